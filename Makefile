@@ -1,0 +1,40 @@
+# Every target does its own set-up: scripts/uv finds a Python and fetches uv, uv makes the environment from uv.lock.
+UV := ./scripts/uv
+RUN := $(UV) run --locked
+PYTEST := $(RUN) --group test pytest
+# One BLAS thread a process: two test workers or two chains share the cores better than BLAS threads do.
+export OPENBLAS_NUM_THREADS ?= 1
+
+.PHONY: help demo test quick lint format types docs bench clean
+
+help:  ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/'
+
+demo:  ## classify the Wisconsin breast cancer data, end to end; report in runs/breast
+	$(RUN) --extra cli --extra data pmgp run breast --out runs/breast
+
+test:  ## all tests, the long statistical ones included
+	$(PYTEST) -n 2
+
+quick:  ## the developer's loop: everything but the long statistical tests
+	$(PYTEST) -n 2 -m "not slow"
+
+lint:  ## style and formatting
+	$(RUN) --group lint ruff check .
+	$(RUN) --group lint ruff format --check .
+
+format:  ## apply the formatter and the safe fixes
+	$(RUN) --group lint ruff check --fix .
+	$(RUN) --group lint ruff format .
+
+types:  ## static types
+	$(RUN) --group lint --extra cli --extra data mypy
+
+docs:  ## the documentation, warnings as errors, case studies executed; opens at docs/_build/html/index.html
+	$(RUN) --group docs sphinx-build -W --keep-going -b html docs docs/_build/html
+
+bench:  ## speed and efficiency figures, printed as tables
+	$(RUN) --group bench python -m benchmarks
+
+clean:  ## remove what the other targets made
+	rm -rf .venv .venv-uv docs/_build runs build dist .pytest_cache .ruff_cache .mypy_cache

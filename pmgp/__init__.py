@@ -1,0 +1,36 @@
+"""Exact, fully Bayesian inference for Gaussian process models with any likelihood, as PyMC step methods.
+
+The public names are loaded when they are first used, so that the numerical core can be imported without PyMC.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from pmgp._version import __version__
+
+_PUBLIC = {
+    "BernoulliLogit": "pmgp.distributions",
+    "BernoulliProbit": "pmgp.distributions",
+    "ImportanceSampling": "pmgp.estimators",
+    "Laplace": "pmgp.approximations",
+    "ModelError": "pmgp.model",
+    "PseudoMarginal": "pmgp.step_methods",
+    "predict": "pmgp.prediction",
+}
+_MODULES = ("datasets", "diagnostics", "models", "plots", "scores")
+
+__all__ = ["__version__", *sorted(_PUBLIC), *_MODULES]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PUBLIC:
+        return getattr(import_module(_PUBLIC[name]), name)
+    if name in _MODULES:
+        return import_module(f"pmgp.{name}")
+    raise AttributeError(f"module 'pmgp' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,69 @@
+"""Scaling of features to mean 0 and standard deviation 1, learned on the training part only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pmgp.datasets.dataset import DatasetError
+
+__all__ = ["Standardizer"]
+
+
+@dataclass(frozen=True, eq=False)
+class Standardizer:
+    """The map x to (x - mean) / scale, feature by feature.
+
+    Parameters
+    ----------
+    mean : ndarray of shape (d,)
+        Means, in the units of the features.
+    scale : ndarray of shape (d,)
+        Standard deviations, in the units of the features; 1 for a constant feature.
+    """
+
+    mean: NDArray[np.float64]
+    scale: NDArray[np.float64]
+
+    @classmethod
+    def fit(cls, X: ArrayLike) -> Self:
+        """Learn mean and scale from the training inputs X (n, d).
+
+        Raises
+        ------
+        DatasetError
+            If X is not a table of finite numbers with at least one row.
+        """
+        X = _table(X)
+        if not len(X):
+            raise DatasetError("there are no rows to learn a scale from")
+        # A constant column keeps scale 1, so that it becomes zeros; rounding can leave its
+        # standard deviation positive, hence the comparison of extremes.
+        constant = X.min(axis=0) == X.max(axis=0)
+        mean = np.where(constant, X[0], X.mean(axis=0))
+        return cls(mean, np.where(constant, 1.0, X.std(axis=0)))
+
+    def transform(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Standardize inputs X (m, d) with the training part's mean and scale.
+
+        Raises
+        ------
+        DatasetError
+            If X is not a table of finite numbers with d columns.
+        """
+        X = _table(X)
+        if X.shape[1] != len(self.mean):
+            raise DatasetError(
+                f"X has {X.shape[1]} columns, the training part had {len(self.mean)}"
+            )
+        return (X - self.mean) / self.scale
+
+
+def _table(X: ArrayLike) -> NDArray[np.float64]:
+    X = np.asarray(X, dtype=np.float64)
+    if X.ndim != 2 or not np.isfinite(X).all():
+        raise DatasetError("X must be a table (n, d) of finite numbers")
+    return X

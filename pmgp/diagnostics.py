@@ -1,0 +1,148 @@
+"""Convergence and cost of a sampled posterior; ArviZ computes, this module selects and divides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import arviz
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike
+
+__all__ = [
+    "OPERATION_STATS",
+    "ess_per_second",
+    "hyperparameter_names",
+    "operation_counts",
+    "rhat_over_iterations",
+]
+
+OPERATION_STATS = ("n_cholesky", "n_inverse", "n_matmul", "n_newton")
+"""Sample stats of pmgp's step methods that count O(n^3) operations and Newton iterations."""
+
+MIN_DRAWS = 10
+"""R-hat splits each chain in two; of halves shorter than five draws it says nothing."""
+
+
+def hyperparameter_names(idata: xr.DataTree) -> list[str]:
+    """Return the variables of the posterior that are not latent values at the observations.
+
+    A variable counts as latent if one of its dimensions is also one of the observed data, or is as
+    long as the observed data when the model was built without named dimensions.
+
+    Parameters
+    ----------
+    idata : DataTree
+        With group ``posterior`` and, where there is one, ``observed_data``.
+    """
+    observed = idata.children.get("observed_data")
+    sizes: dict[str, int] = {} if observed is None else dict(observed.sizes)
+    names = []
+    for name, variable in idata["posterior"].data_vars.items():
+        own = {dim: size for dim, size in variable.sizes.items() if dim not in ("chain", "draw")}
+        unnamed = {size for dim, size in own.items() if str(dim).startswith(f"{name}_dim_")}
+        if not set(own) & set(sizes) and not unnamed & set(sizes.values()):
+            names.append(str(name))
+    return names
+
+
+def rhat_over_iterations(
+    idata: xr.DataTree, var_names: Sequence[str] | None = None, points: int | ArrayLike = 25
+) -> xr.Dataset:
+    """R-hat (rank-normalized, split) of the first draws, as a function of their number.
+
+    Parameters
+    ----------
+    idata : DataTree
+        With group ``posterior``: at least two chains of at least ten draws.
+    var_names : sequence of str, optional
+        By default the hyper-parameters, see :func:`hyperparameter_names`.
+    points : int or array_like of int
+        How many numbers of draws to look at, equally spaced and all of them last, or these numbers.
+
+    Returns
+    -------
+    Dataset
+        The variables with dimension ``draws`` (draws used of each chain) in place of chain and draw.
+
+    Raises
+    ------
+    ValueError
+        If there are too few chains or draws, or a point lies outside what was drawn.
+    """
+    posterior = _posterior(idata, var_names)
+    n_chains, n_draws = posterior.sizes["chain"], posterior.sizes["draw"]
+    if n_chains < 2 or n_draws < MIN_DRAWS:
+        raise ValueError(
+            f"R-hat needs 2 chains of {MIN_DRAWS} draws, there are {n_chains} of {n_draws}"
+        )
+    counts = _counts(points, n_draws)
+    rhats = [arviz.rhat(posterior.isel(draw=slice(0, count))) for count in counts]
+    return xr.concat(rhats, dim=xr.Variable("draws", counts))
+
+
+def _counts(points: int | ArrayLike, n_draws: int) -> np.ndarray:
+    if isinstance(points, int):
+        spaced = np.linspace(n_draws / points, n_draws, points).round().astype(int)
+        return np.unique(np.maximum(spaced, MIN_DRAWS))
+    counts = np.asarray(points, dtype=int)
+    if counts.min() < MIN_DRAWS or counts.max() > n_draws:
+        raise ValueError(f"points must be between {MIN_DRAWS} and the {n_draws} draws there are")
+    return counts
+
+
+def ess_per_second(
+    idata: xr.DataTree, var_names: Sequence[str] | None = None
+) -> dict[str, float | str]:
+    """Smallest bulk effective sample size, and the same per second of sampling.
+
+    The time is PyMC's ``sampling_time``: wall-clock seconds from the start of the first chain to the
+    end of the last, *tuning included*, compilation of the step method not.
+
+    Parameters
+    ----------
+    idata : DataTree
+        With group ``posterior``, whose attribute ``sampling_time`` PyMC sets.
+    var_names : sequence of str, optional
+        By default the hyper-parameters, see :func:`hyperparameter_names`.
+
+    Returns
+    -------
+    dict
+        ``variable`` (which element has the smallest ESS), ``ess``, ``seconds``, ``ess_per_second``.
+
+    Raises
+    ------
+    ValueError
+        If the attribute ``sampling_time`` is missing.
+    """
+    posterior = _posterior(idata, var_names)
+    if "sampling_time" not in idata["posterior"].attrs:
+        raise ValueError("the posterior has no attribute sampling_time, which PyMC's sample sets")
+    seconds = float(idata["posterior"].attrs["sampling_time"])
+    table = arviz.summary(posterior, kind="diagnostics", round_to="none")
+    bulk = table["ess_bulk"].astype(float)
+    ess = float(bulk.min())
+    return {"variable": str(bulk.idxmin()), "ess": ess, "seconds": seconds, "ess_per_second": ess / seconds}
+
+
+def operation_counts(idata: xr.DataTree) -> dict[str, float]:
+    """Mean operation counts an iteration, of the sampling phase, over all chains.
+
+    Parameters
+    ----------
+    idata : DataTree
+        With group ``sample_stats``.
+
+    Returns
+    -------
+    dict
+        The means of those of :data:`OPERATION_STATS` that the step method recorded.
+    """
+    stats = idata["sample_stats"].to_dataset()
+    return {name: float(stats[name].mean()) for name in OPERATION_STATS if name in stats}
+
+
+def _posterior(idata: xr.DataTree, var_names: Sequence[str] | None) -> xr.Dataset:
+    names = hyperparameter_names(idata) if var_names is None else list(var_names)
+    return idata["posterior"].to_dataset()[names]

@@ -1,0 +1,89 @@
+"""The Gaussian process prior at the n inputs, as a dense multivariate normal."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pmgp import linalg
+
+__all__ = ["DensePrior"]
+
+# Jitter relative to the mean prior variance, tried in turn when a factorisation fails. A fixed sequence, so that
+# the covariance that is used in the end is a function of theta alone.
+RELATIVE_JITTERS = (1e-8, 1e-6, 1e-4)
+
+
+class DensePrior:
+    """N(f|m, K), its Cholesky factor made when it is first needed and then kept.
+
+    Parameters
+    ----------
+    mean : (n,) array
+    covariance : (n, n) array
+        Fortran order; only the lower triangle is read. It is taken over, not copied, and may get a jitter.
+
+    Attributes
+    ----------
+    jitter : float
+        What was added to the diagonal so that the factorisation went through, in units of the variance.
+    """
+
+    def __init__(self, mean: np.ndarray, covariance: np.ndarray) -> None:
+        self.mean = mean
+        self.covariance = covariance
+        self.jitter = 0.0
+        self._factor: np.ndarray | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of latent values n."""
+        return self.mean.shape[0]
+
+    @property
+    def factor(self) -> np.ndarray:
+        """Lower Cholesky factor L of K plus the jitter.
+
+        Raises
+        ------
+        NotPositiveDefiniteError
+            If K stays indefinite with the largest jitter.
+        """
+        if self._factor is None:
+            self._factor = self._factorize()
+        return self._factor
+
+    def _factorize(self) -> np.ndarray:
+        try:
+            return linalg.cholesky(self.covariance)
+        except linalg.NotPositiveDefiniteError:
+            pass
+        diagonal = np.einsum("ii->i", self.covariance)
+        scale = float(diagonal.mean())
+        for relative in RELATIVE_JITTERS:
+            diagonal += relative * scale - self.jitter
+            self.jitter = relative * scale
+            try:
+                return linalg.cholesky(self.covariance)
+            except linalg.NotPositiveDefiniteError:
+                continue
+        raise linalg.NotPositiveDefiniteError(
+            f"the prior covariance stays indefinite with a jitter of {RELATIVE_JITTERS[-1]:g} times its mean variance"
+        )
+
+    def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        """Draws, of shape (size, n)."""
+        normals = rng.standard_normal((size, self.size))
+        return self.mean + linalg.triangular_product(self.factor, normals.T).T
+
+    def unwhiten(self, nu: np.ndarray) -> np.ndarray:
+        """f = m + L nu for nu of shape (n,)."""
+        return self.mean + linalg.triangular_product(self.factor, nu)
+
+    def whiten(self, f: np.ndarray) -> np.ndarray:
+        """nu = L^-1 (f - m) for f of shape (n,)."""
+        return linalg.triangular_solve(self.factor, f - self.mean)
+
+    def log_density(self, f: np.ndarray) -> float:
+        """Log N(f|m, K) for f of shape (n,)."""
+        nu = self.whiten(f)
+        return -0.5 * float(nu @ nu + self.size * np.log(2.0 * np.pi) + linalg.log_determinant(self.factor))

@@ -1,0 +1,6 @@
+"""Likelihoods p(y|f) that factorise over f, with their derivatives in f; NumPy and SciPy only."""
+
+from pmgp.likelihoods.base import Likelihood
+from pmgp.likelihoods.bernoulli import BernoulliLogit, BernoulliProbit
+
+__all__ = ["BernoulliLogit", "BernoulliProbit", "Likelihood"]

@@ -1,0 +1,309 @@
+"""From a PyMC model to what the core needs: theta -> (log p(theta), m, K), and the likelihood with its derivatives in f.
+
+The latent vector is the model's multivariate normal variable; every other free variable belongs to theta.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from pymc.blocking import DictToArrayBijection
+from pymc.pytensorf import compile as compile_pytensor
+from pymc.pytensorf import join_nonshared_inputs
+from pytensor.compile import SharedVariable
+from pytensor.graph.basic import Constant
+from pytensor.graph.replace import vectorize_graph
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.random.basic import MvNormalRV
+from pytensor.tensor.variable import TensorVariable
+
+from pmgp import likelihoods
+from pmgp.distributions.bernoulli import BernoulliLogitRV, BernoulliProbitRV
+from pmgp.latent import DensePrior
+from pmgp.likelihoods import Likelihood
+
+__all__ = ["LatentGaussianModel", "ModelError", "PyTensorLikelihood", "find_latent"]
+
+CLOSED_FORMS: dict[type, Callable[[np.ndarray], Likelihood]] = {
+    BernoulliProbitRV: likelihoods.BernoulliProbit,
+    BernoulliLogitRV: likelihoods.BernoulliLogit,
+}
+
+
+class ModelError(ValueError):
+    """A PyMC model that is not of the form p(theta) N(f|m, K) prod_i p(y_i|f_i, theta)."""
+
+
+def find_latent(model: pm.Model, latent: TensorVariable | str | None = None) -> TensorVariable:
+    """Find the latent vector f: the free multivariate normal variable of the model.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    latent : variable or str, optional
+        Which one, if there are several.
+
+    Raises
+    ------
+    ModelError
+        If there is none, or there are several and `latent` does not say which.
+    """
+    candidates = [rv for rv in model.free_RVs if rv.owner is not None and isinstance(rv.owner.op, MvNormalRV)]
+    names = ", ".join(rv.name for rv in candidates)
+    if latent is not None:
+        name = latent if isinstance(latent, str) else latent.name
+        for rv in candidates:
+            if rv.name == name or model.rvs_to_values[rv].name == name:
+                return _check_vector(rv)
+        raise ModelError(f"{name!r} is not a free multivariate normal variable of the model; those are: {names or 'none'}")
+    if not candidates:
+        whitened = [rv.name for rv in model.free_RVs if rv.name.endswith("_rotated_")]
+        hint = (
+            f"{whitened[0]!r} is a whitened Gaussian process: build it with gp.prior(..., reparameterize=False)"
+            if whitened
+            else "build one with gp.prior(..., reparameterize=False) or pm.MvNormal"
+        )
+        raise ModelError(f"the model has no latent multivariate normal variable; {hint}")
+    if len(candidates) > 1:
+        raise ModelError(f"the model has several multivariate normal variables ({names}); say which with latent=...")
+    return _check_vector(candidates[0])
+
+
+def _check_vector(rv: TensorVariable) -> TensorVariable:
+    if rv.ndim != 1:
+        raise ModelError(f"the latent variable {rv.name!r} has {rv.ndim} dimensions; only vectors are supported")
+    return rv
+
+
+class PyTensorLikelihood:
+    """A likelihood given by compiled PyTensor functions, at one theta.
+
+    Parameters
+    ----------
+    functions : LikelihoodFunctions
+    theta : (dimension,) array
+    """
+
+    def __init__(self, functions: LikelihoodFunctions, theta: np.ndarray) -> None:
+        self.functions = functions
+        self.theta = theta
+
+    def log_likelihood(self, f: np.ndarray) -> np.ndarray:
+        """Log p(y|f): (..., n) -> (...)."""
+        rows = np.ascontiguousarray(f.reshape(-1, f.shape[-1]))
+        return self.functions.batch(rows, self.theta).reshape(f.shape[:-1])
+
+    def gradient(self, f: np.ndarray) -> np.ndarray:
+        """First derivative in f: (n,) -> (n,)."""
+        return self.functions.gradient(np.ascontiguousarray(f), self.theta)
+
+    def curvature(self, f: np.ndarray) -> np.ndarray:
+        """Minus the second derivative in f: (n,) -> (n,)."""
+        return self.functions.curvature(np.ascontiguousarray(f), self.theta)
+
+    def fisher_information(self, f: np.ndarray) -> np.ndarray:
+        """Size of the curvature: positive like the Fisher information, which the graph of log p does not give."""
+        return np.abs(self.curvature(f))
+
+
+@dataclass
+class LikelihoodFunctions:
+    """Compiled functions of (f, theta); `batch` takes f as (draws, n) and returns (draws,)."""
+
+    batch: Callable[..., np.ndarray]
+    gradient: Callable[..., np.ndarray]
+    curvature: Callable[..., np.ndarray]
+
+
+class LatentGaussianModel:
+    """A PyMC model split into the parts of its joint density.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    latent : variable or str, optional
+        The latent vector, if the model has several candidates.
+    initial_point : dict, optional
+        Values of all variables, for their shapes.
+    compile_kwargs : dict, optional
+        For PyTensor, as in `pymc.sample`.
+
+    Raises
+    ------
+    ModelError
+        If the model is not of this form; the message says why.
+    """
+
+    def __init__(
+        self,
+        model: pm.Model,
+        latent: TensorVariable | str | None = None,
+        initial_point: dict[str, np.ndarray] | None = None,
+        compile_kwargs: dict[str, Any] | None = None,
+    ) -> None:
+        self.compile_kwargs = dict(compile_kwargs or {})
+        point = model.initial_point() if initial_point is None else initial_point
+        self.latent = find_latent(model, latent)
+        self.latent_value = model.rvs_to_values[self.latent]
+        self.theta_values = _theta_values(model, self.latent)
+        self._point = {value.name: np.asarray(point[value.name], dtype=float) for value in self.theta_values}
+        likelihood_variables, likelihood_terms, prior_terms = _split_terms(model, self.latent, self.latent_value)
+        mean_and_covariance = model.replace_rvs_by_values(list(self.latent.owner.op.dist_params(self.latent.owner)))
+        self._log_prior = self._compile([], [pt.add(*[t.sum() for t in prior_terms], 0.0)])
+        self._moments = self._compile([], mean_and_covariance)
+        self._closed_form = _closed_form(model, self.latent, likelihood_variables)
+        if self._closed_form is None:
+            total = pt.add(*[t.sum() for t in likelihood_terms], 0.0)
+            self._functions = self._compile_likelihood(total)
+            self._probe_factorization(total, np.asarray(point[self.latent_value.name], dtype=float))
+        self.refresh_data()
+
+    @property
+    def dimension(self) -> int:
+        """Length of theta."""
+        return sum(value.size for value in self._point.values())
+
+    @property
+    def theta_names(self) -> list[str]:
+        """Names of theta's value variables."""
+        return list(self._point)
+
+    def ravel(self, point: dict[str, np.ndarray]) -> np.ndarray:
+        """Theta as one vector from a point of the model."""
+        return DictToArrayBijection.map({name: np.asarray(point[name], dtype=float) for name in self._point}).data
+
+    def unravel(self, theta: np.ndarray) -> dict[str, np.ndarray]:
+        """Values of theta's variables by name, from one vector."""
+        parts = {}
+        start = 0
+        for name, value in self._point.items():
+            parts[name] = theta[start : start + value.size].reshape(value.shape).copy()
+            start += value.size
+        return parts
+
+    def log_prior(self, theta: np.ndarray) -> float:
+        """Log p(theta) on the unconstrained scale."""
+        return float(self._log_prior(theta)[0])
+
+    def prior(self, theta: np.ndarray) -> DensePrior:
+        """p(f|theta)."""
+        mean, covariance = self._moments(theta)
+        # The covariance is symmetric, so that the transpose of PyTensor's row-major array is the same in LAPACK's order.
+        return DensePrior(mean, covariance.T)
+
+    def likelihood(self, theta: np.ndarray) -> Likelihood:
+        """p(y|f, theta)."""
+        if self._closed_form is not None:
+            return self._cached_likelihood
+        return PyTensorLikelihood(self._functions, theta)
+
+    def refresh_data(self) -> None:
+        """Read the observed values again, as `pymc.set_data` may have changed them."""
+        if self._closed_form is not None:
+            constructor, observed = self._closed_form
+            self._cached_likelihood = constructor(_value_of(observed))
+
+    def _compile(self, inputs: list[TensorVariable], outputs: list[TensorVariable]) -> Callable[..., Any]:
+        outputs, joined = join_nonshared_inputs(self._point, outputs, self.theta_values)
+        function = compile_pytensor([*inputs, joined], outputs, on_unused_input="ignore", **self.compile_kwargs)
+        function.trust_input = True
+        return function
+
+    def _compile_likelihood(self, total: TensorVariable) -> LikelihoodFunctions:
+        f = self.latent_value
+        gradient = pt.grad(total, f)
+        curvature = -pt.grad(gradient.sum(), f, disconnected_inputs="ignore")
+        rows = pt.matrix("f_rows", dtype=f.dtype)
+        batch = vectorize_graph(total, replace={f: rows})
+        compiled = [
+            self._compile([rows], [batch]),
+            self._compile([f], [gradient]),
+            self._compile([f], [curvature]),
+        ]
+        return LikelihoodFunctions(*[_First(function) for function in compiled])
+
+    def _probe_factorization(self, total: TensorVariable, f: np.ndarray) -> None:
+        """Compare the Hessian in f with its row sums along a random direction: equal only if it is diagonal."""
+        rng = np.random.default_rng(0)
+        direction = pt.vector("direction")
+        gradient = pt.grad(total, self.latent_value)
+        product = pt.grad((gradient * direction).sum(), self.latent_value, disconnected_inputs="ignore")
+        v = rng.standard_normal(f.shape)
+        f = f + 0.1 * rng.standard_normal(f.shape)
+        theta = self.ravel(self._point)
+        along = self._compile([self.latent_value, direction], [product])(f, v, theta)[0]
+        diagonal = -self._functions.curvature(f, theta)
+        if not np.allclose(along, diagonal * v, rtol=1e-6, atol=1e-8 * (1.0 + np.abs(diagonal).max())):
+            raise ModelError(
+                f"the likelihood does not factorise over {self.latent.name!r}: its Hessian is not diagonal; "
+                "each observation must depend on one latent value"
+            )
+
+
+class _First:
+    """Call a compiled function and return its only output; a class, so that it can be pickled."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+
+    def __call__(self, *args: np.ndarray) -> np.ndarray:
+        return self.function(*args)[0]
+
+
+def _theta_values(model: pm.Model, latent: TensorVariable) -> list[TensorVariable]:
+    values = [model.rvs_to_values[rv] for rv in model.free_RVs if rv is not latent]
+    if not values:
+        raise ModelError(f"the model has no hyper-parameters besides {latent.name!r}: there is nothing to infer about theta")
+    discrete = [value.name for value in values if value.dtype not in ("float32", "float64")]
+    if discrete:
+        raise ModelError(f"hyper-parameters must be continuous; these are not: {', '.join(discrete)}")
+    return values
+
+
+def _split_terms(
+    model: pm.Model, latent: TensorVariable, latent_value: TensorVariable
+) -> tuple[list[TensorVariable], list[TensorVariable], list[TensorVariable]]:
+    """Variables and terms of the log-density that depend on f, and the terms that do not."""
+    variables = [v for v in (*model.basic_RVs, *model.potentials) if v is not latent]
+    terms = model.logp(vars=variables, sum=False)
+    depends = [latent_value in set(ancestors([term])) for term in terms]
+    likelihood_variables = [v for v, d in zip(variables, depends, strict=True) if d]
+    hierarchical = [v.name for v in likelihood_variables if v in model.free_RVs]
+    if hierarchical:
+        raise ModelError(
+            f"the free variables {', '.join(hierarchical)} depend on {latent.name!r}; only observed ones may"
+        )
+    if not likelihood_variables:
+        raise ModelError(f"no observed variable depends on {latent.name!r}")
+    return (
+        likelihood_variables,
+        [t for t, d in zip(terms, depends, strict=True) if d],
+        [t for t, d in zip(terms, depends, strict=True) if not d],
+    )
+
+
+def _closed_form(
+    model: pm.Model, latent: TensorVariable, variables: list[TensorVariable]
+) -> tuple[Callable[[np.ndarray], Likelihood], TensorVariable] | None:
+    """Constructor and data of the one likelihood variable, if the core has it and its parameter is f itself."""
+    if len(variables) != 1 or variables[0].owner is None:
+        return None
+    variable = variables[0]
+    constructor = CLOSED_FORMS.get(type(variable.owner.op))
+    if constructor is None or variable.owner.op.dist_params(variable.owner)[0] is not latent:
+        return None
+    return constructor, model.rvs_to_values[variable]
+
+
+def _value_of(observed: TensorVariable) -> np.ndarray:
+    """Current value of observed data: a constant, a `pymc.Data`, or a cast of one."""
+    if isinstance(observed, Constant):
+        return np.asarray(observed.data)
+    if isinstance(observed, SharedVariable):
+        return np.asarray(observed.get_value())
+    return np.asarray(observed.eval())

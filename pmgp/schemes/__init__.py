@@ -1,0 +1,5 @@
+"""Updates of the hyper-parameters theta."""
+
+from pmgp.schemes.pseudo_marginal import PseudoMarginal
+
+__all__ = ["PseudoMarginal"]

@@ -1,0 +1,90 @@
+"""How many importance samples: from the measured spread of log p^(y|theta) at posterior points of tuning."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import logsumexp
+
+from pmgp import linalg
+from pmgp.estimators.importance import ImportanceSampling
+from pmgp.schemes.evaluation import Evaluator, with_prior_factor
+from pmgp.schemes.mode_prediction import ModePredictor
+
+__all__ = ["LARGE_SPREAD", "choose_draws"]
+
+CANDIDATES = (16, 32, 64, 128, 256, 512)
+# The efficiency of a pseudo-marginal chain per unit of work is best for a standard deviation of the log-estimate
+# near one (Doucet, Pitt, Deligiannidis and Kohn 2015), and poor above LARGE_SPREAD; the linear algebra of Newton's
+# method is paid in any case, so that more samples than that optimum are worth it.
+TARGET_SPREAD = 0.5
+LARGE_SPREAD = 1.5
+POOL = 1024
+DEFAULT_DRAWS = 64
+
+
+def choose_draws(
+    rng: np.random.Generator,
+    estimator: ImportanceSampling,
+    thetas: list[np.ndarray],
+    evaluate: Evaluator,
+    predictor: ModePredictor | None,
+) -> tuple[int, float]:
+    """Choose the number of importance samples, or take the estimator's own.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    estimator : ImportanceSampling
+    thetas : list of (dimension,) arrays
+        Posterior points, from the second half of tuning.
+    evaluate : Evaluator
+    predictor : ModePredictor or None
+
+    Returns
+    -------
+    draws : int
+    spread : float
+        Standard deviation of the log-estimate with that number, the upper quartile over `thetas`; NaN without any.
+    """
+    fixed = None if estimator.draws == "auto" else int(estimator.draws)
+    if not thetas:
+        return fixed or DEFAULT_DRAWS, np.nan
+    candidates = CANDIDATES if fixed is None else (fixed,)
+    spreads = np.array([_spreads(rng, estimator, theta, evaluate, predictor, candidates) for theta in thetas])
+    typical = np.quantile(spreads, 0.75, axis=0)
+    enough = np.flatnonzero(typical <= TARGET_SPREAD)
+    chosen = int(enough[0]) if enough.size else len(candidates) - 1
+    return candidates[chosen], float(typical[chosen])
+
+
+def _spreads(
+    rng: np.random.Generator,
+    estimator: ImportanceSampling,
+    theta: np.ndarray,
+    evaluate: Evaluator,
+    predictor: ModePredictor | None,
+    candidates: tuple[int, ...],
+) -> list[float]:
+    """Standard deviation of the log-estimate at one theta for each number of draws, from one pool of log-weights."""
+    evaluation = evaluate(theta, predictor)
+    if evaluation.approximation is None or evaluation.likelihood is None:
+        return [np.inf] * len(candidates)
+    pool = max(POOL, 4 * max(candidates))
+    try:
+        with_prior_factor(evaluation)
+        estimate = estimator.estimate(rng, evaluation.approximation, evaluation.likelihood, pool)
+    except linalg.NotPositiveDefiniteError:
+        return [np.inf] * len(candidates)
+    evaluate.recycle(evaluation)
+    log_weights = _pairs_adjacent(estimate.log_weights, estimator.antithetic)
+    return [_spread_of_groups(log_weights, draws) for draws in candidates]
+
+
+def _pairs_adjacent(log_weights: np.ndarray, antithetic: bool) -> np.ndarray:
+    """Put mirror images side by side, so that groups of consecutive weights hold whole pairs."""
+    return log_weights.reshape(2, -1).T.ravel() if antithetic else log_weights
+
+
+def _spread_of_groups(log_weights: np.ndarray, draws: int) -> float:
+    groups = log_weights[: len(log_weights) // draws * draws].reshape(-1, draws)
+    return float(np.std(logsumexp(groups, axis=1) - np.log(draws), ddof=1))

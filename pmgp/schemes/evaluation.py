@@ -1,0 +1,111 @@
+"""What a scheme needs of a model, and one evaluation of it at a proposed theta."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from pmgp import linalg
+from pmgp.approximations.laplace import Laplace
+from pmgp.latent.dense import DensePrior
+from pmgp.latent.sites import SiteApproximation, condition_on_sites
+from pmgp.likelihoods.base import Likelihood
+from pmgp.schemes.mode_prediction import ModePredictor
+
+__all__ = ["Evaluation", "Evaluator", "LatentModel"]
+
+
+class LatentModel(Protocol):
+    """Theta on the unconstrained scale, of shape (dimension,), to the parts of the joint density."""
+
+    def log_prior(self, theta: np.ndarray) -> float:
+        """Log p(theta), with the log-Jacobian of the transformation."""
+        ...
+
+    def prior(self, theta: np.ndarray) -> DensePrior:
+        """p(f|theta)."""
+        ...
+
+    def likelihood(self, theta: np.ndarray) -> Likelihood:
+        """p(y|f, theta) as a function of f."""
+        ...
+
+
+class Evaluation(NamedTuple):
+    """The model at one theta, as far as it was computed.
+
+    Attributes
+    ----------
+    theta : (dimension,) array
+    log_prior : float
+        Minus infinity outside the support; then there is no approximation.
+    approximation : SiteApproximation or None
+        None too where the covariance cannot be factorised.
+    """
+
+    theta: np.ndarray
+    log_prior: float
+    approximation: SiteApproximation | None
+    likelihood: Likelihood | None
+
+    @property
+    def log_screen(self) -> float:
+        """Log p(theta) plus the approximation's log-evidence: what tuning targets and proposals are screened with."""
+        if self.approximation is None:
+            return -np.inf
+        value = self.log_prior + self.approximation.log_evidence
+        return value if np.isfinite(value) else -np.inf
+
+
+class Evaluator:
+    """Evaluates a model at theta, keeping one spare n x n buffer for the factor of B.
+
+    Parameters
+    ----------
+    model : LatentModel
+    approximation : Laplace
+    """
+
+    def __init__(self, model: LatentModel, approximation: Laplace) -> None:
+        self.model = model
+        self.approximation = approximation
+        self._spare: np.ndarray | None = None
+
+    def __call__(self, theta: np.ndarray, predictor: ModePredictor | None) -> Evaluation:
+        """Approximate p(f|y, theta); depends on theta and on the predictor's coefficients, on nothing else."""
+        log_prior = self.model.log_prior(theta)
+        if not np.isfinite(log_prior):
+            return Evaluation(theta, -np.inf, None, None)
+        start = None if predictor is None else predictor.predict(theta)
+        likelihood = self.model.likelihood(theta)
+        out, self._spare = self._spare, None
+        try:
+            fitted = self.approximation.fit(self.model.prior(theta), likelihood, start, out)
+        except linalg.NotPositiveDefiniteError:
+            return Evaluation(theta, log_prior, None, None)
+        return Evaluation(theta, log_prior, fitted, likelihood)
+
+    def recycle(self, evaluation: Evaluation | None) -> None:
+        """Take back the buffer of an evaluation that is no longer needed."""
+        if evaluation is not None and evaluation.approximation is not None:
+            self._spare = evaluation.approximation.factor
+
+
+def with_prior_factor(evaluation: Evaluation) -> Evaluation:
+    """Make the Cholesky factor of K, which draws from q need.
+
+    If K needed a jitter, q is conditioned on the same sites again under the covariance that is used from there on.
+
+    Raises
+    ------
+    NotPositiveDefiniteError
+        If K stays indefinite.
+    """
+    fitted = evaluation.approximation
+    assert fitted is not None
+    before = fitted.prior.jitter
+    fitted.prior.factor  # noqa: B018
+    if fitted.prior.jitter != before:
+        fitted.mean, fitted.factor = condition_on_sites(fitted.prior, fitted.linear, fitted.precision, fitted.factor)
+    return evaluation

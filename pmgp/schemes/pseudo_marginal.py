@@ -1,0 +1,191 @@
+"""Pseudo-marginal Metropolis-Hastings on theta: Algorithm 1 of the pseudo-marginal article, with delayed acceptance.
+
+The target is extended by the importance samples and the index of one of them, which is then an exact draw from
+p(f|theta, y). Three things are added to the article's algorithm; each leaves the extended target invariant.
+
+- *Delayed acceptance* (Christen and Fox 2005): a proposal is screened with the approximation's own marginal
+  likelihood, a deterministic function of theta, and the unbiased estimate is made only for those that pass. The
+  second stage corrects with the ratio of estimate and screen. A rejected proposal needs no factorisation of K.
+- *Latent draws*: the trace gets a copy of the retained particle after a fixed number of elliptical slice moves at the
+  current theta, in every iteration alike. Moving it only after rejections, or letting moves accumulate until the next
+  acceptance, would correlate the number of moves with the weight of the particle and bias the draws.
+- *Refreshment* (as in particle Gibbs): every few iterations that copy becomes the retained particle, and all others
+  and the stored estimate are redrawn given it. A chain that is stuck on an overestimate comes free.
+
+The stored estimate of the current state is never recomputed otherwise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from pmgp import linalg
+from pmgp.estimators.importance import Estimate, ImportanceSampling
+from pmgp.operators.elliptical_slice import EllipticalSlice
+from pmgp.schemes.evaluation import Evaluation, Evaluator, with_prior_factor
+from pmgp.schemes.mode_prediction import ModePredictor
+from pmgp.schemes.proposals import AdaptiveProposal, Proposed
+
+__all__ = ["Frozen", "Info", "PseudoMarginal", "State"]
+
+
+class State(NamedTuple):
+    """The chain between two iterations; the approximation at theta is a function of it and is not part of it.
+
+    Attributes
+    ----------
+    theta : (dimension,) array
+    particle : (n,) array
+        The retained particle, a draw from p(f|theta, y).
+    log_estimate : float
+        Log of p^(y|theta), unbiased.
+    effective_size : float
+        Effective number of importance samples behind it.
+    iteration : int
+    """
+
+    theta: np.ndarray
+    particle: np.ndarray
+    log_estimate: float
+    effective_size: float
+    iteration: int
+
+
+class Frozen(NamedTuple):
+    """What tuning has fixed: the proposal, the start of Newton's method, the number of importance samples."""
+
+    proposal: AdaptiveProposal
+    predictor: ModePredictor | None
+    draws: int
+
+
+class Info(NamedTuple):
+    """What an iteration did."""
+
+    accepted: bool
+    acceptance_rate: float
+    indefinite: bool
+    latent: np.ndarray
+    newton_steps: int
+
+
+@dataclass(frozen=True)
+class PseudoMarginal:
+    """Configuration of the scheme.
+
+    Parameters
+    ----------
+    estimator : ImportanceSampling
+    delayed_acceptance : bool
+        Screen proposals with the approximation's marginal likelihood.
+    latent_moves : int
+        Elliptical slice moves for the trace's copy of f, in every iteration.
+    refresh_every : int
+        Iterations between two refreshments of the particles; 0 for none.
+    """
+
+    estimator: ImportanceSampling
+    delayed_acceptance: bool = True
+    latent_moves: int = 1
+    refresh_every: int = 10
+
+    def init(
+        self, rng: np.random.Generator, evaluation: Evaluation, frozen: Frozen
+    ) -> State:
+        """Start the chain at an evaluated theta."""
+        estimate = self._estimate(rng, evaluation, frozen)
+        if not np.isfinite(estimate.log_evidence):
+            raise FloatingPointError("every importance weight underflows at the chain's starting point")
+        return self._state(rng, evaluation, estimate, 0)
+
+    def step(
+        self,
+        rng: np.random.Generator,
+        state: State,
+        current: Evaluation,
+        evaluate: Evaluator,
+        frozen: Frozen,
+    ) -> tuple[State, Evaluation, Info]:
+        """One iteration.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+        state : State
+        current : Evaluation
+            The evaluation at ``state.theta``.
+        evaluate : Evaluator
+        frozen : Frozen
+        """
+        proposed = frozen.proposal.propose(rng, state.theta)
+        candidate = evaluate(proposed.theta, frozen.predictor)
+        steps = 0 if candidate.approximation is None else candidate.approximation.iterations
+        indefinite = candidate.approximation is None and np.isfinite(candidate.log_prior)
+        try:
+            estimate, rate = self._accept(rng, state, current, candidate, proposed, frozen)
+        except linalg.NotPositiveDefiniteError:
+            estimate, rate, indefinite = None, 0.0, True
+        if estimate is not None:
+            state = self._state(rng, candidate, estimate, state.iteration)
+            current, candidate = candidate, current
+        evaluate.recycle(candidate)
+        state = state._replace(iteration=state.iteration + 1)
+        latent = self._move_latent(rng, state, current)
+        if self.refresh_every and state.iteration % self.refresh_every == 0:
+            state = self.refresh(rng, state._replace(particle=latent), current, frozen)
+        return state, current, Info(estimate is not None, rate, bool(indefinite), latent, steps)
+
+    def refresh(self, rng: np.random.Generator, state: State, current: Evaluation, frozen: Frozen) -> State:
+        """Redraw the estimate given the retained particle: a Gibbs update of the extended target."""
+        assert current.approximation is not None
+        assert current.likelihood is not None
+        with_prior_factor(current)
+        estimate = self.estimator.estimate_given(
+            rng, current.approximation, current.likelihood, state.particle, frozen.draws
+        )
+        return self._state(rng, current, estimate, state.iteration)
+
+    def _accept(
+        self,
+        rng: np.random.Generator,
+        state: State,
+        current: Evaluation,
+        candidate: Evaluation,
+        proposed: Proposed,
+        frozen: Frozen,
+    ) -> tuple[Estimate | None, float]:
+        """Both stages; the estimate is returned if the proposal is accepted, with an unbiased acceptance rate."""
+        screen = candidate.log_screen - current.log_screen + proposed.log_hastings
+        if candidate.approximation is None or not np.isfinite(screen):
+            return None, 0.0
+        if self.delayed_acceptance and np.log(rng.uniform()) >= screen:
+            return None, 0.0
+        estimate = self._estimate(rng, candidate, frozen)
+        correction = (candidate.log_prior + estimate.log_evidence - candidate.log_screen) - (
+            current.log_prior + state.log_estimate - current.log_screen
+        )
+        log_ratio = correction if self.delayed_acceptance else screen + correction
+        rate = float(np.exp(min(0.0, log_ratio))) if np.isfinite(estimate.log_evidence) else 0.0
+        return (estimate if rng.uniform() < rate else None), rate
+
+    def _estimate(self, rng: np.random.Generator, evaluation: Evaluation, frozen: Frozen) -> Estimate:
+        assert evaluation.approximation is not None
+        assert evaluation.likelihood is not None
+        with_prior_factor(evaluation)
+        return self.estimator.estimate(rng, evaluation.approximation, evaluation.likelihood, frozen.draws)
+
+    def _state(
+        self, rng: np.random.Generator, evaluation: Evaluation, estimate: Estimate, iteration: int
+    ) -> State:
+        particle = estimate.choose(rng)
+        return State(evaluation.theta, particle, estimate.log_evidence, estimate.effective_size, iteration)
+
+    def _move_latent(self, rng: np.random.Generator, state: State, current: Evaluation) -> np.ndarray:
+        assert current.approximation is not None
+        assert current.likelihood is not None
+        with_prior_factor(current)
+        operator = EllipticalSlice(self.latent_moves)
+        return operator.step(rng, state.particle, current.approximation, current.likelihood)[0]

@@ -1,0 +1,142 @@
+"""Scores of predicted probabilities against binary outcomes.
+
+Proper scores (log loss, Brier) reward honest probabilities, accuracy and AUC only their order.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["accuracy", "area_under_curve", "brier_score", "log_loss", "summarize"]
+
+Labels = NDArray[np.int64]
+Probabilities = NDArray[np.float64]
+
+
+def accuracy(y: ArrayLike, probability: ArrayLike) -> float:
+    """Fraction of points whose more probable class is the true one; probability 1/2 means class 1.
+
+    Parameters
+    ----------
+    y : array_like of shape (n,)
+        Labels 0 and 1.
+    probability : array_like of shape (n,)
+        Predicted probabilities of label 1.
+
+    Raises
+    ------
+    ValueError
+        If labels are not 0 and 1, probabilities are outside [0, 1] or NaN, or shapes differ.
+    """
+    y, probability = _validated(y, probability)
+    return float(np.mean((probability >= 0.5) == (y == 1)))
+
+
+def log_loss(y: ArrayLike, probability: ArrayLike) -> float:
+    """Mean negative log-probability of the true class, in nats a point.
+
+    A class that was given probability zero and came true costs infinity: nothing is clipped.
+
+    Parameters
+    ----------
+    y, probability : array_like of shape (n,)
+        As for :func:`accuracy`.
+
+    Raises
+    ------
+    ValueError
+        As :func:`accuracy`.
+    """
+    y, probability = _validated(y, probability)
+    with np.errstate(divide="ignore"):
+        return float(-np.mean(np.log(np.where(y == 1, probability, 1 - probability))))
+
+
+def brier_score(y: ArrayLike, probability: ArrayLike) -> float:
+    """Mean squared difference of probability and outcome: 0 is perfect, 1/4 is a constant 1/2.
+
+    Parameters
+    ----------
+    y, probability : array_like of shape (n,)
+        As for :func:`accuracy`.
+
+    Raises
+    ------
+    ValueError
+        As :func:`accuracy`.
+    """
+    y, probability = _validated(y, probability)
+    return float(np.mean((probability - y) ** 2))
+
+
+def area_under_curve(y: ArrayLike, probability: ArrayLike) -> float:
+    """Area under the receiver operating characteristic (AUC), from scikit-learn.
+
+    Parameters
+    ----------
+    y, probability : array_like of shape (n,)
+        As for :func:`accuracy`.
+
+    Raises
+    ------
+    ValueError
+        As :func:`accuracy`, and if only one class is present, for which no AUC exists.
+    ImportError
+        If scikit-learn is not installed.
+    """
+    y, probability = _validated(y, probability)
+    if not 0 < y.sum() < len(y):
+        raise ValueError(f"AUC needs both classes, all {len(y)} labels are {y[0]}")
+    try:
+        from sklearn.metrics import roc_auc_score
+    except ImportError as error:
+        raise ImportError('AUC needs scikit-learn: pip install "pmgp[data]"') from error
+    return float(roc_auc_score(y, probability))
+
+
+def summarize(y: ArrayLike, probability: ArrayLike) -> dict[str, float]:
+    """Return all scores by name.
+
+    Parameters
+    ----------
+    y, probability : array_like of shape (n,)
+        As for :func:`accuracy`.
+
+    Returns
+    -------
+    dict of str to float
+        ``accuracy``, ``log_loss`` (nats a point), ``brier_score`` and, where both classes are
+        present, ``auc``: one that does not exist is left out rather than reported as NaN.
+
+    Raises
+    ------
+    ValueError
+        As :func:`accuracy`.
+    ImportError
+        As :func:`area_under_curve`.
+    """
+    y, probability = _validated(y, probability)
+    scores = {
+        "accuracy": accuracy(y, probability),
+        "log_loss": log_loss(y, probability),
+        "brier_score": brier_score(y, probability),
+    }
+    if 0 < y.sum() < len(y):
+        scores["auc"] = area_under_curve(y, probability)
+    return scores
+
+
+def _validated(y: ArrayLike, probability: ArrayLike) -> tuple[Labels, Probabilities]:
+    y = np.asarray(y)
+    probability = np.asarray(probability, dtype=np.float64)
+    if y.ndim != 1 or not y.size or y.shape != probability.shape:
+        raise ValueError(
+            "y and probability must be vectors of one length, at least 1; their shapes are "
+            f"{y.shape} and {probability.shape}"
+        )
+    if not np.isin(y, (0, 1)).all():
+        raise ValueError("labels must be 0 or 1")
+    if not ((probability >= 0) & (probability <= 1)).all():
+        raise ValueError("probabilities must be between 0 and 1")
+    return y.astype(np.int64), probability

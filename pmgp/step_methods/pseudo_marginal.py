@@ -1,0 +1,365 @@
+"""The pseudo-marginal scheme as a PyMC step method."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import field
+from typing import Any
+
+import numpy as np
+import pymc as pm
+from pymc.exceptions import SamplingError
+from pymc.step_methods.compound import BlockedStep, Competence, StepMethodState
+from pymc.step_methods.state import dataclass_state
+from pymc.util import get_random_generator
+from rich.progress import TextColumn
+from rich.table import Column
+
+from pmgp import linalg
+from pmgp.approximations import Laplace
+from pmgp.estimators import ImportanceSampling
+from pmgp.model import LatentGaussianModel, ModelError
+from pmgp.schemes.calibration import LARGE_SPREAD, choose_draws
+from pmgp.schemes.evaluation import Evaluation, Evaluator
+from pmgp.schemes.proposals import AdaptiveProposal
+from pmgp.schemes.pseudo_marginal import Frozen, State
+from pmgp.schemes.pseudo_marginal import PseudoMarginal as Scheme
+from pmgp.schemes.tuning import Tuning
+
+__all__ = ["PseudoMarginal"]
+
+APPROXIMATIONS = {"laplace": Laplace}
+ESTIMATORS = {"importance": ImportanceSampling}
+START_ATTEMPTS = 20
+
+
+@dataclass_state
+class PseudoMarginalState(StepMethodState):
+    """Everything that changes while a chain runs."""
+
+    tune: bool
+    n_tune: int
+    theta: np.ndarray | None
+    latent: np.ndarray | None
+    tuning: Tuning | None
+    frozen: Frozen | None
+    chain: State | None
+    indefinite: int
+    theta_names: list[str] = field(metadata={"frozen": True})
+
+
+class PseudoMarginal(BlockedStep):
+    """Pseudo-marginal Metropolis-Hastings for the hyper-parameters of a Gaussian process, with exact draws of f.
+
+    The step updates all free variables of the model: the latent multivariate normal f and, as one vector theta on
+    the unconstrained scale, all others. While the chain tunes, it samples under the approximation's own marginal
+    likelihood and learns its proposals; then it switches to an unbiased estimate of p(y|theta) and is exact.
+
+    Parameters
+    ----------
+    vars : list of variables, optional
+        Must be all free variables of the model, the default.
+    approximation : Laplace or "laplace"
+        The Gaussian q(f) that importance samples come from.
+    estimator : ImportanceSampling or "importance"
+        The unbiased estimator of p(y|theta).
+    latent : variable or str, optional
+        Which multivariate normal variable is f, if the model has several.
+    target_acceptance : float
+        Acceptance rate that the random walk is tuned to, between 0 and 1.
+    delayed_acceptance : bool
+        Screen proposals with the approximation before the estimate is made. Exact either way.
+    latent_moves : int
+        Elliptical slice moves of f in every iteration.
+    refresh_every : int
+        Iterations between two refreshments of the importance samples; 0 for none.
+    model, rng, initial_point, compile_kwargs, blocked
+        As in every PyMC step method.
+
+    Raises
+    ------
+    ModelError
+        If the model has no latent multivariate normal variable (build the process with
+        ``gp.prior(..., reparameterize=False)``), its likelihood does not factorise over f, or not all free variables
+        are given.
+    ValueError
+        For unknown approximations or estimators, and settings out of range.
+
+    Notes
+    -----
+    Sample statistics: ``accepted``, ``acceptance_rate``, ``log_marginal_likelihood`` (the stored estimate of
+    log p(y|theta)), ``importance_ess`` (effective number of importance samples behind it), ``n_cholesky``,
+    ``n_inverse``, ``n_matmul`` (O(n^3) operations of the iteration), ``n_newton``, ``indefinite`` (the covariance at
+    the proposal could not be factorised), ``importance_draws``.
+
+    References
+    ----------
+    Filippone, M. and Girolami, M. (2014). Pseudo-marginal Bayesian inference for Gaussian processes. IEEE TPAMI 36.
+
+    Examples
+    --------
+    >>> with model:  # doctest: +SKIP
+    ...     idata = pm.sample(step=pmgp.PseudoMarginal())
+    """
+
+    name = "pseudo_marginal"
+    default_blocked = True
+    default_tune_steps = 1000
+    stats_dtypes_shapes = {
+        "tune": (bool, []),
+        "accepted": (bool, []),
+        "acceptance_rate": (np.float64, []),
+        "log_marginal_likelihood": (np.float64, []),
+        "importance_ess": (np.float64, []),
+        "importance_draws": (np.int64, []),
+        "n_cholesky": (np.int64, []),
+        "n_inverse": (np.int64, []),
+        "n_matmul": (np.int64, []),
+        "n_newton": (np.int64, []),
+        "indefinite": (bool, []),
+    }
+    _state_class = PseudoMarginalState
+
+    def __init__(
+        self,
+        vars: list[Any] | None = None,
+        *,
+        approximation: Laplace | str = "laplace",
+        estimator: ImportanceSampling | str = "importance",
+        latent: Any = None,
+        target_acceptance: float = 0.25,
+        delayed_acceptance: bool = True,
+        latent_moves: int = 1,
+        refresh_every: int = 10,
+        model: pm.Model | None = None,
+        rng: Any = None,
+        initial_point: dict[str, np.ndarray] | None = None,
+        compile_kwargs: dict[str, Any] | None = None,
+        blocked: bool = True,
+    ) -> None:
+        model = pm.modelcontext(model)
+        _check_settings(target_acceptance, latent_moves, refresh_every)
+        self.latent_model = LatentGaussianModel(model, latent, initial_point, compile_kwargs)
+        self.vars = _check_variables(vars, model, self.latent_model)
+        self.blocked = blocked
+        self.rng = get_random_generator(rng)
+        self.target_acceptance = target_acceptance
+        estimator = _resolve(estimator, ESTIMATORS, ImportanceSampling, "estimator")
+        self.approximation = _resolve(approximation, APPROXIMATIONS, Laplace, "approximation")
+        self.scheme = Scheme(estimator, delayed_acceptance, latent_moves, refresh_every)
+        self.theta_names = self.latent_model.theta_names
+        self._evaluate = Evaluator(self.latent_model, self.approximation)
+        self._reset(0)
+
+    def _reset(self, n_tune: int) -> None:
+        self.n_tune = n_tune
+        self.tune = n_tune > 0
+        self.theta: np.ndarray | None = None
+        self.latent: np.ndarray | None = None
+        self.tuning: Tuning | None = None
+        self.frozen: Frozen | None = None
+        self.chain: State | None = None
+        self.indefinite = 0
+        # The evaluation at theta is a function of theta and of the frozen predictor: a cache, not state.
+        self._current: Evaluation | None = None
+
+    def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
+        """Forget the last chain and take this chain's random generator."""
+        super().setup_chain(rng, tune, draws)
+        self.latent_model.refresh_data()
+        self._reset(tune)
+
+    def step(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[dict[str, Any]]]:
+        """Update theta and f."""
+        start = linalg.operations.snapshot()
+        if self.theta is None:
+            self._start(point)
+        else:
+            self._refuse_foreign_moves(point)
+        stats = self._tuning_step() if self.tune else self._sampling_step()
+        counts = linalg.operations.since(start)
+        stats |= {"n_cholesky": counts.cholesky, "n_inverse": counts.inverse, "n_matmul": counts.matmul}
+        new_point = dict(point)
+        new_point.update(self.latent_model.unravel(self.theta))
+        new_point[self.latent_model.latent_value.name] = self.latent
+        return new_point, [stats]
+
+    def stop_tuning(self) -> None:
+        """Freeze what was learned, choose the number of importance samples, and start the exact chain."""
+        was_tuning = self.tuning is not None
+        super().stop_tuning()
+        if was_tuning and self.theta is not None and self.frozen is None:
+            self._freeze()
+
+    def _start(self, point: dict[str, np.ndarray]) -> None:
+        model = self.latent_model
+        theta = model.ravel(point)
+        current = self._evaluate(theta, None)
+        if not np.isfinite(current.log_screen):
+            raise SamplingError(_unusable_start(model, theta, current))
+        if self.tune:
+            current = self._disperse(current)
+        proposal = AdaptiveProposal(model.dimension, self.target_acceptance)
+        self.tuning = Tuning(model.dimension, current.approximation.mean.shape[0], max(self.n_tune, 1), proposal)
+        self._current, self.theta = current, current.theta
+        self.latent = current.approximation.mean
+        if not self.tune:
+            self._freeze()
+
+    def _disperse(self, current: Evaluation) -> Evaluation:
+        """Start each chain at its own theta, uniform within one unit of the given one, so that R-hat means something."""
+        for _ in range(START_ATTEMPTS):
+            shifted = self._evaluate(current.theta + self.rng.uniform(-1.0, 1.0, current.theta.shape), None)
+            if np.isfinite(shifted.log_screen):
+                return shifted
+        return current
+
+    def _freeze(self) -> None:
+        predictor = self.tuning.predictor
+        # Chains that did not tune at all keep the default proposal.
+        proposal = self.tuning.frozen_proposal()
+        draws, spread = choose_draws(self.rng, self.scheme.estimator, self.tuning.kept, self._evaluate, predictor)
+        if spread > LARGE_SPREAD:
+            warnings.warn(_large_spread(draws, spread), UserWarning, stacklevel=2)
+        self.frozen = Frozen(proposal, predictor, draws)
+        self._current = self._evaluate(self.theta, predictor)
+        self.chain = self.scheme.init(self.rng, self._current, self.frozen)
+        self.tuning = None
+
+    def _tuning_step(self) -> dict[str, Any]:
+        if self._current is None or self._current.theta is not self.theta:
+            self._current = self._evaluate(self.theta, self.tuning.predictor)
+        self._current, accepted, rate = self.tuning.step(self.rng, self._current, self._evaluate)
+        self.theta = self._current.theta
+        self.latent = self._current.approximation.mean
+        return {
+            "tune": True,
+            "accepted": accepted,
+            "acceptance_rate": rate,
+            "log_marginal_likelihood": self._current.approximation.log_evidence,
+            "importance_ess": np.nan,
+            "importance_draws": 0,
+            "n_newton": self._current.approximation.iterations,
+            "indefinite": False,
+        }
+
+    def _sampling_step(self) -> dict[str, Any]:
+        if self._current is None:
+            self._current = self._evaluate(self.theta, self.frozen.predictor)
+        self.chain, self._current, info = self.scheme.step(
+            self.rng, self.chain, self._current, self._evaluate, self.frozen
+        )
+        self.theta, self.latent = self.chain.theta, info.latent
+        self.indefinite += info.indefinite
+        return {
+            "tune": False,
+            "accepted": info.accepted,
+            "acceptance_rate": info.acceptance_rate,
+            "log_marginal_likelihood": self.chain.log_estimate,
+            "importance_ess": self.chain.effective_size,
+            "importance_draws": self.frozen.draws,
+            "n_newton": info.newton_steps,
+            "indefinite": info.indefinite,
+        }
+
+    def _refuse_foreign_moves(self, point: dict[str, np.ndarray]) -> None:
+        if np.array_equal(self.latent_model.ravel(point), self.theta):
+            return
+        raise SamplingError(
+            "another step method moved the hyper-parameters, which would invalidate the stored estimate of p(y|theta); "
+            "PseudoMarginal updates all free variables by itself: pass it alone as step="
+        )
+
+    @property
+    def sampling_state(self) -> Any:
+        """The chain's state; setting it drops what is cached."""
+        return BlockedStep.sampling_state.fget(self)
+
+    @sampling_state.setter
+    def sampling_state(self, state: Any) -> None:
+        BlockedStep.sampling_state.fset(self, state)
+        self._current = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the cache behind when the step is pickled."""
+        state = self.__dict__.copy()
+        state["_current"] = None
+        state["_evaluate"] = Evaluator(self.latent_model, self.approximation)
+        return state
+
+    @staticmethod
+    def competence(var: Any, has_grad: bool) -> Competence:
+        """Never chosen automatically."""
+        return Competence.INCOMPATIBLE
+
+    @staticmethod
+    def _progressbar_config(n_chains: int = 1) -> tuple[list[TextColumn], dict[str, list[float]]]:
+        columns = [
+            TextColumn("{task.fields[acceptance]:0.2f}", table_column=Column("Acceptance", ratio=1)),
+            TextColumn("{task.fields[log_evidence]:0.1f}", table_column=Column("log p(y|theta)", ratio=1)),
+        ]
+        return columns, {"acceptance": [0.0] * n_chains, "log_evidence": [0.0] * n_chains}
+
+    @staticmethod
+    def _make_progressbar_update_functions() -> tuple[Any, ...]:
+        averages: dict[str, float] = {}
+
+        def update_stats(step_stats: dict[str, Any]) -> dict[str, float]:
+            # A running mean over about a hundred iterations: single acceptances are not worth reading.
+            rate = averages.get("rate", float(step_stats["acceptance_rate"]))
+            averages["rate"] = rate + 0.02 * (float(step_stats["acceptance_rate"]) - rate)
+            return {"acceptance": averages["rate"], "log_evidence": float(step_stats["log_marginal_likelihood"])}
+
+        return (update_stats,)
+
+
+def _resolve(given: Any, known: dict[str, type], kind: type, what: str) -> Any:
+    """An instance from an instance, a class or a name."""
+    if isinstance(given, str):
+        if given not in known:
+            raise ValueError(f"unknown {what} {given!r}; known are {', '.join(sorted(known))}")
+        return known[given]()
+    if not isinstance(given, kind):
+        raise ValueError(f"{what} must be one of {', '.join(sorted(known))} or an instance, not {given!r}")
+    return given
+
+
+def _check_settings(target_acceptance: float, latent_moves: int, refresh_every: int) -> None:
+    if not 0.0 < target_acceptance < 1.0:
+        raise ValueError(f"target_acceptance must lie between 0 and 1, not {target_acceptance}")
+    if latent_moves < 1:
+        raise ValueError(f"latent_moves must be at least 1, not {latent_moves}")
+    if refresh_every < 0:
+        raise ValueError(f"refresh_every must not be negative: {refresh_every}")
+
+
+def _check_variables(vars: list[Any] | None, model: pm.Model, latent_model: LatentGaussianModel) -> list[Any]:
+    wanted = [*latent_model.theta_values, latent_model.latent_value]
+    if vars is None:
+        return wanted
+    given = {model.rvs_to_values.get(variable, variable) for variable in vars}
+    missing = [value.name for value in wanted if value not in given]
+    if missing:
+        raise ModelError(
+            f"PseudoMarginal updates f and all hyper-parameters together, but was not given {', '.join(missing)}; "
+            "leave vars out, and use no other step method beside it"
+        )
+    return wanted
+
+
+def _unusable_start(model: LatentGaussianModel, theta: np.ndarray, current: Evaluation) -> str:
+    values = ", ".join(f"{name}={value}" for name, value in model.unravel(theta).items())
+    if not np.isfinite(current.log_prior):
+        return f"the prior density is not finite at the starting point ({values})"
+    return (
+        "the prior covariance of f is not positive definite, or the likelihood not finite, at the starting point "
+        f"({values}, on the unconstrained scale); check the inputs for NaN and infinite values, or give other initvals"
+    )
+
+
+def _large_spread(draws: int, spread: float) -> str:
+    return (
+        f"with {draws} importance samples the log of the estimated p(y|theta) still has a standard deviation of "
+        f"{spread:.1f} (at most {LARGE_SPREAD} is good): the chain is exact but may stick. Give more samples, "
+        "estimator=pmgp.ImportanceSampling(draws=...), and check R-hat and the trace of log_marginal_likelihood."
+    )
