@@ -10,6 +10,7 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 __all__ = [
+    "MIN_DRAWS",
     "OPERATION_STATS",
     "ess_per_second",
     "hyperparameter_names",
@@ -21,7 +22,7 @@ OPERATION_STATS = ("n_cholesky", "n_inverse", "n_matmul", "n_newton")
 """Sample stats of pmgp's step methods that count O(n^3) operations and Newton iterations."""
 
 MIN_DRAWS = 10
-"""R-hat splits each chain in two; of halves shorter than five draws it says nothing."""
+"""R-hat and ESS split each chain in two; halves shorter than five draws say nothing."""
 
 
 def hyperparameter_names(idata: xr.DataTree) -> list[str]:
@@ -36,7 +37,7 @@ def hyperparameter_names(idata: xr.DataTree) -> list[str]:
         With group ``posterior`` and, where there is one, ``observed_data``.
     """
     observed = idata.children.get("observed_data")
-    sizes: dict[str, int] = {} if observed is None else dict(observed.sizes)
+    sizes = {} if observed is None else dict(observed.sizes)
     names = []
     for name, variable in idata["posterior"].data_vars.items():
         own = {dim: size for dim, size in variable.sizes.items() if dim not in ("chain", "draw")}
@@ -63,7 +64,7 @@ def rhat_over_iterations(
     Returns
     -------
     Dataset
-        The variables with dimension ``draws`` (draws used of each chain) in place of chain and draw.
+        The variables with dimension ``draws`` (draws used of each chain), not chain and draw.
 
     Raises
     ------
@@ -96,8 +97,8 @@ def ess_per_second(
 ) -> dict[str, float | str]:
     """Smallest bulk effective sample size, and the same per second of sampling.
 
-    The time is PyMC's ``sampling_time``: wall-clock seconds from the start of the first chain to the
-    end of the last, *tuning included*, compilation of the step method not.
+    The time is PyMC's ``sampling_time``: wall-clock seconds from the start of the first chain to
+    the end of the last, *tuning included*, compilation of the step method not.
 
     Parameters
     ----------
@@ -114,16 +115,23 @@ def ess_per_second(
     Raises
     ------
     ValueError
-        If the attribute ``sampling_time`` is missing.
+        If there are fewer than ten draws or the attribute ``sampling_time`` is missing.
     """
     posterior = _posterior(idata, var_names)
+    if posterior.sizes["draw"] < MIN_DRAWS:
+        raise ValueError(f"ESS needs {MIN_DRAWS} draws, there are {posterior.sizes['draw']}")
     if "sampling_time" not in idata["posterior"].attrs:
         raise ValueError("the posterior has no attribute sampling_time, which PyMC's sample sets")
     seconds = float(idata["posterior"].attrs["sampling_time"])
     table = arviz.summary(posterior, kind="diagnostics", round_to="none")
     bulk = table["ess_bulk"].astype(float)
     ess = float(bulk.min())
-    return {"variable": str(bulk.idxmin()), "ess": ess, "seconds": seconds, "ess_per_second": ess / seconds}
+    return {
+        "variable": str(bulk.idxmin()),
+        "ess": ess,
+        "seconds": seconds,
+        "ess_per_second": ess / seconds,
+    }
 
 
 def operation_counts(idata: xr.DataTree) -> dict[str, float]:

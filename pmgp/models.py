@@ -1,20 +1,22 @@
 """The Gaussian process classifier of the pseudo-marginal article as a PyMC model.
 
-Section 4 of the article: a zero-mean process, a Gamma prior on length-scale and variance, a probit or
-logit likelihood. It is plain PyMC; write your own in the same way for anything else.
+Section 4 of the article: a zero-mean process, Gamma priors on length-scale and variance, a probit
+or logit likelihood. It is plain PyMC; write your own in the same way for anything else.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pymc as pm
 from numpy.typing import ArrayLike, NDArray
+from scipy.stats import gamma
 
 from pmgp.distributions import BernoulliLogit, BernoulliProbit
 
-__all__ = ["KERNELS", "LIKELIHOODS", "classifier"]
+__all__ = ["KERNELS", "LIKELIHOODS", "classifier", "lengthscale_prior"]
 
 _COVARIANCES = {
     "rbf": pm.gp.cov.ExpQuad,
@@ -40,8 +42,8 @@ def classifier(
 ) -> pm.Model:
     """Build a Gaussian process classifier whose step is :class:`pmgp.PseudoMarginal`.
 
-    The priors are those of the article: ``lengthscale ~ Gamma(1, 1/sqrt(d))``, with mean sqrt(d), and
-    ``variance ~ Gamma(1.1, 0.1)``. They suppose standardized features.
+    The priors are those of the article: ``lengthscale ~ Gamma(1, 1/sqrt(d))``, with mean sqrt(d),
+    and ``variance ~ Gamma(1.1, 0.1)``. They suppose standardized features.
 
     Parameters
     ----------
@@ -65,8 +67,8 @@ def classifier(
     Raises
     ------
     ValueError
-        If X, y or feature_names do not fit together or hold anything but finite numbers and labels 0
-        and 1, or if kernel or likelihood is unknown.
+        If X, y or feature_names do not fit together or hold anything but finite numbers and labels
+        0 and 1, or if kernel or likelihood is unknown.
     """
     X, y = _inputs(X), np.asarray(y)
     names = _names(feature_names, X.shape[1])
@@ -82,6 +84,11 @@ def classifier(
         f = process.prior("f", X=X, reparameterize=False, dims="observation")
         distribution("y", f, observed=y.astype(np.int64), dims="observation")
     return model
+
+
+def lengthscale_prior(d: int) -> Any:
+    """Return the prior of each length-scale of :func:`classifier`, a frozen SciPy distribution."""
+    return gamma(1, scale=np.sqrt(d))
 
 
 def _choose[T](table: dict[str, T], name: str, what: str) -> T:

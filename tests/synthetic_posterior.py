@@ -38,7 +38,11 @@ def make_posterior(chains=2, draws=400, ard=True, n=12, correlation=0.6, shift=0
             "observed_data": {"y": rng.integers(0, 2, size=n)},
         },
         coords={"feature": list(FEATURES), "observation": np.arange(n)},
-        dims={"lengthscale": ["feature"] if ard else [], "f": ["observation"], "y": ["observation"]},
+        dims={
+            "lengthscale": ["feature"] if ard else [],
+            "f": ["observation"],
+            "y": ["observation"],
+        },
     )
     idata["posterior"].attrs["sampling_time"] = 20.0
     assert isinstance(idata, xr.DataTree)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytensor.tensor as pt
 from pymc.distributions.distribution import Discrete, SymbolicRandomVariable
+from pymc.distributions.moments.means import _mean, maybe_resize
 from pymc.distributions.shape_utils import implicit_size_from_params, rv_size_is_none
 from pymc.pytensorf import normalize_rng_param
 from pytensor.tensor.random.basic import uniform
@@ -87,6 +88,12 @@ class BernoulliLogitRV(_BernoulliLatent):
     @staticmethod
     def inverse_link(f: TensorVariable) -> TensorVariable:
         return pt.sigmoid(f)
+
+
+@_mean.register(_BernoulliLatent)
+def latent_bernoulli_mean(op: _BernoulliLatent, rv: TensorVariable, rng: Any, size: Any, f: TensorVariable) -> TensorVariable:
+    """E[y|f], for `pymc.distributions.moments.mean`."""
+    return maybe_resize(op.inverse_link(f), size)
 
 
 class _LatentBernoulli(Discrete):

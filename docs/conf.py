@@ -1,0 +1,74 @@
+"""Configuration of the documentation; `make docs` builds it, offline and with warnings as errors."""
+
+import os
+import shutil
+from pathlib import Path
+
+# Chains run side by side, so that one BLAS thread each is the fastest choice; set before NumPy is loaded.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import pmgp
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent
+
+project = "pmgp"
+author = "The pmgp developers"
+project_copyright = "The pmgp developers"
+version = release = pmgp.__version__
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.viewcode",
+    "myst_nb",
+    "sphinx_copybutton",
+    "sphinx_design",
+]
+exclude_patterns = ["_build", "**/.ipynb_checkpoints"]
+templates_path = ["_templates"]
+nitpicky = False
+
+# Prose.
+myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath", "fieldlist"]
+myst_heading_anchors = 3
+myst_dmath_double_inline = True
+
+# Notebooks, and pages whose code cells are executed: a cell that fails is a failed build.
+nb_execution_mode = "cache"
+nb_execution_timeout = 600
+nb_execution_raise_on_error = True
+nb_execution_show_tb = True
+nb_merge_streams = True
+
+# The API reference: one page an object, from the docstrings.
+autosummary_generate = True
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+napoleon_google_docstring = False
+napoleon_numpy_docstring = True
+napoleon_use_rtype = False
+
+html_theme = "furo"
+html_title = f"pmgp {release}"
+html_static_path = ["_static"]
+html_css_files = ["pmgp.css"]
+html_theme_options = {"navigation_with_keys": True}
+copybutton_exclude = ".linenos, .gp, .go"
+
+
+def copy_case_studies() -> None:
+    """Bring the notebooks from case_studies/, where they live and run on their own, into the source tree."""
+    target = HERE / "case_studies"
+    notebooks = sorted((ROOT / "case_studies").glob("*.ipynb"))
+    for stale in set(target.glob("*.ipynb")) - {target / path.name for path in notebooks}:
+        stale.unlink()
+    for path in notebooks:
+        copy = target / path.name
+        if not copy.exists() or copy.read_bytes() != path.read_bytes():
+            shutil.copyfile(path, copy)
+
+
+copy_case_studies()

@@ -1,0 +1,12 @@
+"""Pictures of a sampled Gaussian process classifier.
+
+ArviZ draws everything it has a plot for; the R-hat over iterations, the length-scales beside their
+prior and the calibration diagram are ours. Every function returns a new matplotlib figure and shows
+nothing, so that it works without a display.
+"""
+
+from pmgp.plots.calibration import calibration
+from pmgp.plots.chains import autocorrelation, posterior, rank, rhat, trace
+from pmgp.plots.lengthscales import lengthscale
+
+__all__ = ["autocorrelation", "calibration", "lengthscale", "posterior", "rank", "rhat", "trace"]

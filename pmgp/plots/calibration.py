@@ -1,0 +1,114 @@
+"""Calibration: whether events predicted with probability 0.3 happen three times in ten."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import binomtest
+
+from pmgp.plots.style import ACCENT, GRAY, WIDTH, style
+
+__all__ = ["Reliability", "calibration", "reliability"]
+
+CONFIDENCE = 0.9
+"""Coverage of the error bars."""
+
+
+class Reliability(NamedTuple):
+    """Predicted and observed frequencies in the bins of probability that hold points.
+
+    Vectors of one length: mean predicted probability, observed frequency of label 1, its Wilson
+    binomial interval from ``low`` to ``high``, and the number of points.
+    """
+
+    predicted: NDArray[np.float64]
+    observed: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    size: NDArray[np.int64]
+
+
+def reliability(y: ArrayLike, probability: ArrayLike, bins: int = 10) -> Reliability:
+    """Compare predicted probabilities with observed frequencies in bins of equal width.
+
+    Parameters
+    ----------
+    y : array_like of shape (n,)
+        Labels 0 and 1.
+    probability : array_like of shape (n,)
+        Predicted probabilities of label 1.
+    bins : int
+        Number of bins that [0, 1] is divided into; empty ones are left out.
+    """
+    y, probability = np.asarray(y), np.asarray(probability, dtype=np.float64)
+    index = np.minimum((probability * bins).astype(int), bins - 1)
+    used = np.unique(index)
+    size = np.array([np.sum(index == k) for k in used])
+    events = np.array([y[index == k].sum() for k in used])
+    intervals = [
+        binomtest(int(k), int(n)).proportion_ci(CONFIDENCE, method="wilson")
+        for k, n in zip(events, size, strict=True)
+    ]
+    return Reliability(
+        predicted=np.array([probability[index == k].mean() for k in used]),
+        observed=events / size,
+        low=np.array([interval.low for interval in intervals]),
+        high=np.array([interval.high for interval in intervals]),
+        size=size,
+    )
+
+
+def calibration(
+    y: ArrayLike,
+    probability: ArrayLike,
+    classes: tuple[str, str] = ("class 0", "class 1"),
+    bins: int = 10,
+) -> Figure:
+    """Reliability diagram with binomial error bars above a histogram of the predictions.
+
+    Parameters
+    ----------
+    y, probability, bins
+        As for :func:`reliability`.
+    classes : tuple of two str
+        What labels 0 and 1 stand for.
+    """
+    y, probability = np.asarray(y), np.asarray(probability, dtype=np.float64)
+    with style():
+        figure, (top, bottom) = plt.subplots(
+            2, 1, figsize=(0.65 * WIDTH, 6.6), sharex=True, height_ratios=(3, 1)
+        )
+        _draw_reliability(top, reliability(y, probability, bins))
+        top.set_ylabel(f"observed frequency of {classes[1]}")
+        edges = np.linspace(0, 1, 2 * bins + 1)
+        bottom.hist(
+            [probability[y == 0], probability[y == 1]],
+            bins=edges.tolist(),
+            stacked=True,
+            color=["0.75", ACCENT],
+            label=list(classes),
+        )
+        bottom.set(xlabel=f"predicted probability of {classes[1]}", ylabel="test points")
+        bottom.legend(loc="upper center", title="true class")
+    return figure
+
+
+def _draw_reliability(axes: Axes, table: Reliability) -> None:
+    axes.plot([0, 1], [0, 1], color=GRAY, linestyle="--", linewidth=1, label="perfect calibration")
+    bars = np.abs(np.stack([table.low, table.high]) - table.observed)
+    axes.errorbar(
+        table.predicted,
+        table.observed,
+        yerr=bars,
+        fmt="o",
+        color=ACCENT,
+        capsize=3,
+        label=f"observed, {CONFIDENCE:.0%} binomial interval",
+    )
+    axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+    axes.legend(loc="upper left")

@@ -1,0 +1,190 @@
+"""What the chains look like: traces, ranks, autocorrelation, marginal densities, R-hat."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import arviz
+import matplotlib.pyplot as plt
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from pmgp import diagnostics
+from pmgp.plots.style import GRAY, WIDTH, style
+
+__all__ = ["autocorrelation", "posterior", "rank", "rhat", "trace"]
+
+RHAT_LIMIT = 1.01
+"""Chains whose R-hat is below it agree well enough (Vehtari et al. 2021)."""
+
+LEAST_EXCESS = 1e-3
+"""Smaller values of R-hat - 1, and negative ones, are noise; they are drawn at this height."""
+
+PANEL_HEIGHT = 2.4
+COLUMNS = 3
+UNITS = {"lengthscale": "sd of the feature", "variance": "variance of f"}
+N_NAMED = 8
+"""Curves with a colour and a name of their own; ArviZ's colour cycle has as many."""
+
+
+def trace(idata: xr.DataTree, var_names: Sequence[str] | None = None) -> Figure:
+    """Values of the hyper-parameters against the draw, one line a chain.
+
+    Parameters
+    ----------
+    idata : DataTree
+        With group ``posterior``.
+    var_names : sequence of str, optional
+        By default the hyper-parameters, see :func:`pmgp.diagnostics.hyperparameter_names`.
+    """
+    visuals = {"trace": {"alpha": 0.75, "width": 0.7}}
+    figure = _facets(arviz.plot_trace, idata, var_names, visuals=visuals)
+    for axes, unit in zip(figure.axes, _units(idata, var_names), strict=False):
+        axes.set_ylabel(unit)
+    return figure
+
+
+def rank(idata: xr.DataTree, var_names: Sequence[str] | None = None) -> Figure:
+    """Difference of each chain's rank distribution from uniform; chains that agree stay near zero.
+
+    Parameters
+    ----------
+    idata, var_names
+        As for :func:`trace`.
+    """
+    visuals = {"remove_axis": False}
+    return _facets(arviz.plot_rank, idata, var_names, visuals=visuals, ylabel="Δ ECDF of ranks")
+
+
+def autocorrelation(
+    idata: xr.DataTree, var_names: Sequence[str] | None = None, max_lag: int = 100
+) -> Figure:
+    """Autocorrelation of the hyper-parameters against the lag in draws.
+
+    Parameters
+    ----------
+    idata, var_names
+        As for :func:`trace`.
+    max_lag : int
+        Number of lags shown, at most as many as there are draws.
+    """
+    lags = min(max_lag, idata["posterior"].sizes["draw"])
+    # ArviZ computes the width of its band from the lags shown, not from the draws: leave it out.
+    visuals = {"credible_interval": False}
+    return _facets(
+        arviz.plot_autocorr,
+        idata,
+        var_names,
+        visuals=visuals,
+        ylabel="autocorrelation",
+        max_lag=lags,
+    )
+
+
+def posterior(idata: xr.DataTree, var_names: Sequence[str] | None = None) -> Figure:
+    """Marginal posterior densities with mean and credible interval.
+
+    Parameters
+    ----------
+    idata, var_names
+        As for :func:`trace`.
+    """
+    figure = _facets(arviz.plot_dist, idata, var_names, legend=False)
+    for axes, unit in zip(figure.axes, _units(idata, var_names), strict=False):
+        axes.set_xlabel(unit)
+    return figure
+
+
+def _facets(
+    plot: Callable[..., Any],
+    idata: xr.DataTree,
+    var_names: Sequence[str] | None,
+    ylabel: str = "",
+    legend: bool = True,
+    **options: Any,
+) -> Figure:
+    """Lay out one of ArviZ's faceted plots, three panels a row, and label its axes."""
+    names = diagnostics.hyperparameter_names(idata) if var_names is None else list(var_names)
+    rows = math.ceil(len(_units(idata, names)) / COLUMNS)
+    layout = {
+        "figsize": (WIDTH, 0.4 + PANEL_HEIGHT * rows),
+        "figsize_units": "inches",
+        "sharex": False,
+    }
+    options |= {"var_names": names, "col_wrap": COLUMNS, "figure_kwargs": layout}
+    with style(), arviz.rc_context({"plot.max_subplots": None}):
+        collection = plot(idata, backend="matplotlib", **options)
+        figure: Figure = collection.viz["figure"].item()
+        if legend and idata["posterior"].sizes["chain"] > 1:
+            collection.add_legend("chain")
+    for index, axes in enumerate(figure.axes):
+        axes.set_ylabel(ylabel if index % COLUMNS == 0 else "")
+    return figure
+
+
+def _units(idata: xr.DataTree, var_names: Sequence[str] | None) -> list[str]:
+    """Return the unit of every panel: of each scalar that the variables hold in one draw."""
+    names = diagnostics.hyperparameter_names(idata) if var_names is None else var_names
+    draw = idata["posterior"].to_dataset().isel(chain=0, draw=0)
+    return [UNITS.get(name, "value") for name in names for _ in range(draw[name].size)]
+
+
+def rhat(idata: xr.DataTree, var_names: Sequence[str] | None = None) -> Figure:
+    """R-hat of the first draws against their number, on a logarithmic scale of R-hat - 1.
+
+    Parameters
+    ----------
+    idata, var_names
+        As for :func:`trace`. Of many elements, those that end highest are named.
+
+    Raises
+    ------
+    ValueError
+        As :func:`pmgp.diagnostics.rhat_over_iterations`.
+    """
+    curves = _curves(diagnostics.rhat_over_iterations(idata, var_names))
+    draws = curves.pop("draws")
+    with style():
+        figure, axes = plt.subplots(figsize=(WIDTH, 4))
+        for index, (name, values) in enumerate(curves.items()):
+            look = {"label": name} if index < N_NAMED else {"color": "0.8", "zorder": 1}
+            axes.plot(draws, np.maximum(values - 1, LEAST_EXCESS), linewidth=1.5, **look)
+        axes.axhline(RHAT_LIMIT - 1, color=GRAY, linestyle="--", linewidth=1)
+        _scale_excess(axes)
+        axes.set(xlabel="draws used of each chain", ylabel="R-hat", xlim=(0, draws[-1]))
+        axes.legend(loc="upper left", bbox_to_anchor=(1, 1), title=f"dashed: {RHAT_LIMIT}")
+    return figure
+
+
+def _curves(rhats: xr.Dataset) -> dict[str, np.ndarray]:
+    """Return the curve of every element by its label, highest at the end first, and the draws."""
+    curves = {
+        label: values.to_numpy()
+        for name, variable in rhats.data_vars.items()
+        for label, values in _labeled(str(name), variable)
+    }
+    highest_first = sorted(curves, key=lambda label: -curves[label][-1])
+    return {"draws": rhats["draws"].to_numpy()} | {label: curves[label] for label in highest_first}
+
+
+def _labeled(name: str, variable: xr.DataArray) -> list[tuple[str, xr.DataArray]]:
+    """Split a variable into its elements along all dimensions but ``draws``."""
+    dims = [dim for dim in variable.dims if dim != "draws"]
+    if not dims:
+        return [(name, variable)]
+    stacked = variable.stack(element=dims)
+    labels = [", ".join(map(str, index)) for index in stacked.indexes["element"]]
+    return [(f"{name}[{label}]", stacked[:, k]) for k, label in enumerate(labels)]
+
+
+def _scale_excess(axes: Axes) -> None:
+    """Show R-hat - 1 on a logarithmic axis whose ticks say R-hat."""
+    top = max(0.1, axes.dataLim.y1)
+    axes.set(yscale="log", ylim=(LEAST_EXCESS * 0.9, 1.3 * top))
+    ticks = [tick for tick in (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3) if tick <= 1.3 * top]
+    axes.set_yticks(ticks, [f"{1 + tick:g}" for tick in ticks])
+    axes.minorticks_off()

@@ -1,0 +1,113 @@
+"""Posterior of the length-scales beside their prior."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import arviz
+import matplotlib.pyplot as plt
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
+
+from pmgp.plots.style import ACCENT, GRAY, WIDTH, style
+
+__all__ = ["lengthscale"]
+
+UNIT = "standard deviations of the feature"
+PROBABILITIES = (0.5, 0.9)
+"""Probability of the thick and of the thin central interval."""
+
+
+class Prior(Protocol):
+    """What is used of a frozen distribution of ``scipy.stats``."""
+
+    def pdf(self, x: np.ndarray) -> np.ndarray:
+        """Density at x."""
+
+    def ppf(self, q: float) -> float:
+        """Quantile."""
+
+    def interval(self, confidence: float) -> tuple[float, float]:
+        """Central interval."""
+
+
+def lengthscale(
+    idata: xr.DataTree, prior: Prior | None = None, name: str = "lengthscale"
+) -> Figure:
+    """Posterior of the length-scale: a density, or intervals a feature where there are several.
+
+    A short length-scale means a feature that the latent function varies with; one that stays at its
+    prior was not informed by the data.
+
+    Parameters
+    ----------
+    idata : DataTree
+        With group ``posterior``.
+    prior : frozen scipy.stats distribution, optional
+        Prior of each length-scale, drawn beside the posterior.
+    name : str
+        Name of the variable.
+
+    Raises
+    ------
+    ValueError
+        If the posterior has no such variable.
+    """
+    posterior = idata["posterior"].to_dataset()
+    if name not in posterior:
+        raise ValueError(f"the posterior has no variable {name!r}")
+    with style():
+        if posterior[name].ndim == 2:
+            return _density(posterior[name], prior)
+        return _intervals(posterior[name], prior)
+
+
+def _density(draws: xr.DataArray, prior: Prior | None) -> Figure:
+    """Draw the marginal density of one length-scale."""
+    figure, axes = plt.subplots(figsize=(WIDTH, 3.6))
+    curve = arviz.kde(draws, dim=["chain", "draw"])
+    x, density = curve.sel(plot_axis="x").to_numpy(), curve.sel(plot_axis="y").to_numpy()
+    axes.fill_between(x, density, color=ACCENT, alpha=0.25)
+    axes.plot(x, density, color=ACCENT, label="posterior")
+    if prior is not None:
+        right = max(x[-1], prior.ppf(0.75))
+        grid = np.linspace(0, right, 200)
+        axes.plot(grid, prior.pdf(grid), color=GRAY, linestyle="--", label="prior")
+    axes.set(xlabel=f"length-scale ({UNIT})", ylabel="density")
+    axes.set_xlim(left=0)
+    axes.set_ylim(bottom=0)
+    axes.legend()
+    return figure
+
+
+def _intervals(draws: xr.DataArray, prior: Prior | None) -> Figure:
+    """Draw median and central intervals of every length-scale, shortest on top."""
+    draws = draws.stack(sample=["chain", "draw"])
+    draws = draws.isel({draws.dims[0]: np.argsort(-draws.median("sample").to_numpy())})
+    labels = [str(label) for label in draws[draws.dims[0]].to_numpy()]
+    rows = np.arange(len(labels))
+    figure, axes = plt.subplots(figsize=(WIDTH, 1.2 + 0.34 * len(labels)))
+    for probability, width in zip(PROBABILITIES, (5, 1.6), strict=True):
+        low, high = _central(draws, probability)
+        axes.hlines(rows, low, high, color=ACCENT, linewidth=width, label=f"{probability:.0%}")
+    axes.plot(draws.median("sample"), rows, "o", color="white", markeredgecolor=ACCENT)
+    if prior is not None:
+        left, right = prior.interval(PROBABILITIES[-1])
+        label = f"prior, {PROBABILITIES[-1]:.0%}"
+        axes.axvspan(left, right, color="0.93", zorder=0, label=label)
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.minorticks_off()
+    axes.set_yticks(rows, labels)
+    axes.set(xlabel=f"length-scale ({UNIT}), logarithmic scale", ylim=(-0.7, rows[-1] + 0.7))
+    axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
+    return figure
+
+
+def _central(draws: xr.DataArray, probability: float) -> tuple[np.ndarray, np.ndarray]:
+    tail = (1 - probability) / 2
+    low, high = draws.quantile([tail, 1 - tail], "sample").to_numpy()
+    return low, high

@@ -1,0 +1,34 @@
+"""The look that all figures share: ArviZ's style at a size that is legible in a report."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+import arviz  # noqa: F401  registers its styles with matplotlib
+import matplotlib.pyplot as plt
+
+__all__ = ["ACCENT", "GRAY", "WIDTH", "style"]
+
+WIDTH = 10.0
+"""Width of every figure in inches."""
+
+ACCENT = "#1b7ea3"
+GRAY = "0.45"
+
+_SETTINGS: dict[str, Any] = {
+    "font.size": 10,
+    "axes.titlesize": 11,
+    "axes.titleweight": "bold",
+    "axes.labelsize": 10,
+    "xtick.labelsize": 9,
+    "ytick.labelsize": 9,
+    "legend.fontsize": 9,
+    "legend.title_fontsize": 9,
+    "figure.constrained_layout.use": True,
+}
+
+
+def style() -> AbstractContextManager[None]:
+    """Return a context in which new figures have the shared look; settings outside it stay."""
+    return plt.style.context(["arviz-variat", _SETTINGS])

@@ -1,0 +1,51 @@
+"""What a run prints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+from pmgp.report import tables
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from pmgp.run import Outcome, Problem, Settings
+
+__all__ = ["print_outcome", "print_problem"]
+
+
+def print_problem(console: Console, settings: Settings, problem: Problem) -> None:
+    """Say what is about to be sampled."""
+    _title(console, f"Gaussian process classification, {settings.kernel} covariance")
+    _pairs(console, tables.data_rows(problem))
+
+
+def print_outcome(console: Console, outcome: Outcome) -> None:
+    """Print the posterior of the hyper-parameters, the cost of sampling, and the scores."""
+    _title(console, "Hyper-parameters")
+    # Not wrapped: a table cut into lines by the width of a terminal cannot be read.
+    console.print(Text(str(tables.summary(outcome))), soft_wrap=True)
+    _title(console, "Cost")
+    _pairs(console, tables.efficiency_rows(outcome))
+    if outcome.scores:
+        _title(console, f"Predictions of {outcome.problem.test.n} test points")
+        _pairs(console, tables.score_rows(outcome))
+    for notice in tables.notices(outcome):
+        console.print(Text.assemble(("note: ", "yellow"), notice))
+
+
+def _title(console: Console, text: str) -> None:
+    console.print()
+    console.print(Text(text, style="bold"))
+
+
+def _pairs(console: Console, rows: list[tuple[str, str]]) -> None:
+    """Print names and values side by side; as Text, since names such as x[1] look like markup."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True)
+    for name, value in rows:
+        grid.add_row(Text(name, style="dim"), Text(value))
+    console.print(grid)

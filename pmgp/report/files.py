@@ -1,0 +1,70 @@
+"""The files a run writes: draws, tables, figures, settings and the HTML page."""
+
+from __future__ import annotations
+
+import json
+import platform
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import matplotlib.pyplot as plt
+
+from pmgp.report import html, tables
+from pmgp.report.figures import pictures
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from pmgp.run import Outcome
+
+__all__ = ["save_posterior", "versions", "write"]
+
+RESOLUTION = 140
+"""Dots an inch of the figures: sharp at the width of the page on dense screens."""
+
+PACKAGES = ("pmgp", "pymc", "pytensor", "arviz", "numpy", "scipy")
+
+
+def save_posterior(idata: xr.DataTree, folder: Path) -> None:
+    """Write all draws as ``posterior.nc``; ``xarray.open_datatree`` reads them."""
+    idata.to_netcdf(folder / "posterior.nc", engine="h5netcdf")
+
+
+def write(outcome: Outcome) -> None:
+    """Write everything but the draws into the folder of the run."""
+    folder = outcome.settings.out
+    tables.summary(outcome, rounded=False).to_csv(folder / "summary.csv", index_label="variable")
+    if outcome.predictions is not None:
+        outcome.predictions.to_csv(folder / "predictions.csv", index=False)
+    (folder / "run.json").write_text(json.dumps(record(outcome), indent=2) + "\n")
+    figures = []
+    for picture in pictures(outcome):
+        path = folder / f"{picture.name}.png"
+        figure = picture.draw()
+        figure.savefig(path, dpi=RESOLUTION)
+        plt.close(figure)
+        figures.append(html.Embedded(picture.name, picture.title, picture.caption, path))
+    page = html.render(outcome, figures, versions())
+    (folder / "report.html").write_text(page, encoding="utf-8")
+
+
+def record(outcome: Outcome) -> dict[str, Any]:
+    """Return what ``run.json`` holds: settings, versions, timings, cost and scores."""
+    settings = asdict(outcome.settings) | {"out": str(outcome.settings.out)}
+    return {
+        "command": outcome.settings.command(),
+        "settings": settings,
+        "versions": versions(),
+        "seconds": outcome.seconds,
+        "operations_per_iteration": outcome.operations,
+        "efficiency": outcome.efficiency,
+        "scores": outcome.scores,
+        "notices": tables.notices(outcome),
+    }
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages that the numbers depend on."""
+    return {"python": platform.python_version()} | {name: version(name) for name in PACKAGES}

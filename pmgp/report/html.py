@@ -1,0 +1,75 @@
+"""One HTML page that shows a run and needs no other file."""
+
+from __future__ import annotations
+
+import base64
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from pmgp.report import tables
+
+if TYPE_CHECKING:
+    from pmgp.run import Outcome
+
+__all__ = ["Embedded", "render"]
+
+
+class Embedded(NamedTuple):
+    """A picture on disk that the page carries within itself."""
+
+    name: str
+    title: str
+    caption: str
+    path: Path
+
+    @property
+    def uri(self) -> str:
+        """The picture as a data URI."""
+        content = base64.b64encode(self.path.read_bytes()).decode("ascii")
+        return f"data:image/png;base64,{content}"
+
+
+def render(outcome: Outcome, figures: list[Embedded], versions: dict[str, str]) -> str:
+    """Return the page.
+
+    Parameters
+    ----------
+    outcome : Outcome
+        What was run and what came out.
+    figures : list of Embedded
+        Pictures, in the order in which they are shown.
+    versions : dict of str to str
+        Versions of the packages, for the foot of the page.
+    """
+    environment = Environment(
+        loader=PackageLoader("pmgp"), autoescape=True, undefined=StrictUndefined
+    )
+    return environment.get_template("report.html.j2").render(
+        title=f"{outcome.problem.dataset.name}: Gaussian process classification",
+        made=datetime.now().astimezone().strftime("%d %B %Y, %H:%M %Z"),
+        settings=outcome.settings,
+        headlines=headlines(outcome),
+        notices=tables.notices(outcome),
+        data=tables.data_rows(outcome.problem),
+        scores=tables.score_rows(outcome),
+        efficiency=tables.efficiency_rows(outcome),
+        summary=Markup(tables.summary(outcome).to_html(classes="grid", border=0)),
+        figures={figure.name: figure for figure in figures},
+        versions=versions,
+    )
+
+
+def headlines(outcome: Outcome) -> list[tuple[str, str]]:
+    """Return the few numbers at the head of the page, each with its name."""
+    found = [(name.split(" (")[0], value) for name, value in tables.score_rows(outcome)]
+    table = tables.summary(outcome, rounded=False)
+    if outcome.efficiency:
+        found += [
+            ("largest R-hat", f"{table['r_hat'].astype(float).max():.3f}"),
+            ("ESS a second", f"{outcome.efficiency['ess_per_second']:.1f}"),
+        ]
+    return found

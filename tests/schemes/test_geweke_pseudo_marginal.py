@@ -1,0 +1,58 @@
+"""Geweke's test of the whole pseudo-marginal step, and broken twins that it must reject."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pmgp.estimators import Estimate, ImportanceSampling
+from pmgp.schemes.proposals import AdaptiveProposal
+from pmgp.schemes.pseudo_marginal import PseudoMarginal
+from tests.schemes.geweke import z_score
+
+pytestmark = pytest.mark.slow
+# Ten statistics are compared: the largest of ten z-scores exceeds 4 once in 1,600 correct runs.
+BOUND = 4.0
+
+
+@pytest.mark.parametrize("delayed_acceptance", [True, False])
+@pytest.mark.parametrize("draws", [1, 4])
+def test_joint_distribution_is_kept(delayed_acceptance, draws):
+    scheme = PseudoMarginal(ImportanceSampling(draws), delayed_acceptance=delayed_acceptance, refresh_every=3)
+    assert z_score(scheme) < BOUND
+
+
+def test_joint_distribution_of_the_latent_draws_is_kept():
+    assert z_score(PseudoMarginal(ImportanceSampling(2), latent_moves=2), use_latent=True) < BOUND
+
+
+def test_flipped_hastings_ratio_is_rejected(monkeypatch):
+    right = AdaptiveProposal.propose
+
+    def flipped(self, rng, theta):
+        proposed = right(self, rng, theta)
+        return proposed._replace(log_hastings=-proposed.log_hastings)
+
+    monkeypatch.setattr(AdaptiveProposal, "propose", flipped)
+    assert z_score() > BOUND
+
+
+def test_particle_picked_without_its_weight_is_rejected(monkeypatch):
+    def uniformly(self, rng):
+        return self.particles[rng.integers(len(self.particles))]
+
+    monkeypatch.setattr(Estimate, "choose", uniformly)
+    assert z_score() > BOUND
+
+
+def test_missing_correction_of_the_screen_is_rejected(monkeypatch):
+    """Accepting on the approximation's evidence alone samples its posterior, not the exact one."""
+
+    def screen_only(self, rng, state, current, candidate, proposed, frozen):
+        screen = candidate.log_screen - current.log_screen + proposed.log_hastings
+        if candidate.approximation is None or np.log(rng.uniform()) >= screen:
+            return None, 0.0
+        return self._estimate(rng, candidate, frozen), 1.0
+
+    monkeypatch.setattr(PseudoMarginal, "_accept", screen_only)
+    assert z_score(steps=100_000) > BOUND

@@ -1,0 +1,37 @@
+"""Exact answers that the statistical tests compare with."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import log_ndtr, logsumexp
+
+from pmgp.latent import DensePrior
+
+
+def low_rank_problem(n: int, noise: float = 0.3, seed: int = 0) -> tuple[DensePrior, np.ndarray, float]:
+    """Probit classification whose evidence is a one-dimensional integral.
+
+    For K = x x' + noise I, p(y) is the integral of N(u|0, 1) prod_i Phi(y_i x_i u / sqrt(1 + noise)) over u. The
+    integrand is summed in logs on a grid a thousand times finer than its width.
+
+    Returns
+    -------
+    prior : DensePrior
+    y : (n,) array
+        Labels 0 or 1.
+    log_evidence : float
+    """
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=n)
+    covariance = np.outer(x, x) + noise * np.eye(n)
+    f = 1.3 * x + np.sqrt(noise) * rng.normal(size=n)
+    y = (f + rng.normal(size=n) > 0).astype(int)
+    slopes = (2 * y - 1) * x / np.sqrt(1.0 + noise)
+    u = np.linspace(-12.0, 12.0, 24_001)
+    integrand = log_ndtr(np.outer(u, slopes)).sum(axis=1) - 0.5 * u**2 - 0.5 * np.log(2.0 * np.pi)
+    return DensePrior(np.zeros(n), np.asfortranarray(covariance)), y, float(logsumexp(integrand) + np.log(u[1] - u[0]))
+
+
+def standard_errors_from(sample: np.ndarray, truth: float) -> float:
+    """Distance of a mean of independent draws from its true value, in standard errors."""
+    return float(abs(sample.mean() - truth) / (sample.std(ddof=1) / np.sqrt(len(sample))))
