@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
 
 from pmgp.latent.sites import SiteApproximation
 from pmgp.likelihoods.base import Likelihood
 
-__all__ = ["Estimate", "ImportanceSampling"]
+__all__ = ["Estimate", "ImportanceSampling", "log_mean_exp"]
 
 
 class Estimate(NamedTuple):
@@ -49,7 +48,10 @@ class Estimate(NamedTuple):
 
     def choose(self, rng: np.random.Generator) -> np.ndarray:
         """Pick a particle with probability proportional to its weight: an (n,) array."""
-        return self.particles[rng.choice(len(self.log_weights), p=self.normalized_weights)]
+        cumulative = np.cumsum(self.normalized_weights)
+        # Inversion; the minimum guards against a cumulative sum that ends just below one.
+        index = int(np.searchsorted(cumulative, rng.uniform(), side="right"))
+        return self.particles[min(index, len(cumulative) - 1)]
 
 
 @dataclass(frozen=True)
@@ -147,4 +149,13 @@ class ImportanceSampling:
 def _weigh(approximation: SiteApproximation, likelihood: Likelihood, particles: np.ndarray) -> Estimate:
     log_weights = approximation.log_weights(likelihood, particles)
     log_weights = np.where(np.isnan(log_weights), -np.inf, log_weights)
-    return Estimate(float(logsumexp(log_weights) - np.log(len(log_weights))), particles, log_weights)
+    return Estimate(float(log_mean_exp(log_weights)), particles, log_weights)
+
+
+def log_mean_exp(values: np.ndarray) -> np.ndarray:
+    """Log of the mean of exp(values) along the last axis, without overflow: (..., k) -> (...)."""
+    largest = np.max(values, axis=-1, keepdims=True)
+    if not np.isfinite(largest).all():
+        largest = np.where(np.isfinite(largest), largest, 0.0)
+    with np.errstate(divide="ignore"):
+        return np.log(np.exp(values - largest).mean(axis=-1)) + largest[..., 0]

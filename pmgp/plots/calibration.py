@@ -111,4 +111,5 @@ def _draw_reliability(axes: Axes, table: Reliability) -> None:
         label=f"observed, {CONFIDENCE:.0%} binomial interval",
     )
     axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
-    axes.legend(loc="upper left")
+    # Above the axes: within them no corner is free of error bars on every data set.
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)

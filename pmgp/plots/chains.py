@@ -55,7 +55,14 @@ def rank(idata: xr.DataTree, var_names: Sequence[str] | None = None) -> Figure:
     ----------
     idata, var_names
         As for :func:`trace`.
+
+    Raises
+    ------
+    ValueError
+        If there is only one chain, which has nothing to agree with.
     """
+    if idata["posterior"].sizes["chain"] < 2:
+        raise ValueError("ranks compare chains, there is only one")
     visuals = {"remove_axis": False}
     return _facets(arviz.plot_rank, idata, var_names, visuals=visuals, ylabel="Δ ECDF of ranks")
 

@@ -31,19 +31,14 @@ def pictures(outcome: Outcome) -> Iterator[Picture]:
     """Yield the pictures that the draws suffice for; an interrupted run may have only a trace."""
     if outcome.predictions is not None:
         yield _calibration(outcome)
+    yield _trace(outcome)
     sizes = outcome.idata["posterior"].sizes
-    enough = sizes["draw"] >= MIN_DRAWS
-    if enough:
+    if sizes["draw"] >= MIN_DRAWS:
         yield _lengthscale(outcome)
-    yield from _chains(outcome, enough)
-    if enough and sizes["chain"] > 1:
-        yield Picture(
-            "rhat",
-            "R-hat over iterations",
-            "R-hat of the draws up to a point, against that point. Usable draws end below the "
-            "dashed line and stay there.",
-            lambda: plots.rhat(outcome.idata, HYPERPARAMETERS),
-        )
+        yield _autocorrelation(outcome)
+        if sizes["chain"] > 1:
+            yield _rank(outcome)
+            yield _rhat(outcome)
 
 
 def _calibration(outcome: Outcome) -> Picture:
@@ -70,26 +65,39 @@ def _lengthscale(outcome: Outcome) -> Picture:
     )
 
 
-def _chains(outcome: Outcome, enough: bool) -> Iterator[Picture]:
-    idata = outcome.idata
-    yield Picture(
+def _trace(outcome: Outcome) -> Picture:
+    return Picture(
         "trace",
         "Traces",
         "Draws of the hyper-parameters in order. Chains that mix look alike and wander quickly.",
-        lambda: plots.trace(idata, HYPERPARAMETERS),
+        lambda: plots.trace(outcome.idata, HYPERPARAMETERS),
     )
-    if not enough:
-        return
-    yield Picture(
+
+
+def _rank(outcome: Outcome) -> Picture:
+    return Picture(
         "rank",
         "Ranks",
         "Distribution of each chain's ranks among all draws, less the uniform one. Chains that "
         "sample the same posterior stay close to zero; a small p-value says that they do not.",
-        lambda: plots.rank(idata, HYPERPARAMETERS),
+        lambda: plots.rank(outcome.idata, HYPERPARAMETERS),
     )
-    yield Picture(
+
+
+def _autocorrelation(outcome: Outcome) -> Picture:
+    return Picture(
         "autocorrelation",
         "Autocorrelation",
         "Correlation of draws a lag apart. The faster it falls, the more a draw is worth.",
-        lambda: plots.autocorrelation(idata, HYPERPARAMETERS),
+        lambda: plots.autocorrelation(outcome.idata, HYPERPARAMETERS),
+    )
+
+
+def _rhat(outcome: Outcome) -> Picture:
+    return Picture(
+        "rhat",
+        "R-hat over iterations",
+        "R-hat of the draws up to a point, against that point. Usable draws end below the dashed "
+        "line and stay there.",
+        lambda: plots.rhat(outcome.idata, HYPERPARAMETERS),
     )

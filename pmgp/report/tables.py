@@ -94,7 +94,7 @@ def notices(outcome: Outcome) -> list[str]:
         )
     if (ess < ESS_LIMIT).any():
         found.append(
-            f"only {ess.min():.0f} effective draws of {ess.idxmin()}, fewer than {ESS_LIMIT}: its "
-            "mean may do, its tails are uncertain"
+            f"only {ess.min():.0f} effective draws of {ess.idxmin()}, fewer than {ESS_LIMIT}: the "
+            "tails of its posterior, and R-hat itself, are uncertain"
         )
     return found

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import logsumexp
 
 from pmgp import linalg
-from pmgp.estimators.importance import ImportanceSampling
+from pmgp.estimators.importance import ImportanceSampling, log_mean_exp
 from pmgp.schemes.evaluation import Evaluator, with_prior_factor
 from pmgp.schemes.mode_prediction import ModePredictor
 
 __all__ = ["LARGE_SPREAD", "choose_draws"]
 
-CANDIDATES = (16, 32, 64, 128, 256, 512)
+CANDIDATES = (8, 16, 32, 64, 128, 256, 512)
 # The efficiency of a pseudo-marginal chain per unit of work is best for a standard deviation of the log-estimate
-# near one (Doucet, Pitt, Deligiannidis and Kohn 2015), and poor above LARGE_SPREAD; the linear algebra of Newton's
-# method is paid in any case, so that more samples than that optimum are worth it.
-TARGET_SPREAD = 0.5
+# near one (Doucet, Pitt, Deligiannidis and Kohn 2015), and poor above LARGE_SPREAD.
+TARGET_SPREAD = 1.0
 LARGE_SPREAD = 1.5
 POOL = 1024
 DEFAULT_DRAWS = 64
@@ -87,4 +85,4 @@ def _pairs_adjacent(log_weights: np.ndarray, antithetic: bool) -> np.ndarray:
 
 def _spread_of_groups(log_weights: np.ndarray, draws: int) -> float:
     groups = log_weights[: len(log_weights) // draws * draws].reshape(-1, draws)
-    return float(np.std(logsumexp(groups, axis=1) - np.log(draws), ddof=1))
+    return float(np.std(log_mean_exp(groups), ddof=1))

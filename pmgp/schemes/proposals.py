@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 __all__ = ["AdaptiveProposal", "Moments", "Proposed"]
 
@@ -76,6 +75,11 @@ class AdaptiveProposal:
     log_scale: float = np.log(INITIAL_SCALE)
     location: np.ndarray | None = None
     factor: np.ndarray | None = None
+    inverse_factor: np.ndarray | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        if self.factor is not None:
+            object.__setattr__(self, "inverse_factor", np.linalg.inv(self.factor))
 
     def propose(self, rng: np.random.Generator, theta: np.ndarray) -> Proposed:
         """Draw theta' given theta, both of shape (dimension,), on the unconstrained scale."""
@@ -92,8 +96,8 @@ class AdaptiveProposal:
 
     def _log_t(self, theta: np.ndarray) -> float:
         """Log-density of the fitted t up to a constant."""
-        assert self.factor is not None
-        standard = solve_triangular(self.factor, theta - self.location, lower=True, check_finite=False) / INFLATION
+        assert self.inverse_factor is not None
+        standard = self.inverse_factor @ (theta - self.location) / INFLATION
         exponent = 0.5 * (DEGREES_OF_FREEDOM + self.dimension)
         return -exponent * float(np.log1p(standard @ standard / DEGREES_OF_FREEDOM))
 

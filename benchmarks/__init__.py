@@ -1,0 +1,1 @@
+"""Figures of speed and efficiency; run with ``python -m benchmarks``."""

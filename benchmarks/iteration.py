@@ -1,0 +1,73 @@
+"""What one iteration costs: milliseconds, O(n^3) operations, and the ratio to the same LAPACK calls alone."""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+import numpy as np
+from scipy.linalg.lapack import dpotrf
+from threadpoolctl import threadpool_limits
+
+import pmgp
+from benchmarks.problems import Problem
+
+__all__ = ["measure"]
+
+BLOCKS = 5
+
+
+def cholesky_seconds(n: int, repetitions: int = 20) -> float:
+    """Median time of one dpotrf in place, lower, Fortran order, on a fresh positive definite matrix."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((n, 3))
+    source = np.asfortranarray(np.exp(-0.5 * np.square(x[:, None] - x).sum(axis=-1)) + np.eye(n))
+    buffer = np.empty_like(source)
+    times = []
+    for _ in range(repetitions):
+        buffer[...] = source
+        start = perf_counter()
+        dpotrf(buffer, lower=1, overwrite_a=1, clean=0)
+        times.append(perf_counter() - start)
+    return float(np.median(times))
+
+
+def measure(problem: Problem, tune: int = 500, draws: int = 500) -> dict[str, float | str]:
+    """Run one chain in this process with one BLAS thread.
+
+    Returns
+    -------
+    dict
+        ``ms`` an iteration after tuning (whole step, PyMC's trace not included), ``C``, ``I``, ``M`` an iteration,
+        ``ratio`` of the time to that of the same Cholesky factorisations alone, timed in between, and the
+        iteration's equivalent in Cholesky factorisations ``dpotrfs``.
+    """
+    with threadpool_limits(limits=1), problem.model() as model:
+        step = pmgp.PseudoMarginal(model=model)
+        step.setup_chain(np.random.default_rng(1), tune, draws)
+        point = model.initial_point()
+        for _ in range(tune):
+            point, _ = step.step(point)
+        step.stop_tuning()
+        rows, times, unit = [], [], []
+        for _ in range(BLOCKS):
+            unit.append(cholesky_seconds(len(problem.y)))
+            start = perf_counter()
+            for _ in range(draws // BLOCKS):
+                point, [stats] = step.step(point)
+                rows.append((stats["n_cholesky"], stats["n_inverse"], stats["n_matmul"], stats["accepted"]))
+            times.append((perf_counter() - start) / (draws // BLOCKS))
+    cholesky, inverse, matmul, accepted = np.mean(rows, axis=0)
+    seconds, dpotrf_seconds = float(np.median(times)), float(np.median(unit))
+    return {
+        "data": problem.name,
+        "n": len(problem.y),
+        "ms": 1e3 * seconds,
+        "C": cholesky,
+        "I": inverse,
+        "M": matmul,
+        "dpotrf ms": 1e3 * dpotrf_seconds,
+        "ratio": seconds / (cholesky * dpotrf_seconds),
+        "dpotrfs": seconds / dpotrf_seconds,
+        "accepted": accepted,
+        "N_imp": step.frozen.draws,
+    }
