@@ -69,27 +69,15 @@ def _importance_samples(value: str) -> int | None:
 
 @app.command()
 def run(
-    data: Annotated[
-        str, typer.Argument(metavar="NAME|FILE.csv", help="A data set by name, or a CSV file.")
-    ],
-    label: Annotated[
-        str | None, typer.Option(help="Label column of the file; the last one by default.")
-    ] = None,
-    kernel: Annotated[
-        Kernel, typer.Option(help="Covariance function; ard has one length-scale a feature.")
-    ] = "rbf",
-    likelihood: Annotated[
-        Literal["probit", "logit"], typer.Option(help="Link from f to probability.")
-    ] = "probit",
+    data: Annotated[str, typer.Argument(metavar="NAME|FILE.csv", help="A data set by name, or a CSV file.")],
+    label: Annotated[str | None, typer.Option(help="Label column of the file; the last one by default.")] = None,
+    kernel: Annotated[Kernel, typer.Option(help="Covariance function; ard has one length-scale a feature.")] = "rbf",
+    likelihood: Annotated[Literal["probit", "logit"], typer.Option(help="Link from f to probability.")] = "probit",
     approximation: Annotated[
         Literal["laplace"], typer.Option(help="Gaussian that importance samples come from.")
     ] = "laplace",
-    estimator: Annotated[
-        Literal["importance"], typer.Option(help="Unbiased estimator of p(y|theta).")
-    ] = "importance",
-    importance_samples: Annotated[
-        str, typer.Option(metavar="N|auto", help="Importance samples an estimate.")
-    ] = "auto",
+    estimator: Annotated[Literal["importance"], typer.Option(help="Unbiased estimator of p(y|theta).")] = "importance",
+    importance_samples: Annotated[str, typer.Option(metavar="N|auto", help="Importance samples an estimate.")] = "auto",
     draws: Annotated[int, typer.Option(min=1, help="Draws of each chain.")] = 1000,
     tune: Annotated[int, typer.Option(min=0, help="Tuning draws of each chain.")] = 1000,
     chains: Annotated[int, typer.Option(min=1, help="Number of chains.")] = 2,
@@ -98,12 +86,8 @@ def run(
     test_fraction: Annotated[
         float, typer.Option(help="Fraction of points kept for testing, below 1; 0 for none.")
     ] = 0.2,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder of the results; runs/NAME by default.")
-    ] = None,
-    traceback: Annotated[
-        bool, typer.Option("--traceback", help="Show where in the code an error arose.")
-    ] = False,
+    out: Annotated[Path | None, typer.Option(help="Folder of the results; runs/NAME by default.")] = None,
+    traceback: Annotated[bool, typer.Option("--traceback", help="Show where in the code an error arose.")] = False,
 ) -> None:
     """Classify a data set by MCMC and report on it.
 

@@ -74,9 +74,7 @@ def rhat_over_iterations(
     posterior = _posterior(idata, var_names)
     n_chains, n_draws = posterior.sizes["chain"], posterior.sizes["draw"]
     if n_chains < 2 or n_draws < MIN_DRAWS:
-        raise ValueError(
-            f"R-hat needs 2 chains of {MIN_DRAWS} draws, there are {n_chains} of {n_draws}"
-        )
+        raise ValueError(f"R-hat needs 2 chains of {MIN_DRAWS} draws, there are {n_chains} of {n_draws}")
     counts = _counts(points, n_draws)
     rhats = [arviz.rhat(posterior.isel(draw=slice(0, count))) for count in counts]
     return xr.concat(rhats, dim=xr.Variable("draws", counts))
@@ -92,9 +90,7 @@ def _counts(points: int | ArrayLike, n_draws: int) -> np.ndarray:
     return counts
 
 
-def ess_per_second(
-    idata: xr.DataTree, var_names: Sequence[str] | None = None
-) -> dict[str, float | str]:
+def ess_per_second(idata: xr.DataTree, var_names: Sequence[str] | None = None) -> dict[str, float | str]:
     """Smallest bulk effective sample size, and the same per second of sampling.
 
     The time is PyMC's ``sampling_time``: wall-clock seconds from the start of the first chain to

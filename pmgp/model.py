@@ -1,4 +1,4 @@
-"""From a PyMC model to what the core needs: theta -> (log p(theta), m, K), and the likelihood with its derivatives in f.
+"""From a PyMC model to what the core needs: theta -> (log p(theta), m, K), and the likelihood and its derivatives.
 
 The latent vector is the model's multivariate normal variable; every other free variable belongs to theta.
 """
@@ -60,7 +60,9 @@ def find_latent(model: pm.Model, latent: TensorVariable | str | None = None) -> 
         for rv in candidates:
             if rv.name == name or model.rvs_to_values[rv].name == name:
                 return _check_vector(rv)
-        raise ModelError(f"{name!r} is not a free multivariate normal variable of the model; those are: {names or 'none'}")
+        raise ModelError(
+            f"{name!r} is not a free multivariate normal variable of the model; those are: {names or 'none'}"
+        )
     if not candidates:
         whitened = [rv.name for rv in model.free_RVs if rv.name.endswith("_rotated_")]
         hint = (
@@ -193,7 +195,7 @@ class LatentGaussianModel:
     def prior(self, theta: np.ndarray) -> DensePrior:
         """p(f|theta)."""
         mean, covariance = self._moments(theta)
-        # The covariance is symmetric, so that the transpose of PyTensor's row-major array is the same in LAPACK's order.
+        # The covariance is symmetric: the transpose of PyTensor's row-major array is the same matrix in LAPACK's order.
         return DensePrior(mean, covariance.T)
 
     def likelihood(self, theta: np.ndarray) -> Likelihood:
@@ -258,7 +260,9 @@ class _First:
 def _theta_values(model: pm.Model, latent: TensorVariable) -> list[TensorVariable]:
     values = [model.rvs_to_values[rv] for rv in model.free_RVs if rv is not latent]
     if not values:
-        raise ModelError(f"the model has no hyper-parameters besides {latent.name!r}: there is nothing to infer about theta")
+        raise ModelError(
+            f"the model has no hyper-parameters besides {latent.name!r}: there is nothing to infer about theta"
+        )
     discrete = [value.name for value in values if value.dtype not in ("float32", "float64")]
     if discrete:
         raise ModelError(f"hyper-parameters must be continuous; these are not: {', '.join(discrete)}")

@@ -118,23 +118,21 @@ class _JointMoments:
         self.X = _value(inputs[0])
         joint = pt.matrix("X_joint", dtype="float64")
         try:
-            replacements = {variable: joint for variable in inputs}
-            replacements |= {length: joint.shape[0] for length in _fixed_lengths(moments, len(self.X), theta)}
+            replacements = dict.fromkeys(inputs, joint)
+            replacements |= dict.fromkeys(_fixed_lengths(moments, len(self.X), theta), joint.shape[0])
             moments = clone_replace(moments, replacements, rebuild_strict=False)
             self._function = compile_pytensor([joint, *theta], moments, on_unused_input="ignore")
         except (TypeError, ValueError, NotImplementedError) as error:
             raise ModelError(f"the covariance of {f.name!r} cannot be evaluated at new inputs: {error}") from error
 
-    def conditional(
-        self, Xnew: np.ndarray, f: np.ndarray, theta: list[np.ndarray]
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def conditional(self, Xnew: np.ndarray, f: np.ndarray, theta: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of f at the new inputs given f at the old ones: two arrays of shape (m,)."""
         n = len(self.X)
         try:
             mean, covariance = self._function(np.concatenate([self.X, Xnew]), *theta)
         except (AssertionError, ValueError) as error:
             raise ModelError(
-                f"a part of the mean or the covariance is fixed to the {n} old inputs (white noise on a plain array is): "
+                f"a part of the mean or the covariance is fixed to the {n} old inputs, as white noise on a plain array is: "
                 "build the model with X=pm.Data('X', X)"
             ) from error
         prior = DensePrior(mean[:n], np.asfortranarray(covariance[:n, :n]))
@@ -246,7 +244,7 @@ def _compile_expectation(
             return function(values.ravel(), *theta_values).reshape(values.shape)
         except (AssertionError, ValueError) as error:
             raise ModelError(
-                f"{observed.name!r} has parameters of its own for each observation, so that its expectation at new inputs "
+                f"{observed.name!r} has parameters of its own for each observation: its expectation at new inputs "
                 "is not defined; use gp.conditional and pm.sample_posterior_predictive"
             ) from error
 

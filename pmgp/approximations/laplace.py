@@ -76,7 +76,9 @@ class Laplace:
         origin = _Iterate(m, np.zeros_like(m), float(likelihood.log_likelihood(m)))
         trusted = start is None
         current = origin if start is None else origin._replace(f=start)
-        for iteration in range(1, self.max_iterations + 1):
+        steps = 0
+        while True:
+            steps += 1
             precision = _precision(likelihood, current.f)
             linear = precision * current.f + likelihood.gradient(current.f)
             mean, factor = condition_on_sites(prior, linear, precision, out)
@@ -85,12 +87,12 @@ class Laplace:
                 current, trusted = origin, True
                 continue
             change = float(np.mean(np.square(reached.f - current.f)))
-            if change < self.tolerance:
+            if change < self.tolerance or steps >= self.max_iterations:
                 break
             current = reached if not trusted else _damped(likelihood, m, current, reached)
             trusted = True
         log_evidence = reached.objective - 0.5 * linalg.log_determinant(factor)
-        return SiteApproximation(prior, linear, precision, mean, factor, log_evidence, iteration)
+        return SiteApproximation(prior, linear, precision, mean, factor, log_evidence, steps)
 
 
 def _precision(likelihood: Likelihood, f: np.ndarray) -> np.ndarray:

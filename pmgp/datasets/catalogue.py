@@ -147,9 +147,7 @@ CATALOGUE: dict[str, Entry] = {
         title="Abalone, male or female",
         file="abalone_mf.csv",
         n=2835,
-        feature_names=_names(
-            "length diameter height whole_weight shucked_weight viscera_weight shell_weight rings"
-        ),
+        feature_names=_names("length diameter height whole_weight shucked_weight viscera_weight shell_weight rings"),
         classes=("female", "male"),
         ones=1528,
         source=f"W. Nash et al., 4177 abalone less the infants. {_UCI}",
@@ -179,9 +177,7 @@ CATALOGUE: dict[str, Entry] = {
         title="Compressive strength of concrete in MPa, regression",
         file="concrete.csv",
         n=1030,
-        feature_names=_names(
-            "cement slag fly_ash water superplasticizer coarse_aggregate fine_aggregate age"
-        ),
+        feature_names=_names("cement slag fly_ash water superplasticizer coarse_aggregate fine_aggregate age"),
         classes=None,
         ones=None,
         source=f"I-C. Yeh, concrete compressive strength (R: modeldata concrete). {_UCI}",

@@ -59,17 +59,14 @@ def _read_text(path: Path) -> pd.DataFrame:
     if not path.is_file():
         raise DatasetError(f"there is no file {path}")
     try:
-        frame = pd.read_csv(
-            path, dtype=str, keep_default_na=False, encoding="utf-8-sig", skipinitialspace=True
-        )
+        frame = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig", skipinitialspace=True)
     except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
         raise DatasetError(f"{path} is not a CSV file: {str(error).strip()}") from error
     if frame.empty:
         raise DatasetError(f"{path} has no rows beneath its header")
     if frame.shape[1] < 2:
         raise DatasetError(
-            f"{path} has the single column {frame.columns[0]!r}; features and a label, separated "
-            "by commas, are needed"
+            f"{path} has the single column {frame.columns[0]!r}; features and a label, separated by commas, are needed"
         )
     # A short last line leaves cells that pandas fills with NaN whatever the options.
     return frame.fillna("").apply(lambda cells: cells.str.strip()).rename(columns=str.strip)
@@ -91,10 +88,7 @@ def _encode(labels: pd.Series, column: str) -> tuple[NDArray[np.int64], tuple[st
     values = _sorted_values(labels.unique().tolist())
     if len(values) != 2:
         shown = ", ".join(values[: 2 * N_SHOWN]) + (", ..." if len(values) > 2 * N_SHOWN else "")
-        raise DatasetError(
-            f"label column {column!r} must hold two different values, "
-            f"it holds {len(values)}: {shown}"
-        )
+        raise DatasetError(f"label column {column!r} must hold two different values, it holds {len(values)}: {shown}")
     return (labels == values[1]).to_numpy().astype(np.int64), (values[0], values[1])
 
 

@@ -43,9 +43,7 @@ def fetch_frame(data_id: int) -> tuple[pd.DataFrame, pd.Series]:
     try:
         from sklearn.datasets import fetch_openml
     except ImportError as error:
-        raise DatasetError(
-            'fetching from OpenML needs scikit-learn and pandas: pip install "pmgp[data]"'
-        ) from error
+        raise DatasetError('fetching from OpenML needs scikit-learn and pandas: pip install "pmgp[data]"') from error
     try:
         with warnings.catch_warnings():
             # One warning a retry would say the same as the error below.

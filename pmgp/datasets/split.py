@@ -42,8 +42,7 @@ def train_test_split(dataset: Dataset, test_fraction: float, seed: int) -> tuple
         if size == stratum.size or (size == 0 and test_fraction > 0):
             part = "test" if size == 0 else "training"
             raise DatasetError(
-                f"test fraction {test_fraction} leaves none of the {stratum.size} points of a "
-                f"class in the {part} part"
+                f"test fraction {test_fraction} leaves none of the {stratum.size} points of a class in the {part} part"
             )
         in_test[rng.permutation(stratum)[:size]] = True
     return dataset.take(np.flatnonzero(~in_test)), dataset.take(np.flatnonzero(in_test))

@@ -56,9 +56,7 @@ class Standardizer:
         """
         X = _table(X)
         if X.shape[1] != len(self.mean):
-            raise DatasetError(
-                f"X has {X.shape[1]} columns, the training part had {len(self.mean)}"
-            )
+            raise DatasetError(f"X has {X.shape[1]} columns, the training part had {len(self.mean)}")
         return (X - self.mean) / self.scale
 
 

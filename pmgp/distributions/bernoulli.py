@@ -91,7 +91,9 @@ class BernoulliLogitRV(_BernoulliLatent):
 
 
 @_mean.register(_BernoulliLatent)
-def latent_bernoulli_mean(op: _BernoulliLatent, rv: TensorVariable, rng: Any, size: Any, f: TensorVariable) -> TensorVariable:
+def latent_bernoulli_mean(
+    op: _BernoulliLatent, rv: TensorVariable, rng: Any, size: Any, f: TensorVariable
+) -> TensorVariable:
     """E[y|f], for `pymc.distributions.moments.mean`."""
     return maybe_resize(op.inverse_link(f), size)
 

@@ -76,11 +76,11 @@ class DensePrior:
         return self.mean + linalg.triangular_product(self.factor, normals.T).T
 
     def unwhiten(self, nu: np.ndarray) -> np.ndarray:
-        """f = m + L nu for nu of shape (n,)."""
+        """F = m + L nu for nu of shape (n,)."""
         return self.mean + linalg.triangular_product(self.factor, nu)
 
     def whiten(self, f: np.ndarray) -> np.ndarray:
-        """nu = L^-1 (f - m) for f of shape (n,)."""
+        """Nu = L^-1 (f - m) for f of shape (n,)."""
         return linalg.triangular_solve(self.factor, f - self.mean)
 
     def log_density(self, f: np.ndarray) -> float:

@@ -51,8 +51,7 @@ def reliability(y: ArrayLike, probability: ArrayLike, bins: int = 10) -> Reliabi
     size = np.array([np.sum(index == k) for k in used])
     events = np.array([y[index == k].sum() for k in used])
     intervals = [
-        binomtest(int(k), int(n)).proportion_ci(CONFIDENCE, method="wilson")
-        for k, n in zip(events, size, strict=True)
+        binomtest(int(k), int(n)).proportion_ci(CONFIDENCE, method="wilson") for k, n in zip(events, size, strict=True)
     ]
     return Reliability(
         predicted=np.array([probability[index == k].mean() for k in used]),
@@ -80,9 +79,7 @@ def calibration(
     """
     y, probability = np.asarray(y), np.asarray(probability, dtype=np.float64)
     with style():
-        figure, (top, bottom) = plt.subplots(
-            2, 1, figsize=(0.65 * WIDTH, 6.6), sharex=True, height_ratios=(3, 1)
-        )
+        figure, (top, bottom) = plt.subplots(2, 1, figsize=(0.65 * WIDTH, 6.6), sharex=True, height_ratios=(3, 1))
         _draw_reliability(top, reliability(y, probability, bins))
         top.set_ylabel(f"observed frequency of {classes[1]}")
         edges = np.linspace(0, 1, 2 * bins + 1)

@@ -67,9 +67,7 @@ def rank(idata: xr.DataTree, var_names: Sequence[str] | None = None) -> Figure:
     return _facets(arviz.plot_rank, idata, var_names, visuals=visuals, ylabel="Δ ECDF of ranks")
 
 
-def autocorrelation(
-    idata: xr.DataTree, var_names: Sequence[str] | None = None, max_lag: int = 100
-) -> Figure:
+def autocorrelation(idata: xr.DataTree, var_names: Sequence[str] | None = None, max_lag: int = 100) -> Figure:
     """Autocorrelation of the hyper-parameters against the lag in draws.
 
     Parameters

@@ -33,9 +33,7 @@ class Prior(Protocol):
         """Central interval."""
 
 
-def lengthscale(
-    idata: xr.DataTree, prior: Prior | None = None, name: str = "lengthscale"
-) -> Figure:
+def lengthscale(idata: xr.DataTree, prior: Prior | None = None, name: str = "lengthscale") -> Figure:
     """Posterior of the length-scale: a density, or intervals a feature where there are several.
 
     A short length-scale means a feature that the latent function varies with; one that stays at its

@@ -97,7 +97,6 @@ def _rhat(outcome: Outcome) -> Picture:
     return Picture(
         "rhat",
         "R-hat over iterations",
-        "R-hat of the draws up to a point, against that point. Usable draws end below the dashed "
-        "line and stay there.",
+        "R-hat of the draws up to a point, against that point. Usable draws end below the dashed line and stay there.",
         lambda: plots.rhat(outcome.idata, HYPERPARAMETERS),
     )

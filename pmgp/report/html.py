@@ -45,9 +45,7 @@ def render(outcome: Outcome, figures: list[Embedded], versions: dict[str, str]) 
     versions : dict of str to str
         Versions of the packages, for the foot of the page.
     """
-    environment = Environment(
-        loader=PackageLoader("pmgp"), autoescape=True, undefined=StrictUndefined
-    )
+    environment = Environment(loader=PackageLoader("pmgp"), autoescape=True, undefined=StrictUndefined)
     return environment.get_template("report.html.j2").render(
         title=f"{outcome.problem.dataset.name}: Gaussian process classification",
         made=datetime.now().astimezone().strftime("%d %B %Y, %H:%M %Z"),

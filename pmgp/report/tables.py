@@ -37,9 +37,7 @@ _SCORES = {
 
 def summary(outcome: Outcome, rounded: bool = True) -> pd.DataFrame:
     """Return ``arviz.summary`` of the hyper-parameters."""
-    return arviz.summary(
-        outcome.idata, var_names=HYPERPARAMETERS, round_to="auto" if rounded else "none"
-    )
+    return arviz.summary(outcome.idata, var_names=HYPERPARAMETERS, round_to="auto" if rounded else "none")
 
 
 def data_rows(problem: Problem) -> Rows:
@@ -65,10 +63,7 @@ def score_rows(outcome: Outcome) -> Rows:
 def efficiency_rows(outcome: Outcome) -> Rows:
     """Give operation counts an iteration, times, and effective draws."""
     stats = outcome.idata["sample_stats"].to_dataset()
-    rows = [
-        (f"{_OPERATIONS[name]} an iteration", f"{count:.2f}")
-        for name, count in outcome.operations.items()
-    ]
+    rows = [(f"{_OPERATIONS[name]} an iteration", f"{count:.2f}") for name, count in outcome.operations.items()]
     if "accepted" in stats:
         rows.append(("acceptance rate", f"{float(stats['accepted'].mean()):.1%}"))
     rows.append(("seconds of sampling, with compilation", f"{outcome.seconds['sampling']:.1f}"))

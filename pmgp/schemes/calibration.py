@@ -65,7 +65,7 @@ def _spreads(
 ) -> list[float]:
     """Standard deviation of the log-estimate at one theta for each number of draws, from one pool of log-weights."""
     evaluation = evaluate(theta, predictor)
-    if evaluation.approximation is None or evaluation.likelihood is None:
+    if evaluation.fitted is None:
         return [np.inf] * len(candidates)
     pool = max(POOL, 4 * max(candidates))
     try:

@@ -33,28 +33,46 @@ class LatentModel(Protocol):
 
 
 class Evaluation(NamedTuple):
-    """The model at one theta, as far as it was computed.
+    """The model at one theta, as far as it could be computed.
 
     Attributes
     ----------
     theta : (dimension,) array
     log_prior : float
-        Minus infinity outside the support; then there is no approximation.
-    approximation : SiteApproximation or None
-        None too where the covariance cannot be factorised.
+        Minus infinity outside the support; then nothing else was computed.
+    fitted : SiteApproximation or None
+        None also where the covariance cannot be factorised.
+    likelihood_at_theta : Likelihood or None
     """
 
     theta: np.ndarray
     log_prior: float
-    approximation: SiteApproximation | None
-    likelihood: Likelihood | None
+    fitted: SiteApproximation | None = None
+    likelihood_at_theta: Likelihood | None = None
+
+    @property
+    def indefinite(self) -> bool:
+        """Whether theta lies in the prior's support, but its covariance could not be factorised."""
+        return self.fitted is None and bool(np.isfinite(self.log_prior))
+
+    @property
+    def approximation(self) -> SiteApproximation:
+        """q(f) at a theta where there is one."""
+        assert self.fitted is not None
+        return self.fitted
+
+    @property
+    def likelihood(self) -> Likelihood:
+        """p(y|f, theta) at a theta where it was computed."""
+        assert self.likelihood_at_theta is not None
+        return self.likelihood_at_theta
 
     @property
     def log_screen(self) -> float:
         """Log p(theta) plus the approximation's log-evidence: what tuning targets and proposals are screened with."""
-        if self.approximation is None:
+        if self.fitted is None:
             return -np.inf
-        value = self.log_prior + self.approximation.log_evidence
+        value = self.log_prior + self.fitted.log_evidence
         return value if np.isfinite(value) else -np.inf
 
 
@@ -76,20 +94,20 @@ class Evaluator:
         """Approximate p(f|y, theta); depends on theta and on the predictor's coefficients, on nothing else."""
         log_prior = self.model.log_prior(theta)
         if not np.isfinite(log_prior):
-            return Evaluation(theta, -np.inf, None, None)
+            return Evaluation(theta, -np.inf)
         start = None if predictor is None else predictor.predict(theta)
         likelihood = self.model.likelihood(theta)
         out, self._spare = self._spare, None
         try:
             fitted = self.approximation.fit(self.model.prior(theta), likelihood, start, out)
         except linalg.NotPositiveDefiniteError:
-            return Evaluation(theta, log_prior, None, None)
+            return Evaluation(theta, log_prior)
         return Evaluation(theta, log_prior, fitted, likelihood)
 
     def recycle(self, evaluation: Evaluation | None) -> None:
         """Take back the buffer of an evaluation that is no longer needed."""
-        if evaluation is not None and evaluation.approximation is not None:
-            self._spare = evaluation.approximation.factor
+        if evaluation is not None and evaluation.fitted is not None:
+            self._spare = evaluation.fitted.factor
 
 
 def with_prior_factor(evaluation: Evaluation) -> Evaluation:
@@ -103,7 +121,6 @@ def with_prior_factor(evaluation: Evaluation) -> Evaluation:
         If K stays indefinite.
     """
     fitted = evaluation.approximation
-    assert fitted is not None
     before = fitted.prior.jitter
     fitted.prior.factor  # noqa: B018
     if fitted.prior.jitter != before:

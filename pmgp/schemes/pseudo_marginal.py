@@ -92,9 +92,7 @@ class PseudoMarginal:
     latent_moves: int = 1
     refresh_every: int = 10
 
-    def init(
-        self, rng: np.random.Generator, evaluation: Evaluation, frozen: Frozen
-    ) -> State:
+    def init(self, rng: np.random.Generator, evaluation: Evaluation, frozen: Frozen) -> State:
         """Start the chain at an evaluated theta."""
         estimate = self._estimate(rng, evaluation, frozen)
         if not np.isfinite(estimate.log_evidence):
@@ -122,8 +120,8 @@ class PseudoMarginal:
         """
         proposed = frozen.proposal.propose(rng, state.theta)
         candidate = evaluate(proposed.theta, frozen.predictor)
-        steps = 0 if candidate.approximation is None else candidate.approximation.iterations
-        indefinite = candidate.approximation is None and np.isfinite(candidate.log_prior)
+        steps = 0 if candidate.fitted is None else candidate.fitted.iterations
+        indefinite = candidate.indefinite
         try:
             estimate, rate = self._accept(rng, state, current, candidate, proposed, frozen)
         except linalg.NotPositiveDefiniteError:
@@ -136,12 +134,10 @@ class PseudoMarginal:
         latent = self._move_latent(rng, state, current)
         if self.refresh_every and state.iteration % self.refresh_every == 0:
             state = self.refresh(rng, state._replace(particle=latent), current, frozen)
-        return state, current, Info(estimate is not None, rate, bool(indefinite), latent, steps)
+        return state, current, Info(estimate is not None, rate, indefinite, latent, steps)
 
     def refresh(self, rng: np.random.Generator, state: State, current: Evaluation, frozen: Frozen) -> State:
         """Redraw the estimate given the retained particle: a Gibbs update of the extended target."""
-        assert current.approximation is not None
-        assert current.likelihood is not None
         with_prior_factor(current)
         estimate = self.estimator.estimate_given(
             rng, current.approximation, current.likelihood, state.particle, frozen.draws
@@ -159,7 +155,7 @@ class PseudoMarginal:
     ) -> tuple[Estimate | None, float]:
         """Both stages; the estimate is returned if the proposal is accepted, with an unbiased acceptance rate."""
         screen = candidate.log_screen - current.log_screen + proposed.log_hastings
-        if candidate.approximation is None or not np.isfinite(screen):
+        if candidate.fitted is None or not np.isfinite(screen):
             return None, 0.0
         if self.delayed_acceptance and np.log(rng.uniform()) >= screen:
             return None, 0.0
@@ -172,20 +168,14 @@ class PseudoMarginal:
         return (estimate if rng.uniform() < rate else None), rate
 
     def _estimate(self, rng: np.random.Generator, evaluation: Evaluation, frozen: Frozen) -> Estimate:
-        assert evaluation.approximation is not None
-        assert evaluation.likelihood is not None
         with_prior_factor(evaluation)
         return self.estimator.estimate(rng, evaluation.approximation, evaluation.likelihood, frozen.draws)
 
-    def _state(
-        self, rng: np.random.Generator, evaluation: Evaluation, estimate: Estimate, iteration: int
-    ) -> State:
+    def _state(self, rng: np.random.Generator, evaluation: Evaluation, estimate: Estimate, iteration: int) -> State:
         particle = estimate.choose(rng)
         return State(evaluation.theta, particle, estimate.log_evidence, estimate.effective_size, iteration)
 
     def _move_latent(self, rng: np.random.Generator, state: State, current: Evaluation) -> np.ndarray:
-        assert current.approximation is not None
-        assert current.likelihood is not None
         with_prior_factor(current)
         operator = EllipticalSlice(self.latent_moves)
         return operator.step(rng, state.particle, current.approximation, current.likelihood)[0]

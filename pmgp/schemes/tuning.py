@@ -55,7 +55,9 @@ class Tuning:
     def __post_init__(self) -> None:
         self.moments = Moments(self.dimension)
 
-    def step(self, rng: np.random.Generator, current: Evaluation, evaluate: Evaluator) -> tuple[Evaluation, bool, float]:
+    def step(
+        self, rng: np.random.Generator, current: Evaluation, evaluate: Evaluator
+    ) -> tuple[Evaluation, bool, float]:
         """One Metropolis-Hastings step under the approximate marginal likelihood, and what is learned from it."""
         proposed = self.proposal.propose(rng, current.theta)
         candidate = evaluate(proposed.theta, self.predictor)
@@ -75,7 +77,7 @@ class Tuning:
             self.proposal = self.proposal.adapted(rate, self.random_walks)
         if late:
             (self.independent_rates if independent else self.random_walk_rates).append(rate)
-        if self.predictor is not None and candidate.approximation is not None and rate > 1e-6:
+        if self.predictor is not None and candidate.fitted is not None and rate > 1e-6:
             self.predictor.add(candidate.theta, candidate.approximation.mean)
 
     def _remember(self, current: Evaluation) -> None:

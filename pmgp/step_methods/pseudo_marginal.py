@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pymc as pm
@@ -21,6 +21,7 @@ from pmgp.estimators import ImportanceSampling
 from pmgp.model import LatentGaussianModel, ModelError
 from pmgp.schemes.calibration import LARGE_SPREAD, choose_draws
 from pmgp.schemes.evaluation import Evaluation, Evaluator
+from pmgp.schemes.mode_prediction import ModePredictor
 from pmgp.schemes.proposals import AdaptiveProposal
 from pmgp.schemes.pseudo_marginal import Frozen, State
 from pmgp.schemes.pseudo_marginal import PseudoMarginal as Scheme
@@ -28,8 +29,8 @@ from pmgp.schemes.tuning import Tuning
 
 __all__ = ["PseudoMarginal"]
 
-APPROXIMATIONS = {"laplace": Laplace}
-ESTIMATORS = {"importance": ImportanceSampling}
+APPROXIMATIONS: dict[str, type] = {"laplace": Laplace}
+ESTIMATORS: dict[str, type] = {"importance": ImportanceSampling}
 START_ATTEMPTS = 20
 
 
@@ -39,12 +40,13 @@ class PseudoMarginalState(StepMethodState):
 
     tune: bool
     n_tune: int
-    theta: np.ndarray | None
-    latent: np.ndarray | None
+    n_draws: int
+    indefinite: int
+    theta: np.ndarray
+    latent: np.ndarray
     tuning: Tuning | None
     frozen: Frozen | None
     chain: State | None
-    indefinite: int
     theta_names: list[str] = field(metadata={"frozen": True})
 
 
@@ -105,7 +107,7 @@ class PseudoMarginal(BlockedStep):
     name = "pseudo_marginal"
     default_blocked = True
     default_tune_steps = 1000
-    stats_dtypes_shapes = {
+    stats_dtypes_shapes: ClassVar[dict[str, Any]] = {
         "tune": (bool, []),
         "accepted": (bool, []),
         "acceptance_rate": (np.float64, []),
@@ -144,22 +146,26 @@ class PseudoMarginal(BlockedStep):
         self.blocked = blocked
         self.rng = get_random_generator(rng)
         self.target_acceptance = target_acceptance
-        estimator = _resolve(estimator, ESTIMATORS, ImportanceSampling, "estimator")
         self.approximation = _resolve(approximation, APPROXIMATIONS, Laplace, "approximation")
-        self.scheme = Scheme(estimator, delayed_acceptance, latent_moves, refresh_every)
+        self.scheme = Scheme(
+            _resolve(estimator, ESTIMATORS, ImportanceSampling, "estimator"),
+            delayed_acceptance,
+            latent_moves,
+            refresh_every,
+        )
         self.theta_names = self.latent_model.theta_names
         self._evaluate = Evaluator(self.latent_model, self.approximation)
-        self._reset(0)
+        self._reset(0, 0)
 
-    def _reset(self, n_tune: int) -> None:
-        self.n_tune = n_tune
+    def _reset(self, n_tune: int, n_draws: int) -> None:
+        self.n_tune, self.n_draws = n_tune, n_draws
+        self.indefinite = 0
         self.tune = n_tune > 0
-        self.theta: np.ndarray | None = None
-        self.latent: np.ndarray | None = None
+        self.theta = np.empty(0)
+        self.latent = np.empty(0)
         self.tuning: Tuning | None = None
         self.frozen: Frozen | None = None
         self.chain: State | None = None
-        self.indefinite = 0
         # The evaluation at theta is a function of theta and of the frozen predictor: a cache, not state.
         self._current: Evaluation | None = None
 
@@ -167,16 +173,16 @@ class PseudoMarginal(BlockedStep):
         """Forget the last chain and take this chain's random generator."""
         super().setup_chain(rng, tune, draws)
         self.latent_model.refresh_data()
-        self._reset(tune)
+        self._reset(tune, draws)
 
     def step(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[dict[str, Any]]]:
         """Update theta and f."""
         start = linalg.operations.snapshot()
-        if self.theta is None:
+        if self.tuning is None and self.chain is None:
             self._start(point)
         else:
             self._refuse_foreign_moves(point)
-        stats = self._tuning_step() if self.tune else self._sampling_step()
+        stats = self._move()
         counts = linalg.operations.since(start)
         stats |= {"n_cholesky": counts.cholesky, "n_inverse": counts.inverse, "n_matmul": counts.matmul}
         new_point = dict(point)
@@ -184,80 +190,87 @@ class PseudoMarginal(BlockedStep):
         new_point[self.latent_model.latent_value.name] = self.latent
         return new_point, [stats]
 
+    def _move(self) -> dict[str, Any]:
+        if self.chain is not None and self.frozen is not None:
+            return self._sampling_step(self.chain, self.frozen)
+        assert self.tuning is not None
+        return self._tuning_step(self.tuning)
+
     def stop_tuning(self) -> None:
         """Freeze what was learned, choose the number of importance samples, and start the exact chain."""
-        was_tuning = self.tuning is not None
         super().stop_tuning()
-        if was_tuning and self.theta is not None and self.frozen is None:
-            self._freeze()
+        if self.tuning is not None:
+            self._freeze(self.tuning)
 
     def _start(self, point: dict[str, np.ndarray]) -> None:
         model = self.latent_model
-        theta = model.ravel(point)
-        current = self._evaluate(theta, None)
+        current = self._evaluate(model.ravel(point), None)
         if not np.isfinite(current.log_screen):
-            raise SamplingError(_unusable_start(model, theta, current))
+            raise SamplingError(_unusable_start(model, current))
         if self.tune:
             current = self._disperse(current)
+        self._hold(current)
         proposal = AdaptiveProposal(model.dimension, self.target_acceptance)
         self.tuning = Tuning(model.dimension, current.approximation.mean.shape[0], max(self.n_tune, 1), proposal)
-        self._current, self.theta = current, current.theta
-        self.latent = current.approximation.mean
         if not self.tune:
-            self._freeze()
+            self._freeze(self.tuning)
 
     def _disperse(self, current: Evaluation) -> Evaluation:
-        """Start each chain at its own theta, uniform within one unit of the given one, so that R-hat means something."""
+        """Start each chain at its own theta, uniform within one unit of the given one, as R-hat supposes."""
         for _ in range(START_ATTEMPTS):
             shifted = self._evaluate(current.theta + self.rng.uniform(-1.0, 1.0, current.theta.shape), None)
             if np.isfinite(shifted.log_screen):
                 return shifted
         return current
 
-    def _freeze(self) -> None:
-        predictor = self.tuning.predictor
-        # Chains that did not tune at all keep the default proposal.
-        proposal = self.tuning.frozen_proposal()
-        draws, spread = choose_draws(self.rng, self.scheme.estimator, self.tuning.kept, self._evaluate, predictor)
+    def _freeze(self, tuning: Tuning) -> None:
+        predictor = tuning.predictor
+        draws, spread = choose_draws(self.rng, self.scheme.estimator, tuning.kept, self._evaluate, predictor)
         if spread > LARGE_SPREAD:
             warnings.warn(_large_spread(draws, spread), UserWarning, stacklevel=2)
-        self.frozen = Frozen(proposal, predictor, draws)
-        self._current = self._evaluate(self.theta, predictor)
-        self.chain = self.scheme.init(self.rng, self._current, self.frozen)
+        self.frozen = Frozen(tuning.frozen_proposal(), predictor, draws)
+        self._hold(self._evaluate(self.theta, predictor))
+        self.chain = self.scheme.init(self.rng, self._evaluation(predictor), self.frozen)
         self.tuning = None
 
-    def _tuning_step(self) -> dict[str, Any]:
-        if self._current is None or self._current.theta is not self.theta:
-            self._current = self._evaluate(self.theta, self.tuning.predictor)
-        self._current, accepted, rate = self.tuning.step(self.rng, self._current, self._evaluate)
-        self.theta = self._current.theta
-        self.latent = self._current.approximation.mean
+    def _hold(self, current: Evaluation) -> None:
+        self._current, self.theta, self.latent = current, current.theta, current.approximation.mean
+
+    def _evaluation(self, predictor: ModePredictor | None) -> Evaluation:
+        """The evaluation at theta, computed again where a restored state came without it."""
+        if self._current is None:
+            self._current = self._evaluate(self.theta, predictor)
+        return self._current
+
+    def _tuning_step(self, tuning: Tuning) -> dict[str, Any]:
+        current, accepted, rate = tuning.step(self.rng, self._evaluation(tuning.predictor), self._evaluate)
+        self._hold(current)
         return {
             "tune": True,
             "accepted": accepted,
             "acceptance_rate": rate,
-            "log_marginal_likelihood": self._current.approximation.log_evidence,
+            "log_marginal_likelihood": current.approximation.log_evidence,
             "importance_ess": np.nan,
             "importance_draws": 0,
-            "n_newton": self._current.approximation.iterations,
+            "n_newton": current.approximation.iterations,
             "indefinite": False,
         }
 
-    def _sampling_step(self) -> dict[str, Any]:
-        if self._current is None:
-            self._current = self._evaluate(self.theta, self.frozen.predictor)
+    def _sampling_step(self, chain: State, frozen: Frozen) -> dict[str, Any]:
         self.chain, self._current, info = self.scheme.step(
-            self.rng, self.chain, self._current, self._evaluate, self.frozen
+            self.rng, chain, self._evaluation(frozen.predictor), self._evaluate, frozen
         )
         self.theta, self.latent = self.chain.theta, info.latent
         self.indefinite += info.indefinite
+        if self.indefinite and self.chain.iteration == self.n_draws:
+            warnings.warn(_indefinite(self.indefinite, self.n_draws), UserWarning, stacklevel=2)
         return {
             "tune": False,
             "accepted": info.accepted,
             "acceptance_rate": info.acceptance_rate,
             "log_marginal_likelihood": self.chain.log_estimate,
             "importance_ess": self.chain.effective_size,
-            "importance_draws": self.frozen.draws,
+            "importance_draws": frozen.draws,
             "n_newton": info.newton_steps,
             "indefinite": info.indefinite,
         }
@@ -347,8 +360,8 @@ def _check_variables(vars: list[Any] | None, model: pm.Model, latent_model: Late
     return wanted
 
 
-def _unusable_start(model: LatentGaussianModel, theta: np.ndarray, current: Evaluation) -> str:
-    values = ", ".join(f"{name}={value}" for name, value in model.unravel(theta).items())
+def _unusable_start(model: LatentGaussianModel, current: Evaluation) -> str:
+    values = ", ".join(f"{name}={value}" for name, value in model.unravel(current.theta).items())
     if not np.isfinite(current.log_prior):
         return f"the prior density is not finite at the starting point ({values})"
     return (
@@ -362,4 +375,11 @@ def _large_spread(draws: int, spread: float) -> str:
         f"with {draws} importance samples the log of the estimated p(y|theta) still has a standard deviation of "
         f"{spread:.1f} (at most {LARGE_SPREAD} is good): the chain is exact but may stick. Give more samples, "
         "estimator=pmgp.ImportanceSampling(draws=...), and check R-hat and the trace of log_marginal_likelihood."
+    )
+
+
+def _indefinite(count: int, draws: int) -> str:
+    return (
+        f"at {count} of {draws} proposals the covariance of f could not be factorised, and they were rejected; "
+        'idata.sample_stats["indefinite"] says when. If they are many, raise the jitter of gp.prior(..., jitter=...)'
     )

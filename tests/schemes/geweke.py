@@ -55,7 +55,8 @@ def proposal() -> AdaptiveProposal:
 
 def statistics(theta: np.ndarray, f: np.ndarray, y: np.ndarray) -> np.ndarray:
     """First and second moments of theta, and moments of f that tie it to theta and y."""
-    return np.array([*theta, *theta**2, theta[0] * theta[1], f.mean(), f @ f / 6, f[0] * f[5], theta[1] * f @ f / 6, y @ f])
+    size = f @ f / 6
+    return np.array([*theta, *theta**2, theta[0] * theta[1], f.mean(), size, f[0] * f[5], theta[1] * size, y @ f])
 
 
 def prior_statistics(draws: int, seed: int) -> np.ndarray:
@@ -101,7 +102,9 @@ def largest_z_score(chain: np.ndarray, independent: np.ndarray, batches: int = 1
     return float(np.max(np.abs(means.mean(axis=0) - independent.mean(axis=0)) / np.sqrt(variance)))
 
 
-def z_score(scheme: PseudoMarginal | None = None, steps: int = 40_000, seed: int = 1, use_latent: bool = False) -> float:
+def z_score(
+    scheme: PseudoMarginal | None = None, steps: int = 40_000, seed: int = 1, use_latent: bool = False
+) -> float:
     """Geweke's test of a scheme: about 3 at most if it is right (the largest of ten)."""
     scheme = scheme or PseudoMarginal(ImportanceSampling(4), refresh_every=3)
     return largest_z_score(chain_statistics(scheme, steps, seed, use_latent), prior_statistics(40_000, seed + 1))

@@ -50,7 +50,7 @@ def test_missing_correction_of_the_screen_is_rejected(monkeypatch):
 
     def screen_only(self, rng, state, current, candidate, proposed, frozen):
         screen = candidate.log_screen - current.log_screen + proposed.log_hastings
-        if candidate.approximation is None or np.log(rng.uniform()) >= screen:
+        if candidate.fitted is None or np.log(rng.uniform()) >= screen:
             return None, 0.0
         return self._estimate(rng, candidate, frozen), 1.0
 

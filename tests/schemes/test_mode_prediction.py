@@ -1,0 +1,46 @@
+"""The start of Newton's method, predicted from theta."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pmgp.schemes.mode_prediction import ModePredictor
+
+
+def fitted(dimension: int, mode, pairs: int, seed: int = 0) -> ModePredictor:
+    rng = np.random.default_rng(seed)
+    predictor = ModePredictor(dimension, 4, np.full(dimension, 0.5), np.full(dimension, 2.0))
+    for theta in 0.5 + 2.0 * rng.standard_normal((pairs, dimension)):
+        predictor.add(theta, mode(theta))
+    predictor.solve()
+    return predictor
+
+
+@pytest.mark.parametrize(("dimension", "features"), [(1, 4), (2, 10), (3, 10), (11, 78)])
+def test_number_of_monomials(dimension, features):
+    predictor = ModePredictor(dimension, 4, np.zeros(dimension), np.ones(dimension))
+    assert predictor.features(np.zeros(dimension)).shape == (features,)
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 5])
+def test_polynomials_are_recovered(dimension):
+    weights = np.random.default_rng(1).normal(size=(4, dimension))
+
+    def mode(theta):
+        return 1.0 + weights @ theta + (weights @ theta) ** 2
+
+    predictor = fitted(dimension, mode, 200)
+    theta = np.linspace(-0.7, 1.4, dimension)
+    np.testing.assert_allclose(predictor.predict(theta), mode(theta), rtol=1e-3, atol=1e-3)
+
+
+def test_no_prediction_before_there_are_enough_pairs():
+    assert fitted(2, lambda theta: np.zeros(4), 19).predict(np.zeros(2)) is None
+    assert fitted(2, lambda theta: np.zeros(4), 20).predict(np.zeros(2)) is not None
+
+
+def test_prediction_is_bounded_far_away():
+    """Beyond six scales a cubic is not to be trusted."""
+    predictor = fitted(1, lambda theta: theta[0] ** 3 * np.ones(4), 50)
+    np.testing.assert_array_equal(predictor.predict(np.array([100.0])), predictor.predict(np.array([1000.0])))
