@@ -132,8 +132,8 @@ class _JointMoments:
             mean, covariance = self._function(np.concatenate([self.X, Xnew]), *theta)
         except (AssertionError, ValueError) as error:
             raise ModelError(
-                f"a part of the mean or the covariance is fixed to the {n} old inputs, as white noise on a plain array is: "
-                "build the model with X=pm.Data('X', X)"
+                f"a part of the mean or the covariance is fixed to the {n} old inputs, as white noise on a plain array "
+                "is: build the model with X=pm.Data('X', X)"
             ) from error
         prior = DensePrior(mean[:n], np.asfortranarray(covariance[:n, :n]))
         projected = linalg.triangular_solve(prior.factor, np.asfortranarray(covariance[:n, n:]))

@@ -12,13 +12,11 @@ from pymc.exceptions import SamplingError
 from pymc.step_methods.compound import BlockedStep, Competence, StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
-from rich.progress import TextColumn
-from rich.table import Column
 
 from pmgp import linalg
 from pmgp.approximations import Laplace
 from pmgp.estimators import ImportanceSampling
-from pmgp.model import LatentGaussianModel, ModelError
+from pmgp.model import LatentGaussianModel
 from pmgp.schemes.calibration import LARGE_SPREAD, choose_draws
 from pmgp.schemes.evaluation import Evaluation, Evaluator
 from pmgp.schemes.mode_prediction import ModePredictor
@@ -26,6 +24,15 @@ from pmgp.schemes.proposals import AdaptiveProposal
 from pmgp.schemes.pseudo_marginal import Frozen, State
 from pmgp.schemes.pseudo_marginal import PseudoMarginal as Scheme
 from pmgp.schemes.tuning import Tuning
+from pmgp.step_methods.progress import EvidenceProgress
+from pmgp.step_methods.validation import (
+    check_settings,
+    check_variables,
+    indefinite_proposals,
+    large_spread,
+    resolve,
+    unusable_start,
+)
 
 __all__ = ["PseudoMarginal"]
 
@@ -50,7 +57,7 @@ class PseudoMarginalState(StepMethodState):
     theta_names: list[str] = field(metadata={"frozen": True})
 
 
-class PseudoMarginal(BlockedStep):
+class PseudoMarginal(EvidenceProgress, BlockedStep):
     """Pseudo-marginal Metropolis-Hastings for the hyper-parameters of a Gaussian process, with exact draws of f.
 
     The step updates all free variables of the model: the latent multivariate normal f and, as one vector theta on
@@ -140,15 +147,15 @@ class PseudoMarginal(BlockedStep):
         blocked: bool = True,
     ) -> None:
         model = pm.modelcontext(model)
-        _check_settings(target_acceptance, latent_moves, refresh_every)
+        check_settings(target_acceptance, latent_moves, refresh_every)
         self.latent_model = LatentGaussianModel(model, latent, initial_point, compile_kwargs)
-        self.vars = _check_variables(vars, model, self.latent_model)
+        self.vars = check_variables(vars, model, self.latent_model)
         self.blocked = blocked
         self.rng = get_random_generator(rng)
         self.target_acceptance = target_acceptance
-        self.approximation = _resolve(approximation, APPROXIMATIONS, Laplace, "approximation")
+        self.approximation = resolve(approximation, APPROXIMATIONS, Laplace, "approximation")
         self.scheme = Scheme(
-            _resolve(estimator, ESTIMATORS, ImportanceSampling, "estimator"),
+            resolve(estimator, ESTIMATORS, ImportanceSampling, "estimator"),
             delayed_acceptance,
             latent_moves,
             refresh_every,
@@ -206,7 +213,7 @@ class PseudoMarginal(BlockedStep):
         model = self.latent_model
         current = self._evaluate(model.ravel(point), None)
         if not np.isfinite(current.log_screen):
-            raise SamplingError(_unusable_start(model, current))
+            raise SamplingError(unusable_start(model, current))
         if self.tune:
             current = self._disperse(current)
         self._hold(current)
@@ -227,7 +234,7 @@ class PseudoMarginal(BlockedStep):
         predictor = tuning.predictor
         draws, spread = choose_draws(self.rng, self.scheme.estimator, tuning.kept, self._evaluate, predictor)
         if spread > LARGE_SPREAD:
-            warnings.warn(_large_spread(draws, spread), UserWarning, stacklevel=2)
+            warnings.warn(large_spread(draws, spread), UserWarning, stacklevel=2)
         self.frozen = Frozen(tuning.frozen_proposal(), predictor, draws)
         self._hold(self._evaluate(self.theta, predictor))
         self.chain = self.scheme.init(self.rng, self._evaluation(predictor), self.frozen)
@@ -263,7 +270,7 @@ class PseudoMarginal(BlockedStep):
         self.theta, self.latent = self.chain.theta, info.latent
         self.indefinite += info.indefinite
         if self.indefinite and self.chain.iteration == self.n_draws:
-            warnings.warn(_indefinite(self.indefinite, self.n_draws), UserWarning, stacklevel=2)
+            warnings.warn(indefinite_proposals(self.indefinite, self.n_draws), UserWarning, stacklevel=2)
         return {
             "tune": False,
             "accepted": info.accepted,
@@ -304,82 +311,3 @@ class PseudoMarginal(BlockedStep):
     def competence(var: Any, has_grad: bool) -> Competence:
         """Never chosen automatically."""
         return Competence.INCOMPATIBLE
-
-    @staticmethod
-    def _progressbar_config(n_chains: int = 1) -> tuple[list[TextColumn], dict[str, list[float]]]:
-        columns = [
-            TextColumn("{task.fields[acceptance]:0.2f}", table_column=Column("Acceptance", ratio=1)),
-            TextColumn("{task.fields[log_evidence]:0.1f}", table_column=Column("log p(y|theta)", ratio=1)),
-        ]
-        return columns, {"acceptance": [0.0] * n_chains, "log_evidence": [0.0] * n_chains}
-
-    @staticmethod
-    def _make_progressbar_update_functions() -> tuple[Any, ...]:
-        averages: dict[str, float] = {}
-
-        def update_stats(step_stats: dict[str, Any]) -> dict[str, float]:
-            # A running mean over about a hundred iterations: single acceptances are not worth reading.
-            rate = averages.get("rate", float(step_stats["acceptance_rate"]))
-            averages["rate"] = rate + 0.02 * (float(step_stats["acceptance_rate"]) - rate)
-            return {"acceptance": averages["rate"], "log_evidence": float(step_stats["log_marginal_likelihood"])}
-
-        return (update_stats,)
-
-
-def _resolve(given: Any, known: dict[str, type], kind: type, what: str) -> Any:
-    """An instance from an instance, a class or a name."""
-    if isinstance(given, str):
-        if given not in known:
-            raise ValueError(f"unknown {what} {given!r}; known are {', '.join(sorted(known))}")
-        return known[given]()
-    if not isinstance(given, kind):
-        raise ValueError(f"{what} must be one of {', '.join(sorted(known))} or an instance, not {given!r}")
-    return given
-
-
-def _check_settings(target_acceptance: float, latent_moves: int, refresh_every: int) -> None:
-    if not 0.0 < target_acceptance < 1.0:
-        raise ValueError(f"target_acceptance must lie between 0 and 1, not {target_acceptance}")
-    if latent_moves < 1:
-        raise ValueError(f"latent_moves must be at least 1, not {latent_moves}")
-    if refresh_every < 0:
-        raise ValueError(f"refresh_every must not be negative: {refresh_every}")
-
-
-def _check_variables(vars: list[Any] | None, model: pm.Model, latent_model: LatentGaussianModel) -> list[Any]:
-    wanted = [*latent_model.theta_values, latent_model.latent_value]
-    if vars is None:
-        return wanted
-    given = {model.rvs_to_values.get(variable, variable) for variable in vars}
-    missing = [value.name for value in wanted if value not in given]
-    if missing:
-        raise ModelError(
-            f"PseudoMarginal updates f and all hyper-parameters together, but was not given {', '.join(missing)}; "
-            "leave vars out, and use no other step method beside it"
-        )
-    return wanted
-
-
-def _unusable_start(model: LatentGaussianModel, current: Evaluation) -> str:
-    values = ", ".join(f"{name}={value}" for name, value in model.unravel(current.theta).items())
-    if not np.isfinite(current.log_prior):
-        return f"the prior density is not finite at the starting point ({values})"
-    return (
-        "the prior covariance of f is not positive definite, or the likelihood not finite, at the starting point "
-        f"({values}, on the unconstrained scale); check the inputs for NaN and infinite values, or give other initvals"
-    )
-
-
-def _large_spread(draws: int, spread: float) -> str:
-    return (
-        f"with {draws} importance samples the log of the estimated p(y|theta) still has a standard deviation of "
-        f"{spread:.1f} (at most {LARGE_SPREAD} is good): the chain is exact but may stick. Give more samples, "
-        "estimator=pmgp.ImportanceSampling(draws=...), and check R-hat and the trace of log_marginal_likelihood."
-    )
-
-
-def _indefinite(count: int, draws: int) -> str:
-    return (
-        f"at {count} of {draws} proposals the covariance of f could not be factorised, and they were rejected; "
-        'idata.sample_stats["indefinite"] says when. If they are many, raise the jitter of gp.prior(..., jitter=...)'
-    )

@@ -1,0 +1,85 @@
+"""Checks of what a step method is given, and the words of its errors and warnings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pymc as pm
+
+from pmgp.model import LatentGaussianModel, ModelError
+from pmgp.schemes.calibration import LARGE_SPREAD
+from pmgp.schemes.evaluation import Evaluation
+
+__all__ = [
+    "check_settings",
+    "check_variables",
+    "indefinite_proposals",
+    "large_spread",
+    "resolve",
+    "unusable_start",
+]
+
+
+def resolve(given: Any, known: dict[str, type], kind: type, what: str) -> Any:
+    """An instance from an instance, a class or a name."""
+    if isinstance(given, str):
+        if given not in known:
+            raise ValueError(f"unknown {what} {given!r}; known are {', '.join(sorted(known))}")
+        return known[given]()
+    if not isinstance(given, kind):
+        raise ValueError(f"{what} must be one of {', '.join(sorted(known))} or an instance, not {given!r}")
+    return given
+
+
+def check_settings(target_acceptance: float, latent_moves: int, refresh_every: int) -> None:
+    """Refuse settings that are out of range."""
+    if not 0.0 < target_acceptance < 1.0:
+        raise ValueError(f"target_acceptance must lie between 0 and 1, not {target_acceptance}")
+    if latent_moves < 1:
+        raise ValueError(f"latent_moves must be at least 1, not {latent_moves}")
+    if refresh_every < 0:
+        raise ValueError(f"refresh_every must not be negative: {refresh_every}")
+
+
+def check_variables(vars: list[Any] | None, model: pm.Model, latent_model: LatentGaussianModel) -> list[Any]:
+    """All free variables of the model, f among them, or an error that names what is missing."""
+    wanted = [*latent_model.theta_values, latent_model.latent_value]
+    if vars is None:
+        return wanted
+    given = {model.rvs_to_values.get(variable, variable) for variable in vars}
+    missing = [value.name for value in wanted if value not in given]
+    if missing:
+        raise ModelError(
+            f"PseudoMarginal updates f and all hyper-parameters together, but was not given {', '.join(missing)}; "
+            "leave vars out, and use no other step method beside it"
+        )
+    return wanted
+
+
+def unusable_start(model: LatentGaussianModel, current: Evaluation) -> str:
+    """Why a chain cannot start where it was told to."""
+    values = ", ".join(f"{name}={value}" for name, value in model.unravel(current.theta).items())
+    if not np.isfinite(current.log_prior):
+        return f"the prior density is not finite at the starting point ({values})"
+    return (
+        "the prior covariance of f is not positive definite, or the likelihood not finite, at the starting point "
+        f"({values}, on the unconstrained scale); check the inputs for NaN and infinite values, or give other initvals"
+    )
+
+
+def large_spread(draws: int, spread: float) -> str:
+    """What to do when the importance samples chosen are not enough."""
+    return (
+        f"with {draws} importance samples the log of the estimated p(y|theta) still has a standard deviation of "
+        f"{spread:.1f} (at most {LARGE_SPREAD} is good): the chain is exact but may stick. Give more samples, "
+        "estimator=pmgp.ImportanceSampling(draws=...), and check R-hat and the trace of log_marginal_likelihood."
+    )
+
+
+def indefinite_proposals(count: int, draws: int) -> str:
+    """That covariances could not be factorised, and what to do."""
+    return (
+        f"at {count} of {draws} proposals the covariance of f could not be factorised, and they were rejected; "
+        'idata.sample_stats["indefinite"] says when. If they are many, raise the jitter of gp.prior(..., jitter=...)'
+    )
