@@ -28,7 +28,24 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-Kernel = Literal["rbf", "ard", "matern32", "matern52"]
+Data = Annotated[str, typer.Argument(metavar="NAME|FILE.csv", help="A data set by name, or a CSV file.")]
+Label = Annotated[str | None, typer.Option(help="Label column of the file; the last one by default.")]
+Kernel = Annotated[
+    Literal["rbf", "ard", "matern32", "matern52"],
+    typer.Option(help="Covariance function; ard has one length-scale a feature."),
+]
+Likelihood = Annotated[Literal["probit", "logit"], typer.Option(help="Link from f to probability.")]
+Approximation = Annotated[Literal["laplace"], typer.Option(help="Gaussian that importance samples come from.")]
+Estimator = Annotated[Literal["importance"], typer.Option(help="Unbiased estimator of p(y|theta).")]
+Samples = Annotated[str, typer.Option(metavar="N|auto", help="Importance samples an estimate.")]
+Draws = Annotated[int, typer.Option(min=1, help="Draws of each chain.")]
+Tune = Annotated[int, typer.Option(min=0, help="Tuning draws of each chain.")]
+Chains = Annotated[int, typer.Option(min=1, help="Number of chains.")]
+Cores = Annotated[int, typer.Option(min=1, help="Chains that run at a time.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of the split and of sampling.")]
+TestFraction = Annotated[float, typer.Option(help="Fraction of points kept for testing, below 1; 0 for none.")]
+Out = Annotated[Path | None, typer.Option(help="Folder of the results; runs/NAME by default.")]
+Traceback = Annotated[bool, typer.Option("--traceback", help="Show where in the code an error arose.")]
 
 
 def _print_version(value: bool) -> None:
@@ -51,10 +68,11 @@ def datasets() -> None:
     """List the data sets that can be given by name."""
     from pmgp.datasets.catalogue import CATALOGUE
 
-    table = Table("name", "points", "features", "classes (0, 1)", "what and where from", box=None)
+    table = Table("name", "points", "features", "what, and where from", box=None)
     for name, entry in CATALOGUE.items():
-        classes = "-" if entry.classes is None else ", ".join(entry.classes)
-        table.add_row(name, str(entry.n), str(entry.d), classes, f"{entry.title}. {entry.source}")
+        classes = "" if entry.classes is None else f" ({entry.classes[0]} 0, {entry.classes[1]} 1)"
+        text = Text.assemble(entry.title + classes, "\n", (entry.source, "dim"))
+        table.add_row(name, str(entry.n), str(entry.d), text)
     Console().print(table)
 
 
@@ -69,50 +87,36 @@ def _importance_samples(value: str) -> int | None:
 
 @app.command()
 def run(
-    data: Annotated[str, typer.Argument(metavar="NAME|FILE.csv", help="A data set by name, or a CSV file.")],
-    label: Annotated[str | None, typer.Option(help="Label column of the file; the last one by default.")] = None,
-    kernel: Annotated[Kernel, typer.Option(help="Covariance function; ard has one length-scale a feature.")] = "rbf",
-    likelihood: Annotated[Literal["probit", "logit"], typer.Option(help="Link from f to probability.")] = "probit",
-    approximation: Annotated[
-        Literal["laplace"], typer.Option(help="Gaussian that importance samples come from.")
-    ] = "laplace",
-    estimator: Annotated[Literal["importance"], typer.Option(help="Unbiased estimator of p(y|theta).")] = "importance",
-    importance_samples: Annotated[str, typer.Option(metavar="N|auto", help="Importance samples an estimate.")] = "auto",
-    draws: Annotated[int, typer.Option(min=1, help="Draws of each chain.")] = 1000,
-    tune: Annotated[int, typer.Option(min=0, help="Tuning draws of each chain.")] = 1000,
-    chains: Annotated[int, typer.Option(min=1, help="Number of chains.")] = 2,
-    cores: Annotated[int, typer.Option(min=1, help="Chains that run at a time.")] = 2,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the split and of sampling.")] = 1,
-    test_fraction: Annotated[
-        float, typer.Option(help="Fraction of points kept for testing, below 1; 0 for none.")
-    ] = 0.2,
-    out: Annotated[Path | None, typer.Option(help="Folder of the results; runs/NAME by default.")] = None,
-    traceback: Annotated[bool, typer.Option("--traceback", help="Show where in the code an error arose.")] = False,
+    data: Data,
+    label: Label = None,
+    kernel: Kernel = "rbf",
+    likelihood: Likelihood = "probit",
+    approximation: Approximation = "laplace",
+    estimator: Estimator = "importance",
+    importance_samples: Samples = "auto",
+    draws: Draws = 1000,
+    tune: Tune = 1000,
+    chains: Chains = 2,
+    cores: Cores = 2,
+    seed: Seed = 1,
+    test_fraction: TestFraction = 0.2,
+    out: Out = None,
+    traceback: Traceback = False,
 ) -> None:
     """Classify a data set by MCMC and report on it.
 
-    Writes posterior.nc (all draws as NetCDF: xarray.open_datatree), summary.csv, predictions.csv,
-    PNG plots, run.json, and report.html, which shows everything and needs no other file.
+    Writes posterior.nc (all draws as NetCDF: xarray.open_datatree), summary.csv, predictions.csv, PNG plots,
+    run.json, and report.html, which shows everything and needs no other file.
+
+    Ctrl-C ends sampling early and reports on the draws there are; with --cores 1 it ends only the chain that runs.
     """
     from pmgp.run import Settings, execute
 
     try:
-        settings = Settings(
-            data=data,
-            label=label,
-            kernel=kernel,
-            likelihood=likelihood,
-            approximation=approximation,
-            estimator=estimator,
-            importance_samples=_importance_samples(importance_samples),
-            draws=draws,
-            tune=tune,
-            chains=chains,
-            cores=cores,
-            seed=seed,
-            test_fraction=test_fraction,
-            out=out or Path("runs") / Path(data).name.split(".")[0],
-        )
+        n_samples = _importance_samples(importance_samples)
+        folder = out or Path("runs") / Path(data).name.split(".")[0]
+        sampler = (approximation, estimator, n_samples, draws, tune, chains, cores, seed)
+        settings = Settings(data, folder, label, kernel, likelihood, *sampler, test_fraction)
         execute(settings, Console())
     except KeyboardInterrupt:
         _fail("interrupted before there was anything to write", INTERRUPTED)

@@ -42,8 +42,8 @@ def classifier(
 ) -> pm.Model:
     """Build a Gaussian process classifier whose step is :class:`pmgp.PseudoMarginal`.
 
-    The priors are those of the article: ``lengthscale ~ Gamma(1, 1/sqrt(d))``, with mean sqrt(d),
-    and ``variance ~ Gamma(1.1, 0.1)``. They suppose standardized features.
+    The priors are those of the article, ``lengthscale ~ Gamma(1, 1/sqrt(d))`` and ``variance ~ Gamma(1.1, 0.1)``.
+    They suppose standardized features.
 
     Parameters
     ----------
@@ -61,28 +61,27 @@ def classifier(
     Returns
     -------
     pymc.Model
-        With variables ``lengthscale`` (dims ``feature`` for ``ard``), ``variance``, ``f`` and ``y``
-        (dims ``observation``).
+        With ``lengthscale`` (dims ``feature`` for ``ard``), ``variance``, ``f`` and ``y`` (dims ``observation``).
 
     Raises
     ------
     ValueError
-        If X, y or feature_names do not fit together or hold anything but finite numbers and labels
-        0 and 1, or if kernel or likelihood is unknown.
+        If X, y or feature_names do not fit together or are not finite numbers, labels 0 and 1 and different names,
+        or if kernel or likelihood is unknown.
     """
-    X, y = _inputs(X), np.asarray(y)
-    names = _names(feature_names, X.shape[1])
-    _check_labels(y, len(X))
+    X = _inputs(X)
+    y = _labels(y, len(X))
+    d = X.shape[1]
+    coords = {"feature": _names(feature_names, d), "observation": np.arange(len(X))}
     covariance = _choose(_COVARIANCES, kernel, "kernel")
     distribution = _choose(_DISTRIBUTIONS, likelihood, "likelihood")
-    d = X.shape[1]
-    with pm.Model(coords={"feature": names, "observation": np.arange(len(X))}) as model:
+    with pm.Model(coords=coords) as model:
         dims = "feature" if kernel == "ard" else None
         lengthscale = pm.Gamma("lengthscale", alpha=1, beta=1 / np.sqrt(d), dims=dims)
         variance = pm.Gamma("variance", alpha=1.1, beta=0.1)
         process = pm.gp.Latent(cov_func=variance * covariance(d, ls=lengthscale))
         f = process.prior("f", X=X, reparameterize=False, dims="observation")
-        distribution("y", f, observed=y.astype(np.int64), dims="observation")
+        distribution("y", f, observed=y, dims="observation")
     return model
 
 
@@ -115,9 +114,11 @@ def _names(feature_names: Sequence[str] | None, d: int) -> list[str]:
     return list(feature_names)
 
 
-def _check_labels(y: np.ndarray, n: int) -> None:
+def _labels(y: ArrayLike, n: int) -> NDArray[np.int64]:
+    y = np.asarray(y)
     if y.shape != (n,):
         raise ValueError(f"y must have one label a row of X, {n}; its shape is {y.shape}")
     wrong = np.setdiff1d(y, (0, 1))
     if wrong.size:
         raise ValueError(f"labels must be 0 or 1, y holds also {wrong[0]}")
+    return y.astype(np.int64)

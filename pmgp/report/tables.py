@@ -71,7 +71,7 @@ def efficiency_rows(outcome: Outcome) -> Rows:
         found = outcome.efficiency
         rows += [
             ("seconds of sampling, tuning included", f"{found['seconds']:.1f}"),
-            (f"smallest ESS, of {found['variable']}", f"{found['ess']:.0f}"),
+            (f"smallest ESS, of {found['variable']}", str(int(found["ess"]))),
             ("smallest ESS a second, tuning included", f"{found['ess_per_second']:.2f}"),
         ]
     return rows
@@ -89,7 +89,7 @@ def notices(outcome: Outcome) -> list[str]:
         )
     if (ess < ESS_LIMIT).any():
         found.append(
-            f"only {ess.min():.0f} effective draws of {ess.idxmin()}, fewer than {ESS_LIMIT}: the "
+            f"only {int(ess.min())} effective draws of {ess.idxmin()}, fewer than {ESS_LIMIT}: the "
             "tails of its posterior, and R-hat itself, are uncertain"
         )
     return found
