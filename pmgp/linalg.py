@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg.blas import dsymm, dsymv, dtrmm, dtrmv
-from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs
+from scipy.linalg.lapack import dpotrf, dpotrs, dtrtri, dtrtrs
 
 __all__ = [
     "NotPositiveDefiniteError",
@@ -20,6 +20,7 @@ __all__ = [
     "Operations",
     "cholesky",
     "cholesky_solve",
+    "inverse_diagonal",
     "log_determinant",
     "operations",
     "scaled_plus_identity",
@@ -96,6 +97,20 @@ def cholesky(a: np.ndarray, *, overwrite: bool = False) -> np.ndarray:
 def cholesky_solve(factor: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Solve ``L L' x = b`` for one or several right-hand sides, `b` of shape (n,) or (n, k)."""
     return dpotrs(factor, b, lower=1)[0]
+
+
+def inverse_diagonal(factor: np.ndarray) -> np.ndarray:
+    """Diagonal of ``(L L')^-1`` from the factor: the squared column norms of L^-1, half of an inversion."""
+    operations.inverse += 1
+    inverse = dtrtri(factor, lower=1)[0]
+    diagonal = np.empty(len(factor))
+    for start in range(0, len(factor), BLOCK):
+        block = inverse[start:, start : start + BLOCK]
+        # Rows above the diagonal of the block's own square hold what was there before.
+        square = np.tril(block[:BLOCK])
+        diagonal[start : start + BLOCK] = np.einsum("ij,ij->j", square, square)
+        diagonal[start : start + BLOCK] += np.einsum("ij,ij->j", block[BLOCK:], block[BLOCK:])
+    return diagonal
 
 
 def triangular_solve(factor: np.ndarray, b: np.ndarray, *, transpose: bool = False) -> np.ndarray:

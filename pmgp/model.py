@@ -26,6 +26,7 @@ from pmgp import likelihoods
 from pmgp.distributions.bernoulli import BernoulliLogitRV, BernoulliProbitRV
 from pmgp.latent import DensePrior
 from pmgp.likelihoods import Likelihood
+from pmgp.quadrature import tilted_moments
 
 __all__ = ["LatentGaussianModel", "ModelError", "PyTensorLikelihood", "find_latent"]
 
@@ -108,6 +109,12 @@ class PyTensorLikelihood:
         """Minus the second derivative in f: (n,) -> (n,)."""
         return self.functions.curvature(np.ascontiguousarray(f), self.theta)
 
+    def tilted_moments(self, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+        """Moments of the sites by quadrature; None where the terms of log p(y|f) are not one a latent value."""
+        if not self.functions.sites_known:
+            return None
+        return tilted_moments(lambda f: self.functions.sites(f, self.theta), mean, variance)
+
     def fisher_information(self, f: np.ndarray) -> np.ndarray:
         """Size of the curvature: positive like the Fisher information, which the graph of log p does not give."""
         return np.abs(self.curvature(f))
@@ -115,11 +122,17 @@ class PyTensorLikelihood:
 
 @dataclass
 class LikelihoodFunctions:
-    """Compiled functions of (f, theta); `batch` takes f as (draws, n) and returns (draws,)."""
+    """Compiled functions of (f, theta); `batch` and `sites` take f as (draws, n).
+
+    `batch` returns (draws,) and `sites` the single terms, (draws, n) if they are known to belong to the latent values
+    one by one.
+    """
 
     batch: Callable[..., np.ndarray]
     gradient: Callable[..., np.ndarray]
     curvature: Callable[..., np.ndarray]
+    sites: Callable[..., np.ndarray]
+    sites_known: bool = False
 
 
 class LatentGaussianModel:
@@ -160,9 +173,8 @@ class LatentGaussianModel:
         self._moments = self._compile([], mean_and_covariance)
         self._closed_form = _closed_form(model, self.latent, likelihood_variables)
         if self._closed_form is None:
-            total = pt.add(*[t.sum() for t in likelihood_terms], 0.0)
-            self._functions = self._compile_likelihood(total)
-            self._probe_factorization(total, np.asarray(point[self.latent_value.name], dtype=float))
+            self._functions = self._compile_likelihood(likelihood_terms)
+            self._probe(likelihood_terms, np.asarray(point[self.latent_value.name], dtype=float))
         self.refresh_data()
 
     @property
@@ -216,35 +228,55 @@ class LatentGaussianModel:
         function.trust_input = True
         return function
 
-    def _compile_likelihood(self, total: TensorVariable) -> LikelihoodFunctions:
+    def _compile_likelihood(self, terms: list[TensorVariable]) -> LikelihoodFunctions:
         f = self.latent_value
+        total = pt.add(*[term.sum() for term in terms], 0.0)
         gradient = pt.grad(total, f)
         curvature = -pt.grad(gradient.sum(), f, disconnected_inputs="ignore")
         rows = pt.matrix("f_rows", dtype=f.dtype)
-        batch = vectorize_graph(total, replace={f: rows})
+        # Terms that are not vectors cannot be told apart by latent value; their sum stands in and is never used.
+        vectors = all(term.ndim == 1 for term in terms)
+        sites = pt.add(*terms, 0.0) if vectors else total
         compiled = [
-            self._compile([rows], [batch]),
+            self._compile([rows], [vectorize_graph(total, replace={f: rows})]),
             self._compile([f], [gradient]),
             self._compile([f], [curvature]),
+            self._compile([rows], [vectorize_graph(sites, replace={f: rows})]),
         ]
-        return LikelihoodFunctions(*[_First(function) for function in compiled])
+        batch, first, second, single = (_First(function) for function in compiled)
+        return LikelihoodFunctions(batch, first, second, single)
 
-    def _probe_factorization(self, total: TensorVariable, f: np.ndarray) -> None:
-        """Compare the Hessian in f with its row sums along a random direction: equal only if it is diagonal."""
+    def _probe(self, terms: list[TensorVariable], f: np.ndarray) -> None:
+        """Refuse a likelihood that does not factorise, and find out whether its terms are the sites in their order.
+
+        The Hessian in f is compared with its row sums along a random direction, equal only if it is diagonal; the
+        gradient of a randomly weighted sum of the terms with the weighted gradient, equal only if term i depends on
+        f_i alone.
+        """
         rng = np.random.default_rng(0)
-        direction = pt.vector("direction")
-        gradient = pt.grad(total, self.latent_value)
-        product = pt.grad((gradient * direction).sum(), self.latent_value, disconnected_inputs="ignore")
-        v = rng.standard_normal(f.shape)
-        f = f + 0.1 * rng.standard_normal(f.shape)
+        v, f = rng.standard_normal(f.shape), f + 0.1 * rng.standard_normal(f.shape)
         theta = self.ravel(self._point)
-        along = self._compile([self.latent_value, direction], [product])(f, v, theta)[0]
+        direction = pt.vector("direction")
+        gradient = pt.grad(pt.add(*[term.sum() for term in terms], 0.0), self.latent_value)
+        along = self._derivative((gradient * direction).sum(), direction)(f, v, theta)[0]
         diagonal = -self._functions.curvature(f, theta)
-        if not np.allclose(along, diagonal * v, rtol=1e-6, atol=1e-8 * (1.0 + np.abs(diagonal).max())):
+        if not _close(along, diagonal * v):
             raise ModelError(
                 f"the likelihood does not factorise over {self.latent.name!r}: its Hessian is not diagonal; "
                 "each observation must depend on one latent value"
             )
+        if self._functions.sites(f[None, :], theta).shape == (1, len(f)):
+            weighted = self._derivative((pt.add(*terms, 0.0) * direction).sum(), direction)(f, v, theta)[0]
+            self._functions.sites_known = _close(weighted, v * self._functions.gradient(f, theta))
+
+    def _derivative(self, scalar: TensorVariable, direction: TensorVariable) -> Callable[..., Any]:
+        """Compiled gradient in f of a scalar that depends on f, a direction and theta."""
+        gradient = pt.grad(scalar, self.latent_value, disconnected_inputs="ignore")
+        return self._compile([self.latent_value, direction], [gradient])
+
+
+def _close(first: np.ndarray, second: np.ndarray) -> bool:
+    return bool(np.allclose(first, second, rtol=1e-6, atol=1e-8 * (1.0 + np.abs(second).max())))
 
 
 class _First:

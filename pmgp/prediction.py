@@ -120,8 +120,11 @@ class _JointMoments:
         try:
             replacements = dict.fromkeys(inputs, joint)
             replacements |= dict.fromkeys(_fixed_lengths(moments, len(self.X), theta), joint.shape[0])
+            # Cloning copies random variables too, and the copies would be drawn from the prior: they are replaced.
+            values = [rv.type() for rv in theta]
+            replacements |= dict(zip(theta, values, strict=True))
             moments = clone_replace(moments, replacements, rebuild_strict=False)
-            self._function = compile_pytensor([joint, *theta], moments, on_unused_input="ignore")
+            self._function = compile_pytensor([joint, *values], moments, on_unused_input="ignore")
         except (TypeError, ValueError, NotImplementedError) as error:
             raise ModelError(f"the covariance of {f.name!r} cannot be evaluated at new inputs: {error}") from error
 
@@ -229,13 +232,15 @@ def _compile_expectation(
     """E[y|f] as a function of latent values of any shape."""
     points = pt.vector("latent_points", dtype="float64")
     try:
+        values = [rv.type() for rv in theta]
+        replacements = {f: points, **dict(zip(theta, values, strict=True))}
         parameters = clone_replace(
-            list(observed.owner.op.dist_params(observed.owner)), {f: points}, rebuild_strict=False
+            list(observed.owner.op.dist_params(observed.owner)), replacements, rebuild_strict=False
         )
         # Built anew, the variable takes its length from its parameters instead of from the data.
         build = getattr(observed.owner.op, "rv_op", observed.owner.op)
         expected = conditional_mean(build(*parameters))
-        function = compile_pytensor([points, *theta], expected, on_unused_input="ignore")
+        function = compile_pytensor([points, *values], expected, on_unused_input="ignore")
     except (NotImplementedError, TypeError, ValueError) as error:
         raise ModelError(f"the expectation of {observed.name!r} given f is not known: {error}") from error
 

@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
 
-__all__ = ["normal_expectation", "normal_rule"]
+__all__ = ["normal_expectation", "normal_rule", "tilted_moments"]
 
 
 @cache
@@ -47,3 +47,25 @@ def normal_expectation(
     spread = np.sqrt(variance)
     points = mean + spread * nodes.reshape(-1, *([1] * np.ndim(mean)))
     return np.tensordot(weights, function(points), axes=1)
+
+
+def tilted_moments(
+    log_density: Callable[[np.ndarray], np.ndarray], mean: np.ndarray, variance: np.ndarray, order: int = 32
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance of the density proportional to ``exp(log_density(f)) N(f|mean, variance)``, site by site.
+
+    Parameters
+    ----------
+    log_density : callable
+        Log p(y_i|f_i), elementwise on arrays of shape ``(order, n)``.
+    mean, variance : (n,) array
+    order : int
+        Number of Gauss-Hermite nodes.
+    """
+    nodes, weights = normal_rule(order)
+    points = mean + np.sqrt(variance) * nodes[:, None]
+    logs = log_density(points)
+    tilted = weights[:, None] * np.exp(logs - logs.max(axis=0))
+    tilted /= tilted.sum(axis=0)
+    center = (tilted * points).sum(axis=0)
+    return center, (tilted * np.square(points - center)).sum(axis=0)

@@ -48,11 +48,15 @@ class DensePrior:
         NotPositiveDefiniteError
             If K stays indefinite with the largest jitter.
         """
+        return self.factorize()
+
+    def factorize(self) -> np.ndarray:
+        """Make the factor, if it has not been made, adding a jitter where one is needed."""
         if self._factor is None:
-            self._factor = self._factorize()
+            self._factor = self._factor_with_jitter()
         return self._factor
 
-    def _factorize(self) -> np.ndarray:
+    def _factor_with_jitter(self) -> np.ndarray:
         try:
             return linalg.cholesky(self.covariance)
         except linalg.NotPositiveDefiniteError:

@@ -14,7 +14,10 @@ from pmgp import linalg
 from pmgp.latent.dense import DensePrior
 from pmgp.likelihoods.base import Likelihood
 
-__all__ = ["SiteApproximation", "condition_on_sites"]
+__all__ = ["SMALLEST_PRECISION", "SiteApproximation", "condition_on_sites"]
+
+# Sites need a positive precision; below this one the data say nothing about that latent value.
+SMALLEST_PRECISION = 1e-10
 
 
 @dataclass

@@ -24,6 +24,10 @@ class Likelihood(Protocol):
         """Minus the second derivative of each log p(y_i|f_i): (n,) -> (n,)."""
         ...
 
+    def tilted_moments(self, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+        """Mean and variance of p(y_i|f_i) N(f_i|mean, variance), normalized: two (n,) arrays; None if not known."""
+        ...
+
     def fisher_information(self, f: np.ndarray) -> np.ndarray:
         """Expected curvature under p(y_i|f_i), never negative: (n,) -> (n,)."""
         ...

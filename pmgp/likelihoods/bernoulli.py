@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import expit, log_ndtr, ndtr
 
-from pmgp.quadrature import normal_expectation
+from pmgp.quadrature import normal_expectation, tilted_moments
 
 __all__ = ["BernoulliLogit", "BernoulliProbit"]
 
@@ -71,6 +71,14 @@ class BernoulliProbit:
         """phi(f)^2 / (Phi(f) Phi(-f))."""
         return np.exp(-f * f - 2.0 * LOG_SQRT_2PI - log_ndtr(f) - log_ndtr(-f))
 
+    def tilted_moments(self, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of p(y_i|f_i) N(f_i|mean, variance), normalized, in closed form."""
+        scale = np.sqrt(1.0 + variance)
+        z = self.sign * mean / scale
+        hazard = self._hazard(z)
+        tilted_mean = mean + self.sign * variance * hazard / scale
+        return tilted_mean, variance - np.square(variance / scale) * hazard * (z + hazard)
+
     @staticmethod
     def probability(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
         """P(y = 1) for f ~ N(mean, variance), in closed form (equation 8)."""
@@ -113,6 +121,10 @@ class BernoulliLogit:
     def fisher_information(self, f: np.ndarray) -> np.ndarray:
         """Expected curvature; equal to it for this canonical link."""
         return self.curvature(f)
+
+    def tilted_moments(self, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of p(y_i|f_i) N(f_i|mean, variance), normalized, by quadrature."""
+        return tilted_moments(self.log_density, mean, variance)
 
     @staticmethod
     def probability(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:

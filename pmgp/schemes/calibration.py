@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import ndtri
 
 from pmgp import linalg
 from pmgp.estimators.importance import ImportanceSampling, log_mean_exp
-from pmgp.schemes.evaluation import Evaluator, with_prior_factor
+from pmgp.schemes.evaluation import Evaluator
 from pmgp.schemes.mode_prediction import ModePredictor
 
 __all__ = ["LARGE_SPREAD", "choose_draws"]
@@ -69,13 +70,13 @@ def _spreads(
         return [np.inf] * len(candidates)
     pool = max(POOL, 4 * max(candidates))
     try:
-        with_prior_factor(evaluation)
+        evaluation = evaluate.prepare(evaluation)
         estimate = estimator.estimate(rng, evaluation.approximation, evaluation.likelihood, pool)
     except linalg.NotPositiveDefiniteError:
         return [np.inf] * len(candidates)
     evaluate.recycle(evaluation)
     log_weights = _pairs_adjacent(estimate.log_weights, estimator.antithetic)
-    return [_spread_of_groups(log_weights, draws) for draws in candidates]
+    return [_spread_of_groups(log_weights, draws, rng) for draws in candidates]
 
 
 def _pairs_adjacent(log_weights: np.ndarray, antithetic: bool) -> np.ndarray:
@@ -83,6 +84,18 @@ def _pairs_adjacent(log_weights: np.ndarray, antithetic: bool) -> np.ndarray:
     return log_weights.reshape(2, -1).T.ravel() if antithetic else log_weights
 
 
-def _spread_of_groups(log_weights: np.ndarray, draws: int) -> float:
+def _spread_of_groups(log_weights: np.ndarray, draws: int, rng: np.random.Generator) -> float:
+    """Spread of the log-estimate, from how often a fresh one would replace a stored one at the same theta.
+
+    A chain's stored estimate holds a particle from the posterior, whose weight may be far larger than any that a few
+    draws from q show; groups of fresh weights alone would miss that tail. For normal errors of the log-estimate with
+    standard deviation s the acceptance rate is 2 Phi(-s / sqrt(2)), which is solved for s.
+    """
     groups = log_weights[: len(log_weights) // draws * draws].reshape(-1, draws)
-    return float(np.std(log_mean_exp(groups), ddof=1))
+    fresh = log_mean_exp(groups)
+    weights = np.exp(log_weights - log_weights.max())
+    held = groups.copy()
+    held[:, 0] = rng.choice(log_weights, size=len(groups), p=weights / weights.sum())
+    stored = log_mean_exp(held)
+    acceptance = np.exp(np.minimum(0.0, fresh[:, None] - stored[None, :])).mean()
+    return float(-np.sqrt(2.0) * ndtri(0.5 * acceptance))

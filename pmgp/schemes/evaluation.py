@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -43,12 +44,15 @@ class Evaluation(NamedTuple):
     fitted : SiteApproximation or None
         None also where the covariance cannot be factorised.
     likelihood_at_theta : Likelihood or None
+    prepared : bool
+        Whether importance samples can be drawn; see :meth:`Evaluator.prepare`.
     """
 
     theta: np.ndarray
     log_prior: float
     fitted: SiteApproximation | None = None
     likelihood_at_theta: Likelihood | None = None
+    prepared: bool = False
 
     @property
     def indefinite(self) -> bool:
@@ -104,25 +108,29 @@ class Evaluator:
             return Evaluation(theta, log_prior)
         return Evaluation(theta, log_prior, fitted, likelihood)
 
+    def prepare(self, evaluation: Evaluation) -> Evaluation:
+        """Make what importance samples need: the Cholesky factor of K, and q with its moments matched.
+
+        If K needed a jitter, q is first conditioned on the same sites again under the covariance that is used from
+        there on. Like the approximation itself this is a function of theta; an evaluation is prepared once.
+
+        Raises
+        ------
+        NotPositiveDefiniteError
+            If K stays indefinite.
+        """
+        if evaluation.prepared:
+            return evaluation
+        fitted = evaluation.approximation
+        before = fitted.prior.jitter
+        fitted.prior.factorize()
+        if fitted.prior.jitter != before:
+            mean, factor = condition_on_sites(fitted.prior, fitted.linear, fitted.precision)
+            fitted = replace(fitted, mean=mean, factor=factor)
+        fitted = self.approximation.refine(fitted, evaluation.likelihood)
+        return evaluation._replace(fitted=fitted, prepared=True)
+
     def recycle(self, evaluation: Evaluation | None) -> None:
         """Take back the buffer of an evaluation that is no longer needed."""
         if evaluation is not None and evaluation.fitted is not None:
             self._spare = evaluation.fitted.factor
-
-
-def with_prior_factor(evaluation: Evaluation) -> Evaluation:
-    """Make the Cholesky factor of K, which draws from q need.
-
-    If K needed a jitter, q is conditioned on the same sites again under the covariance that is used from there on.
-
-    Raises
-    ------
-    NotPositiveDefiniteError
-        If K stays indefinite.
-    """
-    fitted = evaluation.approximation
-    before = fitted.prior.jitter
-    fitted.prior.factor  # noqa: B018
-    if fitted.prior.jitter != before:
-        fitted.mean, fitted.factor = condition_on_sites(fitted.prior, fitted.linear, fitted.precision, fitted.factor)
-    return evaluation

@@ -25,9 +25,9 @@ import numpy as np
 from pmgp import linalg
 from pmgp.estimators.importance import Estimate, ImportanceSampling
 from pmgp.operators.elliptical_slice import EllipticalSlice
-from pmgp.schemes.evaluation import Evaluation, Evaluator, with_prior_factor
+from pmgp.schemes.evaluation import Evaluation, Evaluator
 from pmgp.schemes.mode_prediction import ModePredictor
-from pmgp.schemes.proposals import AdaptiveProposal, Proposed
+from pmgp.schemes.proposals import AdaptiveProposal
 
 __all__ = ["Frozen", "Info", "PseudoMarginal", "State"]
 
@@ -93,7 +93,7 @@ class PseudoMarginal:
     refresh_every: int = 10
 
     def init(self, rng: np.random.Generator, evaluation: Evaluation, frozen: Frozen) -> State:
-        """Start the chain at an evaluated theta."""
+        """Start the chain at a prepared evaluation."""
         estimate = self._estimate(rng, evaluation, frozen)
         if not np.isfinite(estimate.log_evidence):
             raise FloatingPointError("every importance weight underflows at the chain's starting point")
@@ -114,7 +114,7 @@ class PseudoMarginal:
         rng : numpy.random.Generator
         state : State
         current : Evaluation
-            The evaluation at ``state.theta``.
+            The evaluation at ``state.theta``, prepared.
         evaluate : Evaluator
         frozen : Frozen
         """
@@ -122,10 +122,15 @@ class PseudoMarginal:
         candidate = evaluate(proposed.theta, frozen.predictor)
         steps = 0 if candidate.fitted is None else candidate.fitted.iterations
         indefinite = candidate.indefinite
-        try:
-            estimate, rate = self._accept(rng, state, current, candidate, proposed, frozen)
-        except linalg.NotPositiveDefiniteError:
-            estimate, rate, indefinite = None, 0.0, True
+        estimate, rate = None, 0.0
+        screen = candidate.log_screen - current.log_screen + proposed.log_hastings
+        if self._passes(rng, screen):
+            try:
+                candidate = evaluate.prepare(candidate)
+            except linalg.NotPositiveDefiniteError:
+                indefinite = True
+            else:
+                estimate, rate = self._accept(rng, state, current, candidate, screen, frozen)
         if estimate is not None:
             state = self._state(rng, candidate, estimate, state.iteration)
             current, candidate = candidate, current
@@ -138,11 +143,16 @@ class PseudoMarginal:
 
     def refresh(self, rng: np.random.Generator, state: State, current: Evaluation, frozen: Frozen) -> State:
         """Redraw the estimate given the retained particle: a Gibbs update of the extended target."""
-        with_prior_factor(current)
         estimate = self.estimator.estimate_given(
             rng, current.approximation, current.likelihood, state.particle, frozen.draws
         )
         return self._state(rng, current, estimate, state.iteration)
+
+    def _passes(self, rng: np.random.Generator, screen: float) -> bool:
+        """The first stage: accept or reject on the approximation's posterior; always passed without delayed acceptance."""
+        if not np.isfinite(screen):
+            return False
+        return not self.delayed_acceptance or bool(np.log(rng.uniform()) < screen)
 
     def _accept(
         self,
@@ -150,15 +160,10 @@ class PseudoMarginal:
         state: State,
         current: Evaluation,
         candidate: Evaluation,
-        proposed: Proposed,
+        screen: float,
         frozen: Frozen,
     ) -> tuple[Estimate | None, float]:
-        """Both stages; the estimate is returned if the proposal is accepted, with an unbiased acceptance rate."""
-        screen = candidate.log_screen - current.log_screen + proposed.log_hastings
-        if candidate.fitted is None or not np.isfinite(screen):
-            return None, 0.0
-        if self.delayed_acceptance and np.log(rng.uniform()) >= screen:
-            return None, 0.0
+        """The second stage: the estimate if the proposal is accepted, and the probability of that."""
         estimate = self._estimate(rng, candidate, frozen)
         correction = (candidate.log_prior + estimate.log_evidence - candidate.log_screen) - (
             current.log_prior + state.log_estimate - current.log_screen
@@ -168,7 +173,6 @@ class PseudoMarginal:
         return (estimate if rng.uniform() < rate else None), rate
 
     def _estimate(self, rng: np.random.Generator, evaluation: Evaluation, frozen: Frozen) -> Estimate:
-        with_prior_factor(evaluation)
         return self.estimator.estimate(rng, evaluation.approximation, evaluation.likelihood, frozen.draws)
 
     def _state(self, rng: np.random.Generator, evaluation: Evaluation, estimate: Estimate, iteration: int) -> State:
@@ -176,6 +180,5 @@ class PseudoMarginal:
         return State(evaluation.theta, particle, estimate.log_evidence, estimate.effective_size, iteration)
 
     def _move_latent(self, rng: np.random.Generator, state: State, current: Evaluation) -> np.ndarray:
-        with_prior_factor(current)
         operator = EllipticalSlice(self.latent_moves)
         return operator.step(rng, state.particle, current.approximation, current.likelihood)[0]

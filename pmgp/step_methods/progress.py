@@ -16,8 +16,8 @@ class EvidenceProgress:
     @staticmethod
     def _progressbar_config(n_chains: int = 1) -> tuple[list[TextColumn], dict[str, list[float]]]:
         columns = [
-            TextColumn("{task.fields[acceptance]:0.2f}", table_column=Column("Acceptance", ratio=1)),
-            TextColumn("{task.fields[log_evidence]:0.1f}", table_column=Column("log p(y|theta)", ratio=1)),
+            TextColumn("{task.fields[acceptance]:0.2f}", table_column=Column("Accept", ratio=1)),
+            TextColumn("{task.fields[log_evidence]:0.1f}", table_column=Column("log p(y)", ratio=1)),
         ]
         return columns, {"acceptance": [0.0] * n_chains, "log_evidence": [0.0] * n_chains}
 

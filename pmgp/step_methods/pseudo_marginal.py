@@ -236,7 +236,7 @@ class PseudoMarginal(EvidenceProgress, BlockedStep):
         if spread > LARGE_SPREAD:
             warnings.warn(large_spread(draws, spread), UserWarning, stacklevel=2)
         self.frozen = Frozen(tuning.frozen_proposal(), predictor, draws)
-        self._hold(self._evaluate(self.theta, predictor))
+        self._hold(self._evaluate.prepare(self._evaluate(self.theta, predictor)))
         self.chain = self.scheme.init(self.rng, self._evaluation(predictor), self.frozen)
         self.tuning = None
 
@@ -264,9 +264,8 @@ class PseudoMarginal(EvidenceProgress, BlockedStep):
         }
 
     def _sampling_step(self, chain: State, frozen: Frozen) -> dict[str, Any]:
-        self.chain, self._current, info = self.scheme.step(
-            self.rng, chain, self._evaluation(frozen.predictor), self._evaluate, frozen
-        )
+        current = self._evaluate.prepare(self._evaluation(frozen.predictor))
+        self.chain, self._current, info = self.scheme.step(self.rng, chain, current, self._evaluate, frozen)
         self.theta, self.latent = self.chain.theta, info.latent
         self.indefinite += info.indefinite
         if self.indefinite and self.chain.iteration == self.n_draws:

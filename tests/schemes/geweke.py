@@ -83,14 +83,14 @@ def chain_statistics(scheme: PseudoMarginal, steps: int, seed: int, use_latent: 
     model = ToyModel(np.array([0, 1, 1, 0, 1, 1]))
     evaluate = Evaluator(model, Laplace())
     frozen = Frozen(proposal(), None, scheme.estimator.draws)
-    current = evaluate(model.prior_mean, None)
+    current = evaluate.prepare(evaluate(model.prior_mean, None))
     state = scheme.init(rng, current, frozen)
     rows = np.empty((steps, 10))
     for index in range(steps):
         state, current, info = scheme.step(rng, state, current, evaluate, frozen)
         rows[index] = statistics(state.theta, info.latent if use_latent else state.particle, model.y)
         model.y = (rng.uniform(size=6) < ndtr(state.particle)).astype(int)
-        current = evaluate(state.theta, None)
+        current = evaluate.prepare(evaluate(state.theta, None))
         state = scheme.refresh(rng, state, current, frozen)
     return rows
 

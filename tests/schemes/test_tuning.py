@@ -71,7 +71,7 @@ def test_number_of_draws_reaches_the_target_spread():
     draws, spread = choose_draws(rng, estimator, tuning.kept, evaluate, tuning.predictor)
     assert draws in CANDIDATES
     assert spread <= TARGET_SPREAD
-    evaluation = evaluate(tuning.kept[0], None)
+    evaluation = evaluate.prepare(evaluate(tuning.kept[0], None))
     logs = [
         estimator.estimate(rng, evaluation.approximation, evaluation.likelihood, draws).log_evidence for _ in range(300)
     ]
