@@ -88,8 +88,8 @@ def cholesky(a: np.ndarray, *, overwrite: bool = False) -> np.ndarray:
     """
     operations.cholesky += 1
     factor, info = dpotrf(a, lower=1, overwrite_a=overwrite, clean=0)
-    # LAPACK lets NaN through; one look at the last pivot catches it, since NaN spreads down the diagonal.
-    if info != 0 or not np.isfinite(factor[-1, -1]):
+    # LAPACK lets NaN and infinite pivots through.
+    if info != 0 or not np.isfinite(factor.diagonal()).all():
         raise NotPositiveDefiniteError(f"the leading minor of order {info} is not positive")
     return factor
 

@@ -54,7 +54,9 @@ def find_latent(model: pm.Model, latent: TensorVariable | str | None = None) -> 
     ModelError
         If there is none, or there are several and `latent` does not say which.
     """
-    candidates = [rv for rv in model.free_RVs if rv.owner is not None and isinstance(rv.owner.op, MvNormalRV)]
+    normal = [rv for rv in model.free_RVs if rv.owner is not None and isinstance(rv.owner.op, MvNormalRV)]
+    # What depends on another one is a conditional of it at new inputs.
+    candidates = [rv for rv in normal if not set(normal) & (set(ancestors([rv])) - {rv})]
     names = ", ".join(rv.name for rv in candidates)
     if latent is not None:
         name = latent if isinstance(latent, str) else latent.name
@@ -208,7 +210,7 @@ class LatentGaussianModel:
         """p(f|theta)."""
         mean, covariance = self._moments(theta)
         # The covariance is symmetric: the transpose of PyTensor's row-major array is the same matrix in LAPACK's order.
-        return DensePrior(mean, covariance.T)
+        return DensePrior(np.asarray(mean, dtype=float), covariance.T)
 
     def likelihood(self, theta: np.ndarray) -> Likelihood:
         """p(y|f, theta)."""

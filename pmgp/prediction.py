@@ -84,10 +84,11 @@ def predict(
     """
     model = pm.modelcontext(model)
     f = find_latent(model, latent)
-    theta = [rv for rv in model.free_RVs if rv is not f]
+    observed = _observed(model, f)
+    theta = [rv for rv in model.free_RVs if rv is not f and rv in set(ancestors([observed]))]
     predictive = _JointMoments(f, theta)
     Xnew = _check_inputs(Xnew, predictive.X)
-    name, response = _response(model, f, theta)
+    name, response = _response(observed, f, theta)
     points = _posterior_points(idata, [f, *theta], draws)
     blocks = [Xnew[start : start + block_size] for start in range(0, len(Xnew), block_size)]
     sums = [np.zeros((4, len(block))) for block in blocks]
@@ -114,7 +115,7 @@ class _JointMoments:
 
     def __init__(self, f: TensorVariable, theta: list[TensorVariable]) -> None:
         moments = list(f.owner.op.dist_params(f.owner))
-        inputs = _find_inputs(moments[1], f, theta)
+        inputs = _find_inputs(moments, f, theta)
         self.X = _value(inputs[0])
         joint = pt.matrix("X_joint", dtype="float64")
         try:
@@ -155,12 +156,12 @@ def _value(variable: Any) -> np.ndarray:
     return np.asarray(variable.get_value() if isinstance(variable, SharedVariable) else variable.data, dtype=float)
 
 
-def _find_inputs(covariance: TensorVariable, f: TensorVariable, theta: list[TensorVariable]) -> list[Any]:
+def _find_inputs(moments: list[TensorVariable], f: TensorVariable, theta: list[TensorVariable]) -> list[Any]:
     """The variables of the graph that hold the n x d inputs; the same matrix may occur several times."""
     n = int(f.type.shape[0] if f.type.shape[0] is not None else f.shape.eval()[0])
     found = [
         variable
-        for variable in ancestors([covariance], blockers=theta)
+        for variable in ancestors(moments, blockers=theta)
         if isinstance(variable, Constant | SharedVariable)
         and getattr(variable.type, "ndim", 0) == 2
         and _value(variable).shape[0] == n
@@ -174,8 +175,8 @@ def _find_inputs(covariance: TensorVariable, f: TensorVariable, theta: list[Tens
     first = _value(found[0])
     if any(not np.array_equal(first, _value(other)) for other in found[1:]):
         raise ModelError(
-            f"the covariance of {f.name!r} is built from several different input matrices; "
-            "stack them into one X and select columns with active_dims"
+            f"the covariance of {f.name!r} is built from several different input matrices, as it is when active_dims "
+            "select columns of a plain array: build the model with X=pm.Data('X', X)"
         )
     return found
 
@@ -187,7 +188,10 @@ def _check_inputs(Xnew: Any, X: np.ndarray) -> np.ndarray:
     if Xnew.shape[0] == 0:
         raise ValueError("Xnew has no rows: there is nothing to predict")
     if Xnew.shape[1] != X.shape[1]:
-        raise ValueError(f"Xnew has {Xnew.shape[1]} columns, but the model was built with {X.shape[1]} features")
+        raise ValueError(
+            f"Xnew has {Xnew.shape[1]} columns, but the covariance uses {X.shape[1]}; "
+            "if active_dims select columns of a plain array, build the model with X=pm.Data('X', X)"
+        )
     if not np.isfinite(Xnew).all():
         row, column = np.argwhere(~np.isfinite(Xnew))[0]
         raise ValueError(f"Xnew has a value that is not finite: {Xnew[row, column]} in row {row}, column {column}")
@@ -209,16 +213,21 @@ def _posterior_points(idata: Any, variables: list[TensorVariable], draws: int | 
     return [[np.asarray(values[index], dtype=float) for values in stacked] for index in chosen]
 
 
-def _response(model: pm.Model, f: TensorVariable, theta: list[TensorVariable]) -> tuple[str, Response]:
-    """Name and function of what is expected of an observation, for a latent value N(mean, variance)."""
+def _observed(model: pm.Model, f: TensorVariable) -> TensorVariable:
+    """The observed variable that depends on f."""
     observed = [rv for rv in model.observed_RVs if f in set(ancestors([rv]))]
     if len(observed) != 1:
         raise ModelError(f"predictions need one observed variable that depends on {f.name!r}, found {len(observed)}")
-    kind = observed[0].owner.op.name
-    if kind in CLOSED_FORMS and observed[0].owner.op.dist_params(observed[0].owner)[0] is f:
+    return observed[0]
+
+
+def _response(observed: TensorVariable, f: TensorVariable, theta: list[TensorVariable]) -> tuple[str, Response]:
+    """Name and function of what is expected of an observation, for a latent value N(mean, variance)."""
+    kind = observed.owner.op.name
+    if kind in CLOSED_FORMS and observed.owner.op.dist_params(observed.owner)[0] is f:
         closed_form = CLOSED_FORMS[kind]
         return "probability", lambda mean, variance, _: closed_form(mean, variance)
-    expectation = _compile_expectation(observed[0], f, theta)
+    expectation = _compile_expectation(observed, f, theta)
 
     def by_quadrature(mean: np.ndarray, variance: np.ndarray, values: list[np.ndarray]) -> np.ndarray:
         return normal_expectation(lambda points: expectation(points, values), mean, variance)

@@ -76,8 +76,8 @@ class Laplace:
         """
         m = prior.mean
         origin = _Iterate(m, np.zeros_like(m), float(likelihood.log_likelihood(m)))
-        trusted = start is None
-        current = origin if start is None else origin._replace(f=start)
+        trusted = start is None or not np.isfinite(start).all()
+        current = origin if start is None or trusted else origin._replace(f=start)
         steps = 0
         while True:
             steps += 1

@@ -36,13 +36,14 @@ def match_moments(approximation: SiteApproximation, likelihood: Likelihood, swee
     SiteApproximation
         With the log-evidence of the one that was given.
     """
+    buffer: np.ndarray | None = None
     for _ in range(sweeps):
         sites = _matched_sites(approximation, likelihood)
         if sites is None:
             return approximation
         linear, precision = sites
-        mean, factor = condition_on_sites(approximation.prior, linear, precision, approximation.factor)
-        approximation = replace(approximation, linear=linear, precision=precision, mean=mean, factor=factor)
+        mean, buffer = condition_on_sites(approximation.prior, linear, precision, buffer)
+        approximation = replace(approximation, linear=linear, precision=precision, mean=mean, factor=buffer)
     return approximation
 
 

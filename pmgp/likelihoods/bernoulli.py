@@ -6,13 +6,19 @@ The pseudo-marginal article uses the probit link (its equation 1), the comparati
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import expit, log_ndtr, ndtr
+from scipy.special import erfcx, expit, log_ndtr, ndtr
 
 from pmgp.quadrature import normal_expectation, tilted_moments
 
 __all__ = ["BernoulliLogit", "BernoulliProbit"]
 
 LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
+# Left of this point the curvature of the probit link is given to 1e-12 by two terms of its series.
+ASYMPTOTIC = -200.0
+# Slope at which Phi(f / PROBIT_SCALE) is closest to the logistic function: they differ by less than 0.01.
+PROBIT_SCALE = 1.702
+REMAINDER_GRID = np.linspace(-40.0, 40.0, 801)
+WIDE = 4.0
 
 
 def _signs(y: np.ndarray) -> np.ndarray:
@@ -51,8 +57,8 @@ class BernoulliProbit:
         return self.log_density(f).sum(axis=-1)
 
     def _hazard(self, z: np.ndarray) -> np.ndarray:
-        """phi(z) / Phi(z), in logs so that it tends to -z in the left tail."""
-        return np.exp(-0.5 * z * z - LOG_SQRT_2PI - log_ndtr(z))
+        """phi(z) / Phi(z), by the scaled error function: no cancellation, and -z in the limit of the left tail."""
+        return np.sqrt(2.0 / np.pi) / erfcx(-z / np.sqrt(2.0))
 
     def gradient(self, f: np.ndarray) -> np.ndarray:
         """First derivative in f."""
@@ -62,10 +68,10 @@ class BernoulliProbit:
         """Minus the second derivative in f, between 0 and 1."""
         z = self.sign * f
         hazard = self._hazard(z)
-        # hazard + z cancels in the left tail, where the curvature tends to 1 - 2 / z^2.
         exact = hazard * (hazard + z)
-        z2 = np.square(np.minimum(z, -1.0))
-        return np.where(z < -1e4, 1.0 - 2.0 / z2, exact)
+        # hazard + z cancels far in the left tail; there the asymptotic series of Mills' ratio takes over.
+        inverse_square = 1.0 / np.square(np.minimum(z, -1.0))
+        return np.where(z < ASYMPTOTIC, 1.0 - inverse_square * (1.0 - 6.0 * inverse_square), exact)
 
     def fisher_information(self, f: np.ndarray) -> np.ndarray:
         """phi(f)^2 / (Phi(f) Phi(-f))."""
@@ -128,5 +134,22 @@ class BernoulliLogit:
 
     @staticmethod
     def probability(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
-        """P(y = 1) for f ~ N(mean, variance), by Gauss-Hermite quadrature."""
-        return normal_expectation(expit, mean, variance)
+        """P(y = 1) for f ~ N(mean, variance).
+
+        By Gauss-Hermite quadrature, whose nodes are too far apart for a wide normal; there the closed form of the
+        nearest probit link is corrected by the sum of the small, short remainder on a grid.
+        """
+        mean, variance = np.asarray(mean, dtype=float), np.asarray(variance, dtype=float)
+        probability = normal_expectation(expit, mean, variance)
+        wide = variance > WIDE
+        if wide.any():
+            probability[wide] = _wide_logit_probability(mean[wide], variance[wide])
+        return probability
+
+
+def _wide_logit_probability(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    grid = REMAINDER_GRID
+    remainder = expit(grid) - ndtr(grid / PROBIT_SCALE)
+    density = np.exp(-0.5 * np.square(grid - mean[:, None]) / variance[:, None])
+    density *= (grid[1] - grid[0]) / np.sqrt(2.0 * np.pi * variance[:, None])
+    return ndtr(mean / np.sqrt(PROBIT_SCALE**2 + variance)) + density @ remainder

@@ -101,9 +101,12 @@ class Evaluator:
             return Evaluation(theta, -np.inf)
         start = None if predictor is None else predictor.predict(theta)
         likelihood = self.model.likelihood(theta)
+        prior = self.model.prior(theta)
         out, self._spare = self._spare, None
+        if out is not None and len(out) != prior.size:
+            out = None
         try:
-            fitted = self.approximation.fit(self.model.prior(theta), likelihood, start, out)
+            fitted = self.approximation.fit(prior, likelihood, start, out)
         except linalg.NotPositiveDefiniteError:
             return Evaluation(theta, log_prior)
         return Evaluation(theta, log_prior, fitted, likelihood)

@@ -149,7 +149,7 @@ class PseudoMarginal:
         return self._state(rng, current, estimate, state.iteration)
 
     def _passes(self, rng: np.random.Generator, screen: float) -> bool:
-        """The first stage: accept or reject on the approximation's posterior; always passed without delayed acceptance."""
+        """The first stage, on the approximation's posterior; always passed without delayed acceptance."""
         if not np.isfinite(screen):
             return False
         return not self.delayed_acceptance or bool(np.log(rng.uniform()) < screen)

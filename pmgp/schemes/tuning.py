@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from pmgp import linalg
 from pmgp.schemes.evaluation import Evaluation, Evaluator
 from pmgp.schemes.mode_prediction import ModePredictor
 from pmgp.schemes.proposals import AdaptiveProposal, Moments
@@ -63,7 +64,7 @@ class Tuning:
         candidate = evaluate(proposed.theta, self.predictor)
         log_ratio = candidate.log_screen - current.log_screen + proposed.log_hastings
         rate = float(np.exp(min(0.0, log_ratio))) if not np.isnan(log_ratio) else 0.0
-        accepted = rng.uniform() < rate
+        accepted = rng.uniform() < rate and _has_prior_factor(candidate)
         self._learn(candidate, proposed.independent, rate)
         evaluate.recycle(current if accepted else candidate)
         current = candidate if accepted else current
@@ -104,6 +105,11 @@ class Tuning:
         assert self.predictor is not None
         return bool(np.any(np.abs(self.moments.mean - self.predictor.location) > 2.0 * self.predictor.scale))
 
+    @property
+    def just_refitted(self) -> bool:
+        """Whether the last iteration changed the predictor, so that what was evaluated before belongs to another q."""
+        return self.iteration % REFIT_EVERY == 0
+
     def frozen_proposal(self) -> AdaptiveProposal:
         """The proposal for sampling, its two components weighed by how well each of them did."""
         if not self.independent_rates:
@@ -114,3 +120,12 @@ class Tuning:
         # grows like the dimension.
         weight = independent / (independent + 0.3 * walk / self.dimension + 1e-12)
         return replace(self.proposal, independence=float(np.clip(weight, *BOUNDS_OF_INDEPENDENCE)))
+
+
+def _has_prior_factor(candidate: Evaluation) -> bool:
+    """Whether K can be factorised, which B can where K is slightly indefinite: the exact chain will need it."""
+    try:
+        candidate.approximation.prior.factorize()
+    except linalg.NotPositiveDefiniteError:
+        return False
+    return True

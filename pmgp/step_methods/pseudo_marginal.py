@@ -116,7 +116,7 @@ class PseudoMarginal(EvidenceProgress, BlockedStep):
     default_tune_steps = 1000
     stats_dtypes_shapes: ClassVar[dict[str, Any]] = {
         "tune": (bool, []),
-        "accepted": (bool, []),
+        "accepted": (np.float64, []),
         "acceptance_rate": (np.float64, []),
         "log_marginal_likelihood": (np.float64, []),
         "importance_ess": (np.float64, []),
@@ -212,7 +212,7 @@ class PseudoMarginal(EvidenceProgress, BlockedStep):
     def _start(self, point: dict[str, np.ndarray]) -> None:
         model = self.latent_model
         current = self._evaluate(model.ravel(point), None)
-        if not np.isfinite(current.log_screen):
+        if not self._usable(current):
             raise SamplingError(unusable_start(model, current))
         if self.tune:
             current = self._disperse(current)
@@ -226,9 +226,18 @@ class PseudoMarginal(EvidenceProgress, BlockedStep):
         """Start each chain at its own theta, uniform within one unit of the given one, as R-hat supposes."""
         for _ in range(START_ATTEMPTS):
             shifted = self._evaluate(current.theta + self.rng.uniform(-1.0, 1.0, current.theta.shape), None)
-            if np.isfinite(shifted.log_screen):
+            if self._usable(shifted):
                 return shifted
         return current
+
+    def _usable(self, current: Evaluation) -> bool:
+        if not np.isfinite(current.log_screen):
+            return False
+        try:
+            current.approximation.prior.factorize()
+        except linalg.NotPositiveDefiniteError:
+            return False
+        return True
 
     def _freeze(self, tuning: Tuning) -> None:
         predictor = tuning.predictor
@@ -252,9 +261,11 @@ class PseudoMarginal(EvidenceProgress, BlockedStep):
     def _tuning_step(self, tuning: Tuning) -> dict[str, Any]:
         current, accepted, rate = tuning.step(self.rng, self._evaluation(tuning.predictor), self._evaluate)
         self._hold(current)
+        if tuning.just_refitted:
+            self._current = None
         return {
             "tune": True,
-            "accepted": accepted,
+            "accepted": float(accepted),
             "acceptance_rate": rate,
             "log_marginal_likelihood": current.approximation.log_evidence,
             "importance_ess": np.nan,
@@ -272,7 +283,7 @@ class PseudoMarginal(EvidenceProgress, BlockedStep):
             warnings.warn(indefinite_proposals(self.indefinite, self.n_draws), UserWarning, stacklevel=2)
         return {
             "tune": False,
-            "accepted": info.accepted,
+            "accepted": float(info.accepted),
             "acceptance_rate": info.acceptance_rate,
             "log_marginal_likelihood": self.chain.log_estimate,
             "importance_ess": self.chain.effective_size,

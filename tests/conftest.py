@@ -1,0 +1,37 @@
+"""Small fixtures that several test modules share."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(20)
+
+
+@pytest.fixture(scope="session")
+def binary_data() -> tuple[np.ndarray, np.ndarray]:
+    """Twenty noisy labels over two features, of which the first matters."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(20, 2))
+    y = (X[:, 0] + 0.5 * rng.normal(size=20) > 0).astype(int)
+    return X, y
+
+
+@pytest.fixture(scope="session")
+def probit_model(binary_data):
+    """Gaussian process classification with a probit link, n = 20; not to be changed by a test."""
+    import pymc as pm
+
+    import pmgp
+
+    X, y = binary_data
+    with pm.Model() as model:
+        lengthscale = pm.Gamma("lengthscale", 2, 1)
+        variance = pm.Gamma("variance", 2, 0.5)
+        gp = pm.gp.Latent(cov_func=variance * pm.gp.cov.ExpQuad(2, ls=lengthscale))
+        f = gp.prior("f", X=X, reparameterize=False)
+        pmgp.BernoulliProbit("y", f, observed=y)
+    return model

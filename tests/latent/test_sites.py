@@ -1,0 +1,127 @@
+"""q(f) from Gaussian sites: normalizer, moments and importance weights against dense algebra."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.stats import multivariate_normal
+
+from pmgp import linalg
+from pmgp.latent import DensePrior, SiteApproximation
+from pmgp.latent.sites import condition_on_sites
+from pmgp.likelihoods import BernoulliProbit
+
+
+def problem(n: int, seed: int = 1):
+    """A prior with a mean, and sites of unequal precision that pull to one side."""
+    rng = np.random.default_rng(seed)
+    root = rng.normal(size=(n, n)) + np.eye(n)
+    covariance = root @ root.T + 0.3 * np.eye(n)
+    mean = rng.normal(size=n) + 1.0
+    return mean, covariance, 2.0 * rng.normal(size=n) + 0.7, rng.uniform(0.05, 3.0, size=n)
+
+
+def approximate(mean, covariance, linear, precision) -> SiteApproximation:
+    hidden = np.array(covariance, order="F")
+    hidden[np.triu_indices(len(mean), 1)] = np.nan
+    prior = DensePrior(mean, hidden)
+    center, factor = condition_on_sites(prior, linear, precision)
+    return SiteApproximation(prior, linear, precision, center, factor, 0.0, 0)
+
+
+def dense_posterior(mean, covariance, linear, precision) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and covariance of q: Sigma = (K^-1 + W)^-1 and Sigma (K^-1 m + b)."""
+    inverse = np.linalg.inv(covariance)
+    posterior = np.linalg.inv(inverse + np.diag(precision))
+    return posterior @ (inverse @ mean + linear), posterior
+
+
+def integral_of_prior_times_sites(mean, covariance, linear, precision) -> float:
+    """By summation on a fine grid, n = 1 or 2."""
+    grid = np.linspace(-25.0, 25.0, 4001 if len(mean) == 1 else 1501)
+    f = np.stack(np.meshgrid(*[grid] * len(mean), indexing="ij"), axis=-1)
+    sites = np.exp(f @ linear - 0.5 * np.square(f) @ precision)
+    density = multivariate_normal(mean, covariance).pdf(f)
+    return float((density * sites).sum() * (grid[1] - grid[0]) ** len(mean))
+
+
+@pytest.mark.parametrize("n", [1, 2])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_log_normalizer_is_the_integral_of_prior_times_sites(n, seed):
+    parts = problem(n, seed)
+    expected = np.log(integral_of_prior_times_sites(*parts))
+    assert approximate(*parts).log_normalizer == pytest.approx(expected, abs=1e-8)
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 80])
+def test_conditioning_equals_dense_algebra(n):
+    mean, covariance, linear, precision = problem(n)
+    q = approximate(mean, covariance, linear, precision)
+    expected, _ = dense_posterior(mean, covariance, linear, precision)
+    assert_allclose(q.mean, expected, rtol=1e-7, atol=1e-8)
+    root = np.diag(np.sqrt(precision))
+    B = np.eye(n) + root @ covariance @ root
+    assert_allclose(np.tril(q.factor), np.linalg.cholesky(B), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("precision", [1e-10, 1e-4, 1e4, 1e8])
+def test_conditioning_with_extreme_precisions(precision):
+    mean, covariance, _, _ = problem(4)
+    w = np.array([1.0, precision, 0.2, precision])
+    linear = w * np.array([0.5, -1.0, 2.0, 0.3])
+    K_plus_noise = covariance + np.diag(1.0 / w)
+    expected = mean + covariance @ np.linalg.solve(K_plus_noise, linear / w - mean)
+    assert_allclose(approximate(mean, covariance, linear, w).mean, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_conditioning_makes_one_cholesky_in_the_buffer_given():
+    mean, covariance, linear, precision = problem(5)
+    prior = DensePrior(mean, np.asfortranarray(covariance))
+    out = np.full((5, 5), np.nan, order="F")
+    start = linalg.operations.snapshot()
+    center, factor = condition_on_sites(prior, linear, precision, out)
+    assert linalg.operations.since(start) == (1, 0, 0)
+    assert np.shares_memory(factor, out)
+    assert_allclose(center, approximate(mean, covariance, linear, precision).mean, rtol=1e-13)
+
+
+def test_sample_moments():
+    parts, size = problem(4), 50_000
+    expected, covariance = dense_posterior(*parts)
+    draws = approximate(*parts).sample(np.random.default_rng(11), size)
+    assert draws.shape == (size, 4)
+    variances = np.diag(covariance)
+    assert np.all(np.abs(draws.mean(axis=0) - expected) < 4.5 * np.sqrt(variances / size))
+    error = np.sqrt((covariance**2 + np.outer(variances, variances)) / size)
+    assert np.all(np.abs(np.cov(draws.T) - covariance) < 4.5 * error)
+
+
+def test_draws_are_the_mean_plus_deviations():
+    q = approximate(*problem(3))
+    draws = q.sample(np.random.default_rng(2), 5)
+    deviations = q.sample_deviations(np.random.default_rng(2), 5)
+    assert_allclose(draws, q.mean + deviations, rtol=1e-14)
+
+
+@pytest.mark.parametrize("n", [1, 2, 6])
+def test_log_weights_are_the_log_density_ratio(n, rng):
+    """log p(y|f) + log N(f|m, K) - log q(f), each term evaluated densely."""
+    mean, covariance, linear, precision = problem(n)
+    likelihood = BernoulliProbit(rng.integers(0, 2, size=n))
+    center, posterior = dense_posterior(mean, covariance, linear, precision)
+    f = 2.0 * rng.normal(size=(5, n))
+    joint = likelihood.log_density(f).sum(axis=-1) + multivariate_normal(mean, covariance).logpdf(f)
+    expected = joint - multivariate_normal(center, posterior).logpdf(f)
+    q = approximate(mean, covariance, linear, precision)
+    assert_allclose(q.log_weights(likelihood, f), expected, rtol=1e-9, atol=1e-9)
+    assert_allclose(q.log_weights(likelihood, f[0]), expected[0], rtol=1e-9, atol=1e-9)
+
+
+def test_log_ratio_is_the_likelihood_over_the_sites(rng):
+    mean, covariance, linear, precision = problem(4)
+    likelihood = BernoulliProbit(np.array([0, 1, 1, 0]))
+    f = rng.normal(size=(2, 3, 4))
+    sites = (linear * f - 0.5 * precision * f**2).sum(axis=-1)
+    ratio = approximate(mean, covariance, linear, precision).log_ratio(likelihood, f)
+    assert_allclose(ratio, likelihood.log_density(f).sum(axis=-1) - sites, rtol=1e-12)

@@ -1,0 +1,141 @@
+"""Every routine equals dense NumPy while the triangle that must not be read holds NaN."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from pmgp import linalg
+from pmgp.linalg import BLOCK
+
+SIZES = [1, 2, BLOCK - 1, BLOCK, BLOCK + 1, 150]
+every_size = pytest.mark.parametrize("n", SIZES)
+one_or_several_columns = pytest.mark.parametrize("columns", [(), (1,), (3,)])
+
+
+def positive_definite(n: int, seed: int = 0) -> np.ndarray:
+    a = np.random.default_rng(seed).normal(size=(n, n + 2))
+    return a @ a.T / n + 0.5 * np.eye(n)
+
+
+def hide_upper(a: np.ndarray) -> np.ndarray:
+    """Put NaN above the diagonal, in LAPACK's order."""
+    hidden = np.array(a, order="F")
+    hidden[np.triu_indices(len(a), 1)] = np.nan
+    return hidden
+
+
+@every_size
+@pytest.mark.parametrize("order", ["F", "C"])
+def test_cholesky_reads_and_writes_the_lower_triangle_only(n, order):
+    a = positive_definite(n)
+    given = np.array(hide_upper(a), order=order)
+    before = given.copy()
+    factor = linalg.cholesky(given)
+    assert_allclose(np.tril(factor), np.linalg.cholesky(a), rtol=1e-10, atol=1e-12)
+    assert np.isnan(factor[np.triu_indices(n, 1)]).all()
+    assert_array_equal(given, before)
+
+
+def test_cholesky_in_place_makes_no_copy():
+    given = hide_upper(positive_definite(70))
+    assert np.shares_memory(linalg.cholesky(given, overwrite=True), given)
+    copied = hide_upper(positive_definite(70))
+    assert not np.shares_memory(linalg.cholesky(copied), copied)
+
+
+@every_size
+@pytest.mark.parametrize("where", ["first", "middle", "last"])
+def test_cholesky_refuses_indefinite_matrices(n, where):
+    position = {"first": 0, "middle": n // 2, "last": n - 1}[where]
+    a = positive_definite(n)
+    a[position, position] = -1.0
+    with pytest.raises(linalg.NotPositiveDefiniteError, match="not positive"):
+        linalg.cholesky(np.asfortranarray(a))
+
+
+@every_size
+@pytest.mark.parametrize("position", [(0, 0), (-1, 0), (-1, -1), (-1, -2)])
+def test_cholesky_refuses_nan(n, position):
+    a = positive_definite(n)
+    row, column = position[0] % n, position[1] % n
+    a[max(row, column), min(row, column)] = np.nan
+    with pytest.raises(linalg.NotPositiveDefiniteError):
+        linalg.cholesky(np.asfortranarray(a))
+
+
+def test_cholesky_refuses_an_infinite_variance():
+    with pytest.raises(linalg.NotPositiveDefiniteError):
+        linalg.cholesky(np.diag([np.inf, 1.0, 1.0]).copy(order="F"))
+
+
+def test_indefinite_is_a_linear_algebra_error():
+    assert issubclass(linalg.NotPositiveDefiniteError, np.linalg.LinAlgError)
+
+
+@every_size
+@one_or_several_columns
+def test_solves_and_products(n, columns, rng):
+    a = positive_definite(n)
+    L = np.linalg.cholesky(a)
+    hidden_a, hidden_L = hide_upper(a), hide_upper(L)
+    b = rng.normal(size=(n, *columns))
+    before = b.copy()
+    same = {"rtol": 1e-8, "atol": 1e-10}
+    assert_allclose(linalg.cholesky_solve(hidden_L, b), np.linalg.solve(a, b), **same)
+    assert_allclose(linalg.triangular_solve(hidden_L, b), np.linalg.solve(L, b), **same)
+    transposed = linalg.triangular_solve(hidden_L, b, transpose=True)
+    assert_allclose(transposed, np.linalg.solve(L.T, b), **same)
+    assert_allclose(linalg.triangular_product(hidden_L, b), L @ b, **same)
+    assert_allclose(linalg.symmetric_product(hidden_a, b), a @ b, **same)
+    assert_array_equal(b, before)
+
+
+@every_size
+def test_log_determinant(n):
+    a = positive_definite(n)
+    factor = hide_upper(np.linalg.cholesky(a))
+    assert linalg.log_determinant(factor) == pytest.approx(np.linalg.slogdet(a)[1], abs=1e-9)
+
+
+@every_size
+def test_inverse_diagonal(n):
+    a = positive_definite(n)
+    factor = hide_upper(np.linalg.cholesky(a))
+    before, start = factor.copy(), linalg.operations.snapshot()
+    assert_allclose(linalg.inverse_diagonal(factor), np.diag(np.linalg.inv(a)), rtol=1e-9)
+    assert linalg.operations.since(start) == (0, 1, 0)
+    assert_array_equal(factor, before)
+
+
+@every_size
+@pytest.mark.parametrize("reuse", [False, True])
+def test_scaled_plus_identity(n, reuse, rng):
+    a, scale = positive_definite(n), rng.normal(size=n)
+    hidden = hide_upper(a)
+    before = hidden.copy()
+    out = np.full((n, n), 7.0, order="F") if reuse else None
+    result = linalg.scaled_plus_identity(hidden, scale, out)
+    expected = np.eye(n) + np.diag(scale) @ a @ np.diag(scale)
+    assert_allclose(np.tril(result), np.tril(expected), rtol=1e-13, atol=1e-13)
+    assert result is out or not reuse
+    assert result.flags.f_contiguous
+    assert_array_equal(hidden, before)
+
+
+def test_operations_count_choleskys_and_nothing_of_lower_order(rng):
+    a = np.asfortranarray(positive_definite(5))
+    start = linalg.operations.snapshot()
+    factor = linalg.cholesky(a)
+    linalg.cholesky_solve(factor, rng.normal(size=5))
+    linalg.symmetric_product(a, rng.normal(size=(5, 2)))
+    linalg.cholesky(a)
+    assert linalg.operations.since(start) == linalg.OperationCounts(cholesky=2, inverse=0, matmul=0)
+
+
+def test_a_failed_factorization_is_counted():
+    start = linalg.operations.snapshot()
+    with pytest.raises(linalg.NotPositiveDefiniteError):
+        linalg.cholesky(-np.eye(3, order="F"))
+    assert linalg.operations.since(start).cholesky == 1

@@ -1,0 +1,154 @@
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from scipy.stats import binomtest, gamma
+
+from pmgp import plots
+from pmgp.plots.calibration import reliability
+from tests.synthetic_posterior import FEATURES, make_posterior
+
+mpl.use("Agg")
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+def shown(figure):
+    """Draw the figure and return all text that is visible in it."""
+    figure.canvas.draw()
+    texts = figure.findobj(mpl.text.Text)
+    return [text.get_text() for text in texts if text.get_visible() and text.get_text()]
+
+
+@pytest.mark.parametrize("ard", [False, True])
+@pytest.mark.parametrize("plot", [plots.trace, plots.rank, plots.autocorrelation, plots.posterior])
+def test_one_panel_a_hyperparameter_and_none_for_f(plot, ard):
+    figure = plot(make_posterior(ard=ard))
+    panels = [axes for axes in figure.axes if axes.get_title()]
+    assert len(panels) == (len(FEATURES) + 1 if ard else 2)
+    assert panels[-1].get_title() == "variance"
+    if ard:
+        assert {name for name in FEATURES if name in " ".join(shown(figure))} == set(FEATURES)
+
+
+@pytest.mark.parametrize(
+    ("plot", "labels"),
+    [
+        (plots.trace, {"Draw", "sd of the feature", "variance of f"}),
+        (plots.rank, {"Fractional ranks", "Δ ECDF of ranks"}),
+        (plots.autocorrelation, {"Lag", "autocorrelation"}),
+        (plots.posterior, {"sd of the feature", "variance of f"}),
+        (plots.rhat, {"draws used of each chain", "R-hat", "variance", "lengthscale[mitoses]"}),
+        (
+            plots.lengthscale,
+            {"length-scale (standard deviations of the feature), logarithmic scale"},
+        ),
+    ],
+)
+def test_axes_say_what_they_show(plot, labels):
+    assert labels <= set(shown(plot(make_posterior())))
+
+
+def test_traces_show_the_draws():
+    idata = make_posterior(ard=False)
+    lines = plots.trace(idata, ["variance"]).axes[0].lines
+    for line, chain in zip(lines, idata["posterior"]["variance"], strict=True):
+        np.testing.assert_array_equal(line.get_ydata(), chain)
+
+
+def test_autocorrelation_falls_as_that_of_the_process():
+    idata = make_posterior(ard=False, draws=4000, correlation=0.5)
+    log_variance = idata["posterior"]["variance"]
+    log_variance[:] = np.log(log_variance)
+    curves = [line.get_ydata() for line in plots.autocorrelation(idata, ["variance"]).axes[0].lines]
+    chains = [curve for curve in curves if np.any(curve)]
+    assert len(chains) == 2
+    for curve in chains:
+        np.testing.assert_allclose(curve[:4], [1, 0.5, 0.25, 0.125], atol=0.08)
+
+
+def test_few_draws_limit_the_lags():
+    assert plots.autocorrelation(make_posterior(draws=30)).axes[0].get_xlim()[1] < 40
+
+
+def test_rhat_curve_is_at_its_value():
+    idata = make_posterior(ard=False, shift=2.0)
+    from pmgp.diagnostics import rhat_over_iterations
+
+    curve = rhat_over_iterations(idata)["lengthscale"]
+    drawn = plots.rhat(idata).axes[0].lines[0]
+    assert drawn.get_label() == "lengthscale"
+    np.testing.assert_allclose(drawn.get_ydata(), curve - 1)
+
+
+def test_intervals_of_lengthscales_are_quantiles_sorted_by_median():
+    idata = make_posterior()
+    values = idata["posterior"]["lengthscale"]
+    values[..., 1] *= 10
+    values[..., 2] *= 3
+    figure = plots.lengthscale(idata, gamma(1, scale=2.0))
+    axes = figure.axes[0]
+    assert [text.get_text() for text in axes.get_yticklabels()] == [
+        "cell_size",
+        "mitoses",
+        "clump_thickness",
+    ]
+    thick = axes.collections[0].get_segments()[0]
+    np.testing.assert_allclose(thick[:, 0], values[..., 1].quantile([0.25, 0.75]))
+    assert axes.get_xscale() == "log"
+
+
+def test_density_of_one_lengthscale_is_drawn_beside_its_prior():
+    prior = gamma(1, scale=2.0)
+    axes = plots.lengthscale(make_posterior(ard=False, draws=2000), prior).axes[0]
+    curves = {line.get_label(): line.get_xydata().T for line in axes.lines}
+    x, density = curves["posterior"]
+    assert np.trapezoid(density, x) == pytest.approx(1, abs=0.02)
+    grid, prior_density = curves["prior"]
+    np.testing.assert_allclose(prior_density, prior.pdf(grid))
+
+
+def test_one_chain_has_no_ranks_to_compare():
+    with pytest.raises(ValueError, match="only one"):
+        plots.rank(make_posterior(chains=1))
+
+
+def test_no_lengthscale_is_an_error():
+    with pytest.raises(ValueError, match="no variable 'scale'"):
+        plots.lengthscale(make_posterior(), name="scale")
+
+
+def test_reliability_counts_by_hand():
+    y = np.array([0, 1, 0, 1, 1])
+    p = np.array([0.05, 0.08, 0.31, 0.95, 1.0])
+    table = reliability(y, p)
+    np.testing.assert_array_equal(table.size, [2, 1, 2])
+    np.testing.assert_allclose(table.predicted, [0.065, 0.31, 0.975])
+    np.testing.assert_allclose(table.observed, [0.5, 0, 1])
+    interval = binomtest(1, 2).proportion_ci(0.9, method="wilson")
+    np.testing.assert_allclose([table.low[0], table.high[0]], [interval.low, interval.high])
+
+
+def test_calibration_shows_every_point_and_names_the_classes():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(size=80)
+    y = (rng.uniform(size=80) < p).astype(int)
+    figure = plots.calibration(y, p, ("benign", "malignant"))
+    bars = figure.axes[1].containers
+    assert sum(bar.get_height() for container in bars for bar in container) == 80
+    assert {
+        "predicted probability of malignant",
+        "observed frequency of malignant",
+        "benign",
+    } <= set(shown(figure))
+
+
+def test_plotting_leaves_the_users_settings_alone():
+    before = dict(mpl.rcParams)
+    plots.trace(make_posterior())
+    plots.calibration([0, 1], [0.2, 0.7])
+    assert dict(mpl.rcParams) == before

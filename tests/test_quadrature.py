@@ -1,0 +1,71 @@
+"""Gauss-Hermite rules are exact for polynomials and match known expectations."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.special import factorial2, ndtr
+
+from pmgp.quadrature import normal_expectation, normal_rule, tilted_moments
+
+MEAN = np.array([[-2.0, 0.0, 0.5], [1.0, 3.0, -0.1]])
+VARIANCE = np.array([[0.3, 1.0, 2.0], [0.0, 0.1, 1.5]])
+
+
+@pytest.mark.parametrize("order", [1, 2, 5, 20, 32])
+def test_moments_below_twice_the_order_are_exact(order):
+    nodes, weights = normal_rule(order)
+    for degree in range(0, 2 * order, 2):
+        moment = factorial2(degree - 1) if degree else 1.0
+        assert_allclose(weights @ nodes**degree, moment, rtol=1e-10)
+    for degree in range(1, 2 * order, 2):
+        assert abs(weights @ nodes**degree) < 1e-10 * factorial2(degree)
+
+
+@pytest.mark.parametrize("order", [1, 2, 5])
+def test_the_first_moment_beyond_is_not_exact(order):
+    nodes, weights = normal_rule(order)
+    assert weights @ nodes ** (2 * order) < 0.99 * factorial2(2 * order - 1)
+
+
+def test_the_cached_rule_cannot_be_changed():
+    for array in normal_rule(8):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0.0
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (np.exp, np.exp(MEAN + VARIANCE / 2)),
+        (np.cos, np.cos(MEAN) * np.exp(-VARIANCE / 2)),
+        (np.square, MEAN**2 + VARIANCE),
+        (ndtr, ndtr(MEAN / np.sqrt(1.0 + VARIANCE))),
+    ],
+)
+def test_expectations_with_closed_forms(function, expected):
+    assert_allclose(normal_expectation(function, MEAN, VARIANCE), expected, rtol=1e-7)
+
+
+def test_zero_variance_evaluates_at_the_mean():
+    assert_allclose(normal_expectation(np.tanh, MEAN, np.zeros_like(MEAN)), np.tanh(MEAN), rtol=1e-13)
+
+
+def test_expectation_of_a_scalar():
+    assert normal_expectation(np.square, np.float64(2.0), np.float64(9.0)) == pytest.approx(13.0)
+
+
+def test_tilted_moments_of_a_gaussian_tilt():
+    """N(f|m, v) exp(b f - w f^2 / 2) is normal with precision 1/v + w and mean (m/v + b) / (1/v + w)."""
+    m, v = np.array([-1.0, 0.0, 2.0]), np.array([0.5, 1.0, 2.0])
+    b, w = np.array([0.3, -1.0, 0.5]), np.array([0.2, 0.7, 0.1])
+    mean, variance = tilted_moments(lambda f: b * f - 0.5 * w * f**2, m, v)
+    assert_allclose(mean, (m / v + b) / (1.0 / v + w), rtol=1e-6)
+    assert_allclose(variance, 1.0 / (1.0 / v + w), rtol=1e-6)
+
+
+def test_tilted_moments_without_a_tilt_are_those_given():
+    mean, variance = tilted_moments(lambda f: np.full_like(f, -800.0), MEAN[0], VARIANCE[0])
+    assert_allclose(mean, MEAN[0], atol=1e-12)
+    assert_allclose(variance, VARIANCE[0], rtol=1e-10)
