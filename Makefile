@@ -14,10 +14,10 @@ demo:  ## classify the Wisconsin breast cancer data, end to end; report in runs/
 	$(RUN) --extra cli --extra data pmgp run breast --out runs/breast
 
 test:  ## all tests, the long statistical ones included
-	$(PYTEST) -n 2
+	$(PYTEST) -n 2 --dist loadfile
 
 quick:  ## the developer's loop: everything but the long statistical tests
-	$(PYTEST) -n 2 -m "not slow"
+	$(PYTEST) -n 2 --dist loadfile -m "not slow"
 
 lint:  ## style and formatting
 	$(RUN) --group lint ruff check .
@@ -37,4 +37,4 @@ bench:  ## speed and efficiency figures, printed as tables
 	$(RUN) --group bench python -m benchmarks
 
 clean:  ## remove what the other targets made
-	rm -rf .venv .venv-uv docs/_build runs build dist .pytest_cache .ruff_cache .mypy_cache
+	rm -rf .venv .venv-uv docs/_build docs/api/generated docs/case_studies/*.ipynb runs build dist .pytest_cache .ruff_cache .mypy_cache

@@ -38,8 +38,8 @@ def measure(problem: Problem, tune: int = 500, draws: int = 500) -> dict[str, fl
     -------
     dict
         ``ms`` an iteration after tuning (whole step, PyMC's trace not included), ``C``, ``I``, ``M`` an iteration,
-        ``ratio`` of the time to that of the same Cholesky factorisations alone, timed in between, and the
-        iteration's equivalent in Cholesky factorisations ``dpotrfs``.
+        ``ratio`` of the time to that of the same Cholesky factorizations alone, timed in between, and the
+        iteration's equivalent in Cholesky factorizations ``dpotrfs``.
     """
     with threadpool_limits(limits=1), problem.model() as model:
         step = pmgp.PseudoMarginal(model=model)

@@ -1,5 +1,7 @@
 """Configuration of the documentation; `make docs` builds it, offline and with warnings as errors."""
 
+import inspect
+import logging
 import os
 import shutil
 from pathlib import Path
@@ -8,6 +10,9 @@ from pathlib import Path
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import pmgp
+
+# Sphinx shows the messages of every logger; PyTensor has many on import.
+logging.getLogger("pytensor").setLevel(logging.WARNING)
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
@@ -36,12 +41,15 @@ myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath", "fi
 myst_heading_anchors = 3
 myst_dmath_double_inline = True
 
-# Notebooks, and pages whose code cells are executed: a cell that fails is a failed build.
-nb_execution_mode = "cache"
+# Notebooks, and pages whose code cells are executed: a cell that fails is a failed build. Not cached, because a
+# cache would not notice a change of the package.
+nb_execution_mode = "force"
 nb_execution_timeout = 600
 nb_execution_raise_on_error = True
 nb_execution_show_tb = True
 nb_merge_streams = True
+# What PyMC says about its progress; results are on stdout and in the cells' values.
+nb_output_stderr = "remove"
 
 # The API reference: one page an object, from the docstrings.
 autosummary_generate = True
@@ -50,6 +58,7 @@ autodoc_member_order = "bysource"
 napoleon_google_docstring = False
 napoleon_numpy_docstring = True
 napoleon_use_rtype = False
+napoleon_use_ivar = True
 
 html_theme = "furo"
 html_title = f"pmgp {release}"
@@ -72,3 +81,16 @@ def copy_case_studies() -> None:
 
 
 copy_case_studies()
+
+
+def show_constructor(app, what, name, obj, options, signature, return_annotation):
+    """Show what __init__ takes where PyMC's base classes define __new__(*args, **kwargs)."""
+    if what != "class" or signature != "(*args, **kwargs)":
+        return None
+    parameters = list(inspect.signature(obj.__init__).parameters.values())[1:]
+    bare = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in parameters]
+    return str(inspect.Signature(bare)), return_annotation
+
+
+def setup(app):
+    app.connect("autodoc-process-signature", show_constructor)

@@ -2,7 +2,7 @@
 
 Symmetric matrices and triangular factors are Fortran-ordered and live in their *lower* triangle; what is
 above the diagonal is never read. Counts follow Table 2 of the pseudo-marginal article: #C Cholesky
-factorisations, #I inversions, #M products of two n x n matrices. Work in O(n^2) is not counted.
+factorizations, #I inversions, #M products of two n x n matrices. Work in O(n^2) is not counted.
 """
 
 from __future__ import annotations

@@ -249,7 +249,7 @@ class LatentGaussianModel:
         return LikelihoodFunctions(batch, first, second, single)
 
     def _probe(self, terms: list[TensorVariable], f: np.ndarray) -> None:
-        """Refuse a likelihood that does not factorise, and find out whether its terms are the sites in their order.
+        """Refuse a likelihood that does not factorize, and find out whether its terms are the sites in their order.
 
         The Hessian in f is compared with its row sums along a random direction, equal only if it is diagonal; the
         gradient of a randomly weighted sum of the terms with the weighted gradient, equal only if term i depends on
@@ -264,7 +264,7 @@ class LatentGaussianModel:
         diagonal = -self._functions.curvature(f, theta)
         if not _close(along, diagonal * v):
             raise ModelError(
-                f"the likelihood does not factorise over {self.latent.name!r}: its Hessian is not diagonal; "
+                f"the likelihood does not factorize over {self.latent.name!r}: its Hessian is not diagonal; "
                 "each observation must depend on one latent value"
             )
         if self._functions.sites(f[None, :], theta).shape == (1, len(f)):

@@ -323,7 +323,7 @@ def free_variable_below():
 
 
 def missing_labels():
-    masked = np.ma.masked_array(LABELS, mask=LABELS * 0 == np.arange(N))
+    masked = np.ma.masked_array(LABELS, mask=np.arange(N) == 0)
     pmgp.BernoulliProbit("y", latent_vector(), observed=masked)
 
 
@@ -345,8 +345,8 @@ WRONG_MODELS = {
     without_theta: "no hyper-parameters besides 'f'",
     nothing_observed: "no observed variable depends on 'f'",
     free_variable_below: "the free variables z depend on 'f'",
-    differences: "does not factorise over 'f'",
-    summed_rate: "does not factorise over 'f'",
+    differences: "does not factorize over 'f'",
+    summed_rate: "does not factorize over 'f'",
 }
 
 
@@ -369,5 +369,5 @@ def test_missing_labels_are_refused():
 def test_an_unknown_latent_is_refused():
     with pm.Model() as model:
         several_latent()
-    with pytest.raises(ModelError, match="'h' is not a free multivariate normal.*those are: f, g"):
+    with pytest.raises(ModelError, match=r"'h' is not a free multivariate normal.*those are: f, g"):
         split(model, latent="h")

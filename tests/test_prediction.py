@@ -421,7 +421,7 @@ def test_a_latent_vector_without_inputs_is_refused():
     with pm.Model() as model:
         variance = pm.HalfNormal("variance", 1)
         probit(pm.MvNormal("f", np.zeros(N), cov=variance * np.eye(N)), observed=LABELS)
-    with pytest.raises(ModelError, match="inputs .* of 'f' .* were not found"):
+    with pytest.raises(ModelError, match=r"inputs .* of 'f' .* were not found"):
         predict(draws_of(model, 2), model=model)
 
 

@@ -1,7 +1,7 @@
 """Laplace's approximation: Newton's method for the mode of p(f|y, theta).
 
-Section 2.1.1 of the pseudo-marginal article, with two changes that save factorisations. q takes its curvature from
-the last point at which B was factorised, so that no factorisation is made at the mode itself; and the start can be
+Section 2.1.1 of the pseudo-marginal article, with two changes that save factorizations. q takes its curvature from
+the last point at which B was factorized, so that no factorization is made at the mode itself; and the start can be
 predicted from theta (see `pmgp.schemes.mode_prediction`). Both leave q a function of theta alone, which is all
 that an importance density has to be.
 """
@@ -72,7 +72,7 @@ class Laplace:
         Raises
         ------
         NotPositiveDefiniteError
-            If B cannot be factorised, as for a covariance with NaN in it.
+            If B cannot be factorized, as for a covariance with NaN in it.
         """
         m = prior.mean
         origin = _Iterate(m, np.zeros_like(m), float(likelihood.log_likelihood(m)))

@@ -22,7 +22,7 @@ def match_moments(approximation: SiteApproximation, likelihood: Likelihood, swee
     """Match the marginal moments of q, starting from its sites.
 
     The number of sweeps is fixed, so that q stays a function of theta. Each costs a triangular inversion and a
-    factorisation; diag(Sigma) = (1 - diag(B^-1)) / w needs no other n x n matrix.
+    factorization; diag(Sigma) = (1 - diag(B^-1)) / w needs no other n x n matrix.
 
     Parameters
     ----------

@@ -8,7 +8,7 @@ from pmgp import linalg
 
 __all__ = ["DensePrior"]
 
-# Jitter relative to the mean prior variance, tried in turn when a factorisation fails. A fixed sequence, so that
+# Jitter relative to the mean prior variance, tried in turn when a factorization fails. A fixed sequence, so that
 # the covariance that is used in the end is a function of theta alone.
 RELATIVE_JITTERS = (1e-8, 1e-6, 1e-4)
 
@@ -25,7 +25,7 @@ class DensePrior:
     Attributes
     ----------
     jitter : float
-        What was added to the diagonal so that the factorisation went through, in units of the variance.
+        What was added to the diagonal so that the factorization went through, in units of the variance.
     """
 
     def __init__(self, mean: np.ndarray, covariance: np.ndarray) -> None:

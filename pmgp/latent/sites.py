@@ -90,9 +90,9 @@ def condition_on_sites(
     precision: np.ndarray,
     out: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Mean of q and the factor of B for given sites: one Cholesky factorisation.
+    """Mean of q and the factor of B for given sites: one Cholesky factorization.
 
-    With centred sites b' = b - W m and c = B^-1 W^1/2 K b', the mean is m + W^-1/2 c: B c = W^1/2 K b' gives
+    With centered sites b' = b - W m and c = B^-1 W^1/2 K b', the mean is m + W^-1/2 c: B c = W^1/2 K b' gives
     K W^1/2 c = W^-1/2 (W^1/2 K b' - c), so that the second product with K cancels. Needs positive precisions.
 
     Parameters

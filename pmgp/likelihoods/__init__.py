@@ -1,4 +1,4 @@
-"""Likelihoods p(y|f) that factorise over f, with their derivatives in f; NumPy and SciPy only."""
+"""Likelihoods p(y|f) that factorize over f, with their derivatives in f; NumPy and SciPy only."""
 
 from pmgp.likelihoods.base import Likelihood
 from pmgp.likelihoods.bernoulli import BernoulliLogit, BernoulliProbit

@@ -28,7 +28,7 @@ PANEL_HEIGHT = 2.4
 COLUMNS = 3
 UNITS = {"lengthscale": "sd of the feature", "variance": "variance of f"}
 N_NAMED = 8
-"""Curves with a colour and a name of their own; ArviZ's colour cycle has as many."""
+"""Curves with a color and a name of their own; ArviZ's color cycle has as many."""
 
 
 def trace(idata: xr.DataTree, var_names: Sequence[str] | None = None) -> Figure:

@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import arviz  # noqa: F401  registers its styles with matplotlib
+import matplotlib
 import matplotlib.pyplot as plt
 
 __all__ = ["ACCENT", "GRAY", "WIDTH", "style"]
@@ -31,4 +32,6 @@ _SETTINGS: dict[str, Any] = {
 
 def style() -> AbstractContextManager[None]:
     """Return a context in which new figures have the shared look; settings outside it stay."""
+    # Resolves the backend now: inside the context that would be undone, with the interactive mode of a notebook.
+    matplotlib.get_backend()
     return plt.style.context(["arviz-variat", _SETTINGS])

@@ -12,7 +12,7 @@ from pmgp.schemes.mode_prediction import ModePredictor
 
 __all__ = ["LARGE_SPREAD", "choose_draws"]
 
-CANDIDATES = (8, 16, 32, 64, 128, 256, 512)
+CANDIDATES = (16, 32, 64, 128, 256, 512)
 # The efficiency of a pseudo-marginal chain per unit of work is best for a standard deviation of the log-estimate
 # near one (Doucet, Pitt, Deligiannidis and Kohn 2015), and poor above LARGE_SPREAD.
 TARGET_SPREAD = 1.0
@@ -76,7 +76,7 @@ def _spreads(
         return [np.inf] * len(candidates)
     evaluate.recycle(evaluation)
     log_weights = _pairs_adjacent(estimate.log_weights, estimator.antithetic)
-    return [_spread_of_groups(log_weights, draws, rng) for draws in candidates]
+    return [_spread_of_groups(log_weights, draws, estimator.antithetic and draws > 1, rng) for draws in candidates]
 
 
 def _pairs_adjacent(log_weights: np.ndarray, antithetic: bool) -> np.ndarray:
@@ -84,7 +84,7 @@ def _pairs_adjacent(log_weights: np.ndarray, antithetic: bool) -> np.ndarray:
     return log_weights.reshape(2, -1).T.ravel() if antithetic else log_weights
 
 
-def _spread_of_groups(log_weights: np.ndarray, draws: int, rng: np.random.Generator) -> float:
+def _spread_of_groups(log_weights: np.ndarray, draws: int, paired: bool, rng: np.random.Generator) -> float:
     """Spread of the log-estimate, from how often a fresh one would replace a stored one at the same theta.
 
     A chain's stored estimate holds a particle from the posterior, whose weight may be far larger than any that a few
@@ -95,7 +95,11 @@ def _spread_of_groups(log_weights: np.ndarray, draws: int, rng: np.random.Genera
     fresh = log_mean_exp(groups)
     weights = np.exp(log_weights - log_weights.max())
     held = groups.copy()
-    held[:, 0] = rng.choice(log_weights, size=len(groups), p=weights / weights.sum())
+    chosen = rng.choice(len(log_weights), size=len(groups), p=weights / weights.sum())
+    held[:, 0] = log_weights[chosen]
+    if paired:
+        # The mirror image comes along; partners differ in the last bit of their index.
+        held[:, 1] = log_weights[chosen ^ 1]
     stored = log_mean_exp(held)
     acceptance = np.exp(np.minimum(0.0, fresh[:, None] - stored[None, :])).mean()
     return float(-np.sqrt(2.0) * ndtri(0.5 * acceptance))

@@ -42,7 +42,7 @@ class Evaluation(NamedTuple):
     log_prior : float
         Minus infinity outside the support; then nothing else was computed.
     fitted : SiteApproximation or None
-        None also where the covariance cannot be factorised.
+        None also where the covariance cannot be factorized.
     likelihood_at_theta : Likelihood or None
     prepared : bool
         Whether importance samples can be drawn; see :meth:`Evaluator.prepare`.
@@ -56,7 +56,7 @@ class Evaluation(NamedTuple):
 
     @property
     def indefinite(self) -> bool:
-        """Whether theta lies in the prior's support, but its covariance could not be factorised."""
+        """Whether theta lies in the prior's support, but its covariance could not be factorized."""
         return self.fitted is None and bool(np.isfinite(self.log_prior))
 
     @property

@@ -3,7 +3,7 @@
 The posterior mode f^(theta) is a smooth function of theta. While the chain tunes, it is regressed on a quadratic in
 theta; afterwards the coefficients are constants, so that a start predicted from theta' leaves q a function of theta'
 alone, which a start at the current state's mode would not (design of the chain's exactness). It saves about half of
-Newton's factorisations.
+Newton's factorizations.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ModePredictor:
         Length n of f.
     location : (dimension,) array
     scale : (dimension,) array
-        Theta is standardised with these before its powers are taken.
+        Theta is standardized with these before its powers are taken.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class ModePredictor:
         self.cross = np.zeros((p, self.size))
 
     def features(self, theta: np.ndarray) -> np.ndarray:
-        """Monomials of the standardised theta, up to cubes in one or two dimensions and squares in more: (p,)."""
+        """Monomials of the standardized theta, up to cubes in one or two dimensions and squares in more: (p,)."""
         z = np.clip((theta - self.location) / self.scale, -6.0, 6.0)
         padded = np.append(z, 1.0)
         return padded[self._monomials].prod(axis=1)

@@ -5,12 +5,12 @@ p(f|theta, y). Three things are added to the article's algorithm; each leaves th
 
 - *Delayed acceptance* (Christen and Fox 2005): a proposal is screened with the approximation's own marginal
   likelihood, a deterministic function of theta, and the unbiased estimate is made only for those that pass. The
-  second stage corrects with the ratio of estimate and screen. A rejected proposal needs no factorisation of K.
+  second stage corrects with the ratio of estimate and screen. A rejected proposal needs no factorization of K.
 - *Latent draws*: the trace gets a copy of the retained particle after a fixed number of elliptical slice moves at the
   current theta, in every iteration alike. Moving it only after rejections, or letting moves accumulate until the next
   acceptance, would correlate the number of moves with the weight of the particle and bias the draws.
-- *Refreshment* (as in particle Gibbs): every few iterations that copy becomes the retained particle, and all others
-  and the stored estimate are redrawn given it. A chain that is stuck on an overestimate comes free.
+- *Refreshment* (as in particle Gibbs): at the end of an iteration that copy becomes the retained particle, and all
+  others and the stored estimate are redrawn given it. A chain that is stuck on an overestimate comes free.
 
 The stored estimate of the current state is never recomputed otherwise.
 """
@@ -84,13 +84,13 @@ class PseudoMarginal:
     latent_moves : int
         Elliptical slice moves for the trace's copy of f, in every iteration.
     refresh_every : int
-        Iterations between two refreshments of the particles; 0 for none.
+        Refresh the particles in every so many iterations; 0 for never.
     """
 
     estimator: ImportanceSampling
     delayed_acceptance: bool = True
     latent_moves: int = 1
-    refresh_every: int = 10
+    refresh_every: int = 1
 
     def init(self, rng: np.random.Generator, evaluation: Evaluation, frozen: Frozen) -> State:
         """Start the chain at a prepared evaluation."""

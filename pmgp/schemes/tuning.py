@@ -123,7 +123,7 @@ class Tuning:
 
 
 def _has_prior_factor(candidate: Evaluation) -> bool:
-    """Whether K can be factorised, which B can where K is slightly indefinite: the exact chain will need it."""
+    """Whether K can be factorized, which B can where K is slightly indefinite: the exact chain will need it."""
     try:
         candidate.approximation.prior.factorize()
     except linalg.NotPositiveDefiniteError:

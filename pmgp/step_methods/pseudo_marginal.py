@@ -81,7 +81,8 @@ class PseudoMarginal(EvidenceProgress, BlockedStep):
     latent_moves : int
         Elliptical slice moves of f in every iteration.
     refresh_every : int
-        Iterations between two refreshments of the importance samples; 0 for none.
+        Refresh the importance samples in every so many iterations; 0 for never. Rarer is cheaper, but a chain that
+        met a large weight stays longer.
     model, rng, initial_point, compile_kwargs, blocked
         As in every PyMC step method.
 
@@ -89,7 +90,7 @@ class PseudoMarginal(EvidenceProgress, BlockedStep):
     ------
     ModelError
         If the model has no latent multivariate normal variable (build the process with
-        ``gp.prior(..., reparameterize=False)``), its likelihood does not factorise over f, or not all free variables
+        ``gp.prior(..., reparameterize=False)``), its likelihood does not factorize over f, or not all free variables
         are given.
     ValueError
         For unknown approximations or estimators, and settings out of range.
@@ -99,7 +100,7 @@ class PseudoMarginal(EvidenceProgress, BlockedStep):
     Sample statistics: ``accepted``, ``acceptance_rate``, ``log_marginal_likelihood`` (the stored estimate of
     log p(y|theta)), ``importance_ess`` (effective number of importance samples behind it), ``n_cholesky``,
     ``n_inverse``, ``n_matmul`` (O(n^3) operations of the iteration), ``n_newton``, ``indefinite`` (the covariance at
-    the proposal could not be factorised), ``importance_draws``.
+    the proposal could not be factorized), ``importance_draws``.
 
     References
     ----------
@@ -139,7 +140,7 @@ class PseudoMarginal(EvidenceProgress, BlockedStep):
         target_acceptance: float = 0.25,
         delayed_acceptance: bool = True,
         latent_moves: int = 1,
-        refresh_every: int = 10,
+        refresh_every: int = 1,
         model: pm.Model | None = None,
         rng: Any = None,
         initial_point: dict[str, np.ndarray] | None = None,
@@ -246,7 +247,10 @@ class PseudoMarginal(EvidenceProgress, BlockedStep):
             warnings.warn(large_spread(draws, spread), UserWarning, stacklevel=2)
         self.frozen = Frozen(tuning.frozen_proposal(), predictor, draws)
         self._hold(self._evaluate.prepare(self._evaluate(self.theta, predictor)))
-        self.chain = self.scheme.init(self.rng, self._evaluation(predictor), self.frozen)
+        try:
+            self.chain = self.scheme.init(self.rng, self._evaluation(predictor), self.frozen)
+        except FloatingPointError as error:
+            raise SamplingError(str(error)) from error
         self.tuning = None
 
     def _hold(self, current: Evaluation) -> None:

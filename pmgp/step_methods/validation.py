@@ -78,8 +78,8 @@ def large_spread(draws: int, spread: float) -> str:
 
 
 def indefinite_proposals(count: int, draws: int) -> str:
-    """That covariances could not be factorised, and what to do."""
+    """That covariances could not be factorized, and what to do."""
     return (
-        f"at {count} of {draws} proposals the covariance of f could not be factorised, and they were rejected; "
+        f"at {count} of {draws} proposals the covariance of f could not be factorized, and they were rejected; "
         'idata.sample_stats["indefinite"] says when. If they are many, raise the jitter of gp.prior(..., jitter=...)'
     )

@@ -64,7 +64,7 @@ def pseudo_marginal(crabs):
 def nuts(crabs):
     with classifier(*crabs, whitened=True):
         return pm.sample(
-            300, tune=300, chains=2, cores=2, nuts_sampler="pymc", random_seed=2, progressbar=False, var_names=NAMES
+            200, tune=250, chains=2, cores=2, nuts_sampler="pymc", random_seed=2, progressbar=False, var_names=NAMES
         )
 
 
