@@ -111,11 +111,13 @@ class PyTensorLikelihood:
         """Minus the second derivative in f: (n,) -> (n,)."""
         return self.functions.curvature(np.ascontiguousarray(f), self.theta)
 
-    def tilted_moments(self, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    def tilted_moments(
+        self, mean: np.ndarray, variance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None
+    ) -> tuple[np.ndarray, np.ndarray] | None:
         """Moments of the sites by quadrature; None where the terms of log p(y|f) are not one a latent value."""
         if not self.functions.sites_known:
             return None
-        return tilted_moments(lambda f: self.functions.sites(f, self.theta), mean, variance)
+        return tilted_moments(lambda f: self.functions.sites(f, self.theta), mean, variance, near)
 
     def fisher_information(self, f: np.ndarray) -> np.ndarray:
         """Size of the curvature: positive like the Fisher information, which the graph of log p does not give."""

@@ -50,7 +50,11 @@ def normal_expectation(
 
 
 def tilted_moments(
-    log_density: Callable[[np.ndarray], np.ndarray], mean: np.ndarray, variance: np.ndarray, order: int = 32
+    log_density: Callable[[np.ndarray], np.ndarray],
+    mean: np.ndarray,
+    variance: np.ndarray,
+    near: tuple[np.ndarray, np.ndarray] | None = None,
+    order: int = 32,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of the density proportional to ``exp(log_density(f)) N(f|mean, variance)``, site by site.
 
@@ -59,12 +63,18 @@ def tilted_moments(
     log_density : callable
         Log p(y_i|f_i), elementwise on arrays of shape ``(order, n)``.
     mean, variance : (n,) array
+    near : pair of (n,) arrays, optional
+        Mean and variance of normals close to the answer, about which the nodes are placed: where the data are far
+        more precise than N(mean, variance), nodes spread over the latter would miss them.
     order : int
         Number of Gauss-Hermite nodes.
     """
+    center, width = (mean, variance) if near is None else near
     nodes, weights = normal_rule(order)
-    points = mean + np.sqrt(variance) * nodes[:, None]
+    points = center + np.sqrt(width) * nodes[:, None]
     logs = log_density(points)
+    if near is not None:
+        logs = logs - 0.5 * np.square(points - mean) / variance + 0.5 * np.square(nodes)[:, None]
     tilted = weights[:, None] * np.exp(logs - logs.max(axis=0))
     tilted /= tilted.sum(axis=0)
     center = (tilted * points).sum(axis=0)

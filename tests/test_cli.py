@@ -65,7 +65,7 @@ def test_the_draws_can_be_read_back(finished):
     out, _ = finished
     with xr.open_datatree(out / "posterior.nc", engine="h5netcdf") as idata:
         assert idata["posterior"]["f"].sizes == {"chain": 2, "draw": 60, "observation": 45}
-        assert idata["sample_stats"]["accepted"].dtype == bool
+        assert idata["sample_stats"]["indefinite"].dtype == bool
         assert float(idata["posterior"].attrs["sampling_time"]) > 0
 
 

@@ -55,7 +55,7 @@ def _matched_sites(approximation: SiteApproximation, likelihood: Likelihood) -> 
     sound = cavity_precision > 1e-10
     cavity_variance = 1.0 / np.where(sound, cavity_precision, 1.0)
     cavity_linear = approximation.mean / variance - b
-    tilted = likelihood.tilted_moments(cavity_linear * cavity_variance, cavity_variance)
+    tilted = likelihood.tilted_moments(cavity_linear * cavity_variance, cavity_variance, (approximation.mean, variance))
     if tilted is None:
         return None
     mean, tilted_variance = tilted

@@ -24,8 +24,13 @@ class Likelihood(Protocol):
         """Minus the second derivative of each log p(y_i|f_i): (n,) -> (n,)."""
         ...
 
-    def tilted_moments(self, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-        """Mean and variance of p(y_i|f_i) N(f_i|mean, variance), normalized: two (n,) arrays; None if not known."""
+    def tilted_moments(
+        self, mean: np.ndarray, variance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """Mean and variance of p(y_i|f_i) N(f_i|mean, variance), normalized: two (n,) arrays; None if not known.
+
+        `near` holds means and variances close to the answer, for likelihoods that need quadrature.
+        """
         ...
 
     def fisher_information(self, f: np.ndarray) -> np.ndarray:

@@ -77,7 +77,9 @@ class BernoulliProbit:
         """phi(f)^2 / (Phi(f) Phi(-f))."""
         return np.exp(-f * f - 2.0 * LOG_SQRT_2PI - log_ndtr(f) - log_ndtr(-f))
 
-    def tilted_moments(self, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def tilted_moments(
+        self, mean: np.ndarray, variance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of p(y_i|f_i) N(f_i|mean, variance), normalized, in closed form."""
         scale = np.sqrt(1.0 + variance)
         z = self.sign * mean / scale
@@ -128,9 +130,11 @@ class BernoulliLogit:
         """Expected curvature; equal to it for this canonical link."""
         return self.curvature(f)
 
-    def tilted_moments(self, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def tilted_moments(
+        self, mean: np.ndarray, variance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of p(y_i|f_i) N(f_i|mean, variance), normalized, by quadrature."""
-        return tilted_moments(self.log_density, mean, variance)
+        return tilted_moments(self.log_density, mean, variance, near)
 
     @staticmethod
     def probability(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:

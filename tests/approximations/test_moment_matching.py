@@ -86,7 +86,7 @@ def test_operations_are_counted_and_the_given_approximation_is_left_alone():
 
 def test_likelihood_without_tilted_moments_keeps_its_sites():
     class Unknown(BernoulliProbit):
-        def tilted_moments(self, mean, variance):
+        def tilted_moments(self, mean, variance, near=None):
             return None
 
     prior, y, _ = low_rank_problem(50)

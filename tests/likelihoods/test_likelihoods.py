@@ -200,6 +200,15 @@ def test_probability_at_the_variances_of_wide_priors(name, variance):
 
 
 @every_likelihood
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3), (0,)])
+def test_probability_keeps_the_shape(name, shape):
+    probability = getattr(likelihoods, name).probability
+    mean, variance = np.full(shape, 0.7), np.full(shape, 9.0)
+    one = probability(np.array([0.7]), np.array([9.0]))[0]
+    assert_allclose(probability(mean, variance), np.full(shape, one), rtol=1e-12)
+
+
+@every_likelihood
 def test_probability_without_variance_is_the_conditional_one(name):
     probability = getattr(likelihoods, name).probability(POINTS, np.zeros_like(POINTS))
     assert_allclose(probability, np.exp(exact(name, 1, 0)), rtol=1e-12, atol=1e-300)

@@ -276,8 +276,9 @@ def test_chains_that_tune_start_apart_but_near_the_initial_values(step, start):
     assert np.ptp(np.array(first), axis=0).min() > 0.1
 
 
-@pytest.mark.skipif(not zarr._zarr_available, reason="PyMC's ZarrTrace needs zarr < 3")
-def test_zarr_trace_holds_the_same_draws(probit_model, step):
+def test_zarr_trace_holds_the_same_draws(probit_model, step, monkeypatch):
+    # PyMC pickles the sampling state into the store; numcodecs asks for consent before it reads that back.
+    monkeypatch.setattr("numcodecs.pickles.ALLOW_UNSAFE_PICKLE_DECODE", True)
     settings = {"chains": 2, "discard_tuned_samples": False}
     expected = sample(probit_model, step, **settings)
     assert_same_draws(expected, sample(probit_model, step, trace=zarr.ZarrTrace(), **settings))
@@ -319,7 +320,7 @@ def test_data_replaced_between_runs(binary_data, reuse):
 
 @pytest.mark.parametrize(
     "sweeps",
-    [0, pytest.param(2, marks=pytest.mark.xfail(reason="nodes spread over the cavity miss y"))],
+    [0, 2],
 )
 def test_with_a_gaussian_likelihood_all_importance_weights_are_equal(binary_data, rng, sweeps):
     """Laplace's approximation is exact then, and so is the fixed point of moment matching."""
