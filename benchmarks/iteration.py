@@ -5,7 +5,7 @@ from __future__ import annotations
 from time import perf_counter
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf
+from scipy.linalg.lapack import dpotrf, dtrtri
 from threadpoolctl import threadpool_limits
 
 import pmgp
@@ -16,19 +16,22 @@ __all__ = ["measure"]
 BLOCKS = 5
 
 
-def cholesky_seconds(n: int, repetitions: int = 20) -> float:
-    """Median time of one dpotrf in place, lower, Fortran order, on a fresh positive definite matrix."""
+def lapack_seconds(n: int, repetitions: int = 20) -> tuple[float, float]:
+    """Median times of one dpotrf in place and of one dtrtri of its factor, lower, Fortran order."""
     rng = np.random.default_rng(0)
     x = rng.standard_normal((n, 3))
     source = np.asfortranarray(np.exp(-0.5 * np.square(x[:, None] - x).sum(axis=-1)) + np.eye(n))
     buffer = np.empty_like(source)
-    times = []
-    for _ in range(repetitions):
+    times = np.empty((repetitions, 2))
+    for row in times:
         buffer[...] = source
         start = perf_counter()
         dpotrf(buffer, lower=1, overwrite_a=1, clean=0)
-        times.append(perf_counter() - start)
-    return float(np.median(times))
+        middle = perf_counter()
+        dtrtri(buffer, lower=1, overwrite_c=1)
+        row[:] = middle - start, perf_counter() - middle
+    cholesky, inverse = np.median(times, axis=0)
+    return float(cholesky), float(inverse)
 
 
 def measure(problem: Problem, tune: int = 500, draws: int = 500) -> dict[str, float | str]:
@@ -38,8 +41,8 @@ def measure(problem: Problem, tune: int = 500, draws: int = 500) -> dict[str, fl
     -------
     dict
         ``ms`` an iteration after tuning (whole step, PyMC's trace not included), ``C``, ``I``, ``M`` an iteration,
-        ``ratio`` of the time to that of the same Cholesky factorizations alone, timed in between, and the
-        iteration's equivalent in Cholesky factorizations ``dpotrfs``.
+        ``ratio`` of the time to that of the same LAPACK calls (dpotrf for C, dtrtri for I) alone, timed in between,
+        and the iteration's equivalent in Cholesky factorizations ``dpotrfs``.
     """
     with threadpool_limits(limits=1), problem.model() as model:
         step = pmgp.PseudoMarginal(model=model)
@@ -50,14 +53,15 @@ def measure(problem: Problem, tune: int = 500, draws: int = 500) -> dict[str, fl
         step.stop_tuning()
         rows, times, unit = [], [], []
         for _ in range(BLOCKS):
-            unit.append(cholesky_seconds(len(problem.y)))
+            unit.append(lapack_seconds(len(problem.y)))
             start = perf_counter()
             for _ in range(draws // BLOCKS):
                 point, [stats] = step.step(point)
                 rows.append((stats["n_cholesky"], stats["n_inverse"], stats["n_matmul"], stats["accepted"]))
             times.append((perf_counter() - start) / (draws // BLOCKS))
     cholesky, inverse, matmul, accepted = np.mean(rows, axis=0)
-    seconds, dpotrf_seconds = float(np.median(times)), float(np.median(unit))
+    seconds = float(np.median(times))
+    dpotrf_seconds, dtrtri_seconds = np.median(unit, axis=0)
     return {
         "data": problem.name,
         "n": len(problem.y),
@@ -66,7 +70,7 @@ def measure(problem: Problem, tune: int = 500, draws: int = 500) -> dict[str, fl
         "I": inverse,
         "M": matmul,
         "dpotrf ms": 1e3 * dpotrf_seconds,
-        "ratio": seconds / (cholesky * dpotrf_seconds),
+        "ratio": seconds / (cholesky * dpotrf_seconds + inverse * dtrtri_seconds),
         "dpotrfs": seconds / dpotrf_seconds,
         "accepted": accepted,
         "N_imp": step.frozen.draws,

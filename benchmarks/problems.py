@@ -9,6 +9,7 @@ import pymc as pm
 from scipy.special import ndtr
 
 from pmgp import datasets, models
+from pmgp.distributions import BernoulliProbit
 
 __all__ = ["Problem", "load", "whitened"]
 
@@ -55,7 +56,5 @@ def whitened(problem: Problem) -> pm.Model:
         variance = pm.Gamma("variance", 1.1, 0.1)
         gp = pm.gp.Latent(cov_func=variance * pm.gp.cov.ExpQuad(d, ls=lengthscale))
         f = gp.prior("f", X=problem.X)
-        from pmgp.distributions import BernoulliProbit
-
         BernoulliProbit("y", f, observed=problem.y)
     return model

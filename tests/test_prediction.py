@@ -298,7 +298,7 @@ def test_far_away_the_prediction_is_the_prior():
 
 @pytest.mark.parametrize(("observe", "conditional"), [(probit, probit), (logit, logit)])
 def test_agrees_with_pymc_within_monte_carlo_error(observe, conditional):
-    number = 800
+    number = 500
     model, _ = build(observe)
     idata = draws_of(model, number)
     prediction = predict(idata, model=model, draws=None)
