@@ -18,7 +18,7 @@ from benchmarks.problems import load
 ITERATION = ("synthetic-100", "crabs", "synthetic-200", "synthetic-400", "breast", "banknote")
 EFFICIENCY = ("synthetic-100", "synthetic-200", "synthetic-100-ard", "crabs", "breast")
 # NUTS needs minutes for what takes seconds here: fewer draws of it keep the run within half an hour.
-NUTS_DRAWS = {"synthetic-100": 1000, "synthetic-100-ard": 1000, "synthetic-200": 500, "crabs": 500, "breast": 100}
+NUTS_DRAWS = {"synthetic-100": 1000, "synthetic-100-ard": 500, "synthetic-200": 300, "crabs": 200, "breast": 50}
 
 
 def iteration_rows() -> Iterator[dict]:

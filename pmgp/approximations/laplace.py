@@ -45,11 +45,24 @@ class Laplace:
         Bound on Newton's steps. The last iterate is used if it is reached: the chain stays exact.
     sweeps : int
         Sweeps of moment matching by :meth:`refine`, before importance samples are drawn; 0 for plain Laplace.
+
+    Raises
+    ------
+    ValueError
+        For settings out of range.
     """
 
     tolerance: float = 1e-3
     max_iterations: int = 100
     sweeps: int = 2
+
+    def __post_init__(self) -> None:
+        if not self.tolerance > 0.0:
+            raise ValueError(f"tolerance must be positive, not {self.tolerance}")
+        if self.max_iterations < 1:
+            raise ValueError(f"max_iterations must be at least 1, not {self.max_iterations}")
+        if self.sweeps < 0:
+            raise ValueError(f"sweeps must not be negative: {self.sweeps}")
 
     def fit(
         self,

@@ -50,7 +50,8 @@ def choose_draws(
         return fixed or DEFAULT_DRAWS, np.nan
     candidates = CANDIDATES if fixed is None else (fixed,)
     spreads = np.array([_spreads(rng, estimator, theta, evaluate, predictor, candidates) for theta in thetas])
-    typical = np.quantile(spreads, 0.75, axis=0)
+    # The higher of two neighbors, not a mean of them: a spread may be infinite.
+    typical = np.quantile(spreads, 0.75, axis=0, method="higher")
     enough = np.flatnonzero(typical <= TARGET_SPREAD)
     chosen = int(enough[0]) if enough.size else len(candidates) - 1
     return candidates[chosen], float(typical[chosen])

@@ -26,7 +26,7 @@ class EvidenceProgress:
         averages: dict[str, float] = {}
 
         def update_stats(step_stats: dict[str, Any]) -> dict[str, float]:
-            # A running mean over about a hundred iterations: single acceptances are not worth reading.
+            # A running mean over some fifty iterations; PyMC does not say whose they are, so of all chains together.
             rate = averages.get("rate", float(step_stats["acceptance_rate"]))
             averages["rate"] = rate + 0.02 * (float(step_stats["acceptance_rate"]) - rate)
             return {"acceptance": averages["rate"], "log_evidence": float(step_stats["log_marginal_likelihood"])}

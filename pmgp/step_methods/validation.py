@@ -22,7 +22,7 @@ __all__ = [
 
 
 def resolve(given: Any, known: dict[str, type], kind: type, what: str) -> Any:
-    """An instance from an instance, a class or a name."""
+    """An instance from an instance or a name."""
     if isinstance(given, str):
         if given not in known:
             raise ValueError(f"unknown {what} {given!r}; known are {', '.join(sorted(known))}")
@@ -36,10 +36,10 @@ def check_settings(target_acceptance: float, latent_moves: int, refresh_every: i
     """Refuse settings that are out of range."""
     if not 0.0 < target_acceptance < 1.0:
         raise ValueError(f"target_acceptance must lie between 0 and 1, not {target_acceptance}")
-    if latent_moves < 1:
-        raise ValueError(f"latent_moves must be at least 1, not {latent_moves}")
-    if refresh_every < 0:
-        raise ValueError(f"refresh_every must not be negative: {refresh_every}")
+    if not isinstance(latent_moves, int | np.integer) or latent_moves < 1:
+        raise ValueError(f"latent_moves must be an integer of at least 1, not {latent_moves}")
+    if not isinstance(refresh_every, int | np.integer) or refresh_every < 0:
+        raise ValueError(f"refresh_every must be an integer and not negative: {refresh_every}")
 
 
 def check_variables(vars: list[Any] | None, model: pm.Model, latent_model: LatentGaussianModel) -> list[Any]:

@@ -227,3 +227,10 @@ def test_a_covariance_with_nan_is_refused():
     covariance[3, 1] = np.nan
     with pytest.raises(linalg.NotPositiveDefiniteError):
         Laplace().fit(DensePrior(np.zeros(5), covariance), BernoulliProbit(np.ones(5, dtype=int)))
+
+
+@pytest.mark.parametrize("settings", [{"tolerance": 0.0}, {"tolerance": np.nan}, {"max_iterations": 0}, {"sweeps": -1}])
+def test_settings_out_of_range_are_refused(settings):
+    [(name, _)] = settings.items()
+    with pytest.raises(ValueError, match=name):
+        Laplace(**settings)
