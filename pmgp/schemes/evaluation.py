@@ -59,6 +59,14 @@ class Evaluation(NamedTuple):
         """Whether theta lies in the prior's support, but its covariance could not be factorized."""
         return self.fitted is None and bool(np.isfinite(self.log_prior))
 
+    def has_prior_factor(self) -> bool:
+        """Whether K can be factorized, which B can where K is slightly indefinite; the exact chain needs both."""
+        try:
+            self.approximation.prior.factorize()
+        except linalg.NotPositiveDefiniteError:
+            return False
+        return True
+
     @property
     def approximation(self) -> SiteApproximation:
         """q(f) at a theta where there is one."""
@@ -125,9 +133,8 @@ class Evaluator:
         if evaluation.prepared:
             return evaluation
         fitted = evaluation.approximation
-        before = fitted.prior.jitter
         fitted.prior.factorize()
-        if fitted.prior.jitter != before:
+        if fitted.prior.jitter > 0.0:
             mean, factor = condition_on_sites(fitted.prior, fitted.linear, fitted.precision)
             fitted = replace(fitted, mean=mean, factor=factor)
         fitted = self.approximation.refine(fitted, evaluation.likelihood)

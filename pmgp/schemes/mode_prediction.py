@@ -1,9 +1,8 @@
 """A start for Newton's method, predicted from theta.
 
-The posterior mode f^(theta) is a smooth function of theta. While the chain tunes, it is regressed on a quadratic in
+The posterior mode f^(theta) is a smooth function of theta. While the chain tunes, it is regressed on powers of
 theta; afterwards the coefficients are constants, so that a start predicted from theta' leaves q a function of theta'
-alone, which a start at the current state's mode would not (design of the chain's exactness). It saves about half of
-Newton's factorizations.
+alone, which a start at the current state's mode would not. On the crabs data two of Newton's steps are left of six.
 """
 
 from __future__ import annotations

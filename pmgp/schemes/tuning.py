@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from pmgp import linalg
 from pmgp.schemes.evaluation import Evaluation, Evaluator
 from pmgp.schemes.mode_prediction import ModePredictor
 from pmgp.schemes.proposals import AdaptiveProposal, Moments
@@ -64,7 +63,7 @@ class Tuning:
         candidate = evaluate(proposed.theta, self.predictor)
         log_ratio = candidate.log_screen - current.log_screen + proposed.log_hastings
         rate = float(np.exp(min(0.0, log_ratio))) if not np.isnan(log_ratio) else 0.0
-        accepted = rng.uniform() < rate and _has_prior_factor(candidate)
+        accepted = rng.uniform() < rate and candidate.has_prior_factor()
         self._learn(candidate, proposed.independent, rate)
         evaluate.recycle(current if accepted else candidate)
         current = candidate if accepted else current
@@ -120,12 +119,3 @@ class Tuning:
         # grows like the dimension.
         weight = independent / (independent + 0.3 * walk / self.dimension + 1e-12)
         return replace(self.proposal, independence=float(np.clip(weight, *BOUNDS_OF_INDEPENDENCE)))
-
-
-def _has_prior_factor(candidate: Evaluation) -> bool:
-    """Whether K can be factorized, which B can where K is slightly indefinite: the exact chain will need it."""
-    try:
-        candidate.approximation.prior.factorize()
-    except linalg.NotPositiveDefiniteError:
-        return False
-    return True

@@ -232,13 +232,7 @@ class PseudoMarginal(EvidenceProgress, BlockedStep):
         return current
 
     def _usable(self, current: Evaluation) -> bool:
-        if not np.isfinite(current.log_screen):
-            return False
-        try:
-            current.approximation.prior.factorize()
-        except linalg.NotPositiveDefiniteError:
-            return False
-        return True
+        return bool(np.isfinite(current.log_screen)) and current.has_prior_factor()
 
     def _freeze(self, tuning: Tuning) -> None:
         predictor = tuning.predictor

@@ -25,6 +25,23 @@ def test_joint_distribution_of_the_latent_draws_is_kept():
     assert z_score(PseudoMarginal(ImportanceSampling(2), latent_moves=2), use_latent=True) < BOUND
 
 
+def refreshed_with_a_poor_q() -> float:
+    """Without moment matching the weights are uneven, and it matters which particle is kept."""
+    return z_score(PseudoMarginal(ImportanceSampling(2), refresh_every=1), steps=30_000, sweeps=0)
+
+
+def test_refreshment_keeps_the_joint_distribution():
+    assert refreshed_with_a_poor_q() < BOUND
+
+
+def test_refreshment_without_the_retained_particle_is_rejected(monkeypatch):
+    def forget(self, rng, approximation, likelihood, retained, draws=None):
+        return self.estimate(rng, approximation, likelihood, draws)
+
+    monkeypatch.setattr(ImportanceSampling, "estimate_given", forget)
+    assert refreshed_with_a_poor_q() > BOUND
+
+
 def test_flipped_hastings_ratio_is_rejected(monkeypatch):
     right = AdaptiveProposal.propose
 

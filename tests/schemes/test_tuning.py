@@ -53,7 +53,7 @@ def test_prediction_of_modes_saves_newton_steps():
     tuning, path, evaluate = tuned()
     with_start = sum(evaluate(theta, tuning.predictor).approximation.iterations for theta in path[-100:])
     without = sum(evaluate(theta, None).approximation.iterations for theta in path[-100:])
-    # Even here, where the prior mean is a good start; on real data about half of the steps are saved.
+    # Even here, where the prior mean is a good start; on real data far more is saved.
     assert with_start < 0.85 * without
 
 

@@ -498,6 +498,7 @@ def test_tuning_does_not_end_at_an_indefinite_covariance():
     step = pmgp.PseudoMarginal(model=model, compile_kwargs=FAST)
     for seed in range(6):
         chain(step, model.initial_point(), seed, 20, 15)
+        assert abs(step.theta[0]) < 1.001
 
 
 def test_a_large_spread_of_the_estimate_is_reported(probit_model):
