@@ -13,6 +13,7 @@ from pmgp._version import __version__
 _PUBLIC = {
     "BernoulliLogit": "pmgp.distributions",
     "BernoulliProbit": "pmgp.distributions",
+    "ExpectationPropagation": "pmgp.approximations",
     "ImportanceSampling": "pmgp.estimators",
     "Laplace": "pmgp.approximations",
     "ModelError": "pmgp.model",

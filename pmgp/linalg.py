@@ -99,10 +99,13 @@ def cholesky_solve(factor: np.ndarray, b: np.ndarray) -> np.ndarray:
     return dpotrs(factor, b, lower=1)[0]
 
 
-def inverse_diagonal(factor: np.ndarray) -> np.ndarray:
-    """Diagonal of ``(L L')^-1`` from the factor: the squared column norms of L^-1, half of an inversion."""
+def inverse_diagonal(factor: np.ndarray, *, overwrite: bool = False) -> np.ndarray:
+    """Diagonal of ``(L L')^-1`` from the factor: the squared column norms of L^-1, half of an inversion.
+
+    With `overwrite` the factor is lost, and an n x n buffer is saved.
+    """
     operations.inverse += 1
-    inverse = dtrtri(factor, lower=1)[0]
+    inverse = dtrtri(factor, lower=1, overwrite_c=overwrite)[0]
     diagonal = np.empty(len(factor))
     for start in range(0, len(factor), BLOCK):
         block = inverse[start:, start : start + BLOCK]

@@ -26,7 +26,7 @@ from pmgp import likelihoods
 from pmgp.distributions.bernoulli import BernoulliLogitRV, BernoulliProbitRV
 from pmgp.latent import DensePrior
 from pmgp.likelihoods import Likelihood
-from pmgp.quadrature import tilted_moments
+from pmgp.quadrature import TiltedMoments, tilted_moments
 
 __all__ = ["LatentGaussianModel", "ModelError", "PyTensorLikelihood", "find_latent"]
 
@@ -113,7 +113,7 @@ class PyTensorLikelihood:
 
     def tilted_moments(
         self, mean: np.ndarray, variance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None
-    ) -> tuple[np.ndarray, np.ndarray] | None:
+    ) -> TiltedMoments | None:
         """Moments of the sites by quadrature; None where the terms of log p(y|f) are not one a latent value."""
         if not self.functions.sites_known:
             return None

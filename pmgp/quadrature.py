@@ -4,11 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
 
-__all__ = ["normal_expectation", "normal_rule", "tilted_moments"]
+__all__ = ["TiltedMoments", "normal_expectation", "normal_rule", "tilted_moments"]
+
+# What is narrower than the nodes are apart shows up as a variance of zero. With this bound, in variances of the normal
+# that places the nodes, an iteration that places them about the last answer closes in on it.
+RESOLUTION = 0.03
+
+
+class TiltedMoments(NamedTuple):
+    """Moments of the densities proportional to ``p(y_i|f_i) N(f_i|mean, variance)``, site by site.
+
+    Attributes
+    ----------
+    mean, variance : (n,) array
+    log_normalizer : (n,) array
+        Log of the integral of p(y_i|f_i) N(f_i|mean, variance) over f_i.
+    """
+
+    mean: np.ndarray
+    variance: np.ndarray
+    log_normalizer: np.ndarray
 
 
 @cache
@@ -55,8 +75,8 @@ def tilted_moments(
     variance: np.ndarray,
     near: tuple[np.ndarray, np.ndarray] | None = None,
     order: int = 32,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance of the density proportional to ``exp(log_density(f)) N(f|mean, variance)``, site by site.
+) -> TiltedMoments:
+    """Moments of the density proportional to ``exp(log_density(f)) N(f|mean, variance)``, site by site.
 
     Parameters
     ----------
@@ -68,14 +88,26 @@ def tilted_moments(
         more precise than N(mean, variance), nodes spread over the latter would miss them.
     order : int
         Number of Gauss-Hermite nodes.
+
+    Returns
+    -------
+    TiltedMoments
+        Mean and variance are NaN, and the log normalizer minus infinity, where the term vanishes at all nodes.
     """
     center, width = (mean, variance) if near is None else near
     nodes, weights = normal_rule(order)
     points = center + np.sqrt(width) * nodes[:, None]
     logs = log_density(points)
     if near is not None:
+        # The ratio of the two normals at the nodes.
         logs = logs - 0.5 * np.square(points - mean) / variance + 0.5 * np.square(nodes)[:, None]
-    tilted = weights[:, None] * np.exp(logs - logs.max(axis=0))
-    tilted /= tilted.sum(axis=0)
+        logs += 0.5 * np.log(width / variance)
+    largest = logs.max(axis=0)
+    tilted = weights[:, None] * np.exp(logs - np.where(np.isfinite(largest), largest, 0.0))
+    normalizer = tilted.sum(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        tilted /= normalizer
+        log_normalizer = largest + np.log(normalizer)
     center = (tilted * points).sum(axis=0)
-    return center, (tilted * np.square(points - center)).sum(axis=0)
+    spread = (tilted * np.square(points - center)).sum(axis=0)
+    return TiltedMoments(center, np.maximum(spread, RESOLUTION * width), log_normalizer)

@@ -60,12 +60,48 @@ def test_tilted_moments_of_a_gaussian_tilt():
     """N(f|m, v) exp(b f - w f^2 / 2) is normal with precision 1/v + w and mean (m/v + b) / (1/v + w)."""
     m, v = np.array([-1.0, 0.0, 2.0]), np.array([0.5, 1.0, 2.0])
     b, w = np.array([0.3, -1.0, 0.5]), np.array([0.2, 0.7, 0.1])
-    mean, variance = tilted_moments(lambda f: b * f - 0.5 * w * f**2, m, v)
-    assert_allclose(mean, (m / v + b) / (1.0 / v + w), rtol=1e-6)
-    assert_allclose(variance, 1.0 / (1.0 / v + w), rtol=1e-6)
+    tilted = tilted_moments(lambda f: b * f - 0.5 * w * f**2, m, v)
+    assert_allclose(tilted.mean, (m / v + b) / (1.0 / v + w), rtol=1e-6)
+    assert_allclose(tilted.variance, 1.0 / (1.0 / v + w), rtol=1e-6)
+    exponent = (2.0 * b * m + b * b * v - w * m * m) / (1.0 + v * w)
+    assert_allclose(tilted.log_normalizer, 0.5 * (exponent - np.log1p(v * w)), atol=1e-6)
+
+
+def precise_datum() -> tuple[np.ndarray, ...]:
+    """Parameters m, v, b, w of a tilt that is a hundred times narrower than its wide normal."""
+    return np.array([0.0]), np.array([100.0]), np.array([300.0]), np.array([100.0])
+
+
+def assert_moments_of_precise_datum(tilted) -> None:
+    m, v, b, w = precise_datum()
+    assert_allclose(tilted.mean, (m / v + b) / (1.0 / v + w), rtol=1e-6)
+    assert_allclose(tilted.variance, 1.0 / (1.0 / v + w), rtol=1e-6)
+    assert_allclose(tilted.log_normalizer, 0.5 * (b * b * v / (1.0 + v * w) - np.log1p(v * w)), rtol=1e-6)
+
+
+def test_nodes_about_the_answer_see_what_is_narrow():
+    m, v, b, w = precise_datum()
+    near = (np.array([2.95]), np.array([0.012]))
+    assert_moments_of_precise_datum(tilted_moments(lambda f: b * f - 0.5 * w * f**2, m, v, near))
+
+
+def test_nodes_that_are_too_far_apart_close_in():
+    m, v, b, w = precise_datum()
+    tilted = tilted_moments(lambda f: b * f - 0.5 * w * f**2, m, v)
+    assert tilted.variance[0] > 2.0
+    for _ in range(6):
+        tilted = tilted_moments(lambda f: b * f - 0.5 * w * f**2, m, v, (tilted.mean, tilted.variance))
+    assert_moments_of_precise_datum(tilted)
+
+
+def test_a_term_that_vanishes_everywhere_has_no_moments():
+    tilted = tilted_moments(lambda f: np.full_like(f, -np.inf), MEAN[0], VARIANCE[0])
+    assert np.isnan(tilted.mean).all()
+    assert np.isneginf(tilted.log_normalizer).all()
 
 
 def test_tilted_moments_without_a_tilt_are_those_given():
-    mean, variance = tilted_moments(lambda f: np.full_like(f, -800.0), MEAN[0], VARIANCE[0])
+    mean, variance, log_normalizer = tilted_moments(lambda f: np.full_like(f, -800.0), MEAN[0], VARIANCE[0])
     assert_allclose(mean, MEAN[0], atol=1e-12)
     assert_allclose(variance, VARIANCE[0], rtol=1e-10)
+    assert_allclose(log_normalizer, -800.0, rtol=1e-12)

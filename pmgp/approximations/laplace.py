@@ -116,6 +116,10 @@ class Laplace:
         """
         return match_moments(approximation, likelihood, self.sweeps)
 
+    def start_from(self, approximation: SiteApproximation) -> np.ndarray:
+        """Q's mean, which is the mode: an (n,) array."""
+        return approximation.mean
+
 
 def _precision(likelihood: Likelihood, f: np.ndarray) -> np.ndarray:
     """Curvature of the likelihood, or the Fisher information where that is not positive."""

@@ -1,13 +1,18 @@
-"""Sweeps of moment matching on the sites of an approximation: expectation propagation, all sites at once.
+"""Moment matching on the sites of an approximation: expectation propagation, all sites at once.
 
-Laplace's approximation of a skewed posterior has its mean in the wrong place, and importance weights grow without
-bound where the posterior has mass that q lacks. Section 2.1.2 of the pseudo-marginal article: each site is replaced by
-the one that gives q the mean and variance of the cavity distribution times the exact likelihood term.
+Section 2.1.2 of the pseudo-marginal article: each site is replaced by the one that gives q the mean and variance of the
+cavity distribution (q without the site) times the exact likelihood term. With d = diag(B^-1),
+
+    variances of q     v = (1 - d) / w,
+    cavity variances   1 / (1/v - w) = (1 - d) / (w d),      cavity means  (mu - v b) / d,
+
+which needs no n x n matrix beside the factor of B and does not subtract where a site dominates (d near 0).
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,14 +20,45 @@ from pmgp import linalg
 from pmgp.latent.sites import SMALLEST_PRECISION, SiteApproximation, condition_on_sites
 from pmgp.likelihoods.base import Likelihood
 
-__all__ = ["match_moments"]
+__all__ = ["MatchedSites", "match_moments", "matched_sites"]
+
+
+class MatchedSites(NamedTuple):
+    """Sites that match the moments of an approximation, and what is known of the approximation they replace.
+
+    Attributes
+    ----------
+    linear, precision : (n,) array
+        The new sites.
+    log_evidence : float
+        Expectation propagation's log p(y|theta) for the sites that are replaced.
+    marginal_variance : (n,) array
+        Variances of q with the sites that are replaced.
+    log_determinant : float
+        Log-determinant of B with them.
+    """
+
+    linear: np.ndarray
+    precision: np.ndarray
+    log_evidence: float
+    marginal_variance: np.ndarray
+    log_determinant: float
+
+
+class _Cavity(NamedTuple):
+    """Cavity means and variances, the variances of q's marginals, and diag(B^-1)."""
+
+    mean: np.ndarray
+    variance: np.ndarray
+    marginal_variance: np.ndarray
+    inverse_diagonal: np.ndarray
 
 
 def match_moments(approximation: SiteApproximation, likelihood: Likelihood, sweeps: int) -> SiteApproximation:
     """Match the marginal moments of q, starting from its sites.
 
     The number of sweeps is fixed, so that q stays a function of theta. Each costs a triangular inversion and a
-    factorization; diag(Sigma) = (1 - diag(B^-1)) / w needs no other n x n matrix.
+    factorization.
 
     Parameters
     ----------
@@ -38,30 +74,57 @@ def match_moments(approximation: SiteApproximation, likelihood: Likelihood, swee
     """
     buffer: np.ndarray | None = None
     for _ in range(sweeps):
-        sites = _matched_sites(approximation, likelihood)
+        sites = matched_sites(approximation, likelihood)
         if sites is None:
             return approximation
-        linear, precision = sites
-        mean, buffer = condition_on_sites(approximation.prior, linear, precision, buffer)
-        approximation = replace(approximation, linear=linear, precision=precision, mean=mean, factor=buffer)
+        mean, buffer = condition_on_sites(approximation.prior, sites.linear, sites.precision, buffer)
+        approximation = replace(approximation, linear=sites.linear, precision=sites.precision, mean=mean, factor=buffer)
     return approximation
 
 
-def _matched_sites(approximation: SiteApproximation, likelihood: Likelihood) -> tuple[np.ndarray, np.ndarray] | None:
-    w, b = approximation.precision, approximation.linear
-    variance = (1.0 - linalg.inverse_diagonal(approximation.factor)) / w
-    cavity_precision = 1.0 / variance - w
-    # Rounding can leave a cavity without precision where a site dominates; such sites stay as they are.
-    sound = cavity_precision > 1e-10
-    cavity_variance = 1.0 / np.where(sound, cavity_precision, 1.0)
-    cavity_linear = approximation.mean / variance - b
-    tilted = likelihood.tilted_moments(cavity_linear * cavity_variance, cavity_variance, (approximation.mean, variance))
+def matched_sites(
+    approximation: SiteApproximation, likelihood: Likelihood, *, overwrite: bool = False
+) -> MatchedSites | None:
+    """The sites that give q the tilted moments; None for a likelihood that does not know them.
+
+    Parameters
+    ----------
+    approximation : SiteApproximation
+    likelihood : Likelihood
+    overwrite : bool
+        Destroy the approximation's factor of B, which saves an n x n buffer.
+    """
+    log_normalizer, log_determinant = approximation.log_normalizer, linalg.log_determinant(approximation.factor)
+    cavity = _cavity(approximation, overwrite)
+    near = (approximation.mean, cavity.marginal_variance)
+    tilted = likelihood.tilted_moments(cavity.mean, cavity.variance, near)
     if tilted is None:
         return None
-    mean, tilted_variance = tilted
-    sound &= np.isfinite(mean) & (tilted_variance > 0.0)
-    tilted_precision = 1.0 / np.where(sound, tilted_variance, 1.0)
-    precision = np.where(sound, np.maximum(tilted_precision - cavity_precision, SMALLEST_PRECISION), w)
-    # With a precision that was raised to the floor, this still gives the tilted mean.
-    linear = np.where(sound, mean * (cavity_precision + precision) - cavity_linear, b)
-    return linear, precision
+    sound = np.isfinite(tilted.mean) & (tilted.variance > 0.0)
+    # Where a term is not log-concave the matching site may have a negative precision; it is raised to almost zero, and
+    # q keeps the tilted mean.
+    difference = 1.0 / np.where(sound, tilted.variance, 1.0) - 1.0 / cavity.variance
+    precision = np.where(sound, np.maximum(difference, SMALLEST_PRECISION), approximation.precision)
+    linear = np.where(sound, tilted.mean, 0.0) * (1.0 / cavity.variance + precision) - cavity.mean / cavity.variance
+    linear = np.where(sound, linear, approximation.linear)
+    log_evidence = log_normalizer + float(np.sum(tilted.log_normalizer - _log_site_normalizer(approximation, cavity)))
+    return MatchedSites(linear, precision, log_evidence, cavity.marginal_variance, log_determinant)
+
+
+def _cavity(approximation: SiteApproximation, overwrite: bool) -> _Cavity:
+    inverse_diagonal = linalg.inverse_diagonal(approximation.factor, overwrite=overwrite)
+    marginal = (1.0 - inverse_diagonal) / approximation.precision
+    # A cavity is no wider than the prior; rounding would make it so where a precision is next to nothing.
+    variance = np.minimum(marginal / inverse_diagonal, approximation.prior.covariance.diagonal())
+    mean = (approximation.mean - approximation.linear * marginal) / inverse_diagonal
+    return _Cavity(mean, variance, marginal, inverse_diagonal)
+
+
+def _log_site_normalizer(approximation: SiteApproximation, cavity: _Cavity) -> np.ndarray:
+    """Log of the integral of the cavity N(f|c, s) times exp(b f - w f^2 / 2), where 1 + s w = 1 / d.
+
+    With log Z_q it makes up the evidence of expectation propagation, log Z_q + sum_i [log Z^_i - this]: q's normalizer
+    with each site's share of it replaced by that of the exact term. It is stationary in the sites where they match.
+    """
+    b, w, c, d = approximation.linear, approximation.precision, cavity.mean, cavity.inverse_diagonal
+    return 0.5 * np.log(d) + d * (b * c + 0.5 * (b * b * cavity.variance - w * c * c))

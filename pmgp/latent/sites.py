@@ -39,6 +39,8 @@ class SiteApproximation:
         The approximation's own value of log p(y|theta).
     iterations : int
         How many Newton steps or sweeps it took.
+    converged : bool
+        Whether the approximation is the one that was asked for; False where another one stands in for it.
     """
 
     prior: DensePrior
@@ -48,6 +50,7 @@ class SiteApproximation:
     factor: np.ndarray
     log_evidence: float
     iterations: int
+    converged: bool = True
 
     @property
     def log_normalizer(self) -> float:

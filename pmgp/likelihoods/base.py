@@ -6,6 +6,8 @@ from typing import Protocol
 
 import numpy as np
 
+from pmgp.quadrature import TiltedMoments
+
 __all__ = ["Likelihood"]
 
 
@@ -26,8 +28,8 @@ class Likelihood(Protocol):
 
     def tilted_moments(
         self, mean: np.ndarray, variance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None
-    ) -> tuple[np.ndarray, np.ndarray] | None:
-        """Mean and variance of p(y_i|f_i) N(f_i|mean, variance), normalized: two (n,) arrays; None if not known.
+    ) -> TiltedMoments | None:
+        """Mean, variance and log normalizer of p(y_i|f_i) N(f_i|mean, variance): (n,) arrays; None if not known.
 
         `near` holds means and variances close to the answer, for likelihoods that need quadrature.
         """

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import erfcx, expit, log_ndtr, ndtr
 
-from pmgp.quadrature import normal_expectation, tilted_moments
+from pmgp.quadrature import TiltedMoments, normal_expectation, tilted_moments
 
 __all__ = ["BernoulliLogit", "BernoulliProbit"]
 
@@ -79,13 +79,14 @@ class BernoulliProbit:
 
     def tilted_moments(
         self, mean: np.ndarray, variance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance of p(y_i|f_i) N(f_i|mean, variance), normalized, in closed form."""
+    ) -> TiltedMoments:
+        """Mean, variance and log normalizer of p(y_i|f_i) N(f_i|mean, variance), in closed form."""
         scale = np.sqrt(1.0 + variance)
         z = self.sign * mean / scale
         hazard = self._hazard(z)
         tilted_mean = mean + self.sign * variance * hazard / scale
-        return tilted_mean, variance - np.square(variance / scale) * hazard * (z + hazard)
+        tilted_variance = variance - np.square(variance / scale) * hazard * (z + hazard)
+        return TiltedMoments(tilted_mean, tilted_variance, log_ndtr(z))
 
     @staticmethod
     def probability(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
@@ -132,8 +133,8 @@ class BernoulliLogit:
 
     def tilted_moments(
         self, mean: np.ndarray, variance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance of p(y_i|f_i) N(f_i|mean, variance), normalized, by quadrature."""
+    ) -> TiltedMoments:
+        """Mean, variance and log normalizer of p(y_i|f_i) N(f_i|mean, variance), by quadrature."""
         return tilted_moments(self.log_density, mean, variance, near)
 
     @staticmethod

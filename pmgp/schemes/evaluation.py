@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from pmgp import linalg
-from pmgp.approximations.laplace import Laplace
+from pmgp.approximations.base import Approximation
 from pmgp.latent.dense import DensePrior
 from pmgp.latent.sites import SiteApproximation, condition_on_sites
 from pmgp.likelihoods.base import Likelihood
@@ -59,6 +59,11 @@ class Evaluation(NamedTuple):
         """Whether theta lies in the prior's support, but its covariance could not be factorized."""
         return self.fitted is None and bool(np.isfinite(self.log_prior))
 
+    @property
+    def converged(self) -> bool:
+        """Whether there is an approximation, and it is the one that was asked for."""
+        return self.fitted is not None and self.fitted.converged
+
     def has_prior_factor(self) -> bool:
         """Whether K can be factorized, which B can where K is slightly indefinite; the exact chain needs both."""
         try:
@@ -94,10 +99,10 @@ class Evaluator:
     Parameters
     ----------
     model : LatentModel
-    approximation : Laplace
+    approximation : Approximation
     """
 
-    def __init__(self, model: LatentModel, approximation: Laplace) -> None:
+    def __init__(self, model: LatentModel, approximation: Approximation) -> None:
         self.model = model
         self.approximation = approximation
         self._spare: np.ndarray | None = None
@@ -120,7 +125,7 @@ class Evaluator:
         return Evaluation(theta, log_prior, fitted, likelihood)
 
     def prepare(self, evaluation: Evaluation) -> Evaluation:
-        """Make what importance samples need: the Cholesky factor of K, and q with its moments matched.
+        """Make what importance samples need: the Cholesky factor of K, and q as good as the approximation makes it.
 
         If K needed a jitter, q is first conditioned on the same sites again under the covariance that is used from
         there on. Like the approximation itself this is a function of theta; an evaluation is prepared once.
@@ -139,6 +144,10 @@ class Evaluator:
             fitted = replace(fitted, mean=mean, factor=factor)
         fitted = self.approximation.refine(fitted, evaluation.likelihood)
         return evaluation._replace(fitted=fitted, prepared=True)
+
+    def start_from(self, evaluation: Evaluation) -> np.ndarray:
+        """What an approximation at a theta nearby would start from, see `Approximation.start_from`."""
+        return self.approximation.start_from(evaluation.approximation)
 
     def recycle(self, evaluation: Evaluation | None) -> None:
         """Take back the buffer of an evaluation that is no longer needed."""

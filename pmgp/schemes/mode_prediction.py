@@ -1,8 +1,9 @@
-"""A start for Newton's method, predicted from theta.
+"""A start for the approximation, predicted from theta.
 
-The posterior mode f^(theta) is a smooth function of theta. While the chain tunes, it is regressed on powers of
-theta; afterwards the coefficients are constants, so that a start predicted from theta' leaves q a function of theta'
-alone, which a start at the current state's mode would not. On the crabs data two of Newton's steps are left of six.
+The posterior mode f^(theta), where Newton's method starts, and the sites of expectation propagation are smooth
+functions of theta. While the chain tunes, they are regressed on powers of theta; afterwards the coefficients are
+constants, so that a start predicted from theta' leaves q a function of theta' alone, which a start at the current
+state's mode would not. On the crabs data two of Newton's steps are left of six.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ RIDGE = 1e-6
 
 @dataclass
 class ModePredictor:
-    """Least squares of modes on theta, accumulated as normal equations.
+    """Least squares of modes (or sites) on theta, accumulated as normal equations.
 
     Parameters
     ----------
     dimension : int
         Length of theta.
     size : int
-        Length n of f.
+        Length of what is predicted: n for a mode, 2n for sites.
     location : (dimension,) array
     scale : (dimension,) array
         Theta is standardized with these before its powers are taken.
@@ -35,8 +36,8 @@ class ModePredictor:
     Attributes
     ----------
     gram : (p, p) array
-    cross : (p, n) array
-    coefficients : (p, n) array or None
+    cross : (p, size) array
+    coefficients : (p, size) array or None
         None until :meth:`solve` was called with enough data.
     """
 
@@ -65,7 +66,7 @@ class ModePredictor:
         return padded[self._monomials].prod(axis=1)
 
     def add(self, theta: np.ndarray, mode: np.ndarray) -> None:
-        """Take in one pair of theta (dimension,) and mode (n,)."""
+        """Take in one pair of theta (dimension,) and mode (size,)."""
         x = self.features(theta)
         self.gram += np.outer(x, x)
         self.cross += np.outer(x, mode)
@@ -79,7 +80,7 @@ class ModePredictor:
         self.coefficients = cho_solve(cho_factor(penalized), self.cross)
 
     def predict(self, theta: np.ndarray) -> np.ndarray | None:
-        """Predicted mode (n,), or None before a fit."""
+        """Predicted mode (size,), or None before a fit."""
         if self.coefficients is None:
             return None
         return self.features(theta) @ self.coefficients

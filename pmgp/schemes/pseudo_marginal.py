@@ -63,13 +63,14 @@ class Frozen(NamedTuple):
 
 
 class Info(NamedTuple):
-    """What an iteration did."""
+    """What an iteration did; `iterations` and `converged` are those of the approximation at the proposal."""
 
     accepted: bool
     acceptance_rate: float
     indefinite: bool
     latent: np.ndarray
-    newton_steps: int
+    iterations: int
+    converged: bool
 
 
 @dataclass(frozen=True)
@@ -121,6 +122,7 @@ class PseudoMarginal:
         proposed = frozen.proposal.propose(rng, state.theta)
         candidate = evaluate(proposed.theta, frozen.predictor)
         steps = 0 if candidate.fitted is None else candidate.fitted.iterations
+        converged = candidate.fitted is None or candidate.converged
         indefinite = candidate.indefinite
         estimate, rate = None, 0.0
         screen = candidate.log_screen - current.log_screen + proposed.log_hastings
@@ -139,7 +141,7 @@ class PseudoMarginal:
         latent = self._move_latent(rng, state, current)
         if self.refresh_every and state.iteration % self.refresh_every == 0:
             state = self.refresh(rng, state._replace(particle=latent), current, frozen)
-        return state, current, Info(estimate is not None, rate, indefinite, latent, steps)
+        return state, current, Info(estimate is not None, rate, indefinite, latent, steps, converged)
 
     def refresh(self, rng: np.random.Generator, state: State, current: Evaluation, frozen: Frozen) -> State:
         """Redraw the estimate given the retained particle: a Gibbs update of the extended target."""

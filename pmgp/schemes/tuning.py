@@ -34,7 +34,7 @@ class Tuning:
     Parameters
     ----------
     dimension, size : int
-        Lengths of theta and f.
+        Lengths of theta and of what the approximation starts from.
     length : int
         Number of tuning iterations.
     proposal : AdaptiveProposal
@@ -64,21 +64,21 @@ class Tuning:
         log_ratio = candidate.log_screen - current.log_screen + proposed.log_hastings
         rate = float(np.exp(min(0.0, log_ratio))) if not np.isnan(log_ratio) else 0.0
         accepted = rng.uniform() < rate and candidate.has_prior_factor()
-        self._learn(candidate, proposed.independent, rate)
+        self._learn(candidate, evaluate, proposed.independent, rate)
         evaluate.recycle(current if accepted else candidate)
         current = candidate if accepted else current
         self._remember(current)
         return current, accepted, rate
 
-    def _learn(self, candidate: Evaluation, independent: bool, rate: float) -> None:
+    def _learn(self, candidate: Evaluation, evaluate: Evaluator, independent: bool, rate: float) -> None:
         late = self.iteration >= MIXED * self.length
         if not independent:
             self.random_walks += 1
             self.proposal = self.proposal.adapted(rate, self.random_walks)
         if late:
             (self.independent_rates if independent else self.random_walk_rates).append(rate)
-        if self.predictor is not None and candidate.fitted is not None and rate > 1e-6:
-            self.predictor.add(candidate.theta, candidate.approximation.mean)
+        if self.predictor is not None and candidate.converged and rate > 1e-6:
+            self.predictor.add(candidate.theta, evaluate.start_from(candidate))
 
     def _remember(self, current: Evaluation) -> None:
         self.iteration += 1

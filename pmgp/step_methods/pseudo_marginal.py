@@ -14,7 +14,7 @@ from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 
 from pmgp import linalg
-from pmgp.approximations import Laplace
+from pmgp.approximations import Approximation, ExpectationPropagation, Laplace
 from pmgp.estimators import ImportanceSampling
 from pmgp.model import LatentGaussianModel
 from pmgp.schemes.calibration import LARGE_SPREAD, choose_draws
@@ -31,12 +31,13 @@ from pmgp.step_methods.validation import (
     indefinite_proposals,
     large_spread,
     resolve,
+    unconverged_proposals,
     unusable_start,
 )
 
 __all__ = ["PseudoMarginal"]
 
-APPROXIMATIONS: dict[str, type] = {"laplace": Laplace}
+APPROXIMATIONS: dict[str, type] = {"ep": ExpectationPropagation, "laplace": Laplace}
 ESTIMATORS: dict[str, type] = {"importance": ImportanceSampling}
 START_ATTEMPTS = 20
 
@@ -49,6 +50,7 @@ class PseudoMarginalState(StepMethodState):
     n_tune: int
     n_draws: int
     indefinite: int
+    unconverged: int
     theta: np.ndarray
     latent: np.ndarray
     tuning: Tuning | None
@@ -68,8 +70,8 @@ class PseudoMarginal(EvidenceProgress, BlockedStep):
     ----------
     vars : list of variables, optional
         Must be all free variables of the model, the default.
-    approximation : Laplace or "laplace"
-        The Gaussian q(f) that importance samples come from.
+    approximation : Laplace, ExpectationPropagation, "laplace" or "ep"
+        The Gaussian q(f) that importance samples come from, and whose evidence proposals are screened with.
     estimator : ImportanceSampling or "importance"
         The unbiased estimator of p(y|theta).
     latent : variable or str, optional
@@ -99,8 +101,9 @@ class PseudoMarginal(EvidenceProgress, BlockedStep):
     -----
     Sample statistics: ``accepted``, ``acceptance_rate``, ``log_marginal_likelihood`` (the stored estimate of
     log p(y|theta)), ``importance_ess`` (effective number of importance samples behind it), ``n_cholesky``,
-    ``n_inverse``, ``n_matmul`` (O(n^3) operations of the iteration), ``n_newton``, ``indefinite`` (the covariance at
-    the proposal could not be factorized), ``importance_draws``.
+    ``n_inverse``, ``n_matmul`` (O(n^3) operations of the iteration), ``n_newton`` (Newton steps, or sweeps of
+    expectation propagation), ``indefinite`` (the covariance at the proposal could not be factorized), ``converged``
+    (the approximation at the proposal did; where it did not, Laplace's stands in for it), ``importance_draws``.
 
     References
     ----------
@@ -127,6 +130,7 @@ class PseudoMarginal(EvidenceProgress, BlockedStep):
         "n_matmul": (np.int64, []),
         "n_newton": (np.int64, []),
         "indefinite": (bool, []),
+        "converged": (bool, []),
     }
     _state_class = PseudoMarginalState
 
@@ -134,7 +138,7 @@ class PseudoMarginal(EvidenceProgress, BlockedStep):
         self,
         vars: list[Any] | None = None,
         *,
-        approximation: Laplace | str = "laplace",
+        approximation: Approximation | str = "laplace",
         estimator: ImportanceSampling | str = "importance",
         latent: Any = None,
         target_acceptance: float = 0.25,
@@ -154,9 +158,9 @@ class PseudoMarginal(EvidenceProgress, BlockedStep):
         self.blocked = blocked
         self.rng = get_random_generator(rng)
         self.target_acceptance = target_acceptance
-        self.approximation = resolve(approximation, APPROXIMATIONS, Laplace, "approximation")
+        self.approximation = resolve(approximation, APPROXIMATIONS, "approximation")
         self.scheme = Scheme(
-            resolve(estimator, ESTIMATORS, ImportanceSampling, "estimator"),
+            resolve(estimator, ESTIMATORS, "estimator"),
             delayed_acceptance,
             latent_moves,
             refresh_every,
@@ -167,7 +171,7 @@ class PseudoMarginal(EvidenceProgress, BlockedStep):
 
     def _reset(self, n_tune: int, n_draws: int) -> None:
         self.n_tune, self.n_draws = n_tune, n_draws
-        self.indefinite = 0
+        self.indefinite = self.unconverged = 0
         self.tune = n_tune > 0
         self.theta = np.empty(0)
         self.latent = np.empty(0)
@@ -219,7 +223,7 @@ class PseudoMarginal(EvidenceProgress, BlockedStep):
             current = self._disperse(current)
         self._hold(current)
         proposal = AdaptiveProposal(model.dimension, self.target_acceptance)
-        self.tuning = Tuning(model.dimension, current.approximation.mean.shape[0], max(self.n_tune, 1), proposal)
+        self.tuning = Tuning(model.dimension, len(self._evaluate.start_from(current)), max(self.n_tune, 1), proposal)
         if not self.tune:
             self._freeze(self.tuning)
 
@@ -270,6 +274,7 @@ class PseudoMarginal(EvidenceProgress, BlockedStep):
             "importance_draws": 0,
             "n_newton": current.approximation.iterations,
             "indefinite": False,
+            "converged": current.converged,
         }
 
     def _sampling_step(self, chain: State, frozen: Frozen) -> dict[str, Any]:
@@ -277,8 +282,9 @@ class PseudoMarginal(EvidenceProgress, BlockedStep):
         self.chain, self._current, info = self.scheme.step(self.rng, chain, current, self._evaluate, frozen)
         self.theta, self.latent = self.chain.theta, info.latent
         self.indefinite += info.indefinite
-        if self.indefinite and self.chain.iteration == self.n_draws:
-            warnings.warn(indefinite_proposals(self.indefinite, self.n_draws), UserWarning, stacklevel=2)
+        self.unconverged += not info.converged
+        if self.chain.iteration == self.n_draws:
+            self._report_failures()
         return {
             "tune": False,
             "accepted": float(info.accepted),
@@ -286,9 +292,16 @@ class PseudoMarginal(EvidenceProgress, BlockedStep):
             "log_marginal_likelihood": self.chain.log_estimate,
             "importance_ess": self.chain.effective_size,
             "importance_draws": frozen.draws,
-            "n_newton": info.newton_steps,
+            "n_newton": info.iterations,
             "indefinite": info.indefinite,
+            "converged": info.converged,
         }
+
+    def _report_failures(self) -> None:
+        if self.indefinite:
+            warnings.warn(indefinite_proposals(self.indefinite, self.n_draws), UserWarning, stacklevel=2)
+        if self.unconverged:
+            warnings.warn(unconverged_proposals(self.unconverged, self.n_draws), UserWarning, stacklevel=2)
 
     def _refuse_foreign_moves(self, point: dict[str, np.ndarray]) -> None:
         if np.array_equal(self.latent_model.ravel(point), self.theta):

@@ -17,17 +17,18 @@ __all__ = [
     "indefinite_proposals",
     "large_spread",
     "resolve",
+    "unconverged_proposals",
     "unusable_start",
 ]
 
 
-def resolve(given: Any, known: dict[str, type], kind: type, what: str) -> Any:
-    """An instance from an instance or a name."""
+def resolve(given: Any, known: dict[str, type], what: str) -> Any:
+    """An instance of one of the known types from an instance or a name."""
     if isinstance(given, str):
         if given not in known:
             raise ValueError(f"unknown {what} {given!r}; known are {', '.join(sorted(known))}")
         return known[given]()
-    if not isinstance(given, kind):
+    if not isinstance(given, tuple(known.values())):
         raise ValueError(f"{what} must be one of {', '.join(sorted(known))} or an instance, not {given!r}")
     return given
 
@@ -82,4 +83,13 @@ def indefinite_proposals(count: int, draws: int) -> str:
     return (
         f"at {count} of {draws} proposals the covariance of f could not be factorized, and they were rejected; "
         'idata.sample_stats["indefinite"] says when. If they are many, raise the jitter of gp.prior(..., jitter=...)'
+    )
+
+
+def unconverged_proposals(count: int, draws: int) -> str:
+    """That expectation propagation failed at some proposals, and what to do."""
+    return (
+        f"at {count} of {draws} proposals expectation propagation did not converge, and Laplace's approximation stood "
+        'in for it: the chain is exact all the same; idata.sample_stats["converged"] says when. If they are many, give '
+        'approximation=pmgp.ExpectationPropagation(max_sweeps=200) or "laplace"'
     )

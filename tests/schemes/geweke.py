@@ -11,13 +11,15 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr
 
-from pmgp.approximations import Laplace
+from pmgp.approximations import Approximation, Laplace
 from pmgp.estimators import ImportanceSampling
 from pmgp.latent import DensePrior
 from pmgp.likelihoods import BernoulliProbit
 from pmgp.schemes.evaluation import Evaluator
 from pmgp.schemes.proposals import AdaptiveProposal
 from pmgp.schemes.pseudo_marginal import Frozen, PseudoMarginal
+
+DEFAULT = Laplace()
 
 
 @dataclass
@@ -72,7 +74,11 @@ def prior_statistics(draws: int, seed: int) -> np.ndarray:
 
 
 def chain_statistics(
-    scheme: PseudoMarginal, steps: int, seed: int, use_latent: bool = False, sweeps: int = 2
+    scheme: PseudoMarginal,
+    steps: int,
+    seed: int,
+    use_latent: bool = False,
+    approximation: Approximation = DEFAULT,
 ) -> np.ndarray:
     """The successive-conditional simulator.
 
@@ -80,12 +86,12 @@ def chain_statistics(
     ----------
     use_latent : bool
         Collect the statistics of the trace's copy of f instead of the retained particle's.
-    sweeps : int
-        Sweeps of moment matching; without any, q is poor and errors in how particles are kept weigh more.
+    approximation : Approximation
+        Where q is poor, as without sweeps of moment matching, errors in how particles are kept weigh more.
     """
     rng = np.random.default_rng(seed)
     model = ToyModel(np.array([0, 1, 1, 0, 1, 1]))
-    evaluate = Evaluator(model, Laplace(sweeps=sweeps))
+    evaluate = Evaluator(model, approximation)
     frozen = Frozen(proposal(), None, scheme.estimator.draws)
     current = evaluate.prepare(evaluate(model.prior_mean, None))
     state = scheme.init(rng, current, frozen)
@@ -111,10 +117,9 @@ def z_score(
     steps: int = 40_000,
     seed: int = 1,
     use_latent: bool = False,
-    sweeps: int = 2,
+    approximation: Approximation = DEFAULT,
 ) -> float:
     """Geweke's test of a scheme: about 3 at most if it is right (the largest of ten)."""
     scheme = scheme or PseudoMarginal(ImportanceSampling(4), refresh_every=3)
-    return largest_z_score(
-        chain_statistics(scheme, steps, seed, use_latent, sweeps), prior_statistics(40_000, seed + 1)
-    )
+    chain = chain_statistics(scheme, steps, seed, use_latent, approximation)
+    return largest_z_score(chain, prior_statistics(40_000, seed + 1))

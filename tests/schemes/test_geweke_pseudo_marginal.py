@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pmgp.approximations import ExpectationPropagation, Laplace
 from pmgp.estimators import Estimate, ImportanceSampling
 from pmgp.schemes.proposals import AdaptiveProposal
 from pmgp.schemes.pseudo_marginal import PseudoMarginal
@@ -25,9 +26,13 @@ def test_joint_distribution_of_the_latent_draws_is_kept():
     assert z_score(PseudoMarginal(ImportanceSampling(2), latent_moves=2), use_latent=True) < BOUND
 
 
+def test_joint_distribution_is_kept_with_expectation_propagation():
+    assert z_score(PseudoMarginal(ImportanceSampling(2)), steps=25_000, approximation=ExpectationPropagation()) < BOUND
+
+
 def refreshed_with_a_poor_q() -> float:
     """Without moment matching the weights are uneven, and it matters which particle is kept."""
-    return z_score(PseudoMarginal(ImportanceSampling(2), refresh_every=1), steps=30_000, sweeps=0)
+    return z_score(PseudoMarginal(ImportanceSampling(2)), steps=30_000, approximation=Laplace(sweeps=0))
 
 
 def test_refreshment_keeps_the_joint_distribution():

@@ -34,6 +34,7 @@ STATS = {
     "n_matmul": np.int64,
     "n_newton": np.int64,
     "indefinite": bool,
+    "converged": bool,
 }
 
 
@@ -324,10 +325,9 @@ def test_data_replaced_between_runs(binary_data, reuse):
 
 
 @pytest.mark.parametrize(
-    "sweeps",
-    [0, 2],
+    "approximation", [pmgp.Laplace(sweeps=0), pmgp.Laplace(), pmgp.ExpectationPropagation(tolerance=1e-8)]
 )
-def test_with_a_gaussian_likelihood_all_importance_weights_are_equal(binary_data, rng, sweeps):
+def test_with_a_gaussian_likelihood_all_importance_weights_are_equal(binary_data, rng, approximation):
     """Laplace's approximation is exact then, and so is the fixed point of moment matching."""
     X, _ = binary_data
     with pm.Model() as model:
@@ -336,7 +336,7 @@ def test_with_a_gaussian_likelihood_all_importance_weights_are_equal(binary_data
         gp = pm.gp.Latent(cov_func=variance * pm.gp.cov.ExpQuad(2, ls=1.0))
         f = gp.prior("f", X=X, reparameterize=False)
         pm.Normal("y", f, sigma, observed=X[:, 0] + 0.3 * rng.normal(size=20))
-    step = pmgp.PseudoMarginal(model=model, approximation=pmgp.Laplace(sweeps=sweeps))
+    step = pmgp.PseudoMarginal(model=model, approximation=approximation)
     idata = sample(model, step, chains=2, tune=60)
     assert set(idata["posterior"].data_vars) == {"sigma", "variance", "f"}
     ratio = idata["sample_stats"]["importance_ess"] / idata["sample_stats"]["importance_draws"]
@@ -353,6 +353,57 @@ def test_the_progress_bar_shows_acceptance_and_evidence(probit_model, step, caps
     assert update({"acceptance_rate": 0.0, "log_marginal_likelihood": -4.0})["acceptance"] < 0.5
 
 
+# Expectation propagation
+
+
+@pytest.fixture(scope="module")
+def matching_step(probit_model):
+    return pmgp.PseudoMarginal(model=probit_model, approximation="ep")
+
+
+@pytest.mark.parametrize("saved", [1, 75, TUNE, TUNE + 10])
+def test_a_restored_state_repeats_the_next_draws_with_expectation_propagation(matching_step, start, saved):
+    matching_step.setup_chain(np.random.default_rng(3), TUNE, 60)
+    point, _ = advance(matching_step, start, 0, saved)
+    state = matching_step.sampling_state
+    _, expected = advance(matching_step, point, saved, saved + 8)
+    matching_step.sampling_state = state
+    assert_array_equal(advance(matching_step, point, saved, saved + 8)[1], expected)
+
+
+def test_predicted_sites_leave_few_operations_to_a_sampling_iteration(probit_model, matching_step):
+    stats = sample(probit_model, matching_step, draws=200, tune=300)["sample_stats"]
+    assert stats["converged"].all()
+    assert float((stats["n_cholesky"] + stats["n_inverse"]).mean()) < 6.0
+
+
+def test_proposals_without_convergence_are_counted_and_reported_once(probit_model, start):
+    approximation = pmgp.ExpectationPropagation(tolerance=1e-9, max_sweeps=2)
+    step = pmgp.PseudoMarginal(model=probit_model, approximation=approximation, compile_kwargs=FAST)
+    step.setup_chain(np.random.default_rng(0), 0, 30)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        step.stop_tuning()
+        point, stats = start, []
+        for _ in range(30):
+            point, (row,) = step.step(point)
+            stats.append(row["converged"])
+    assert step.unconverged == sum(not converged for converged in stats) > 0
+    [report] = [str(w.message) for w in caught if "did not converge" in str(w.message)]
+    assert report.startswith(f"at {step.unconverged} of 30 proposals")
+
+
+def test_terms_that_are_not_vectors_are_refused_by_expectation_propagation(binary_data):
+    X, y = binary_data
+    with pm.Model() as model:
+        variance = pm.Gamma("variance", 2, 0.5)
+        f = pm.gp.Latent(cov_func=variance * pm.gp.cov.ExpQuad(2, ls=1.0)).prior("f", X=X, reparameterize=False)
+        pm.Potential("y", (y * f - pt.log1p(pt.exp(f))).sum())
+    step = pmgp.PseudoMarginal(model=model, approximation="ep", compile_kwargs=FAST)
+    with pytest.raises(ValueError, match="one by one"):
+        chain(step, model.initial_point(), 0, 5, 3)
+
+
 # Refusals
 
 BAD_SETTINGS = [
@@ -361,10 +412,10 @@ BAD_SETTINGS = [
     ({"target_acceptance": np.nan}, "target_acceptance .* not nan"),
     ({"latent_moves": 0}, "latent_moves .* not 0"),
     ({"refresh_every": -2}, "refresh_every .*-2"),
-    ({"approximation": "magic"}, "unknown approximation 'magic'; known are laplace"),
+    ({"approximation": "magic"}, "unknown approximation 'magic'; known are ep, laplace"),
     ({"estimator": "guess"}, "unknown estimator 'guess'; known are importance"),
     ({"estimator": 64}, "estimator must be one of importance or an instance, not 64"),
-    ({"approximation": None}, "approximation must be one of laplace or an instance, not None"),
+    ({"approximation": None}, "approximation must be one of ep, laplace or an instance, not None"),
 ]
 
 
