@@ -11,6 +11,7 @@ from typing import Any
 from pmgp._version import __version__
 
 _PUBLIC = {
+    "AnnealedImportanceSampling": "pmgp.estimators",
     "BernoulliLogit": "pmgp.distributions",
     "BernoulliProbit": "pmgp.distributions",
     "ExpectationPropagation": "pmgp.approximations",

@@ -8,7 +8,7 @@ approximation, enters the two with opposite signs, and half of the linear algebr
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -74,6 +74,8 @@ class ImportanceSampling:
 
     draws: int | str = "auto"
     antithetic: bool = True
+    exact: ClassVar[bool] = True
+    calibration_pool: ClassVar[int] = 1024
 
     def __post_init__(self) -> None:
         if self.draws == "auto":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pmgp import linalg
+from pmgp.likelihoods.base import Likelihood
 
 __all__ = ["DensePrior"]
 
@@ -74,10 +75,19 @@ class DensePrior:
             f"the prior covariance stays indefinite with a jitter of {RELATIVE_JITTERS[-1]:g} times its mean variance"
         )
 
+    def sample_deviations(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        """Draws of f - m, of shape (size, n)."""
+        normals = rng.standard_normal((size, self.size))
+        return linalg.triangular_product(self.factor, normals.T).T
+
     def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
         """Draws, of shape (size, n)."""
-        normals = rng.standard_normal((size, self.size))
-        return self.mean + linalg.triangular_product(self.factor, normals.T).T
+        return self.mean + self.sample_deviations(rng, size)
+
+    @staticmethod
+    def log_ratio(likelihood: Likelihood, f: np.ndarray) -> np.ndarray:
+        """Log of p(y|f) N(f|m, K) over the prior, that is of the likelihood: (..., n) -> (...)."""
+        return likelihood.log_likelihood(f)
 
     def unwhiten(self, nu: np.ndarray) -> np.ndarray:
         """F = m + L nu for nu of shape (n,)."""

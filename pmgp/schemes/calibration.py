@@ -6,7 +6,8 @@ import numpy as np
 from scipy.special import ndtri
 
 from pmgp import linalg
-from pmgp.estimators.importance import ImportanceSampling, log_mean_exp
+from pmgp.estimators.base import Estimator
+from pmgp.estimators.importance import log_mean_exp
 from pmgp.schemes.evaluation import Evaluator
 from pmgp.schemes.mode_prediction import ModePredictor
 
@@ -17,13 +18,12 @@ CANDIDATES = (16, 32, 64, 128, 256, 512)
 # near one (Doucet, Pitt, Deligiannidis and Kohn 2015), and poor above LARGE_SPREAD.
 TARGET_SPREAD = 1.0
 LARGE_SPREAD = 1.5
-POOL = 1024
 DEFAULT_DRAWS = 64
 
 
 def choose_draws(
     rng: np.random.Generator,
-    estimator: ImportanceSampling,
+    estimator: Estimator,
     thetas: list[np.ndarray],
     evaluate: Evaluator,
     predictor: ModePredictor | None,
@@ -33,7 +33,7 @@ def choose_draws(
     Parameters
     ----------
     rng : numpy.random.Generator
-    estimator : ImportanceSampling
+    estimator : Estimator
     thetas : list of (dimension,) arrays
         Posterior points, from the second half of tuning.
     evaluate : Evaluator
@@ -43,10 +43,11 @@ def choose_draws(
     -------
     draws : int
     spread : float
-        Standard deviation of the log-estimate with that number, the upper quartile over `thetas`; NaN without any.
+        Standard deviation of the log-estimate with that number, the upper quartile over `thetas`; NaN without any, and
+        where the estimator has none.
     """
     fixed = None if estimator.draws == "auto" else int(estimator.draws)
-    if not thetas:
+    if not thetas or not estimator.calibration_pool:
         return fixed or DEFAULT_DRAWS, np.nan
     candidates = CANDIDATES if fixed is None else (fixed,)
     spreads = np.array([_spreads(rng, estimator, theta, evaluate, predictor, candidates) for theta in thetas])
@@ -59,7 +60,7 @@ def choose_draws(
 
 def _spreads(
     rng: np.random.Generator,
-    estimator: ImportanceSampling,
+    estimator: Estimator,
     theta: np.ndarray,
     evaluate: Evaluator,
     predictor: ModePredictor | None,
@@ -69,7 +70,7 @@ def _spreads(
     evaluation = evaluate(theta, predictor)
     if evaluation.fitted is None:
         return [np.inf] * len(candidates)
-    pool = max(POOL, 4 * max(candidates))
+    pool = max(estimator.calibration_pool, 4 * max(candidates))
     try:
         evaluation = evaluate.prepare(evaluation)
         estimate = estimator.estimate(rng, evaluation.approximation, evaluation.likelihood, pool)

@@ -23,7 +23,8 @@ from typing import NamedTuple
 import numpy as np
 
 from pmgp import linalg
-from pmgp.estimators.importance import Estimate, ImportanceSampling
+from pmgp.estimators.base import Estimator
+from pmgp.estimators.importance import Estimate
 from pmgp.operators.elliptical_slice import EllipticalSlice
 from pmgp.schemes.evaluation import Evaluation, Evaluator
 from pmgp.schemes.mode_prediction import ModePredictor
@@ -79,7 +80,7 @@ class PseudoMarginal:
 
     Parameters
     ----------
-    estimator : ImportanceSampling
+    estimator : Estimator
     delayed_acceptance : bool
         Screen proposals with the approximation's marginal likelihood.
     latent_moves : int
@@ -88,7 +89,7 @@ class PseudoMarginal:
         Refresh the particles in every so many iterations; 0 for never.
     """
 
-    estimator: ImportanceSampling
+    estimator: Estimator
     delayed_acceptance: bool = True
     latent_moves: int = 1
     refresh_every: int = 1
@@ -182,5 +183,8 @@ class PseudoMarginal:
         return State(evaluation.theta, particle, estimate.log_evidence, estimate.effective_size, iteration)
 
     def _move_latent(self, rng: np.random.Generator, state: State, current: Evaluation) -> np.ndarray:
+        # A move towards p(f|theta, y) would make a draw from q neither the one nor the other.
+        if not self.estimator.exact:
+            return state.particle
         operator = EllipticalSlice(self.latent_moves)
         return operator.step(rng, state.particle, current.approximation, current.likelihood)[0]

@@ -15,7 +15,7 @@ from pymc.util import get_random_generator
 
 from pmgp import linalg
 from pmgp.approximations import Approximation, ExpectationPropagation, Laplace
-from pmgp.estimators import ImportanceSampling
+from pmgp.estimators import AnnealedImportanceSampling, ApproximateEvidence, Estimator, ImportanceSampling
 from pmgp.model import LatentGaussianModel
 from pmgp.schemes.calibration import LARGE_SPREAD, choose_draws
 from pmgp.schemes.evaluation import Evaluation, Evaluator
@@ -38,7 +38,11 @@ from pmgp.step_methods.validation import (
 __all__ = ["PseudoMarginal"]
 
 APPROXIMATIONS: dict[str, type] = {"ep": ExpectationPropagation, "laplace": Laplace}
-ESTIMATORS: dict[str, type] = {"importance": ImportanceSampling}
+ESTIMATORS: dict[str, type] = {
+    "annealed": AnnealedImportanceSampling,
+    "importance": ImportanceSampling,
+    "none": ApproximateEvidence,
+}
 START_ATTEMPTS = 20
 
 
@@ -72,8 +76,10 @@ class PseudoMarginal(EvidenceProgress, BlockedStep):
         Must be all free variables of the model, the default.
     approximation : Laplace, ExpectationPropagation, "laplace" or "ep"
         The Gaussian q(f) that importance samples come from, and whose evidence proposals are screened with.
-    estimator : ImportanceSampling or "importance"
-        The unbiased estimator of p(y|theta).
+    estimator : ImportanceSampling, AnnealedImportanceSampling, "importance", "annealed" or "none"
+        The unbiased estimator of p(y|theta). With ``"none"`` the approximation's own marginal likelihood is sampled,
+        and f drawn from q: **not exact**, with the error of Laplace's method or of expectation propagation; it is there
+        to be compared with.
     latent : variable or str, optional
         Which multivariate normal variable is f, if the model has several.
     target_acceptance : float
@@ -103,7 +109,8 @@ class PseudoMarginal(EvidenceProgress, BlockedStep):
     log p(y|theta)), ``importance_ess`` (effective number of importance samples behind it), ``n_cholesky``,
     ``n_inverse``, ``n_matmul`` (O(n^3) operations of the iteration), ``n_newton`` (Newton steps, or sweeps of
     expectation propagation), ``indefinite`` (the covariance at the proposal could not be factorized), ``converged``
-    (the approximation at the proposal did; where it did not, Laplace's stands in for it), ``importance_draws``.
+    (the approximation at the proposal did; where it did not, Laplace's stands in for it), ``importance_draws``,
+    ``exact`` (false throughout for ``estimator="none"``, and while tuning).
 
     References
     ----------
@@ -131,6 +138,7 @@ class PseudoMarginal(EvidenceProgress, BlockedStep):
         "n_newton": (np.int64, []),
         "indefinite": (bool, []),
         "converged": (bool, []),
+        "exact": (bool, []),
     }
     _state_class = PseudoMarginalState
 
@@ -139,7 +147,7 @@ class PseudoMarginal(EvidenceProgress, BlockedStep):
         vars: list[Any] | None = None,
         *,
         approximation: Approximation | str = "laplace",
-        estimator: ImportanceSampling | str = "importance",
+        estimator: Estimator | str = "importance",
         latent: Any = None,
         target_acceptance: float = 0.25,
         delayed_acceptance: bool = True,
@@ -242,7 +250,7 @@ class PseudoMarginal(EvidenceProgress, BlockedStep):
         predictor = tuning.predictor
         draws, spread = choose_draws(self.rng, self.scheme.estimator, tuning.kept, self._evaluate, predictor)
         if spread > LARGE_SPREAD:
-            warnings.warn(large_spread(draws, spread), UserWarning, stacklevel=2)
+            warnings.warn(large_spread(draws, spread, type(self.scheme.estimator).__name__), UserWarning, stacklevel=2)
         self.frozen = Frozen(tuning.frozen_proposal(), predictor, draws)
         self._hold(self._evaluate.prepare(self._evaluate(self.theta, predictor)))
         try:
@@ -275,6 +283,7 @@ class PseudoMarginal(EvidenceProgress, BlockedStep):
             "n_newton": current.approximation.iterations,
             "indefinite": False,
             "converged": current.converged,
+            "exact": False,
         }
 
     def _sampling_step(self, chain: State, frozen: Frozen) -> dict[str, Any]:
@@ -295,6 +304,7 @@ class PseudoMarginal(EvidenceProgress, BlockedStep):
             "n_newton": info.iterations,
             "indefinite": info.indefinite,
             "converged": info.converged,
+            "exact": self.scheme.estimator.exact,
         }
 
     def _report_failures(self) -> None:

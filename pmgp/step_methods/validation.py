@@ -69,12 +69,12 @@ def unusable_start(model: LatentGaussianModel, current: Evaluation) -> str:
     )
 
 
-def large_spread(draws: int, spread: float) -> str:
+def large_spread(draws: int, spread: float, estimator: str) -> str:
     """What to do when the importance samples chosen are not enough."""
     return (
         f"with {draws} importance samples the log of the estimated p(y|theta) still has a standard deviation of "
         f"{spread:.1f} (at most {LARGE_SPREAD} is good): the chain is exact but may stick. Give more samples, "
-        "estimator=pmgp.ImportanceSampling(draws=...), and check R-hat and the trace of log_marginal_likelihood."
+        f"estimator=pmgp.{estimator}(draws=...), and check R-hat and the trace of log_marginal_likelihood."
     )
 
 

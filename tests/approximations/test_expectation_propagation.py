@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
 from pmgp import linalg
@@ -18,7 +17,7 @@ from pmgp.latent.sites import condition_on_sites
 from pmgp.likelihoods import BernoulliLogit, BernoulliProbit
 from pmgp.quadrature import tilted_moments
 from tests.approximations.test_laplace import Normal, StudentT, prior_of_a_process
-from tests.truths import low_rank_problem
+from tests.truths import low_rank_problem, posterior_by_summation
 
 PRECISE = ExpectationPropagation(tolerance=1e-12, max_sweeps=200)
 
@@ -36,19 +35,6 @@ class StudentTByQuadrature(StudentT):
         return tilted_moments(self.log_density, mean, variance, near)
 
 
-def exact(prior: DensePrior, likelihood, points: int = 81) -> tuple[float, np.ndarray, np.ndarray]:
-    """Log-evidence, means and variances by summation on a grid in the whitened values; n up to 3."""
-    n = prior.size
-    axis = np.linspace(-7.0, 7.0, points)
-    nu = np.stack(np.meshgrid(*[axis] * n, indexing="ij"), axis=-1).reshape(-1, n)
-    f = prior.mean + nu @ np.linalg.cholesky(prior.covariance).T
-    terms = likelihood.log_likelihood(f) - 0.5 * np.square(nu).sum(axis=1)
-    log_evidence = logsumexp(terms) + n * np.log((axis[1] - axis[0]) / np.sqrt(2.0 * np.pi))
-    weights = np.exp(terms - logsumexp(terms))
-    mean = weights @ f
-    return float(log_evidence), mean, weights @ np.square(f - mean)
-
-
 def marginal_variances(q: SiteApproximation) -> np.ndarray:
     return np.linalg.inv(np.linalg.inv(q.prior.covariance) + np.diag(q.precision)).diagonal()
 
@@ -58,7 +44,7 @@ def marginal_variances(q: SiteApproximation) -> np.ndarray:
 def test_one_site_is_exact(link, label):
     prior, likelihood = DensePrior(np.array([-0.5]), np.array([[4.0]], order="F")), link(np.array([label]))
     q = PRECISE.fit(prior, likelihood)
-    log_evidence, mean, variance = exact(prior, likelihood, 20_001)
+    log_evidence, mean, variance = posterior_by_summation(prior, likelihood, 20_001)
     assert q.log_evidence == pytest.approx(log_evidence, abs=1e-6)
     assert_allclose(q.mean, mean, atol=1e-6)
     assert_allclose(marginal_variances(q), variance, rtol=1e-6)
@@ -70,7 +56,7 @@ def test_evidence_and_moments_are_near_the_truth(link, n):
     """With a prior mean that is not zero; Laplace's errors are thirty times as large."""
     for bits in np.ndindex(*[2] * n):
         prior, likelihood = prior_of_a_process(n), link(np.array(bits))
-        log_evidence, mean, variance = exact(prior, likelihood)
+        log_evidence, mean, variance = posterior_by_summation(prior, likelihood)
         q = ExpectationPropagation().fit(prior, likelihood)
         assert q.log_evidence == pytest.approx(log_evidence, abs=0.01)
         assert_allclose(q.mean, mean, atol=0.03)
@@ -160,7 +146,7 @@ def test_the_factor_is_made_in_the_buffer_given(rng):
 def test_a_likelihood_that_is_not_log_concave():
     """Contradictory observations: matching would take a negative precision, and the sites stay positive."""
     prior, likelihood = prior_of_a_process(3, variance=20.0), StudentTByQuadrature(np.array([-5.0, -6.0, 2.0]))
-    log_evidence, mean, _ = exact(prior, likelihood, 121)
+    log_evidence, mean, _ = posterior_by_summation(prior, likelihood, 121)
     q = ExpectationPropagation().fit(prior, likelihood)
     laplace = Laplace().fit(prior, likelihood)
     assert q.converged

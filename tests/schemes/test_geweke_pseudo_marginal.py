@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pmgp.approximations import ExpectationPropagation, Laplace
-from pmgp.estimators import Estimate, ImportanceSampling
+from pmgp.estimators import AnnealedImportanceSampling, ApproximateEvidence, Estimate, ImportanceSampling
 from pmgp.schemes.proposals import AdaptiveProposal
 from pmgp.schemes.pseudo_marginal import PseudoMarginal
 from tests.schemes.geweke import z_score
@@ -28,6 +28,17 @@ def test_joint_distribution_of_the_latent_draws_is_kept():
 
 def test_joint_distribution_is_kept_with_expectation_propagation():
     assert z_score(PseudoMarginal(ImportanceSampling(2)), steps=25_000, approximation=ExpectationPropagation()) < BOUND
+
+
+@pytest.mark.parametrize("start", ["approximation", "prior"])
+def test_joint_distribution_is_kept_with_annealed_particles(start):
+    """A short schedule from Laplace's own q, or from the prior, so that the weights are uneven."""
+    estimator = AnnealedImportanceSampling(start, (0.0, 0.1, 0.4, 1.0), draws=2)
+    assert z_score(PseudoMarginal(estimator), steps=12_000, approximation=Laplace(sweeps=0)) < BOUND
+
+
+def test_without_an_unbiased_estimate_the_joint_distribution_is_lost():
+    assert z_score(PseudoMarginal(ApproximateEvidence()), steps=30_000, approximation=Laplace(sweeps=0)) > BOUND
 
 
 def refreshed_with_a_poor_q() -> float:

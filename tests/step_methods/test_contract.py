@@ -35,6 +35,7 @@ STATS = {
     "n_newton": np.int64,
     "indefinite": bool,
     "converged": bool,
+    "exact": bool,
 }
 
 
@@ -404,6 +405,30 @@ def test_terms_that_are_not_vectors_are_refused_by_expectation_propagation(binar
         chain(step, model.initial_point(), 0, 5, 3)
 
 
+# Other estimators
+
+
+def test_annealed_particles_make_the_same_contract(probit_model, start):
+    step = pmgp.PseudoMarginal(model=probit_model, estimator=pmgp.AnnealedImportanceSampling(draws=3))
+    stats = sample(probit_model, step)["sample_stats"]
+    assert (stats["importance_draws"] == 3).all()
+    assert stats["exact"].all()
+    step.setup_chain(np.random.default_rng(3), 20, 60)
+    point, _ = advance(step, start, 0, 25, 20)
+    state = step.sampling_state
+    _, expected = advance(step, point, 25, 30, 20)
+    step.sampling_state = state
+    assert_array_equal(advance(step, point, 25, 30, 20)[1], expected)
+
+
+def test_without_an_estimator_the_sample_is_labelled_approximate(probit_model):
+    step = pmgp.PseudoMarginal(model=probit_model, estimator="none", approximation="ep")
+    stats = sample(probit_model, step, draws=30)["sample_stats"]
+    assert not stats["exact"].any()
+    # The second stage has nothing to correct.
+    assert set(np.unique(stats["acceptance_rate"])) <= {0.0, 1.0}
+
+
 # Refusals
 
 BAD_SETTINGS = [
@@ -413,8 +438,8 @@ BAD_SETTINGS = [
     ({"latent_moves": 0}, "latent_moves .* not 0"),
     ({"refresh_every": -2}, "refresh_every .*-2"),
     ({"approximation": "magic"}, "unknown approximation 'magic'; known are ep, laplace"),
-    ({"estimator": "guess"}, "unknown estimator 'guess'; known are importance"),
-    ({"estimator": 64}, "estimator must be one of importance or an instance, not 64"),
+    ({"estimator": "guess"}, "unknown estimator 'guess'; known are annealed, importance, none"),
+    ({"estimator": 64}, "estimator must be one of annealed, importance, none or an instance, not 64"),
     ({"approximation": None}, "approximation must be one of ep, laplace or an instance, not None"),
 ]
 

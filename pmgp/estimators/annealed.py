@@ -1,0 +1,200 @@
+"""Annealed importance sampling: section IV of the annealing article (Neal 2001).
+
+Between a Gaussian reference q and the posterior stand the densities q(f) r(f)^beta, where r is the likelihood over q's
+sites, or the whole likelihood if the prior is the reference. Particles start at q and make one elliptical slice move at
+each beta; the weights, r(f)^(increase of beta) multiplied over the path, are far more even than r(f) itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from pmgp.estimators.importance import Estimate, log_mean_exp
+from pmgp.latent.dense import DensePrior
+from pmgp.latent.sites import SiteApproximation
+from pmgp.likelihoods.base import Likelihood
+from pmgp.operators.parallel_slice import slices_on_ellipses
+
+__all__ = ["AnnealedImportanceSampling", "annealing_schedule"]
+
+# Section V of the article: half of the temperatures above this one, half of them from it to the next.
+MIDDLE, COLDEST = 0.2, 1e-6
+# Auxiliary draws for the ellipses are made for several temperatures at once, as columns of one matrix.
+COLUMNS = 64
+
+
+def annealing_schedule(n: int) -> np.ndarray:
+    """The article's temperatures for n latent values: 0 < ... < 1, about sqrt(n) of them.
+
+    With s = sqrt(n), there are s/2 - 1 values uniform in log beta from 1 down to 0.2, s/2 from 0.2 down to 1e-6, and 0.
+    """
+    half = max(2, round(0.5 * np.sqrt(n)))
+    upper = np.geomspace(1.0, MIDDLE, half - 1)
+    lower = np.geomspace(MIDDLE, COLDEST, half)
+    return np.unique(np.concatenate([[0.0], lower, upper]))
+
+
+@dataclass(frozen=True)
+class AnnealedImportanceSampling:
+    """Estimate p(y|theta) without bias from particles that are annealed from q, or from the prior, to the posterior.
+
+    Parameters
+    ----------
+    start : {"approximation", "prior"}
+        Where the particles start. From the prior many more temperatures are needed.
+    temperatures : sequence of float, optional
+        From 0 to 1, increasing; :func:`annealing_schedule` if not given.
+    draws : int
+        Number of particles N_imp.
+
+    Raises
+    ------
+    ValueError
+        For another start, temperatures that do not increase from 0 to 1, or a number of draws that is not positive.
+
+    References
+    ----------
+    Neal, R. M. (2001). Annealed importance sampling. Statistics and Computing 11.
+
+    Filippone, M. (2014). Bayesian inference for Gaussian process classifiers with annealing and pseudo-marginal MCMC.
+    ICPR.
+    """
+
+    start: str = "approximation"
+    temperatures: Sequence[float] | None = None
+    draws: int = 1
+    exact: ClassVar[bool] = True
+    antithetic: ClassVar[bool] = False
+    calibration_pool: ClassVar[int] = 128
+
+    def __post_init__(self) -> None:
+        if self.start not in ("approximation", "prior"):
+            raise ValueError(f'start must be "approximation" or "prior", not {self.start!r}')
+        if isinstance(self.draws, bool) or not isinstance(self.draws, int | np.integer) or self.draws < 1:
+            raise ValueError(f"draws must be a positive integer, not {self.draws!r}")
+        if self.temperatures is not None:
+            object.__setattr__(self, "temperatures", _checked(self.temperatures))
+
+    def estimate(
+        self,
+        rng: np.random.Generator,
+        approximation: SiteApproximation,
+        likelihood: Likelihood,
+        draws: int | None = None,
+    ) -> Estimate:
+        """Anneal particles and weigh them.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+        approximation : SiteApproximation
+        likelihood : Likelihood
+        draws : int, optional
+            Number of particles in place of the estimator's own.
+        """
+        number = self.draws if draws is None else draws
+        return self._weighed(approximation, *self._fresh(rng, approximation, likelihood, number))
+
+    def estimate_given(
+        self,
+        rng: np.random.Generator,
+        approximation: SiteApproximation,
+        likelihood: Likelihood,
+        retained: np.ndarray,
+        draws: int | None = None,
+    ) -> Estimate:
+        """Anneal all particles but one, which is kept.
+
+        If `retained` is from p(f|theta, y), the path that led to it is drawn backwards from it: the slice moves are
+        reversible, so that the path back has the same temperatures in reverse. The result is a draw from the extended
+        target of the pseudo-marginal chain given theta and that particle, see `ImportanceSampling.estimate_given`.
+
+        Parameters
+        ----------
+        retained : (n,) array
+            The particle that is kept, first among the new ones.
+        """
+        number = self.draws if draws is None else draws
+        reference, betas = self._reference(approximation), self._temperatures(approximation.prior.size)
+        kept = (retained - reference.mean)[None, :]
+        _, kept_weights = _annealed(rng, reference, likelihood, kept, betas[::-1])
+        particles, log_weights = self._fresh(rng, approximation, likelihood, number - 1)
+        particles = np.concatenate([retained[None, :], particles])
+        return self._weighed(approximation, particles, np.concatenate([kept_weights, log_weights]))
+
+    def _fresh(
+        self, rng: np.random.Generator, approximation: SiteApproximation, likelihood: Likelihood, number: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Particles (number, n) and their log-weights (number,), up to the normalizer of the reference."""
+        reference, betas = self._reference(approximation), self._temperatures(approximation.prior.size)
+        if number == 0:
+            return np.empty((0, approximation.prior.size)), np.empty(0)
+        deviations = reference.sample_deviations(rng, number)
+        deviations, log_weights = _annealed(rng, reference, likelihood, deviations, betas)
+        return reference.mean + deviations, log_weights
+
+    def _weighed(self, approximation: SiteApproximation, particles: np.ndarray, log_weights: np.ndarray) -> Estimate:
+        # With zero sites, those of the prior, the normalizer of the reference is one.
+        normalizer = approximation.log_normalizer if self.start == "approximation" else 0.0
+        log_weights = np.where(np.isnan(log_weights), -np.inf, log_weights + normalizer)
+        return Estimate(float(log_mean_exp(log_weights)), particles, log_weights)
+
+    def _reference(self, approximation: SiteApproximation) -> DensePrior | SiteApproximation:
+        return approximation if self.start == "approximation" else approximation.prior
+
+    def _temperatures(self, n: int) -> np.ndarray:
+        return annealing_schedule(n) if self.temperatures is None else np.array(self.temperatures)
+
+
+def _annealed(
+    rng: np.random.Generator,
+    reference: DensePrior | SiteApproximation,
+    likelihood: Likelihood,
+    deviations: np.ndarray,
+    betas: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Take particles along the temperatures, up or down; the other end of their paths, and the log-weights.
+
+    Equation 11 of the article: a particle collects r to the power of the step *before* it moves at the next
+    temperature. Going down, the same factors are met in reverse.
+
+    Parameters
+    ----------
+    deviations : (draws, n) array
+        Particles less the reference's mean.
+    betas : (s + 1,) array
+        From 0 to 1, or from 1 to 0.
+    """
+
+    def log_ratio(e: np.ndarray) -> np.ndarray:
+        return reference.log_ratio(likelihood, reference.mean + e)
+
+    steps = np.abs(np.diff(betas))
+    values = log_ratio(deviations)
+    log_weights = steps[0] * values
+    ellipses = _auxiliaries(rng, reference, len(deviations), len(betas) - 2)
+    for beta, step, auxiliaries in zip(betas[1:-1], steps[1:], ellipses, strict=True):
+        deviations, values = slices_on_ellipses(rng, deviations, auxiliaries, log_ratio, values, beta)
+        log_weights = log_weights + step * values
+    return deviations, log_weights
+
+
+def _auxiliaries(
+    rng: np.random.Generator, reference: DensePrior | SiteApproximation, draws: int, moves: int
+) -> Iterator[np.ndarray]:
+    """Draws of the reference for each move, (draws, n) at a time."""
+    together = max(1, COLUMNS // draws)
+    for start in range(0, moves, together):
+        count = min(together, moves - start)
+        yield from reference.sample_deviations(rng, draws * count).reshape(count, draws, -1)
+
+
+def _checked(temperatures: Sequence[float]) -> tuple[float, ...]:
+    betas = np.asarray(temperatures, dtype=float)
+    if betas.ndim != 1 or len(betas) < 2 or betas[0] != 0.0 or betas[-1] != 1.0 or not (np.diff(betas) > 0.0).all():
+        raise ValueError(f"temperatures must increase from 0 to 1, not {temperatures!r}")
+    return tuple(float(beta) for beta in betas)

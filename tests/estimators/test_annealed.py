@@ -1,0 +1,205 @@
+"""Annealed importance sampling: E[p^] = p from both starts, exact draws, and far less spread than plain weights."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+from pmgp import linalg
+from pmgp.approximations import Laplace
+from pmgp.estimators import AnnealedImportanceSampling, ImportanceSampling, annealed, annealing_schedule
+from pmgp.estimators.importance import log_mean_exp
+from pmgp.latent import DensePrior, SiteApproximation
+from pmgp.likelihoods import BernoulliProbit
+from pmgp.operators.parallel_slice import slices_on_ellipses
+from tests.approximations.test_laplace import prior_of_a_process
+from tests.estimators.test_importance import one_site_posterior
+from tests.truths import low_rank_problem, posterior_by_summation, standard_errors_from
+
+both_starts = pytest.mark.parametrize("start", ["approximation", "prior"])
+FEW = (0.0, 0.01, 0.1, 0.4, 1.0)
+# From the prior the weights need more steps to be light-tailed enough for a test by standard errors.
+MANY = tuple(np.concatenate([[0.0], np.geomspace(0.002, 1.0, 60)]))
+
+
+def log_weights(prior, y, estimator: AnnealedImportanceSampling, draws: int, seed: int = 1) -> np.ndarray:
+    likelihood = BernoulliProbit(y)
+    q = Laplace(sweeps=0).fit(prior, likelihood)
+    return estimator.estimate(np.random.default_rng(seed), q, likelihood, draws).log_weights
+
+
+@both_starts
+@pytest.mark.parametrize("n", [2, 3])
+def test_the_estimate_is_unbiased(n, start):
+    """With the article's schedule, a prior mean that is not zero, and every particle an independent estimate."""
+    prior, y = prior_of_a_process(n), np.array([1, 0, 0][:n])
+    truth = posterior_by_summation(prior, BernoulliProbit(y))[0]
+    ratios = np.exp(log_weights(prior, y, AnnealedImportanceSampling(start), 40_000) - truth)
+    assert standard_errors_from(ratios, 1.0) < 4.0
+    assert ratios.std() / np.sqrt(len(ratios)) < 0.02
+
+
+@pytest.mark.parametrize(("start", "temperatures"), [("approximation", None), ("prior", MANY)])
+def test_the_estimate_is_unbiased_in_many_dimensions(start, temperatures):
+    prior, y, truth = low_rank_problem(50)
+    estimator = AnnealedImportanceSampling(start, temperatures)
+    ratios = np.exp(log_weights(prior, y, estimator, 4000) - truth)
+    assert standard_errors_from(ratios, 1.0) < 4.0
+    assert ratios.std() / np.sqrt(len(ratios)) < 0.08
+
+
+@both_starts
+def test_weights_taken_after_the_move_are_rejected(start, monkeypatch):
+    """The broken twin: a particle moves at the next temperature before it collects its factor."""
+
+    def wrong_order(rng, reference, likelihood, deviations, betas):
+        def log_ratio(e):
+            return reference.log_ratio(likelihood, reference.mean + e)
+
+        values, log_weights = log_ratio(deviations), 0.0
+        ellipses = annealed._auxiliaries(rng, reference, len(deviations), len(betas) - 1)
+        for beta, step, auxiliaries in zip(betas[1:], np.diff(betas), ellipses, strict=True):
+            deviations, values = slices_on_ellipses(rng, deviations, auxiliaries, log_ratio, values, beta)
+            log_weights = log_weights + step * values
+        return deviations, log_weights
+
+    prior, y = prior_of_a_process(3), np.array([1, 0, 0])
+    truth = posterior_by_summation(prior, BernoulliProbit(y))[0]
+    monkeypatch.setattr(annealed, "_annealed", wrong_order)
+    ratios = np.exp(log_weights(prior, y, AnnealedImportanceSampling(start), 40_000) - truth)
+    assert standard_errors_from(ratios, 1.0) > 8.0
+
+
+def rough_problem(n: int) -> tuple[DensePrior, np.ndarray]:
+    """The article's synthetic data: inputs in the unit square, variance 20, length-scale 0.255."""
+    rng = np.random.default_rng(2)
+    X = rng.uniform(size=(n, 2))
+    squared = np.square(X[:, None] - X).sum(axis=-1)
+    covariance = 20.0 * np.exp(-0.5 * squared / 0.255**2) + 1e-6 * np.eye(n)
+    f = np.linalg.cholesky(covariance) @ rng.standard_normal(n)
+    return DensePrior(np.zeros(n), np.asfortranarray(covariance)), (rng.uniform(size=n) < ndtr(f)).astype(int)
+
+
+def test_annealing_from_q_spreads_less_than_importance_sampling_and_from_the_prior_far_more():
+    """Figure 2 of the annealing article at n = 100, with four particles an estimate and 500 estimates."""
+    prior, y = rough_problem(100)
+    likelihood = BernoulliProbit(y)
+    q = Laplace(sweeps=0).fit(prior, likelihood)
+
+    def spread(estimator) -> float:
+        pool = estimator.estimate(np.random.default_rng(0), q, likelihood, 2000).log_weights
+        return float(log_mean_exp(pool.reshape(-1, 4)).std())
+
+    plain = spread(ImportanceSampling(antithetic=False))
+    assert spread(AnnealedImportanceSampling()) < 0.8 * plain
+    assert spread(AnnealedImportanceSampling("prior")) > 10.0 * plain
+
+
+@both_starts
+def test_chosen_particle_approaches_the_posterior(start):
+    likelihood, q, mean, variance = one_site_posterior()
+    rng = np.random.default_rng(3)
+    estimate = AnnealedImportanceSampling(start, FEW).estimate(rng, q, likelihood, 400_000)
+    groups = estimate.log_weights.reshape(-1, 100)
+    weights = np.exp(groups - groups.max())
+    picked = (weights * estimate.particles[:, 0].reshape(-1, 100)).sum(axis=1) / weights.sum(axis=1)
+    assert standard_errors_from(picked, mean) < 4.0
+    second = (weights * np.square(estimate.particles[:, 0].reshape(-1, 100) - mean)).sum(axis=1) / weights.sum(axis=1)
+    assert standard_errors_from(second, variance) < 4.0
+
+
+def conditional_batches(estimator: AnnealedImportanceSampling, steps: int = 20_000) -> np.ndarray:
+    likelihood, q, _, _ = one_site_posterior()
+    rng = np.random.default_rng(4)
+    f = q.sample(rng, 1)[0]
+    path = np.empty(steps)
+    for index in range(steps):
+        f = estimator.estimate_given(rng, q, likelihood, f).choose(rng)
+        path[index] = f[0]
+    return path.reshape(100, -1)
+
+
+@pytest.mark.slow
+@both_starts
+def test_conditional_estimates_leave_the_posterior_invariant(start):
+    """With three temperatures, so that weights are uneven and an error in the retained particle's would show."""
+    _, _, mean, variance = one_site_posterior()
+    batches = conditional_batches(AnnealedImportanceSampling(start, (0.0, 0.3, 1.0), draws=2))
+    assert standard_errors_from(batches.mean(axis=1), mean) < 4.0
+    assert standard_errors_from(((batches - mean) ** 2).mean(axis=1), variance) < 4.0
+
+
+@pytest.mark.slow
+def test_conditional_estimates_that_forget_the_retained_particle_are_rejected(monkeypatch):
+    def forget(self, rng, approximation, likelihood, retained, draws=None):
+        return self.estimate(rng, approximation, likelihood, draws)
+
+    monkeypatch.setattr(AnnealedImportanceSampling, "estimate_given", forget)
+    _, _, mean, _ = one_site_posterior()
+    batches = conditional_batches(AnnealedImportanceSampling("prior", (0.0, 0.3, 1.0), draws=2))
+    assert standard_errors_from(batches.mean(axis=1), mean) > 6.0
+
+
+@pytest.mark.slow
+def test_a_retained_particle_whose_path_runs_the_wrong_way_is_rejected(monkeypatch):
+    """The broken twin: the path back goes up the temperatures, as a fresh particle does, and makes other weights."""
+    right = annealed._annealed
+
+    def upwards(rng, reference, likelihood, deviations, betas):
+        return right(rng, reference, likelihood, deviations, np.sort(betas))
+
+    monkeypatch.setattr(annealed, "_annealed", upwards)
+    _, _, mean, variance = one_site_posterior()
+    batches = conditional_batches(AnnealedImportanceSampling("prior", (0.0, 0.3, 1.0), draws=2))
+    errors = [(batches.mean(axis=1), mean), (((batches - mean) ** 2).mean(axis=1), variance)]
+    assert max(standard_errors_from(*each) for each in errors) > 5.0
+
+
+@pytest.mark.parametrize("n", [1, 2, 10, 100, 700, 2835])
+def test_the_schedule_is_the_articles(n):
+    betas = annealing_schedule(n)
+    assert betas[0] == 0.0
+    assert betas[1] == pytest.approx(1e-6)
+    assert betas[-1] == 1.0
+    assert np.all(np.diff(betas) > 0.0)
+    assert np.any(np.isclose(betas, 0.2))
+    assert abs(len(betas) - np.sqrt(n)) < 4.0
+    for part in (betas[(betas > 0.0) & (betas < 0.21)], betas[betas > 0.19]):
+        assert np.ptp(np.diff(np.log(part))) < 1e-9
+
+
+def test_no_factorization_is_needed(rng):
+    prior, y, _ = low_rank_problem(30)
+    q = Laplace().fit(prior, BernoulliProbit(y))
+    q.prior.factorize()
+    before = linalg.operations.snapshot()
+    AnnealedImportanceSampling(draws=3).estimate(rng, q, BernoulliProbit(y))
+    assert linalg.operations.since(before) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    "temperatures", [(0.0, 0.5), (0.1, 1.0), (0.0, 0.5, 0.5, 1.0), (0.0, 0.7, 0.3, 1.0), (0.0, np.nan, 1.0), (1.0,)]
+)
+def test_temperatures_must_increase_from_zero_to_one(temperatures):
+    with pytest.raises(ValueError, match="increase from 0 to 1"):
+        AnnealedImportanceSampling(temperatures=temperatures)
+
+
+@pytest.mark.parametrize("settings", [{"start": "posterior"}, {"draws": 0}, {"draws": 2.5}, {"draws": True}])
+def test_other_settings_out_of_range_are_named(settings):
+    [(name, value)] = settings.items()
+    with pytest.raises(ValueError, match=f"{name} must be .*{value}"):
+        AnnealedImportanceSampling(**settings)
+
+
+def test_weights_that_all_vanish_give_an_estimate_of_zero(rng):
+    class Vanishing(BernoulliProbit):
+        def log_likelihood(self, f):
+            return np.full(f.shape[:-1], -np.inf)
+
+    prior, y, _ = low_rank_problem(5)
+    q: SiteApproximation = Laplace().fit(prior, BernoulliProbit(y))
+    estimate = AnnealedImportanceSampling(draws=3).estimate(rng, q, Vanishing(y))
+    assert np.isneginf(estimate.log_evidence)
+    assert estimate.effective_size == 0.0
