@@ -19,6 +19,8 @@ _PUBLIC = {
     "Laplace": "pmgp.approximations",
     "ModelError": "pmgp.model",
     "PseudoMarginal": "pmgp.step_methods",
+    "find_map": "pmgp.maximum",
+    "log_marginal_likelihood": "pmgp.evidence",
     "predict": "pmgp.prediction",
 }
 _MODULES = ("datasets", "diagnostics", "models", "plots", "scores")

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg.blas import dsymm, dsymv, dtrmm, dtrmv
-from scipy.linalg.lapack import dpotrf, dpotrs, dtrtri, dtrtrs
+from scipy.linalg.lapack import dpotrf, dpotri, dpotrs, dtrtri, dtrtrs
 
 __all__ = [
     "NotPositiveDefiniteError",
@@ -20,11 +20,13 @@ __all__ = [
     "Operations",
     "cholesky",
     "cholesky_solve",
+    "inverse",
     "inverse_diagonal",
     "log_determinant",
     "operations",
     "scaled_plus_identity",
     "symmetric_product",
+    "symmetrized",
     "triangular_product",
     "triangular_solve",
 ]
@@ -99,6 +101,12 @@ def cholesky_solve(factor: np.ndarray, b: np.ndarray) -> np.ndarray:
     return dpotrs(factor, b, lower=1)[0]
 
 
+def inverse(factor: np.ndarray) -> np.ndarray:
+    """Lower triangle of ``(L L')^-1`` from the factor."""
+    operations.inverse += 1
+    return dpotri(factor, lower=1)[0]
+
+
 def inverse_diagonal(factor: np.ndarray, *, overwrite: bool = False) -> np.ndarray:
     """Diagonal of ``(L L')^-1`` from the factor: the squared column norms of L^-1, half of an inversion.
 
@@ -161,3 +169,9 @@ def scaled_plus_identity(a: np.ndarray, scale: np.ndarray, out: np.ndarray | Non
         block *= scale[start:, None]
     np.einsum("ii->i", out)[:] += 1.0
     return out
+
+
+def symmetrized(a: np.ndarray) -> np.ndarray:
+    """Both triangles of a symmetric matrix given by its lower one."""
+    lower = np.tril(a)
+    return lower + np.tril(lower, -1).T

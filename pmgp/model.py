@@ -175,6 +175,8 @@ class LatentGaussianModel:
         mean_and_covariance = model.replace_rvs_by_values(list(self.latent.owner.op.dist_params(self.latent.owner)))
         self._log_prior = self._compile([], [pt.add(*[t.sum() for t in prior_terms], 0.0)])
         self._moments = self._compile([], mean_and_covariance)
+        self._mean_and_covariance = mean_and_covariance
+        self._pullback: Callable[..., Any] | None = None
         self._closed_form = _closed_form(model, self.latent, likelihood_variables)
         if self._closed_form is None:
             self._functions = self._compile_likelihood(likelihood_terms)
@@ -225,6 +227,30 @@ class LatentGaussianModel:
         if self._closed_form is not None:
             constructor, observed = self._closed_form
             self._cached_likelihood = constructor(_value_of(observed))
+
+    def covariance_pullback(self, theta: np.ndarray, covariance_bar: np.ndarray, mean_bar: np.ndarray) -> np.ndarray:
+        """Gradient in theta of <covariance_bar, K(theta)> + mean_bar' m(theta); compiled when it is first needed.
+
+        Parameters
+        ----------
+        theta : (dimension,) array
+        covariance_bar : (n, n) array
+            Symmetric, both triangles.
+        mean_bar : (n,) array
+        """
+        if self._pullback is None:
+            mean, covariance = self._mean_and_covariance
+            bars = [pt.matrix("covariance_bar"), pt.vector("mean_bar")]
+            self._pullback = self.compile_gradient(bars, (bars[0] * covariance).sum() + (bars[1] * mean).sum())
+        return self._pullback(np.ascontiguousarray(covariance_bar), np.ascontiguousarray(mean_bar), theta)[1]
+
+    def compile_gradient(self, inputs: list[TensorVariable], scalar: TensorVariable) -> Callable[..., Any]:
+        """Compile a scalar graph of the value variables and its gradient in theta, as a function of (inputs, theta)."""
+        [scalar], theta = join_nonshared_inputs(self._point, [scalar], self.theta_values)
+        outputs = [scalar, pt.grad(scalar, theta, disconnected_inputs="ignore")]
+        function = compile_pytensor([*inputs, theta], outputs, on_unused_input="ignore", **self.compile_kwargs)
+        function.trust_input = True
+        return function
 
     def _compile(self, inputs: list[TensorVariable], outputs: list[TensorVariable]) -> Callable[..., Any]:
         outputs, joined = join_nonshared_inputs(self._point, outputs, self.theta_values)

@@ -6,6 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
+from pmgp.approximations.gradients import EvidenceGradient
 from pmgp.latent.dense import DensePrior
 from pmgp.latent.sites import SiteApproximation
 from pmgp.likelihoods.base import Likelihood
@@ -32,4 +33,8 @@ class Approximation(Protocol):
 
     def start_from(self, approximation: SiteApproximation) -> np.ndarray:
         """What a fit at a theta nearby would best start from, as a vector that is smooth in theta."""
+        ...
+
+    def evidence_gradient(self, approximation: SiteApproximation, likelihood: Likelihood) -> EvidenceGradient:
+        """Gradient of the log-evidence of a fit to a tight tolerance."""
         ...

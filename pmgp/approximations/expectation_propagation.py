@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from pmgp import linalg
+from pmgp.approximations.gradients import EvidenceGradient, laplace_gradient, matched_gradient
 from pmgp.approximations.laplace import Laplace
 from pmgp.approximations.moment_matching import MatchedSites, matched_sites
 from pmgp.latent.dense import DensePrior
@@ -115,6 +116,12 @@ class ExpectationPropagation:
     def start_from(self, approximation: SiteApproximation) -> np.ndarray:
         """Sites (b, log w), as one (2n,) array."""
         return np.concatenate([approximation.linear, np.log(approximation.precision)])
+
+    def evidence_gradient(self, approximation: SiteApproximation, likelihood: Likelihood) -> EvidenceGradient:
+        """Gradient of the log-evidence; Laplace's where that stands in."""
+        if not approximation.converged:
+            return laplace_gradient(approximation, likelihood)
+        return matched_gradient(approximation, likelihood)
 
     def _sweep(self, current: SiteApproximation, likelihood: Likelihood, largest: float) -> SiteApproximation | None:
         """Sweep until q matches; None if it does not, or moves by more than `largest` nats at once."""

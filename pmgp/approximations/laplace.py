@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pmgp import linalg
+from pmgp.approximations.gradients import EvidenceGradient, laplace_gradient
 from pmgp.approximations.moment_matching import match_moments
 from pmgp.latent.dense import DensePrior
 from pmgp.latent.sites import SMALLEST_PRECISION, SiteApproximation, condition_on_sites
@@ -119,6 +120,10 @@ class Laplace:
     def start_from(self, approximation: SiteApproximation) -> np.ndarray:
         """Q's mean, which is the mode: an (n,) array."""
         return approximation.mean
+
+    def evidence_gradient(self, approximation: SiteApproximation, likelihood: Likelihood) -> EvidenceGradient:
+        """Gradient of the log-evidence, as exact as the mode is."""
+        return laplace_gradient(approximation, likelihood)
 
 
 def _precision(likelihood: Likelihood, f: np.ndarray) -> np.ndarray:

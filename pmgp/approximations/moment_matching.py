@@ -20,7 +20,7 @@ from pmgp import linalg
 from pmgp.latent.sites import SMALLEST_PRECISION, SiteApproximation, condition_on_sites
 from pmgp.likelihoods.base import Likelihood
 
-__all__ = ["MatchedSites", "match_moments", "matched_sites"]
+__all__ = ["Cavities", "MatchedSites", "cavities", "match_moments", "matched_sites"]
 
 
 class MatchedSites(NamedTuple):
@@ -45,8 +45,8 @@ class MatchedSites(NamedTuple):
     log_determinant: float
 
 
-class _Cavity(NamedTuple):
-    """Cavity means and variances, the variances of q's marginals, and diag(B^-1)."""
+class Cavities(NamedTuple):
+    """Means and variances of the cavities, the variances of q's marginals, and diag(B^-1): (n,) arrays."""
 
     mean: np.ndarray
     variance: np.ndarray
@@ -95,7 +95,7 @@ def matched_sites(
         Destroy the approximation's factor of B, which saves an n x n buffer.
     """
     log_normalizer, log_determinant = approximation.log_normalizer, linalg.log_determinant(approximation.factor)
-    cavity = _cavity(approximation, overwrite)
+    cavity = cavities(approximation, overwrite=overwrite)
     near = (approximation.mean, cavity.marginal_variance)
     tilted = likelihood.tilted_moments(cavity.mean, cavity.variance, near)
     if tilted is None:
@@ -111,16 +111,17 @@ def matched_sites(
     return MatchedSites(linear, precision, log_evidence, cavity.marginal_variance, log_determinant)
 
 
-def _cavity(approximation: SiteApproximation, overwrite: bool) -> _Cavity:
+def cavities(approximation: SiteApproximation, *, overwrite: bool = False) -> Cavities:
+    """Q without each of its sites, one by one; with `overwrite` its factor of B is lost."""
     inverse_diagonal = linalg.inverse_diagonal(approximation.factor, overwrite=overwrite)
     marginal = (1.0 - inverse_diagonal) / approximation.precision
     # A cavity is no wider than the prior; rounding would make it so where a precision is next to nothing.
     variance = np.minimum(marginal / inverse_diagonal, approximation.prior.covariance.diagonal())
     mean = (approximation.mean - approximation.linear * marginal) / inverse_diagonal
-    return _Cavity(mean, variance, marginal, inverse_diagonal)
+    return Cavities(mean, variance, marginal, inverse_diagonal)
 
 
-def _log_site_normalizer(approximation: SiteApproximation, cavity: _Cavity) -> np.ndarray:
+def _log_site_normalizer(approximation: SiteApproximation, cavity: Cavities) -> np.ndarray:
     """Log of the integral of the cavity N(f|c, s) times exp(b f - w f^2 / 2), where 1 + s w = 1 / d.
 
     With log Z_q it makes up the evidence of expectation propagation, log Z_q + sum_i [log Z^_i - this]: q's normalizer

@@ -1,0 +1,81 @@
+"""Estimates of log p(y|theta) of a PyMC model."""
+
+from __future__ import annotations
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import pmgp
+from tests.step_methods.test_contract import FAST
+from tests.truths import low_rank_problem
+
+ESTIMATORS = {
+    "importance": pmgp.ImportanceSampling(256),
+    "annealed": pmgp.AnnealedImportanceSampling(draws=64),
+    "from the prior": pmgp.AnnealedImportanceSampling("prior", np.concatenate([[0.0], np.geomspace(1e-3, 1, 80)]), 64),
+}
+
+
+@pytest.fixture(scope="module")
+def known() -> tuple[pm.Model, float]:
+    """A model whose evidence at scale 1 is a one-dimensional integral."""
+    prior, y, truth = low_rank_problem(50)
+    with pm.Model() as model:
+        scale = pm.LogNormal("scale", 0.0, 1.0)
+        f = pm.MvNormal("f", np.zeros(50), cov=scale * prior.covariance)
+        pmgp.BernoulliProbit("y", f, observed=y)
+    return model, truth
+
+
+@pytest.mark.parametrize("approximation", ["laplace", "ep"])
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_the_estimate_is_within_its_error_of_the_truth(known, name, approximation):
+    model, truth = known
+    found = pmgp.log_marginal_likelihood(
+        model,
+        {"scale": 1.0},
+        estimator=ESTIMATORS[name],
+        approximation=approximation,
+        random_seed=1,
+        compile_kwargs=FAST,
+    )
+    assert abs(found.value - truth) < 4.0 * found.standard_error
+    assert found.standard_error < 0.1
+    assert found.estimates.shape == (20,)
+
+
+def test_the_standard_error_is_that_of_repeated_runs(known):
+    model, _ = known
+    settings = {"estimator": pmgp.ImportanceSampling(16), "compile_kwargs": FAST}
+    runs = [pmgp.log_marginal_likelihood(model, {"scale": 1.0}, random_seed=s, **settings) for s in range(12)]
+    spread = np.std([run.value for run in runs], ddof=1)
+    assert 0.4 < np.mean([run.standard_error for run in runs]) / spread < 2.2
+
+
+def test_the_approximations_own_evidence_has_no_spread(known):
+    model, truth = known
+    found = pmgp.log_marginal_likelihood(model, {"scale": 1.0}, estimator="none", compile_kwargs=FAST)
+    assert found.standard_error == 0.0
+    assert found.value == pytest.approx(truth, abs=0.05)
+
+
+def test_the_seed_repeats_it_and_the_point_matters(known):
+    model, _ = known
+    with model:
+        one, two = (pmgp.log_marginal_likelihood(random_seed=3, compile_kwargs=FAST).value for _ in range(2))
+        other = pmgp.log_marginal_likelihood(point={"scale_log__": -3.0}, random_seed=3, compile_kwargs=FAST).value
+    assert one == two
+    assert abs(one - other) > 0.5
+
+
+def test_what_cannot_be_estimated_is_refused(known):
+    model, _ = known
+    with pytest.raises(ValueError, match="repeats must be at least 2"):
+        pmgp.log_marginal_likelihood(model, repeats=1)
+    with pytest.raises(ValueError, match="no free variables level"):
+        pmgp.log_marginal_likelihood(model, {"level": 1.0})
+    with pytest.raises(ValueError, match="not finite at the starting point"):
+        pmgp.log_marginal_likelihood(model, {"scale": np.inf}, compile_kwargs=FAST)
+    with pytest.raises(ValueError, match="unknown estimator"):
+        pmgp.log_marginal_likelihood(model, estimator="guess")

@@ -1,0 +1,115 @@
+"""Maxima of the approximate evidence: gradients in theta, priors, and agreement of what ought to agree."""
+
+from __future__ import annotations
+
+import numpy as np
+import pymc as pm
+import pytest
+from numpy.testing import assert_allclose
+
+import pmgp
+from pmgp.evidence import value_point
+from pmgp.maximum import TIGHT, Objective
+from pmgp.model import LatentGaussianModel
+from tests.step_methods.test_contract import FAST
+
+
+def ard_model(X, y) -> pm.Model:
+    """A length-scale for each input, a variance and a prior mean."""
+    with pm.Model() as model:
+        lengthscale = pm.Gamma("lengthscale", 2, 1, shape=2)
+        variance = pm.Gamma("variance", 2, 0.5)
+        level = pm.Normal("level", 0, 1)
+        gp = pm.gp.Latent(
+            mean_func=pm.gp.mean.Constant(level), cov_func=variance * pm.gp.cov.ExpQuad(2, ls=lengthscale)
+        )
+        pmgp.BernoulliProbit("y", gp.prior("f", X=X, reparameterize=False), observed=y)
+    return model
+
+
+def noisy_model(X, y) -> pm.Model:
+    """A likelihood with a parameter of its own, known only to PyTensor."""
+    with pm.Model() as model:
+        variance = pm.Gamma("variance", 2, 0.5)
+        noise = pm.HalfNormal("noise", 1)
+        f = pm.gp.Latent(cov_func=variance * pm.gp.cov.ExpQuad(2, ls=1.5)).prior("f", X=X, reparameterize=False)
+        pm.StudentT("y", nu=6, mu=f, sigma=noise, observed=X[:, 0] + 0.3 * np.sin(7.0 * X[:, 1]))
+    return model
+
+
+MODELS = {"isotropic": None, "ard": ard_model, "noisy": noisy_model}
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def model(request, probit_model, binary_data):
+    return probit_model if request.param == "isotropic" else MODELS[request.param](*binary_data)
+
+
+@pytest.mark.parametrize("prior", [True, False])
+@pytest.mark.parametrize("name", TIGHT)
+def test_the_gradient_is_that_of_the_objective(model, name, prior):
+    parts = LatentGaussianModel(model, compile_kwargs=FAST)
+    objective = Objective(model, parts, TIGHT[name], prior)
+    theta = np.linspace(-0.3, 0.6, parts.dimension)
+    _, gradient = objective(theta)
+    step = 1e-4 * np.eye(len(theta))
+    expected = [(objective(theta + s)[0] - objective(theta - s)[0]) / 2e-4 for s in step]
+    assert_allclose(gradient, expected, rtol=2e-4, atol=2e-4)
+
+
+@pytest.mark.parametrize("name", TIGHT)
+def test_the_prior_leaves_the_jacobian_out(probit_model, name):
+    """As pymc.find_MAP: the density of Gamma(2, 1) at the length-scale itself."""
+    parts = LatentGaussianModel(probit_model, compile_kwargs=FAST)
+    theta = np.log([1.7, 3.0])
+    with_prior, without = (Objective(probit_model, parts, TIGHT[name], prior)(theta)[0] for prior in (True, False))
+    densities = pm.logp(pm.Gamma.dist([2, 2], [1, 0.5]), np.array([1.7, 3.0])).eval()
+    assert with_prior - without == pytest.approx(densities.sum(), abs=1e-8)
+
+
+@pytest.mark.parametrize("approximation", ["ep", "laplace"])
+def test_it_finds_a_maximum(probit_model, approximation):
+    found = pmgp.find_map(probit_model, approximation=approximation, compile_kwargs=FAST)
+    assert found.converged
+    assert set(found.point) == {"lengthscale", "variance", "f"}
+    assert_allclose(found.point["f"], found.approximation.mean)
+    parts = LatentGaussianModel(probit_model, compile_kwargs=FAST)
+    objective = Objective(probit_model, parts, TIGHT[approximation], True)
+    theta = np.log([found.point["lengthscale"], found.point["variance"]])
+    value, gradient = objective(theta)
+    assert_allclose(gradient, 0.0, atol=2e-3)
+    assert value == pytest.approx(found.log_evidence + found.log_prior, abs=1e-6)
+    for shift in 0.1 * np.array([[1, 0], [-1, 0], [0, 1], [0, -1]]):
+        assert objective(theta + shift)[0] < value
+
+
+def test_different_starts_lead_to_one_maximum(probit_model):
+    far = pmgp.find_map(probit_model, start={"lengthscale": 4.0, "variance_log__": 2.0}, compile_kwargs=FAST)
+    near = pmgp.find_map(probit_model, compile_kwargs=FAST)
+    assert_allclose(far.point["variance"], near.point["variance"], rtol=5e-3)
+    assert_allclose(far.point["lengthscale"], near.point["lengthscale"], rtol=5e-3)
+
+
+def test_without_the_prior_the_evidence_is_larger(probit_model):
+    type_two = pmgp.find_map(probit_model, prior=False, compile_kwargs=FAST)
+    assert type_two.log_evidence > pmgp.find_map(probit_model, compile_kwargs=FAST).log_evidence
+
+
+def test_the_context_gives_the_model(probit_model):
+    with probit_model:
+        found = pmgp.find_map(max_iterations=1, compile_kwargs=FAST)
+    assert np.isfinite(found.log_evidence)
+
+
+def test_a_start_without_evidence_is_refused(probit_model):
+    with pytest.raises(ValueError, match="not finite at the start"):
+        pmgp.find_map(probit_model, start={"variance": np.inf}, compile_kwargs=FAST)
+    with pytest.raises(ValueError, match="no free variables scale; those are:"):
+        pmgp.find_map(probit_model, start={"scale": 1.0}, compile_kwargs=FAST)
+
+
+def test_a_point_may_mix_scales(probit_model):
+    values = value_point(probit_model, {"lengthscale": 2.0, "variance_log__": 0.3})
+    assert values["lengthscale_log__"] == pytest.approx(np.log(2.0))
+    assert values["variance_log__"] == 0.3
+    assert values["f"].shape == (20,)
