@@ -1,17 +1,54 @@
 """Scores of predicted probabilities against binary outcomes.
 
-Proper scores (log loss, Brier) reward honest probabilities, accuracy and AUC only their order.
+Proper scores (log loss, Brier) reward honest probabilities, accuracy and AUC only their order. The capacities of the
+pseudo-marginal article (its section 5.3) ask whether the confident predictions are the right ones.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["accuracy", "area_under_curve", "brier_score", "log_loss", "summarize"]
+__all__ = [
+    "AbstentionCurve",
+    "abstention_curve",
+    "accuracy",
+    "area_under_curve",
+    "brier_score",
+    "capacity",
+    "log_loss",
+    "summarize",
+]
 
 Labels = NDArray[np.int64]
 Probabilities = NDArray[np.float64]
+
+# Of the probability's distance from 1/2: from 0 to 0.5 at increments of 0.01.
+THRESHOLDS = np.arange(51) / 100
+# A probability at a threshold, up to rounding, is not within it.
+ROUNDING = 1e-12
+
+
+class AbstentionCurve(NamedTuple):
+    """A score of the predictions that are made, against the proportion of points for which none is made.
+
+    Vectors of one length; where the score does not exist (nothing is predicted, or AUC and one class only) there is no
+    entry.
+    """
+
+    abstention: NDArray[np.float64]
+    score: NDArray[np.float64]
+
+    @property
+    def area(self) -> float:
+        """Area under the curve over the largest abstention: 1 for a classifier that is always right."""
+        largest = float(self.abstention[-1])
+        if largest == 0.0:
+            return float(self.score[-1])
+        return float(np.trapezoid(self.score, self.abstention)) / largest
 
 
 def accuracy(y: ArrayLike, probability: ArrayLike) -> float:
@@ -95,6 +132,62 @@ def area_under_curve(y: ArrayLike, probability: ArrayLike) -> float:
     return float(roc_auc_score(y, probability))
 
 
+def abstention_curve(y: ArrayLike, probability: ArrayLike, score: str = "accuracy") -> AbstentionCurve:
+    """Accuracy or AUC against the degree of abstention.
+
+    For thresholds r from 0 to 0.5 no prediction is made where ``0.5 - r < probability < 0.5 + r``; the score is that of
+    the other points.
+
+    Parameters
+    ----------
+    y, probability : array_like of shape (n,)
+        As for :func:`accuracy`.
+    score : {"accuracy", "auc"}
+
+    Raises
+    ------
+    ValueError
+        As :func:`accuracy`, for another score, and for AUC if only one class is present.
+    ImportError
+        As :func:`area_under_curve`.
+    """
+    if score not in SCORES:
+        raise ValueError(f"score must be one of {', '.join(SCORES)}, not {score!r}")
+    y, probability = _validated(y, probability)
+    if score == "auc":
+        area_under_curve(y, probability)
+    points = []
+    for threshold in THRESHOLDS:
+        kept = np.abs(probability - 0.5) > threshold - ROUNDING
+        if kept.any() and (score == "accuracy" or 0 < y[kept].sum() < kept.sum()):
+            points.append((1.0 - kept.mean(), SCORES[score](y[kept], probability[kept])))
+    return AbstentionCurve(*np.array(points).T)
+
+
+def capacity(y: ArrayLike, probability: ArrayLike, score: str = "accuracy") -> float:
+    """Area under :func:`abstention_curve` over the largest degree of abstention: "capacity accuracy", "capacity AUC".
+
+    Close to one for a classifier that is right wherever it is confident. Where it never abstains, as with all
+    probabilities 0 or 1, this is the score itself.
+
+    Parameters
+    ----------
+    y, probability, score
+        As for :func:`abstention_curve`.
+
+    Raises
+    ------
+    ValueError, ImportError
+        As :func:`abstention_curve`.
+
+    References
+    ----------
+    Filippone, M. and Girolami, M. (2014). Pseudo-marginal Bayesian inference for Gaussian processes. IEEE TPAMI 36,
+    section 5.3.
+    """
+    return abstention_curve(y, probability, score).area
+
+
 def summarize(y: ArrayLike, probability: ArrayLike) -> dict[str, float]:
     """Return all scores by name.
 
@@ -125,6 +218,9 @@ def summarize(y: ArrayLike, probability: ArrayLike) -> dict[str, float]:
     if 0 < y.sum() < len(y):
         scores["auc"] = area_under_curve(y, probability)
     return scores
+
+
+SCORES: dict[str, Callable[[ArrayLike, ArrayLike], float]] = {"accuracy": accuracy, "auc": area_under_curve}
 
 
 def _validated(y: ArrayLike, probability: ArrayLike) -> tuple[Labels, Probabilities]:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, gamma
 
-from pmgp import plots
+from pmgp import plots, scores
 from pmgp.plots.calibration import reliability
 from tests.synthetic_posterior import FEATURES, make_posterior
 
@@ -145,6 +145,19 @@ def test_calibration_shows_every_point_and_names_the_classes():
         "observed frequency of malignant",
         "benign",
     } <= set(shown(figure))
+
+
+def test_abstention_shows_both_curves_of_every_classifier():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(size=60)
+    y = (rng.uniform(size=60) < p).astype(int)
+    figure = plots.abstention(y, {"one": p, "other": 1.0 - p})
+    assert [len(axes.lines) for axes in figure.axes] == [2, 2]
+    line = figure.axes[0].lines[0]
+    np.testing.assert_array_equal(line.get_ydata(), scores.abstention_curve(y, p).score)
+    names = {f"one  {scores.capacity(y, p):.3f}", f"other  {scores.capacity(y, 1.0 - p, 'auc'):.3f}"}
+    assert names <= set(shown(figure))
+    assert len(plots.abstention(y, p).axes[0].lines) == 1
 
 
 def test_plotting_leaves_the_users_settings_alone():

@@ -5,8 +5,9 @@ prior and the calibration diagram are ours. Every function returns a new matplot
 nothing, so that it works without a display.
 """
 
+from pmgp.plots.abstention import abstention
 from pmgp.plots.calibration import calibration
 from pmgp.plots.chains import autocorrelation, posterior, rank, rhat, trace
 from pmgp.plots.lengthscales import lengthscale
 
-__all__ = ["autocorrelation", "calibration", "lengthscale", "posterior", "rank", "rhat", "trace"]
+__all__ = ["abstention", "autocorrelation", "calibration", "lengthscale", "posterior", "rank", "rhat", "trace"]

@@ -1,0 +1,50 @@
+"""Accuracy and AUC against the degree of abstention: whether confident predictions are the right ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
+
+from pmgp import scores
+from pmgp.plots.style import WIDTH, style
+
+__all__ = ["abstention"]
+
+TITLES = {"accuracy": "accuracy", "auc": "AUC"}
+
+
+def abstention(y: ArrayLike, probability: ArrayLike | Mapping[str, ArrayLike]) -> Figure:
+    """Curves of accuracy and AUC against the degree of abstention (Figure 5 of the pseudo-marginal article).
+
+    Parameters
+    ----------
+    y : array_like of shape (n,)
+        Labels 0 and 1.
+    probability : array_like of shape (n,), or mapping of str to them
+        Predicted probabilities of label 1, of one classifier or of several by name.
+
+    Raises
+    ------
+    ValueError
+        As `pmgp.scores.abstention_curve`.
+    """
+    by_name = probability if isinstance(probability, Mapping) else {"": probability}
+    with style():
+        figure, panels = plt.subplots(1, 2, figsize=(WIDTH, 0.42 * WIDTH), sharex=True)
+        for axes, score in zip(panels, TITLES, strict=True):
+            for name, predicted in by_name.items():
+                _draw(axes, scores.abstention_curve(y, predicted, score), name)
+            axes.set(
+                xlabel="degree of abstention", ylabel=f"{TITLES[score]} of the predictions made", xlim=(-0.02, 1.02)
+            )
+            axes.legend(title=f"capacity {TITLES[score]}", loc="best")
+    return figure
+
+
+def _draw(axes: Axes, curve: scores.AbstentionCurve, name: str) -> None:
+    label = f"{name}  {curve.area:.3f}" if name else f"{curve.area:.3f}"
+    axes.plot(curve.abstention, curve.score, marker=".", markersize=4, label=label)
