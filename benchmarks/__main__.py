@@ -23,13 +23,15 @@ NUTS_DRAWS = {"synthetic-100": 1000, "synthetic-100-ard": 500, "synthetic-200": 
 
 def iteration_rows() -> Iterator[dict]:
     for name in ITERATION:
-        yield iteration.measure(load(name))
+        for approximation in ("laplace", "ep"):
+            yield iteration.measure(load(name), approximation)
 
 
 def efficiency_rows(names: list[str], nuts: bool) -> Iterator[dict]:
     for name in names:
         problem = load(name)
-        yield efficiency.measure(problem, "pmgp", draws=2000, tune=1000)
+        for approximation in ("laplace", "ep"):
+            yield efficiency.measure(problem, f"pmgp {approximation}", draws=2000, tune=1000)
         if nuts:
             number = NUTS_DRAWS.get(name, 500)
             yield efficiency.measure(problem, "nuts", draws=number, tune=number)

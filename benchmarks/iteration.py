@@ -34,7 +34,9 @@ def lapack_seconds(n: int, repetitions: int = 20) -> tuple[float, float]:
     return float(cholesky), float(inverse)
 
 
-def measure(problem: Problem, tune: int = 500, draws: int = 500) -> dict[str, float | str]:
+def measure(
+    problem: Problem, approximation: str = "laplace", tune: int = 500, draws: int = 500
+) -> dict[str, float | str]:
     """Run one chain in this process with one BLAS thread.
 
     Returns
@@ -45,7 +47,7 @@ def measure(problem: Problem, tune: int = 500, draws: int = 500) -> dict[str, fl
         and the iteration's equivalent in Cholesky factorizations ``dpotrfs``.
     """
     with threadpool_limits(limits=1), problem.model() as model:
-        step = pmgp.PseudoMarginal(model=model)
+        step = pmgp.PseudoMarginal(model=model, approximation=approximation)
         step.setup_chain(np.random.default_rng(1), tune, draws)
         point = model.initial_point()
         for _ in range(tune):
@@ -64,6 +66,7 @@ def measure(problem: Problem, tune: int = 500, draws: int = 500) -> dict[str, fl
     dpotrf_seconds, dtrtri_seconds = np.median(unit, axis=0)
     return {
         "data": problem.name,
+        "q": approximation,
         "n": len(problem.y),
         "ms": 1e3 * seconds,
         "C": cholesky,

@@ -47,7 +47,8 @@ class AnnealedImportanceSampling:
     start : {"approximation", "prior"}
         Where the particles start. From the prior many more temperatures are needed.
     temperatures : sequence of float, optional
-        From 0 to 1, increasing; :func:`annealing_schedule` if not given.
+        From 0 to 1, increasing; :func:`annealing_schedule` if not given. From expectation propagation's q its upper
+        half, from 0.2 on, is nearly as good at half the cost.
     draws : int
         Number of particles N_imp.
 
