@@ -57,7 +57,7 @@ def log_marginal_likelihood(
         The model on the context stack by default.
     point : dict, optional
         Values of the hyper-parameters by name, on their own scale ("lengthscale") or transformed
-        ("lengthscale_log__"). What is left out has its initial value.
+        (``"lengthscale_log__"``). What is left out has its initial value.
     estimator : ImportanceSampling, AnnealedImportanceSampling, "importance", "annealed" or "none"
         With 64 draws where it leaves their number open. ``"none"`` returns the approximation's own evidence, of whose
         error `standard_error` knows nothing.
