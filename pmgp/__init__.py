@@ -11,12 +11,24 @@ from typing import Any
 from pmgp._version import __version__
 
 _PUBLIC = {
+    "Ancillary": "pmgp.step_methods",
     "BernoulliLogit": "pmgp.distributions",
     "BernoulliProbit": "pmgp.distributions",
+    "EllipticalSlice": "pmgp.step_methods",
     "ImportanceSampling": "pmgp.estimators",
+    "Interweaving": "pmgp.step_methods",
+    "JointUpdate": "pmgp.step_methods",
     "Laplace": "pmgp.approximations",
+    "LatentHMC": "pmgp.step_methods",
+    "LatentMetropolis": "pmgp.step_methods",
+    "LatentSMMALA": "pmgp.step_methods",
+    "LogGaussianCox": "pmgp.distributions",
     "ModelError": "pmgp.model",
+    "OrdinalProbit": "pmgp.distributions",
     "PseudoMarginal": "pmgp.step_methods",
+    "StochasticVolatility": "pmgp.distributions",
+    "Sufficient": "pmgp.step_methods",
+    "Surrogate": "pmgp.step_methods",
     "predict": "pmgp.prediction",
 }
 _MODULES = ("datasets", "diagnostics", "models", "plots", "scores")

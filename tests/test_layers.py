@@ -22,7 +22,7 @@ CORE = [
     {"estimators"},
     {"schemes"},
 ]
-SHELL = {"model", "distributions", "step_methods", "prediction"}
+SHELL = {"model", "conjugacy", "covariance", "derivatives", "distributions", "step_methods", "prediction"}
 TOOLS = {"datasets", "diagnostics", "models", "plots", "scores", "report", "run", "cli"}
 LAYERS = [*CORE, SHELL, TOOLS]
 CORE_NAMES = sorted(set.union(*CORE))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pmgp import linalg
+from pmgp.likelihoods.base import Likelihood
 
 __all__ = ["DensePrior"]
 
@@ -33,6 +34,7 @@ class DensePrior:
         self.covariance = covariance
         self.jitter = 0.0
         self._factor: np.ndarray | None = None
+        self._inverse: np.ndarray | None = None
 
     @property
     def size(self) -> int:
@@ -56,6 +58,19 @@ class DensePrior:
             self._factor = self._factor_with_jitter()
         return self._factor
 
+    @property
+    def inverse(self) -> np.ndarray:
+        """Lower triangle of (K plus the jitter)^-1, made once.
+
+        Raises
+        ------
+        NotPositiveDefiniteError
+            If K stays indefinite with the largest jitter.
+        """
+        if self._inverse is None:
+            self._inverse = linalg.inverse(self.factor)
+        return self._inverse
+
     def _factor_with_jitter(self) -> np.ndarray:
         try:
             return linalg.cholesky(self.covariance)
@@ -74,10 +89,29 @@ class DensePrior:
             f"the prior covariance stays indefinite with a jitter of {RELATIVE_JITTERS[-1]:g} times its mean variance"
         )
 
+    def scaled(self, ratio: float) -> DensePrior:
+        """N(m, ratio K), its factor and its inverse made from this one's, where they are known."""
+        prior = DensePrior(self.mean, ratio * self.covariance)
+        prior.jitter = ratio * self.jitter
+        if self._factor is not None:
+            prior._factor = np.sqrt(ratio) * self._factor
+        if self._inverse is not None:
+            prior._inverse = self._inverse / ratio
+        return prior
+
+    def sample_deviations(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        """Draws of f - m, of shape (size, n)."""
+        normals = rng.standard_normal((size, self.size))
+        return linalg.triangular_product(self.factor, normals.T).T
+
     def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
         """Draws, of shape (size, n)."""
-        normals = rng.standard_normal((size, self.size))
-        return self.mean + linalg.triangular_product(self.factor, normals.T).T
+        return self.mean + self.sample_deviations(rng, size)
+
+    @staticmethod
+    def log_ratio(likelihood: Likelihood, f: np.ndarray) -> np.ndarray:
+        """Log of p(y|f) N(f|m, K) over the prior, that is of the likelihood: (..., n) -> (...)."""
+        return likelihood.log_likelihood(f)
 
     def unwhiten(self, nu: np.ndarray) -> np.ndarray:
         """F = m + L nu for nu of shape (n,)."""

@@ -181,4 +181,4 @@ class PseudoMarginal:
 
     def _move_latent(self, rng: np.random.Generator, state: State, current: Evaluation) -> np.ndarray:
         operator = EllipticalSlice(self.latent_moves)
-        return operator.step(rng, state.particle, current.approximation, current.likelihood)[0]
+        return operator.move(rng, state.particle, current.approximation, current.likelihood)
