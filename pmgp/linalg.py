@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg.blas import dsymm, dsymv, dtrmm, dtrmv
+from scipy.linalg.blas import dsymm, dsymv, dtrmm, dtrmv, dtrsm
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs, dtrtri, dtrtrs
 
 __all__ = [
@@ -19,10 +19,13 @@ __all__ = [
     "OperationCounts",
     "Operations",
     "cholesky",
+    "cholesky_pullback",
+    "cholesky_pushforward",
     "cholesky_solve",
     "inverse",
     "inverse_diagonal",
     "log_determinant",
+    "matrix_product",
     "operations",
     "scaled_plus_identity",
     "symmetric_product",
@@ -96,6 +99,57 @@ def cholesky(a: np.ndarray, *, overwrite: bool = False) -> np.ndarray:
     return factor
 
 
+def cholesky_pullback(factor: np.ndarray, cotangent: np.ndarray, vector: np.ndarray) -> np.ndarray:
+    """Gradient with respect to A = L L' of a function of L x, by the reverse mode of the factorization.
+
+    With g the gradient with respect to L x, the cotangent of L is the lower triangle of g x', and that of A is
+    L^-T S L^-1 / 2, where S is symmetric with the lower triangle of (L' g) x': L' times the lower triangle of g x' has
+    that lower triangle, so that no product of matrices is needed. Counted as one factorization.
+
+    Parameters
+    ----------
+    factor : (n, n) array
+        L.
+    cotangent : (n,) array
+        g.
+    vector : (n,) array
+        x.
+
+    Returns
+    -------
+    (n, n) array
+        Symmetric, both triangles.
+    """
+    operations.cholesky += 1
+    lower = np.tril(np.multiply.outer(triangular_product(factor, cotangent, transpose=True), vector))
+    symmetric = np.asfortranarray(lower + np.tril(lower, -1).T)
+    half = dtrsm(0.5, factor, symmetric, lower=1, trans_a=1, overwrite_b=1)
+    return dtrsm(1.0, factor, half, side=1, lower=1, overwrite_b=1)
+
+
+def cholesky_pushforward(factor: np.ndarray, tangent: np.ndarray, vector: np.ndarray) -> np.ndarray:
+    """DL x for A = L L' and a change dA: L P x, P the lower half of L^-1 dA L^-T with half its diagonal.
+
+    Counted as one factorization.
+
+    Parameters
+    ----------
+    factor, tangent : (n, n) array
+        L and the symmetric dA.
+    vector : (n,) array
+        x.
+
+    Returns
+    -------
+    (n,) array
+    """
+    operations.cholesky += 1
+    half = dtrsm(1.0, factor, tangent, lower=1)
+    whitened = dtrsm(1.0, factor, half, side=1, lower=1, trans_a=1, overwrite_b=1)
+    np.einsum("ii->i", whitened)[:] *= 0.5
+    return triangular_product(factor, triangular_product(np.asfortranarray(whitened), vector))
+
+
 def cholesky_solve(factor: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Solve ``L L' x = b`` for one or several right-hand sides, `b` of shape (n,) or (n, k)."""
     return dpotrs(factor, b, lower=1)[0]
@@ -129,17 +183,22 @@ def triangular_solve(factor: np.ndarray, b: np.ndarray, *, transpose: bool = Fal
     return dtrtrs(factor, b, lower=1, trans=int(transpose))[0]
 
 
-def triangular_product(factor: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """``L x`` for `x` of shape (n,) or (n, k)."""
+def triangular_product(factor: np.ndarray, x: np.ndarray, *, transpose: bool = False) -> np.ndarray:
+    """``L x`` or ``L' x`` for `x` of shape (n,) or (n, k)."""
     if x.ndim == 1:
-        return dtrmv(factor, x, lower=1)
-    return dtrmm(1.0, factor, x, lower=1)
+        return dtrmv(factor, x, lower=1, trans=int(transpose))
+    if x.shape[1] == 1:
+        # The level-3 routine takes ten times as long for one column.
+        return dtrmv(factor, x[:, 0], lower=1, trans=int(transpose))[:, None]
+    return dtrmm(1.0, factor, x, lower=1, trans_a=int(transpose))
 
 
 def symmetric_product(a: np.ndarray, x: np.ndarray) -> np.ndarray:
     """``A x`` for symmetric A given by its lower triangle and `x` of shape (n,) or (n, k)."""
     if x.ndim == 1:
         return dsymv(1.0, a, x, lower=1)
+    if x.shape[1] == 1:
+        return dsymv(1.0, a, x[:, 0], lower=1)[:, None]
     return dsymm(1.0, a, x, lower=1)
 
 
@@ -175,3 +234,9 @@ def symmetrized(a: np.ndarray) -> np.ndarray:
     """Both triangles of a symmetric matrix given by its lower one."""
     lower = np.tril(a)
     return lower + np.tril(lower, -1).T
+
+
+def matrix_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """``A B`` for symmetric A given by its lower triangle and `b` of shape (n, n)."""
+    operations.matmul += 1
+    return dsymm(1.0, a, b, lower=1)

@@ -22,7 +22,17 @@ CORE = [
     {"estimators"},
     {"schemes"},
 ]
-SHELL = {"model", "distributions", "evidence", "maximum", "step_methods", "prediction"}
+SHELL = {
+    "model",
+    "conjugacy",
+    "covariance",
+    "derivatives",
+    "distributions",
+    "evidence",
+    "maximum",
+    "prediction",
+    "step_methods",
+}
 TOOLS = {"datasets", "diagnostics", "models", "plots", "scores", "report", "run", "cli"}
 LAYERS = [*CORE, SHELL, TOOLS]
 CORE_NAMES = sorted(set.union(*CORE))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+import cloudpickle
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
@@ -22,6 +23,9 @@ X = RNG.normal(size=(N, 3))
 LABELS = np.array([0, 1, 1, 0, 1, 0, 1])
 COUNTS = np.array([0, 3, 1, 0, 7, 2, 1])
 REALS = RNG.normal(size=N)
+CATEGORIES = np.array([0, 1, 3, 2, 1, 3, 2])
+THRESHOLDS = np.array([-0.8, 0.1, 1.2])
+EXPOSURE = np.linspace(0.5, 2.0, N)
 
 
 def split(model: pm.Model, **kwargs) -> LatentGaussianModel:
@@ -49,6 +53,33 @@ def normal(f):
     pm.Normal("y", f, sigma, observed=REALS)
 
 
+def inferred_thresholds():
+    """Thresholds and a noise scale to be inferred."""
+    ordered = pm.distributions.transforms.ordered
+    thresholds = pm.Normal("thresholds", 0, 2, shape=3, transform=ordered, initval=THRESHOLDS)
+    return thresholds, pm.Gamma("noise", 4, 4)
+
+
+def ordinal(f):
+    pmgp.OrdinalProbit("y", f, *inferred_thresholds(), observed=CATEGORIES)
+
+
+def ordinal_of_pymc(f):
+    thresholds, noise = inferred_thresholds()
+    # Not pm.OrderedProbit: its square root of two has single precision.
+    below = 0.5 * pt.erfc((f[:, None] - thresholds) / (noise * np.sqrt(2.0)))
+    below = pt.concatenate([pt.zeros((N, 1)), below, pt.ones((N, 1))], axis=1)
+    pm.Categorical("y", p=below[:, 1:] - below[:, :-1], observed=CATEGORIES)
+
+
+def cox(f):
+    pmgp.LogGaussianCox("y", f, EXPOSURE * pm.Gamma("level", 2, 2), observed=COUNTS)
+
+
+def cox_of_pymc(f):
+    pm.Poisson("y", EXPOSURE * pm.Gamma("level", 2, 2) * pt.exp(f), observed=COUNTS)
+
+
 OBSERVATIONS = {
     "probit": lambda f: pmgp.BernoulliProbit("y", f, observed=LABELS),
     "logit": lambda f: pmgp.BernoulliLogit("y", f, observed=LABELS),
@@ -58,8 +89,27 @@ OBSERVATIONS = {
     "normal": normal,
     "negative binomial": negative_binomial,
     "potential": lambda f: pm.Potential("y", -0.25 * (f - REALS) ** 4),
+    "Cox": lambda f: pmgp.LogGaussianCox("y", f, observed=COUNTS),
+    "Cox with inferred level": cox,
+    "volatility": lambda f: pmgp.StochasticVolatility("y", f, observed=REALS),
+    "ordinal": ordinal,
 }
-CLOSED = {"probit": likelihoods.BernoulliProbit, "logit": likelihoods.BernoulliLogit}
+CLOSED = {
+    "probit": likelihoods.BernoulliProbit,
+    "logit": likelihoods.BernoulliLogit,
+    "Cox": likelihoods.LogGaussianCox,
+    "Cox with inferred level": likelihoods.LogGaussianCox,
+    "volatility": likelihoods.StochasticVolatility,
+    "ordinal": likelihoods.OrdinalProbit,
+}
+# The same models with PyMC's own distributions.
+TWINS = {
+    "logit": OBSERVATIONS["bernoulli"],
+    "Cox": OBSERVATIONS["poisson"],
+    "Cox with inferred level": cox_of_pymc,
+    "volatility": lambda f: pm.Normal("y", 0, pt.exp(f), observed=REALS),
+    "ordinal": ordinal_of_pymc,
+}
 every_observation = pytest.mark.parametrize("name", OBSERVATIONS)
 by_graph = pytest.mark.parametrize("name", [k for k in OBSERVATIONS if k not in CLOSED])
 
@@ -177,8 +227,165 @@ def test_a_multivariate_normal_without_a_process_serves_too(rng):
 
 @pytest.mark.parametrize("name", CLOSED)
 def test_links_of_the_core_take_its_closed_form(name):
-    likelihood = example(name)[1].likelihood(np.zeros(1))
-    assert isinstance(likelihood, CLOSED[name])
+    latent_model = example(name)[1]
+    assert isinstance(latent_model.likelihood(np.zeros(latent_model.dimension)), CLOSED[name])
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_the_distributions_of_pymc_give_the_same_likelihood(name, rng):
+    own, other = example(name)[1], split(process(TWINS[name]))
+    assert own.theta_names == other.theta_names
+    for _ in range(3):
+        theta, f = 0.5 * rng.normal(size=own.dimension), rng.normal(size=N)
+        assert own.log_prior(theta) == pytest.approx(other.log_prior(theta), abs=1e-10)
+        closed, graph = own.likelihood(theta), other.likelihood(theta)
+        assert isinstance(graph, PyTensorLikelihood)
+        for method in ("log_likelihood", "gradient", "curvature", "third_derivative"):
+            assert_allclose(getattr(closed, method)(f), getattr(graph, method)(f), rtol=1e-8, err_msg=method)
+
+
+def test_the_likelihood_follows_its_parameters_in_theta(rng):
+    latent_model, f = example("ordinal")[1], rng.normal(size=N)
+    for _ in range(3):
+        theta = 0.5 * rng.normal(size=latent_model.dimension)
+        point = latent_model.unravel(theta)
+        thresholds = point["thresholds_ordered__"]
+        thresholds = thresholds[0] + np.append(0.0, np.exp(thresholds[1:]).cumsum())
+        core = likelihoods.OrdinalProbit(CATEGORIES, thresholds, np.exp(point["noise_log__"]))
+        assert_allclose(latent_model.likelihood(theta).gradient(f), core.gradient(f), rtol=1e-12)
+
+
+def test_parameters_that_are_fixed_are_looked_at_once():
+    model = process(lambda f: pmgp.LogGaussianCox("y", f, pm.Data("area", EXPOSURE), observed=COUNTS))
+    latent_model = split(model)
+    assert latent_model.likelihood(np.zeros(1)) is latent_model.likelihood(np.ones(1))
+
+
+PARAMETRIC = {
+    "exposure": (
+        lambda f, value: pmgp.LogGaussianCox("y", f, 2.0 * value, observed=COUNTS),
+        lambda value: likelihoods.LogGaussianCox(COUNTS, 2.0 * value),
+        (EXPOSURE, 2.0 * EXPOSURE),
+    ),
+    "thresholds": (
+        lambda f, value: pmgp.OrdinalProbit("y", f, value, observed=CATEGORIES),
+        lambda value: likelihoods.OrdinalProbit(CATEGORIES, value),
+        (THRESHOLDS, THRESHOLDS + 0.5),
+    ),
+    "noise beside an inferred one": (
+        lambda f, value: pmgp.OrdinalProbit("y", f, THRESHOLDS, value * pm.Gamma("noise", 4, 4), observed=CATEGORIES),
+        lambda value: likelihoods.OrdinalProbit(CATEGORIES, THRESHOLDS, value),
+        (0.7, 1.3),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PARAMETRIC)
+def test_replaced_parameters_are_seen(name, rng):
+    observe, core, values = PARAMETRIC[name]
+    f = rng.normal(size=N)
+    model = process(lambda f: observe(f, pm.Data("value", values[0])))
+    latent_model = split(model)
+    for value in values:
+        with model:
+            pm.set_data({"value": value})
+        latent_model.refresh_data()
+        likelihood = latent_model.likelihood(np.zeros(latent_model.dimension))
+        assert_allclose(likelihood.gradient(f), core(value).gradient(f), rtol=1e-12)
+
+
+BAD_DATA = {
+    "found -1": lambda f: pmgp.LogGaussianCox("y", f, observed=pm.Data("d", COUNTS - 1)),
+    "exposure must be positive": lambda f: pmgp.LogGaussianCox("y", f, pm.Data("d", -EXPOSURE), observed=COUNTS),
+    "exposure has shape": lambda f: pmgp.LogGaussianCox("y", f, pm.Data("d", EXPOSURE[1:]), observed=COUNTS),
+    "from 0 to 2.*found 3": lambda f: pmgp.OrdinalProbit("y", f, pm.Data("d", [0.0, 1.0]), observed=CATEGORIES),
+    r"found 1\.0, 0\.0": lambda f: pmgp.OrdinalProbit("y", f, pm.Data("d", [1.0, 0.0]), observed=LABELS),
+    r"noise must be positive .* 0\.0": lambda f: pmgp.OrdinalProbit(
+        "y", f, THRESHOLDS, pm.Data("d", 0.0), observed=CATEGORIES
+    ),
+    "must be finite, found -inf, inf": lambda f: pmgp.StochasticVolatility(
+        "y", f, observed=pm.Data("d", REALS * np.inf)
+    ),
+    "initval": lambda f: pmgp.OrdinalProbit("y", f, pm.Normal("thresholds", shape=3), observed=CATEGORIES),
+}
+
+
+@pytest.mark.parametrize("message", BAD_DATA)
+def test_data_and_parameters_that_only_the_split_can_check_are_named(message):
+    with pytest.raises(ValueError, match=message):
+        split(process(BAD_DATA[message]))
+
+
+def test_parameters_that_depend_on_f_are_left_to_the_graph(rng):
+    def observe(f):
+        pmgp.LogGaussianCox("y", f, pt.exp(f), observed=COUNTS)
+
+    likelihood = split(process(observe)).likelihood(np.zeros(1))
+    core, f = likelihoods.LogGaussianCox(COUNTS), rng.normal(size=N)
+    assert isinstance(likelihood, PyTensorLikelihood)
+    assert_allclose(likelihood.third_derivative(f), 8 * core.third_derivative(2 * f), rtol=1e-8)
+
+
+def unordered_thresholds() -> pm.Model:
+    """Inferred thresholds that nothing keeps in order."""
+    return process(
+        lambda f: pmgp.OrdinalProbit(
+            "y", f, pm.Normal("thresholds", 0, 0.5, shape=3, initval=THRESHOLDS), observed=CATEGORIES
+        )
+    )
+
+
+def test_a_theta_with_impossible_parameters_has_no_likelihood(rng):
+    latent_model = split(unordered_thresholds())
+    f = rng.normal(size=(4, N))
+    good, bad = np.array([0.0, -1.0, 0.0, 1.0]), np.array([0.0, -1.0, 0.5, 0.4])
+    assert np.isfinite(latent_model.likelihood(good).log_likelihood(f)).all()
+    assert np.array_equal(latent_model.likelihood(bad).log_likelihood(f), np.full(4, -np.inf))
+
+
+def test_a_chain_rejects_impossible_parameters():
+    model = unordered_thresholds()
+    with model:
+        step = pmgp.PseudoMarginal(compile_kwargs=FAST)
+        quiet = {"progressbar": False, "quiet": True, "compute_convergence_checks": False}
+        idata = pm.sample(60, tune=60, chains=1, cores=1, step=step, random_seed=3, **quiet)
+    thresholds = idata["posterior"]["thresholds"].to_numpy()[0]
+    assert np.all(np.diff(thresholds, axis=-1) > 0.0)
+    assert len(np.unique(thresholds[:, 0])) > 3
+
+
+def test_thresholds_are_inferred_by_the_pseudo_marginal_chain():
+    model = example("ordinal")[0]
+    with model:
+        step = pmgp.PseudoMarginal(compile_kwargs=FAST)
+        quiet = {"progressbar": False, "quiet": True, "compute_convergence_checks": False}
+        idata = pm.sample(40, tune=40, chains=1, cores=1, step=step, random_seed=3, **quiet)
+    for name in ("thresholds", "noise", "variance", "f"):
+        assert np.isfinite(idata["posterior"][name]).all()
+    assert len(np.unique(idata["posterior"]["noise"])) > 3
+
+
+@pytest.mark.parametrize("name", ["ordinal", "poisson"])
+def test_pickled_likelihoods_are_the_same(name, rng):
+    latent_model = split(process(OBSERVATIONS[name]))
+    theta, f = np.zeros(latent_model.dimension), rng.normal(size=N)
+    before = cloudpickle.loads(cloudpickle.dumps(latent_model))
+    expected = latent_model.likelihood(theta).third_derivative(f)
+    after = cloudpickle.loads(cloudpickle.dumps(latent_model))
+    for twin in (before, after):
+        assert np.array_equal(twin.likelihood(theta).third_derivative(f), expected)
+
+
+def test_third_derivatives_are_compiled_once_and_only_if_needed(monkeypatch, rng):
+    latent_model = split(process(OBSERVATIONS["poisson"]))
+    compiled, original = [], pmgp.model.compile_pytensor
+    monkeypatch.setattr(pmgp.model, "compile_pytensor", lambda *a, **k: compiled.append(a) or original(*a, **k))
+    for scale in (1.0, 2.0):
+        likelihood, f = latent_model.likelihood(np.zeros(1)), scale * rng.normal(size=N)
+        likelihood.curvature(f)
+        assert len(compiled) == (scale > 1.0)
+        assert_allclose(likelihood.third_derivative(f), -np.exp(f), rtol=1e-10)
+    assert len(compiled) == 1
 
 
 @by_graph
@@ -200,6 +407,8 @@ def test_likelihoods_by_graph_have_the_right_derivatives(name, rng):
     slope, bend = (upper - lower) / (2 * h), (2 * value(f) - upper - lower) / h**2
     assert_allclose(likelihood.gradient(f), slope, atol=1e-5)
     assert_allclose(likelihood.curvature(f), bend, atol=1e-5)
+    third = (likelihood.curvature(f - h) - likelihood.curvature(f + h)) / (2 * h)
+    assert_allclose(likelihood.third_derivative(f), third, rtol=1e-6, atol=1e-5)
     assert np.all(likelihood.fisher_information(f) >= 0.0)
 
 

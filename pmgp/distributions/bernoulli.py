@@ -6,30 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
-from pymc.distributions.distribution import Discrete, SymbolicRandomVariable
+from pymc.distributions.distribution import Discrete
 from pymc.distributions.moments.means import _mean, maybe_resize
-from pymc.distributions.shape_utils import implicit_size_from_params, rv_size_is_none
-from pymc.pytensorf import normalize_rng_param
 from pytensor.tensor.random.basic import uniform
-from pytensor.tensor.random.utils import normalize_size_param
 from pytensor.tensor.variable import TensorVariable
 
+from pmgp.distributions.latent import LatentVariable, as_parameter, known_observations, log_ndtr, ndtr, resized
+from pmgp.likelihoods.checks import check_binary
+
 __all__ = ["BernoulliLogit", "BernoulliProbit"]
-
-
-def log_ndtr(z: TensorVariable) -> TensorVariable:
-    """Log of the normal distribution function, with derivatives that stay finite.
-
-    Each branch sees only the part of the line where it is accurate: a gradient through the branch that is not
-    taken would otherwise be infinite times zero.
-    """
-    left = pt.minimum(z, -1.0)
-    right = pt.maximum(z, -1.0)
-    return pt.switch(
-        pt.lt(z, -1.0),
-        pt.log(0.5 * pt.erfcx(-left / np.sqrt(2.0))) - 0.5 * pt.square(left),
-        pt.log1p(-0.5 * pt.erfc(right / np.sqrt(2.0))),
-    )
 
 
 def _binary_logp(value: TensorVariable, log_probability: TensorVariable) -> TensorVariable:
@@ -37,17 +22,7 @@ def _binary_logp(value: TensorVariable, log_probability: TensorVariable) -> Tens
     return pt.switch(outside, -np.inf, log_probability)
 
 
-def _check_labels(observed: Any) -> None:
-    if observed is None or isinstance(observed, TensorVariable) or hasattr(observed, "owner"):
-        return
-    values = np.ma.getdata(np.asanyarray(observed))[~np.ma.getmaskarray(np.asanyarray(observed))]
-    wrong = np.unique(values[~np.isin(values, (0, 1))])
-    if wrong.size:
-        shown = ", ".join(str(value) for value in wrong[:5])
-        raise ValueError(f"labels must be 0 or 1, found {shown}; recode them, for example (y > 0).astype(int)")
-
-
-class _BernoulliLatent(SymbolicRandomVariable):
+class _BernoulliLatent(LatentVariable):
     """A Bernoulli variable driven by a latent value through an inverse link."""
 
     extended_signature = "[rng],[size],()->[rng],()"
@@ -57,15 +32,10 @@ class _BernoulliLatent(SymbolicRandomVariable):
         raise NotImplementedError
 
     @classmethod
-    def rv_op(cls, f: Any, *, size: Any = None, rng: Any = None) -> TensorVariable:
-        f = pt.as_tensor(f)
-        rng = normalize_rng_param(rng)
-        size = normalize_size_param(size)
-        if rv_size_is_none(size):
-            size = implicit_size_from_params(f, ndims_params=cls.ndims_params)
+    def draw(cls, rng: Any, size: Any, *parameters: TensorVariable) -> tuple[Any, TensorVariable]:
+        (f,) = parameters
         next_rng, u = uniform(size=size, rng=rng, return_next_rng=True)
-        draws = pt.lt(u, cls.inverse_link(f)).astype("int64")
-        return cls(inputs=[rng, size, f], outputs=[next_rng, draws])(rng, size, f)
+        return next_rng, pt.lt(u, cls.inverse_link(f)).astype("int64")
 
 
 class BernoulliProbitRV(_BernoulliLatent):
@@ -76,7 +46,7 @@ class BernoulliProbitRV(_BernoulliLatent):
 
     @staticmethod
     def inverse_link(f: TensorVariable) -> TensorVariable:
-        return 0.5 * pt.erfc(-f / np.sqrt(2.0))
+        return ndtr(f)
 
 
 class BernoulliLogitRV(_BernoulliLatent):
@@ -102,17 +72,17 @@ class _LatentBernoulli(Discrete):
     """What the two links share."""
 
     def __new__(cls, name: str, *args: Any, **kwargs: Any) -> TensorVariable:
-        _check_labels(kwargs.get("observed"))
+        labels = known_observations(kwargs.get("observed"))
+        if labels is not None:
+            check_binary(labels)
         return super().__new__(cls, name, *args, **kwargs)
 
     @classmethod
     def dist(cls, f: Any, **kwargs: Any) -> TensorVariable:
-        return super().dist([pt.as_tensor(f)], **kwargs)
+        return super().dist([as_parameter(f)], **kwargs)
 
     def support_point(rv: Any, size: Any, f: Any) -> TensorVariable:  # noqa: N805
-        if not rv_size_is_none(size):
-            f = pt.full(size, f)
-        return pt.ge(f, 0.0).astype("int64")
+        return pt.ge(resized(f, size), 0.0).astype("int64")
 
 
 class BernoulliProbit(_LatentBernoulli):

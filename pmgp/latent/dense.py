@@ -34,6 +34,7 @@ class DensePrior:
         self.covariance = covariance
         self.jitter = 0.0
         self._factor: np.ndarray | None = None
+        self._inverse: np.ndarray | None = None
 
     @property
     def size(self) -> int:
@@ -57,6 +58,19 @@ class DensePrior:
             self._factor = self._factor_with_jitter()
         return self._factor
 
+    @property
+    def inverse(self) -> np.ndarray:
+        """Lower triangle of (K plus the jitter)^-1, made once.
+
+        Raises
+        ------
+        NotPositiveDefiniteError
+            If K stays indefinite with the largest jitter.
+        """
+        if self._inverse is None:
+            self._inverse = linalg.inverse(self.factor)
+        return self._inverse
+
     def _factor_with_jitter(self) -> np.ndarray:
         try:
             return linalg.cholesky(self.covariance)
@@ -74,6 +88,16 @@ class DensePrior:
         raise linalg.NotPositiveDefiniteError(
             f"the prior covariance stays indefinite with a jitter of {RELATIVE_JITTERS[-1]:g} times its mean variance"
         )
+
+    def scaled(self, ratio: float) -> DensePrior:
+        """N(m, ratio K), its factor and its inverse made from this one's, where they are known."""
+        prior = DensePrior(self.mean, ratio * self.covariance)
+        prior.jitter = ratio * self.jitter
+        if self._factor is not None:
+            prior._factor = np.sqrt(ratio) * self._factor
+        if self._inverse is not None:
+            prior._inverse = self._inverse / ratio
+        return prior
 
     def sample_deviations(self, rng: np.random.Generator, size: int) -> np.ndarray:
         """Draws of f - m, of shape (size, n)."""

@@ -26,6 +26,10 @@ class Likelihood(Protocol):
         """Minus the second derivative of each log p(y_i|f_i): (n,) -> (n,)."""
         ...
 
+    def third_derivative(self, f: np.ndarray) -> np.ndarray:
+        """Third derivative of each log p(y_i|f_i): (n,) -> (n,)."""
+        ...
+
     def tilted_moments(
         self, mean: np.ndarray, variance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None
     ) -> TiltedMoments | None:

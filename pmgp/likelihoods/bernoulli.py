@@ -6,15 +6,15 @@ The pseudo-marginal article uses the probit link (its equation 1), the comparati
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import erfcx, expit, log_ndtr, ndtr
+from scipy.special import expit, log_ndtr, ndtr
 
+from pmgp.likelihoods.checks import check_binary
+from pmgp.likelihoods.normal_tails import excess, hazard, third_derivative
 from pmgp.quadrature import TiltedMoments, normal_expectation, tilted_moments
 
 __all__ = ["BernoulliLogit", "BernoulliProbit"]
 
 LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
-# Left of this point the curvature of the probit link is given to 1e-12 by two terms of its series.
-ASYMPTOTIC = -200.0
 # Slope at which Phi(f / PROBIT_SCALE) is closest to the logistic function: they differ by less than 0.01.
 PROBIT_SCALE = 1.702
 REMAINDER_GRID = np.linspace(-40.0, 40.0, 801)
@@ -22,13 +22,8 @@ WIDE = 4.0
 
 
 def _signs(y: np.ndarray) -> np.ndarray:
-    """Map labels 0/1 to -1/+1, refusing everything else."""
-    y = np.asarray(y)
-    wrong = y[~np.isin(y, (0, 1))]
-    if wrong.size:
-        shown = ", ".join(str(value) for value in np.unique(wrong)[:5])
-        raise ValueError(f"binary labels must be 0 or 1, found {shown}; recode them, for example (y > 0).astype(int)")
-    return 2.0 * y - 1.0
+    """Map labels 0/1 to -1/+1."""
+    return 2.0 * check_binary(y) - 1.0
 
 
 class BernoulliProbit:
@@ -56,22 +51,18 @@ class BernoulliProbit:
         """Log p(y|f): (..., n) -> (...)."""
         return self.log_density(f).sum(axis=-1)
 
-    def _hazard(self, z: np.ndarray) -> np.ndarray:
-        """phi(z) / Phi(z), by the scaled error function: no cancellation, and -z in the limit of the left tail."""
-        return np.sqrt(2.0 / np.pi) / erfcx(-z / np.sqrt(2.0))
-
     def gradient(self, f: np.ndarray) -> np.ndarray:
         """First derivative in f."""
-        return self.sign * self._hazard(self.sign * f)
+        return self.sign * hazard(self.sign * f)
 
     def curvature(self, f: np.ndarray) -> np.ndarray:
         """Minus the second derivative in f, between 0 and 1."""
         z = self.sign * f
-        hazard = self._hazard(z)
-        exact = hazard * (hazard + z)
-        # hazard + z cancels far in the left tail; there the asymptotic series of Mills' ratio takes over.
-        inverse_square = 1.0 / np.square(np.minimum(z, -1.0))
-        return np.where(z < ASYMPTOTIC, 1.0 - inverse_square * (1.0 - 6.0 * inverse_square), exact)
+        return hazard(z) * excess(z)
+
+    def third_derivative(self, f: np.ndarray) -> np.ndarray:
+        """Third derivative in f."""
+        return self.sign * third_derivative(self.sign * f)
 
     def fisher_information(self, f: np.ndarray) -> np.ndarray:
         """phi(f)^2 / (Phi(f) Phi(-f))."""
@@ -83,9 +74,8 @@ class BernoulliProbit:
         """Mean, variance and log normalizer of p(y_i|f_i) N(f_i|mean, variance), in closed form."""
         scale = np.sqrt(1.0 + variance)
         z = self.sign * mean / scale
-        hazard = self._hazard(z)
-        tilted_mean = mean + self.sign * variance * hazard / scale
-        tilted_variance = variance - np.square(variance / scale) * hazard * (z + hazard)
+        tilted_mean = mean + self.sign * variance * hazard(z) / scale
+        tilted_variance = variance - np.square(variance / scale) * hazard(z) * excess(z)
         return TiltedMoments(tilted_mean, tilted_variance, log_ndtr(z))
 
     @staticmethod
@@ -126,6 +116,10 @@ class BernoulliLogit:
     def curvature(self, f: np.ndarray) -> np.ndarray:
         """Minus the second derivative in f; it does not depend on the labels."""
         return expit(f) * expit(-f)
+
+    def third_derivative(self, f: np.ndarray) -> np.ndarray:
+        """Third derivative in f; it does not depend on the labels either."""
+        return self.curvature(f) * np.tanh(0.5 * f)
 
     def fisher_information(self, f: np.ndarray) -> np.ndarray:
         """Expected curvature; equal to it for this canonical link."""

@@ -187,4 +187,4 @@ class PseudoMarginal:
         if not self.estimator.exact:
             return state.particle
         operator = EllipticalSlice(self.latent_moves)
-        return operator.step(rng, state.particle, current.approximation, current.likelihood)[0]
+        return operator.move(rng, state.particle, current.approximation, current.likelihood)

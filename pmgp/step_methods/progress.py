@@ -1,4 +1,4 @@
-"""What PyMC's progress bar shows of a chain that estimates p(y|theta)."""
+"""What PyMC's progress bar shows of pmgp's step methods."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from rich.progress import TextColumn
 from rich.table import Column
 
-__all__ = ["EvidenceProgress"]
+__all__ = ["AcceptanceProgress", "EvaluationsProgress", "EvidenceProgress", "ThetaProgress"]
 
 
 class EvidenceProgress:
@@ -30,5 +30,59 @@ class EvidenceProgress:
             rate = averages.get("rate", float(step_stats["acceptance_rate"]))
             averages["rate"] = rate + 0.02 * (float(step_stats["acceptance_rate"]) - rate)
             return {"acceptance": averages["rate"], "log_evidence": float(step_stats["log_marginal_likelihood"])}
+
+        return (update_stats,)
+
+
+class AcceptanceProgress:
+    """Mixin of step methods: acceptance rate and step size of the transitions of f."""
+
+    @staticmethod
+    def _progressbar_config(n_chains: int = 1) -> tuple[list[TextColumn], dict[str, list[float]]]:
+        columns = [
+            TextColumn("{task.fields[latent_acceptance]:0.2f}", table_column=Column("Accept f", ratio=1)),
+            TextColumn("{task.fields[latent_step]:0.2g}", table_column=Column("Step f", ratio=1)),
+        ]
+        return columns, {"latent_acceptance": [0.0] * n_chains, "latent_step": [0.0] * n_chains}
+
+    @staticmethod
+    def _make_progressbar_update_functions() -> tuple[Any, ...]:
+        def update_stats(step_stats: dict[str, Any]) -> dict[str, float]:
+            return {
+                "latent_acceptance": float(step_stats["acceptance_rate"]),
+                "latent_step": float(step_stats["step_size"]),
+            }
+
+        return (update_stats,)
+
+
+class EvaluationsProgress:
+    """Mixin of step methods: likelihood evaluations of a transition of f."""
+
+    @staticmethod
+    def _progressbar_config(n_chains: int = 1) -> tuple[list[TextColumn], dict[str, list[int]]]:
+        columns = [TextColumn("{task.fields[latent_evaluations]}", table_column=Column("Evaluations", ratio=1))]
+        return columns, {"latent_evaluations": [0] * n_chains}
+
+    @staticmethod
+    def _make_progressbar_update_functions() -> tuple[Any, ...]:
+        def update_stats(step_stats: dict[str, Any]) -> dict[str, int]:
+            return {"latent_evaluations": int(step_stats["n_evaluations"])}
+
+        return (update_stats,)
+
+
+class ThetaProgress:
+    """Mixin of step methods: acceptance rate of the transitions of theta."""
+
+    @staticmethod
+    def _progressbar_config(n_chains: int = 1) -> tuple[list[TextColumn], dict[str, list[float]]]:
+        columns = [TextColumn("{task.fields[theta_acceptance]:0.2f}", table_column=Column("Accept theta", ratio=1))]
+        return columns, {"theta_acceptance": [0.0] * n_chains}
+
+    @staticmethod
+    def _make_progressbar_update_functions() -> tuple[Any, ...]:
+        def update_stats(step_stats: dict[str, Any]) -> dict[str, float]:
+            return {"theta_acceptance": float(step_stats["acceptance_rate"])}
 
         return (update_stats,)

@@ -12,12 +12,16 @@ from pmgp.schemes.calibration import LARGE_SPREAD
 from pmgp.schemes.evaluation import Evaluation
 
 __all__ = [
+    "check_acceptance",
+    "check_hyperparameters",
     "check_settings",
     "check_variables",
     "indefinite_proposals",
     "large_spread",
+    "latent_of",
     "resolve",
     "unconverged_proposals",
+    "unusable_latent_start",
     "unusable_start",
 ]
 
@@ -33,10 +37,43 @@ def resolve(given: Any, known: dict[str, type], what: str) -> Any:
     return given
 
 
-def check_settings(target_acceptance: float, latent_moves: int, refresh_every: int) -> None:
-    """Refuse settings that are out of range."""
+def check_acceptance(target_acceptance: float) -> None:
+    """Refuse a target acceptance rate that is not one."""
     if not 0.0 < target_acceptance < 1.0:
         raise ValueError(f"target_acceptance must lie between 0 and 1, not {target_acceptance}")
+
+
+def check_hyperparameters(vars: Any, model: pm.Model, parts: LatentGaussianModel, method: str) -> list[Any]:
+    """All free variables but f, or an error that names what is missing."""
+    if not parts.theta_values:
+        raise ModelError(f"the model has no hyper-parameters besides {parts.latent.name!r}: there is nothing to infer")
+    if vars is None:
+        return list(parts.theta_values)
+    given = {model.rvs_to_values.get(v, v) for v in (vars if isinstance(vars, list | tuple) else [vars])}
+    missing = [value.name for value in parts.theta_values if value not in given]
+    foreign = [value.name for value in given if value not in parts.theta_values]
+    if missing or foreign:
+        raise ModelError(
+            f"{method} updates all hyper-parameters together and not the latent vector; missing: "
+            f"{', '.join(missing) or 'none'}, not its own: {', '.join(foreign) or 'none'}; leave vars out"
+        )
+    return list(parts.theta_values)
+
+
+def latent_of(vars: Any, latent: Any, model: pm.Model, method: str) -> Any:
+    """Which variable is to be f: given as the only one of `vars`, as `latent`, or not at all."""
+    if vars is None:
+        return latent
+    given = list(vars) if isinstance(vars, list | tuple) else [vars]
+    if len(given) == 1 and latent is None:
+        return given[0]
+    names = ", ".join(getattr(variable, "name", str(variable)) for variable in given)
+    raise ModelError(f"{method} updates one latent vector, but was given {names} (latent={latent}); give one variable")
+
+
+def check_settings(target_acceptance: float, latent_moves: int, refresh_every: int) -> None:
+    """Refuse settings that are out of range."""
+    check_acceptance(target_acceptance)
     if not isinstance(latent_moves, int | np.integer) or latent_moves < 1:
         raise ValueError(f"latent_moves must be an integer of at least 1, not {latent_moves}")
     if not isinstance(refresh_every, int | np.integer) or refresh_every < 0:
@@ -66,6 +103,15 @@ def unusable_start(model: LatentGaussianModel, current: Evaluation) -> str:
     return (
         "the prior covariance of f is not positive definite, or the likelihood not finite, at the starting point "
         f"({values}, on the unconstrained scale); check the inputs for NaN and infinite values, or give other initvals"
+    )
+
+
+def unusable_latent_start(model: LatentGaussianModel, point: dict[str, np.ndarray], reason: str) -> str:
+    """Why f cannot be updated at a point."""
+    values = ", ".join(f"{name}={point[name]}" for name in model.theta_names) or "no hyper-parameters"
+    return (
+        f"cannot update {model.latent.name!r}: {reason} ({values}, on the unconstrained scale); check the inputs for "
+        "NaN and infinite values, or give other initvals"
     )
 
 

@@ -1,80 +1,104 @@
-"""Elliptical slice sampling leaves p(f|theta, y) invariant, whichever Gaussian gives the ellipses."""
+"""One elliptical slice: the bracket, the moves, and references other than those it makes itself."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.special import log_ndtr
+from numpy.testing import assert_allclose, assert_array_equal
 
 from pmgp.approximations import Laplace
-from pmgp.latent import DensePrior, SiteApproximation
+from pmgp.latent import SiteApproximation
 from pmgp.latent.sites import condition_on_sites
-from pmgp.likelihoods import BernoulliProbit
-from pmgp.operators import EllipticalSlice, elliptical_slice
-from tests.truths import standard_errors_from
-
-COVARIANCE = np.array([[4.0, 2.5], [2.5, 3.0]], order="F")
-LIKELIHOOD = BernoulliProbit(np.array([1, 1]))
-MEAN = np.array([-1.0, 0.5])
+from pmgp.operators import EllipticalSlice
+from pmgp.operators.elliptical_slice import slice_on_ellipse
+from tests.operators.chains import BOUND, largest_distance
+from tests.operators.targets import Target, conjugate, skewed_pair
 
 
-def reference(kind: str) -> SiteApproximation:
-    prior = DensePrior(MEAN, COVARIANCE.copy(order="F"))
+def approximation(target: Target, kind: str) -> SiteApproximation:
+    prior = target.prior()
     if kind == "laplace":
-        return Laplace().fit(prior, LIKELIHOOD)
+        return Laplace().fit(prior, target.likelihood)
     # Sites that say almost nothing: the ellipses come from the prior.
-    precision, linear = np.full(2, 1e-8), np.zeros(2)
+    precision, linear = np.full(prior.size, 1e-8), np.zeros(prior.size)
     mean, factor = condition_on_sites(prior, linear, precision)
     return SiteApproximation(prior, linear, precision, mean, factor, 0.0, 0)
 
 
-def posterior_moments() -> np.ndarray:
-    """E[f1], E[f2], E[f1^2], E[f1 f2], E[f1^3] on a fine grid; the posterior is skewed."""
-    grid = np.linspace(-14.0, 14.0, 1401)
-    f1, f2 = np.meshgrid(grid, grid, indexing="ij")
-    deviation = np.stack([f1 - MEAN[0], f2 - MEAN[1]])
-    precision = np.linalg.inv(COVARIANCE)
-    log_density = -0.5 * np.einsum("iab,ij,jab->ab", deviation, precision, deviation) + log_ndtr(f1) + log_ndtr(f2)
-    density = np.exp(log_density - log_density.max())
-    density /= density.sum()
-    return np.array([(density * g).sum() for g in (f1, f2, f1**2, f1 * f2, f1**3)])
-
-
-def largest_error(kind: str, steps: int = 60_000) -> float:
-    """Largest distance of a moment from the truth, in standard errors of 150 batch means."""
-    approximation, rng = reference(kind), np.random.default_rng(5)
-    operator, f = EllipticalSlice(), np.zeros(2)
-    path = np.empty((steps, 2))
-    for index in range(steps):
-        f, _ = operator.step(rng, f, approximation, LIKELIHOOD)
-        path[index] = f
-    moments = np.stack([path[:, 0], path[:, 1], path[:, 0] ** 2, path.prod(axis=1), path[:, 0] ** 3])
-    batches = moments.reshape(5, 150, -1).mean(axis=2)
-    return max(standard_errors_from(b, t) for b, t in zip(batches, posterior_moments(), strict=True))
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["laplace", "prior"])
-def test_moments_of_a_skewed_posterior(kind):
-    assert largest_error(kind) < 4.0
+@pytest.mark.parametrize("kind", ["laplace", "flat sites"])
+def test_moves_about_a_given_reference(kind):
+    target, rng, operator = skewed_pair(), np.random.default_rng(5), EllipticalSlice()
+    reference, f = approximation(target, kind), np.zeros(2)
+    draws = np.empty((20_000, 2))
+    for row in draws:
+        f = operator.move(rng, f, reference, target.likelihood)
+        row[:] = f
+    assert largest_distance(target.statistics(draws), target.truth) < BOUND
 
 
-@pytest.mark.slow
-def test_bracket_that_shrinks_the_wrong_way_is_rejected(monkeypatch):
-    """The broken twin takes any point of the ellipse above half the slice."""
-
-    def broken(rng, deviation, auxiliary, log_ratio):
-        threshold = log_ratio(deviation) - 2.0 * rng.standard_exponential()
-        while True:
-            angle = rng.uniform(0.0, 2.0 * np.pi)
-            candidate = deviation * np.cos(angle) + auxiliary * np.sin(angle)
-            if log_ratio(candidate) > threshold:
-                return candidate, 1
-
-    monkeypatch.setattr(elliptical_slice, "slice_on_ellipse", broken)
-    assert largest_error("prior") > 4.0
+def test_the_new_point_is_on_the_ellipse_and_on_the_slice(rng):
+    deviation, auxiliary = np.array([1.0, 0.0]), np.array([0.0, 2.0])
+    levels = []
+    for _ in range(200):
+        new, value, evaluations = slice_on_ellipse(rng, deviation, auxiliary, lambda e: -50.0 * (e[0] - 1.0) ** 2, 0.0)
+        assert_allclose(new[0] ** 2 + (new[1] / 2.0) ** 2, 1.0)
+        assert value == -50.0 * (new[0] - 1.0) ** 2
+        assert evaluations >= 1
+        levels.append(-value)
+    # Minus the level under the threshold is exponential, and the point above it: 0 to 1 on average.
+    assert 0.1 < np.mean(levels) < 1.0
 
 
-def test_moves_are_counted():
-    _, info = EllipticalSlice(moves=3).step(np.random.default_rng(0), np.zeros(2), reference("laplace"), LIKELIHOOD)
-    assert info.evaluations >= 6
+@pytest.mark.parametrize("impossible", [-np.inf, np.nan])
+def test_a_bracket_that_finds_nothing_ends_at_the_current_point(rng, impossible):
+    deviation = np.array([1.0, -1.0])
+    new, value, evaluations = slice_on_ellipse(rng, deviation, np.ones(2), lambda e: impossible, -3.0)
+    assert_array_equal(new, deviation)
+    assert value == -3.0
+    assert 10 < evaluations < 500
+
+
+def test_an_impossible_start_is_left(rng):
+    new, value, _ = slice_on_ellipse(rng, np.zeros(2), np.ones(2), lambda e: -float(e @ e), -np.inf)
+    assert np.isfinite(value)
+    assert value == -float(new @ new)
+
+
+def test_a_flat_likelihood_takes_the_first_point(rng):
+    assert slice_on_ellipse(rng, np.zeros(2), np.ones(2), lambda e: 0.0, 0.0)[2] == 1
+
+
+@pytest.mark.parametrize("reference", ["prior", "laplace"])
+def test_several_moves_are_single_ones_in_a_row(reference):
+    target = conjugate()
+    both = []
+    for moves, calls in [(3, 1), (1, 3)]:
+        operator, rng = EllipticalSlice(moves, reference), np.random.default_rng(0)
+        prepared = operator.prepare(target.prior(), target.likelihood)
+        point = operator.init(prepared, target.mean)
+        for _ in range(calls):
+            point, info = operator.step(rng, point, prepared)
+        both.append(point)
+        assert info.evaluations >= moves
+    assert_array_equal(both[0].payload, both[1].payload)
+    assert both[0].log_density == both[1].log_density
+
+
+@pytest.mark.parametrize("reference", ["prior", "laplace"])
+def test_the_kept_value_is_the_value_at_f(reference, rng):
+    target, operator = skewed_pair(), EllipticalSlice(2, reference)
+    prepared = operator.prepare(target.prior(), target.likelihood)
+    point, _ = operator.step(rng, operator.init(prepared, target.mean), prepared)
+    assert point.log_density == pytest.approx(operator.init(prepared, point.payload).log_density, rel=1e-12)
+
+
+@pytest.mark.parametrize("moves", [0, -1, 1.5])
+def test_the_number_of_moves_is_checked(moves):
+    with pytest.raises(ValueError, match=rf"moves must be an integer of at least 1, not {moves}"):
+        EllipticalSlice(moves)
+
+
+def test_an_unknown_reference_is_named():
+    with pytest.raises(ValueError, match=r"reference must be one of prior, laplace, not 'posterior'"):
+        EllipticalSlice(reference="posterior")

@@ -1,0 +1,129 @@
+"""The likelihoods of the numerical core that stand behind the distributions of this package.
+
+Where an observed variable has the latent vector itself for its first parameter, the core's closed forms replace the
+derivatives of its graph. The other parameters may be constants, data, or functions of theta.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pymc as pm
+from pytensor.compile import SharedVariable
+from pytensor.graph.basic import Constant
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.variable import TensorVariable
+
+from pmgp import likelihoods
+from pmgp.distributions.bernoulli import BernoulliLogitRV, BernoulliProbitRV
+from pmgp.distributions.log_gaussian_cox import LogGaussianCoxRV
+from pmgp.distributions.ordinal import OrdinalProbitRV
+from pmgp.distributions.stochastic_volatility import StochasticVolatilityRV
+from pmgp.likelihoods import Likelihood
+from pmgp.likelihoods.impossible import Impossible
+
+__all__ = ["CLOSED_FORMS", "ClosedForm", "find_closed_form"]
+
+CLOSED_FORMS: dict[type, Callable[..., Likelihood]] = {
+    BernoulliProbitRV: likelihoods.BernoulliProbit,
+    BernoulliLogitRV: likelihoods.BernoulliLogit,
+    LogGaussianCoxRV: likelihoods.LogGaussianCox,
+    OrdinalProbitRV: likelihoods.OrdinalProbit,
+    StochasticVolatilityRV: likelihoods.StochasticVolatility,
+}
+
+
+class ClosedForm:
+    """The core likelihood of an observed variable, as a function of theta.
+
+    Parameters
+    ----------
+    constructor : callable
+        Takes the observations and the parameters.
+    observed : variable
+    parameters : list of variables
+        What the likelihood has beside f, in terms of theta's value variables.
+    parameters_at : callable, optional
+        The parameters as a function of theta, if any depends on it.
+    """
+
+    def __init__(
+        self,
+        constructor: Callable[..., Likelihood],
+        observed: TensorVariable,
+        parameters: list[TensorVariable],
+        parameters_at: Callable[[np.ndarray], list[np.ndarray]] | None,
+    ) -> None:
+        self.constructor = constructor
+        self.observed = observed
+        self.parameters = parameters
+        self.parameters_at = parameters_at
+
+    def refresh(self, theta: np.ndarray) -> None:
+        """Read the data again, and check them and the parameters at a theta that must be possible.
+
+        Raises
+        ------
+        ValueError
+            If the observations or the parameters are outside their domain; the message names them.
+        """
+        self._observations = _value_of(self.observed)
+        if self.parameters_at is not None:
+            self.constructor(self._observations, *self.parameters_at(theta))
+        else:
+            self._fixed = self.constructor(self._observations, *map(_value_of, self.parameters))
+
+    def __call__(self, theta: np.ndarray) -> Likelihood:
+        """p(y|f, theta); zero for every f where the parameters are outside their domain."""
+        if self.parameters_at is None:
+            return self._fixed
+        try:
+            return self.constructor(self._observations, *self.parameters_at(theta))
+        except ValueError as error:
+            return Impossible(str(error))
+
+
+def find_closed_form(
+    model: pm.Model,
+    latent: TensorVariable,
+    variables: list[TensorVariable],
+    compile_function: Callable[[list[TensorVariable], list[TensorVariable]], Callable[..., Any]],
+) -> ClosedForm | None:
+    """The closed form of p(y|f, theta), if the core has it.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    latent : variable
+        f.
+    variables : list of variables
+        Those that depend on f.
+    compile_function : callable
+        Compiles outputs as a function of inputs and theta.
+    """
+    if len(variables) != 1 or variables[0] not in model.observed_RVs:
+        return None
+    node = variables[0].owner
+    constructor = CLOSED_FORMS.get(type(node.op))
+    if constructor is None:
+        return None
+    first, *others = node.op.dist_params(node)
+    parameters = model.replace_rvs_by_values(others)
+    needed = set(ancestors(parameters))
+    if first is not latent or model.rvs_to_values[latent] in needed:
+        return None
+    depends = any(model.rvs_to_values[rv] in needed for rv in model.free_RVs)
+    observed = model.rvs_to_values[variables[0]]
+    return ClosedForm(constructor, observed, parameters, compile_function([], parameters) if depends else None)
+
+
+def _value_of(variable: TensorVariable) -> np.ndarray:
+    """Current value of a constant, a `pymc.Data`, or a function of some."""
+    if isinstance(variable, Constant):
+        return np.asarray(variable.data)
+    if isinstance(variable, SharedVariable):
+        return np.asarray(variable.get_value())
+    # Small and evaluated once: not worth compiling.
+    return np.asarray(variable.eval(mode="FAST_COMPILE"))

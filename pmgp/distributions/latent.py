@@ -1,0 +1,83 @@
+"""What the likelihoods share as PyMC distributions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+from pymc.distributions.distribution import SymbolicRandomVariable
+from pymc.distributions.shape_utils import implicit_size_from_params, rv_size_is_none
+from pymc.pytensorf import normalize_rng_param
+from pytensor.graph.basic import Constant, Variable
+from pytensor.tensor.random.utils import normalize_size_param
+from pytensor.tensor.variable import TensorVariable
+
+__all__ = ["LatentVariable", "as_parameter", "known_observations", "known_value", "log_ndtr", "ndtr", "resized"]
+
+
+class LatentVariable(SymbolicRandomVariable):
+    """An observation given a latent value and other parameters; subclasses say how it is drawn."""
+
+    @classmethod
+    def draw(cls, rng: Any, size: Any, *parameters: TensorVariable) -> tuple[Any, TensorVariable]:
+        """The next generator, and draws of shape `size`."""
+        raise NotImplementedError
+
+    @classmethod
+    def rv_op(cls, *parameters: Any, size: Any = None, rng: Any = None) -> TensorVariable:
+        """A random variable with these parameters."""
+        tensors = [as_parameter(parameter) for parameter in parameters]
+        rng = normalize_rng_param(rng)
+        size = normalize_size_param(size)
+        if rv_size_is_none(size):
+            size = implicit_size_from_params(*tensors, ndims_params=cls.ndims_params)
+        next_rng, draws = cls.draw(rng, size, *tensors)
+        return cls(inputs=[rng, size, *tensors], outputs=[next_rng, draws])(rng, size, *tensors)
+
+
+def as_parameter(parameter: Any) -> TensorVariable:
+    """A tensor of full precision: to PyTensor, the number 2.5 has single precision, and so has its logarithm."""
+    variable = pt.as_tensor(parameter)
+    if isinstance(variable, Constant):
+        return pt.as_tensor(np.asarray(variable.data, dtype=pytensor.config.floatX))
+    return variable
+
+
+def resized(value: TensorVariable, size: Any) -> TensorVariable:
+    """The value, repeated to the size of a variable if that has one."""
+    return value if rv_size_is_none(size) else pt.full(size, value)
+
+
+def ndtr(z: TensorVariable) -> TensorVariable:
+    """The normal distribution function."""
+    return 0.5 * pt.erfc(-z / np.sqrt(2.0))
+
+
+def log_ndtr(z: TensorVariable) -> TensorVariable:
+    """Log of the normal distribution function, with derivatives that stay finite.
+
+    Each branch sees only the part of the line where it is accurate: a gradient through the branch that is not
+    taken would otherwise be infinite times zero.
+    """
+    left = pt.minimum(z, -1.0)
+    right = pt.maximum(z, -1.0)
+    return pt.switch(
+        pt.lt(z, -1.0),
+        pt.log(0.5 * pt.erfcx(-left / np.sqrt(2.0))) - 0.5 * pt.square(left),
+        pt.log1p(-0.5 * pt.erfc(right / np.sqrt(2.0))),
+    )
+
+
+def known_value(parameter: Any) -> np.ndarray | None:
+    """Value of a parameter that is a constant; None for data and graphs, which may still change."""
+    variable = pt.as_tensor(parameter)
+    return np.asarray(variable.data) if isinstance(variable, Constant) else None
+
+
+def known_observations(observed: Any) -> np.ndarray | None:
+    """Observations that can be checked when a model is built; zero, which is always allowed, for missing ones."""
+    if observed is None or isinstance(observed, Variable):
+        return known_value(observed) if isinstance(observed, Constant) else None
+    return np.ma.filled(np.ma.asanyarray(observed), 0)

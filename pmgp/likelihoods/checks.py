@@ -1,0 +1,139 @@
+"""What observations and parameters of the likelihoods must satisfy; the errors name the values that do not."""
+
+from __future__ import annotations
+
+import numpy as np
+
+__all__ = [
+    "check_binary",
+    "check_categories",
+    "check_counts",
+    "check_finite",
+    "check_positive",
+    "check_same_length",
+    "check_thresholds",
+]
+
+SHOWN = 5
+
+
+def _named(values: np.ndarray) -> str:
+    """The first few different values, in order."""
+    return ", ".join(str(value) for value in np.unique(values)[:SHOWN])
+
+
+def check_binary(y: np.ndarray) -> np.ndarray:
+    """Refuse labels other than 0 and 1.
+
+    Raises
+    ------
+    ValueError
+        Naming them.
+    """
+    y = np.asarray(y)
+    wrong = y[~np.isin(y, (0, 1))]
+    if wrong.size:
+        raise ValueError(
+            f"binary labels must be 0 or 1, found {_named(wrong)}; recode them, for example (y > 0).astype(int)"
+        )
+    return y
+
+
+def check_counts(y: np.ndarray) -> np.ndarray:
+    """Refuse what is not a whole number, or negative; the counts as floats.
+
+    Raises
+    ------
+    ValueError
+        Naming them.
+    """
+    y = np.asarray(y, dtype=float)
+    wrong = y[~(np.isfinite(y) & (y >= 0.0) & (y == np.floor(y)))]
+    if wrong.size:
+        raise ValueError(
+            f"counts must be whole numbers, 0 or more, found {_named(wrong)}; "
+            "rates belong into the exposure, and missing counts have to be left out"
+        )
+    return y
+
+
+def check_categories(y: np.ndarray, categories: int) -> np.ndarray:
+    """Refuse labels that are not among 0, ..., categories - 1; the labels as integers.
+
+    Raises
+    ------
+    ValueError
+        Naming them.
+    """
+    y = np.asarray(y)
+    wrong = y[~np.isin(y, np.arange(categories))]
+    if wrong.size:
+        raise ValueError(
+            f"ordinal labels must be whole numbers from 0 to {categories - 1}, one more than there are thresholds, "
+            f"found {_named(wrong)}; recode them, or give other thresholds"
+        )
+    return y.astype(np.intp)
+
+
+def check_finite(y: np.ndarray) -> np.ndarray:
+    """Refuse NaN and infinity; the observations as floats.
+
+    Raises
+    ------
+    ValueError
+        Naming them.
+    """
+    y = np.asarray(y, dtype=float)
+    wrong = y[~np.isfinite(y)]
+    if wrong.size:
+        raise ValueError(f"observations must be finite, found {_named(wrong)}; leave these sites out")
+    return y
+
+
+def check_positive(name: str, value: np.ndarray | float) -> np.ndarray:
+    """Refuse a parameter with elements that are not positive and finite; the parameter as floats.
+
+    Raises
+    ------
+    ValueError
+        Naming the parameter and the elements.
+    """
+    value = np.asarray(value, dtype=float)
+    wrong = value[~(np.isfinite(value) & (value > 0.0))]
+    if wrong.size:
+        raise ValueError(f"{name} must be positive and finite, found {_named(wrong)}; correct or leave out these sites")
+    return value
+
+
+def check_same_length(name: str, value: np.ndarray, y: np.ndarray) -> None:
+    """Refuse a parameter that is neither a scalar nor as long as the observations.
+
+    Raises
+    ------
+    ValueError
+        Naming both lengths.
+    """
+    if value.size != 1 and value.shape != y.shape[-value.ndim :]:
+        raise ValueError(
+            f"{name} has shape {value.shape}, but there are {y.size} observations; give a scalar or one value for each"
+        )
+
+
+def check_thresholds(thresholds: np.ndarray) -> np.ndarray:
+    """Refuse thresholds that are not finite and strictly increasing, or none at all; the thresholds as floats.
+
+    Raises
+    ------
+    ValueError
+        Naming them.
+    """
+    thresholds = np.asarray(thresholds, dtype=float)
+    if thresholds.ndim != 1 or thresholds.size == 0:
+        raise ValueError(f"thresholds must be a vector of at least one number, not of shape {thresholds.shape}")
+    if not np.isfinite(thresholds).all() or np.any(np.diff(thresholds) <= 0.0):
+        raise ValueError(
+            f"thresholds must be finite and increase strictly, found {', '.join(str(value) for value in thresholds)}; "
+            "sort them and leave out infinite ones, or if they are inferred give them "
+            "transform=pm.distributions.transforms.ordered and an increasing initval"
+        )
+    return thresholds

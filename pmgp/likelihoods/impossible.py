@@ -1,0 +1,36 @@
+"""A likelihood that is zero everywhere: what parameters outside their domain mean for a proposed theta."""
+
+from __future__ import annotations
+
+import numpy as np
+
+__all__ = ["Impossible"]
+
+
+class Impossible:
+    """p(y|f) = 0 for every f, so that a theta with this likelihood is rejected.
+
+    Parameters
+    ----------
+    reason : str
+        What is wrong with the parameters.
+    """
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+    def log_likelihood(self, f: np.ndarray) -> np.ndarray:
+        """Minus infinity: (..., n) -> (...)."""
+        return np.full(f.shape[:-1], -np.inf)
+
+    def gradient(self, f: np.ndarray) -> np.ndarray:
+        """Zero, for want of a better direction: (n,) -> (n,)."""
+        return np.zeros_like(f, dtype=float)
+
+    # So that whoever needs derivatives meets no NaN before log p(y|f) is looked at.
+    curvature = fisher_information = third_derivative = gradient
+
+    def tilted_moments(
+        self, mean: np.ndarray, variance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None
+    ) -> None:
+        """None: there is nothing to normalize."""

@@ -1,0 +1,55 @@
+"""Step sizes that learn the recommended acceptance rate while a chain tunes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+__all__ = ["StepSize"]
+
+GAIN = 2.0
+DECAY = 0.6
+AVERAGING = 0.75
+
+
+class StepSize(NamedTuple):
+    """Robbins-Monro on the log of the step size, and the average of its iterates.
+
+    Attributes
+    ----------
+    log_step : float
+        Used while the chain tunes.
+    log_average : float
+        Used afterwards; later iterates weigh more, as in Hoffman and Gelman (2014).
+    largest : float
+    iteration : int
+    """
+
+    log_step: float
+    log_average: float
+    largest: float = np.inf
+    iteration: int = 0
+
+    @classmethod
+    def start(cls, initial: float, largest: float = np.inf) -> StepSize:
+        """Begin at a step size."""
+        return cls(float(np.log(initial)), float(np.log(initial)), largest)
+
+    def updated(self, acceptance_rate: float, target: float) -> StepSize:
+        """Learn from one transition: longer where more than the target was accepted."""
+        iteration = self.iteration + 1
+        moved = self.log_step + GAIN * iteration**-DECAY * (acceptance_rate - target)
+        moved = min(moved, float(np.log(self.largest)))
+        weight = iteration**-AVERAGING
+        return StepSize(moved, weight * moved + (1.0 - weight) * self.log_average, self.largest, iteration)
+
+    @property
+    def value(self) -> float:
+        """While tuning."""
+        return float(np.exp(self.log_step))
+
+    @property
+    def frozen(self) -> float:
+        """After tuning."""
+        return float(np.exp(self.log_average if self.iteration else self.log_step))

@@ -1,0 +1,165 @@
+"""Broken twins of the operators, each with the one mistake that its name says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from pmgp import linalg
+from pmgp.latent import SiteApproximation
+from pmgp.operators import (
+    EllipticalSlice,
+    LatentHMC,
+    LatentMetropolis,
+    LatentSMMALA,
+    elliptical_slice,
+    hmc,
+    metropolis,
+    transitions,
+)
+from pmgp.operators.coordinates import ScaledDensity, scaled_by_posterior
+
+
+def bracket_about_the_candidate(patch: pytest.MonkeyPatch) -> None:
+    """The bracket shrinks to half its width about the point that was refused, not towards the current one."""
+
+    def broken(rng, deviation, auxiliary, log_ratio, current):
+        threshold = current - rng.standard_exponential()
+        angle = rng.uniform(0.0, 2.0 * np.pi)
+        width = 2.0 * np.pi
+        for evaluations in range(1, 50):
+            candidate = deviation * np.cos(angle) + auxiliary * np.sin(angle)
+            value = log_ratio(candidate)
+            if value > threshold:
+                return candidate, value, evaluations
+            width *= 0.5
+            angle += width * rng.uniform(-0.5, 0.5)
+        return deviation, current, evaluations
+
+    patch.setattr(elliptical_slice, "slice_on_ellipse", broken)
+
+
+def ellipse_forgets_the_mean(patch: pytest.MonkeyPatch) -> None:
+    """The ellipse is drawn about zero."""
+
+    def broken(rng, f, value, target, reference):
+        auxiliary = reference.sample_deviations(rng, 1)[0]
+        return elliptical_slice.slice_on_ellipse(rng, f, auxiliary, lambda g: target.log_ratio(g, reference), value)
+
+    patch.setattr(elliptical_slice, "_move", broken)
+
+
+def sites_not_divided_out(patch: pytest.MonkeyPatch) -> None:
+    """The whole likelihood decides, though the ellipses come from the approximation."""
+    patch.setattr(SiteApproximation, "log_ratio", lambda self, likelihood, f: likelihood.log_likelihood(f))
+
+
+def proposals_taken_for_symmetric(patch: pytest.MonkeyPatch) -> None:
+    """Neither proposal density enters the acceptance."""
+    right = transitions.metropolis_choice
+
+    def broken(rng, current, candidate, log_ratio, evaluations):
+        return right(rng, current, candidate, candidate.log_density - current.log_density, evaluations)
+
+    patch.setattr(transitions, "metropolis_choice", broken)
+
+
+def metric_without_its_determinant(patch: pytest.MonkeyPatch) -> None:
+    """The normalizing constants of the two proposal densities are left out."""
+    patch.setattr(linalg, "log_determinant", lambda factor: 0.0)
+
+
+def momentum_of_another_covariance(patch: pytest.MonkeyPatch) -> None:
+    """The momentum is drawn a quarter too large for the kinetic energy that the acceptance uses."""
+
+    class Louder:
+        def __init__(self, rng):
+            self.integers, self.uniform, self.rng = rng.integers, rng.uniform, rng
+
+        def standard_normal(self, shape):
+            return 1.25 * self.rng.standard_normal(shape)
+
+    right = hmc.hamiltonian
+    patch.setattr(hmc, "hamiltonian", lambda rng, *rest: right(Louder(rng), *rest))
+
+
+def trajectories_always_accepted(patch: pytest.MonkeyPatch) -> None:
+    """No Metropolis correction of the discretization, except that what diverges is refused."""
+    right = transitions.metropolis_choice
+
+    def broken(rng, current, candidate, log_ratio, evaluations):
+        _, info = right(rng, current, candidate, log_ratio, evaluations)
+        return candidate if info.acceptance_rate > 0.05 else current, info
+
+    patch.setattr(transitions, "metropolis_choice", broken)
+
+
+def mass_matrix_term_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """The coordinates of variant v1 without (f - m)' C (f - m) / 2."""
+
+    def broken(prior, likelihood):
+        right = scaled_by_posterior(prior, likelihood)
+        return ScaledDensity(right.mean, right.factor, likelihood)
+
+    patch.setitem(hmc.COORDINATES, "v1", broken)
+
+
+def prior_counted_twice(patch: pytest.MonkeyPatch) -> None:
+    """Variant v2 accepts with the prior's ratio as well."""
+    right = metropolis._point_of_likelihood
+
+    def broken(target, f):
+        nu = linalg.triangular_solve(target.factor, f - target.mean)
+        point = right(target, f)
+        return point._replace(log_density=point.log_density - 0.5 * float(nu @ nu))
+
+    patch.setattr(metropolis, "_point_of_likelihood", broken)
+
+
+def prior_not_counted(patch: pytest.MonkeyPatch) -> None:
+    """Variant v1 accepts with the ratio of the likelihoods alone, as v2 does."""
+    right = ScaledDensity.at
+
+    def broken(self, position, gradient=False):
+        point = right(self, position, gradient)
+        return point._replace(log_density=point.log_density + 0.5 * float(position @ position))
+
+    patch.setattr(ScaledDensity, "at", broken)
+
+
+def autoregression_towards_zero(patch: pytest.MonkeyPatch) -> None:
+    """Variant v2 shrinks f, not its deviation from the prior mean."""
+    patch.setattr(
+        metropolis,
+        "scaled_by_prior",
+        lambda prior, likelihood: ScaledDensity(np.zeros(prior.size), prior.factor, likelihood),
+    )
+
+
+class Twin(NamedTuple):
+    """A mistake, the operator that makes it, and the target of `targets.py` that shows it."""
+
+    breaks: Callable[[pytest.MonkeyPatch], None]
+    operator: Any
+    target: str
+
+
+TWINS = [
+    Twin(bracket_about_the_candidate, EllipticalSlice(), "skewed_single"),
+    Twin(ellipse_forgets_the_mean, EllipticalSlice(), "conjugate"),
+    Twin(sites_not_divided_out, EllipticalSlice(reference="laplace"), "skewed_pair"),
+    Twin(proposals_taken_for_symmetric, LatentSMMALA(), "skewed_single"),
+    Twin(metric_without_its_determinant, LatentSMMALA(), "skewed_single"),
+    Twin(momentum_of_another_covariance, LatentHMC("isotropic"), "conjugate"),
+    Twin(momentum_of_another_covariance, LatentHMC("v1"), "skewed_pair"),
+    Twin(momentum_of_another_covariance, LatentHMC("v2"), "conjugate"),
+    Twin(proposals_taken_for_symmetric, LatentHMC("v2"), "skewed_pair"),
+    Twin(trajectories_always_accepted, LatentHMC("v2"), "conjugate"),
+    Twin(mass_matrix_term_forgotten, LatentHMC("v1"), "conjugate"),
+    Twin(prior_counted_twice, LatentMetropolis("v2"), "skewed_pair"),
+    Twin(autoregression_towards_zero, LatentMetropolis("v2"), "conjugate"),
+    Twin(prior_not_counted, LatentMetropolis("v1"), "conjugate"),
+]

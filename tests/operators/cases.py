@@ -1,0 +1,90 @@
+"""Every variant of every operator, and the four models that the comparative evaluation runs them on."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from pmgp.likelihoods import BernoulliLogit, Likelihood, LogGaussianCox, OrdinalProbit, StochasticVolatility
+from pmgp.operators import EllipticalSlice, LatentHMC, LatentMetropolis, LatentSMMALA
+
+VARIANTS: dict[str, list[Any]] = {
+    "EllipticalSlice": [EllipticalSlice(), EllipticalSlice(reference="laplace")],
+    "LatentHMC": [LatentHMC("isotropic"), LatentHMC("v1"), LatentHMC("v2")],
+    "LatentMetropolis": [LatentMetropolis("isotropic"), LatentMetropolis("v1"), LatentMetropolis("v2")],
+    "LatentSMMALA": [LatentSMMALA()],
+}
+OPERATORS = [operator for variants in VARIANTS.values() for operator in variants]
+# Transitions that cost about as much time as 20,000 of Metropolis.
+LENGTHS = {"EllipticalSlice": 20_000, "LatentHMC": 20_000, "LatentMetropolis": 60_000, "LatentSMMALA": 20_000}
+
+THRESHOLDS = np.array([-1.0, 0.5, 2.0])
+
+
+def name_of(operator: Any) -> str:
+    """A test's identifier: the class, and the variant or the reference."""
+    kind = getattr(operator, "variant", getattr(operator, "reference", ""))
+    return type(operator).__name__ + (f"-{kind}" if kind else "")
+
+
+def length_of(operator: Any) -> int:
+    return LENGTHS[type(operator).__name__]
+
+
+every_operator = pytest.mark.parametrize("operator", OPERATORS, ids=name_of)
+tuned_operators = pytest.mark.parametrize(
+    "operator", [operator for operator in OPERATORS if not isinstance(operator, EllipticalSlice)], ids=name_of
+)
+
+
+class Model(NamedTuple):
+    """A likelihood, and how its data are drawn."""
+
+    name: str
+
+    def likelihood(self, y: np.ndarray) -> Likelihood:
+        """The likelihood with its data."""
+        if self.name == "ordinal":
+            return OrdinalProbit(y, THRESHOLDS, 0.7)
+        return {"logit": BernoulliLogit, "cox": LogGaussianCox, "volatility": StochasticVolatility}[self.name](y)
+
+    def draw(self, rng: np.random.Generator, f: np.ndarray) -> np.ndarray:
+        """Data given f of any shape."""
+        if self.name == "logit":
+            return (rng.uniform(size=f.shape) < expit(f)).astype(int)
+        if self.name == "cox":
+            return rng.poisson(np.exp(f))
+        if self.name == "volatility":
+            return np.exp(f) * rng.standard_normal(f.shape)
+        return np.searchsorted(THRESHOLDS, f + 0.7 * rng.standard_normal(f.shape))
+
+
+MODELS = [Model(name) for name in ("logit", "cox", "volatility", "ordinal")]
+every_model = pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
+
+
+class GaussianLikelihood:
+    """y_i ~ N(f_i, noise_i^2): the posterior is known.
+
+    Parameters
+    ----------
+    y, noise : (n,) array
+    """
+
+    def __init__(self, y: np.ndarray, noise: np.ndarray) -> None:
+        self.y, self.precision = y, noise**-2.0
+
+    def log_likelihood(self, f: np.ndarray) -> np.ndarray:
+        return -0.5 * np.square(self.y - f) @ self.precision
+
+    def gradient(self, f: np.ndarray) -> np.ndarray:
+        return self.precision * (self.y - f)
+
+    def curvature(self, f: np.ndarray) -> np.ndarray:
+        return np.broadcast_to(self.precision, f.shape)
+
+    def fisher_information(self, f: np.ndarray) -> np.ndarray:
+        return self.curvature(f)

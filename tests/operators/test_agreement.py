@@ -1,0 +1,68 @@
+"""On the four models, every operator agrees with independent draws on the posterior means and variances of f."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from pmgp.approximations import Laplace
+from pmgp.latent import DensePrior
+from pmgp.likelihoods import Likelihood
+from pmgp.operators import LatentMetropolis
+from tests.operators.cases import Model, every_model, every_operator, length_of
+from tests.operators.chains import BOUND, batch_means, path
+
+pytestmark = pytest.mark.slow
+SIZE = 30
+INDEPENDENT = 100_000
+
+
+class Posterior(NamedTuple):
+    """Means and variances of f by importance sampling, with their standard errors."""
+
+    likelihood: Likelihood
+    mean: np.ndarray
+    mean_error: np.ndarray
+    variance: np.ndarray
+    variance_error: np.ndarray
+
+
+def prior() -> DensePrior:
+    """A rough process with a nugget, so that the isotropic operators get around too."""
+    X = np.random.default_rng(2).uniform(size=(SIZE, 2))
+    distance = np.linalg.norm(X[:, None] - X, axis=-1)
+    return DensePrior(np.full(SIZE, 0.3), np.asfortranarray(0.6 * np.exp(-distance / 0.2) + 0.4 * np.eye(SIZE)))
+
+
+@cache
+def posterior(model: Model) -> Posterior:
+    rng = np.random.default_rng(11)
+    likelihood = model.likelihood(model.draw(rng, prior().sample(rng, 1)[0]))
+    approximation = Laplace().refine(Laplace().fit(prior(), likelihood), likelihood)
+    draws = approximation.sample(rng, INDEPENDENT)
+    log_weights = approximation.log_ratio(likelihood, draws)
+    weights = np.exp(log_weights - log_weights.max())
+    weights /= weights.sum()
+    assert 1.0 / np.square(weights).sum() > 0.2 * INDEPENDENT
+    mean, mean_error = _weighted(weights, draws)
+    return Posterior(likelihood, mean, mean_error, *_weighted(weights, np.square(draws - mean)))
+
+
+def _weighted(weights: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    mean = weights @ values
+    return mean, np.sqrt(np.square(weights) @ np.square(values - mean))
+
+
+@every_model
+@every_operator
+def test_means_and_variances(operator, model):
+    truth = posterior(model)
+    steps = 3 * length_of(operator) // (1 if operator == LatentMetropolis("isotropic") else 4)
+    draws = path(operator, prior(), truth.likelihood, steps)
+    mean, mean_error = batch_means(draws)
+    variance, variance_error = batch_means(np.square(draws - truth.mean))
+    assert np.max(np.abs(mean - truth.mean) / np.hypot(mean_error, truth.mean_error)) < BOUND
+    assert np.max(np.abs(variance - truth.variance) / np.hypot(variance_error, truth.variance_error)) < BOUND

@@ -1,0 +1,90 @@
+"""Geweke's joint distribution test (2004) of every operator on every model.
+
+Alternate transitions of f given y with fresh data y given f. Then f and y must keep their joint distribution.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pmgp.latent import DensePrior
+from tests.operators.broken import TWINS
+from tests.operators.cases import MODELS, Model, every_model, every_operator
+from tests.operators.chains import BOUND, largest_distance, tune
+
+pytestmark = pytest.mark.slow
+MEAN = np.array([0.4, -0.3, 0.8])
+COVARIANCE = np.array([[1.2, 0.7, 0.2], [0.7, 0.9, 0.4], [0.2, 0.4, 0.5]], order="F")
+STEPS = 5_000
+TRANSITIONS = 2
+INDEPENDENT = 200_000
+
+
+def statistics(f: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Moments of f, and bounded functions of the data that tie them to f: (steps, 12)."""
+    rows, columns = np.triu_indices(3)
+    return np.concatenate([f, f[:, rows] * f[:, columns], f * np.tanh(np.abs(y))], axis=1)
+
+
+def independent_statistics(model: Model) -> tuple[np.ndarray, np.ndarray]:
+    """Means and standard errors by the marginal-conditional simulator."""
+    rng = np.random.default_rng(0)
+    f = MEAN + rng.standard_normal((INDEPENDENT, 3)) @ np.linalg.cholesky(COVARIANCE).T
+    values = statistics(f, model.draw(rng, f))
+    return values.mean(axis=0), values.std(axis=0) / np.sqrt(INDEPENDENT)
+
+
+def cautious_step_size(operator: Any, model: Model, rng: np.random.Generator, f: np.ndarray) -> float:
+    """Half of what one data set recommends: others are more informative, and a chain must not get stuck at them."""
+    target = operator.prepare(DensePrior(MEAN, COVARIANCE.copy(order="F")), model.likelihood(model.draw(rng, f)))
+    return tune(operator, rng, target, f, 300)[1].frozen / 2.0
+
+
+def chain_statistics(operator: Any, model: Model, seed: int) -> np.ndarray:
+    """The successive-conditional simulator."""
+    rng = np.random.default_rng(seed)
+    prior = DensePrior(MEAN, COVARIANCE.copy(order="F"))
+    f = prior.sample(rng, 1)[0]
+    step_size = cautious_step_size(operator, model, rng, f)
+    y = model.draw(rng, f)
+    path = np.empty((STEPS, 2, 3))
+    for row in path:
+        target = operator.prepare(prior, model.likelihood(y))
+        point = operator.init(target, f)
+        for _ in range(TRANSITIONS):
+            point, _ = operator.step(rng, point, target, step_size)
+        f = point.payload
+        row[:] = f, y
+        y = model.draw(rng, f)
+    return statistics(path[:, 0], path[:, 1])
+
+
+def z_score(operator: Any, model: Model, seed: int = 1) -> float:
+    return largest_distance(chain_statistics(operator, model, seed), *independent_statistics(model))
+
+
+@every_model
+@every_operator
+def test_joint_distribution_is_kept(operator, model):
+    assert z_score(operator, model) < BOUND
+
+
+REJECTED = {
+    "ellipse_forgets_the_mean": "cox",
+    "sites_not_divided_out": "volatility",
+    "proposals_taken_for_symmetric": "logit",
+    "mass_matrix_term_forgotten": "ordinal",
+    "prior_counted_twice": "logit",
+    "prior_not_counted": "volatility",
+}
+FIRST = {twin.breaks.__name__: twin for twin in reversed(TWINS)}
+
+
+@pytest.mark.parametrize(("mistake", "name"), REJECTED.items())
+def test_a_broken_twin_is_rejected(mistake, name, monkeypatch):
+    (model,) = (model for model in MODELS if model.name == name)
+    FIRST[mistake].breaks(monkeypatch)
+    assert z_score(FIRST[mistake].operator, model) > BOUND

@@ -1,0 +1,37 @@
+"""Every operator leaves p(f|theta, y) invariant where its moments are known; its broken twins do not."""
+
+from __future__ import annotations
+
+import pytest
+
+from pmgp import operators
+from tests.operators import targets
+from tests.operators.broken import TWINS, Twin
+from tests.operators.cases import VARIANTS, every_operator, name_of
+from tests.operators.chains import BOUND
+
+NOT_OPERATORS = {"LatentOperator", "StepSize"}
+
+
+def test_every_operator_is_tested():
+    assert set(operators.__all__) - NOT_OPERATORS == set(VARIANTS)
+
+
+def test_every_variant_is_tested():
+    assert {operator.variant for operator in VARIANTS["LatentMetropolis"]} == set(operators.metropolis.VARIANTS)
+    assert {operator.variant for operator in VARIANTS["LatentHMC"]} == set(operators.hmc.COORDINATES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["conjugate", "skewed_pair", "skewed_single"])
+@every_operator
+def test_moments(operator, target):
+    assert getattr(targets, target)().distance(operator) < BOUND
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: f"{twin.breaks.__name__}-{name_of(twin.operator)}")
+def test_a_broken_twin_is_rejected(twin: Twin, monkeypatch):
+    target = getattr(targets, twin.target)()
+    twin.breaks(monkeypatch)
+    assert target.distance(twin.operator) > BOUND

@@ -1,0 +1,128 @@
+"""The covariance in blocks is PyTensor's own, for every kernel it accepts; others are left to PyTensor."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+
+from pmgp import covariance
+from pmgp.covariance import BlockedCovariance, UnsupportedGraphError
+from pmgp.distributions import BernoulliLogit
+from pmgp.model import LatentGaussianModel
+
+N = 150
+X = np.random.default_rng(3).normal(size=(N, 3))
+
+
+def kernels() -> dict:
+    cov = pm.gp.cov
+    return {
+        "isotropic": lambda ls, s: s * cov.ExpQuad(3, ls=ls[0]),
+        "ard": lambda ls, s: s * cov.ExpQuad(3, ls=ls),
+        "matern": lambda ls, s: s * cov.Matern32(3, ls=ls) + cov.Matern52(3, ls=ls[0]),
+        "product": lambda ls, s: s * cov.ExpQuad(3, ls=ls, active_dims=[0, 1, 2]) * cov.RatQuad(3, ls=ls[1], alpha=0.7),
+        "linear": lambda ls, s: cov.Linear(3, c=ls) * s + cov.Exponential(3, ls=ls[2]),
+        "polynomial": lambda ls, s: s * cov.Polynomial(3, c=ls, d=2, offset=1.0),
+        "periodic": lambda ls, s: s * cov.Periodic(3, period=1.5, ls=ls[0], active_dims=[1]),
+        "noise": lambda ls, s: s * (cov.ExpQuad(3, ls=ls) + cov.WhiteNoise(ls[1])),
+        "cosine": lambda ls, s: s * cov.Cosine(3, ls=ls) + cov.WhiteNoise(0.1),
+    }
+
+
+def parts(kernel, x=X) -> LatentGaussianModel:
+    with pm.Model():
+        ls = pm.Gamma("ls", 2.0, 2.0, shape=3)
+        s = pm.Gamma("s", 2.0, 1.0)
+        gp = pm.gp.Latent(mean_func=pm.gp.mean.Constant(s), cov_func=kernel(ls, s))
+        f = gp.prior("f", X=x, reparameterize=False)
+        BernoulliLogit("y", f, observed=np.zeros(N))
+        return LatentGaussianModel(pm.modelcontext(None))
+
+
+@pytest.mark.parametrize("name", kernels())
+def test_lower_triangle_and_mean_are_those_of_pytensor(name):
+    model = parts(kernels()[name])
+    assert model._blocked is not None
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        theta = rng.normal(0.0, 0.5, model.dimension)
+        mean, expected = model._moments(theta)
+        prior = model.prior(theta)
+        np.testing.assert_array_equal(prior.mean, mean)
+        np.testing.assert_allclose(np.tril(prior.covariance), np.tril(expected), rtol=1e-12, atol=1e-13)
+        assert prior.covariance.flags.f_contiguous
+
+
+def test_results_do_not_share_memory():
+    model = parts(kernels()["isotropic"])
+    first = model.prior(np.zeros(4))
+    before = np.tril(first.covariance).copy()
+    second = model.prior(np.full(4, 0.3))
+    np.testing.assert_array_equal(np.tril(first.covariance), before)
+    assert not np.shares_memory(first.covariance, second.covariance)
+    assert not np.shares_memory(first.mean, second.mean)
+
+
+@pytest.mark.parametrize("block", [97, 1_000, 5_000, 10**6])
+def test_any_size_of_block(monkeypatch, block):
+    monkeypatch.setattr(covariance, "BLOCK_ELEMENTS", block)
+    monkeypatch.setattr(covariance, "SMALLEST_BLOCK", 7)
+    model = parts(kernels()["noise"])
+    theta = np.array([0.1, -0.2, 0.3, 0.4])
+    expected = model._moments(theta)[1]
+    np.testing.assert_allclose(np.tril(model.prior(theta).covariance), np.tril(expected), rtol=1e-12, atol=1e-13)
+
+
+def test_small_models_are_left_to_pytensor():
+    with pm.Model() as model:
+        s = pm.Gamma("s", 2.0, 1.0)
+        f = pm.gp.Latent(cov_func=s * pm.gp.cov.ExpQuad(3, ls=1.0)).prior("f", X=X[:20], reparameterize=False)
+        BernoulliLogit("y", f, observed=np.zeros(20))
+    assert LatentGaussianModel(model)._blocked is None
+
+
+def test_a_graph_without_this_form_is_left_to_pytensor():
+    with pm.Model() as model:
+        s = pm.Gamma("s", 2.0, 1.0)
+        distances = np.abs(X[:, :1] - X[:, :1].T)
+        f = pm.MvNormal("f", mu=np.zeros(N), cov=pt.gammaln(2.0 + s * distances))
+        BernoulliLogit("y", f, observed=np.zeros(N))
+    latent_model = LatentGaussianModel(model)
+    assert latent_model._blocked is None
+    theta = np.array([0.7])
+    np.testing.assert_array_equal(latent_model.prior(theta).covariance, latent_model._moments(theta)[1])
+
+
+def test_the_unsupported_is_named():
+    s = pt.vector("s")
+    matrix = pt.gammaln(pt.outer(s, s))
+    with pytest.raises(UnsupportedGraphError, match=r"(?i)gammaln"):
+        BlockedCovariance(s, matrix, s, pm.pytensorf.compile)
+
+
+def test_new_data_are_read():
+    with pm.Model() as model:
+        ls = pm.Gamma("ls", 2.0, 2.0)
+        data = pm.Data("x", X)
+        f = pm.gp.Latent(cov_func=pm.gp.cov.ExpQuad(3, ls=ls)).prior("f", X=data, reparameterize=False)
+        BernoulliLogit("y", f, observed=np.zeros(N))
+    latent_model = LatentGaussianModel(model)
+    assert latent_model._blocked is not None
+    theta = np.array([0.2])
+    with model:
+        pm.set_data({"x": 2.0 * X})
+    latent_model.refresh_data()
+    expected = latent_model._moments(theta)[1]
+    np.testing.assert_allclose(np.tril(latent_model.prior(theta).covariance), np.tril(expected), rtol=1e-12, atol=1e-13)
+
+
+def test_it_can_be_pickled():
+    model = parts(kernels()["ard"])
+    theta = np.full(4, 0.1)
+    expected = np.tril(model.prior(theta).covariance)
+    copy = pickle.loads(pickle.dumps(model._blocked))
+    np.testing.assert_array_equal(np.tril(copy(theta)[1]), expected)
