@@ -5,7 +5,7 @@ PYTEST := $(RUN) --group test pytest
 # One BLAS thread a process: two test workers or two chains share the cores better than BLAS threads do.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help demo test quick lint format types docs bench clean
+.PHONY: help demo test quick lint format types docs bench study clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/'
@@ -35,6 +35,9 @@ docs:  ## the documentation, warnings as errors, case studies executed; opens at
 
 bench:  ## speed and efficiency figures, printed as tables
 	$(RUN) --group bench python -m benchmarks
+
+study:  ## the comparison of the latent operators at the article's scale: hours, and can be stopped and resumed
+	$(RUN) --group bench python -m case_studies.latent_operators --scale paper
 
 clean:  ## remove what the other targets made
 	rm -rf .venv .venv-uv docs/_build docs/api/generated docs/case_studies/*.ipynb runs build dist .pytest_cache .ruff_cache .mypy_cache

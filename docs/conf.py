@@ -69,9 +69,9 @@ copybutton_exclude = ".linenos, .gp, .go"
 
 
 def copy_case_studies() -> None:
-    """Bring the notebooks from case_studies/, where they live and run on their own, into the source tree."""
+    """Bring the notebooks from case_studies/ and its folders, where they run on their own, into the source tree."""
     target = HERE / "case_studies"
-    notebooks = sorted((ROOT / "case_studies").glob("*.ipynb"))
+    notebooks = sorted([*(ROOT / "case_studies").glob("*.ipynb"), *(ROOT / "case_studies").glob("*/*.ipynb")])
     for stale in set(target.glob("*.ipynb")) - {target / path.name for path in notebooks}:
         stale.unlink()
     for path in notebooks:

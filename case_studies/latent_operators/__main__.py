@@ -1,0 +1,71 @@
+"""Run the study: ``python -m case_studies.latent_operators --scale quick``; a run that is stopped can be resumed."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+
+# One core a process: set before NumPy is loaded.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+from case_studies.latent_operators import results, simulation
+from case_studies.latent_operators.study import OPERATORS, SCALES, Cell, Scale, cells, run_cell
+from case_studies.tools.grid import Finished, Grid
+
+RUNS = Path("runs") / "latent_operators"
+
+
+def run(scale: Scale, chosen: list[Cell], grid: Grid, out: Path, processes: int) -> None:
+    """Run the cells; the table is written after each data set."""
+    finished = grid.run(chosen, partial(run_cell, scale), processes)
+    for dataset, of_one_data_set in groupby(finished, key=lambda one: one.cell.dataset):
+        start, rows = time.perf_counter(), []
+        for one in of_one_data_set:
+            rows.append(one)
+            _report(one)
+        results.merge(results.table(scale, rows), out)
+        print(f"data set {dataset}: {len(rows)} cells, {time.perf_counter() - start:.0f} s", flush=True)
+
+
+def _report(one: Finished) -> None:
+    ess, (*_, rhat) = one.result["ess"], one.result["rhat"].values()
+    state = "kept" if one.resumed else "done"
+    print(f"{state}  {one.cell.name:32s} ESS {sum(ess) / len(ess):8.1f}  R-hat {rhat:7.4f}", flush=True)
+
+
+def arguments() -> argparse.Namespace:
+    """Command line."""
+    parser = argparse.ArgumentParser(prog="python -m case_studies.latent_operators", description=__doc__)
+    parser.add_argument("--scale", choices=SCALES, default="quick")
+    parser.add_argument(
+        "--n", type=int, nargs="+", default=[100], metavar="N", help="points: 100 and 400 in the article"
+    )
+    parser.add_argument("--d", type=int, nargs="+", default=[2, 10], metavar="D", help="input dimensions")
+    parser.add_argument("--datasets", type=int, nargs="+", metavar="I", help="which data sets, from 0 (default: all)")
+    parser.add_argument("--models", nargs="+", choices=simulation.MODELS, default=list(simulation.MODELS))
+    parser.add_argument("--operators", nargs="+", choices=OPERATORS, default=list(OPERATORS))
+    parser.add_argument("--again", action="store_true", help="also what the table has already")
+    parser.add_argument("--processes", type=int, default=1, help="cells run at a time, one core each")
+    parser.add_argument("--runs", type=Path, default=RUNS, help="where finished cells are kept")
+    parser.add_argument("--out", type=Path, help="the table (default: the one in the repository)")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Run what the command line asks for."""
+    given = arguments()
+    scale = SCALES[given.scale]
+    datasets = range(scale.datasets) if given.datasets is None else given.datasets
+    chosen = list(cells(given.n, given.d, datasets, given.models, given.operators))
+    out = given.out or results.FOLDER / f"{scale.name}.csv"
+    new = chosen if given.again else results.missing(out, scale, chosen)
+    print(f"{len(new)} cells to run; {len(chosen) - len(new)} of {len(chosen)} are in {out.name}", flush=True)
+    run(scale, new, Grid(given.runs / scale.name, scale.settings() | simulation.SETTINGS), out, given.processes)
+
+
+if __name__ == "__main__":
+    main()

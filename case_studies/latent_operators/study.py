@@ -1,0 +1,241 @@
+"""One cell of the study, and the grid of all of them.
+
+A cell is one operator on one data set of one model: chains that start from the prior, tune, and are then kept. What
+is recorded is Table 2 of the comparative evaluation, and besides time, acceptance and operations in O(n^3).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from case_studies.latent_operators import simulation
+from case_studies.tools.autoregressive_size import autoregressive_sizes
+from case_studies.tools.convergence import Moments, moments_at, rhat_at
+from case_studies.tools.effective_size import effective_sizes
+from case_studies.tools.provenance import provenance
+from pmgp import linalg
+from pmgp.latent import DensePrior
+from pmgp.likelihoods import Likelihood
+from pmgp.operators import EllipticalSlice, LatentHMC, LatentMetropolis, LatentOperator, LatentSMMALA, StepSize
+
+__all__ = ["OPERATORS", "OURS", "SCALES", "Cell", "Scale", "cells", "run_cell"]
+
+OURS = "ELL-SS q"
+"""Elliptical slice sampling about Laplace's approximation and the prior in turn: the article does not have it."""
+
+OPERATORS: dict[str, LatentOperator] = {
+    "MH v1": LatentMetropolis("v1"),
+    "MH v2": LatentMetropolis("v2"),
+    "SMMALA": LatentSMMALA(),
+    "ELL-SS": EllipticalSlice(),
+    "HMC v1": LatentHMC("v1", max_leapfrog=10),
+    "HMC v2": LatentHMC("v2", max_leapfrog=10),
+    OURS: EllipticalSlice(reference="laplace"),
+}
+"""In the order of the article's rows, by whose numbers the last row of its tables names them; ours is the last."""
+
+DATA, START, CHAIN = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How large the study is.
+
+    Parameters
+    ----------
+    name : str
+    seed : int
+    chains, tune, draws : int
+        Of each cell.
+    checkpoints : tuple of int
+        Numbers of draws at which R-hat is computed; the last is all of them.
+    datasets : int
+        How many data sets there are for each n and d.
+    """
+
+    name: str
+    seed: int
+    chains: int
+    tune: int
+    draws: int
+    checkpoints: tuple[int, ...]
+    datasets: int
+
+    def settings(self) -> dict[str, Any]:
+        """What a finished cell must have been made with, to count for this scale."""
+        return {key: value for key, value in asdict(self).items() if key != "datasets"}
+
+
+SCALES = {
+    "quick": Scale("quick", 11, 4, 500, 2000, (100, 200, 500, 1000, 2000), 2),
+    "paper": Scale("paper", 2013, 10, 5000, 20000, (1000, 2000, 5000, 10000, 20000), 10),
+}
+
+
+class Cell(NamedTuple):
+    """One operator on one data set of one model."""
+
+    n: int
+    d: int
+    dataset: int
+    model: str
+    operator: str
+
+    @property
+    def name(self) -> str:
+        """File name without ending."""
+        operator = self.operator.replace(" ", "_")
+        return f"n{self.n}-d{self.d}-data{self.dataset}-{self.model}-{operator}"
+
+
+class Chain(NamedTuple):
+    """What is kept of one chain.
+
+    Attributes
+    ----------
+    ess, ess_autoregressive : float
+        Smallest over the latent values, by ArviZ's estimate and by coda's.
+    moments : Moments
+        For R-hat.
+    acceptance, step_size, evaluations, seconds : float
+        Of the draws that are kept: mean acceptance probability and likelihood evaluations (for HMC: leapfrog steps) a
+        transition, processor time.
+    operations : OperationCounts
+        In O(n^3), likewise.
+    """
+
+    ess: float
+    ess_autoregressive: float
+    moments: Moments
+    acceptance: float
+    step_size: float
+    evaluations: float
+    seconds: float
+    operations: linalg.OperationCounts
+
+
+def cells(
+    n: Sequence[int],
+    d: Sequence[int],
+    datasets: Sequence[int],
+    models: Sequence[str] = tuple(simulation.MODELS),
+    operators: Sequence[str] = tuple(OPERATORS),
+) -> Iterator[Cell]:
+    """All combinations, the data sets varying slowest, so that a run that is stopped has whole data sets."""
+    for dataset in datasets:
+        for size in n:
+            for dimension in d:
+                yield from _cells_of_one_data_set(size, dimension, dataset, models, operators)
+
+
+def _cells_of_one_data_set(
+    n: int, d: int, dataset: int, models: Iterable[str], operators: Sequence[str]
+) -> Iterator[Cell]:
+    return (Cell(n, d, dataset, model, operator) for model in models for operator in operators)
+
+
+def run_cell(scale: Scale, cell: Cell) -> dict[str, Any]:
+    """Run the chains of one cell.
+
+    Parameters
+    ----------
+    scale : Scale
+    cell : Cell
+
+    Returns
+    -------
+    dict
+        Plain numbers and lists of them, which :func:`results.row` makes a line of. `ess` and `ess_autoregressive` have
+        one number for each chain; `rhat` has one for each checkpoint, the largest over the latent values.
+    """
+    data, likelihood = _problem(scale, cell)
+    operator = OPERATORS[cell.operator]
+    before = linalg.operations.snapshot()
+    target = operator.prepare(_prior(data), likelihood)
+    preparation = linalg.operations.since(before)
+    chains = [
+        run_chain(_chain_stream(scale, cell, index), operator, target, start, scale)
+        for index, start in enumerate(_starts(scale, cell, data))
+    ]
+    return _summary(chains, preparation, scale)
+
+
+def _problem(scale: Scale, cell: Cell) -> tuple[simulation.Simulated, Likelihood]:
+    """X, theta and f of the data set, the same for all models; and the likelihood that holds the model's y."""
+    place = (DATA, cell.n, cell.d, cell.dataset)
+    data = simulation.simulate(cell.n, cell.d, simulation.stream(scale.seed, *place))
+    y = simulation.stream(scale.seed, *place, _index(simulation.MODELS, cell.model))
+    return data, simulation.likelihood(cell.model, data.f, y)
+
+
+def _prior(data: simulation.Simulated) -> DensePrior:
+    return DensePrior(np.zeros(len(data.f)), data.covariance.copy(order="F"))
+
+
+def _starts(scale: Scale, cell: Cell, data: simulation.Simulated) -> Iterator[np.ndarray]:
+    """Draws of the prior, the same for all models and operators; not among the counted operations of any."""
+    prior = _prior(data)
+    for index in range(scale.chains):
+        yield prior.sample(simulation.stream(scale.seed, START, cell.n, cell.d, cell.dataset, index), 1)[0]
+
+
+def _chain_stream(scale: Scale, cell: Cell, index: int) -> np.random.Generator:
+    """Random numbers of one chain, independent of those of all other chains of the study."""
+    model, operator = _index(simulation.MODELS, cell.model), _index(OPERATORS, cell.operator)
+    return simulation.stream(scale.seed, CHAIN, cell.n, cell.d, cell.dataset, model, operator, index)
+
+
+def _index(names: Iterable[str], name: str) -> int:
+    return list(names).index(name)
+
+
+def run_chain(
+    rng: np.random.Generator, operator: LatentOperator, target: Any, start: np.ndarray, scale: Scale
+) -> Chain:
+    """Tune from a start, then sample."""
+    point, step_size = _tuned(rng, operator, target, operator.init(target, start), scale.tune)
+    draws = np.empty((scale.draws, start.size))
+    acceptance, evaluations = 0.0, 0
+    operations, clock = linalg.operations.snapshot(), time.process_time()
+    for row in draws:
+        point, info = operator.step(rng, point, target, step_size)
+        row[:] = point.payload
+        acceptance += info.acceptance_rate
+        evaluations += info.evaluations
+    seconds, counts = time.process_time() - clock, linalg.operations.since(operations)
+    sizes = (float(effective_sizes(draws).min()), float(autoregressive_sizes(draws).min()))
+    means = (acceptance / scale.draws, step_size, evaluations / scale.draws)
+    return Chain(*sizes, moments_at(draws, scale.checkpoints), *means, seconds, counts)
+
+
+def _tuned(
+    rng: np.random.Generator, operator: LatentOperator, target: Any, point: Any, iterations: int
+) -> tuple[Any, float]:
+    """The point after tuning, and the step size that was learnt."""
+    step = StepSize.start(operator.initial_step_size(point.payload.size), operator.largest_step_size)
+    for _ in range(iterations):
+        point, info = operator.step(rng, point, target, step.value)
+        step = step.updated(info.acceptance_rate, operator.target_acceptance)
+    return point, step.frozen
+
+
+def _summary(chains: Sequence[Chain], preparation: linalg.OperationCounts, scale: Scale) -> dict[str, Any]:
+    rhat = rhat_at([chain.moments for chain in chains], scale.checkpoints).max(axis=1)
+    return {
+        "ess": [chain.ess for chain in chains],
+        "ess_autoregressive": [chain.ess_autoregressive for chain in chains],
+        "rhat": dict(zip(map(str, scale.checkpoints), rhat.tolist(), strict=True)),
+        **{key: _mean(chains, key) for key in ("acceptance", "step_size", "evaluations", "seconds")},
+        "preparation": preparation._asdict(),
+        **provenance(),
+        "sampling": dict(zip(linalg.OperationCounts._fields, _mean(chains, "operations"), strict=True)),
+    }
+
+
+def _mean(chains: Sequence[Chain], key: str) -> Any:
+    return np.mean([getattr(chain, key) for chain in chains], axis=0).tolist()

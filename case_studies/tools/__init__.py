@@ -1,0 +1,1 @@
+"""What the case studies share: a resumable grid of cells, and the summaries that the articles print."""

@@ -1,0 +1,28 @@
+"""The little bars of the comparative evaluation: speed of convergence at a glance.
+
+One bar a checkpoint, the higher the larger R-hat is there: below 1.1, below 1.3, below 2, and above (section 4.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+__all__ = ["LEVELS", "bars", "levels"]
+
+LEVELS = (1.1, 1.3, 2.0)
+"""Values of R-hat that separate the heights."""
+
+BLOCKS = "▁▃▅█"
+
+
+def levels(rhats: Iterable[float]) -> np.ndarray:
+    """Heights from 0, below 1.1, to 3, at least 2; a value that is not a number counts as not converged."""
+    values = np.nan_to_num(np.asarray(list(rhats), dtype=float), nan=np.inf)
+    return np.searchsorted(LEVELS, values, side="right")
+
+
+def bars(rhats: Iterable[float]) -> str:
+    """The bars as text, one character a checkpoint."""
+    return "".join(BLOCKS[level] for level in levels(rhats))
