@@ -14,7 +14,7 @@ from pmgp import linalg
 from pmgp.latent.dense import DensePrior
 from pmgp.likelihoods.base import Likelihood
 
-__all__ = ["SMALLEST_PRECISION", "SiteApproximation", "condition_on_sites"]
+__all__ = ["SMALLEST_PRECISION", "SiteApproximation", "condition_on_sites", "posterior_factor"]
 
 # Sites need a positive precision; below this one the data say nothing about that latent value.
 SMALLEST_PRECISION = 1e-10
@@ -85,6 +85,40 @@ class SiteApproximation:
     def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
         """Independent draws from q, of shape (size, n)."""
         return self.mean + self.sample_deviations(rng, size)
+
+
+def posterior_factor(prior: DensePrior, precision: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Cholesky factors of B = I + W^1/2 K W^1/2 and of (K^-1 + W)^-1 = W^-1/2 (I - B^-1) W^-1/2.
+
+    Two factorizations and one inversion; K itself is not factorized, unless it turns out to need a jitter.
+
+    Parameters
+    ----------
+    prior : DensePrior
+    precision : (n,) array
+        W, positive and not much below the prior precision, where I - B^-1 would cancel.
+
+    Raises
+    ------
+    NotPositiveDefiniteError
+        If K is indefinite and stays so with a jitter.
+    """
+    try:
+        return _posterior_factor(prior.covariance, np.sqrt(precision))
+    except linalg.NotPositiveDefiniteError:
+        prior.factorize()
+        return _posterior_factor(prior.covariance, np.sqrt(precision))
+
+
+def _posterior_factor(covariance: np.ndarray, root: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    factor = linalg.cholesky(linalg.scaled_plus_identity(covariance, root), overwrite=True)
+    # Above the diagonal stands what was in memory, which may be anything.
+    with np.errstate(all="ignore"):
+        posterior = np.negative(linalg.inverse(factor), order="F")
+        np.einsum("ii->i", posterior)[:] += 1.0
+        posterior /= root[:, None]
+        posterior /= root
+    return factor, linalg.cholesky(posterior, overwrite=True)
 
 
 def condition_on_sites(

@@ -11,6 +11,7 @@ import numpy as np
 
 from pmgp import linalg
 from pmgp.latent import DensePrior
+from pmgp.latent.sites import posterior_factor
 from pmgp.likelihoods.base import Likelihood
 from pmgp.operators.base import NOT_COMPUTED, Point
 
@@ -113,8 +114,7 @@ def scaled_by_prior(prior: DensePrior, likelihood: Likelihood) -> ScaledDensity:
 def scaled_by_posterior(prior: DensePrior, likelihood: Likelihood) -> ScaledDensity:
     """C the Fisher information at the prior mean: two factorizations and one inversion ("v1").
 
-    (K^-1 + C)^-1 = C^-1/2 (I - B^-1) C^-1/2 with B = I + C^1/2 K C^1/2, section 3.6 of the comparative evaluation; K
-    itself is not factorized.
+    Section 3.6 of the comparative evaluation; K itself is not factorized.
 
     Raises
     ------
@@ -123,20 +123,5 @@ def scaled_by_posterior(prior: DensePrior, likelihood: Likelihood) -> ScaledDens
     """
     variance = np.einsum("ii->i", prior.covariance)
     information = np.maximum(likelihood.fisher_information(prior.mean), SMALLEST_INFORMATION / variance.mean())
-    try:
-        factor = _posterior_factor(prior, information)
-    except linalg.NotPositiveDefiniteError:
-        # A singular K needs the jitter that its own factorization adds.
-        prior.factorize()
-        factor = _posterior_factor(prior, information)
+    _, factor = posterior_factor(prior, information)
     return ScaledDensity(prior.mean, factor, likelihood, information)
-
-
-def _posterior_factor(prior: DensePrior, information: np.ndarray) -> np.ndarray:
-    root = np.sqrt(information)
-    inverse = linalg.inverse(linalg.cholesky(linalg.scaled_plus_identity(prior.covariance, root), overwrite=True))
-    covariance = np.negative(inverse, order="F")
-    np.einsum("ii->i", covariance)[:] += 1.0
-    covariance /= root[:, None]
-    covariance /= root
-    return linalg.cholesky(covariance, overwrite=True)

@@ -9,7 +9,7 @@ from scipy.stats import multivariate_normal
 
 from pmgp import linalg
 from pmgp.latent import DensePrior, SiteApproximation
-from pmgp.latent.sites import condition_on_sites
+from pmgp.latent.sites import condition_on_sites, posterior_factor
 from pmgp.likelihoods import BernoulliProbit
 
 
@@ -125,3 +125,42 @@ def test_log_ratio_is_the_likelihood_over_the_sites(rng):
     sites = (linear * f - 0.5 * precision * f**2).sum(axis=-1)
     ratio = approximate(mean, covariance, linear, precision).log_ratio(likelihood, f)
     assert_allclose(ratio, likelihood.log_density(f).sum(axis=-1) - sites, rtol=1e-12)
+
+
+@pytest.mark.parametrize("n", [1, 2, 6, 150])
+def test_factor_of_the_posterior_covariance(n, monkeypatch):
+    """Whatever stands above the diagonals, huge numbers included, it is never read and makes no warning."""
+    mean, covariance, _, precision = problem(n)
+    right = linalg.scaled_plus_identity
+
+    def littered(a, scale, out=None):
+        matrix = right(a, scale, out)
+        matrix[np.triu_indices(n, 1)] = 1e308
+        return matrix
+
+    monkeypatch.setattr(linalg, "scaled_plus_identity", littered)
+    start = linalg.operations.snapshot()
+    factor_of_b, factor = posterior_factor(DensePrior(mean, np.asfortranarray(covariance)), precision)
+    assert linalg.operations.since(start) == (2, 1, 0)
+    root = np.sqrt(precision)
+    lower = np.tril(factor)
+    assert_allclose(
+        lower @ lower.T, np.linalg.inv(np.linalg.inv(covariance) + np.diag(precision)), rtol=1e-7, atol=1e-9
+    )
+    lower = np.tril(factor_of_b)
+    assert_allclose(lower @ lower.T, np.eye(n) + root[:, None] * covariance * root, rtol=1e-10, atol=1e-12)
+
+
+def test_factor_of_the_posterior_covariance_of_a_singular_prior():
+    """Equal inputs: K gets the jitter that its own factorization would add."""
+    prior = DensePrior(np.zeros(3), np.ones((3, 3), order="F"))
+    _, factor = posterior_factor(prior, np.full(3, 2.0))
+    lower = np.tril(factor)
+    assert 0.0 < prior.jitter < 1e-3
+    assert_allclose(lower @ lower.T, np.full((3, 3), 1.0 / 7.0), atol=1e-4)
+
+
+def test_factor_of_the_posterior_covariance_of_an_indefinite_prior():
+    prior = DensePrior(np.zeros(2), np.array([[1.0, 2.0], [2.0, 1.0]], order="F"))
+    with pytest.raises(linalg.NotPositiveDefiniteError, match="stays indefinite"):
+        posterior_factor(prior, np.ones(2))
