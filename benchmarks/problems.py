@@ -6,55 +6,82 @@ from typing import NamedTuple
 
 import numpy as np
 import pymc as pm
+from pytensor.tensor.variable import TensorVariable
 from scipy.special import ndtr
 
 from pmgp import datasets, models
-from pmgp.distributions import BernoulliProbit
+from pmgp.distributions import BernoulliProbit, LogGaussianCox
 
 __all__ = ["Problem", "load", "whitened"]
 
 
 class Problem(NamedTuple):
-    """A binary classification task with standardized inputs."""
+    """Labels or counts at standardized inputs."""
 
     name: str
     X: np.ndarray
     y: np.ndarray
     kernel: str
+    likelihood: str = "probit"
 
     def model(self) -> pm.Model:
-        """The model that `pmgp.PseudoMarginal` samples."""
-        return models.classifier(self.X, self.y, kernel=self.kernel)
+        """The model that `pmgp`'s step methods sample."""
+        if self.likelihood == "probit":
+            return models.classifier(self.X, self.y, kernel=self.kernel)
+        with pm.Model() as model:
+            observe(self, process(self).prior("f", X=self.X, reparameterize=False))
+        return model
 
 
-def synthetic(n: int, d: int = 2, kernel: str = "rbf", seed: int = 1) -> Problem:
-    """Inputs uniform in the unit cube, labels from the model itself (length-scale 0.35, variance exp(2))."""
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(size=(n, d))
-    squared = np.square(X[:, None] - X).sum(axis=-1) / 0.35**2
-    covariance = np.exp(2.0) * np.exp(-0.5 * squared) + 1e-6 * np.eye(n)
-    f = np.linalg.cholesky(covariance) @ rng.standard_normal(n)
-    y = (rng.uniform(size=n) < ndtr(f)).astype(int)
-    return Problem(f"synthetic n={n} d={d}" + (" ARD" if kernel == "ard" else ""), X, y, kernel)
+def process(problem: Problem) -> pm.gp.Latent:
+    """A Gaussian process with the priors of `models.classifier`; needs an open model."""
+    d = problem.X.shape[1]
+    shape = d if problem.kernel == "ard" else None
+    lengthscale = pm.Gamma("lengthscale", 1.0, 1.0 / np.sqrt(d), shape=shape)
+    variance = pm.Gamma("variance", 1.1, 0.1)
+    return pm.gp.Latent(cov_func=variance * pm.gp.cov.ExpQuad(d, ls=lengthscale))
 
 
-def load(name: str) -> Problem:
-    """A real data set, or ``synthetic-N`` and ``synthetic-N-ard``."""
-    if name.startswith("synthetic"):
-        _, n, *ard = name.split("-")
-        return synthetic(int(n), kernel="ard" if ard else "rbf")
-    data = datasets.load(name)
-    return Problem(name, datasets.Standardizer.fit(data.X).transform(data.X), data.y, "rbf")
+def observe(problem: Problem, f: TensorVariable) -> None:
+    """Add the observations to the open model."""
+    distribution = {"probit": BernoulliProbit, "poisson": LogGaussianCox}[problem.likelihood]
+    distribution("y", f, observed=problem.y)
 
 
 def whitened(problem: Problem) -> pm.Model:
     """The same model with f = L nu, which is what NUTS needs."""
-    d = problem.X.shape[1]
-    shape = d if problem.kernel == "ard" else None
     with pm.Model() as model:
-        lengthscale = pm.Gamma("lengthscale", 1.0, 1.0 / np.sqrt(d), shape=shape)
-        variance = pm.Gamma("variance", 1.1, 0.1)
-        gp = pm.gp.Latent(cov_func=variance * pm.gp.cov.ExpQuad(d, ls=lengthscale))
-        f = gp.prior("f", X=problem.X)
-        BernoulliProbit("y", f, observed=problem.y)
+        observe(problem, process(problem).prior("f", X=problem.X))
     return model
+
+
+def synthetic(n: int, d: int = 2, kernel: str = "rbf", likelihood: str = "probit", seed: int = 1) -> Problem:
+    """Inputs uniform in the unit cube, observations from the model itself.
+
+    The length-scale is 0.35 in two dimensions and grows with the mean distance of the inputs, as the root of d. The
+    variance is exp(2) for labels and 1 for counts.
+    """
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(n, d))
+    squared = np.square(X[:, None] - X).sum(axis=-1) / (0.35**2 * d / 2.0)
+    variance = np.exp(2.0) if likelihood == "probit" else 1.0
+    covariance = variance * np.exp(-0.5 * squared) + 1e-6 * np.eye(n)
+    f = np.linalg.cholesky(covariance) @ rng.standard_normal(n)
+    y = (rng.uniform(size=n) < ndtr(f)).astype(int) if likelihood == "probit" else rng.poisson(np.exp(f))
+    words = [
+        f"synthetic n={n} d={d}",
+        *(["ARD"] if kernel == "ard" else []),
+        *(["Poisson"] if likelihood == "poisson" else []),
+    ]
+    return Problem(" ".join(words), X, y, kernel, likelihood)
+
+
+def load(name: str) -> Problem:
+    """A real data set, or ``synthetic-N`` with, in this order and where wanted, ``-dD``, ``-ard`` and ``-poisson``."""
+    if not name.startswith("synthetic-"):
+        data = datasets.load(name)
+        return Problem(name, datasets.Standardizer.fit(data.X).transform(data.X), data.y, "rbf")
+    _, n, *options = name.split("-")
+    d = int(options.pop(0)[1:]) if options and options[0][1:].isdigit() else 2
+    kernel = "ard" if "ard" in options else "rbf"
+    return synthetic(int(n), d, kernel, "poisson" if "poisson" in options else "probit")

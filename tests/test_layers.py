@@ -26,6 +26,7 @@ SHELL = {
     "model",
     "conjugacy",
     "covariance",
+    "covariance_program",
     "derivatives",
     "distributions",
     "evidence",

@@ -88,6 +88,7 @@ def test_solves_and_products(n, columns, rng):
     transposed = linalg.triangular_solve(hidden_L, b, transpose=True)
     assert_allclose(transposed, np.linalg.solve(L.T, b), **same)
     assert_allclose(linalg.triangular_product(hidden_L, b), L @ b, **same)
+    assert_allclose(linalg.triangular_product(hidden_L, b, transpose=True), L.T @ b, **same)
     assert_allclose(linalg.symmetric_product(hidden_a, b), a @ b, **same)
     assert_array_equal(b, before)
 
@@ -107,6 +108,33 @@ def test_inverse_diagonal(n):
     assert_allclose(linalg.inverse_diagonal(factor), np.diag(np.linalg.inv(a)), rtol=1e-9)
     assert linalg.operations.since(start) == (0, 1, 0)
     assert_array_equal(factor, before)
+
+
+@every_size
+def test_inverse(n):
+    a = positive_definite(n)
+    factor = hide_upper(np.linalg.cholesky(a))
+    before, start = factor.copy(), linalg.operations.snapshot()
+    inverse = linalg.inverse(factor)
+    assert_allclose(np.tril(inverse), np.tril(np.linalg.inv(a)), rtol=1e-8, atol=1e-10)
+    assert inverse.flags.f_contiguous
+    assert linalg.operations.since(start) == (0, 1, 0)
+    assert_array_equal(factor, before)
+
+
+@pytest.mark.parametrize("transpose", [False, True])
+def test_a_single_column_is_a_vector(transpose, rng):
+    """However the columns lie in memory, one of them gives what the vector gives, in the shape of a column."""
+    a = positive_definite(40)
+    hidden_a, hidden_L = hide_upper(a), hide_upper(np.linalg.cholesky(a))
+    columns = rng.normal(size=(40, 3))
+    for column in (columns[:, 1:2], np.asfortranarray(columns)[:, 1:2], columns[:, 1:2].copy()):
+        vector = column[:, 0].copy()
+        expected = linalg.triangular_product(hidden_L, vector, transpose=transpose)[:, None]
+        assert_array_equal(linalg.triangular_product(hidden_L, column, transpose=transpose), expected)
+        assert_array_equal(
+            linalg.symmetric_product(hidden_a, column), linalg.symmetric_product(hidden_a, vector)[:, None]
+        )
 
 
 @every_size
@@ -139,3 +167,63 @@ def test_a_failed_factorization_is_counted():
     with pytest.raises(linalg.NotPositiveDefiniteError):
         linalg.cholesky(-np.eye(3, order="F"))
     assert linalg.operations.since(start).cholesky == 1
+
+
+def cholesky_change(a: np.ndarray, change: np.ndarray) -> np.ndarray:
+    """Derivative of the Cholesky factor of `a` along a symmetric change, by dense algebra."""
+    L = np.linalg.cholesky(a)
+    whitened = np.tril(np.linalg.solve(L, np.linalg.solve(L, change).T))
+    return L @ (whitened - 0.5 * np.diag(whitened.diagonal()))
+
+
+def symmetric(n: int, rng: np.random.Generator) -> np.ndarray:
+    a = rng.normal(size=(n, n))
+    return a + a.T
+
+
+def test_the_dense_derivative_of_the_factor_is_that_of_finite_differences(rng):
+    a, change = positive_definite(7), symmetric(7, rng)
+    difference = np.linalg.cholesky(a + 1e-5 * change) - np.linalg.cholesky(a - 1e-5 * change)
+    assert_allclose(cholesky_change(a, change), difference / 2e-5, rtol=1e-6, atol=1e-8)
+
+
+@every_size
+def test_cholesky_pushforward(n, rng):
+    a, change, vector = positive_definite(n), symmetric(n, rng), rng.normal(size=n)
+    factor, given = hide_upper(np.linalg.cholesky(a)), np.asfortranarray(change)
+    start = linalg.operations.snapshot()
+    for tangent in (change, given):
+        result = linalg.cholesky_pushforward(factor, tangent, vector)
+        assert_allclose(result, cholesky_change(a, change) @ vector, rtol=1e-8, atol=1e-9)
+    assert linalg.operations.since(start) == (2, 0, 0)
+    assert_array_equal(given, change)
+
+
+@every_size
+def test_cholesky_pullback_is_the_adjoint_of_the_pushforward(n, rng):
+    a, vector, cotangent = positive_definite(n), rng.normal(size=n), rng.normal(size=n)
+    factor = hide_upper(np.linalg.cholesky(a))
+    start = linalg.operations.snapshot()
+    bar = linalg.cholesky_pullback(factor, cotangent, vector)
+    assert linalg.operations.since(start) == (1, 0, 0)
+    assert_allclose(bar, bar.T, rtol=1e-8, atol=1e-9)
+    for _ in range(3):
+        change = symmetric(n, rng)
+        expected = cotangent @ cholesky_change(a, change) @ vector
+        assert (bar * change).sum() == pytest.approx(expected, rel=1e-8, abs=1e-8)
+
+
+@every_size
+def test_both_triangles_of_a_symmetric_matrix(n):
+    a = positive_definite(n)
+    assert_array_equal(linalg.symmetrized(hide_upper(a)), np.tril(a) + np.tril(a, -1).T)
+
+
+@every_size
+@pytest.mark.parametrize("order", ["F", "C"])
+def test_matrix_product(n, order, rng):
+    a, b = positive_definite(n), np.array(rng.normal(size=(n, n)), order=order)
+    before, start = b.copy(), linalg.operations.snapshot()
+    assert_allclose(linalg.matrix_product(hide_upper(a), b), a @ b, rtol=1e-10, atol=1e-12)
+    assert linalg.operations.since(start) == (0, 0, 1)
+    assert_array_equal(b, before)

@@ -91,12 +91,12 @@ class DensePrior:
 
     def scaled(self, ratio: float) -> DensePrior:
         """N(m, ratio K), its factor and its inverse made from this one's, where they are known."""
-        prior = DensePrior(self.mean, ratio * self.covariance)
-        prior.jitter = ratio * self.jitter
-        if self._factor is not None:
-            prior._factor = np.sqrt(ratio) * self._factor
-        if self._inverse is not None:
-            prior._inverse = self._inverse / ratio
+        # Above the diagonals stands what was in memory.
+        with np.errstate(all="ignore"):
+            prior = DensePrior(self.mean, ratio * self.covariance)
+            prior.jitter = ratio * self.jitter
+            prior._factor = None if self._factor is None else np.sqrt(ratio) * self._factor
+            prior._inverse = None if self._inverse is None else self._inverse / ratio
         return prior
 
     def sample_deviations(self, rng: np.random.Generator, size: int) -> np.ndarray:

@@ -76,7 +76,7 @@ class ThetaDensity:
 
     def is_current(self, theta: np.ndarray) -> bool:
         """Whether the chain stands at theta; f is the chain's there, and not computed again with its rounding."""
-        return np.array_equal(theta, self.current.theta)
+        return theta is self.current.theta or np.array_equal(theta, self.current.theta)
 
     def prior(self, theta: np.ndarray) -> DensePrior:
         """p(f|theta)."""
@@ -88,12 +88,14 @@ class ThetaDensity:
         try:
             if not np.isfinite(log_prior):
                 raise FloatingPointError("theta lies outside the support of its prior")
-            log_density, together = self._given(position)
+            # Far out numbers grow too large; such a theta is rejected and needs no warning.
+            with np.errstate(all="ignore"):
+                log_density, together = self._given(position)
+                point = Point(position, log_prior + log_density, together)
+                return point._replace(gradient=self._slope(point)) if gradient else point
         except (linalg.NotPositiveDefiniteError, FloatingPointError):
             nowhere = np.full(position.shape, np.nan)
             return Point(position, -np.inf, None, nowhere if gradient else NOT_COMPUTED)
-        point = Point(position, log_prior + log_density, together)
-        return point._replace(gradient=self._slope(point)) if gradient else point
 
     def gradient(self, position: np.ndarray) -> np.ndarray:
         """Gradient of the log-density; not a number where that is minus infinity."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from pmgp import linalg
 from pmgp.latent import DensePrior
+from pmgp.latent.sites import posterior_factor
 from pmgp.likelihoods.base import Likelihood
 from pmgp.schemes.densities import Current, DifferentiableModel, ThetaDensity, Together
 
@@ -42,20 +43,14 @@ class SurrogateFrame(NamedTuple):
 
     @classmethod
     def make(cls, prior: DensePrior, noise: np.ndarray) -> SurrogateFrame:
-        """Two factorizations and one inversion: (K^-1 + S^-1)^-1 = S^1/2 (I - B^-1) S^1/2.
+        """Two factorizations and one inversion.
 
         Raises
         ------
         NotPositiveDefiniteError
-            If K is indefinite.
+            If K is indefinite and stays so with a jitter.
         """
-        root = 1.0 / np.sqrt(noise)
-        factor_of_sum = linalg.cholesky(linalg.scaled_plus_identity(prior.covariance, root), overwrite=True)
-        covariance = np.negative(linalg.inverse(factor_of_sum), order="F")
-        np.einsum("ii->i", covariance)[:] += 1.0
-        covariance /= root[:, None]
-        covariance /= root
-        return cls(prior, noise, factor_of_sum, linalg.cholesky(covariance, overwrite=True))
+        return cls(prior, noise, *posterior_factor(prior, 1.0 / noise))
 
     def mean(self, surrogate: np.ndarray) -> np.ndarray:
         """m_g = m + D D' S^-1 (g - m)."""
@@ -119,12 +114,7 @@ class SurrogateDensity(ThetaDensity):
             return known
         prior = self.prior(theta)
         noise = surrogate_noise(prior, self.model.likelihood(theta))
-        try:
-            return SurrogateFrame.make(prior, noise)
-        except linalg.NotPositiveDefiniteError:
-            # A singular K needs the jitter that its own factorization adds.
-            prior.factorize()
-            return SurrogateFrame.make(prior, noise)
+        return SurrogateFrame.make(prior, noise)
 
     def _given(self, theta: np.ndarray) -> tuple[float, Together]:
         frame = self._frame(theta)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pmgp.linalg import NotPositiveDefiniteError
+from pmgp.linalg import NotPositiveDefiniteError, triangular_solve
 from pmgp.operators.base import NOT_COMPUTED, Point, TransitionInfo
 from pmgp.operators.step_size import StepSize
 from pmgp.operators.transitions import MetricDensity, hamiltonian, langevin, random_walk
@@ -160,7 +160,7 @@ class ThetaOperator:
             return self._langevin(rng, theta, density, step_size)
         scaled = _Scaled(density, adaptation.factor)
         inner = density.at(theta, gradient=self.kind == "hmc")
-        position = np.linalg.solve(adaptation.factor, theta)
+        position = triangular_solve(adaptation.factor, theta)
         slope = adaptation.factor.T @ inner.gradient if self.kind == "hmc" else NOT_COMPUTED
         point = Point(position, inner.log_density, inner, slope)
         if self.kind == "hmc":

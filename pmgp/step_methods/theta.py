@@ -105,8 +105,8 @@ class _ThetaStep(ThetaProgress, BlockedStep):
         counts = linalg.operations.since(start)
         stats = {
             "tune": self.tune,
-            "accepted": float(np.mean([info.accepted for info in outcome.infos])),
-            "acceptance_rate": float(np.mean([info.acceptance_rate for info in outcome.infos])),
+            "accepted": sum(info.accepted for info in outcome.infos) / len(outcome.infos),
+            "acceptance_rate": sum(info.acceptance_rate for info in outcome.infos) / len(outcome.infos),
             "n_evaluations": sum(info.evaluations for info in outcome.infos),
             "n_cholesky": counts.cholesky,
             "n_inverse": counts.inverse,

@@ -60,7 +60,7 @@ def _weighted(weights: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.n
 @every_operator
 def test_means_and_variances(operator, model):
     truth = posterior(model)
-    steps = 3 * length_of(operator) // (1 if operator == LatentMetropolis("isotropic") else 4)
+    steps = length_of(operator) * (4 if operator == LatentMetropolis("isotropic") else 1) // 2
     draws = path(operator, prior(), truth.likelihood, steps)
     mean, mean_error = batch_means(draws)
     variance, variance_error = batch_means(np.square(draws - truth.mean))

@@ -1,0 +1,125 @@
+"""Broken twins of the schemes on theta, each with the one mistake that its name says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+import pytest
+
+from pmgp import linalg
+from pmgp.approximations import Laplace
+from pmgp.schemes import gibbs
+from pmgp.schemes.densities import AncillaryDensity, SufficientDensity, Together
+from pmgp.schemes.gibbs import Ancillary, Interweaving, JointUpdate, Scheme, Sufficient, Surrogate
+from pmgp.schemes.joint_update import JointDensity
+from pmgp.schemes.surrogate import SurrogateFrame
+from pmgp.schemes.theta_operators import ThetaOperator
+from pmgp.schemes.variance import ConjugateVariance
+from tests.operators.broken import proposals_taken_for_symmetric
+from tests.schemes.gibbs_geweke import DifferentiableToy
+
+POOR = Laplace(sweeps=0)
+VARIANCE = ConjugateVariance(1, DifferentiableToy.shape, DifferentiableToy.scale)
+
+
+def nu_of_the_old_theta(patch: pytest.MonkeyPatch) -> None:
+    """Interweaving whitens f with the factor of the theta that the iteration began with."""
+    step, ancillary = Interweaving.step, gibbs._ancillary
+    old = []
+
+    def remembering(self, rng, current, *rest):
+        old[:] = [current.together.prior]
+        return step(self, rng, current, *rest)
+
+    def stale(model, current, rng):
+        density = ancillary(model, current, rng)
+        density.nu = old[0].whiten(current.together.f)
+        return density
+
+    patch.setattr(Interweaving, "step", remembering)
+    patch.setattr(gibbs, "_ancillary", stale)
+
+
+def f_left_behind(patch: pytest.MonkeyPatch) -> None:
+    """Theta moves with nu fixed, but f stays where it was."""
+    right = AncillaryDensity._given
+
+    def broken(self, theta):
+        log_density, together = right(self, theta)
+        return log_density, together._replace(f=self.current.together.f)
+
+    patch.setattr(AncillaryDensity, "_given", broken)
+
+
+def determinant_of_the_wrong_sign(patch: pytest.MonkeyPatch) -> None:
+    """Log N(f|m, K) with plus log|K| / 2."""
+    right = SufficientDensity._given
+
+    def broken(self, theta):
+        log_density, together = right(self, theta)
+        return log_density + linalg.log_determinant(together.prior.factor), together
+
+    patch.setattr(SufficientDensity, "_given", broken)
+
+
+def surrogate_data_without_density(patch: pytest.MonkeyPatch) -> None:
+    """p(g|theta) is left out."""
+    patch.setattr(SurrogateFrame, "log_density", lambda self, surrogate: 0.0)
+
+
+def one_approximation_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """The q of the current point is left out of the ratio, that of the proposal is not."""
+    right = JointDensity._given
+
+    def broken(self, theta):
+        log_weight, together = right(self, theta)
+        if self.is_current(theta):
+            log_joint = self.model.likelihood(theta).log_likelihood(together.f) + together.prior.log_density(together.f)
+            return float(log_joint), together
+        return log_weight, together
+
+    patch.setattr(JointDensity, "_given", broken)
+
+
+def f_kept_with_the_weight_of_another(patch: pytest.MonkeyPatch) -> None:
+    """The proposed f' decides, but is thrown away."""
+    right = JointDensity._given
+
+    def broken(self, theta):
+        log_weight, together = right(self, theta)
+        return log_weight, Together(together.prior, self.current.together.f, together.extra)
+
+    patch.setattr(JointDensity, "_given", broken)
+
+
+def n_for_half_n(patch: pytest.MonkeyPatch) -> None:
+    """The shape of the variance's full conditional grows by n."""
+    right = ConjugateVariance.draw
+
+    def broken(self, rng, current):
+        return right(replace(self, shape=self.shape + 0.5 * current.together.f.size), rng, current)
+
+    patch.setattr(ConjugateVariance, "draw", broken)
+
+
+class Twin(NamedTuple):
+    """A mistake, and the scheme that makes it."""
+
+    breaks: Callable[[pytest.MonkeyPatch], None]
+    scheme: Scheme
+
+
+TWINS = {
+    "nu of the old theta": Twin(nu_of_the_old_theta, Interweaving(variance=VARIANCE)),
+    "f left behind": Twin(f_left_behind, Ancillary()),
+    "f left behind, interweaving": Twin(f_left_behind, Interweaving()),
+    "determinant of the wrong sign": Twin(determinant_of_the_wrong_sign, Sufficient()),
+    "surrogate data without density": Twin(surrogate_data_without_density, Surrogate()),
+    "one approximation forgotten": Twin(one_approximation_forgotten, JointUpdate(approximation=POOR)),
+    "f' thrown away": Twin(f_kept_with_the_weight_of_another, JointUpdate(approximation=POOR)),
+    "sufficient, taken for symmetric": Twin(proposals_taken_for_symmetric, Sufficient(ThetaOperator("smmala"))),
+    "ancillary, taken for symmetric": Twin(proposals_taken_for_symmetric, Ancillary(ThetaOperator("smmala"))),
+    "n for n / 2": Twin(n_for_half_n, Sufficient(variance=VARIANCE)),
+}

@@ -1,0 +1,47 @@
+"""Geweke's test of every scheme with every operator on theta, and broken twins that it must reject."""
+
+from __future__ import annotations
+
+import pytest
+
+from pmgp.schemes import gibbs
+from pmgp.schemes.gibbs import Ancillary, Interweaving, JointUpdate, Scheme, Sufficient, Surrogate
+from pmgp.schemes.theta_operators import OPERATORS, ThetaOperator
+from tests.schemes.gibbs_broken import POOR, TWINS, VARIANCE
+from tests.schemes.gibbs_geweke import z_score
+
+pytestmark = pytest.mark.slow
+# Thirteen statistics are compared: the largest of their z-scores exceeds 4 once in 1,200 correct runs.
+BOUND = 4.0
+
+EVERY_OPERATOR = [
+    scheme(ThetaOperator(kind, max_leapfrog=3))
+    for scheme in (Sufficient, Ancillary, Interweaving)
+    for kind in OPERATORS
+]
+CONJUGATE = [Sufficient(variance=VARIANCE), Interweaving(ThetaOperator("smmala"), VARIANCE)]
+# A poor approximation of p(f|y, theta) makes weights uneven, and a good one must do as well.
+RANDOM_WALKS = [Surrogate(), JointUpdate(approximation=POOR), JointUpdate()]
+
+
+def name_of(scheme: Scheme) -> str:
+    conjugate = "-conjugate" if getattr(scheme, "variance", None) else ""
+    poor = "-poor" if getattr(scheme, "approximation", None) == POOR else ""
+    return f"{type(scheme).__name__}-{scheme.operator.kind}{conjugate}{poor}"
+
+
+def test_every_scheme_is_tested():
+    tested = {type(scheme).__name__ for scheme in [*EVERY_OPERATOR, *RANDOM_WALKS]}
+    assert tested == set(gibbs.__all__) - {"Scheme"}
+
+
+@pytest.mark.parametrize("scheme", [*EVERY_OPERATOR, *CONJUGATE, *RANDOM_WALKS], ids=name_of)
+def test_joint_distribution_is_kept(scheme):
+    assert z_score(scheme) < BOUND
+
+
+@pytest.mark.parametrize("mistake", TWINS)
+def test_a_broken_twin_is_rejected(mistake, monkeypatch):
+    twin = TWINS[mistake]
+    twin.breaks(monkeypatch)
+    assert z_score(twin.scheme) > BOUND

@@ -1,0 +1,261 @@
+"""Transitions of theta: invariance in any coordinates, what they learn while tuning, and what stays afterwards."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from pmgp.operators import StepSize
+from pmgp.operators.base import NOT_COMPUTED, Point
+from pmgp.schemes.densities import Current, Together
+from pmgp.schemes.gibbs import Ancillary, Interweaving
+from pmgp.schemes.theta_operators import OPERATORS, Adaptation, ThetaOperator
+from tests.operators.broken import proposals_taken_for_symmetric, trajectories_always_accepted
+from tests.schemes.gibbs_geweke import DifferentiableToy, draw_jointly
+
+every_operator = pytest.mark.parametrize("kind", OPERATORS)
+FACTOR = np.array([[1.5, 0.0], [-0.9, 0.7]])
+SHAPE = np.array([1.5, 4.0])
+# The largest of seven z-scores exceeds 4 once in 2,000 correct runs.
+BOUND = 4.0
+
+
+class LogGamma:
+    """Two independent logs of gamma variables, sheared: skewed, and correlated. The metric is that of the first one."""
+
+    shear = np.array([[1.0, 0.0], [1.2, 1.0]])
+
+    def draw(self, rng: np.random.Generator) -> np.ndarray:
+        return self.shear @ np.log(rng.gamma(SHAPE))
+
+    def at(self, position: np.ndarray, gradient: bool = False) -> Point:
+        z = np.linalg.solve(self.shear, position)
+        log_density = float(SHAPE @ z - np.exp(z).sum())
+        slope = np.linalg.solve(self.shear.T, SHAPE - np.exp(z)) if gradient else NOT_COMPUTED
+        return Point(position, log_density, "payload", slope)
+
+    def gradient(self, position: np.ndarray) -> np.ndarray:
+        return self.at(position, gradient=True).gradient
+
+    def with_metric(self, point: Point, known: Point | None = None) -> Point:
+        z = np.linalg.solve(self.shear, point.position)
+        inverse = np.linalg.inv(self.shear)
+        metric = inverse.T @ np.diag(0.3 + np.exp(z)) @ inverse
+        return point._replace(metric_factor=np.asfortranarray(np.linalg.cholesky(metric)))
+
+
+class Normal:
+    """Three correlated normals on different scales."""
+
+    factor = np.array([[1.0, 0.0, 0.0], [4.0, 1.0, 0.0], [0.1, 0.05, 0.1]])
+    precision = np.linalg.inv(factor @ factor.T)
+
+    def at(self, position: np.ndarray, gradient: bool = False) -> Point:
+        slope = -self.precision @ position
+        return Point(position, 0.5 * float(position @ slope), None, slope if gradient else NOT_COMPUTED)
+
+    def gradient(self, position: np.ndarray) -> np.ndarray:
+        return -self.precision @ position
+
+    def with_metric(self, point: Point, known: Point | None = None) -> Point:
+        return point._replace(metric_factor=np.asfortranarray(np.linalg.cholesky(self.precision)))
+
+
+def fixed(operator: ThetaOperator, step_size: float, factor: np.ndarray) -> Adaptation:
+    return operator.start(len(factor), 0)._replace(step_size=StepSize.start(step_size), factor=factor)
+
+
+STEP_SIZES = {"metropolis": 1.0, "hmc": 0.3, "smmala": 1.3}
+
+
+def invariance_score(kind: str, replicates: int = 1500, repeats: int = 4) -> float:
+    """Largest mean change of the moments of independent draws of the target, in standard errors."""
+    rng = np.random.default_rng(1)
+    target, operator = LogGamma(), ThetaOperator(kind, max_leapfrog=3)
+    adaptation = fixed(operator, STEP_SIZES[kind], FACTOR)
+    changes = []
+    for _ in range(replicates):
+        before = theta = target.draw(rng)
+        for _ in range(repeats):
+            point, _ = operator.step(rng, theta, target, adaptation, tuning=False)
+            theta = point.position
+        changes.append(moments(theta) - moments(before))
+    changes = np.array(changes)
+    return float(np.max(np.abs(changes.mean(axis=0)) / (changes.std(axis=0) / np.sqrt(replicates))))
+
+
+def moments(theta: np.ndarray) -> np.ndarray:
+    return np.array([*theta, *theta**2, theta[0] * theta[1], *np.tanh(theta)])
+
+
+@every_operator
+def test_invariance_in_any_coordinates(kind):
+    assert invariance_score(kind) < BOUND
+
+
+@pytest.mark.parametrize(
+    ("kind", "breaks"), [("smmala", proposals_taken_for_symmetric), ("hmc", trajectories_always_accepted)]
+)
+def test_a_broken_twin_is_rejected(kind, breaks, monkeypatch):
+    breaks(monkeypatch)
+    assert invariance_score(kind) > BOUND
+
+
+@every_operator
+def test_the_point_returned_is_theta_and_its_density(kind):
+    target, operator, rng = LogGamma(), ThetaOperator(kind), np.random.default_rng(0)
+    theta, moved = np.array([0.1, 1.5]), 0
+    for _ in range(20):
+        point, info = operator.step(rng, theta, target, fixed(operator, STEP_SIZES[kind], FACTOR), tuning=False)
+        assert point.payload == "payload"
+        assert point.log_density == pytest.approx(target.at(point.position).log_density)
+        assert info.accepted == (not np.array_equal(point.position, theta))
+        if not info.accepted:
+            assert_array_equal(point.position, theta)
+        moved += info.accepted
+        theta = point.position
+    assert 0 < moved < 20
+
+
+def test_hybrid_monte_carlo_in_coordinates_is_hybrid_monte_carlo_with_a_mass_matrix():
+    """With x = F^-1 theta and a unit mass, theta moves by the mass matrix (F F')^-1 (Algorithm 4 of the article)."""
+    target, operator = Normal(), ThetaOperator("hmc", max_leapfrog=1)
+    theta, F, step = np.array([0.3, -1.0, 0.2]), Normal.factor, 0.4
+    point, info = operator.step(np.random.default_rng(5), theta, target, fixed(operator, step, F), tuning=False)
+    assert info.accepted
+    p = np.random.default_rng(5).standard_normal(3)
+    half = np.linalg.solve(F.T, p) + 0.5 * step * target.gradient(theta)
+    assert_allclose(point.position, theta + step * F @ F.T @ half, rtol=1e-9)
+
+
+# What is learned
+
+
+def tuned(kind: str, length: int, seed: int = 0) -> tuple[Adaptation, list[Adaptation], np.ndarray]:
+    """Where tuning ends, the way there, and theta."""
+    rng, target, operator = np.random.default_rng(seed), Normal(), ThetaOperator(kind)
+    adaptation, theta, path = operator.start(3, length), np.zeros(3), []
+    for _ in range(length):
+        point, info = operator.step(rng, theta, target, adaptation, tuning=True)
+        theta = point.position
+        adaptation = operator.learn(adaptation, theta, info.acceptance_rate)
+        path.append(deepcopy(adaptation))
+    return adaptation, path, theta
+
+
+@every_operator
+def test_the_recommended_rate_is_reached(kind):
+    adaptation, _, theta = tuned(kind, 1200)
+    operator, rng, rates = ThetaOperator(kind), np.random.default_rng(1), []
+    for _ in range(1000):
+        point, info = operator.step(rng, theta, Normal(), adaptation, tuning=False)
+        theta = point.position
+        rates.append(info.acceptance_rate)
+    assert np.mean(rates) == pytest.approx(operator.target, abs=0.08)
+
+
+@pytest.mark.parametrize("kind", ["metropolis", "hmc"])
+def test_coordinates_take_the_covariance_of_the_draws(kind):
+    """The condition number of the covariance falls from 2,000 to what a few hundred draws can tell."""
+    F = tuned(kind, 3000)[0].factor
+    assert_array_equal(F, np.tril(F))
+    before = np.linalg.cond(Normal.factor @ Normal.factor.T)
+    whitened = np.linalg.solve(F, Normal.factor)
+    assert before > 1500.0
+    assert np.linalg.cond(whitened @ whitened.T) < before / 50.0
+
+
+def test_coordinates_change_three_times():
+    _, path, _ = tuned("metropolis", 80)
+    factors = [np.eye(3), *(adaptation.factor for adaptation in path)]
+    changed = [i for i in range(1, 81) if not np.array_equal(factors[i], factors[i - 1])]
+    assert changed == [20, 40, 60]
+    assert path[19].moments.count == 0
+    assert path[-1].moments.count == 20
+
+
+def test_a_metric_needs_no_coordinates():
+    assert all(np.array_equal(adaptation.factor, np.eye(3)) for adaptation in tuned("smmala", 80)[1])
+
+
+@every_operator
+@pytest.mark.parametrize("length", [1, 2, 3, 5])
+def test_short_tuning(kind, length):
+    adaptation = tuned(kind, length)[0]
+    assert adaptation.iteration == length
+    assert 0.0 < adaptation.step_size.frozen < 10.0
+    assert np.isfinite(adaptation.factor).all()
+
+
+@every_operator
+def test_the_step_size_while_tuning_and_afterwards(kind):
+    """The last iterate first, then the average."""
+    operator, seen = ThetaOperator(kind), []
+    adaptation = operator.start(2, 10)._replace(step_size=StepSize(np.log(0.4), np.log(0.1), iteration=3))
+
+    class Recording(LogGamma):
+        def at(self, position, gradient=False):
+            seen.append(position)
+            return super().at(position, gradient)
+
+    theta = np.array([0.1, 1.5])
+    for tuning in (True, False):
+        operator.step(np.random.default_rng(0), theta, Recording(), adaptation, tuning)
+    # Where the first steps lead, with the same normals.
+    first, second = seen[1], seen[len(seen) // 2 + 1]
+    assert np.abs(first - theta).max() > 1.5 * np.abs(second - theta).max()
+
+
+def test_schemes_learn_in_each_stage_only_while_tuning():
+    current, model = draw_jointly(np.random.default_rng(0))
+    scheme = Interweaving()
+    adaptations = scheme.start(2, 10)
+    outcome = scheme.step(np.random.default_rng(1), current, model, adaptations, True)
+    assert [adaptation.iteration for adaptation in outcome.adaptations] == [1, 1]
+    assert len(outcome.infos) == 2
+    frozen = scheme.step(np.random.default_rng(1), current, model, outcome.adaptations, False)
+    assert frozen.adaptations == outcome.adaptations
+
+
+def test_a_theta_without_a_metric_stays(monkeypatch):
+    current, model = draw_jointly(np.random.default_rng(0))
+    monkeypatch.setattr(DifferentiableToy, "curvature", lambda self, theta, f: np.full((2, 2), np.nan))
+    scheme = Ancillary(ThetaOperator("smmala"))
+    outcome = scheme.step(np.random.default_rng(1), current, model, scheme.start(2, 0), False)
+    assert_array_equal(outcome.current.theta, current.theta)
+    assert outcome.current.together.f is current.together.f
+    assert not outcome.infos[0].accepted
+
+
+def test_nothing_is_kept_of_the_theta_before():
+    """The payload that comes back belongs to the theta that comes back."""
+    rng = np.random.default_rng(0)
+    current, model = draw_jointly(rng)
+    scheme = Interweaving()
+    for _ in range(20):
+        current = scheme.step(rng, current, model, scheme.start(2, 0), False).current
+        assert_array_equal(current.together.prior.covariance, model.prior(current.theta).covariance)
+        assert isinstance(current, Current)
+        assert isinstance(current.together, Together)
+
+
+# Refusals
+
+BAD_SETTINGS: list[tuple[dict[str, Any], str]] = [
+    ({"kind": "nuts"}, "operator must be one of metropolis, hmc, smmala, not 'nuts'"),
+    ({"max_leapfrog": 0}, "max_leapfrog must be an integer of at least 1, not 0"),
+    ({"max_leapfrog": 2.5}, "not 2.5"),
+    ({"target_acceptance": 0.0}, "target_acceptance must lie between 0 and 1, not 0.0"),
+    ({"target_acceptance": 1.0}, "not 1.0"),
+    ({"target_acceptance": np.nan}, "not nan"),
+]
+
+
+@pytest.mark.parametrize(("settings", "message"), BAD_SETTINGS)
+def test_settings_out_of_range_are_named(settings, message):
+    with pytest.raises(ValueError, match=message):
+        ThetaOperator(**settings)
