@@ -106,8 +106,12 @@ class BernoulliLogit:
         return -np.logaddexp(0.0, -self.sign * f)
 
     def log_likelihood(self, f: np.ndarray) -> np.ndarray:
-        """Log p(y|f): (..., n) -> (...)."""
-        return self.log_density(f).sum(axis=-1)
+        """Log p(y|f): (..., n) -> (...).
+
+        Summed apart from the rest, the logarithms are evaluated by a vectorized loop, which `logaddexp` has not.
+        """
+        z = self.sign * f
+        return np.minimum(z, 0.0).sum(axis=-1) - np.log1p(np.exp(-np.abs(z))).sum(axis=-1)
 
     def gradient(self, f: np.ndarray) -> np.ndarray:
         """First derivative in f."""

@@ -18,8 +18,8 @@ VARIANTS: dict[str, list[Any]] = {
     "LatentSMMALA": [LatentSMMALA()],
 }
 OPERATORS = [operator for variants in VARIANTS.values() for operator in variants]
-# Transitions that cost about as much time as 20,000 of Metropolis.
-LENGTHS = {"EllipticalSlice": 20_000, "LatentHMC": 20_000, "LatentMetropolis": 60_000, "LatentSMMALA": 20_000}
+# Transitions that cost about as much time as 45,000 of Metropolis.
+LENGTHS = {"EllipticalSlice": 15_000, "LatentHMC": 15_000, "LatentMetropolis": 45_000, "LatentSMMALA": 15_000}
 
 THRESHOLDS = np.array([-1.0, 0.5, 2.0])
 
