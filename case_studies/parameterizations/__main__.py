@@ -1,0 +1,87 @@
+"""Run the study: ``python -m case_studies.parameterizations --scale quick``; a run that is stopped can be resumed."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+
+# One core a process: set before NumPy is loaded.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import pandas as pd
+
+from case_studies.latent_operators import simulation
+from case_studies.parameterizations import results, study
+from case_studies.parameterizations.study import SCALES, Cell, Scale
+from case_studies.tools.grid import Grid
+from case_studies.tools.table import Table
+
+RUNS = Path("runs") / "parameterizations"
+FILTERS: dict[str, type] = {
+    "table": int,
+    "data": str,
+    "n": int,
+    "d": int,
+    "dataset": int,
+    "model": str,
+    "method": str,
+    "proposal": str,
+}
+
+
+def run(scale: Scale, chosen: list[Cell], grid: Grid, table: Table, processes: int = 1) -> None:
+    """Run the cells chain by chain; each row is written when its chains are there."""
+    for row in rows(scale, chosen, grid, processes):
+        table.merge(pd.DataFrame([row]))
+        _report(scale, row)
+
+
+def rows(scale: Scale, chosen: list[Cell], grid: Grid, processes: int = 1) -> Iterator[dict]:
+    """Lines of the table, as they are finished."""
+    finished = grid.run(study.units(scale, chosen), partial(study.run_unit, scale), processes)
+    for cell, chains in groupby(finished, key=lambda one: one.cell.cell):
+        yield results.row(scale, cell, [one.result for one in chains])
+
+
+def _report(scale: Scale, row: dict) -> None:
+    name, seconds = Cell(*[row[field] for field in Cell._fields]).name, row["seconds"] * scale.chains
+    rhat = row[f"rhat_{scale.checkpoints[-1]}"]
+    print(f"{name:42s} ESS {row['ess_mean']:7.1f}  R-hat {rhat:7.4f}  {seconds:6.0f} s of sampling", flush=True)
+
+
+def arguments() -> argparse.Namespace:
+    """Command line."""
+    parser = argparse.ArgumentParser(prog="python -m case_studies.parameterizations", description=__doc__)
+    parser.add_argument("--scale", choices=SCALES, default="quick")
+    for name, kind in FILTERS.items():
+        parser.add_argument(f"--{name}", type=kind, nargs="+", metavar=name.upper(), help="only cells with these")
+    parser.add_argument("--again", action="store_true", help="also what the table has already")
+    parser.add_argument("--processes", type=int, default=1, help="chains run at a time, one core each")
+    parser.add_argument("--runs", type=Path, default=RUNS, help="where finished chains are kept")
+    parser.add_argument("--out", type=Path, help="the table (default: the one in the repository)")
+    return parser.parse_args()
+
+
+def selected(cells: list[Cell], wanted: dict[str, list | None]) -> list[Cell]:
+    """Those cells whose fields are among the wanted ones."""
+    return [cell for cell in cells if all(not some or getattr(cell, name) in some for name, some in wanted.items())]
+
+
+def main() -> None:
+    """Run what the command line asks for."""
+    given = arguments()
+    scale = SCALES[given.scale]
+    chosen = selected(study.cells(scale), {name: getattr(given, name) for name in FILTERS})
+    table = results.table_of(given.out or results.FOLDER / f"{scale.name}.csv")
+    new = chosen if given.again else table.missing(chosen, results.settings(scale))
+    print(f"{len(new)} cells to run; {len(chosen) - len(new)} of {len(chosen)} are in {table.path.name}", flush=True)
+    settings = scale.settings() | simulation.SETTINGS | study.SETTINGS
+    run(scale, new, Grid(given.runs / scale.name, settings), table, given.processes)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""SA and ASIS as in the article: sigma is drawn from its full conditional, and SA's transitions move the rest of theta.
+
+Given f, sigma is nearly known. A transition of all of theta with one step size would be as short as sigma needs it, and
+the length-scales would wait.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pmgp.operators.base import Point
+from pmgp.schemes.densities import AncillaryDensity, Current, DifferentiableModel, SufficientDensity
+from pmgp.schemes.gibbs import Outcome, Scheme
+from pmgp.schemes.theta_operators import Adaptation
+from pmgp.schemes.variance import ConjugateVariance
+
+__all__ = ["ExactVariance"]
+
+
+class _Rest:
+    """The density of theta without one element, which stays where it is.
+
+    Parameters
+    ----------
+    density : SufficientDensity
+    theta : (dimension,) array
+    index : int
+        Of the element that stays.
+    """
+
+    def __init__(self, density: SufficientDensity, theta: np.ndarray, index: int) -> None:
+        self.density = density
+        self.index = index
+        self.fixed = theta[index]
+
+    def at(self, position: np.ndarray, gradient: bool = False) -> Point:
+        """Value; the payload is the point of all of theta. Random walks need no gradient."""
+        whole = self.density.at(np.insert(position, self.index, self.fixed))
+        return Point(position, whole.log_density, whole)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExactVariance(Scheme):
+    """An exact draw of sigma, SA's transition of the rest, and for ASIS then AA's of all of theta.
+
+    Parameters
+    ----------
+    operator : ThetaOperator
+        Metropolis.
+    variance : ConjugateVariance
+    interweaving : bool
+        ASIS rather than SA.
+    """
+
+    variance: ConjugateVariance
+    interweaving: bool = False
+
+    def start(self, dimension: int, length: int) -> tuple[Adaptation, ...]:
+        """Begin to learn; each transition has a step size of its own."""
+        dimensions = (dimension - 1, dimension) if self.interweaving else (dimension - 1,)
+        return tuple(self.operator.start(each, length) for each in dimensions)
+
+    def step(
+        self,
+        rng: np.random.Generator,
+        current: Current,
+        model: DifferentiableModel,
+        adaptations: tuple[Adaptation, ...],
+        tuning: bool,
+    ) -> Outcome:
+        """Update theta, and f in the second transition."""
+        current = self.variance.draw(rng, current)
+        index, theta = self.variance.index, current.theta
+        density = _Rest(SufficientDensity(model, current), theta, index)
+        rest = np.delete(theta, index)
+        point, info = self.operator.step(rng, rest, density, adaptations[0], tuning)
+        learned = self._learned(adaptations[0], point.position, info.acceptance_rate, tuning)
+        current = Current(point.payload.position, point.payload.payload)
+        if not self.interweaving:
+            return Outcome(current, (learned,), (info,))
+        moved, second = self.operator.step(rng, current.theta, AncillaryDensity(model, current), adaptations[1], tuning)
+        also = self._learned(adaptations[1], moved.position, second.acceptance_rate, tuning)
+        return Outcome(Current(moved.position, moved.payload), (learned, also), (info, second))
+
+    def _learned(self, adaptation: Adaptation, position: np.ndarray, rate: float, tuning: bool) -> Adaptation:
+        return self.operator.learn(adaptation, position, rate) if tuning else adaptation

@@ -1,0 +1,236 @@
+"""One chain of the study, and the grid of all of them.
+
+A cell is one sampler on one posterior: a number in Tables 3 to 6 of the comparative evaluation. Its chains are run one
+by one, so that those of large data sets can be stopped and resumed. What is recorded of each is what the tables
+show, of the hyper-parameters on the unconstrained scale, and besides time, acceptance and operations in O(n^3).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from case_studies.latent_operators import simulation
+from case_studies.latent_operators.study import SCALES, Scale
+from case_studies.parameterizations import problems
+from case_studies.parameterizations.exact_variance import ExactVariance
+from case_studies.parameterizations.problems import REAL, Problem
+from case_studies.parameterizations.samplers import Alternating, Marginal, Sampler
+from case_studies.tools.autoregressive_size import autoregressive_sizes
+from case_studies.tools.convergence import moments_at
+from case_studies.tools.effective_size import effective_sizes
+from case_studies.tools.provenance import provenance
+from pmgp import linalg
+from pmgp.approximations import Laplace
+from pmgp.schemes.gibbs import Ancillary, JointUpdate, Scheme, Sufficient, Surrogate
+from pmgp.schemes.theta_operators import ThetaOperator
+
+__all__ = [
+    "OPERATORS", "OURS", "PROPOSALS", "SCALES", "SCHEMES", "SETTINGS", "Cell", "Scale", "Unit", "cells", "run_unit",
+    "units",
+]  # fmt: skip
+
+OPERATORS = {"MH": "metropolis", "HMC": "hmc", "SMMALA": "smmala"}
+"""Rows of Tables 3 and 4, by the names of pmgp."""
+
+OURS = "PM"
+"""The pseudo-marginal chain, which the article does not have."""
+
+SCHEMES = ("AA", "ASIS", "KHR", "SA", "SURR", OURS)
+"""Rows of Tables 5 and 6, in the article's order, and ours."""
+
+PROPOSALS = ("identity", "learned", "own")
+"""Of theta: with a covariance that is a multiple of the identity, as in the article; with that of the tuning draws; or
+as the method has it (SMMALA, pseudo-marginal)."""
+
+SIMULATED = "simulated"
+LATENT_UPDATES = {5: 1, 6: 5}
+SETTINGS = {"latent_updates": list(LATENT_UPDATES.values())}
+"""What a finished chain depends on besides the scale and the simulation's settings."""
+
+START, CHAIN = 1, 2
+
+
+class Cell(NamedTuple):
+    """One sampler on one posterior.
+
+    Attributes
+    ----------
+    table : int
+        Of the article: 3 length-scales given f, 4 theta given nu and y, 5 theta and f jointly, 6 the same on real data.
+    data : str
+        "simulated", or the name of a data set.
+    n, d, dataset : int
+        Of simulated data; 0 otherwise.
+    model : str
+        The likelihood's abbreviation.
+    method, proposal : str
+    """
+
+    table: int
+    data: str
+    n: int
+    d: int
+    dataset: int
+    model: str
+    method: str
+    proposal: str
+
+    @property
+    def name(self) -> str:
+        """File name without ending."""
+        problem = f"n{self.n}-d{self.d}-data{self.dataset}-{self.model}" if self.data == SIMULATED else self.data
+        return f"table{self.table}-{problem}-{self.method}-{self.proposal}"
+
+
+class Unit(NamedTuple):
+    """One chain of a cell."""
+
+    cell: Cell
+    chain: int
+
+    @property
+    def name(self) -> str:
+        """File name without ending."""
+        return f"{self.cell.name}-chain{self.chain}"
+
+
+def cells(scale: Scale) -> list[Cell]:
+    """All cells, what says most first.
+
+    Real data that are small; n = 100; the same with learned proposals; then larger data. The data sets vary slower than
+    the methods, so that a run that is stopped has whole comparisons.
+    """
+    small, large = list(REAL)[:2], list(REAL)[2:]
+    every = range(scale.datasets)
+    first = [*_real(small, "identity"), *_joint(100, every, "identity"), *_conditional(100, every, "identity")]
+    again = [*_real(small, "learned"), *_joint(100, every, "learned"), *_conditional(100, every, "learned")]
+    last = [*_real(large, "identity"), *_joint(400, every, "identity"), *_conditional(400, every, "identity")]
+    return list(dict.fromkeys([*first, *again, *last]))
+
+
+def _methods(names: Sequence[str], proposal: str) -> Iterator[tuple[str, str]]:
+    return ((name, "own" if name in ("SMMALA", OURS) else proposal) for name in names)
+
+
+def _real(names: Sequence[str], proposal: str) -> Iterator[Cell]:
+    return (Cell(6, name, 0, 0, 0, "LRG", *method) for name in names for method in _methods(SCHEMES, proposal))
+
+
+def _joint(n: int, every: range, proposal: str) -> Iterator[Cell]:
+    for d in (2, 10):
+        for dataset in every:
+            yield from (Cell(5, SIMULATED, n, d, dataset, "LRG", *method) for method in _methods(SCHEMES, proposal))
+
+
+def _conditional(n: int, every: range, proposal: str) -> Iterator[Cell]:
+    """Tables 3 and 4. Given f the likelihood does not matter, so Table 3 has one model only."""
+    operators = list(_methods(tuple(OPERATORS), proposal))
+    for dataset in every:
+        for d in (2, 10):
+            yield from (Cell(3, SIMULATED, n, d, dataset, "LRG", *method) for method in operators)
+            for model in simulation.MODELS:
+                yield from (Cell(4, SIMULATED, n, d, dataset, model, *method) for method in operators)
+
+
+def units(scale: Scale, chosen: Sequence[Cell]) -> list[Unit]:
+    """Their chains, cell by cell."""
+    return [Unit(cell, chain) for cell in chosen for chain in range(scale.chains)]
+
+
+PROBLEMS: dict[int, Callable[..., Problem]] = {
+    3: problems.given_latent,
+    4: problems.given_whitened,
+    5: problems.jointly,
+}
+
+
+@lru_cache(maxsize=1)
+def _problem(seed: int, table: int, data: str, n: int, d: int, dataset: int, model: str) -> Problem:
+    """Compiled once for all methods, which follow one another in the grid."""
+    if table == 6:
+        return problems.on_real_data(data)
+    return PROBLEMS[table](seed, n, d, dataset, model)
+
+
+def sampler(cell: Cell, problem: Problem) -> Sampler:
+    """The sampler of a cell."""
+    if cell.method == OURS:
+        return Marginal()
+    if cell.method in OPERATORS:
+        operator = ThetaOperator(OPERATORS[cell.method], max_leapfrog=10)
+        scheme = Sufficient(operator) if cell.table == 3 else Ancillary(operator)
+    else:
+        scheme = _scheme(cell.method, problem)
+    return Alternating(scheme, LATENT_UPDATES.get(cell.table, 0), cell.proposal == "learned")
+
+
+def _scheme(name: str, problem: Problem) -> Scheme:
+    if name in ("ASIS", "SA"):
+        assert problem.variance is not None
+        return ExactVariance(variance=problem.variance, interweaving=name == "ASIS")
+    return {"AA": Ancillary(), "KHR": JointUpdate(approximation=Laplace(sweeps=0)), "SURR": Surrogate()}[name]
+
+
+def run_unit(scale: Scale, unit: Unit) -> dict[str, Any]:
+    """Run one chain.
+
+    Parameters
+    ----------
+    scale : Scale
+    unit : Unit
+
+    Returns
+    -------
+    dict
+        Plain numbers and lists of them, which :func:`results.row` makes part of a line of. `ess` and
+        `ess_autoregressive` are the smallest over theta, by ArviZ's estimate and by coda's; `means` and `variances` of
+        theta belong to the checkpoints; `cholesky`, `inverse` and `matmul` count the operations in O(n^3), and
+        `seconds` the processor time, of all draws that are kept.
+    """
+    problem = _problem(scale.seed, *unit.cell[:6])
+    start = problem.start(_stream(scale, START, unit.cell[:6], unit.chain))
+    rng = _stream(scale, CHAIN, unit.cell, unit.chain)
+    return run_chain(rng, sampler(unit.cell, problem), problem, start, scale)
+
+
+def _stream(scale: Scale, kind: int, parts: Sequence[Any], chain: int) -> np.random.Generator:
+    """Random numbers of one place in the study, independent of those of all others; starts are shared by methods."""
+    names = [SIMULATED, *REAL, *simulation.MODELS, *OPERATORS, *SCHEMES, *PROPOSALS]
+    key = [names.index(part) if isinstance(part, str) else part for part in parts]
+    return simulation.stream(scale.seed, kind, *key, chain)
+
+
+def run_chain(rng: np.random.Generator, sampler: Sampler, problem: Problem, start: Any, scale: Scale) -> dict[str, Any]:
+    """Tune from a start, then sample."""
+    iterate = sampler.start(rng, problem, start, scale.tune, scale.draws)
+    for _ in range(scale.tune):
+        iterate = sampler.step(rng, problem, iterate, True)
+    sampler.stop_tuning(problem)
+    draws, rates = np.empty((scale.draws, problem.dimension)), np.empty((scale.draws, 2))
+    operations, clock = linalg.operations.snapshot(), time.process_time()
+    for row, rate in zip(draws, rates, strict=True):
+        iterate = sampler.step(rng, problem, iterate, False)
+        row[:], rate[:] = iterate.theta, (iterate.acceptance, iterate.latent_acceptance)
+    seconds, counts = time.process_time() - clock, linalg.operations.since(operations)
+    return _summary(draws, scale) | {
+        "acceptance": float(rates[:, 0].mean()),
+        "latent_acceptance": float(rates[:, 1].mean()),
+        "seconds": seconds,
+        **counts._asdict(),
+        **provenance(),
+    }
+
+
+def _summary(draws: np.ndarray, scale: Scale) -> dict[str, Any]:
+    moments = moments_at(draws, scale.checkpoints)
+    return {
+        "ess": float(effective_sizes(draws).min()),
+        "ess_autoregressive": float(autoregressive_sizes(draws).min()),
+        "means": moments.means.tolist(),
+        "variances": moments.variances.tolist(),
+    }

@@ -1,0 +1,61 @@
+"""Finished cells as a table in the repository: a CSV file with one row a cell, to which runs add."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+__all__ = ["Table"]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A CSV file of results.
+
+    Parameters
+    ----------
+    path : Path
+        Made when it is needed.
+    key : list of str
+        Columns that name a cell.
+    order : callable
+        Sorts the rows.
+    """
+
+    path: Path
+    key: list[str]
+    order: Callable[[pd.DataFrame], pd.DataFrame]
+
+    def read(self) -> pd.DataFrame:
+        """All rows."""
+        return pd.read_csv(self.path)
+
+    def merge(self, new: pd.DataFrame) -> None:
+        """Put rows into the file, in place of those of the same cells; the other rows stay."""
+        if self.path.is_file():
+            new = pd.concat([self.read(), new]).drop_duplicates(self.key, keep="last")
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        draft = self.path.with_suffix(".part")
+        self.order(new).to_csv(draft, index=False, float_format="%.6g", lineterminator="\n")
+        draft.replace(self.path)
+
+    def missing(self, cells: Iterable[Any], settings: Mapping[str, Any]) -> list[Any]:
+        """Those cells, tuples of the key, that the file does not have yet, or not with these settings.
+
+        Parameters
+        ----------
+        cells : iterable of tuple
+        settings : mapping
+            Columns and values that a row must have to count.
+        """
+        if not self.path.is_file():
+            return list(cells)
+        old = self.read()
+        same = np.all([old[name] == value for name, value in settings.items()], axis=0)
+        there = set(old.loc[same, self.key].itertuples(index=False, name=None))
+        return [cell for cell in cells if tuple(cell) not in there]

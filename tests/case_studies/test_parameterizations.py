@@ -1,0 +1,412 @@
+"""The study of the parameterizations: its posteriors, its samplers, one chain, its tables, and the picture."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from case_studies.latent_operators import simulation
+from case_studies.latent_operators.study import DATA
+from case_studies.parameterizations import comparison, picture, problems, results, study
+from case_studies.parameterizations.__main__ import run, selected
+from case_studies.parameterizations.exact_variance import ExactVariance
+from case_studies.parameterizations.samplers import Alternating
+from case_studies.parameterizations.study import Cell, Unit
+from case_studies.tools.grid import Grid
+from pmgp.schemes.gibbs import Ancillary, Interweaving, JointUpdate, Sufficient, Surrogate
+from pmgp.schemes.surrogate import SurrogateFrame
+
+TINY = study.Scale("tiny", seed=3, chains=3, tune=20, draws=60, checkpoints=(20, 60), datasets=2)
+
+
+@pytest.fixture(scope="module")
+def given_latent():
+    return problems.given_latent(3, 12, 2, 0, "LRG")
+
+
+@pytest.fixture(scope="module")
+def given_whitened():
+    return problems.given_whitened(3, 12, 2, 0, "LRG")
+
+
+def one_lengthscale(n: int):
+    """A posterior of one hyper-parameter, and its densities on a grid."""
+    rng = np.random.default_rng(5)
+    problem = picture.logistic_problem(n, 2, -1.5, rng)
+    return problem, picture.conditionals(problem, 120, rng, np.linspace(-4.0, 2.0, 121), 1000)
+
+
+@pytest.fixture(scope="module")
+def weak_data():
+    """So few that all schemes mix."""
+    return one_lengthscale(8)
+
+
+@pytest.fixture(scope="module")
+def stronger_data():
+    """Enough for surrogate data to say something about theta."""
+    return one_lengthscale(40)
+
+
+def truth(n: int, d: int) -> simulation.Simulated:
+    return simulation.simulate(n, d, simulation.stream(3, DATA, n, d, 0))
+
+
+def chain(problem, scheme, updates, scale, seed=0, learns_covariance=False):
+    sampler = Alternating(scheme, updates, learns_covariance)
+    start = problem.start(np.random.default_rng([seed, 1]))
+    return study.run_chain(np.random.default_rng([seed, 2]), sampler, problem, start, scale)
+
+
+# ---- posteriors and starts
+
+
+@pytest.mark.slow
+def test_the_covariance_is_that_of_the_simulation(given_latent):
+    data = truth(12, 2)
+    K = given_latent.model.prior(data.log_lengthscales).covariance
+    np.testing.assert_allclose(np.tril(K), np.tril(data.covariance), rtol=1e-12)
+    assert given_latent.model.parts.theta_names == ["lengthscale_log__"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", simulation.MODELS)
+def test_observations_are_those_of_the_other_study(model, rng):
+    """Log-likelihoods differ by a constant at most (labels and counts), whatever f is."""
+    problem = problems.jointly(3, 10, 2, 0, model)
+    place = (DATA, 10, 2, 0)
+    stream = simulation.stream(3, *place, list(simulation.MODELS).index(model))
+    expected = simulation.likelihood(model, truth(10, 2).f, stream)
+    f = rng.standard_normal((5, 10))
+    found = problem.model.likelihood(np.zeros(3)).log_likelihood(f)
+    np.testing.assert_allclose(found, expected.log_likelihood(f), rtol=1e-10)
+
+
+@pytest.mark.slow
+def test_real_inputs_are_standardized(monkeypatch):
+    """Mean zero and standard deviation one, as the article says, and length-scales from their prior."""
+    X = np.random.default_rng(1).normal(3.0, 7.0, size=(15, 2))
+    data = problems.datasets.Dataset("spect", X, np.arange(15) % 2, ("a", "b"), ("no", "yes"), "")
+    monkeypatch.setattr(problems.datasets, "load", lambda name: data)
+    problem = problems.on_real_data("SPECT")
+    standardized = (X - X.mean(axis=0)) / X.std(axis=0)
+    K = problem.model.prior(np.zeros(3)).covariance
+    expected = np.exp(-0.5 * np.square(standardized[1] - standardized[0]).sum())
+    assert K[1, 0] == pytest.approx(expected, rel=1e-12)
+    assert problem.variance is not None
+    starts = np.array([problem.start(np.random.default_rng(seed)).theta for seed in range(400)])
+    # Lengthscales and 1 / sigma are exponential with mean one.
+    for draws in (np.exp(starts[:, 0]), np.exp(starts[:, 1]), np.exp(-starts[:, 2])):
+        assert abs(draws.mean() - 1.0) < 4.0 / np.sqrt(400)
+
+
+@pytest.mark.slow
+def test_what_is_given_stays_as_it_was_simulated(given_latent, given_whitened):
+    """F in Table 3 and nu in Table 4, after every chain; theta has moved, and sigma is part of it in Table 4 only."""
+    data = truth(12, 2)
+    for problem, dimension in ((given_latent, 2), (given_whitened, 3)):
+        scheme = Sufficient() if problem is given_latent else Ancillary()
+        sampler, rng = Alternating(scheme, 0), np.random.default_rng(1)
+        current = problem.start(rng)
+        iterate = sampler.start(rng, problem, current, 0, 0)
+        for _ in range(200):
+            iterate = sampler.step(rng, problem, iterate, True)
+        end = iterate.state.current
+        assert end.theta.shape == (dimension,)
+        assert not np.allclose(end.theta, current.theta)
+        assert iterate.latent_acceptance != iterate.latent_acceptance
+        if problem is given_latent:
+            np.testing.assert_array_equal(end.together.f, data.f)
+        else:
+            nu = problem.model.prior(end.theta).whiten(end.together.f)
+            np.testing.assert_allclose(nu, np.linalg.solve(np.linalg.cholesky(data.covariance), data.f), atol=1e-6)
+
+
+def test_chains_start_where_the_article_says(given_latent, given_whitened):
+    starts = np.array([given_whitened.start(np.random.default_rng(seed)).theta for seed in range(200)])
+    low, high = simulation.LOG_LENGTHSCALES
+    assert ((low < starts[:, :2]) & (starts[:, :2] < high)).all()
+    assert abs(starts[:, :2].mean() - 0.5 * (low + high)) < 4.0 * (high - low) / np.sqrt(12.0 * 400)
+    assert abs(np.exp(-starts[:, 2]).mean() - 1.0) < 4.0 / np.sqrt(200)
+
+
+def test_methods_share_their_starts_and_no_two_chains_their_random_numbers():
+    cells = study.cells(TINY)
+    chains = {study._stream(TINY, study.CHAIN, cell, index).random() for cell in cells for index in range(2)}
+    assert len(chains) == 2 * len(cells)
+    starts = {study._stream(TINY, study.START, cell[:6], index).random() for cell in cells for index in range(2)}
+    assert len(starts) == 2 * len({cell[:6] for cell in cells})
+
+
+# ---- samplers
+
+
+def test_proposals_stay_isotropic_unless_they_learn(given_whitened):
+    factors = {}
+    for learns in (False, True):
+        sampler, rng = Alternating(Ancillary(), 1, learns), np.random.default_rng(2)
+        iterate = sampler.start(rng, given_whitened, given_whitened.start(rng), 100, 0)
+        for _ in range(100):
+            iterate = sampler.step(rng, given_whitened, iterate, True)
+        factors[learns] = iterate.state.adaptations[0].factor
+        assert iterate.state.adaptations[0].step_size.iteration > 0
+    np.testing.assert_array_equal(factors[False], np.eye(3))
+    assert np.ptp(np.diag(factors[True])) > 0.0
+
+
+def test_nothing_is_learned_after_tuning(given_whitened):
+    sampler, rng = Alternating(Interweaving(), 2, True), np.random.default_rng(2)
+    iterate = sampler.start(rng, given_whitened, given_whitened.start(rng), 100, 0)
+    before = iterate.state
+    for _ in range(5):
+        iterate = sampler.step(rng, given_whitened, iterate, False)
+    assert iterate.state.latent_step == before.latent_step
+    assert iterate.state.adaptations[0].step_size == before.adaptations[0].step_size
+
+
+def z_score(problem, expected: picture.Picture, scheme, updates=1) -> float:
+    """Distance of the chain's mean of theta from the grid's, in Monte Carlo standard errors of four chains."""
+    scale = dataclasses.replace(TINY, tune=300, draws=4000, checkpoints=(4000,))
+    mean, _ = picture.moments(expected.marginal, expected.grid)
+    chains = [chain(problem, scheme, updates, scale, seed) for seed in range(4)]
+    means = np.array([one["means"][-1][0] for one in chains])
+    error = np.sqrt(np.mean([one["variances"][-1][0] / one["ess"] for one in chains]) / 4)
+    return float((means.mean() - mean) / error)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", [Ancillary(), Sufficient(), Interweaving(), Surrogate(), JointUpdate()])
+def test_every_scheme_samples_the_marginal_posterior(weak_data, scheme):
+    problem, expected = weak_data
+    assert abs(z_score(problem, expected, scheme)) < 4.0
+
+
+@pytest.mark.slow
+def test_a_chain_that_never_moves_f_by_itself_is_found_out(weak_data):
+    """The broken twin of the test above: nu stays at its start."""
+    problem, expected = weak_data
+    assert abs(z_score(problem, expected, Ancillary(), updates=0)) > 4.0
+
+
+@pytest.fixture(scope="module")
+def two_unknowns():
+    """The posterior of a variance and one length-scale, and its means by AA."""
+    rng = np.random.default_rng(8)
+    f = 2.0 * rng.standard_normal(8)
+    observe = problems.OBSERVE["LRG"](simulation.likelihood("LRG", f, rng))
+    model = problems.covariance_model(rng.uniform(size=(8, 2)), observe, isotropic=True)
+    problem = problems.Problem(model, problems.uniform, problems.latent_from_prior)
+    return problem, means(problem, Ancillary())
+
+
+def means(problem, scheme) -> tuple[np.ndarray, np.ndarray]:
+    """Of theta, and their squared standard errors."""
+    scale = dataclasses.replace(TINY, tune=300, draws=4000, checkpoints=(4000,))
+    chains = [chain(problem, scheme, 1, scale, seed) for seed in range(4)]
+    squared_errors = np.mean([np.array(one["variances"][-1]) / one["ess"] for one in chains], axis=0)
+    return np.mean([one["means"][-1] for one in chains], axis=0), squared_errors / len(chains)
+
+
+def worst_difference(problem, scheme, expected) -> float:
+    (one, one_error), (other, other_error) = means(problem, scheme), expected
+    return float(np.max(np.abs(one - other) / np.sqrt(one_error + other_error)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("interweaving", [False, True])
+def test_moving_the_rest_of_theta_leaves_the_posterior_as_it_is(two_unknowns, interweaving):
+    problem, expected = two_unknowns
+    scheme = ExactVariance(variance=problem.variance, interweaving=interweaving)
+    assert worst_difference(problem, scheme, expected) < 4.0
+
+
+@pytest.mark.slow
+def test_a_wrong_draw_of_the_variance_is_found_out(two_unknowns):
+    """The broken twin of the test above: n observations are counted as n + 4."""
+    problem, expected = two_unknowns
+    wrong = dataclasses.replace(problem.variance, shape=problem.variance.shape + 2.0)
+    assert worst_difference(problem, ExactVariance(variance=wrong), expected) > 4.0
+
+
+# ---- the picture
+
+
+def worst_z_score(picture_: picture.Picture, name: str) -> float:
+    """Of the law of total expectation, for theta and its squared distance from the marginal mean."""
+    mean, variance = picture.moments(picture_.marginal, picture_.grid)
+    means, variances = picture.moments(picture_.given[name], picture_.grid)
+    squares = variances + np.square(means - mean)
+    root = np.sqrt(len(means))
+    return float(
+        max(
+            abs(means.mean() - mean) / means.std(ddof=1) * root,
+            abs(squares.mean() - variance) / squares.std(ddof=1) * root,
+        )
+    )
+
+
+@pytest.mark.parametrize("name", ["SA", "AA", "SURR"])
+def test_the_conditionals_average_to_the_marginal(stronger_data, name):
+    _, computed = stronger_data
+    np.testing.assert_allclose(np.trapezoid(computed.given[name], computed.grid), 1.0, rtol=1e-12)
+    assert worst_z_score(computed, name) < 4.0
+
+
+def test_a_conditional_without_the_density_of_g_does_not(stronger_data, monkeypatch):
+    """The broken twin of the test above."""
+    problem, computed = stronger_data
+    monkeypatch.setattr(SurrogateFrame, "log_density", lambda self, surrogate: 0.0)
+    wrong = picture.conditionals(problem, 120, np.random.default_rng(6), computed.grid, 1000)
+    assert worst_z_score(wrong, "SURR") > 4.0
+
+
+def test_shares_of_the_variance_are_ordered_as_in_the_article():
+    """And are those of normal densities whose variances are known."""
+    grid = np.linspace(-10.0, 10.0, 2001)
+
+    def normal(mean, sd):
+        return np.exp(-0.5 * np.square((grid - mean) / sd)) / (sd * np.sqrt(2.0 * np.pi))
+
+    given = {name: np.stack([normal(0.0, sd), normal(0.5, sd)]) for name, sd in (("SA", 0.1), ("AA", 0.5))}
+    table = picture.shares(picture.Picture(grid, normal(0.2, 1.0), given, np.zeros(2)))
+    np.testing.assert_allclose(table["share of the variance"], [0.01, 0.25, 1.0], rtol=1e-8)
+    np.testing.assert_allclose(table.iloc[:, -1], [199.0, 7.0, 1.0], rtol=1e-8)
+
+
+# ---- one chain, the grid and the tables
+
+
+def tiny_cells(monkeypatch, problem, methods, table=4):
+    """Cells of Table 3 or 4 on a problem that is compiled already."""
+    monkeypatch.setattr(study, "_problem", lambda *place: problem)
+    return [Cell(table, "simulated", 12, 2, 0, "LRG", *method) for method in methods]
+
+
+@pytest.mark.slow
+def test_operations_are_those_of_the_articles_table_1(monkeypatch, given_latent, given_whitened):
+    """T C for Metropolis; for HMC T + T lambda or fewer, as reverse mode costs one more a step and not d more."""
+    methods = [("MH", "identity"), ("HMC", "identity"), ("SMMALA", "own")]
+    counts = {}
+    for table, problem in ((3, given_latent), (4, given_whitened)):
+        for cell in tiny_cells(monkeypatch, problem, methods, table):
+            result = study.run_unit(TINY, Unit(cell, 0))
+            counts[table, cell.method] = tuple(result[name] / TINY.draws for name in results.COUNTS)
+    assert counts[3, "MH"] == counts[4, "MH"] == (1.0, 0.0, 0.0)
+    cholesky, inverse, matmul = counts[3, "HMC"]
+    assert 4.0 < cholesky < 7.0
+    assert inverse <= cholesky
+    assert matmul == 0.0
+    assert counts[3, "SMMALA"] == pytest.approx((1.0, 1.0, 2.0), abs=0.1)
+    assert counts[4, "HMC"][0] == pytest.approx(2.0 * cholesky + 1.0, abs=1.5)
+    assert counts[4, "HMC"][1:] == counts[4, "SMMALA"][1:] == (0.0, 0.0)
+
+
+def test_a_chain_is_complete_and_reproducible(monkeypatch, given_whitened):
+    [cell] = tiny_cells(monkeypatch, given_whitened, [("HMC", "learned")])
+    first, second = (study.run_unit(TINY, Unit(cell, 1)) for _ in range(2))
+    assert first.pop("seconds") > 0.0
+    second.pop("seconds")
+    assert str(first) == str(second)
+    assert np.shape(first["means"]) == np.shape(first["variances"]) == (2, 3)
+    assert 0.0 < first["acceptance"] <= 1.0
+
+
+@pytest.mark.slow
+def test_joint_cells_of_every_method(monkeypatch):
+    problem = problems.jointly(3, 12, 2, 0, "LRG")
+    monkeypatch.setattr(study, "_problem", lambda *place: problem)
+    for method, proposal in study._methods(study.SCHEMES, "identity"):
+        result = study.run_unit(TINY, Unit(Cell(5, "simulated", 12, 2, 0, "LRG", method, proposal), 0))
+        assert result["cholesky"] >= TINY.draws
+        assert (result["latent_acceptance"] > 0.0) == (method != study.OURS)
+
+
+def test_a_stopped_run_keeps_its_chains_and_adds_to_the_table(monkeypatch, tmp_path, given_whitened):
+    cells = tiny_cells(monkeypatch, given_whitened, [("MH", "identity"), ("MH", "learned")])
+    grid, table = Grid(tmp_path / "runs", TINY.settings()), results.table_of(tmp_path / "tiny.csv")
+    list(grid.run(study.units(TINY, cells)[:4], lambda unit: study.run_unit(TINY, unit)))
+    seen = []
+    original = study.run_unit
+    monkeypatch.setattr(study, "run_unit", lambda scale, unit: seen.append(unit) or original(scale, unit))
+    run(TINY, cells[:1], grid, table)
+    before = table.read()
+    run(TINY, cells, grid, table)
+    assert [unit.chain for unit in seen] == [1, 2]
+    after = table.read()
+    pd.testing.assert_frame_equal(after[:1], before)
+    assert after["proposal"].tolist() == ["identity", "learned"]
+    assert (after[["rhat_20", "rhat_60"]] > 0.9).all(axis=None)
+    assert table.missing(cells, results.settings(TINY)) == []
+    assert table.missing(cells, results.settings(dataclasses.replace(TINY, seed=9))) == cells
+
+
+def test_the_grid_is_that_of_the_article_and_ours():
+    cells = study.cells(study.SCALES["paper"])
+    assert len(cells) == len({cell.name for cell in cells})
+    assert [cell.data for cell in cells[:6]] == ["SPECT"] * 6
+    article = results.read("article").drop(columns=["ess_mean", "ess_sd"]).drop_duplicates()
+    ours = {(cell[:4], cell.model, cell.method) for cell in cells if cell.proposal != "learned"}
+    assert {(tuple(row[:4]), *row[4:]) for row in article.itertuples(index=False, name=None)} <= ours
+    assert len(article) == 4 * 3 + 4 * 4 * 3 + 4 * 5 + 4 * 5
+    assert {cell.method for cell in selected(cells, {"table": [6], "data": ["Pima"], "n": None})} == set(study.SCHEMES)
+
+
+def rows(values: dict[tuple[str, int], list[float]], last: dict[str, float]) -> pd.DataFrame:
+    """Table 5's rows of methods on data sets, with given ESS of the chains and last R-hat."""
+    moments = {"means": [[0.0]] * 2, "variances": [[1.0]] * 2}
+    rest = {"acceptance": 0.2, "latent_acceptance": 0.6, "seconds": 2.0, "version": "1", "machine": "m"}
+    made = []
+    for (method, dataset), ess in values.items():
+        cell = Cell(5, "simulated", 100, 2, dataset, "LRG", method, "identity")
+        chains = [
+            moments | rest | {"ess": e, "ess_autoregressive": 2.0 * e, "cholesky": 60, "inverse": 0, "matmul": 60}
+            for e in ess
+        ]
+        made.append(results.row(TINY, cell, chains) | {"rhat_20": 3.0, "rhat_60": last[method]})
+    return pd.DataFrame(made)
+
+
+def test_the_table_shows_our_figures_beside_the_articles():
+    cells = rows({("AA", 0): [10.0, 12.0, 20.0], ("AA", 1): [40.0, 41.0, 48.0]}, {"AA": 1.05})
+    row = comparison.table(cells, 5).loc["AA", "n = 100, d = 2"]
+    every = np.array([10.0, 12.0, 20.0, 40.0, 41.0, 48.0])
+    assert row["ESS"] == f"{every.mean():.0f} ({every.std(ddof=1):.0f})"
+    assert row["ESS (AR)"] == f"{2 * every.mean():.0f} ({2 * every.std(ddof=1):.0f})"
+    assert row["article"] == "131 (57)"
+    assert row["R-hat"] == "█▁"
+    pooled = comparison.pooled(cells, 5).iloc[0]
+    assert pooled["per_second"] == pytest.approx(every.mean() / 2.0)
+    assert pooled["per_operation"] == pytest.approx(every.mean() / (2.0 * TINY.draws))
+
+
+def test_orderings_have_the_articles_row_numbers():
+    order = ("KHR", "SURR", "AA", "ASIS", "SA")
+    values = {(method, dataset): [5.0, 6.0, 7.0] for method in order for dataset in range(6)}
+    cells = rows(values, {method: 1.0 + 0.1 * rank for rank, method in enumerate(order)})
+    assert comparison.orderings(cells, 5).tolist() == ["3|5|1|2|4"]
+    beside = comparison.ordering_table(cells)
+    assert beside.loc[(5, "LRG"), "n = 100, d = 2"].tolist() == ["3|5|1|2|4", "(3 5 1 2 4)?"]
+
+
+def test_operations_are_printed_with_their_range():
+    cells = rows({("AA", 0): [1.0, 2.0, 3.0], ("AA", 1): [1.0, 2.0, 3.0]}, {"AA": 1.05}).assign(matmul=[1.0, 3.0])
+    assert comparison.operations(cells).loc[5, "d = 2", "AA"].tolist() == ["1", "0", "1 to 3"]
+
+
+def test_proposals_are_compared_where_both_were_run():
+    both = rows({("AA", 0): [10.0, 12.0, 14.0], ("SA", 0): [1.0, 2.0, 3.0]}, {"AA": 1.05, "SA": 2.0})
+    learned = both[both["method"] == "AA"].assign(proposal="learned", ess_ar_mean=48.0)
+    table = comparison.proposals(pd.concat([both, learned]))
+    assert len(table) == 1
+    assert comparison.proposals(both).empty
+    assert table["gain", "ESS (AR)"].item() == pytest.approx(2.0)
+
+
+def test_coverage_counts_what_there_is():
+    cells = rows({("AA", 0): [1.0, 2.0, 3.0], ("SA", 1): [1.0, 2.0, 3.0]}, {"AA": 1.05, "SA": 2.0})
+    table = comparison.coverage(cells, study.SCALES["paper"])
+    assert table.loc[(5, "n = 100, d = 2")].tolist()[:4] == [2, 110, 2, 10]
+    assert table.loc[(6, "Pima"), "cells"] == 0
