@@ -34,6 +34,7 @@ _PUBLIC = {
     "find_map": "pmgp.maximum",
     "log_marginal_likelihood": "pmgp.evidence",
     "predict": "pmgp.prediction",
+    "recommend": "pmgp.recommendation",
 }
 _MODULES = ("datasets", "diagnostics", "models", "plots", "scores")
 

@@ -59,7 +59,7 @@ class BlockedCovariance:
     ) -> None:
         mean, covariance = rewrite_graph([mean, covariance], include=("canonicalize", "stabilize", "specialize"))
         program = Program(covariance)
-        self._code = program.code
+        self._code, self._last_diagonal = _without_last_diagonal(program.code)
         self._shape = (len(program.leaves), len(program.products), len(program.diagonals))
         factors = [factor for pair in program.products for factor in pair]
         outputs = [mean, *program.leaves, *factors, *program.diagonals]
@@ -89,6 +89,8 @@ class BlockedCovariance:
         upper = np.empty((n, n))
         for block in self._blocks:
             self._fill(upper[block.rows, block.columns], block, inputs)
+        if self._last_diagonal is not None:
+            np.einsum("ii->i", upper)[:] += inputs["diagonal"][self._last_diagonal.place]
         return mean.copy(), upper.T
 
     def _fill(self, out: np.ndarray, block: _Block, inputs: dict[str, list[Any]]) -> None:
@@ -132,7 +134,17 @@ def _result(
 
 
 def _part(leaf: np.ndarray, rows: slice, columns: slice) -> np.ndarray:
+    if leaf.size == 1:
+        return leaf
     return leaf[rows if leaf.shape[0] > 1 else slice(None), columns if leaf.shape[1] > 1 else slice(None)]
+
+
+def _without_last_diagonal(code: list[Instruction]) -> tuple[list[Instruction], Instruction | None]:
+    """Set what is added to the diagonal at the very end, such as a jitter, apart: once will do for all blocks."""
+    *others, last = code
+    if last.kind == "diagonal" and last.sources == (len(others) - 1,):
+        return others, last
+    return code, None
 
 
 def _blocks(n: int, code: list[Instruction]) -> list[_Block]:

@@ -114,6 +114,11 @@ class Program:
             return self._clip(*inputs)
         if operation == ps.add:
             return self._add(inputs)
+        if operation == ps.mul and (scaled := _scaled_clip(inputs)) is not None:
+            factors, limit = scaled
+            product = self._input("product", self.products, factors)
+            zero = self._append(Instruction("constant"))
+            return self._append(Instruction("call", limit, (product, zero)))
         function = _numpy_function(operation)
         first, *rest = [self._visit(variable) for variable in inputs]
         if operation != ps.mul:
@@ -184,6 +189,33 @@ def _augmented_product(
     )
     used = {term, *columns, *rows}
     return factors, [other for other in terms if other not in used]
+
+
+def _scaled_clip(
+    inputs: list[TensorVariable],
+) -> tuple[tuple[TensorVariable, TensorVariable], Callable[..., np.ndarray]] | None:
+    """Factors of c S, and what limits it at zero, for c max(S, 0) with a constant c and S a product as above.
+
+    It is min(c S, 0) for negative c, as in exp(-distance^2 / 2), and c goes into a thin factor.
+    """
+    constants = [variable for variable in inputs if isinstance(variable, Constant) and variable.data.size == 1]
+    clipped = [variable.owner for variable in inputs if _is_elementwise(variable, ps.clip)]
+    if len(inputs) != 2 or len(constants) != 1 or len(clipped) != 1:
+        return None
+    total, lower, upper = clipped[0].inputs
+    bounds = [
+        bound.data.item() if isinstance(bound, Constant) and bound.data.size == 1 else None for bound in (lower, upper)
+    ]
+    augmented = _augmented_product(list(total.owner.inputs)) if _is_elementwise(total, ps.add) else None
+    if bounds != [0.0, np.inf] or augmented is None or augmented[1]:
+        return None
+    scale, (left, right) = constants[0].data.item(), augmented[0]
+    return (scale * left, right), np.minimum if scale < 0.0 else np.maximum
+
+
+def _is_elementwise(variable: TensorVariable, operation: ps.ScalarOp) -> bool:
+    node = variable.owner
+    return node is not None and isinstance(node.op, Elemwise) and node.op.scalar_op == operation
 
 
 def _scaled_product(variable: TensorVariable) -> tuple[Any, TensorVariable, TensorVariable] | None:

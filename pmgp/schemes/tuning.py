@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from scipy.special import ndtri
 
 from pmgp.schemes.evaluation import Evaluation, Evaluator
 from pmgp.schemes.mode_prediction import ModePredictor
@@ -24,7 +25,7 @@ REFIT_EVERY = 25
 # How many theta of the second half are kept to measure the spread of log p^ at the end.
 KEPT = 12
 TUNING_INDEPENDENCE = 0.5
-BOUNDS_OF_INDEPENDENCE = (0.1, 0.9)
+BOUNDS_OF_INDEPENDENCE = (0.05, 0.9)
 
 
 @dataclass
@@ -115,7 +116,19 @@ class Tuning:
             return replace(self.proposal, independence=0.0)
         independent = float(np.mean(self.independent_rates))
         walk = float(np.mean(self.random_walk_rates)) if self.random_walk_rates else 0.0
-        # One accepted independent draw is worth a whole trajectory of a random walk, whose autocorrelation time
-        # grows like the dimension.
-        weight = independent / (independent + 0.3 * walk / self.dimension + 1e-12)
-        return replace(self.proposal, independence=float(np.clip(weight, *BOUNDS_OF_INDEPENDENCE)))
+        gain, other = _independent_efficiency(independent), _walk_efficiency(walk, self.dimension)
+        return replace(self.proposal, independence=float(np.clip(gain / (gain + other), *BOUNDS_OF_INDEPENDENCE)))
+
+
+def _independent_efficiency(rate: float) -> float:
+    """Independent draws an iteration of an independence sampler that accepts at this rate.
+
+    Log importance weights that are normal with variance s^2 are accepted at the rate 2 Phi(-s / sqrt 2), and exp(-s^2)
+    of the draws are worth keeping: a rate of 0.3 is still good, and one of 0.05 is worth nothing.
+    """
+    return float(np.exp(-2.0 * ndtri(0.5 * np.clip(rate, 1e-12, 1.0)) ** 2))
+
+
+def _walk_efficiency(rate: float, dimension: int) -> float:
+    """The same of a random walk near its best scale, 0.33 / dimension (Gelman, Roberts and Gilks 1996), never zero."""
+    return max(1.3 * rate, 0.01) / dimension

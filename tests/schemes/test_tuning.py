@@ -46,7 +46,24 @@ def test_tuning_learns_the_moments_of_the_approximate_posterior():
     proposal = tuning.frozen_proposal()
     np.testing.assert_allclose(proposal.location, mean, atol=0.25 * deviation.max())
     np.testing.assert_allclose(np.sqrt(np.diag(proposal.factor @ proposal.factor.T)), deviation, rtol=0.3)
-    assert 0.1 <= proposal.independence <= 0.9
+    assert 0.05 <= proposal.independence <= 0.9
+
+
+@pytest.mark.parametrize(
+    ("dimension", "independent", "walk", "share"),
+    [
+        (2, 0.6, 0.25, (0.7, 0.9)),
+        # What is accepted once in a hundred times is stuck in between, however slow the walk is.
+        (23, 0.01, 0.25, (0.05, 0.05)),
+        (23, 0.01, 0.0, (0.05, 0.05)),
+        (23, 0.3, 0.25, (0.7, 0.9)),
+    ],
+)
+def test_independent_proposals_are_made_where_they_are_accepted(dimension, independent, walk, share):
+    tuning = Tuning(dimension, 6, 100, AdaptiveProposal(dimension))
+    tuning.independent_rates, tuning.random_walk_rates = [independent], [walk]
+    smallest, largest = share
+    assert smallest <= tuning.frozen_proposal().independence <= largest
 
 
 def test_prediction_of_modes_saves_newton_steps():

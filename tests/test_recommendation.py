@@ -1,0 +1,199 @@
+"""Each kind of model gets its own answer, which can be sampled with as it stands."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+
+import pmgp
+from pmgp.recommendation import MANY_HYPERPARAMETERS, Recommendation
+
+N, D = 12, MANY_HYPERPARAMETERS
+X = np.random.default_rng(5).normal(size=(N, D))
+LABELS = np.array([0, 1, 1, 0, 1, 0, 1, 1, 0, 0, 1, 0])
+REALS = np.random.default_rng(6).normal(size=N)
+
+
+def probit(f) -> None:
+    pmgp.BernoulliProbit("y", f, observed=LABELS)
+
+
+def student(f) -> None:
+    pm.StudentT("y", nu=3, mu=f, sigma=0.3, observed=REALS)
+
+
+def smooth(f) -> None:
+    """Each observation is a mean of two neighbors."""
+    pm.Normal("y", 0.5 * (f + pt.roll(f, 1)), 0.3, observed=REALS)
+
+
+def hierarchical(f) -> None:
+    middle = pm.Normal("middle", f, 0.3)
+    pm.Normal("y", middle, 0.2, observed=REALS)
+
+
+def summed(f) -> None:
+    """The sum of the terms is all that is known: the likelihood factorizes, its terms are hidden."""
+    pm.Potential("y", -0.5 * pt.square(f - REALS).sum())
+
+
+def process(name: str, variance=1.0, lengthscale=1.0) -> pt.TensorVariable:
+    gp = pm.gp.Latent(cov_func=variance * pm.gp.cov.ExpQuad(D, ls=lengthscale))
+    return gp.prior(name, X=X, reparameterize=False)
+
+
+def isotropic(observe: Callable) -> pm.Model:
+    with pm.Model() as model:
+        observe(process("f", pm.Gamma("variance", 2, 1), pm.Gamma("lengthscale", 2, 1)))
+    return model
+
+
+def ard(observe: Callable, d: int = D) -> pm.Model:
+    with pm.Model() as model:
+        gp = pm.gp.Latent(cov_func=pm.gp.cov.ExpQuad(d, ls=pm.Gamma("lengthscale", 2, 1, shape=d)))
+        observe(gp.prior("f", X=X[:, :d], reparameterize=False))
+    return model
+
+
+def fixed(observe: Callable) -> pm.Model:
+    with pm.Model() as model:
+        observe(process("f"))
+    return model
+
+
+def two_vectors() -> pm.Model:
+    with pm.Model() as model:
+        variance = pm.Gamma("variance", 2, 1)
+        pmgp.BernoulliProbit("y", process("f", variance) + process("g"), observed=LABELS)
+    return model
+
+
+CASES = {
+    "few hyper-parameters": (lambda: isotropic(probit), ["PseudoMarginal"]),
+    "just not many": (lambda: ard(probit, D - 1), ["PseudoMarginal"]),
+    "many hyper-parameters": (lambda: ard(probit), ["Interweaving", "LatentHMC"]),
+    "heavy tails": (lambda: isotropic(student), ["PseudoMarginal"]),
+    "unknown terms": (lambda: isotropic(summed), ["PseudoMarginal"]),
+    "does not factorize": (lambda: isotropic(smooth), ["Ancillary", "EllipticalSlice"]),
+    "does not factorize, many": (lambda: ard(smooth), ["Ancillary", "EllipticalSlice"]),
+    "free variables depend on f": (lambda: isotropic(hierarchical), ["Ancillary", "EllipticalSlice"]),
+    "known hyper-parameters": (lambda: fixed(probit), ["LatentHMC"]),
+    "known, does not factorize": (lambda: fixed(smooth), ["EllipticalSlice"]),
+    "two latent vectors": (two_vectors, ["EllipticalSlice", "EllipticalSlice"]),
+}
+
+
+def sample(model: pm.Model, recommendation: Recommendation):
+    with model, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return pm.sample(
+            8,
+            tune=8,
+            chains=1,
+            cores=1,
+            step=recommendation.steps(),
+            progressbar=False,
+            quiet=True,
+            compute_convergence_checks=False,
+            random_seed=1,
+        )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES)
+def test_each_model_gets_its_step_methods_and_they_run(case):
+    make, expected = CASES[case]
+    model = make()
+    recommendation = pmgp.recommend(model)
+    assert [call.method.__name__ for call in recommendation.calls] == expected
+    posterior = sample(model, recommendation)["posterior"].to_dataset()
+    assert set(posterior) >= {rv.name for rv in model.free_RVs}
+    assert all(np.isfinite(values).all() for values in posterior.values())
+
+
+def traits_of(model: pm.Model):
+    from pmgp import recommendation
+
+    return recommendation._traits(model, None)
+
+
+def test_traits_are_those_of_the_likelihood():
+    few = traits_of(isotropic(probit))
+    assert (few.dimension, few.factorizes, few.sites_known, few.log_concave) == (2, True, True, True)
+    assert not traits_of(isotropic(student)).log_concave
+    hidden = traits_of(isotropic(summed))
+    assert hidden.factorizes
+    assert not hidden.sites_known
+    assert hidden.log_concave
+
+
+def test_reason_and_alternatives_follow_the_likelihood():
+    plain = pmgp.recommend(isotropic(probit))
+    assert "importance_ess" not in plain.reason
+    assert any('"ep"' in alternative for alternative in plain.alternatives)
+    assert "importance_ess" in pmgp.recommend(isotropic(student)).reason
+    assert not any('"ep"' in alternative for alternative in pmgp.recommend(isotropic(summed)).alternatives)
+
+
+def test_the_code_makes_what_steps_makes():
+    model = ard(probit)
+    recommendation = pmgp.recommend(model)
+    with model:
+        written = eval(recommendation.code, {"pmgp": pmgp})
+    assert [type(step) for step in written] == [type(step) for step in recommendation.steps()]
+    assert written[1].operator == recommendation.steps()[1].operator
+    assert written[0].scheme == recommendation.steps()[0].scheme
+
+
+def test_text_and_html_say_all():
+    recommendation = pmgp.recommend(fixed(probit))
+    text, html = str(recommendation), recommendation._repr_html_()
+    for part in (recommendation.name, recommendation.code, recommendation.cost, *recommendation.alternatives):
+        assert part in text
+    assert recommendation.code in html
+    assert "(K^-1 + C)^-1" in html
+
+
+def test_markup_in_names_is_escaped():
+    with pm.Model() as model:
+        pmgp.BernoulliProbit("y", process("f<b>") + process("g"), observed=LABELS)
+    html = pmgp.recommend(model)._repr_html_()
+    assert "f&lt;b&gt;" in html
+    assert "<b>" not in html
+
+
+def test_a_latent_vector_that_is_chosen_is_named_to_the_step_methods():
+    model = two_vectors()
+    recommendation = pmgp.recommend(model, latent="g")
+    assert [call.settings["latent"] for call in recommendation.calls] == ["g", "g"]
+    assert [call.method.__name__ for call in recommendation.calls] == ["Interweaving", "LatentHMC"]
+
+
+def test_the_model_of_the_context_is_taken():
+    with fixed(probit) as model:
+        assert pmgp.recommend().model is model
+
+
+def test_models_without_a_latent_process_are_refused():
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("mu"), observed=0.0)
+    with pytest.raises(pmgp.ModelError, match="no latent multivariate normal"):
+        pmgp.recommend(model)
+
+
+def test_a_whitened_process_is_refused_with_a_hint():
+    with pm.Model() as model:
+        f = pm.gp.Latent(cov_func=pm.gp.cov.ExpQuad(D, ls=1.0)).prior("f", X=X)
+        probit(f)
+    with pytest.raises(pmgp.ModelError, match="reparameterize=False"):
+        pmgp.recommend(model)
+
+
+def test_an_unknown_latent_vector_is_refused():
+    with pytest.raises(pmgp.ModelError, match="'h' is not a free"):
+        pmgp.recommend(two_vectors(), latent="h")
