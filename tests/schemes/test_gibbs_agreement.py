@@ -1,0 +1,161 @@
+"""Many routes, one posterior: every scheme on theta, the pseudo-marginal chain, and PyMC's NUTS on the whitened model.
+
+The logistic likelihood on half of the crabs, and the Poisson one on the coal mining disasters, counted in cells of 2.8
+years. A sixth of the prior variance is white noise and the priors have light tails, so that slow routes can be compared
+at all in a short time: where f is smooth, theta hardly moves given f.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
+
+import arviz as az
+import numpy as np
+import pymc as pm
+import pytest
+
+import pmgp
+from pmgp import datasets
+from tests.schemes.gibbs_broken import f_left_behind
+
+pytestmark = pytest.mark.slow
+NAMES = ("lengthscale", "variance")
+CRABS = 100
+CELLS = 40
+# Agreement within so many Monte Carlo standard errors, of which there must be enough draws to speak.
+BOUND = 4.0
+SMALLEST_ESS = 100.0
+
+
+def crabs(whitened: bool) -> pm.Model:
+    data = datasets.load("crabs")
+    some = np.random.default_rng(0).permutation(len(data.y))[:CRABS]
+    X = datasets.Standardizer.fit(data.X).transform(data.X)[some]
+    with pm.Model() as model:
+        f = process(X, pm.Gamma("lengthscale", 3.0, 1.0), pm.InverseGamma("variance", 8.0, 60.0), 0.0, whitened)
+        pmgp.BernoulliLogit("y", f, observed=data.y[some])
+    return model
+
+
+def coal(whitened: bool) -> pm.Model:
+    dates = datasets.load("coal").X[:, 0]
+    counts, edges = np.histogram(dates, bins=CELLS, range=(1851.0, 1963.0))
+    years = 0.5 * (edges[1:] + edges[:-1])[:, None]
+    X = (years - years.mean()) / years.std()
+    with pm.Model() as model:
+        f = process(X, pm.Gamma("lengthscale", 8.0, 8.0), pm.InverseGamma("variance", 5.0, 3.0), 1.0, whitened)
+        pmgp.LogGaussianCox("y", f, observed=counts)
+    return model
+
+
+def process(X: np.ndarray, lengthscale: Any, variance: Any, level: float, whitened: bool) -> Any:
+    """K is proportional to the variance, which the sufficient augmentation draws from its full conditional then."""
+    kernel = variance * (pm.gp.cov.ExpQuad(X.shape[1], ls=lengthscale) + pm.gp.cov.WhiteNoise(0.2))
+    gp = pm.gp.Latent(mean_func=pm.gp.mean.Constant(level), cov_func=kernel)
+    return gp.prior("f", X=X, reparameterize=whitened, jitter=0.0)
+
+
+MODELS = {"crabs": crabs, "coal": coal}
+
+
+class Route(NamedTuple):
+    """Step methods, and how many draws of each of two chains give a sufficient number of independent ones."""
+
+    steps: Callable[[], Any]
+    draws: int
+
+
+def beside_f(scheme: Callable[..., Any], **settings: Any) -> Callable[[], Any]:
+    return lambda: [scheme(**settings), pmgp.LatentHMC(variant="v2")]
+
+
+ROUTES = {
+    "pseudo-marginal": Route(pmgp.PseudoMarginal, 2000),
+    "ancillary": Route(beside_f(pmgp.Ancillary), 16_000),
+    "sufficient": Route(beside_f(pmgp.Sufficient), 20_000),
+    "interweaving": Route(beside_f(pmgp.Interweaving), 8000),
+    "surrogate": Route(beside_f(pmgp.Surrogate), 10_000),
+    "joint": Route(beside_f(pmgp.JointUpdate), 2500),
+}
+
+
+def sample(model: pm.Model, **settings: Any) -> Any:
+    quiet = {"progressbar": False, "quiet": True, "compute_convergence_checks": False}
+    with model, warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return pm.sample(chains=2, cores=1, **quiet, **settings)
+
+
+def run(data: str, route: str) -> Any:
+    if route == "nuts":
+        model = MODELS[data](whitened=True)
+        return sample(model, draws=800, tune=500, nuts_sampler="pymc", random_seed=2, var_names=NAMES)
+    model = MODELS[data](whitened=False)
+    with model:
+        steps = ROUTES[route].steps()
+    return sample(model, draws=ROUTES[route].draws, tune=1500, step=steps, random_seed=3)
+
+
+class Moments(NamedTuple):
+    """Of the logarithm of a hyper-parameter: mean and standard deviation with their errors, and how sure those are."""
+
+    mean: float
+    mean_error: float
+    deviation: float
+    deviation_error: float
+    ess: float
+
+
+def moments(idata: Any) -> dict[str, Moments]:
+    log_theta = np.log(idata["posterior"].dataset[list(NAMES)])
+    ess, error = az.ess(log_theta, method="bulk"), az.mcse(log_theta, method="sd")
+    return {
+        name: Moments(
+            float(log_theta[name].mean()),
+            float(log_theta[name].std() / np.sqrt(ess[name])),
+            float(log_theta[name].std()),
+            float(error[name]),
+            float(ess[name]),
+        )
+        for name in NAMES
+    }
+
+
+@cache
+def moments_of(data: str, route: str) -> dict[str, Moments]:
+    return moments(run(data, route))
+
+
+def distance(first: dict[str, Moments], second: dict[str, Moments]) -> float:
+    """Largest difference of means and of standard deviations, in Monte Carlo standard errors."""
+    distances = []
+    for name in NAMES:
+        a, b = first[name], second[name]
+        distances.append(abs(a.mean - b.mean) / np.hypot(a.mean_error, b.mean_error))
+        distances.append(abs(a.deviation - b.deviation) / np.hypot(a.deviation_error, b.deviation_error))
+    return max(distances)
+
+
+@pytest.mark.parametrize("route", [*ROUTES, "nuts"])
+@pytest.mark.parametrize("data", MODELS)
+def test_there_are_enough_draws_to_compare(data, route):
+    assert min(m.ess for m in moments_of(data, route).values()) > SMALLEST_ESS
+
+
+@pytest.mark.parametrize("route", [*ROUTES, "nuts"])
+@pytest.mark.parametrize("data", MODELS)
+def test_all_routes_agree(data, route):
+    for other in [*ROUTES, "nuts"]:
+        if other != route:
+            assert distance(moments_of(data, route), moments_of(data, other)) < BOUND, other
+
+
+def test_a_broken_twin_disagrees(monkeypatch):
+    """Ancillary augmentation that leaves f behind."""
+    f_left_behind(monkeypatch)
+    broken = moments(run("coal", "ancillary"))
+    monkeypatch.undo()
+    assert distance(broken, moments_of("coal", "pseudo-marginal")) > 2.0 * BOUND
