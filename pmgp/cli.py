@@ -35,7 +35,7 @@ Kernel = Annotated[
     typer.Option(help="Covariance function; ard has one length-scale a feature."),
 ]
 Likelihood = Annotated[Literal["probit", "logit"], typer.Option(help="Link from f to probability.")]
-Approximation = Annotated[Literal["laplace"], typer.Option(help="Gaussian that importance samples come from.")]
+Approximation = Annotated[Literal["ep", "laplace"], typer.Option(help="Gaussian that importance samples come from.")]
 Estimator = Annotated[Literal["importance"], typer.Option(help="Unbiased estimator of p(y|theta).")]
 Samples = Annotated[str, typer.Option(metavar="N|auto", help="Importance samples an estimate.")]
 Draws = Annotated[int, typer.Option(min=1, help="Draws of each chain.")]
@@ -91,7 +91,7 @@ def run(
     label: Label = None,
     kernel: Kernel = "rbf",
     likelihood: Likelihood = "probit",
-    approximation: Approximation = "laplace",
+    approximation: Approximation = "ep",
     estimator: Estimator = "importance",
     importance_samples: Samples = "auto",
     draws: Draws = 1000,

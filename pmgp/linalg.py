@@ -224,11 +224,13 @@ def scaled_plus_identity(a: np.ndarray, scale: np.ndarray, out: np.ndarray | Non
     n = scale.shape[0]
     if out is None:
         out = np.empty((n, n), order="F")
-    for start in range(0, n, BLOCK):
-        columns = slice(start, start + BLOCK)
-        block = out[start:, columns]
-        np.multiply(a[start:, columns], scale[columns], out=block)
-        block *= scale[start:, None]
+    # Above the diagonal, in the blocks that stand on it, there may be anything; below, factorizing finds it.
+    with np.errstate(invalid="ignore", over="ignore"):
+        for start in range(0, n, BLOCK):
+            columns = slice(start, start + BLOCK)
+            block = out[start:, columns]
+            np.multiply(a[start:, columns], scale[columns], out=block)
+            block *= scale[start:, None]
     np.einsum("ii->i", out)[:] += 1.0
     return out
 

@@ -221,6 +221,11 @@ class LatentGaussianModel:
         self.refresh_data()
 
     @property
+    def sites_known(self) -> bool:
+        """Whether the terms of the likelihood are known one by one, so that their moments can be matched."""
+        return self._closed_form is not None or self._functions.sites_known
+
+    @property
     def dimension(self) -> int:
         """Length of theta."""
         return sum(value.size for value in self._point.values())

@@ -182,7 +182,7 @@ def _traits(model: pm.Model, latent: Any) -> Traits:
         latent={} if latent is None else {"latent": parts.latent.name},
         dimension=parts.dimension,
         factorizes=factorizes,
-        sites_known=factorizes and likelihood.tilted_moments(prior.mean, variance) is not None,
+        sites_known=factorizes and parts.sites_known,
         log_concave=factorizes and all(_nowhere_negative(likelihood.curvature(f)) for f in places),
     )
 
@@ -210,10 +210,10 @@ def _few_hyperparameters(model: pm.Model, traits: Traits) -> Recommendation:
             " The likelihood is not log-concave, so that a Gaussian may fit p(f|y, theta) badly: look at the sample "
             "statistic importance_ess, and at R-hat."
         )
-    alternatives = ["pmgp.JointUpdate with pmgp.LatentHMC, next best; ten times slower"]
+    alternatives = ["pmgp.JointUpdate with pmgp.LatentHMC for two or three hyper-parameters, several times slower"]
     if traits.sites_known:
         alternatives.insert(
-            0, 'pmgp.PseudoMarginal(approximation="ep") where a warning says that log p(y|theta) is spread'
+            0, 'pmgp.PseudoMarginal(approximation="laplace"), cheaper where the likelihood is nearly Gaussian in f'
         )
     return Recommendation(
         "Pseudo-marginal chain",

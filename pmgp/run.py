@@ -45,7 +45,7 @@ class Settings:
     label: str | None = None
     kernel: str = "rbf"
     likelihood: str = "probit"
-    approximation: str = "laplace"
+    approximation: str = "ep"
     estimator: str = "importance"
     importance_samples: int | None = None
     draws: int = 1000

@@ -91,7 +91,7 @@ def test_the_record_repeats_the_run(finished, csv):
         "out": str(out),
         "kernel": "rbf",
         "likelihood": "probit",
-        "approximation": "laplace",
+        "approximation": "ep",
         "estimator": "importance",
         "importance_samples": 16,
         "draws": 60,

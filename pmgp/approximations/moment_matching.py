@@ -22,6 +22,9 @@ from pmgp.likelihoods.base import Likelihood
 
 __all__ = ["Cavities", "MatchedSites", "cavities", "match_moments", "matched_sites"]
 
+# Of diagonal elements of B^-1, which are at most one for a covariance that is positive semidefinite.
+ROUNDING = 1e-6
+
 
 class MatchedSites(NamedTuple):
     """Sites that match the moments of an approximation, and what is known of the approximation they replace.
@@ -112,8 +115,16 @@ def matched_sites(
 
 
 def cavities(approximation: SiteApproximation, *, overwrite: bool = False) -> Cavities:
-    """Q without each of its sites, one by one; with `overwrite` its factor of B is lost."""
+    """Q without each of its sites, one by one; with `overwrite` its factor of B is lost.
+
+    Raises
+    ------
+    NotPositiveDefiniteError
+        If a marginal variance of q is negative: K is indefinite, and not so much that B were too.
+    """
     inverse_diagonal = linalg.inverse_diagonal(approximation.factor, overwrite=overwrite)
+    if inverse_diagonal.max() > 1.0 + ROUNDING:
+        raise linalg.NotPositiveDefiniteError("the covariance gives a latent value a negative posterior variance")
     marginal = (1.0 - inverse_diagonal) / approximation.precision
     # A cavity is no wider than the prior; rounding would make it so where a precision is next to nothing.
     variance = np.minimum(marginal / inverse_diagonal, approximation.prior.covariance.diagonal())

@@ -117,7 +117,9 @@ class Tuning:
         independent = float(np.mean(self.independent_rates))
         walk = float(np.mean(self.random_walk_rates)) if self.random_walk_rates else 0.0
         gain, other = _independent_efficiency(independent), _walk_efficiency(walk, self.dimension)
-        return replace(self.proposal, independence=float(np.clip(gain / (gain + other), *BOUNDS_OF_INDEPENDENCE)))
+        # The better one is best alone; the other is there for what tuning has not seen.
+        weight = gain**2 / (gain**2 + other**2)
+        return replace(self.proposal, independence=float(np.clip(weight, *BOUNDS_OF_INDEPENDENCE)))
 
 
 def _independent_efficiency(rate: float) -> float:

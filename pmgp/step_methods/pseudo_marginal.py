@@ -46,6 +46,13 @@ ESTIMATORS: dict[str, type] = {
 START_ATTEMPTS = 20
 
 
+def chosen_approximation(given: Approximation | str, model: LatentGaussianModel) -> Approximation:
+    """The approximation that is asked for, or the one that suits the model."""
+    if isinstance(given, str) and given == "auto":
+        return ExpectationPropagation() if model.sites_known else Laplace()
+    return resolve(given, {"auto": ExpectationPropagation, **APPROXIMATIONS}, "approximation")
+
+
 @dataclass_state
 class PseudoMarginalState(StepMethodState):
     """Everything that changes while a chain runs."""
@@ -74,8 +81,9 @@ class PseudoMarginal(EvidenceProgress, BlockedStep):
     ----------
     vars : list of variables, optional
         Must be all free variables of the model, the default.
-    approximation : Laplace, ExpectationPropagation, "laplace" or "ep"
-        The Gaussian q(f) that importance samples come from, and whose evidence proposals are screened with.
+    approximation : Laplace, ExpectationPropagation, "auto", "laplace" or "ep"
+        The Gaussian q(f) that importance samples come from, and whose evidence proposals are screened with. ``"auto"``
+        is expectation propagation, or Laplace's method where the terms of the likelihood are not known one by one.
     estimator : ImportanceSampling, AnnealedImportanceSampling, "importance", "annealed" or "none"
         The unbiased estimator of p(y|theta). With ``"none"`` the approximation's own marginal likelihood is sampled,
         and f drawn from q: **not exact**, with the error of Laplace's method or of expectation propagation; it is there
@@ -146,7 +154,7 @@ class PseudoMarginal(EvidenceProgress, BlockedStep):
         self,
         vars: list[Any] | None = None,
         *,
-        approximation: Approximation | str = "laplace",
+        approximation: Approximation | str = "auto",
         estimator: Estimator | str = "importance",
         latent: Any = None,
         target_acceptance: float = 0.25,
@@ -166,7 +174,7 @@ class PseudoMarginal(EvidenceProgress, BlockedStep):
         self.blocked = blocked
         self.rng = get_random_generator(rng)
         self.target_acceptance = target_acceptance
-        self.approximation = resolve(approximation, APPROXIMATIONS, "approximation")
+        self.approximation = chosen_approximation(approximation, self.latent_model)
         self.scheme = Scheme(
             resolve(estimator, ESTIMATORS, "estimator"),
             delayed_acceptance,

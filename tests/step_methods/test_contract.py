@@ -403,6 +403,11 @@ def test_terms_that_are_not_vectors_are_refused_by_expectation_propagation(binar
     step = pmgp.PseudoMarginal(model=model, approximation="ep", compile_kwargs=FAST)
     with pytest.raises(ValueError, match="one by one"):
         chain(step, model.initial_point(), 0, 5, 3)
+    assert pmgp.PseudoMarginal(model=model, compile_kwargs=FAST).approximation == pmgp.Laplace()
+
+
+def test_expectation_propagation_is_the_default_where_it_can_be_had(probit_model):
+    assert pmgp.PseudoMarginal(model=probit_model, compile_kwargs=FAST).approximation == pmgp.ExpectationPropagation()
 
 
 # Other estimators
@@ -437,10 +442,10 @@ BAD_SETTINGS = [
     ({"target_acceptance": np.nan}, "target_acceptance .* not nan"),
     ({"latent_moves": 0}, "latent_moves .* not 0"),
     ({"refresh_every": -2}, "refresh_every .*-2"),
-    ({"approximation": "magic"}, "unknown approximation 'magic'; known are ep, laplace"),
+    ({"approximation": "magic"}, "unknown approximation 'magic'; known are auto, ep, laplace"),
     ({"estimator": "guess"}, "unknown estimator 'guess'; known are annealed, importance, none"),
     ({"estimator": 64}, "estimator must be one of annealed, importance, none or an instance, not 64"),
-    ({"approximation": None}, "approximation must be one of ep, laplace or an instance, not None"),
+    ({"approximation": None}, "approximation must be one of auto, ep, laplace or an instance, not None"),
 ]
 
 

@@ -1,0 +1,192 @@
+"""The chains behind Table I: a preliminary run, the article's pseudo-marginal chain, and pmgp's own step method.
+
+The plain chain is pmgp's scheme with its three additions left out: proposals are not screened, the importance samples
+are not antithetic, and the stored estimate is never refreshed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from case_studies.annealing.problems import Problem
+from case_studies.tools.effective_size import effective_sizes
+from pmgp import PseudoMarginal
+from pmgp.approximations import Approximation, Laplace
+from pmgp.estimators import AnnealedImportanceSampling, Estimator, ImportanceSampling
+from pmgp.schemes import pseudo_marginal as scheme
+from pmgp.schemes.evaluation import Evaluator
+from pmgp.schemes.mode_prediction import ModePredictor
+from pmgp.schemes.proposals import AdaptiveProposal
+from pmgp.schemes.tuning import Tuning
+
+__all__ = ["Tuned", "default_chain", "estimator", "plain_chain", "preliminary"]
+
+
+class Step(NamedTuple):
+    """Where an iteration has led to, and whether its proposal was accepted."""
+
+    theta: np.ndarray
+    accepted: bool
+
+
+class Tuned(NamedTuple):
+    """What a preliminary run leaves behind, in lists that fit JSON.
+
+    Attributes
+    ----------
+    log_scale : float
+    location : (dimension,) list
+    factor : (dimension, dimension) list
+        Of the proposal: a random walk with covariance ``exp(2 log_scale) factor factor'``.
+    thetas : (k, dimension) list
+        Different draws of the second half; the last one is where chains start.
+    acceptance : float
+        Of the last quarter, with Laplace's evidence in place of p(y|theta).
+    """
+
+    log_scale: float
+    location: list
+    factor: list
+    thetas: list
+    acceptance: float
+
+    def proposal(self) -> AdaptiveProposal:
+        """The random walk."""
+        location, factor = np.array(self.location), np.array(self.factor)
+        return AdaptiveProposal(len(location), log_scale=self.log_scale, location=location, factor=factor)
+
+
+def preliminary(rng: np.random.Generator, problem: Problem, iterations: int) -> Tuned:
+    """Tune the proposal under Laplace's evidence, from a draw of the prior.
+
+    It is the first half of pmgp's tuning of twice the length: in the second half independent proposals would take part,
+    which the article does not have. The random walk has the covariance of the draws so far, and a scale that is led to
+    an acceptance rate of 25 %.
+    """
+    evaluate = Evaluator(problem.parts, Laplace(sweeps=0))
+    current = evaluate(problem.start(rng), None)
+    dimension, size = problem.parts.dimension, problem.parts.prior(current.theta).size
+    tuning = Tuning(dimension, size, 2 * iterations, AdaptiveProposal(dimension))
+    thetas, moved = np.empty((iterations, dimension)), np.zeros(iterations)
+    for index in range(iterations):
+        current, moved[index], _ = tuning.step(rng, current, evaluate)
+        thetas[index] = current.theta
+        if tuning.just_refitted:
+            current = evaluate(current.theta, tuning.predictor)
+    proposal = tuning.proposal
+    assert proposal.location is not None
+    assert proposal.factor is not None
+    return Tuned(
+        proposal.log_scale,
+        proposal.location.tolist(),
+        proposal.factor.tolist(),
+        _different(thetas[iterations // 2 :]).tolist(),
+        float(moved[-iterations // 4 :].mean()),
+    )
+
+
+def _different(thetas: np.ndarray) -> np.ndarray:
+    """Without repetitions that follow one another."""
+    changed = np.any(thetas[1:] != thetas[:-1], axis=1)
+    return thetas[np.append(True, changed)]
+
+
+def estimator(name: str, draws: int) -> Estimator:
+    """The article's, by its abbreviation; "AIS prior" anneals from the prior."""
+    if name == "IS":
+        return ImportanceSampling(draws, antithetic=False)
+    return AnnealedImportanceSampling("prior" if name == "AIS prior" else "approximation", draws=draws)
+
+
+def _predictor(evaluate: Evaluator, tuned: Tuned) -> ModePredictor:
+    """Where approximations start: a function of theta that is fixed before the chain, which only saves iterations."""
+    thetas = np.array(tuned.thetas)
+    first = evaluate.start_from(evaluate(thetas[-1], None))
+    predictor = ModePredictor(thetas.shape[1], len(first), thetas.mean(axis=0), thetas.std(axis=0) + 1e-3)
+    wanted = min(len(thetas), 3 * len(predictor.gram))
+    for theta in thetas[np.linspace(0, len(thetas) - 1, wanted).astype(int)]:
+        evaluation = evaluate(theta, None)
+        predictor.add(theta, evaluate.start_from(evaluation))
+        evaluate.recycle(evaluation)
+    predictor.solve()
+    return predictor
+
+
+def plain_chain(
+    rng: np.random.Generator,
+    problem: Problem,
+    tuned: Tuned,
+    approximation: Approximation,
+    estimator: Estimator,
+    discarded: int,
+    draws: int,
+) -> dict[str, Any]:
+    """Run the article's chain, what it accepts being estimated by `estimator` from `approximation`.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    problem : Problem
+    tuned : Tuned
+    approximation : Approximation
+    estimator : Estimator
+    discarded, draws : int
+        Iterations before those that count, and those.
+
+    Returns
+    -------
+    dict
+        Of the iterations that count: ``acceptance``, ``ess`` (the smallest effective sample size over theta, on the log
+        scale) and ``seconds`` of processor time.
+    """
+    steps = _plain_steps(rng, problem, tuned, approximation, estimator)
+    return _measured(steps, discarded, draws)[1]
+
+
+def _plain_steps(
+    rng: np.random.Generator, problem: Problem, tuned: Tuned, approximation: Approximation, estimator: Estimator
+) -> Iterator[Step]:
+    evaluate = Evaluator(problem.parts, approximation)
+    predictor = _predictor(evaluate, tuned)
+    frozen = scheme.Frozen(tuned.proposal(), predictor, int(estimator.draws))
+    chain = scheme.PseudoMarginal(estimator, delayed_acceptance=False, refresh_every=0)
+    current = evaluate.prepare(evaluate(np.array(tuned.thetas[-1]), predictor))
+    state = chain.init(rng, current, frozen)
+    while True:
+        state, current, info = chain.step(rng, state, current, evaluate, frozen)
+        yield Step(state.theta, info.accepted)
+
+
+def default_chain(
+    rng: np.random.Generator, problem: Problem, tune: int, discarded: int, draws: int
+) -> tuple[np.ndarray, dict[str, Any]]:
+    """Run pmgp's step method as it comes: the draws of theta, (draws, dimension), and what is measured of them."""
+    return _measured(_default_steps(rng, problem, tune, discarded + draws), discarded, draws)
+
+
+def _default_steps(rng: np.random.Generator, problem: Problem, tune: int, total: int) -> Iterator[Step]:
+    method = PseudoMarginal(model=problem.model)
+    method.setup_chain(rng, tune, total)
+    point = problem.model.initial_point() | problem.parts.unravel(problem.start(rng))
+    for _ in range(tune):
+        point, _ = method.step(point)
+    method.stop_tuning()
+    while True:
+        point, [stats] = method.step(point)
+        yield Step(problem.parts.ravel(point), bool(stats["accepted"]))
+
+
+def _measured(steps: Iterator[Step], discarded: int, draws: int) -> tuple[np.ndarray, dict[str, Any]]:
+    for _ in range(discarded):
+        next(steps)
+    clock = time.process_time()
+    kept = list(islice(steps, draws))
+    seconds = time.process_time() - clock
+    thetas = np.array([step.theta for step in kept])
+    ess = float(effective_sizes(thetas).min())
+    return thetas, {"acceptance": float(np.mean([step.accepted for step in kept])), "ess": ess, "seconds": seconds}

@@ -1,0 +1,79 @@
+"""How far estimates of p(y|theta) scatter: r of eq. 14, the measure of Figure 2."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from case_studies.annealing.problems import VARIANCE, Problem, simulate, synthetic_prior
+from pmgp.approximations import Approximation, Laplace
+from pmgp.estimators import Estimator, ImportanceSampling
+from pmgp.estimators.importance import log_mean_exp
+from pmgp.likelihoods import BernoulliProbit
+from pmgp.schemes.evaluation import Evaluator
+
+__all__ = ["by_variance", "spread"]
+
+
+def spread(
+    rng: np.random.Generator,
+    problem: Problem,
+    theta: np.ndarray,
+    approximation: Approximation,
+    estimator: Estimator,
+    repetitions: int,
+) -> dict[str, Any]:
+    """Measure r at one theta.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    problem : Problem
+    theta : (dimension,) array
+    approximation : Approximation
+    estimator : Estimator
+        Its number of draws is N_imp. Its particles are independent of one another, so that those of all repetitions
+        are drawn at once.
+    repetitions : int
+
+    Returns
+    -------
+    dict
+        ``r``, the standard deviation of log10 p^(y|theta) over the repetitions, and ``seconds`` of processor time for
+        all of them, the approximation not included.
+    """
+    evaluate = Evaluator(problem.parts, approximation)
+    evaluation = evaluate.prepare(evaluate(theta, None))
+    clock = time.process_time()
+    particles = int(estimator.draws) * repetitions
+    estimate = estimator.estimate(rng, evaluation.approximation, evaluation.likelihood, particles)
+    seconds = time.process_time() - clock
+    return {"r": _r(estimate.log_weights, repetitions), "seconds": seconds}
+
+
+def _r(log_weights: np.ndarray, repetitions: int) -> float:
+    logs = log_mean_exp(log_weights.reshape(repetitions, -1)) / np.log(10.0)
+    return float(logs.std(ddof=1))
+
+
+def by_variance(seed: int, sizes: Sequence[int], factors: Sequence[float], datasets: int) -> pd.DataFrame:
+    """R of importance sampling from Laplace's q, with 4 particles and 100 repetitions, for several synthetic data sets.
+
+    Tau is the one behind the data, and sigma a multiple of it. Rows are n, columns the factors and the data sets.
+    """
+    estimator, repetitions = ImportanceSampling(4, antithetic=False), 100
+    found = {}
+    for n in sizes:
+        for number in range(datasets):
+            rng = np.random.default_rng([seed, n, number])
+            data = simulate(rng, n)
+            likelihood = BernoulliProbit(data.y)
+            for factor in factors:
+                q = Laplace(sweeps=0).fit(synthetic_prior(data.X, factor * VARIANCE), likelihood)
+                estimate = estimator.estimate(rng, q, likelihood, 4 * repetitions)
+                found[n, f"σ = {factor * VARIANCE:g}", f"data {number + 1}"] = _r(estimate.log_weights, repetitions)
+    return pd.Series(found).rename_axis(["n", None, None]).unstack([1, 2]).sort_index(axis=1)

@@ -1,0 +1,115 @@
+"""Finished units as tables in the repository: means over splits, differences of classifiers, and pooled predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from case_studies.calibrated_classification import data
+from case_studies.calibrated_classification.classifiers import CLASSIFIERS, REFERENCE
+from case_studies.calibrated_classification.study import BINS, SCORES, Block, Scale
+from case_studies.tools.grid import Result
+from case_studies.tools.table import Table
+
+__all__ = ["COUNTS", "FOLDER", "KEY", "Tables", "histograms", "read", "rows", "settings", "tables_of"]
+
+FOLDER = Path(__file__).parent / "results"
+
+KEY = ["data", "n", "method"]
+"""Columns that name a cell."""
+
+THETA = ("log_lengthscale", "log_lengthscale_sd", "log_variance", "log_variance_sd")
+NOTES = (*THETA, "at_bound", "ess", "probability_error", "test_points", "seconds")
+
+COUNTS = [f"bin{part}" for part in range(BINS)]
+"""Columns of the histograms, in order of probability."""
+
+
+class Tables(NamedTuple):
+    """Of one scale: a line for each data set, size and classifier; a histogram for each of these and each label."""
+
+    scores: Table
+    histograms: Table
+
+
+def rows(scale: Scale, block: Block, results: Mapping[str, Sequence[Result]]) -> list[dict[str, Any]]:
+    """Lines of the table of scores.
+
+    Of each score there are the mean over splits and its standard error (``_se``), and the mean difference to the exact
+    sampler on the same splits (``_difference``) with its own (``_difference_se``); of what else was noted, the means.
+
+    Parameters
+    ----------
+    scale : Scale
+    block : Block
+    results : mapping of str to sequence
+        For each classifier, its results on the same splits, two at least.
+    """
+    splits = len(results[REFERENCE])
+    return [
+        {
+            **dict(zip(KEY, (*block, method), strict=True)),
+            **settings(scale, splits),
+            **_compared(results[method], results[REFERENCE]),
+            **{name: float(np.mean([one.get(name, np.nan) for one in results[method]])) for name in NOTES},
+            "version": results[method][0]["version"],
+            "machine": results[method][0]["machine"],
+        }
+        for method in results
+    ]
+
+
+def _compared(ours: Sequence[Result], reference: Sequence[Result]) -> dict[str, float]:
+    columns: dict[str, float] = {}
+    for score in SCORES:
+        values = np.array([[one[score], one[score] - other[score]] for one, other in zip(ours, reference, strict=True)])
+        means, errors = values.mean(axis=0), values.std(axis=0, ddof=1) / np.sqrt(len(values))
+        columns |= {score: means[0], f"{score}_se": errors[0]}
+        columns |= {f"{score}_difference": means[1], f"{score}_difference_se": errors[1]}
+    return columns
+
+
+def histograms(block: Block, results: Mapping[str, Sequence[Result]]) -> list[dict[str, Any]]:
+    """Lines of the other table: predictions pooled over splits, counted by hundredths of probability."""
+    return [
+        {**dict(zip(KEY, (*block, method), strict=True)), "label": label, **dict(zip(COUNTS, counts, strict=True))}
+        for method, chain in results.items()
+        for label, counts in enumerate(np.sum([one["histogram"] for one in chain], axis=0))
+    ]
+
+
+def settings(scale: Scale, splits: int | None = None) -> dict[str, Any]:
+    """Columns that say how large the study was; with all splits, if not told otherwise."""
+    return {
+        "scale": scale.name,
+        "seed": scale.seed,
+        "tune": scale.tune,
+        "draws": scale.draws,
+        "splits": scale.rounds[-1] if splits is None else splits,
+    }
+
+
+def _sorted(frame: pd.DataFrame) -> pd.DataFrame:
+    """As the article has them."""
+    order = {name: rank for rank, name in enumerate([*data.NAMES, *CLASSIFIERS])}
+    ranks = frame[KEY].apply(lambda column: column.map(lambda value: order.get(value, value)))
+    return frame.loc[ranks.sort_values(KEY, kind="stable").index]
+
+
+def tables_of(path: Path) -> Tables:
+    """The tables in a file, and in the one beside it whose name ends in ``_histograms``."""
+
+    def order(frame: pd.DataFrame) -> pd.DataFrame:
+        return _sorted(frame.reset_index(drop=True))
+
+    beside = path.with_name(f"{path.stem}_histograms.csv")
+    return Tables(Table(path, KEY, order), Table(beside, [*KEY, "label"], order))
+
+
+def read(name: str) -> pd.DataFrame:
+    """The committed rows of a scale, ``"paper_histograms"``, or ``"article"``."""
+    return pd.read_csv(FOLDER / f"{name}.csv")

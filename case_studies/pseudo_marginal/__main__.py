@@ -1,0 +1,93 @@
+"""Run the study: ``python -m case_studies.pseudo_marginal --scale quick``; a run that is stopped can be resumed."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+# One core a process: set before NumPy is loaded.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import pandas as pd
+
+from case_studies.pseudo_marginal import estimator, problems, results, study
+from case_studies.pseudo_marginal.study import SCALES, SIMULATED, Cell
+from case_studies.tools.grid import Grid, Result
+
+RUNS = Path("runs") / "pseudo_marginal"
+FILTERS: dict[str, type] = {"experiment": str, "data": str, "n": int, "d": int, "kernel": str, "method": str}
+
+
+def chains(name: str, chosen: list[Cell], runs: Path) -> Iterator[tuple[Cell, list[Result]]]:
+    """Cells with their chains, as they are finished; more chains can be added to those that there are."""
+    for cell in chosen:
+        scale = study.scale_of(name, cell)
+        settings = {key: value for key, value in scale.settings().items() if key != "chains"}
+        grid = Grid(runs / name, settings | problems.SETTINGS)
+        yield cell, [one.result for one in grid.run(study.units(name, [cell]), partial(study.run_unit, name))]
+
+
+def rows(name: str, chosen: list[Cell], runs: Path) -> Iterator[dict]:
+    """Lines of the table, as they are finished."""
+    return (results.row(study.scale_of(name, cell), cell, found) for cell, found in chains(name, chosen, runs))
+
+
+def run(name: str, chosen: list[Cell], runs: Path, folder: Path) -> None:
+    """Run the cells chain by chain; each row is written when its chains are there, with traces for real data."""
+    table = results.table_of(folder / f"{name}.csv")
+    traces = results.table_of(folder / "traces.csv", ["data", "method", "draws"])
+    convergence = results.table_of(folder / "convergence.csv", ["data", "method", "draws"])
+    for cell, found in chains(name, chosen, runs):
+        scale = study.scale_of(name, cell)
+        row = results.row(scale, cell, found)
+        table.merge(pd.DataFrame([row]))
+        if cell.data != SIMULATED and name == "paper":
+            traces.merge(pd.DataFrame(results.trace_of(scale, cell, found)))
+            convergence.merge(pd.DataFrame(results.convergence_of(scale, cell, found)))
+        seconds = row["seconds"] * scale.chains
+        print(f"{cell.name:42s} ESS {row['ess_mean']:7.1f}  R-hat {row['rhat']:7.4f}  {seconds:6.0f} s", flush=True)
+
+
+def missing(name: str, chosen: list[Cell], folder: Path) -> list[Cell]:
+    """Those that the table has not yet, or with other settings."""
+    table = results.table_of(folder / f"{name}.csv")
+    return [cell for cell in chosen if table.missing([cell], results.settings(study.scale_of(name, cell)))]
+
+
+def arguments() -> argparse.Namespace:
+    """Command line."""
+    parser = argparse.ArgumentParser(prog="python -m case_studies.pseudo_marginal", description=__doc__)
+    parser.add_argument("--scale", choices=SCALES, default="quick")
+    for name, kind in FILTERS.items():
+        parser.add_argument(f"--{name}", type=kind, nargs="+", metavar=name.upper(), help="only cells with these")
+    parser.add_argument("--again", action="store_true", help="also what the table has already")
+    parser.add_argument("--runs", type=Path, default=RUNS, help="where finished chains are kept")
+    parser.add_argument("--out", type=Path, default=results.FOLDER, help="folder of the tables")
+    return parser.parse_args()
+
+
+def selected(wanted: dict[str, list | None]) -> list[Cell]:
+    """Those cells whose fields are among the wanted ones."""
+    return [
+        cell for cell in study.cells() if all(not some or getattr(cell, key) in some for key, some in wanted.items())
+    ]
+
+
+def main() -> None:
+    """Run what the command line asks for; at the article's scale Figure 2 comes first."""
+    given = arguments()
+    chosen = selected({name: getattr(given, name) for name in FILTERS})
+    if given.scale == "paper" and (given.again or not (given.out / "estimator.csv").is_file()):
+        estimator.spreads(SCALES["paper"]["table 1"].seed).to_csv(
+            given.out / "estimator.csv", index=False, float_format="%.6g", lineterminator="\n"
+        )
+    new = chosen if given.again else missing(given.scale, chosen, given.out)
+    print(f"{len(new)} cells to run; {len(chosen) - len(new)} of {len(chosen)} are there", flush=True)
+    run(given.scale, new, given.runs, given.out)
+
+
+if __name__ == "__main__":
+    main()

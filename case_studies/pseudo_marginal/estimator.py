@@ -1,0 +1,107 @@
+"""How far the estimate of p(y|theta) spreads: Figure 2 of the pseudo-marginal article."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.stats import gamma
+
+from case_studies.pseudo_marginal import study
+from case_studies.pseudo_marginal.problems import covariance, simulate
+from case_studies.tools.provenance import provenance
+from pmgp.approximations import Approximation
+from pmgp.estimators.importance import log_mean_exp
+from pmgp.latent import DensePrior
+from pmgp.likelihoods import BernoulliProbit
+
+__all__ = ["DRAWS", "GRID", "SIZES", "spreads"]
+
+GRID = np.geomspace(0.01, 3.0, 61)
+"""Length-scales."""
+
+SIZES, DRAWS = (50, 200), (1, 64)
+"""Values of n and N_imp."""
+
+QUANTILES = (0.025, 0.975)
+
+
+def spreads(seed: int, sizes: Sequence[int] = SIZES, repetitions: int = 500, grid: np.ndarray = GRID) -> pd.DataFrame:
+    """Spread of the estimated posterior density of the length-scale, the variance being known.
+
+    Parameters
+    ----------
+    seed : int
+        The data are those of Table 1 with d = 2.
+    sizes : sequence of int
+        Values of n.
+    repetitions : int
+        Independent estimates at each length-scale.
+    grid : (g,) array
+
+    Returns
+    -------
+    DataFrame
+        A row for each n, approximation, number of importance samples and length-scale: `mean`, `lower` and `upper`, the
+        2.5 and 97.5 % quantiles, of p^(y|tau) p(tau), over the integral that EP's mean with 64 samples has; `prior`;
+        and `sd_log`, the standard deviation of log p^.
+    """
+    parts = [_of_one_size(seed, n, repetitions, grid) for n in sizes]
+    return pd.concat(parts, ignore_index=True).assign(repetitions=repetitions, seed=seed, **provenance())
+
+
+def _of_one_size(seed: int, n: int, repetitions: int, grid: np.ndarray) -> pd.DataFrame:
+    data = simulate(n, 2, study.place_stream(seed, "data", n, 2))
+    squares = np.square(data.X[:, None, :] - data.X[None, :, :]).sum(axis=-1)
+    likelihood, prior, rng = (
+        BernoulliProbit(data.y),
+        gamma(1.0, scale=np.sqrt(2.0)),
+        study.place_stream(seed, "figure", n),
+    )
+    rows: list[dict[str, Any]] = []
+    for lengthscale in grid:
+        at = {"n": n, "lengthscale": lengthscale, "prior": prior.pdf(lengthscale)}
+        K = DensePrior(np.zeros(n), covariance(squares, lengthscale))
+        for name, approximation in study.APPROXIMATIONS.items():
+            logs = _log_estimates(rng, K, likelihood, approximation, repetitions)
+            rows.extend(at | {"approximation": name} | row for row in _summaries(logs, at["prior"]))
+    return _normalized(pd.DataFrame(rows))
+
+
+def _log_estimates(
+    rng: np.random.Generator,
+    prior: DensePrior,
+    likelihood: BernoulliProbit,
+    approximation: Approximation,
+    repetitions: int,
+) -> dict[int, np.ndarray]:
+    """Logs of independent estimates by number of importance samples; equation 25."""
+    fitted = approximation.fit(prior, likelihood)
+    logs = {}
+    for draws in DRAWS:
+        batches = [fitted.log_weights(likelihood, fitted.sample(rng, draws)) for _ in range(repetitions)]
+        logs[draws] = log_mean_exp(np.array(batches))
+    return logs
+
+
+def _summaries(logs: dict[int, np.ndarray], prior: float) -> Iterator[dict[str, Any]]:
+    for draws, values in logs.items():
+        lower, upper = np.quantile(values, QUANTILES)
+        found = np.array([log_mean_exp(values), lower, upper]) + np.log(prior)
+        yield (
+            {"draws": draws}
+            | dict(zip(("mean", "lower", "upper"), found, strict=True))
+            | {"sd_log": values.std(ddof=1)}
+        )
+
+
+def _normalized(rows: pd.DataFrame) -> pd.DataFrame:
+    """From logs to densities; one constant for all approximations and numbers of samples, so that they compare."""
+    columns = ["mean", "lower", "upper"]
+    best = rows[(rows["approximation"] == "EP") & (rows["draws"] == max(DRAWS))]
+    largest = best["mean"].max()
+    constant = np.trapezoid(np.exp(best["mean"] - largest), best["lengthscale"])
+    rows[columns] = np.exp(rows[columns] - largest) / constant
+    return rows
