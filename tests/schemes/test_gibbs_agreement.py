@@ -7,22 +7,20 @@ at all in a short time: where f is smooth, theta hardly moves given f.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
-import arviz as az
 import numpy as np
 import pymc as pm
 import pytest
 
 import pmgp
 from pmgp import datasets
+from tests.schemes.agreement import NAMES, Moments, distance, moments, sample
 from tests.schemes.gibbs_broken import f_left_behind
 
 pytestmark = pytest.mark.slow
-NAMES = ("lengthscale", "variance")
 CRABS = 100
 CELLS = 40
 # Agreement within so many Monte Carlo standard errors, of which there must be enough draws to speak.
@@ -82,13 +80,6 @@ ROUTES = {
 }
 
 
-def sample(model: pm.Model, **settings: Any) -> Any:
-    quiet = {"progressbar": False, "quiet": True, "compute_convergence_checks": False}
-    with model, warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        return pm.sample(chains=2, cores=1, **quiet, **settings)
-
-
 def run(data: str, route: str) -> Any:
     if route == "nuts":
         model = MODELS[data](whitened=True)
@@ -99,44 +90,9 @@ def run(data: str, route: str) -> Any:
     return sample(model, draws=ROUTES[route].draws, tune=1500, step=steps, random_seed=3)
 
 
-class Moments(NamedTuple):
-    """Of the logarithm of a hyper-parameter: mean and standard deviation with their errors, and how sure those are."""
-
-    mean: float
-    mean_error: float
-    deviation: float
-    deviation_error: float
-    ess: float
-
-
-def moments(idata: Any) -> dict[str, Moments]:
-    log_theta = np.log(idata["posterior"].dataset[list(NAMES)])
-    ess, error = az.ess(log_theta, method="bulk"), az.mcse(log_theta, method="sd")
-    return {
-        name: Moments(
-            float(log_theta[name].mean()),
-            float(log_theta[name].std() / np.sqrt(ess[name])),
-            float(log_theta[name].std()),
-            float(error[name]),
-            float(ess[name]),
-        )
-        for name in NAMES
-    }
-
-
 @cache
 def moments_of(data: str, route: str) -> dict[str, Moments]:
     return moments(run(data, route))
-
-
-def distance(first: dict[str, Moments], second: dict[str, Moments]) -> float:
-    """Largest difference of means and of standard deviations, in Monte Carlo standard errors."""
-    distances = []
-    for name in NAMES:
-        a, b = first[name], second[name]
-        distances.append(abs(a.mean - b.mean) / np.hypot(a.mean_error, b.mean_error))
-        distances.append(abs(a.deviation - b.deviation) / np.hypot(a.deviation_error, b.deviation_error))
-    return max(distances)
 
 
 @pytest.mark.parametrize("route", [*ROUTES, "nuts"])

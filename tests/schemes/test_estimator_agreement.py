@@ -1,0 +1,64 @@
+"""One posterior, whichever approximation and estimator the pseudo-marginal chain has: thyroid, with a probit link.
+
+Its importance weights vary more than those of most data; what is exact agrees all the same, and Laplace's evidence
+alone, which is not, does not.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pymc as pm
+import pytest
+
+import pmgp
+from pmgp import datasets
+from tests.schemes.agreement import Moments, distance, moments, sample
+
+pytestmark = pytest.mark.slow
+SETTINGS = {
+    "laplace, importance": ("laplace", pmgp.ImportanceSampling(128)),
+    "laplace, annealed": ("laplace", pmgp.AnnealedImportanceSampling(draws=16)),
+    "ep, importance": ("ep", pmgp.ImportanceSampling(64)),
+    "ep, annealed": ("ep", pmgp.AnnealedImportanceSampling(draws=8)),
+    "laplace, none": ("laplace", "none"),
+}
+EXACT = [name for name in SETTINGS if "none" not in name]
+BOUND = 4.0
+SMALLEST_ESS = 150.0
+
+
+def thyroid() -> pm.Model:
+    data = datasets.load("thyroid")
+    X = datasets.Standardizer.fit(data.X).transform(data.X)
+    with pm.Model() as model:
+        variance, lengthscale = pm.InverseGamma("variance", 4.0, 60.0), pm.Gamma("lengthscale", 3.0, 1.5)
+        kernel = variance * pm.gp.cov.ExpQuad(X.shape[1], ls=lengthscale)
+        f = pm.gp.Latent(cov_func=kernel).prior("f", X=X, reparameterize=False)
+        pmgp.BernoulliProbit("y", f, observed=data.y)
+    return model
+
+
+@cache
+def moments_of(setting: str) -> dict[str, Moments]:
+    approximation, estimator = SETTINGS[setting]
+    model = thyroid()
+    with model:
+        step = pmgp.PseudoMarginal(approximation=approximation, estimator=estimator)
+    return moments(sample(model, draws=2000, tune=800, step=step, random_seed=5))
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_there_are_enough_draws_to_compare(setting):
+    assert min(m.ess for m in moments_of(setting).values()) > SMALLEST_ESS
+
+
+@pytest.mark.parametrize("setting", EXACT)
+def test_all_settings_agree(setting):
+    for other in EXACT:
+        if other != setting:
+            assert distance(moments_of(setting), moments_of(other)) < BOUND, other
+
+
+def test_the_approximate_evidence_disagrees():
+    assert distance(moments_of("laplace, none"), moments_of("ep, importance")) > 2.0 * BOUND
