@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 import os
+from argparse import Namespace
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -14,10 +14,10 @@ import pandas as pd
 
 from case_studies.annealing import results, study
 from case_studies.annealing.study import SCALES, Block, Chain, Scale
+from case_studies.tools.command_line import parser, selected
 from case_studies.tools.grid import Grid
 from case_studies.tools.table import Table
 
-RUNS = Path("runs") / "annealing"
 FILTERS: dict[str, type] = {
     "data": str,
     "kernel": str,
@@ -44,23 +44,12 @@ def write(finished: Iterable[tuple[Chain | Block, pd.DataFrame]], places: dict[t
         print(f"{unit.name:50s} {measure} {lines[measure].median():7.4f}  {lines['seconds'].sum():7.1f} s", flush=True)
 
 
-def arguments() -> argparse.Namespace:
+def arguments() -> Namespace:
     """Command line."""
-    parser = argparse.ArgumentParser(prog="python -m case_studies.annealing", description=__doc__)
-    parser.add_argument("--scale", choices=SCALES, default="quick")
-    parser.add_argument("--part", choices=PARTS, help="Table I or Figure 2 only")
-    for name, kind in FILTERS.items():
-        parser.add_argument(f"--{name}", type=kind, nargs="+", metavar=name.upper(), help="only units with these")
-    parser.add_argument("--again", action="store_true", help="also what the tables have already")
-    parser.add_argument("--runs", type=Path, default=RUNS, help="where finished units are kept")
-    parser.add_argument("--out", type=Path, default=results.FOLDER, help="folder of the tables")
-    return parser.parse_args()
-
-
-def selected(units: Iterable[Chain | Block], wanted: dict[str, list | None]) -> list[Chain | Block]:
-    """Those units whose fields are among the wanted ones; a unit without such a field is not."""
-    given = {name: values for name, values in wanted.items() if values}
-    return [unit for unit in units if all(getattr(unit, name, None) in values for name, values in given.items())]
+    line = parser("annealing", __doc__, SCALES, FILTERS)
+    line.add_argument("--part", choices=PARTS, help="Table I or Figure 2 only")
+    line.add_argument("--out", type=Path, default=results.FOLDER, help="folder of the tables")
+    return line.parse_args()
 
 
 def main() -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 import os
+from argparse import Namespace
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -18,9 +18,8 @@ import pandas as pd
 from case_studies.calibrated_classification import data, results, study
 from case_studies.calibrated_classification.results import Tables
 from case_studies.calibrated_classification.study import SCALES, Block, Scale
+from case_studies.tools.command_line import parser
 from case_studies.tools.grid import Grid, Result
-
-RUNS = Path("runs") / "calibrated_classification"
 
 
 class Finished(NamedTuple):
@@ -52,17 +51,14 @@ def blocks(scale: Scale, chosen: Iterable[Block], grid: Grid, processes: int = 1
         yield Finished(block, dict(known[block]))
 
 
-def arguments() -> argparse.Namespace:
+def arguments() -> Namespace:
     """Command line."""
-    parser = argparse.ArgumentParser(prog="python -m case_studies.calibrated_classification", description=__doc__)
-    parser.add_argument("--scale", choices=SCALES, default="quick")
-    parser.add_argument("--data", choices=data.NAMES, nargs="+", default=list(data.NAMES), help="only these data sets")
-    parser.add_argument("--n", type=int, choices=data.SIZES, nargs="+", default=data.SIZES, help="only these sizes")
-    parser.add_argument("--again", action="store_true", help="also what the table has already")
-    parser.add_argument("--processes", type=int, default=1, help="units run at a time, one core each")
-    parser.add_argument("--runs", type=Path, default=RUNS, help="where finished units are kept")
-    parser.add_argument("--out", type=Path, help="the table (default: the one in the repository)")
-    return parser.parse_args()
+    line = parser("calibrated_classification", __doc__, SCALES)
+    line.add_argument("--data", choices=data.NAMES, nargs="+", default=list(data.NAMES), help="only these data sets")
+    line.add_argument("--n", type=int, choices=data.SIZES, nargs="+", default=data.SIZES, help="only these sizes")
+    line.add_argument("--processes", type=int, default=1, help="units run at a time, one core each")
+    line.add_argument("--out", type=Path, help="the table (default: the one in the repository)")
+    return line.parse_args()
 
 
 def missing(scale: Scale, chosen: Iterable[Block], tables: Tables) -> list[Block]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import time
+from argparse import Namespace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -14,9 +14,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from case_studies.latent_operators import results, simulation
 from case_studies.latent_operators.study import OPERATORS, SCALES, Cell, Scale, cells, run_cell
+from case_studies.tools.command_line import parser
 from case_studies.tools.grid import Finished, Grid
-
-RUNS = Path("runs") / "latent_operators"
 
 
 def run(scale: Scale, chosen: list[Cell], grid: Grid, out: Path, processes: int) -> None:
@@ -37,22 +36,17 @@ def _report(one: Finished) -> None:
     print(f"{state}  {one.cell.name:32s} ESS {sum(ess) / len(ess):8.1f}  R-hat {rhat:7.4f}", flush=True)
 
 
-def arguments() -> argparse.Namespace:
+def arguments() -> Namespace:
     """Command line."""
-    parser = argparse.ArgumentParser(prog="python -m case_studies.latent_operators", description=__doc__)
-    parser.add_argument("--scale", choices=SCALES, default="quick")
-    parser.add_argument(
-        "--n", type=int, nargs="+", default=[100], metavar="N", help="points: 100 and 400 in the article"
-    )
-    parser.add_argument("--d", type=int, nargs="+", default=[2, 10], metavar="D", help="input dimensions")
-    parser.add_argument("--datasets", type=int, nargs="+", metavar="I", help="which data sets, from 0 (default: all)")
-    parser.add_argument("--models", nargs="+", choices=simulation.MODELS, default=list(simulation.MODELS))
-    parser.add_argument("--operators", nargs="+", choices=OPERATORS, default=list(OPERATORS))
-    parser.add_argument("--again", action="store_true", help="also what the table has already")
-    parser.add_argument("--processes", type=int, default=1, help="cells run at a time, one core each")
-    parser.add_argument("--runs", type=Path, default=RUNS, help="where finished cells are kept")
-    parser.add_argument("--out", type=Path, help="the table (default: the one in the repository)")
-    return parser.parse_args()
+    line = parser("latent_operators", __doc__, SCALES)
+    line.add_argument("--n", type=int, nargs="+", default=[100], metavar="N", help="points: 100 and 400 in the article")
+    line.add_argument("--d", type=int, nargs="+", default=[2, 10], metavar="D", help="input dimensions")
+    line.add_argument("--datasets", type=int, nargs="+", metavar="I", help="which data sets, from 0 (default: all)")
+    line.add_argument("--models", nargs="+", choices=simulation.MODELS, default=list(simulation.MODELS))
+    line.add_argument("--operators", nargs="+", choices=OPERATORS, default=list(OPERATORS))
+    line.add_argument("--processes", type=int, default=1, help="cells run at a time, one core each")
+    line.add_argument("--out", type=Path, help="the table (default: the one in the repository)")
+    return line.parse_args()
 
 
 def main() -> None:

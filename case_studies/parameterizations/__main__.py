@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 import os
+from argparse import Namespace
 from collections.abc import Iterator
 from functools import partial
 from itertools import groupby
@@ -17,10 +17,10 @@ import pandas as pd
 from case_studies.latent_operators import simulation
 from case_studies.parameterizations import results, study
 from case_studies.parameterizations.study import SCALES, Cell, Scale
+from case_studies.tools.command_line import parser, selected
 from case_studies.tools.grid import Grid
 from case_studies.tools.table import Table
 
-RUNS = Path("runs") / "parameterizations"
 FILTERS: dict[str, type] = {
     "table": int,
     "data": str,
@@ -53,22 +53,12 @@ def _report(scale: Scale, row: dict) -> None:
     print(f"{name:42s} ESS {row['ess_mean']:7.1f}  R-hat {rhat:7.4f}  {seconds:6.0f} s of sampling", flush=True)
 
 
-def arguments() -> argparse.Namespace:
+def arguments() -> Namespace:
     """Command line."""
-    parser = argparse.ArgumentParser(prog="python -m case_studies.parameterizations", description=__doc__)
-    parser.add_argument("--scale", choices=SCALES, default="quick")
-    for name, kind in FILTERS.items():
-        parser.add_argument(f"--{name}", type=kind, nargs="+", metavar=name.upper(), help="only cells with these")
-    parser.add_argument("--again", action="store_true", help="also what the table has already")
-    parser.add_argument("--processes", type=int, default=1, help="chains run at a time, one core each")
-    parser.add_argument("--runs", type=Path, default=RUNS, help="where finished chains are kept")
-    parser.add_argument("--out", type=Path, help="the table (default: the one in the repository)")
-    return parser.parse_args()
-
-
-def selected(cells: list[Cell], wanted: dict[str, list | None]) -> list[Cell]:
-    """Those cells whose fields are among the wanted ones."""
-    return [cell for cell in cells if all(not some or getattr(cell, name) in some for name, some in wanted.items())]
+    line = parser("parameterizations", __doc__, SCALES, FILTERS)
+    line.add_argument("--processes", type=int, default=1, help="chains run at a time, one core each")
+    line.add_argument("--out", type=Path, help="the table (default: the one in the repository)")
+    return line.parse_args()
 
 
 def main() -> None:

@@ -23,6 +23,7 @@ from case_studies.parameterizations.samplers import Alternating, Marginal, Sampl
 from case_studies.tools.autoregressive_size import autoregressive_sizes
 from case_studies.tools.convergence import moments_at
 from case_studies.tools.effective_size import effective_sizes
+from case_studies.tools.grid import Unit
 from case_studies.tools.provenance import provenance
 from pmgp import linalg
 from pmgp.approximations import Laplace
@@ -30,7 +31,7 @@ from pmgp.schemes.gibbs import Ancillary, JointUpdate, Scheme, Sufficient, Surro
 from pmgp.schemes.theta_operators import ThetaOperator
 
 __all__ = [
-    "OPERATORS", "OURS", "PROPOSALS", "SCALES", "SCHEMES", "SETTINGS", "Cell", "Scale", "Unit", "cells", "run_unit",
+    "OPERATORS", "OURS", "PROPOSALS", "SCALES", "SCHEMES", "SETTINGS", "Cell", "Scale", "cells", "run_unit",
     "units",
 ]  # fmt: skip
 
@@ -85,18 +86,6 @@ class Cell(NamedTuple):
         """File name without ending."""
         problem = f"n{self.n}-d{self.d}-data{self.dataset}-{self.model}" if self.data == SIMULATED else self.data
         return f"table{self.table}-{problem}-{self.method}-{self.proposal}"
-
-
-class Unit(NamedTuple):
-    """One chain of a cell."""
-
-    cell: Cell
-    chain: int
-
-    @property
-    def name(self) -> str:
-        """File name without ending."""
-        return f"{self.cell.name}-chain{self.chain}"
 
 
 def cells(scale: Scale) -> list[Cell]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 import os
+from argparse import Namespace
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -15,9 +15,9 @@ import pandas as pd
 
 from case_studies.pseudo_marginal import estimator, problems, results, study
 from case_studies.pseudo_marginal.study import SCALES, SIMULATED, Cell
+from case_studies.tools.command_line import parser, selected
 from case_studies.tools.grid import Grid, Result
 
-RUNS = Path("runs") / "pseudo_marginal"
 FILTERS: dict[str, type] = {"experiment": str, "data": str, "n": int, "d": int, "kernel": str, "method": str}
 
 
@@ -57,29 +57,17 @@ def missing(name: str, chosen: list[Cell], folder: Path) -> list[Cell]:
     return [cell for cell in chosen if table.missing([cell], results.settings(study.scale_of(name, cell)))]
 
 
-def arguments() -> argparse.Namespace:
+def arguments() -> Namespace:
     """Command line."""
-    parser = argparse.ArgumentParser(prog="python -m case_studies.pseudo_marginal", description=__doc__)
-    parser.add_argument("--scale", choices=SCALES, default="quick")
-    for name, kind in FILTERS.items():
-        parser.add_argument(f"--{name}", type=kind, nargs="+", metavar=name.upper(), help="only cells with these")
-    parser.add_argument("--again", action="store_true", help="also what the table has already")
-    parser.add_argument("--runs", type=Path, default=RUNS, help="where finished chains are kept")
-    parser.add_argument("--out", type=Path, default=results.FOLDER, help="folder of the tables")
-    return parser.parse_args()
-
-
-def selected(wanted: dict[str, list | None]) -> list[Cell]:
-    """Those cells whose fields are among the wanted ones."""
-    return [
-        cell for cell in study.cells() if all(not some or getattr(cell, key) in some for key, some in wanted.items())
-    ]
+    line = parser("pseudo_marginal", __doc__, SCALES, FILTERS)
+    line.add_argument("--out", type=Path, default=results.FOLDER, help="folder of the tables")
+    return line.parse_args()
 
 
 def main() -> None:
     """Run what the command line asks for; at the article's scale Figure 2 comes first."""
     given = arguments()
-    chosen = selected({name: getattr(given, name) for name in FILTERS})
+    chosen = selected(study.cells(), {name: getattr(given, name) for name in FILTERS})
     if given.scale == "paper" and (given.again or not (given.out / "estimator.csv").is_file()):
         estimator.spreads(SCALES["paper"]["table 1"].seed).to_csv(
             given.out / "estimator.csv", index=False, float_format="%.6g", lineterminator="\n"

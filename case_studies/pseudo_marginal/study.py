@@ -18,12 +18,13 @@ from case_studies.parameterizations.samplers import Alternating, Iterate, Margin
 from case_studies.parameterizations.study import Scale, run_chain
 from case_studies.pseudo_marginal.problems import KERNELS, REAL, Problem, simulate
 from case_studies.pseudo_marginal.samplers import PlainPseudoMarginal, Repeated, Traced
+from case_studies.tools.grid import Unit
 from pmgp.approximations import Approximation, ExpectationPropagation, Laplace
 from pmgp.operators import EllipticalSlice
 from pmgp.schemes.gibbs import Ancillary, Scheme, Surrogate
 
 __all__ = [
-    "ESTIMATORS", "METHODS", "OURS", "OURS_LAPLACE", "SCALES", "SIMULATED", "THINNING", "Cell", "Unit", "cells",
+    "ESTIMATORS", "METHODS", "OURS", "OURS_LAPLACE", "SCALES", "SIMULATED", "THINNING", "Cell", "cells",
     "preliminary", "run_unit", "scale_of", "units",
 ]  # fmt: skip
 
@@ -114,18 +115,6 @@ class Cell(NamedTuple):
         problem = f"n{self.n}-d{self.d}-{self.kernel}" if self.data == SIMULATED else self.data
         method = self.method.replace(" ", "_").translate(str.maketrans("", "", "(),"))
         return f"{self.experiment.replace(' ', '')}-{problem}-{method}"
-
-
-class Unit(NamedTuple):
-    """One chain of a cell."""
-
-    cell: Cell
-    chain: int
-
-    @property
-    def name(self) -> str:
-        """File name without ending."""
-        return f"{self.cell.name}-chain{self.chain}"
 
 
 def cells() -> list[Cell]:

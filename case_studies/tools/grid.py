@@ -16,7 +16,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-__all__ = ["Cell", "Finished", "Grid"]
+__all__ = ["Cell", "Finished", "Grid", "Unit"]
 
 Result = dict[str, Any]
 
@@ -28,6 +28,18 @@ class Cell(Protocol):
     def name(self) -> str:
         """Different for every cell, and fit for a file name."""
         ...
+
+
+class Unit(NamedTuple):
+    """One chain of a cell, where chains are run one by one."""
+
+    cell: Cell
+    chain: int
+
+    @property
+    def name(self) -> str:
+        """File name without ending."""
+        return f"{self.cell.name}-chain{self.chain}"
 
 
 class Finished(NamedTuple):

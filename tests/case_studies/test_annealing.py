@@ -10,9 +10,10 @@ import pytest
 from scipy.stats import gamma, multivariate_normal
 
 from case_studies.annealing import chains, comparison, paths, problems, results, study
-from case_studies.annealing.__main__ import rows, selected, write
+from case_studies.annealing.__main__ import rows, write
 from case_studies.annealing.spread import spread
 from case_studies.annealing.study import Block, Chain, Preliminary
+from case_studies.tools.command_line import selected
 from case_studies.tools.effective_size import effective_sizes
 from case_studies.tools.grid import Grid
 from pmgp.approximations import Laplace

@@ -11,11 +11,12 @@ import pytest
 from case_studies.latent_operators import simulation
 from case_studies.latent_operators.study import DATA
 from case_studies.parameterizations import comparison, picture, problems, results, study
-from case_studies.parameterizations.__main__ import run, selected
+from case_studies.parameterizations.__main__ import run
 from case_studies.parameterizations.exact_variance import ExactVariance
 from case_studies.parameterizations.samplers import Alternating
-from case_studies.parameterizations.study import Cell, Unit
-from case_studies.tools.grid import Grid
+from case_studies.parameterizations.study import Cell
+from case_studies.tools.command_line import selected
+from case_studies.tools.grid import Grid, Unit
 from pmgp.schemes.gibbs import Ancillary, Interweaving, JointUpdate, Sufficient, Surrogate
 from pmgp.schemes.surrogate import SurrogateFrame
 

@@ -12,11 +12,13 @@ from scipy.stats import chi2
 from case_studies.parameterizations.samplers import Alternating, Marginal
 from case_studies.parameterizations.study import Scale, run_chain
 from case_studies.pseudo_marginal import comparison, estimator, figures, problems, results, study
-from case_studies.pseudo_marginal.__main__ import missing, run, selected
+from case_studies.pseudo_marginal.__main__ import missing, run
 from case_studies.pseudo_marginal.problems import Problem
 from case_studies.pseudo_marginal.samplers import PlainPseudoMarginal, Repeated, Traced
-from case_studies.pseudo_marginal.study import APPROXIMATIONS, Cell, Unit
+from case_studies.pseudo_marginal.study import APPROXIMATIONS, Cell
+from case_studies.tools.command_line import selected
 from case_studies.tools.convergence import Moments, rhat_at
+from case_studies.tools.grid import Unit
 from case_studies.tools.summary import rhat_columns
 from pmgp import linalg
 from pmgp.approximations import ExpectationPropagation, Laplace
@@ -193,7 +195,9 @@ def test_the_grid_has_the_articles_rows_and_ours():
     wanted = {(f"table {row.table}", row.n, row.d, row.kernel, row.method) for row in named.itertuples()}
     assert len(wanted) == 2 * 4 * 8 + 2 * 4 * 3
     assert wanted <= {(cell.experiment, *cell[2:]) for cell in cells}
-    assert {cell.method for cell in selected({"data": ["Pima"], "n": None})} == set(study.METHODS["real"])
+    assert {cell.method for cell in selected(study.cells(), {"data": ["Pima"], "n": None})} == set(
+        study.METHODS["real"]
+    )
 
 
 def test_methods_share_their_starts_and_no_two_chains_their_random_numbers():
