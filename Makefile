@@ -33,8 +33,8 @@ types:  ## static types
 docs:  ## the documentation, warnings as errors, case studies executed; opens at docs/_build/html/index.html
 	$(RUN) --group docs sphinx-build -W --keep-going -b html docs docs/_build/html
 
-bench:  ## speed and efficiency figures, printed as tables; nutpie for comparison, which does not go with the zarr of the tests
-	$(RUN) --group bench --with nutpie==0.16.11 python -m benchmarks
+bench:  ## speed and efficiency figures, printed as tables; nutpie and GPy for comparison, nutpie does not go with the zarr of the tests
+	$(RUN) --group bench --with nutpie==0.16.11 --with GPy==1.15.0 python -m benchmarks
 
 study:  ## the comparison of the latent operators at the article's scale: hours, and can be stopped and resumed
 	$(RUN) --group bench python -m case_studies.latent_operators --scale paper

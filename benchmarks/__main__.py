@@ -12,8 +12,9 @@ from rich.console import Console
 from rich.table import Table
 
 import pmgp
-from benchmarks import efficiency, iteration, scheme_iterations, schemes, transitions
+from benchmarks import efficiency, evidence, iteration, scheme_iterations, schemes, transitions
 from benchmarks.problems import load
+from pmgp.estimators import AnnealedImportanceSampling, ImportanceSampling
 
 ITERATION = ("synthetic-100", "crabs", "synthetic-200", "synthetic-400", "breast", "banknote")
 EFFICIENCY = ("synthetic-100", "synthetic-200", "synthetic-100-ard", "crabs", "breast")
@@ -24,9 +25,12 @@ NUTS_DRAWS = {"synthetic-100": 1000, "synthetic-100-ard": 500, "synthetic-200": 
 
 
 def iteration_rows() -> Iterator[dict]:
+    """Every data set with both approximations; then what annealing adds at n = 700 with as many draws."""
     for name in ITERATION:
         for approximation in ("laplace", "ep"):
             yield iteration.measure(load(name), approximation)
+    for estimator in (ImportanceSampling(draws=10), AnnealedImportanceSampling(draws=10)):
+        yield iteration.measure(load("synthetic-700"), "laplace", estimator)
 
 
 def efficiency_rows(names: list[str], nuts: bool) -> Iterator[dict]:
@@ -70,7 +74,7 @@ def _format(value: object) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
-TABLES = ("iteration", "efficiency", "scheme-iterations", "schemes", "transitions")
+TABLES = ("iteration", "evidence", "efficiency", "scheme-iterations", "schemes", "transitions")
 
 
 def main() -> None:
@@ -86,6 +90,8 @@ def main() -> None:
     nuts, out = not arguments.without_nuts, arguments.out
     if "iteration" in tables:
         show("Iteration: time and O(n^3) operations, one BLAS thread", iteration_rows(), out)
+    if "evidence" in tables:
+        show("Evidence: one log p(y|theta) from theta on, beside other packages, one BLAS thread", evidence.rows(), out)
     if "efficiency" in tables:
         title = "Efficiency: smallest ESS of the hyper-parameters per second, tuning included"
         show(title, efficiency_rows(arguments.data or list(EFFICIENCY), nuts), out)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from time import perf_counter
+from time import process_time
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dtrtri
@@ -10,6 +10,7 @@ from threadpoolctl import threadpool_limits
 
 import pmgp
 from benchmarks.problems import Problem
+from pmgp.estimators import Estimator
 
 __all__ = ["measure"]
 
@@ -17,7 +18,7 @@ BLOCKS = 5
 
 
 def lapack_seconds(n: int, repetitions: int = 20) -> tuple[float, float]:
-    """Median times of one dpotrf in place and of one dtrtri of its factor, lower, Fortran order."""
+    """Median processor times of one dpotrf in place and of one dtrtri of its factor, lower, Fortran order."""
     rng = np.random.default_rng(0)
     x = rng.standard_normal((n, 3))
     source = np.asfortranarray(np.exp(-0.5 * np.square(x[:, None] - x).sum(axis=-1)) + np.eye(n))
@@ -25,29 +26,33 @@ def lapack_seconds(n: int, repetitions: int = 20) -> tuple[float, float]:
     times = np.empty((repetitions, 2))
     for row in times:
         buffer[...] = source
-        start = perf_counter()
+        start = process_time()
         dpotrf(buffer, lower=1, overwrite_a=1, clean=0)
-        middle = perf_counter()
+        middle = process_time()
         dtrtri(buffer, lower=1, overwrite_c=1)
-        row[:] = middle - start, perf_counter() - middle
+        row[:] = middle - start, process_time() - middle
     cholesky, inverse = np.median(times, axis=0)
     return float(cholesky), float(inverse)
 
 
 def measure(
-    problem: Problem, approximation: str = "laplace", tune: int = 500, draws: int = 500
+    problem: Problem,
+    approximation: str = "laplace",
+    estimator: Estimator | str = "importance",
+    tune: int = 500,
+    draws: int = 500,
 ) -> dict[str, float | str]:
     """Run one chain in this process with one BLAS thread.
 
     Returns
     -------
     dict
-        ``ms`` an iteration after tuning (whole step, PyMC's trace not included), ``C``, ``I``, ``M`` an iteration,
-        ``ratio`` of the time to that of the same LAPACK calls (dpotrf for C, dtrtri for I) alone, timed in between,
-        and the iteration's equivalent in Cholesky factorizations ``dpotrfs``.
+        ``ms`` of processor time an iteration after tuning (whole step, PyMC's trace not included), ``C``, ``I``, ``M``
+        an iteration, ``ratio`` of the time to that of the same LAPACK calls (dpotrf for C, dtrtri for I) alone, timed
+        in between, and the iteration's equivalent in Cholesky factorizations ``dpotrfs``.
     """
     with threadpool_limits(limits=1), problem.model() as model:
-        step = pmgp.PseudoMarginal(model=model, approximation=approximation)
+        step = pmgp.PseudoMarginal(model=model, approximation=approximation, estimator=estimator)
         step.setup_chain(np.random.default_rng(1), tune, draws)
         point = model.initial_point()
         for _ in range(tune):
@@ -56,17 +61,18 @@ def measure(
         rows, times, unit = [], [], []
         for _ in range(BLOCKS):
             unit.append(lapack_seconds(len(problem.y)))
-            start = perf_counter()
+            start = process_time()
             for _ in range(draws // BLOCKS):
                 point, [stats] = step.step(point)
                 rows.append((stats["n_cholesky"], stats["n_inverse"], stats["n_matmul"], stats["accepted"]))
-            times.append((perf_counter() - start) / (draws // BLOCKS))
+            times.append((process_time() - start) / (draws // BLOCKS))
     cholesky, inverse, matmul, accepted = np.mean(rows, axis=0)
     seconds = float(np.median(times))
     dpotrf_seconds, dtrtri_seconds = np.median(unit, axis=0)
     return {
         "data": problem.name,
         "q": approximation,
+        "estimator": type(step.scheme.estimator).__name__,
         "n": len(problem.y),
         "ms": 1e3 * seconds,
         "C": cholesky,

@@ -212,14 +212,12 @@ def _few_hyperparameters(model: pm.Model, traits: Traits) -> Recommendation:
         )
     alternatives = ["pmgp.JointUpdate with pmgp.LatentHMC for two or three hyper-parameters, several times slower"]
     if traits.sites_known:
-        alternatives.insert(
-            0, 'pmgp.PseudoMarginal(approximation="laplace"), cheaper where the likelihood is nearly Gaussian in f'
-        )
+        alternatives.insert(0, 'pmgp.PseudoMarginal(approximation="laplace") as a check: another q, the same posterior')
     return Recommendation(
         "Pseudo-marginal chain",
         (StepCall(PseudoMarginal, traits.latent),),
         reason,
-        "about 4 Cholesky factorizations and 1.5 inversions an iteration",
+        "about 3 Cholesky factorizations and 1.2 inversions an iteration",
         tuple(alternatives),
         model,
     )

@@ -87,7 +87,7 @@ def anneal(
     stops, log_weights = [deviations], steps[0] * values
     for beta, step in zip(betas[1:-1], steps[1:], strict=True):
         ellipses = reference.sample_deviations(rng, draws)
-        deviations, values = slices_on_ellipses(rng, deviations, ellipses, log_ratio, values, beta)
+        deviations, _, values = slices_on_ellipses(rng, deviations, ellipses, log_ratio, values, beta)
         stops.append(deviations)
         log_weights = log_weights + step * values
     normalizer = reference.log_normalizer if isinstance(reference, SiteApproximation) else 0.0

@@ -26,6 +26,7 @@ class ApproximateEvidence:
     exact: ClassVar[bool] = False
     antithetic: ClassVar[bool] = False
     calibration_pool: ClassVar[int] = 0
+    refresh_every: ClassVar[int] = 1
 
     def estimate(
         self,

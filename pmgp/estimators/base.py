@@ -24,10 +24,13 @@ class Estimator(Protocol):
         Whether particles come in mirror images, the second half those of the first.
     calibration_pool : int
         How many particles measure the spread of the estimate; 0 if there is nothing to measure.
+    refresh_every : int
+        In every how many iterations of a chain an estimate given the retained particle is worth its time.
     """
 
     exact: ClassVar[bool]
     calibration_pool: ClassVar[int]
+    refresh_every: ClassVar[int]
 
     @property
     def antithetic(self) -> bool:

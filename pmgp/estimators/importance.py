@@ -76,6 +76,7 @@ class ImportanceSampling:
     antithetic: bool = True
     exact: ClassVar[bool] = True
     calibration_pool: ClassVar[int] = 1024
+    refresh_every: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         if self.draws == "auto":

@@ -85,14 +85,14 @@ class PseudoMarginal:
         Screen proposals with the approximation's marginal likelihood.
     latent_moves : int
         Elliptical slice moves for the trace's copy of f, in every iteration.
-    refresh_every : int
-        Refresh the particles in every so many iterations; 0 for never.
+    refresh_every : int, optional
+        Refresh the particles in every so many iterations; 0 for never; what suits the estimator if not given.
     """
 
     estimator: Estimator
     delayed_acceptance: bool = True
     latent_moves: int = 1
-    refresh_every: int = 1
+    refresh_every: int | None = None
 
     def init(self, rng: np.random.Generator, evaluation: Evaluation, frozen: Frozen) -> State:
         """Start the chain at a prepared evaluation."""
@@ -140,7 +140,7 @@ class PseudoMarginal:
         evaluate.recycle(candidate)
         state = state._replace(iteration=state.iteration + 1)
         latent = self._move_latent(rng, state, current)
-        if self.refresh_every and state.iteration % self.refresh_every == 0:
+        if self._refreshes(state.iteration):
             state = self.refresh(rng, state._replace(particle=latent), current, frozen)
         return state, current, Info(estimate is not None, rate, indefinite, latent, steps, converged)
 
@@ -150,6 +150,10 @@ class PseudoMarginal:
             rng, current.approximation, current.likelihood, state.particle, frozen.draws
         )
         return self._state(rng, current, estimate, state.iteration)
+
+    def _refreshes(self, iteration: int) -> bool:
+        every = self.estimator.refresh_every if self.refresh_every is None else self.refresh_every
+        return every > 0 and iteration % every == 0
 
     def _passes(self, rng: np.random.Generator, screen: float) -> bool:
         """The first stage, on the approximation's posterior; always passed without delayed acceptance."""

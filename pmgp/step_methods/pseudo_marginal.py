@@ -96,9 +96,9 @@ class PseudoMarginal(EvidenceProgress, BlockedStep):
         Screen proposals with the approximation before the estimate is made. Exact either way.
     latent_moves : int
         Elliptical slice moves of f in every iteration.
-    refresh_every : int
-        Refresh the importance samples in every so many iterations; 0 for never. Rarer is cheaper, but a chain that
-        met a large weight stays longer.
+    refresh_every : int, optional
+        Refresh the importance samples in every so many iterations; 0 for never. By default in every one, and in every
+        tenth of annealed ones. Rarer is cheaper, but a chain that met a large weight stays longer, and f with it.
     model, rng, initial_point, compile_kwargs, blocked
         As in every PyMC step method.
 
@@ -160,7 +160,7 @@ class PseudoMarginal(EvidenceProgress, BlockedStep):
         target_acceptance: float = 0.25,
         delayed_acceptance: bool = True,
         latent_moves: int = 1,
-        refresh_every: int = 1,
+        refresh_every: int | None = None,
         model: pm.Model | None = None,
         rng: Any = None,
         initial_point: dict[str, np.ndarray] | None = None,

@@ -49,18 +49,44 @@ def test_the_estimate_is_unbiased_in_many_dimensions(start, temperatures):
     assert ratios.std() / np.sqrt(len(ratios)) < 0.08
 
 
+def ratios_with_one_ellipse(start: str, monkeypatch) -> np.ndarray:
+    """p^ / p of particles that move eight times on the plane of one auxiliary draw."""
+    prior, y = prior_of_a_process(3), np.array([1, 0, 0])
+    truth = posterior_by_summation(prior, BernoulliProbit(y))[0]
+    monkeypatch.setitem(annealed.ELLIPSES, start, 1)
+    estimator = AnnealedImportanceSampling(start, tuple(np.linspace(0.0, 1.0, 10)))
+    return np.exp(log_weights(prior, y, estimator, 40_000) - truth)
+
+
+@both_starts
+def test_the_estimate_is_unbiased_when_auxiliary_draws_serve_again(start, monkeypatch):
+    ratios = ratios_with_one_ellipse(start, monkeypatch)
+    assert standard_errors_from(ratios, 1.0) < 4.0
+    assert ratios.std() / np.sqrt(len(ratios)) < 0.02
+
+
+def test_auxiliary_draws_that_serve_again_as_they_are_are_rejected(monkeypatch):
+    """The broken twin: the particle leaves the plane of its auxiliary, which is then no longer independent of it."""
+
+    def unrotated(rng, deviations, auxiliaries, *rest):
+        return slices_on_ellipses(rng, deviations, auxiliaries, *rest)._replace(auxiliaries=auxiliaries)
+
+    monkeypatch.setattr(annealed, "slices_on_ellipses", unrotated)
+    assert standard_errors_from(ratios_with_one_ellipse("prior", monkeypatch), 1.0) > 8.0
+
+
 @both_starts
 def test_weights_taken_after_the_move_are_rejected(start, monkeypatch):
     """The broken twin: a particle moves at the next temperature before it collects its factor."""
 
-    def wrong_order(rng, reference, likelihood, deviations, betas):
+    def wrong_order(rng, reference, likelihood, deviations, betas, ellipses):
         def log_ratio(e):
             return reference.log_ratio(likelihood, reference.mean + e)
 
         values, log_weights = log_ratio(deviations), 0.0
-        ellipses = annealed._auxiliaries(rng, reference, len(deviations), len(betas) - 1)
-        for beta, step, auxiliaries in zip(betas[1:], np.diff(betas), ellipses, strict=True):
-            deviations, values = slices_on_ellipses(rng, deviations, auxiliaries, log_ratio, values, beta)
+        for beta, step in zip(betas[1:], np.diff(betas), strict=True):
+            auxiliaries = reference.sample_deviations(rng, len(deviations))
+            deviations, _, values = slices_on_ellipses(rng, deviations, auxiliaries, log_ratio, values, beta)
             log_weights = log_weights + step * values
         return deviations, log_weights
 
@@ -146,8 +172,8 @@ def test_a_retained_particle_whose_path_runs_the_wrong_way_is_rejected(monkeypat
     """The broken twin: the path back goes up the temperatures, as a fresh particle does, and makes other weights."""
     right = annealed._annealed
 
-    def upwards(rng, reference, likelihood, deviations, betas):
-        return right(rng, reference, likelihood, deviations, np.sort(betas))
+    def upwards(rng, reference, likelihood, deviations, betas, ellipses):
+        return right(rng, reference, likelihood, deviations, np.sort(betas), ellipses)
 
     monkeypatch.setattr(annealed, "_annealed", upwards)
     _, _, mean, variance = one_site_posterior()

@@ -228,18 +228,25 @@ def test_f_moves_in_every_iteration(probit_model, refresh_every):
     assert np.all(np.diff(f, axis=0) != 0.0)
 
 
-def test_the_stored_estimate_changes_only_on_acceptance_and_refreshment(probit_model):
-    fixed = pmgp.PseudoMarginal(model=probit_model, refresh_every=0, compile_kwargs=FAST)
-    stats = sample(probit_model, fixed, draws=60)["sample_stats"]
-    estimates = stats["log_marginal_likelihood"].to_numpy()[0]
-    accepted = stats["accepted"].to_numpy()[0, 1:]
-    assert_array_equal(np.diff(estimates) != 0.0, accepted)
-    refreshed = pmgp.PseudoMarginal(model=probit_model, refresh_every=7, compile_kwargs=FAST)
-    stats = sample(probit_model, refreshed, draws=60)["sample_stats"]
+def assert_refreshed_in(iterations: np.ndarray, model: pm.Model, step: pmgp.PseudoMarginal) -> None:
+    """Of the iterations from 2 to 60, the stored estimate changes in those given, and where a proposal is accepted."""
+    stats = sample(model, step, draws=60)["sample_stats"]
     changed = np.diff(stats["log_marginal_likelihood"].to_numpy()[0]) != 0.0
-    iteration = np.arange(2, 61)
     accepted = stats["accepted"].to_numpy()[0, 1:] == 1.0
-    assert_array_equal(changed, accepted | (iteration % 7 == 0))
+    assert_array_equal(changed, accepted | iterations)
+
+
+@pytest.mark.parametrize("every", [0, 7])
+def test_the_stored_estimate_changes_only_on_acceptance_and_refreshment(probit_model, every):
+    step = pmgp.PseudoMarginal(model=probit_model, refresh_every=every, compile_kwargs=FAST)
+    refreshed = np.arange(2, 61) % every == 0 if every else np.zeros(59, bool)
+    assert_refreshed_in(refreshed, probit_model, step)
+
+
+@pytest.mark.parametrize(("estimator", "every"), [("importance", 1), ("annealed", 10)])
+def test_how_often_an_estimate_is_refreshed_by_default(probit_model, estimator, every):
+    step = pmgp.PseudoMarginal(model=probit_model, estimator=estimator, compile_kwargs=FAST)
+    assert_refreshed_in(np.arange(2, 61) % every == 0, probit_model, step)
 
 
 def test_without_tuning(probit_model, step):
