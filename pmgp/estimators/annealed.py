@@ -27,7 +27,7 @@ MIDDLE, COLDEST = 0.2, 1e-6
 # particle and auxiliary together, after which the auxiliary is an independent draw of the reference again: the estimate
 # stays unbiased, and the O(n^2) cost of drawing does not grow with the temperatures. Measured: from q the spread of
 # log p^ is that of a fresh draw for every move, as there is not far to go; from the prior few are not enough.
-ELLIPSES = {"approximation": 4, "prior": 64}
+ELLIPSES = {"approximation": 3, "prior": 64}
 
 
 def annealing_schedule(n: int) -> np.ndarray:
@@ -128,7 +128,8 @@ class AnnealedImportanceSampling:
         reference, betas = self._reference(approximation), self._temperatures(approximation.prior.size)
         kept = (retained - reference.mean)[None, :]
         # The axes of the ellipses are alike in law, so that it does not matter which of them is first on the way back.
-        _, kept_weights = _annealed(rng, reference, likelihood, kept, betas[::-1], ELLIPSES[self.start])
+        axes = list(_drawn(rng, reference, self._ellipses(betas), 1))
+        _, kept_weights = _annealed(rng, reference, likelihood, kept, axes, betas[::-1])
         particles, log_weights = self._fresh(rng, approximation, likelihood, number - 1)
         particles = np.concatenate([retained[None, :], particles])
         return self._weighed(approximation, particles, np.concatenate([kept_weights, log_weights]))
@@ -140,9 +141,12 @@ class AnnealedImportanceSampling:
         reference, betas = self._reference(approximation), self._temperatures(approximation.prior.size)
         if number == 0:
             return np.empty((0, approximation.prior.size)), np.empty(0)
-        deviations = reference.sample_deviations(rng, number)
-        deviations, log_weights = _annealed(rng, reference, likelihood, deviations, betas, ELLIPSES[self.start])
+        deviations, *axes = _drawn(rng, reference, 1 + self._ellipses(betas), number)
+        deviations, log_weights = _annealed(rng, reference, likelihood, deviations, axes, betas)
         return reference.mean + deviations, log_weights
+
+    def _ellipses(self, betas: np.ndarray) -> int:
+        return min(ELLIPSES[self.start], len(betas) - 2)
 
     def _weighed(self, approximation: SiteApproximation, particles: np.ndarray, log_weights: np.ndarray) -> Estimate:
         # With zero sites, those of the prior, the normalizer of the reference is one.
@@ -157,13 +161,18 @@ class AnnealedImportanceSampling:
         return annealing_schedule(n) if self.temperatures is None else np.array(self.temperatures)
 
 
+def _drawn(rng: np.random.Generator, reference: DensePrior | SiteApproximation, sets: int, draws: int) -> np.ndarray:
+    """Draws less the mean of the reference, of shape (sets, draws, n), made as columns of one matrix."""
+    return reference.sample_deviations(rng, sets * draws).reshape(sets, draws, len(reference.mean))
+
+
 def _annealed(
     rng: np.random.Generator,
     reference: DensePrior | SiteApproximation,
     likelihood: Likelihood,
     deviations: np.ndarray,
+    axes: list[np.ndarray],
     betas: np.ndarray,
-    ellipses: int,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Take particles along the temperatures, up or down; the other end of their paths, and the log-weights.
 
@@ -174,10 +183,10 @@ def _annealed(
     ----------
     deviations : (draws, n) array
         Particles less the reference's mean.
+    axes : list of (draws, n) arrays
+        Draws of the reference less its mean, one set for each of the ellipses that the moves take in turn.
     betas : (s + 1,) array
         From 0 to 1, or from 1 to 0.
-    ellipses : int
-        Auxiliary draws of each particle.
     """
 
     def log_ratio(e: np.ndarray) -> np.ndarray:
@@ -186,19 +195,11 @@ def _annealed(
     steps = np.abs(np.diff(betas))
     values = log_ratio(deviations)
     log_weights = steps[0] * values
-    axes = _axes(rng, reference, len(deviations), min(ellipses, len(betas) - 2))
     for move, (beta, step) in enumerate(zip(betas[1:-1], steps[1:], strict=True)):
         turn = move % len(axes)
         deviations, axes[turn], values = slices_on_ellipses(rng, deviations, axes[turn], log_ratio, values, beta)
         log_weights = log_weights + step * values
     return deviations, log_weights
-
-
-def _axes(
-    rng: np.random.Generator, reference: DensePrior | SiteApproximation, draws: int, number: int
-) -> list[np.ndarray]:
-    """Draws of the reference, (draws, n) for each ellipse, all columns of one matrix."""
-    return list(reference.sample_deviations(rng, number * draws).reshape(number, draws, -1))
 
 
 def _checked(temperatures: Sequence[float]) -> tuple[float, ...]:

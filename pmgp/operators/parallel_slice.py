@@ -79,16 +79,17 @@ def _angles(
     shrinking = np.arange(len(current))
     while shrinking.size:
         now = angle[shrinking][:, None]
-        found = log_ratio(np.cos(now) * deviations[shrinking] + np.sin(now) * auxiliaries[shrinking])
+        found = log_ratio(np.cos(now) * deviations + np.sin(now) * auxiliaries)
         inside = temperature * found > threshold[shrinking]
         values[shrinking[inside]] = found[inside]
-        shrinking = shrinking[~inside]
+        shrinking, deviations, auxiliaries = shrinking[~inside], deviations[~inside], auxiliaries[~inside]
         # The bracket shrinks towards angle zero, the current point, which is always on the slice.
         now = angle[shrinking]
         lower[shrinking] = np.where(now < 0.0, now, lower[shrinking])
         upper[shrinking] = np.where(now < 0.0, upper[shrinking], now)
         vanished = upper[shrinking] - lower[shrinking] <= SMALLEST_BRACKET
         angle[shrinking[vanished]] = 0.0
-        shrinking = shrinking[~vanished]
+        if vanished.any():
+            shrinking, deviations, auxiliaries = shrinking[~vanished], deviations[~vanished], auxiliaries[~vanished]
         angle[shrinking] = rng.uniform(lower[shrinking], upper[shrinking])
     return angle, values

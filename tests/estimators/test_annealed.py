@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from scipy.special import ndtr
 
 from pmgp import linalg
@@ -79,7 +80,7 @@ def test_auxiliary_draws_that_serve_again_as_they_are_are_rejected(monkeypatch):
 def test_weights_taken_after_the_move_are_rejected(start, monkeypatch):
     """The broken twin: a particle moves at the next temperature before it collects its factor."""
 
-    def wrong_order(rng, reference, likelihood, deviations, betas, ellipses):
+    def wrong_order(rng, reference, likelihood, deviations, axes, betas):
         def log_ratio(e):
             return reference.log_ratio(likelihood, reference.mean + e)
 
@@ -172,8 +173,8 @@ def test_a_retained_particle_whose_path_runs_the_wrong_way_is_rejected(monkeypat
     """The broken twin: the path back goes up the temperatures, as a fresh particle does, and makes other weights."""
     right = annealed._annealed
 
-    def upwards(rng, reference, likelihood, deviations, betas, ellipses):
-        return right(rng, reference, likelihood, deviations, np.sort(betas), ellipses)
+    def upwards(rng, reference, likelihood, deviations, axes, betas):
+        return right(rng, reference, likelihood, deviations, axes, np.sort(betas))
 
     monkeypatch.setattr(annealed, "_annealed", upwards)
     _, _, mean, variance = one_site_posterior()
@@ -193,6 +194,17 @@ def test_the_schedule_is_the_articles(n):
     assert abs(len(betas) - np.sqrt(n)) < 4.0
     for part in (betas[(betas > 0.0) & (betas < 0.21)], betas[betas > 0.19]):
         assert np.ptp(np.diff(np.log(part))) < 1e-9
+
+
+@both_starts
+def test_without_temperatures_in_between_particles_are_importance_samples(start, rng):
+    likelihood, q, _, _ = one_site_posterior()
+    estimator = AnnealedImportanceSampling(start, (0.0, 1.0), draws=3)
+    estimate = estimator.estimate_given(rng, q, likelihood, q.mean)
+    assert_allclose(estimate.particles[0], q.mean)
+    reference = q if start == "approximation" else q.prior
+    normalizer = q.log_normalizer if start == "approximation" else 0.0
+    assert_allclose(estimate.log_weights, normalizer + reference.log_ratio(likelihood, estimate.particles))
 
 
 def test_no_factorization_is_needed(rng):
