@@ -152,6 +152,17 @@ def test_scaled_plus_identity(n, reuse, rng):
     assert_array_equal(hidden, before)
 
 
+@pytest.mark.parametrize("litter", [1e308, np.inf])
+def test_litter_above_the_diagonal_raises_no_floating_point_error(litter):
+    """Memory that was never written may overflow, or be infinite and meet a zero."""
+    a, scale = positive_definite(5), np.array([0.0, 10.0, 20.0, 30.0, 40.0])
+    littered = hide_upper(a)
+    littered[np.triu_indices(5, 1)] = litter
+    with np.errstate(all="raise"):
+        result = linalg.scaled_plus_identity(littered, scale)
+    assert_allclose(np.tril(result), np.tril(np.eye(5) + np.diag(scale) @ a @ np.diag(scale)), rtol=1e-13)
+
+
 def test_operations_count_choleskys_and_nothing_of_lower_order(rng):
     a = np.asfortranarray(positive_definite(5))
     start = linalg.operations.snapshot()
