@@ -37,6 +37,8 @@ __all__ = [
 # Columns handled at a time by `scaled_plus_identity`: 64 columns of a lower triangle stay in the second-level
 # cache, and skipping the upper triangle halves the work.
 BLOCK = 64
+# Of a block's transposed square, the part that lies above the diagonal of the matrix.
+ABOVE = np.tri(BLOCK, k=-1, dtype=bool)
 
 
 class NotPositiveDefiniteError(np.linalg.LinAlgError):
@@ -173,11 +175,11 @@ def inverse_diagonal(factor: np.ndarray, *, overwrite: bool = False) -> np.ndarr
     inverse = dtrtri(factor, lower=1, overwrite_c=overwrite)[0]
     diagonal = np.empty(len(factor))
     for start in range(0, len(factor), BLOCK):
-        block = inverse[start:, start : start + BLOCK]
-        # Rows above the diagonal of the block's own square hold what was there before.
-        square = np.tril(block[:BLOCK])
-        diagonal[start : start + BLOCK] = np.einsum("ij,ij->j", square, square)
-        diagonal[start : start + BLOCK] += np.einsum("ij,ij->j", block[BLOCK:], block[BLOCK:])
+        columns = inverse[start:, start : start + BLOCK].T
+        width = len(columns)
+        # Above the diagonal there is what was there before.
+        np.copyto(columns[:, :width], 0.0, where=ABOVE[:width, :width])
+        diagonal[start : start + width] = np.vecdot(columns, columns)
     return diagonal
 
 

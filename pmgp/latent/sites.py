@@ -7,6 +7,7 @@ and a draw O(n^2): neither K^-1 nor the posterior covariance is ever formed.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -52,7 +53,7 @@ class SiteApproximation:
     iterations: int
     converged: bool = True
 
-    @property
+    @cached_property
     def log_normalizer(self) -> float:
         """Log of the integral of N(f|m, K) prod_i exp(b_i f_i - w_i f_i^2 / 2) over f."""
         m = self.prior.mean
