@@ -24,7 +24,10 @@ from pmgp.schemes.mode_prediction import ModePredictor
 from pmgp.schemes.proposals import AdaptiveProposal
 from pmgp.schemes.tuning import Tuning
 
-__all__ = ["Tuned", "default_chain", "estimator", "plain_chain", "preliminary"]
+__all__ = ["EVERY_MOVE", "Tuned", "default_chain", "estimator", "plain_chain", "preliminary"]
+
+EVERY_MOVE = 10_000
+"""More ellipses than any schedule has moves."""
 
 
 class Step(NamedTuple):
@@ -97,10 +100,12 @@ def _different(thetas: np.ndarray) -> np.ndarray:
 
 
 def estimator(name: str, draws: int) -> Estimator:
-    """The article's, by its abbreviation; "AIS prior" anneals from the prior."""
+    """The article's, by its abbreviation; "AIS prior" anneals from the prior. Every move has an ellipse of its own."""
     if name == "IS":
         return ImportanceSampling(draws, antithetic=False)
-    return AnnealedImportanceSampling("prior" if name == "AIS prior" else "approximation", draws=draws)
+    return AnnealedImportanceSampling(
+        "prior" if name == "AIS prior" else "approximation", draws=draws, ellipses=EVERY_MOVE
+    )
 
 
 def _predictor(evaluate: Evaluator, tuned: Tuned) -> ModePredictor:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from case_studies.annealing.chains import EVERY_MOVE
 from case_studies.annealing.problems import VARIANCE, Problem, simulate, synthetic_prior
-from pmgp.approximations import Approximation, Laplace
-from pmgp.estimators import Estimator, ImportanceSampling
+from pmgp.approximations import Approximation, ExpectationPropagation, Laplace
+from pmgp.estimators import AnnealedImportanceSampling, Estimator, ImportanceSampling
 from pmgp.estimators.importance import log_mean_exp
 from pmgp.likelihoods import BernoulliProbit
 from pmgp.schemes.evaluation import Evaluator
 
-__all__ = ["by_variance", "spread"]
+__all__ = ["by_ellipses", "by_variance", "spread"]
+
+ELLIPSES = {"one": 1, "three": 3, "one a move": EVERY_MOVE}
 
 
 def spread(
@@ -77,3 +81,26 @@ def by_variance(seed: int, sizes: Sequence[int], factors: Sequence[float], datas
                 estimate = estimator.estimate(rng, q, likelihood, 4 * repetitions)
                 found[n, f"σ = {factor * VARIANCE:g}", f"data {number + 1}"] = _r(estimate.log_weights, repetitions)
     return pd.Series(found).rename_axis(["n", None, None]).unstack([1, 2]).sort_index(axis=1)
+
+
+def by_ellipses(seed: int, sizes: Sequence[int], factor: float, repetitions: int = 150) -> pd.DataFrame:
+    """R of annealing with 4 particles, and milliseconds of processor time an estimate.
+
+    Rows are n and q, columns the numbers of auxiliary draws that the moves of a particle share. Tau is the one behind
+    the data, and sigma a multiple of it.
+    """
+    approximations: dict[str, Approximation] = {"Laplace": Laplace(sweeps=0), "EP": ExpectationPropagation()}
+    found = {}
+    for n, (name, approximation) in product(sizes, approximations.items()):
+        rng = np.random.default_rng([seed, n])
+        data = simulate(rng, n)
+        likelihood = BernoulliProbit(data.y)
+        q = approximation.fit(synthetic_prior(data.X, factor * VARIANCE), likelihood)
+        q.prior.factorize()
+        for label, ellipses in ELLIPSES.items():
+            estimator, clock = AnnealedImportanceSampling(draws=4, ellipses=ellipses), time.process_time()
+            logs = [estimator.estimate(rng, q, likelihood).log_evidence for _ in range(repetitions)]
+            found["ms", label, n, name] = 1000.0 * (time.process_time() - clock) / repetitions
+            found["r", label, n, name] = np.std(logs, ddof=1) / np.log(10.0)
+    columns = pd.MultiIndex.from_product([("r", "ms"), ELLIPSES], names=[None, "ellipses"])
+    return pd.Series(found).rename_axis([None, "ellipses", "n", "q"]).unstack([0, 1])[columns]
