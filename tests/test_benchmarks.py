@@ -1,0 +1,44 @@
+"""What the benchmarks compare is the same thing: one function of theta, by this package and by others."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from benchmarks import evidence, iteration
+from benchmarks.problems import load
+from pmgp.estimators import AnnealedImportanceSampling
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def values() -> dict[tuple[str, str, str], float]:
+    """Log-evidence at n = 40, by package, link and method."""
+    compared = evidence.methods(load("synthetic-40"))
+    return {(one.package, one.link, one.name): one.evaluate() for one in compared}
+
+
+def test_laplaces_evidence_is_that_of_scikit_learn(values):
+    theirs = values["scikit-learn", "logit", "Laplace"]
+    assert theirs == values["scikit-learn", "logit", "Laplace, gradient"]
+    assert_allclose(values["pmgp", "logit", "Laplace"], theirs, atol=1e-5)
+    assert_allclose(values["pmgp", "logit", "Laplace, gradient"], theirs, atol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["Laplace", "EP"])
+def test_loose_fits_are_near_those_that_have_converged(values, method):
+    converged = values["pmgp", "probit", method]
+    for (package, link, name), value in values.items():
+        if package == "pmgp" and link == "probit" and name.startswith(f"{method}, loose") and "draws" not in name:
+            assert_allclose(value, converged, atol=0.1)
+
+
+def test_an_iteration_is_timed_and_its_operations_counted():
+    row = iteration.measure(load("synthetic-30"), "ep", AnnealedImportanceSampling(draws=2), tune=60, draws=20)
+    assert row["estimator"] == "AnnealedImportanceSampling"
+    assert row["N_imp"] == 2
+    assert 1.0 < row["C"] < 8.0
+    assert_allclose(row["dpotrfs"], row["ms"] / row["dpotrf ms"])
+    assert np.isfinite(row["ratio"])
