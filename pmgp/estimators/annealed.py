@@ -111,6 +111,11 @@ class AnnealedImportanceSampling:
         number = self.draws if draws is None else draws
         return self._weighed(approximation, *self._fresh(rng, approximation, likelihood, number))
 
+    @staticmethod
+    def redrawn(draws: int) -> int:
+        """Nothing that is worth drawing ahead."""
+        return 0
+
     def estimate_given(
         self,
         rng: np.random.Generator,

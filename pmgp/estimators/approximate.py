@@ -38,6 +38,11 @@ class ApproximateEvidence:
         """The approximation's log-evidence, with one draw from q for a particle."""
         return Estimate(approximation.log_evidence, approximation.sample(rng, 1), np.zeros(1))
 
+    @staticmethod
+    def redrawn(draws: int) -> int:
+        """Nothing that is worth drawing ahead."""
+        return 0
+
     def estimate_given(
         self,
         rng: np.random.Generator,

@@ -52,6 +52,10 @@ class Estimator(Protocol):
         """Fresh particles and the estimate they make."""
         ...
 
+    def redrawn(self, draws: int) -> int:
+        """How many draws of q :meth:`estimate_given` asks for at once; 0 if they are not worth making ahead."""
+        ...
+
     def estimate_given(
         self,
         rng: np.random.Generator,

@@ -114,6 +114,10 @@ class ImportanceSampling:
             deviations = approximation.sample_deviations(rng, draws)
         return _weigh(approximation, likelihood, approximation.mean + deviations)
 
+    def redrawn(self, draws: int) -> int:
+        """How many draws of q a conditional estimate is made of, besides the retained particle."""
+        return draws // 2 - 1 if self._paired(draws) else draws - 1
+
     def estimate_given(
         self,
         rng: np.random.Generator,
@@ -136,10 +140,10 @@ class ImportanceSampling:
         draws = self._number(draws)
         kept = (retained - approximation.mean)[None, :]
         if self._paired(draws):
-            fresh = approximation.sample_deviations(rng, draws // 2 - 1)
+            fresh = approximation.sample_deviations(rng, self.redrawn(draws))
             deviations = np.concatenate([kept, fresh, -kept, -fresh])
         else:
-            deviations = np.concatenate([kept, approximation.sample_deviations(rng, draws - 1)])
+            deviations = np.concatenate([kept, approximation.sample_deviations(rng, self.redrawn(draws))])
         return _weigh(approximation, likelihood, approximation.mean + deviations)
 
     def _number(self, draws: int | None) -> int:

@@ -139,8 +139,11 @@ class PseudoMarginal:
             current, candidate = candidate, current
         evaluate.recycle(candidate)
         state = state._replace(iteration=state.iteration + 1)
+        refreshes, ahead = self._refreshes(state.iteration), self.estimator.redrawn(frozen.draws)
+        if refreshes and ahead:
+            current.approximation.draw_ahead(rng, self.latent_moves + ahead)
         latent = self._move_latent(rng, state, current)
-        if self._refreshes(state.iteration):
+        if refreshes:
             state = self.refresh(rng, state._replace(particle=latent), current, frozen)
         return state, current, Info(estimate is not None, rate, indefinite, latent, steps, converged)
 

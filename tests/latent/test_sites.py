@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import multivariate_normal
 
 from pmgp import linalg
@@ -102,6 +104,27 @@ def test_draws_are_the_mean_plus_deviations():
     draws = q.sample(np.random.default_rng(2), 5)
     deviations = q.sample_deviations(np.random.default_rng(2), 5)
     assert_allclose(draws, q.mean + deviations, rtol=1e-14)
+
+
+def test_draws_made_ahead_are_handed_out_once():
+    q = approximate(*problem(3))
+    expected = q.sample_deviations(np.random.default_rng(2), 5)
+    unused = np.random.default_rng(3)
+    q.draw_ahead(np.random.default_rng(2), 5)
+    handed = [q.sample_deviations(unused, size) for size in (1, 4)]
+    assert_array_equal(np.concatenate(handed), expected)
+    assert unused.bit_generator.state == np.random.default_rng(3).bit_generator.state
+    assert_array_equal(q.sample_deviations(unused, 2), q.sample_deviations(np.random.default_rng(3), 2))
+
+
+def test_what_was_drawn_ahead_is_left_where_it_does_not_suffice_or_fit():
+    q = approximate(*problem(3))
+    expected = q.sample_deviations(np.random.default_rng(3), 4)
+    q.draw_ahead(np.random.default_rng(2), 3)
+    assert_array_equal(q.sample_deviations(np.random.default_rng(3), 4), expected)
+    q.draw_ahead(np.random.default_rng(2), 6)
+    other = replace(q, linear=q.linear + 1.0)
+    assert_array_equal(other.sample_deviations(np.random.default_rng(3), 4), expected)
 
 
 @pytest.mark.parametrize("n", [1, 2, 6])
