@@ -74,7 +74,7 @@ def test_particle_picked_without_its_weight_is_rejected(monkeypatch):
         return self.particles[rng.integers(len(self.particles))]
 
     monkeypatch.setattr(Estimate, "choose", uniformly)
-    assert z_score() > BOUND
+    assert refreshed_with_a_poor_q() > BOUND
 
 
 def test_missing_correction_of_the_screen_is_rejected(monkeypatch):
