@@ -195,15 +195,15 @@ class LatentGaussianModel:
         point = model.initial_point() if initial_point is None else initial_point
         self.latent = find_latent(model, latent)
         self.latent_value = model.rvs_to_values[self.latent]
+        likelihood_variables, likelihood_terms, prior_terms = _split_terms(
+            model, self.latent, self.latent_value, hierarchical=given_theta
+        )
         self.theta_values = _theta_values(model, self.latent)
         if not self.theta_values and not given_theta:
             raise ModelError(
                 f"the model has no hyper-parameters besides {self.latent.name!r}: there is nothing to infer about theta"
             )
         self._point = {value.name: np.asarray(point[value.name], dtype=float) for value in self.theta_values}
-        likelihood_variables, likelihood_terms, prior_terms = _split_terms(
-            model, self.latent, self.latent_value, hierarchical=given_theta
-        )
         mean_and_covariance = model.replace_rvs_by_values(list(self.latent.owner.op.dist_params(self.latent.owner)))
         log_prior = pt.add(*[t.sum() for t in prior_terms], 0.0)
         self._log_prior = self._compile([], [log_prior])
@@ -441,7 +441,10 @@ def _split_terms(
     likelihood_variables = [v for v, d in zip(variables, depends, strict=True) if d]
     children = [v.name for v in likelihood_variables if v in model.free_RVs]
     if children and not hierarchical:
-        raise ModelError(f"the free variables {', '.join(children)} depend on {latent.name!r}; only observed ones may")
+        raise ModelError(
+            f"the free variables {', '.join(children)} depend on {latent.name!r}; only observed ones may. "
+            "Where PyMC made them of missing observations, leave those out: pmgp.predict gives their distribution"
+        )
     if not likelihood_variables:
         raise ModelError(f"no observed variable depends on {latent.name!r}")
     return (
