@@ -68,7 +68,7 @@ class Scale:
 
 SCALES = {
     "quick": Scale("quick", 5, 200, 500, (3,)),
-    "paper": Scale("paper", 2014, 500, 2000, (5, 15, 40)),
+    "paper": Scale("paper", 2014, 500, 2000, (5, 15, 25, 40)),
 }
 """The article has 40 splits; it does not say how long its chains were."""
 
