@@ -96,11 +96,12 @@ def tilted_moments(
     """
     center, width = (mean, variance) if near is None else near
     nodes, weights = normal_rule(order)
-    points = center + np.sqrt(width) * nodes[:, None]
-    logs = log_density(points)
+    # Deviations from the mean, not the points themselves, which rounding moves by more than a very small variance.
+    deviations = (center - mean) + np.sqrt(width) * nodes[:, None]
+    logs = log_density(mean + deviations)
     if near is not None:
         # The ratio of the two normals at the nodes.
-        logs = logs - 0.5 * np.square(points - mean) / variance + 0.5 * np.square(nodes)[:, None]
+        logs = logs - 0.5 * np.square(deviations) / variance + 0.5 * np.square(nodes)[:, None]
         logs += 0.5 * np.log(width / variance)
     largest = logs.max(axis=0)
     tilted = weights[:, None] * np.exp(logs - np.where(np.isfinite(largest), largest, 0.0))
@@ -108,6 +109,6 @@ def tilted_moments(
     with np.errstate(divide="ignore", invalid="ignore"):
         tilted /= normalizer
         log_normalizer = largest + np.log(normalizer)
-    center = (tilted * points).sum(axis=0)
-    spread = (tilted * np.square(points - center)).sum(axis=0)
-    return TiltedMoments(center, np.maximum(spread, RESOLUTION * width), log_normalizer)
+    shift = (tilted * deviations).sum(axis=0)
+    spread = (tilted * np.square(deviations - shift)).sum(axis=0)
+    return TiltedMoments(mean + shift, np.maximum(spread, RESOLUTION * width), log_normalizer)

@@ -125,9 +125,12 @@ def cavities(approximation: SiteApproximation, *, overwrite: bool = False) -> Ca
     inverse_diagonal = linalg.inverse_diagonal(approximation.factor, overwrite=overwrite)
     if inverse_diagonal.max() > 1.0 + ROUNDING:
         raise linalg.NotPositiveDefiniteError("the covariance gives a latent value a negative posterior variance")
+    prior_variance = approximation.prior.covariance.diagonal()
     marginal = (1.0 - inverse_diagonal) / approximation.precision
+    # Beside a prior that leaves next to no variance, what the sites take from it is lost in rounding.
+    marginal = np.where(marginal > 0.0, marginal, prior_variance)
     # A cavity is no wider than the prior; rounding would make it so where a precision is next to nothing.
-    variance = np.minimum(marginal / inverse_diagonal, approximation.prior.covariance.diagonal())
+    variance = np.minimum(marginal / inverse_diagonal, prior_variance)
     mean = (approximation.mean - approximation.linear * marginal) / inverse_diagonal
     return Cavities(mean, variance, marginal, inverse_diagonal)
 

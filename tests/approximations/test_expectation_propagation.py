@@ -11,7 +11,7 @@ from scipy.stats import multivariate_normal
 
 from pmgp import linalg
 from pmgp.approximations import ExpectationPropagation, Laplace, expectation_propagation, moment_matching
-from pmgp.approximations.moment_matching import matched_sites
+from pmgp.approximations.moment_matching import cavities, matched_sites
 from pmgp.latent import DensePrior, SiteApproximation
 from pmgp.latent.sites import condition_on_sites
 from pmgp.likelihoods import BernoulliLogit, BernoulliProbit
@@ -153,6 +153,19 @@ def test_a_likelihood_that_is_not_log_concave():
     assert np.all(q.precision > 0.0)
     assert abs(q.log_evidence - log_evidence) < min(0.3, abs(laplace.log_evidence - log_evidence))
     assert_allclose(q.mean, mean, atol=0.5)
+
+
+@pytest.mark.parametrize("link", [BernoulliProbit, BernoulliLogit])
+@pytest.mark.parametrize("variance", [1e-14, 1e-16, 1e-30])
+def test_a_prior_that_leaves_next_to_no_variance(link, variance):
+    """Posterior variances are the prior's there, and what the sites take from them is below rounding."""
+    prior, likelihood = prior_of_a_process(20).scaled(variance), link(np.arange(20) % 3 == 0)
+    q = ExpectationPropagation().fit(prior, likelihood)
+    assert q.converged
+    assert q.log_evidence == pytest.approx(float(likelihood.log_likelihood(prior.mean)), rel=1e-10)
+    expected = linalg.symmetric_product(prior.covariance, likelihood.gradient(prior.mean))
+    assert_allclose(q.mean - prior.mean, expected, atol=1e-15)
+    assert np.all(cavities(q).marginal_variance > 0.0)
 
 
 @pytest.mark.parametrize("link", [BernoulliProbit, BernoulliLogit])
