@@ -117,8 +117,9 @@ def unusable_latent_start(model: LatentGaussianModel, point: dict[str, np.ndarra
 
 def large_spread(draws: int, spread: float, estimator: str) -> str:
     """What to do when the importance samples chosen are not enough."""
+    samples = "sample" if draws == 1 else "samples"
     return (
-        f"with {draws} importance samples the log of the estimated p(y|theta) still has a standard deviation of "
+        f"with {draws} importance {samples} the log of the estimated p(y|theta) still has a standard deviation of "
         f"{spread:.1f} (at most {LARGE_SPREAD} is good): the chain is exact but may stick. Give more samples, "
         f"estimator=pmgp.{estimator}(draws=...), and check R-hat and the trace of log_marginal_likelihood."
     )
