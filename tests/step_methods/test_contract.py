@@ -614,5 +614,5 @@ def test_a_large_spread_of_the_estimate_is_reported(probit_model):
         pmgp.BernoulliProbit("y", f, observed=rng.integers(0, 2, size=60))
     estimator = pmgp.ImportanceSampling(draws=1)
     step = pmgp.PseudoMarginal(model=model, estimator=estimator, compile_kwargs=FAST)
-    with pytest.warns(UserWarning, match=r"with 1 importance samples .*ImportanceSampling\(draws"):
+    with pytest.warns(UserWarning, match=r"with 1 importance sample .*ImportanceSampling\(draws"):
         chain(step, model.initial_point(), 0, 32, 30)
