@@ -1,4 +1,4 @@
-"""How far the estimate of p(y|theta) spreads: Figure 2 of the pseudo-marginal article."""
+"""How far the estimate of p(y|theta) spreads: Figure 2 of the pseudo-marginal article, and where labels are noise."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import pandas as pd
 from scipy.stats import gamma
 
 from case_studies.pseudo_marginal import study
-from case_studies.pseudo_marginal.problems import covariance, simulate
+from case_studies.pseudo_marginal.problems import VARIANCE, Data, covariance, simulate
 from case_studies.tools.provenance import provenance
 from pmgp.approximations import Approximation
 from pmgp.estimators.importance import log_mean_exp
 from pmgp.latent import DensePrior
 from pmgp.likelihoods import BernoulliProbit
 
-__all__ = ["DRAWS", "GRID", "SIZES", "spreads"]
+__all__ = ["DRAWS", "GRID", "SIZES", "VARIANCES", "spreads", "spreads_of_independent_labels"]
 
 GRID = np.geomspace(0.01, 3.0, 61)
 """Length-scales."""
@@ -26,6 +26,9 @@ SIZES, DRAWS = (50, 200), (1, 64)
 """Values of n and N_imp."""
 
 QUANTILES = (0.025, 0.975)
+
+VARIANCES = (1.0, 2.0, 5.0, 10.0)
+"""Values of sigma."""
 
 
 def spreads(seed: int, sizes: Sequence[int] = SIZES, repetitions: int = 500, grid: np.ndarray = GRID) -> pd.DataFrame:
@@ -52,9 +55,50 @@ def spreads(seed: int, sizes: Sequence[int] = SIZES, repetitions: int = 500, gri
     return pd.concat(parts, ignore_index=True).assign(repetitions=repetitions, seed=seed, **provenance())
 
 
+def spreads_of_independent_labels(
+    seed: int, sizes: Sequence[int] = SIZES, d: int = 10, lengthscale: float = 0.1, repetitions: int = 200
+) -> pd.DataFrame:
+    """Standard deviation of log p^ at a length-scale so short that the latent values are all but independent.
+
+    Parameters
+    ----------
+    seed : int
+        The data are those of Table 1 with one length-scale.
+    sizes : sequence of int
+        Values of n.
+    d : int
+    lengthscale : float
+    repetitions : int
+        Independent estimates, with EP and 64 samples, of which each standard deviation is made.
+
+    Returns
+    -------
+    DataFrame
+        A row for each n, a column for each of :data:`VARIANCES`.
+    """
+    rows, approximation = {}, study.APPROXIMATIONS["EP"]
+    for n in sizes:
+        data, rng = _data(seed, n, d), study.place_stream(seed, "figure", n, d)
+        K, likelihood = DensePrior(np.zeros(n), covariance(_squares(data.X), lengthscale)), BernoulliProbit(data.y)
+        rows[n] = []
+        for variance in VARIANCES:
+            logs = _log_estimates(rng, K.scaled(variance / VARIANCE), likelihood, approximation, repetitions)
+            rows[n].append(logs[max(DRAWS)].std(ddof=1))
+    return pd.DataFrame.from_dict(rows, orient="index", columns=VARIANCES).rename_axis(index="n", columns="σ")
+
+
+def _data(seed: int, n: int, d: int) -> Data:
+    return simulate(n, d, study.place_stream(seed, "data", n, d))
+
+
+def _squares(X: np.ndarray) -> np.ndarray:
+    """Squared distances, (n, n)."""
+    return np.square(X[:, None, :] - X[None, :, :]).sum(axis=-1)
+
+
 def _of_one_size(seed: int, n: int, repetitions: int, grid: np.ndarray) -> pd.DataFrame:
-    data = simulate(n, 2, study.place_stream(seed, "data", n, 2))
-    squares = np.square(data.X[:, None, :] - data.X[None, :, :]).sum(axis=-1)
+    data = _data(seed, n, 2)
+    squares = _squares(data.X)
     likelihood, prior, rng = (
         BernoulliProbit(data.y),
         gamma(1.0, scale=np.sqrt(2.0)),

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import chi2
+from scipy.special import logsumexp
+from scipy.stats import chi2, norm
 
 from case_studies.parameterizations.samplers import Alternating, Marginal
 from case_studies.parameterizations.study import Scale, run_chain
@@ -343,6 +344,19 @@ def test_estimates_are_unbiased_and_spread_less_with_more_samples():
     assert np.trapezoid(best, grid) == pytest.approx(1.0)
     table = comparison.estimator_table(spreads)
     assert (table["EP"] < table["LA"]).all()
+
+
+def test_spread_where_labels_are_independent():
+    """The weight of f is a product there, of the weights of single latent values given one label of a probit model."""
+    n, repetitions, rng = 12, 2000, np.random.default_rng(8)
+    found = estimator.spreads_of_independent_labels(5, [n], lengthscale=1e-3, repetitions=repetitions).loc[n]
+    for variance in found.index:
+        mean = np.sqrt(2.0 / np.pi) * variance / np.sqrt(1.0 + variance)
+        q = norm(mean, np.sqrt(variance - mean**2))
+        f = q.rvs((repetitions, max(estimator.DRAWS), n), rng)
+        logs = (norm.logcdf(f) + norm.logpdf(f, scale=np.sqrt(variance)) - q.logpdf(f)).sum(axis=-1)
+        spread = logsumexp(logs, axis=-1).std(ddof=1)
+        assert found[variance] == pytest.approx(spread, rel=0.12), variance
 
 
 def test_autocorrelations_of_a_known_series():
