@@ -2,8 +2,6 @@
 UV := ./scripts/uv
 RUN := $(UV) run --locked
 PYTEST := $(RUN) --group test pytest
-# One BLAS thread a process: two test workers or two chains share the cores better than BLAS threads do.
-export OPENBLAS_NUM_THREADS ?= 1
 
 .PHONY: help demo test quick lint format types docs bench study clean
 

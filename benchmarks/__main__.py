@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 import pmgp
-from benchmarks import efficiency, evidence, iteration, scheme_iterations, schemes, transitions
+from benchmarks import efficiency, evidence, iteration, scheme_iterations, schemes, threads, transitions
 from benchmarks.problems import load
 from pmgp.estimators import AnnealedImportanceSampling, ImportanceSampling
 
@@ -74,7 +74,7 @@ def _format(value: object) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
-TABLES = ("iteration", "evidence", "efficiency", "scheme-iterations", "schemes", "transitions")
+TABLES = ("iteration", "evidence", "efficiency", "scheme-iterations", "schemes", "transitions", "threads")
 
 
 def main() -> None:
@@ -105,6 +105,8 @@ def main() -> None:
         show("Transitions: time over that of one triangular product, one BLAS thread", transitions.time_rows(), out)
         title = "Transition efficiency: smallest ESS of f per second of sampling, theta fixed, one thread"
         show(title, transitions.efficiency_rows(seconds=arguments.seconds), out)
+    if "threads" in tables:
+        show("Threads: the README's ten lines, and again with one BLAS thread set in advance", threads.rows(), out)
 
 
 if __name__ == "__main__":

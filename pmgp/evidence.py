@@ -16,6 +16,7 @@ from pmgp.model import LatentGaussianModel
 from pmgp.schemes.evaluation import Evaluation, Evaluator
 from pmgp.step_methods.pseudo_marginal import APPROXIMATIONS, ESTIMATORS
 from pmgp.step_methods.validation import resolve, unusable_start
+from pmgp.threads import suitable_threads, threads_limited
 
 __all__ = ["LogMarginalLikelihood", "log_marginal_likelihood", "value_point"]
 
@@ -92,9 +93,10 @@ def log_marginal_likelihood(
     draws = 64 if method.draws == "auto" else method.draws
     values = value_point(model, point)
     parts = LatentGaussianModel(model, latent, values, compile_kwargs)
-    evaluation = _prepared(parts, parts.ravel(values), resolve(approximation, APPROXIMATIONS, "approximation"))
     rng = np.random.default_rng(random_seed)
-    logs = np.array([_estimate(rng, method, evaluation, draws) for _ in range(repeats)])
+    with threads_limited(suitable_threads(values[parts.latent_value.name].size)):
+        evaluation = _prepared(parts, parts.ravel(values), resolve(approximation, APPROXIMATIONS, "approximation"))
+        logs = np.array([_estimate(rng, method, evaluation, draws) for _ in range(repeats)])
     return _summary(logs)
 
 

@@ -9,7 +9,7 @@ import pymc as pm
 import pytensor.tensor as pt
 from pymc.util import get_default_varnames
 from pytensor.graph.traversal import ancestors
-from scipy.optimize import minimize
+from scipy.optimize import OptimizeResult, minimize
 
 from pmgp.approximations import Approximation, ExpectationPropagation, Laplace
 from pmgp.evidence import value_point
@@ -18,6 +18,7 @@ from pmgp.linalg import NotPositiveDefiniteError
 from pmgp.model import LatentGaussianModel
 from pmgp.step_methods.pseudo_marginal import APPROXIMATIONS
 from pmgp.step_methods.validation import resolve
+from pmgp.threads import suitable_threads, threads_limited
 
 __all__ = ["Maximum", "find_map"]
 
@@ -112,13 +113,18 @@ def find_map(
     values = value_point(model, start)
     parts = LatentGaussianModel(model, latent, values, compile_kwargs)
     objective = Objective(model, parts, method, prior)
-    theta = parts.ravel(values)
-    if objective(theta)[0] <= VERY_LOW:
-        raise ValueError(f"the approximate evidence or the prior is not finite at the start, {parts.unravel(theta)}")
-    found = minimize(objective.negative, theta, jac=True, method="L-BFGS-B", options={"maxiter": max_iterations})
-    q = objective.fit(found.x)
+    with threads_limited(suitable_threads(values[parts.latent_value.name].size)):
+        found = _maximize(objective, parts.ravel(values), max_iterations)
+        q = objective.fit(found.x)
     point = _natural_point(model, parts, found.x, q.mean)
     return Maximum(point, q.log_evidence, objective.log_prior(found.x)[0], q, bool(found.success), str(found.message))
+
+
+def _maximize(objective: Objective, theta: np.ndarray, max_iterations: int) -> OptimizeResult:
+    if objective(theta)[0] <= VERY_LOW:
+        values = objective.parts.unravel(theta)
+        raise ValueError(f"the approximate evidence or the prior is not finite at the start, {values}")
+    return minimize(objective.negative, theta, jac=True, method="L-BFGS-B", options={"maxiter": max_iterations})
 
 
 class Objective:

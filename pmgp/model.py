@@ -26,6 +26,7 @@ from pmgp.distributions.closed_forms import find_closed_form
 from pmgp.latent import DensePrior
 from pmgp.likelihoods import Likelihood
 from pmgp.quadrature import TiltedMoments, tilted_moments
+from pmgp.threads import threads_limited
 
 __all__ = ["LatentGaussianModel", "ModelError", "PyTensorLikelihood", "find_latent"]
 
@@ -183,6 +184,7 @@ class LatentGaussianModel:
         If the model is not of this form; the message says why.
     """
 
+    @threads_limited(1)
     def __init__(
         self,
         model: pm.Model,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from benchmarks import evidence, iteration
+from benchmarks import evidence, iteration, threads
 from benchmarks.problems import load
 from pmgp.estimators import AnnealedImportanceSampling
 
@@ -41,3 +41,10 @@ def test_an_iteration_is_timed_and_its_operations_counted():
     assert 1.0 < row["C"] < 8.0
     assert_allclose(row["dpotrfs"], row["ms"] / row["dpotrf ms"])
     assert np.isfinite(row["ratio"])
+
+
+def test_the_ten_lines_of_the_readme_are_what_is_timed():
+    code = threads.script()
+    assert threads.CALL not in code
+    assert "pm.sample(step=step, chains=4, cores=2" in code
+    compile(code, "README.md", "exec")

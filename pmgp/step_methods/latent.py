@@ -17,6 +17,7 @@ from pmgp.operators import LatentOperator, StepSize
 from pmgp.operators.base import NOT_COMPUTED, Point, TransitionInfo
 from pmgp.step_methods.progress import AcceptanceProgress, EvaluationsProgress
 from pmgp.step_methods.shared import share
+from pmgp.step_methods.threads import LimitedThreads
 from pmgp.step_methods.validation import check_acceptance, latent_of, unusable_latent_start
 
 __all__ = ["EllipticalSlice", "LatentHMC", "LatentMetropolis", "LatentSMMALA"]
@@ -35,7 +36,7 @@ class LatentState(StepMethodState):
     latent_name: str = field(metadata={"frozen": True})
 
 
-class _LatentStep(BlockedStep):
+class _LatentStep(LimitedThreads):
     """What the four step methods share: an operator of the core, moved by PyMC.
 
     The factor of the covariance is kept as long as theta stays where it is, and shared with pmgp's other step methods
@@ -80,14 +81,11 @@ class _LatentStep(BlockedStep):
         # A function of theta, and so a cache and not state.
         self._target: Any = None
 
-    def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
-        """Forget the last chain and take this chain's random generator."""
-        super().setup_chain(rng, tune, draws)
+    def _start_chain(self, tune: int, draws: int) -> None:
         self.shared_model.refresh_data()
         self._reset(tune)
 
-    def step(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[dict[str, Any]]]:
-        """Move f."""
+    def _update(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[dict[str, Any]]]:
         start = linalg.operations.snapshot()
         chain = self._synchronized(point)
         value = self.step_size.value if self.tune else self.step_size.frozen
@@ -154,7 +152,7 @@ class _LatentStep(BlockedStep):
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the cache behind when the step is pickled."""
-        return self.__dict__ | {"_target": None}
+        return super().__getstate__() | {"_target": None}
 
     @staticmethod
     def competence(var: Any, has_grad: bool) -> Competence:

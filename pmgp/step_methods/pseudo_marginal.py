@@ -25,6 +25,7 @@ from pmgp.schemes.pseudo_marginal import Frozen, State
 from pmgp.schemes.pseudo_marginal import PseudoMarginal as Scheme
 from pmgp.schemes.tuning import Tuning
 from pmgp.step_methods.progress import EvidenceProgress
+from pmgp.step_methods.threads import LimitedThreads
 from pmgp.step_methods.validation import (
     check_settings,
     check_variables,
@@ -70,7 +71,7 @@ class PseudoMarginalState(StepMethodState):
     theta_names: list[str] = field(metadata={"frozen": True})
 
 
-class PseudoMarginal(EvidenceProgress, BlockedStep):
+class PseudoMarginal(EvidenceProgress, LimitedThreads):
     """Pseudo-marginal Metropolis-Hastings for the hyper-parameters of a Gaussian process, with exact draws of f.
 
     The step updates all free variables of the model: the latent multivariate normal f and, as one vector theta on
@@ -182,6 +183,7 @@ class PseudoMarginal(EvidenceProgress, BlockedStep):
             refresh_every,
         )
         self.theta_names = self.latent_model.theta_names
+        self.latent_name = self.latent_model.latent_value.name
         self._evaluate = Evaluator(self.latent_model, self.approximation)
         self._reset(0, 0)
 
@@ -197,14 +199,11 @@ class PseudoMarginal(EvidenceProgress, BlockedStep):
         # The evaluation at theta is a function of theta and of the frozen predictor: a cache, not state.
         self._current: Evaluation | None = None
 
-    def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
-        """Forget the last chain and take this chain's random generator."""
-        super().setup_chain(rng, tune, draws)
+    def _start_chain(self, tune: int, draws: int) -> None:
         self.latent_model.refresh_data()
         self._reset(tune, draws)
 
-    def step(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[dict[str, Any]]]:
-        """Update theta and f."""
+    def _update(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[dict[str, Any]]]:
         start = linalg.operations.snapshot()
         if self.tuning is None and self.chain is None:
             self._start(point)
@@ -215,7 +214,7 @@ class PseudoMarginal(EvidenceProgress, BlockedStep):
         stats |= {"n_cholesky": counts.cholesky, "n_inverse": counts.inverse, "n_matmul": counts.matmul}
         new_point = dict(point)
         new_point.update(self.latent_model.unravel(self.theta))
-        new_point[self.latent_model.latent_value.name] = self.latent
+        new_point[self.latent_name] = self.latent
         return new_point, [stats]
 
     def _move(self) -> dict[str, Any]:
@@ -224,9 +223,8 @@ class PseudoMarginal(EvidenceProgress, BlockedStep):
         assert self.tuning is not None
         return self._tuning_step(self.tuning)
 
-    def stop_tuning(self) -> None:
+    def _finish_tuning(self) -> None:
         """Freeze what was learned, choose the number of importance samples, and start the exact chain."""
-        super().stop_tuning()
         if self.tuning is not None:
             self._freeze(self.tuning)
 
@@ -341,10 +339,8 @@ class PseudoMarginal(EvidenceProgress, BlockedStep):
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the cache behind when the step is pickled."""
-        state = self.__dict__.copy()
-        state["_current"] = None
-        state["_evaluate"] = Evaluator(self.latent_model, self.approximation)
-        return state
+        fresh = {"_current": None, "_evaluate": Evaluator(self.latent_model, self.approximation)}
+        return super().__getstate__() | fresh
 
     @staticmethod
     def competence(var: Any, has_grad: bool) -> Competence:

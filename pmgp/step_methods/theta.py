@@ -21,6 +21,7 @@ from pmgp.schemes.densities import Current, Together
 from pmgp.schemes.theta_operators import Adaptation, ThetaOperator
 from pmgp.step_methods.progress import ThetaProgress
 from pmgp.step_methods.shared import share
+from pmgp.step_methods.threads import LimitedThreads
 from pmgp.step_methods.validation import check_hyperparameters, resolve, unusable_latent_start
 
 __all__ = ["Ancillary", "Interweaving", "JointUpdate", "Sufficient", "Surrogate"]
@@ -37,7 +38,7 @@ class ThetaState(StepMethodState):
     theta_names: list[str] = field(metadata={"frozen": True})
 
 
-class _ThetaStep(ThetaProgress, BlockedStep):
+class _ThetaStep(ThetaProgress, LimitedThreads):
     """What the schemes share: a scheme of the core, moved by PyMC."""
 
     default_blocked = True
@@ -75,6 +76,7 @@ class _ThetaStep(ThetaProgress, BlockedStep):
         self.model = DifferentiableLatentModel(parts, gradient=kind != "metropolis", metric=kind == "smmala")
         self.scheme = self._make_scheme(operator, model)
         self.theta_names = parts.theta_names
+        self.latent_name = parts.latent_value.name
         self.blocked = blocked
         self.rng = get_random_generator(rng)
         self._reset(0)
@@ -88,14 +90,11 @@ class _ThetaStep(ThetaProgress, BlockedStep):
         # What goes with theta is a function of it, and so a cache and not state.
         self._current: Current | None = None
 
-    def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
-        """Forget the last chain and take this chain's random generator."""
-        super().setup_chain(rng, tune, draws)
+    def _start_chain(self, tune: int, draws: int) -> None:
         self.shared_model.refresh_data()
         self._reset(tune)
 
-    def step(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[dict[str, Any]]]:
-        """Update theta, and f where it moves with theta."""
+    def _update(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[dict[str, Any]]]:
         start = linalg.operations.snapshot()
         parts = self.model.parts
         outcome = self.scheme.step(self.rng, self._synchronized(point), self.model, self.adaptations, self.tune)
@@ -149,7 +148,7 @@ class _ThetaStep(ThetaProgress, BlockedStep):
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the cache behind when the step is pickled."""
-        return self.__dict__ | {"_current": None}
+        return super().__getstate__() | {"_current": None}
 
     @staticmethod
     def competence(var: Any, has_grad: bool) -> Competence:

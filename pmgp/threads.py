@@ -1,0 +1,92 @@
+"""How many threads BLAS uses: chosen here, by the size of the problem, for as long as a computation lasts.
+
+OpenBLAS starts as many threads as the machine has cores. Below a thousand points a second one gains nothing; and where
+chains run side by side, or other programs beside them, threads that wait for each other cost up to thirty times what
+they compute.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from threadpoolctl import ThreadpoolController
+
+__all__ = ["SMALLEST_THREADED", "available_cores", "blas_threads", "suitable_threads", "threads_limited"]
+
+# From so many latent values on, a second thread gains something (`python -m benchmarks --only threads`).
+SMALLEST_THREADED = 1000
+# Of Linux' control groups: microseconds of processor time in a period, and the period.
+QUOTA = Path("/sys/fs/cgroup/cpu.max")
+
+
+def suitable_threads(n: int, cores: int | None = None) -> int:
+    """Number of BLAS threads for a computation with n latent values.
+
+    Parameters
+    ----------
+    n : int
+    cores : int, optional
+        Those that the computation may use; by default all that the process may.
+    """
+    if n < SMALLEST_THREADED:
+        return 1
+    available = available_cores()
+    return max(1, available if cores is None else min(cores, available))
+
+
+def available_cores() -> int:
+    """Cores that this process may use: those it is bound to, and no more than the quota of its container."""
+    bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(bound, _quota(bound)))
+
+
+def _quota(default: int) -> int:
+    try:
+        time, period = QUOTA.read_text().split()
+    except (OSError, ValueError):
+        return default
+    return default if time == "max" else int(time) // int(period)
+
+
+@cache
+def _libraries() -> tuple[Any, ...]:
+    """The BLAS libraries of this process: NumPy's and SciPy's are usually not the same."""
+    return tuple(ThreadpoolController().select(user_api="blas").lib_controllers)
+
+
+def blas_threads() -> int:
+    """Threads that BLAS uses now: the largest number of any library."""
+    return max((library.num_threads for library in _libraries()), default=1)
+
+
+@contextmanager
+def threads_limited(threads: int | None, *, exactly: bool = False) -> Iterator[None]:
+    """Let BLAS use at most so many threads inside the block, and as many as before after it.
+
+    Entering and leaving takes some five microseconds.
+
+    Parameters
+    ----------
+    threads : int or None
+        None changes nothing.
+    exactly : bool
+        Raise the number too, where it is lower.
+    """
+    before = [library.num_threads for library in _libraries()]
+    changed = [
+        (library, number)
+        for library, number in zip(_libraries(), before, strict=True)
+        if threads is not None and (number > threads or (exactly and number < threads))
+    ]
+    for library, _ in changed:
+        library.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        for library, number in changed:
+            library.set_num_threads(number)

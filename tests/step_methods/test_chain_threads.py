@@ -1,0 +1,97 @@
+"""A chain has one BLAS thread for few points, or what `blas_cores` says; afterwards the caller has his own again."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import pymc as pm
+import pytest
+from pymc.step_methods.compound import BlockedStep
+
+import pmgp
+from pmgp import threads
+from pmgp.step_methods.threads import LimitedThreads
+from pmgp.threads import blas_threads, threads_limited
+
+
+class Recording:
+    """Mixin: the threads of BLAS while the step computes, as a sample statistic."""
+
+    stats_dtypes_shapes: ClassVar[dict] = {"threads": (np.int64, [])}
+
+    def _update(self, point):
+        point, [stats] = super()._update(point)
+        return point, [stats | {"threads": blas_threads()}]
+
+
+class RecordingPseudoMarginal(Recording, pmgp.PseudoMarginal):
+    stats_dtypes_shapes: ClassVar[dict] = pmgp.PseudoMarginal.stats_dtypes_shapes | Recording.stats_dtypes_shapes
+
+
+class RecordingSlice(Recording, pmgp.EllipticalSlice):
+    stats_dtypes_shapes: ClassVar[dict] = pmgp.EllipticalSlice.stats_dtypes_shapes | Recording.stats_dtypes_shapes
+
+
+class RecordingAncillary(Recording, pmgp.Ancillary):
+    stats_dtypes_shapes: ClassVar[dict] = pmgp.Ancillary.stats_dtypes_shapes | Recording.stats_dtypes_shapes
+
+
+def threads_of_a_chain(model, steps=(RecordingPseudoMarginal,), **settings):
+    """The number that all iterations of all chains have seen, with a caller who has three."""
+    with threads_limited(3, exactly=True), model:
+        idata = pm.sample(
+            tune=3, draws=3, chains=2, step=[step() for step in steps], progressbar=False, random_seed=1,
+            compute_convergence_checks=False, **settings,
+        )  # fmt: skip
+        assert blas_threads() == 3
+    [number] = np.unique(idata["sample_stats"]["threads"])
+    return number
+
+
+pytestmark = pytest.mark.filterwarnings("ignore:with .* importance samples:UserWarning")
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_one_thread_for_few_points(probit_model, cores):
+    assert threads_of_a_chain(probit_model, cores=cores) == 1
+
+
+def test_every_family_of_step_methods(probit_model):
+    assert threads_of_a_chain(probit_model, (RecordingAncillary, RecordingSlice), cores=1) == 1
+
+
+@pytest.mark.parametrize(
+    ("cores", "blas_cores", "expected"), [(1, 2, 2), (2, 4, 2), (2, 1, 1), (1, 5, 5), (1, None, 3), (2, None, 3)]
+)
+def test_blas_cores_is_honored(probit_model, cores, blas_cores, expected):
+    assert threads_of_a_chain(probit_model, cores=cores, blas_cores=blas_cores) == expected
+
+
+@pytest.mark.parametrize(("blas_cores", "expected"), [("auto", 1), (4, 2)])
+def test_spawned_workers(probit_model, blas_cores, expected):
+    assert threads_of_a_chain(probit_model, cores=2, blas_cores=blas_cores, mp_ctx="spawn") == expected
+
+
+@pytest.mark.parametrize(("cores", "expected"), [(1, 1), (2, 1), (4, 2)])
+def test_many_points_get_the_cores_left_to_a_chain(probit_model, monkeypatch, cores, expected):
+    monkeypatch.setattr(threads, "SMALLEST_THREADED", 1)
+    monkeypatch.setattr(threads, "available_cores", lambda: 8)
+    assert threads_of_a_chain(probit_model, cores=cores) == expected
+
+
+def test_tuning_ends_with_one_thread(probit_model, monkeypatch):
+    seen = []
+    freeze = pmgp.PseudoMarginal._freeze
+    monkeypatch.setattr(
+        pmgp.PseudoMarginal, "_freeze", lambda self, tuning: (seen.append(blas_threads()), freeze(self, tuning))[1]
+    )
+    assert threads_of_a_chain(probit_model, cores=1) == 1
+    assert seen == [1, 1]
+
+
+def test_every_step_method_limits_threads():
+    public = [getattr(pmgp, name) for name in pmgp.__all__]
+    methods = [value for value in public if isinstance(value, type) and issubclass(value, BlockedStep)]
+    assert len(methods) == 10
+    assert all(issubclass(method, LimitedThreads) for method in methods)
