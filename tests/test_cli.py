@@ -165,6 +165,28 @@ def test_a_mistake_is_one_clear_line(arguments, message, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("text", "arguments", "message"),
+    [
+        ("1,2,0\n3,4,1\n5,6,0\n", [], "looks like a row of data"),
+        ("id,a,y\n1,2,0\n3,4,1\n", ["--drop", "idd"], "did you mean 'id'"),
+        ("id,a,y\n1,2,0\n3,4,1\n", ["--features", "y"], "--features names 'y', which is the label"),
+        ("a,price\n1,2.5\n3,4.1\n5,3.7\n", [], "label column 'price'"),
+        ("a,price\n1,2.5\n3,4.1\n5,3.7\n", ["--likelihood", "poisson"], "for counts 0, 1, 2"),
+        ("a,b\n1,x\n3,y\n5,z\n", ["--likelihood", "ordinal", "--order", "x,y"], "--order leaves out 'z'"),
+        ("a,n\n1,0\n3,0\n5,0\n", ["--likelihood", "poisson"], "are 0"),
+        ("who,y\nAnn,0\nBob,1\nJo,1\n", [], "--drop who"),
+    ],
+)
+def test_a_file_that_does_not_fit_is_one_clear_line(text, arguments, message, tmp_path):
+    (tmp_path / "mine.csv").write_text(text)
+    result = invoke("run", tmp_path / "mine.csv", "--out", tmp_path / "out", *arguments)
+    assert result.exit_code == 2
+    assert message in " ".join(result.output.split())
+    assert "Traceback" not in result.output
+    assert not (tmp_path / "out").exists()
+
+
 def test_brackets_in_a_message_survive(tmp_path):
     path = tmp_path / "brackets.csv"
     path.write_text("a[1],y\nred,0\n2,1\n3,1\n")
@@ -448,6 +470,9 @@ def test_counts_are_predicted_with_their_exposure(counted, counts_csv):
     assert np.abs(np.log(table["mean"] / table["exposure"] / rate)).max() < 0.7
     distribution = PredictedCounts.log_normal(table["latent_mean"], table["latent_sd"] ** 2, table["exposure"])
     np.testing.assert_allclose(table["log_density"], distribution.log_density(table["label"]))
+    np.testing.assert_allclose(table["probability_up_to"], distribution.cumulative(table["label"]))
+    np.testing.assert_allclose(table["probability_below"], distribution.cumulative(table["label"] - 1))
+    np.testing.assert_array_equal(table["high"], distribution.quantile(0.95))
 
 
 def test_counts_are_scored_beside_a_constant_rate(counted, counts_csv):

@@ -198,7 +198,8 @@ def test_a_label_column_by_name_sorts_numbers_as_numbers(tmp_path):
         ("a,y\n1,0\n2,1\n3,2\n", None, "holds 3: '0', '1', '2'"),
         ("a,y\n1,0\n2,0\n", None, "holds 1: '0'. There is nothing to tell apart"),
         ("a,b,a,y\n1,2,3,0\n2,3,4,1\n", None, "several columns of the name 'a'"),
-        ("a,y\n1,0\n2,\n", None, "label column 'y' is empty in row 1"),
+        ("a,y\n1,0\n2,\n", None, "label column 'y' is empty or NA in row 1"),
+        ("a,y\n1,0\n2,NA\n3,1\n", None, "label column 'y' is empty or NA in row 1"),
         ("a,b,y\n1,red,0\n2,3,1\n", None, r"hold numbers, and text in other rows: 'b' \(row 0: 'red'\)"),
         ("a,b,y\n1,red,0\n2,,1\n", None, "1 feature cells are empty.*row 1 column 'b'"),
         ("a,b,y\n1,,0\ninf,3,1\n", None, "row 0 column 'b', row 1 column 'a'"),
@@ -397,7 +398,7 @@ def labeled(tmp_path, labels, **options):
         ([0, "inf", 1, 2], "counts", ["holds 'inf' in row 1"]),
         ([0, 0, 0], "counts", ["all counts of label column 'score' are 0"]),
         (["a", "b", "a"], "ordered", ["three or more", "--likelihood probit"]),
-        ([1, "", 2], "counts", ["'score' is empty in row 1"]),
+        ([1, "", 2], "counts", ["'score' is empty or NA in row 1"]),
     ],
 )
 def test_a_label_that_does_not_fit_says_what_to_use(tmp_path, labels, kind, messages):

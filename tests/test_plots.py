@@ -195,21 +195,18 @@ def test_counts_are_drawn_within_and_outside_their_intervals(factor):
     rates = np.linspace(1, 30, 40) * factor
     y = np.random.default_rng(1).poisson(rates)
     y[0] = 500 * factor
-    figure = plots.counts(y, rates, PredictedCounts(rates[None]), "calls")
+    right = poisson(rates)
+    low, high = right.ppf(0.05), right.ppf(0.95)
+    figure = plots.counts(y, rates, (low, high), (right.cdf(y - 1), right.cdf(y)), "calls")
     axes = figure.axes[0]
     lines = {line.get_label().split(" (")[0]: line.get_xydata() for line in axes.lines}
     inside, outside = lines["count within its interval"], lines["count outside"]
     assert len(inside) + len(outside) == 40
     assert [rates[0], y[0]] in outside.tolist()
-    low, high = stats_interval(rates)
     np.testing.assert_array_equal(len(inside), np.sum((low <= y) & (y <= high)))
     np.testing.assert_array_equal(axes.collections[0].get_segments()[5], [[rates[5], low[5]], [rates[5], high[5]]])
     assert {"predicted mean of calls", "observed calls", "density of points"} <= set(shown(figure))
     assert axes.get_xscale() == "symlog"
-
-
-def stats_interval(rates):
-    return poisson(rates).ppf(0.05), poisson(rates).ppf(0.95)
 
 
 def test_categories_are_drawn_as_divided_bars_and_reliability():

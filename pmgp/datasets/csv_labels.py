@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmgp.datasets.csv_columns import in_shell, nearest
-from pmgp.datasets.csv_table import as_numbers, few
+from pmgp.datasets.csv_table import MISSING, as_numbers, few
 from pmgp.datasets.dataset import DatasetError
 
 if TYPE_CHECKING:
@@ -132,11 +132,12 @@ def exposures(cells: pd.Series) -> NDArray[np.float64]:
 
 
 def _check_complete(cells: pd.Series) -> None:
-    missing = np.flatnonzero(cells == "")
+    missing = np.flatnonzero(cells.str.lower().isin(MISSING))
     if missing.size:
         shown = ", ".join(str(row) for row in missing[:N_SHOWN]) + (", ..." if missing.size > N_SHOWN else "")
         raise DatasetError(
-            f"label column {cells.name!r} is empty in row {shown} (counted from 0, without the header). Drop these rows"
+            f"label column {cells.name!r} is empty or NA in row {shown} (counted from 0, without the header). "
+            "Drop these rows"
         )
 
 

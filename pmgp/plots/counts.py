@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
@@ -9,7 +11,6 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
 from pmgp.plots.style import ACCENT, GRAY, WIDTH, style
-from pmgp.scores.counts import PredictedCounts
 
 __all__ = ["counts", "transform_histogram"]
 
@@ -18,7 +19,21 @@ LARGE = 50
 """Beyond counts of this size an axis is logarithmic."""
 
 
-def counts(y: ArrayLike, mean: ArrayLike, predicted: PredictedCounts, name: str = "count", bins: int = 10) -> Figure:
+class Interval(NamedTuple):
+    """Lower and upper ends at each point, two vectors (m,)."""
+
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+
+def counts(
+    y: ArrayLike,
+    mean: ArrayLike,
+    interval: tuple[ArrayLike, ArrayLike],
+    transform: tuple[ArrayLike, ArrayLike],
+    name: str = "count",
+    bins: int = 10,
+) -> Figure:
     """Observed counts against predicted means, beside the histogram of the probability integral transform.
 
     Parameters
@@ -27,8 +42,10 @@ def counts(y: ArrayLike, mean: ArrayLike, predicted: PredictedCounts, name: str 
         Observed counts.
     mean : array_like of shape (m,)
         Predicted means.
-    predicted : PredictedCounts
-        Their predictive distributions.
+    interval : two array_like of shape (m,)
+        Lower and upper end of the central predictive interval of 90 %.
+    transform : two array_like of shape (m,)
+        Predictive probabilities of less than the observed count, and of no more than it.
     name : str
         What is counted.
     bins : int
@@ -37,9 +54,9 @@ def counts(y: ArrayLike, mean: ArrayLike, predicted: PredictedCounts, name: str 
     y, mean = np.asarray(y), np.asarray(mean, dtype=np.float64)
     with style():
         figure, (left, right) = plt.subplots(1, 2, figsize=(WIDTH, 4.6), width_ratios=(3, 2))
-        _draw_counts(left, y, mean, predicted)
+        _draw_counts(left, y, mean, Interval(*(np.asarray(end, dtype=np.float64) for end in interval)))
         left.set(xlabel=f"predicted mean of {name}", ylabel=f"observed {name}")
-        heights = transform_histogram(predicted.cumulative(y - 1), predicted.cumulative(y), bins)
+        heights = transform_histogram(*transform, bins)
         right.bar((np.arange(bins) + 0.5) / bins, heights, width=0.94 / bins, color=ACCENT)
         right.axhline(1, color=GRAY, linestyle="--", linewidth=1)
         right.set(xlim=(0, 1), xlabel="predictive probability up to the observed count", ylabel="density of points")
@@ -68,9 +85,8 @@ def transform_histogram(below: ArrayLike, up_to: ArrayLike, bins: int = 10) -> N
     return np.diff(shares, axis=1).mean(axis=0) * bins
 
 
-def _draw_counts(axes: Axes, y: NDArray[np.int64], mean: NDArray[np.float64], predicted: PredictedCounts) -> None:
-    tail = (1 - CONFIDENCE) / 2
-    low, high = predicted.quantile(tail), predicted.quantile(1 - tail)
+def _draw_counts(axes: Axes, y: NDArray[np.int64], mean: NDArray[np.float64], interval: Interval) -> None:
+    low, high = interval
     inside = (low <= y) & (y <= high)
     axes.vlines(mean, low, high, color="0.82", linewidth=3, label=f"{CONFIDENCE:.0%} predictive interval")
     largest = float(max(y.max(), mean.max(), high.max()))

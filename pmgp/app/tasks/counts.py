@@ -50,9 +50,9 @@ class CountTask:
         return count_regression(X, train.y, kernel, train.feature_names, train.exposure)
 
     def predict(self, problem: Problem, idata: xr.DataTree) -> pd.DataFrame:
-        """Predict the ``mean`` count, its central 90% interval, and the log density of what was observed.
+        """Predict the ``mean`` count, a central 90% interval, and how probable what was observed, less, and no more is.
 
-        The mean is exact; for interval and density the logarithm of the rate is taken as normal, with its posterior
+        The mean is exact; for the rest the logarithm of the rate is taken as normal, with its posterior
         mean and variance.
         """
         import pandas as pd
@@ -72,6 +72,8 @@ class CountTask:
             "low": distribution.quantile(INTERVAL[0]),
             "high": distribution.quantile(INTERVAL[1]),
             "log_density": distribution.log_density(test.y),
+            "probability_below": distribution.cumulative(test.y - 1),
+            "probability_up_to": distribution.cumulative(test.y),
             "latent_mean": mean,
             "latent_sd": np.sqrt(variance),
         }
@@ -109,15 +111,19 @@ class CountTask:
         """Draw counts against predictions."""
         from pmgp import plots
 
-        variance = predictions["latent_sd"] ** 2
-        predicted = PredictedCounts.log_normal(predictions["latent_mean"], variance, _exposure(problem.test))
         yield Picture(
             "counts",
             "Predicted and observed counts of the test part",
             "Left, each count above its predicted mean; nine in ten should lie within the vertical lines, which are "
             "their predictive intervals. Right, where the counts fall in their predictive distributions: level bars "
             "agree with these, a U says that they are too narrow, a hump that they are too wide.",
-            lambda: plots.counts(predictions["label"], predictions["mean"], predicted, problem.dataset.label),
+            lambda: plots.counts(
+                predictions["label"],
+                predictions["mean"],
+                (predictions["low"], predictions["high"]),
+                (predictions["probability_below"], predictions["probability_up_to"]),
+                problem.dataset.label,
+            ),
         )
 
 
