@@ -115,8 +115,9 @@ class CountTask:
             "counts",
             "Predicted and observed counts of the test part",
             "Left, each count above its predicted mean; nine in ten should lie within the vertical lines, which are "
-            "their predictive intervals. Right, where the counts fall in their predictive distributions: level bars "
-            "agree with these, a U says that they are too narrow, a hump that they are too wide.",
+            "their predictive intervals, and some more where counts are small. Right, where the counts fall in their "
+            "predictive distributions: level bars agree with these, a U says that they are too narrow, a hump that "
+            "they are too wide.",
             lambda: plots.counts(
                 predictions["label"],
                 predictions["mean"],
