@@ -26,7 +26,7 @@ __all__ = ["CountTask"]
 INTERVAL = (0.05, 0.95)
 
 _SCORES = {
-    "log_density": "log predictive density (nats a point, higher is better)",
+    "log_density": "log density (nats a point, high is good)",
     "mean_absolute_error": "mean absolute error (counts)",
     "root_mean_squared_error": "root mean squared error (counts)",
 }

@@ -27,7 +27,7 @@ PREFIX = "probability_"
 _SCORES = {
     "accuracy": "accuracy",
     "log_loss": "log loss (nats a point)",
-    "ranked_probability_score": "ranked probability score (lower is better)",
+    "ranked_probability_score": "ranked probability score (low is good)",
 }
 
 
