@@ -366,6 +366,12 @@ def test_too_many_categories_are_refused_by_name(tmp_path, number):
         datasets.read_csv(write(tmp_path, "\n".join(["a,who,y", *rows])))
 
 
+def test_a_name_that_a_category_needs_is_refused(tmp_path):
+    text = "sex,sex=M,y\nM,0.5,0\nF,0.2,1\nM,0.1,1\n"
+    with pytest.raises(DatasetError, match="column 'sex=M' has the name that a category's column"):
+        datasets.read_csv(write(tmp_path, text))
+
+
 def test_texts_that_nearly_all_differ_are_refused_by_name(tmp_path):
     rows = [f"{0.3 * k},name{k % 8},{k % 2}" for k in range(10)]
     text = "\n".join(["a,who,y", *rows])

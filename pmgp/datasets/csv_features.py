@@ -69,6 +69,9 @@ def encode_features(cells: pd.DataFrame) -> Features:
             encoded.append(numbers[name].to_numpy(dtype=np.float64))
             names.append(name)
             notices += [_row_number(name)] if _counts_rows(numbers[name]) else []
+    twice = [name for name in cells if names.count(str(name)) > 1]
+    if twice:
+        raise DatasetError(f"column {twice[0]!r} has the name that a category's column of 0 and 1 gets: rename it")
     return Features(np.column_stack(encoded), tuple(names), tuple(categories), tuple(notices))
 
 
