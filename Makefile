@@ -9,7 +9,7 @@ help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/'
 
 demo:  ## classify the Wisconsin breast cancer data, end to end; report in runs/breast
-	$(RUN) --extra cli --extra data pmgp run breast --out runs/breast
+	$(RUN) --extra cli --extra data pmgp run breast --out runs/breast --overwrite
 
 test:  ## all tests, the long statistical ones included
 	$(PYTEST) -n 2 --dist loadfile

@@ -23,29 +23,81 @@ INTERRUPTED = 130
 
 app = typer.Typer(
     name="pmgp",
-    help="Exact Bayesian inference for Gaussian process classifiers.",
+    help="Exact Bayesian inference for Gaussian process models.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
 
+FILE, MODEL, SAMPLING, RESULTS = "The file", "The model", "Sampling", "Testing and results"
+
 Data = Annotated[str, typer.Argument(metavar="NAME|FILE.csv", help="A data set by name, or a CSV file.")]
-Label = Annotated[str | None, typer.Option(help="Label column of the file; the last one by default.")]
+Label = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="Label column; the last one by default.", rich_help_panel=FILE)
+]
+Header = Annotated[
+    bool | None,
+    typer.Option(
+        "--header/--no-header",
+        help="Whether the first line has column names, which are x1, x2, ... without it; by default it must look so.",
+        rich_help_panel=FILE,
+    ),
+]
+Features = Annotated[
+    str, typer.Option(metavar="A,B,...", help="Feature columns; all others by default.", rich_help_panel=FILE)
+]
+Drop = Annotated[
+    str, typer.Option(metavar="A,B,...", help="Columns to leave out, such as names of the rows.", rich_help_panel=FILE)
+]
+Order = Annotated[
+    str,
+    typer.Option(metavar="LOW,...,HIGH", help="Order of the label's categories, for ordinal.", rich_help_panel=FILE),
+]
+Exposure = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN", help="Time, area or number that each count is for, for poisson.", rich_help_panel=FILE
+    ),
+]
+Likelihood = Annotated[
+    Literal["probit", "logit", "poisson", "ordinal"],
+    typer.Option(
+        help="What the label is: two classes (probit, logit), a count (poisson), ordered categories (ordinal).",
+        rich_help_panel=MODEL,
+    ),
+]
 Kernel = Annotated[
     Literal["rbf", "ard", "matern32", "matern52"],
-    typer.Option(help="Covariance function; ard has one length-scale a feature."),
+    typer.Option(help="Covariance function; ard has one length-scale a feature.", rich_help_panel=MODEL),
 ]
-Likelihood = Annotated[Literal["probit", "logit"], typer.Option(help="Link from f to probability.")]
-Approximation = Annotated[Literal["ep", "laplace"], typer.Option(help="Gaussian that importance samples come from.")]
-Estimator = Annotated[Literal["importance"], typer.Option(help="Unbiased estimator of p(y|theta).")]
-Samples = Annotated[str, typer.Option(metavar="N|auto", help="Importance samples an estimate.")]
-Draws = Annotated[int, typer.Option(min=1, help="Draws of each chain.")]
-Tune = Annotated[int, typer.Option(min=0, help="Tuning draws of each chain.")]
-Chains = Annotated[int, typer.Option(min=1, help="Number of chains.")]
-Cores = Annotated[int, typer.Option(min=1, help="Chains that run at a time.")]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of the split and of sampling.")]
-TestFraction = Annotated[float, typer.Option(help="Fraction of points kept for testing, below 1; 0 for none.")]
-Out = Annotated[Path | None, typer.Option(help="Folder of the results; runs/NAME by default.")]
-Traceback = Annotated[bool, typer.Option("--traceback", help="Show where in the code an error arose.")]
+Approximation = Annotated[
+    Literal["ep", "laplace"],
+    typer.Option(help="Gaussian that importance samples come from.", rich_help_panel=SAMPLING),
+]
+Estimator = Annotated[
+    Literal["importance"], typer.Option(help="Unbiased estimator of p(y|theta).", rich_help_panel=SAMPLING)
+]
+Samples = Annotated[
+    str, typer.Option(metavar="N|auto", help="Importance samples an estimate.", rich_help_panel=SAMPLING)
+]
+Draws = Annotated[int, typer.Option(min=1, help="Draws of each chain.", rich_help_panel=SAMPLING)]
+Tune = Annotated[int, typer.Option(min=0, help="Tuning draws of each chain.", rich_help_panel=SAMPLING)]
+Chains = Annotated[int, typer.Option(min=1, help="Number of chains.", rich_help_panel=SAMPLING)]
+Cores = Annotated[int, typer.Option(min=1, help="Chains that run at a time.", rich_help_panel=SAMPLING)]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of the split and of sampling.", rich_help_panel=SAMPLING)]
+TestFraction = Annotated[
+    float, typer.Option(help="Fraction of points kept for testing, below 1; 0 for none.", rich_help_panel=RESULTS)
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(metavar="FOLDER", help="Folder of the results; runs/NAME by default.", rich_help_panel=RESULTS),
+]
+Overwrite = Annotated[
+    bool,
+    typer.Option("--overwrite", help="Replace the results that the folder holds already.", rich_help_panel=RESULTS),
+]
+Traceback = Annotated[
+    bool, typer.Option("--traceback", help="Show where in the code an error arose.", rich_help_panel=RESULTS)
+]
 
 
 def _print_version(value: bool) -> None:
@@ -60,7 +112,7 @@ def main(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print it.")
     ] = False,
 ) -> None:
-    """Exact Bayesian inference for Gaussian process classifiers."""
+    """Exact Bayesian inference for Gaussian process models."""
 
 
 @app.command()
@@ -89,8 +141,13 @@ def _importance_samples(value: str) -> int | None:
 def run(
     data: Data,
     label: Label = None,
-    kernel: Kernel = "rbf",
+    header: Header = None,
+    features: Features = "",
+    drop: Drop = "",
+    order: Order = "",
+    exposure: Exposure = None,
     likelihood: Likelihood = "probit",
+    kernel: Kernel = "rbf",
     approximation: Approximation = "ep",
     estimator: Estimator = "importance",
     importance_samples: Samples = "auto",
@@ -101,22 +158,51 @@ def run(
     seed: Seed = 1,
     test_fraction: TestFraction = 0.2,
     out: Out = None,
+    overwrite: Overwrite = False,
     traceback: Traceback = False,
 ) -> None:
-    """Classify a data set by MCMC and report on it.
+    """Learn labels from features by MCMC, predict a test part, and report on it.
 
-    Writes posterior.nc (all draws as NetCDF: xarray.open_datatree), summary.csv, predictions.csv, PNG plots,
-    run.json, and report.html, which shows everything and needs no other file.
+    A CSV file has a header line, a label, and any other columns as features:
+    numbers, or text that stands for categories. The label has two classes, or
+    is a count (--likelihood poisson) or an ordered category (--likelihood
+    ordinal). Names in a list are separated by commas; one that holds a comma
+    is in double quotes.
 
-    Ctrl-C ends sampling early and reports on the draws there are; with --cores 1 it ends only the chain that runs.
+    Writes report.html, which shows everything and needs no other file,
+    posterior.nc (all draws as NetCDF: xarray.open_datatree), summary.csv,
+    predictions.csv, run.json and PNG plots.
+
+    Ctrl-C ends sampling early and reports on the draws there are; with
+    --cores 1 it ends only the chain that runs.
     """
-    from pmgp.run import Settings, execute
+    from pmgp.app.run import execute
+    from pmgp.app.settings import Settings
+    from pmgp.datasets.csv_columns import split_names
 
     try:
-        n_samples = _importance_samples(importance_samples)
-        folder = out or Path("runs") / Path(data).name.split(".")[0]
-        sampler = (approximation, estimator, n_samples, draws, tune, chains, cores, seed)
-        settings = Settings(data, folder, label, kernel, likelihood, *sampler, test_fraction)
+        settings = Settings(
+            data=data,
+            out=out or Path("runs") / Path(data).name.split(".")[0],
+            label=label,
+            header=header,
+            features=split_names(features),
+            drop=split_names(drop),
+            order=split_names(order),
+            exposure=exposure,
+            kernel=kernel,
+            likelihood=likelihood,
+            approximation=approximation,
+            estimator=estimator,
+            importance_samples=_importance_samples(importance_samples),
+            draws=draws,
+            tune=tune,
+            chains=chains,
+            cores=cores,
+            seed=seed,
+            test_fraction=test_fraction,
+            overwrite=overwrite,
+        )
         execute(settings, Console())
     except KeyboardInterrupt:
         _fail("interrupted before there was anything to write", INTERRUPTED)

@@ -1,22 +1,25 @@
-"""The Gaussian process classifier of the pseudo-marginal article as a PyMC model.
+"""Gaussian process models for binary labels, counts and ordered categories, built in PyMC.
 
-Section 4 of the article: a zero-mean process, Gamma priors on length-scale and variance, a probit
-or logit likelihood. It is plain PyMC; write your own in the same way for anything else.
+The classifier is that of the pseudo-marginal article, section 4: a zero-mean process, Gamma priors on length-scale and
+variance, a probit or logit likelihood. All are plain PyMC; write your own in the same way for anything else.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import gamma
 
-from pmgp.distributions import BernoulliLogit, BernoulliProbit
+from pmgp.distributions import BernoulliLogit, BernoulliProbit, LogGaussianCox, OrdinalProbit
+from pmgp.likelihoods.checks import check_counts, check_positive
 
-__all__ = ["KERNELS", "LIKELIHOODS", "classifier", "lengthscale_prior"]
+__all__ = ["KERNELS", "LIKELIHOODS", "classifier", "count_regression", "lengthscale_prior", "ordinal_regression"]
 
 _COVARIANCES = {
     "rbf": pm.gp.cov.ExpQuad,
@@ -30,7 +33,7 @@ KERNELS = tuple(_COVARIANCES)
 """Names of the covariance functions; ``ard`` is ``rbf`` with one length-scale a feature."""
 
 LIKELIHOODS = tuple(_DISTRIBUTIONS)
-"""Names of the likelihoods."""
+"""Names of the likelihoods of :func:`classifier`."""
 
 
 def classifier(
@@ -70,24 +73,140 @@ def classifier(
         or if kernel or likelihood is unknown.
     """
     X = _inputs(X)
-    y = _labels(y, len(X))
-    d = X.shape[1]
-    coords = {"feature": _names(feature_names, d), "observation": np.arange(len(X))}
-    covariance = _choose(_COVARIANCES, kernel, "kernel")
+    y = _labels(y, len(X), 2)
     distribution = _choose(_DISTRIBUTIONS, likelihood, "likelihood")
-    with pm.Model(coords=coords) as model:
-        dims = "feature" if kernel == "ard" else None
-        lengthscale = pm.Gamma("lengthscale", alpha=1, beta=1 / np.sqrt(d), dims=dims)
+    with pm.Model(coords=_coords(X, feature_names)) as model:
+        correlation = _correlation(kernel, X.shape[1])
         variance = pm.Gamma("variance", alpha=1.1, beta=0.1)
-        process = pm.gp.Latent(cov_func=variance * covariance(d, ls=lengthscale))
-        f = process.prior("f", X=X, reparameterize=False, dims="observation")
+        f = _latent_values(X, variance * correlation)
         distribution("y", f, observed=y, dims="observation")
     return model
 
 
+def count_regression(
+    X: ArrayLike,
+    y: ArrayLike,
+    kernel: str = "rbf",
+    feature_names: Sequence[str] | None = None,
+    exposure: ArrayLike | None = None,
+) -> pm.Model:
+    """Build a Poisson regression whose log-rate is a Gaussian process (:class:`pmgp.LogGaussianCox`).
+
+    The process has the constant mean ``level ~ Normal(log(sum(y) / sum(exposure)), 1)``, with probability 0.95 within a
+    factor of seven of the mean rate, and ``variance ~ Exponential(1)``: with variance 1, rates vary by a factor of e
+    in either direction. The length-scale has the prior of :func:`classifier`.
+
+    Parameters
+    ----------
+    X : array_like of shape (n, d)
+        Inputs, standardized.
+    y : array_like of shape (n,)
+        Counts.
+    kernel, feature_names
+        As for :func:`classifier`.
+    exposure : array_like of shape (n,), optional
+        Time, area or number that each count was collected over; 1 by default. Rates are for one unit of it.
+
+    Returns
+    -------
+    pymc.Model
+        With ``lengthscale`` (dims ``feature`` for ``ard``), ``variance``, ``level``, ``f`` and ``y`` (dims
+        ``observation``).
+
+    Raises
+    ------
+    ValueError
+        If X, y, exposure or feature_names do not fit together, counts are not whole numbers from 0 on or all 0, an
+        exposure is not positive, or the kernel is unknown.
+    """
+    X = _inputs(X)
+    y = check_counts(_column(y, len(X), "count")).astype(np.int64)
+    units = np.ones(len(X)) if exposure is None else check_positive("exposure", _column(exposure, len(X), "exposure"))
+    if not y.any():
+        raise ValueError("all counts are 0, so that there is no rate to start from")
+    with pm.Model(coords=_coords(X, feature_names)) as model:
+        correlation = _correlation(kernel, X.shape[1])
+        variance = pm.Exponential("variance", 1.0)
+        level = pm.Normal("level", np.log(y.sum() / units.sum()), 1.0)
+        f = _latent_values(X, variance * correlation, pm.gp.mean.Constant(level))
+        # Without exposures nothing in the likelihood has a length, so that the model can be asked about new inputs.
+        LogGaussianCox("y", f, exposure=1.0 if exposure is None else units, observed=y, dims="observation")
+    return model
+
+
+def ordinal_regression(
+    X: ArrayLike,
+    y: ArrayLike,
+    categories: Sequence[str],
+    kernel: str = "rbf",
+    feature_names: Sequence[str] | None = None,
+) -> pm.Model:
+    """Build a model of ordered categories by cut points on a Gaussian process (:class:`pmgp.OrdinalProbit`).
+
+    The process and the priors of its hyper-parameters are those of :func:`classifier`. A priori f plus its unit noise
+    is N(0, 1 + variance) at any input. The cut points divide this distribution into ``proportions``, which have a
+    uniform (Dirichlet) prior: so they are ordered, and their prior follows the variance.
+
+    Parameters
+    ----------
+    X : array_like of shape (n, d)
+        Inputs, standardized.
+    y : array_like of shape (n,)
+        Categories 0, ..., r - 1.
+    categories : sequence of str
+        Names of the r categories, lowest first; at least three.
+    kernel, feature_names
+        As for :func:`classifier`.
+
+    Returns
+    -------
+    pymc.Model
+        With ``lengthscale`` (dims ``feature`` for ``ard``), ``variance``, ``proportions`` (dims ``category``),
+        ``cutpoints`` (dims ``cutpoint``, named after the categories on either side), ``f`` and ``y`` (dims
+        ``observation``).
+
+    Raises
+    ------
+    ValueError
+        If X, y or feature_names do not fit together, y holds other labels, there are not three different categories
+        or more, or the kernel is unknown.
+    """
+    if len(set(categories)) < 3 or len(set(categories)) < len(categories):
+        raise ValueError(f"there must be three different categories or more, not {list(categories)}")
+    X = _inputs(X)
+    y = _labels(y, len(X), len(categories))
+    order = {"category": list(categories), "cutpoint": [f"{low} | {high}" for low, high in pairwise(categories)]}
+    with pm.Model(coords=_coords(X, feature_names) | order) as model:
+        correlation = _correlation(kernel, X.shape[1])
+        variance = pm.Gamma("variance", alpha=1.1, beta=0.1)
+        proportions = pm.Dirichlet("proportions", np.ones(len(categories)), dims="category")
+        quantiles = pm.math.probit(pt.cumsum(proportions)[:-1])
+        cutpoints = pm.Deterministic("cutpoints", pt.sqrt(1 + variance) * quantiles, dims="cutpoint")
+        f = _latent_values(X, variance * correlation)
+        OrdinalProbit("y", f, cutpoints, observed=y, dims="observation")
+    return model
+
+
 def lengthscale_prior(d: int) -> Any:
-    """Return the prior of each length-scale of :func:`classifier`, a frozen SciPy distribution."""
+    """Return the prior of each length-scale of these models, a frozen SciPy distribution."""
     return gamma(1, scale=np.sqrt(d))
+
+
+def _correlation(kernel: str, d: int) -> Any:
+    """Make the covariance function of variance 1, with a prior on its length-scale; within a model."""
+    covariance = _choose(_COVARIANCES, kernel, "kernel")
+    lengthscale = pm.Gamma("lengthscale", alpha=1, beta=1 / np.sqrt(d), dims="feature" if kernel == "ard" else None)
+    return covariance(d, ls=lengthscale)
+
+
+def _latent_values(X: NDArray[np.float64], covariance: Any, mean: Any = None) -> Any:
+    """Make the values of the process at the inputs; within a model."""
+    process = pm.gp.Latent(mean_func=mean or pm.gp.mean.Zero(), cov_func=covariance)
+    return process.prior("f", X=X, reparameterize=False, dims="observation")
+
+
+def _coords(X: NDArray[np.float64], feature_names: Sequence[str] | None) -> dict[str, Any]:
+    return {"feature": _names(feature_names, X.shape[1]), "observation": np.arange(len(X))}
 
 
 def _choose[T](table: dict[str, T], name: str, what: str) -> T:
@@ -114,11 +233,18 @@ def _names(feature_names: Sequence[str] | None, d: int) -> list[str]:
     return list(feature_names)
 
 
-def _labels(y: ArrayLike, n: int) -> NDArray[np.int64]:
-    y = np.asarray(y)
-    if y.shape != (n,):
-        raise ValueError(f"y must have one label a row of X, {n}; its shape is {y.shape}")
-    wrong = np.setdiff1d(y, (0, 1))
+def _labels(y: ArrayLike, n: int, categories: int) -> NDArray[np.int64]:
+    y = _column(y, n, "label")
+    wrong = np.setdiff1d(y, np.arange(categories))
     if wrong.size:
-        raise ValueError(f"labels must be 0 or 1, y holds also {wrong[0]}")
+        last = categories - 1
+        allowed = "0 or 1" if categories == 2 else f"0, ..., {last}"
+        raise ValueError(f"labels must be {allowed}, y holds also {wrong[0]}")
     return y.astype(np.int64)
+
+
+def _column(values: ArrayLike, n: int, what: str) -> NDArray[Any]:
+    values = np.asarray(values)
+    if values.shape != (n,):
+        raise ValueError(f"there must be one {what} a row of X, {n}; the shape is {values.shape}")
+    return values

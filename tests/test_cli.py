@@ -12,9 +12,16 @@ import xarray as xr
 from rich.console import Console
 from typer.testing import CliRunner
 
-from pmgp import report, run
+import pmgp
+from pmgp.app import report, run
+from pmgp.app.folder import RESULTS, check_folder
+from pmgp.app.problem import prepare
+from pmgp.app.report import html, tables
+from pmgp.app.settings import RunError, Settings
+from pmgp.app.tasks import Scores
 from pmgp.cli import app
-from pmgp.report import html
+from pmgp.datasets.csv_columns import join_names, split_names
+from pmgp.scores.counts import PredictedCounts
 from tests.synthetic_posterior import FEATURES, make_posterior
 
 FILES = {"posterior.nc", "summary.csv", "run.json", "report.html"}
@@ -88,7 +95,13 @@ def test_the_record_repeats_the_run(finished, csv):
     assert record["settings"] == {
         "data": str(csv),
         "label": "kind",
+        "header": None,
+        "features": [],
+        "drop": [],
+        "order": [],
+        "exposure": None,
         "out": str(out),
+        "overwrite": False,
         "kernel": "rbf",
         "likelihood": "probit",
         "approximation": "ep",
@@ -125,6 +138,14 @@ def test_the_page_needs_no_other_file(finished):
         (["absent.csv"], "no file absent.csv"),
         (["coal"], "no two classes"),
         (["crabs", "--label", "sex"], "--label is for CSV files"),
+        (["crabs", "--drop", "sex"], "--drop is for CSV files"),
+        (["crabs", "--no-header"], "--no-header is for CSV files"),
+        (["crabs", "--likelihood", "poisson"], "--likelihood poisson is for CSV files"),
+        (["crabs", "--likelihood", "ordinal"], "has two classes, for probit or logit"),
+        (["absent.csv", "--order", "a,b"], "--order is for ordered categories"),
+        (["absent.csv", "--exposure", "a"], "--exposure is for counts"),
+        (["absent.csv", "--features", "a", "--drop", "b"], "--features and --drop exclude each other"),
+        (["concrete"], "the target of a regression"),
         (["crabs", "--test-fraction", "1"], "--test-fraction must be in"),
         (["crabs", "--test-fraction", "0.001"], "none of the 100 points"),
         (["crabs", "--draws", "0"], "greater than or equal to 1"),
@@ -144,9 +165,31 @@ def test_a_mistake_is_one_clear_line(arguments, message, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("text", "arguments", "message"),
+    [
+        ("1,2,0\n3,4,1\n5,6,0\n", [], "looks like a row of data"),
+        ("id,a,y\n1,2,0\n3,4,1\n", ["--drop", "idd"], "did you mean 'id'"),
+        ("id,a,y\n1,2,0\n3,4,1\n", ["--features", "y"], "--features names 'y', which is the label"),
+        ("a,price\n1,2.5\n3,4.1\n5,3.7\n", [], "label column 'price'"),
+        ("a,price\n1,2.5\n3,4.1\n5,3.7\n", ["--likelihood", "poisson"], "for counts 0, 1, 2"),
+        ("a,b\n1,x\n3,y\n5,z\n", ["--likelihood", "ordinal", "--order", "x,y"], "--order leaves out 'z'"),
+        ("a,n\n1,0\n3,0\n5,0\n", ["--likelihood", "poisson"], "are 0"),
+        ("who,y\nAnn,0\nBob,1\nJo,1\n", [], "--drop who"),
+    ],
+)
+def test_a_file_that_does_not_fit_is_one_clear_line(text, arguments, message, tmp_path):
+    (tmp_path / "mine.csv").write_text(text)
+    result = invoke("run", tmp_path / "mine.csv", "--out", tmp_path / "out", *arguments)
+    assert result.exit_code == 2
+    assert message in " ".join(result.output.split())
+    assert "Traceback" not in result.output
+    assert not (tmp_path / "out").exists()
+
+
 def test_brackets_in_a_message_survive(tmp_path):
     path = tmp_path / "brackets.csv"
-    path.write_text("a[1],y\nred,0\n2,1\n")
+    path.write_text("a[1],y\nred,0\n2,1\n3,1\n")
     assert "a[1]" in invoke("run", path, "--out", tmp_path / "out").output
 
 
@@ -183,7 +226,7 @@ def test_help_imports_nothing_heavy():
 
 @pytest.fixture
 def settings(csv, tmp_path):
-    return run.Settings(data=str(csv), label="kind", out=tmp_path / "out", draws=400)
+    return Settings(data=str(csv), label="kind", out=tmp_path / "out", draws=400)
 
 
 def sampled(monkeypatch, idata):
@@ -195,7 +238,7 @@ def predicted(monkeypatch):
         n = problem.test.n
         table = {"row": problem.test.rows, "label": problem.test.y, "probability": [0.5] * n}
         table |= {"latent_mean": [0.0] * n, "latent_sd": [1.0] * n}
-        return pd.DataFrame(table), {"accuracy": 0.5}
+        return pd.DataFrame(table), Scores({"accuracy": 0.5}, {})
 
     monkeypatch.setattr(run, "predict", predict)
 
@@ -244,7 +287,7 @@ def test_draws_are_on_disk_before_anything_else_can_fail(settings, monkeypatch):
 def test_without_test_part_there_are_no_scores(settings, monkeypatch):
     sampled(monkeypatch, make_posterior())
     outcome = run.execute(replace(settings, test_fraction=0.0), Console(quiet=True))
-    assert outcome.scores == {}
+    assert outcome.scores == Scores({}, {})
     assert written(settings) == FILES | CHAIN_PLOTS
 
 
@@ -264,8 +307,270 @@ def test_interruption_while_tuning_says_so(settings, monkeypatch):
         raise ValueError("Not enough samples to build a trace.")
 
     monkeypatch.setattr(pm, "sample", interrupted)
-    with pytest.raises(run.RunError, match="interrupted while tuning"):
+    with pytest.raises(RunError, match="interrupted while tuning"):
         run.execute(settings, Console(quiet=True))
+
+
+# The folder of the results.
+
+
+def test_results_are_not_overwritten_unasked(settings, monkeypatch):
+    sampled(monkeypatch, make_posterior())
+    predicted(monkeypatch)
+    run.execute(settings, Console(quiet=True))
+    before = {path.name: path.read_bytes() for path in settings.out.iterdir()}
+    result = invoke("run", settings.data, "--label", "kind", "--out", settings.out)
+    assert result.exit_code == 2
+    message = " ".join(result.output.split())
+    assert f"{settings.out} holds results already: report.html, run.json, posterior.nc and 8 more" in message
+    assert "--overwrite" in message
+    assert {path.name: path.read_bytes() for path in settings.out.iterdir()} == before
+
+
+def test_overwriting_replaces_all_results_and_nothing_else(settings, monkeypatch):
+    settings.out.mkdir()
+    (settings.out / "notes.txt").write_text("mine")
+    for name in RESULTS:
+        (settings.out / name).write_text("old")
+    sampled(monkeypatch, make_posterior())
+    run.execute(replace(settings, test_fraction=0.0, overwrite=True), Console(quiet=True))
+    assert written(settings) == FILES | CHAIN_PLOTS | {"notes.txt"}
+    assert (settings.out / "notes.txt").read_text() == "mine"
+    assert (settings.out / "run.json").read_text() != "old"
+
+
+def test_results_outlive_a_run_that_fails(settings, monkeypatch):
+    def interrupted(model, settings):
+        raise RunError("interrupted while tuning")
+
+    settings.out.mkdir()
+    (settings.out / "posterior.nc").write_text("old")
+    monkeypatch.setattr(run, "sample", interrupted)
+    with pytest.raises(RunError, match="while tuning"):
+        run.execute(replace(settings, overwrite=True), Console(quiet=True))
+    assert (settings.out / "posterior.nc").read_text() == "old"
+
+
+def test_a_folder_without_results_is_fine(settings):
+    check_folder(settings)
+    settings.out.mkdir()
+    check_folder(settings)
+    (settings.out / "notes.txt").touch()
+    check_folder(settings)
+
+
+def test_data_are_not_replaced_by_results(settings, csv):
+    data = settings.out / "predictions.csv"
+    settings.out.mkdir()
+    data.write_text(csv.read_text())
+    with pytest.raises(RunError, match="would be overwritten by the results"):
+        check_folder(replace(settings, data=str(data), overwrite=True))
+
+
+def test_every_file_that_a_run_writes_is_known():
+    assert FILES | CHAIN_PLOTS | TEST_FILES | {"counts.png", "categories.png"} == set(RESULTS)
+
+
+# Options of a file.
+
+
+@pytest.mark.parametrize("names", [("a", "b"), ("a b", "c, d"), ('say "a"', "e"), ()])
+def test_lists_of_names_are_read_as_they_are_written(names):
+    assert split_names(join_names(names)) == names
+
+
+def test_the_command_repeats_all_options_of_a_file(tmp_path, monkeypatch):
+    import shlex
+
+    given = Settings(
+        data="a b.csv",
+        out=tmp_path / "out",
+        label="y",
+        header=False,
+        drop=("id", "last, first"),
+        order=("low", "high"),
+        likelihood="ordinal",
+    )
+    words = shlex.split(given.command())
+    read = []
+    monkeypatch.setattr(run, "execute", lambda settings, console: read.append(settings))
+    result = invoke(*words[1:])
+    assert result.exit_code == 0, result.output
+    assert read == [replace(given, overwrite=True)]
+    counts = Settings(data="a.csv", out=tmp_path, features=("a",), exposure="t", header=True, likelihood="poisson")
+    invoke(*shlex.split(counts.command())[1:])
+    assert read[1] == replace(counts, overwrite=True)
+
+
+def test_notices_of_the_file_are_printed_and_written(tmp_path, monkeypatch):
+    path = tmp_path / "rows.csv"
+    rows = [f"{k},{['red', 'green', 'blue'][k % 3]},{'FM'[k % 2]},{k % 2}" for k in range(20)]
+    path.write_text("\n".join(["id,color,sex,y", *rows]))
+    sampled(monkeypatch, make_posterior())
+    predicted(monkeypatch)
+    console = Console(record=True, width=200, file=StringIO())
+    out = tmp_path / "out"
+    run.execute(Settings(data=str(path), out=out, draws=400), console)
+    notice = "column 'id' numbers the rows; if it is no feature, leave it out with --drop id"
+    assert notice in console.export_text()
+    assert notice[1:].replace("'", "&#39;") in (out / "report.html").read_text()
+    record = json.loads((out / "run.json").read_text())
+    assert notice in record["notices"]
+    assert record["data"] == {
+        "label": "y",
+        "classes": ["0", "1"],
+        "columns": ["id", "color=blue", "color=green", "color=red", "sex=M"],
+        "categories": {
+            "color": {"blue": [1, 0, 0], "green": [0, 1, 0], "red": [0, 0, 1]},
+            "sex": {"F": [0], "M": [1]},
+        },
+    }
+    page = (out / "report.html").read_text()
+    assert "blue, green, red; for each a column that is 1 there and 0 elsewhere" in page
+    assert "F 0, M 1" in page
+    assert "3 (5 columns with the categories), standardized" in page
+
+
+# Counts and ordered categories.
+
+
+@pytest.fixture(scope="module")
+def counts_csv(tmp_path_factory):
+    """Write 50 counts whose rate depends on the first feature, with exposures; no header."""
+    rng = np.random.default_rng(3)
+    x, hours = rng.normal(size=(50, 2)).round(3), rng.uniform(1, 9, size=50).round(1)
+    y = rng.poisson(hours * np.exp(0.5 + x[:, 0]))
+    path = tmp_path_factory.mktemp("data") / "calls.csv"
+    pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "hours": hours, "calls": y}).to_csv(path, index=False, header=False)
+    return path
+
+
+@pytest.fixture(scope="module")
+def counted(counts_csv, tmp_path_factory):
+    """Run counts with exposures once."""
+    out = tmp_path_factory.mktemp("runs") / "calls"
+    result = invoke(
+        *("run", counts_csv, "--no-header", "--likelihood", "poisson", "--exposure", "x3", "--draws", 40),
+        *("--tune", 80, "--cores", 1, "--importance-samples", 16, "--test-fraction", 0.3, "--out", out),
+    )
+    assert result.exit_code == 0, result.output
+    return out, result.output
+
+
+def test_counts_are_predicted_with_their_exposure(counted, counts_csv):
+    out, _ = counted
+    table = pd.read_csv(out / "predictions.csv")
+    source = pd.read_csv(counts_csv, header=None)
+    assert list(table)[:7] == ["row", "label", "exposure", "mean", "low", "high", "log_density"]
+    assert len(table) == 15
+    np.testing.assert_array_equal(table["label"], source[3][table["row"]])
+    np.testing.assert_array_equal(table["exposure"], source[2][table["row"]])
+    # The rate was 1.65 exp(a) an hour; some draws know it within a factor of two.
+    rate = 1.65 * np.exp(source[0][table["row"]].to_numpy())
+    assert np.abs(np.log(table["mean"] / table["exposure"] / rate)).max() < 0.7
+    distribution = PredictedCounts.log_normal(table["latent_mean"], table["latent_sd"] ** 2, table["exposure"])
+    np.testing.assert_allclose(table["log_density"], distribution.log_density(table["label"]))
+    np.testing.assert_allclose(table["probability_up_to"], distribution.cumulative(table["label"]))
+    np.testing.assert_allclose(table["probability_below"], distribution.cumulative(table["label"] - 1))
+    np.testing.assert_array_equal(table["high"], distribution.quantile(0.95))
+
+
+def test_counts_are_scored_beside_a_constant_rate(counted, counts_csv):
+    from scipy.stats import poisson
+
+    out, output = counted
+    record = json.loads((out / "run.json").read_text())
+    source, table = pd.read_csv(counts_csv, header=None), pd.read_csv(out / "predictions.csv")
+    train = source.drop(index=table["row"])
+    constant = train[3].sum() / train[2].sum() * table["exposure"]
+    assert record["baseline"]["log_density"] == pytest.approx(poisson.logpmf(table["label"], constant).mean())
+    assert record["baseline"]["mean_absolute_error"] == pytest.approx(np.abs(table["label"] - constant).mean())
+    assert record["scores"]["log_density"] == pytest.approx(table["log_density"].mean())
+    assert record["scores"]["log_density"] > record["baseline"]["log_density"]
+    assert record["scores"]["root_mean_squared_error"] < record["baseline"]["root_mean_squared_error"]
+    assert "constant rate:" in output
+    assert "level" in output
+
+
+def test_counts_have_their_picture_and_report(counted):
+    out, _ = counted
+    assert {path.name for path in out.iterdir()} == FILES | CHAIN_PLOTS | {"predictions.csv", "counts.png"}
+    page = (out / "report.html").read_text()
+    assert "Predicted and observed counts" in page
+    assert "calls: Gaussian process Poisson regression" in page
+    assert "x3, 1" in page
+
+
+@pytest.fixture(scope="module")
+def ordered_csv(tmp_path_factory):
+    """Write 60 grades of three kinds that rise with the first feature."""
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(60, 2)).round(3)
+    grade = np.array(["low", "medium", "high"])[np.digitize(2 * x[:, 0] + 0.5 * rng.normal(size=60), [-1, 1])]
+    path = tmp_path_factory.mktemp("data") / "grades.csv"
+    pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "grade": grade}).to_csv(path, index=False)
+    return path
+
+
+def by_cut_points(idata, Xnew, model=None):
+    """Stand in for `pmgp.predict`: probabilities of the categories if f were the first feature."""
+    from scipy.stats import norm
+
+    cumulative = norm.cdf(np.array([-1.0, 1.0]) - 2 * Xnew[:, :1])
+    edges = np.column_stack([np.zeros(len(Xnew)), cumulative, np.ones(len(Xnew))])
+    return xr.Dataset(
+        {
+            "probabilities": (("category", "point"), np.diff(edges, axis=1).T),
+            "latent_mean": ("point", 2 * Xnew[:, 0]),
+            "latent_variance": ("point", np.ones(len(Xnew))),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def ordered(ordered_csv, tmp_path_factory):
+    """Run ordered categories once."""
+    out = tmp_path_factory.mktemp("runs") / "grades"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pmgp, "predict", by_cut_points, raising=False)
+        result = invoke(
+            *("run", ordered_csv, "--likelihood", "ordinal", "--order", "low,medium,high", "--draws", 20),
+            *("--tune", 30, "--cores", 1, "--importance-samples", 16, "--test-fraction", 0.3, "--out", out),
+        )
+    assert result.exit_code == 0, result.output
+    return out, result.output
+
+
+def test_ordered_categories_are_predicted_by_their_names(ordered, ordered_csv):
+    out, output = ordered
+    table, source = pd.read_csv(out / "predictions.csv"), pd.read_csv(ordered_csv)
+    probabilities = table[["probability_low", "probability_medium", "probability_high"]]
+    assert list(table)[:6] == ["row", "label", "most_probable", *probabilities]
+    assert list(table["label"]) == list(source["grade"][table["row"]])
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1)
+    largest = probabilities.idxmax(axis=1).str.removeprefix("probability_")
+    assert list(table["most_probable"]) == list(largest)
+    record = json.loads((out / "run.json").read_text())
+    assert record["scores"]["accuracy"] == np.mean(table["label"] == table["most_probable"])
+    train = source.drop(index=table["row"])["grade"].value_counts(normalize=True)
+    assert record["baseline"]["log_loss"] == pytest.approx(-np.log(train[table["label"]]).mean())
+    assert record["scores"]["ranked_probability_score"] < record["baseline"]["ranked_probability_score"]
+    assert "cutpoints[low | medium]" in output
+
+
+def test_ordered_categories_have_their_picture_and_report(ordered):
+    out, _ = ordered
+    assert {path.name for path in out.iterdir()} == FILES | CHAIN_PLOTS | {"predictions.csv", "categories.png"}
+    assert re.search(r"low \(\d+\) &lt; medium \(\d+\) &lt; high \(\d+\)", (out / "report.html").read_text())
+    assert "--order low,medium,high" in (out / "report.html").read_text()
+
+
+def test_each_likelihood_has_its_kind_of_label(counts_csv, tmp_path):
+    problem = prepare(Settings(data=str(counts_csv), out=tmp_path, header=False, exposure="x3", likelihood="poisson"))
+    assert problem.dataset.feature_names == ("x1", "x2")
+    assert problem.X_train.shape == (40, 2)
+    np.testing.assert_allclose(problem.X_train.std(axis=0), 1)
+    assert ("exposure", "x3") in [(name, text.split(",")[0]) for name, text in tables.data_rows(problem)]
 
 
 def test_an_embedded_picture_is_the_file(tmp_path):

@@ -193,11 +193,15 @@ def test_a_label_column_by_name_sorts_numbers_as_numbers(tmp_path):
         ("a,y\n", None, "no rows"),
         ("", None, "not a CSV file"),
         ("y\n1\n0\n", None, "single column 'y'"),
-        ("a,y\n1,0\n2,1\n", "z", r"no column 'z'.*a, y"),
-        ("a,y\n1,0\n2,1\n3,2\n", None, "holds 3: 0, 1, 2"),
-        ("a,y\n1,0\n2,0\n", None, "holds 1: 0"),
-        ("a,y\n1,0\n2,\n", None, "label column 'y' is empty in row 1"),
-        ("a,b,y\n1,red,0\n2,3,1\n", None, r"'b' \(row 0: 'red'\)"),
+        ("a,y\n1,0\n2,1\n", "z", r"--label: there is no column 'z'; there are a, y"),
+        ("a,kind\n1,0\n2,1\n", "kid", r"did you mean 'kind'"),
+        ("a,y\n1,0\n2,1\n3,2\n", None, "holds 3: '0', '1', '2'"),
+        ("a,y\n1,0\n2,0\n", None, "holds 1: '0'. There is nothing to tell apart"),
+        ("a,b,a,y\n1,2,3,0\n2,3,4,1\n", None, "several columns of the name 'a'"),
+        ("a,y\n1,0\n2,\n", None, "label column 'y' is empty or NA in row 1"),
+        ("a,y\n1,0\n2,NA\n3,1\n", None, "label column 'y' is empty or NA in row 1"),
+        ("a,b,y\n1,red,0\n2,3,1\n", None, r"hold numbers, and text in other rows: 'b' \(row 0: 'red'\)"),
+        ("a,b,y\n1,red,0\n2,,1\n", None, "1 feature cells are empty.*row 1 column 'b'"),
         ("a,b,y\n1,,0\ninf,3,1\n", None, "row 0 column 'b', row 1 column 'a'"),
         ("a,b,y\n1,NaN,0\n2,3,1\n", None, "1 feature cells.*row 0 column 'b'"),
         ("a,b,y\n1,2,0\n2,3,1,5\n", None, "not a CSV file"),
@@ -211,6 +215,250 @@ def test_a_bad_file_is_named_in_the_error(tmp_path, text, label, message):
 def test_an_absent_file_is_named_in_the_error(tmp_path):
     with pytest.raises(DatasetError, match=r"absent\.csv"):
         datasets.read_csv(tmp_path / "absent.csv")
+
+
+# The first line.
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("5.1,3.5,0\n4.9,3,1\n4.7,3.2,0\n", "'5.1', '3.5', '0'"),
+        # Text only in the label, and one that first occurs here.
+        ("5.1,3.5,no\n4.9,3,yes\n4.7,3.2,no\n", "'5.1', '3.5', 'no'"),
+        ("5.1,3.5,rare\n4.9,3,yes\n4.7,3.2,no\n", "'5.1', '3.5', 'rare'"),
+        # A missing value is no name.
+        ("NA,3.5,no\n4.9,3,yes\n4.7,3.2,no\n", "'NA', '3.5', 'no'"),
+        # Text throughout, of which one cell occurs again.
+        ("red,small,yes\nblue,large,no\nred,large,no\n", "'red', 'small', 'yes'"),
+        ("Ann,red,yes\nBob,blue,no\nJo,red,yes\n", "'Ann', 'red', 'yes'"),
+        # Names that are numbers.
+        ("2019,2020,2021\n4.9,3,yes\n4.7,3.2,no\n", "'2019', '2020', '2021'"),
+    ],
+)
+def test_a_row_of_data_is_not_taken_for_a_header(tmp_path, text, shown):
+    with pytest.raises(DatasetError, match=f"looks like a row of data.*{shown}.*--no-header.*--header"):
+        datasets.read_csv(write(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "age,2020,kind\n1,2,yes\n3,4,no\n",
+        # The name of a column may be one of its values, if another column has a name for sure.
+        "age,smoker\n40,smoker\n50,no\n",
+        ",a,y\n0,0.5,1\n1,0.6,0\n",
+        "a,b,y\n?,2,1\n3,?,0\n",
+    ],
+)
+def test_names_are_taken_for_a_header(tmp_path, text):
+    from pmgp.datasets.csv_table import read_table
+
+    names = text.split("\n")[0].split(",")
+    assert list(read_table(write(tmp_path, text))) == [name or "column1" for name in names]
+
+
+def test_without_a_header_no_row_is_lost(tmp_path):
+    path = write(tmp_path, "5.1,3.5,no\n4.9,3,yes\n4.7,3.2,no\n")
+    dataset = datasets.read_csv(path, header=False)
+    np.testing.assert_array_equal(dataset.X, [[5.1, 3.5], [4.9, 3], [4.7, 3.2]])
+    np.testing.assert_array_equal(dataset.y, [0, 1, 0])
+    assert dataset.feature_names == ("x1", "x2")
+    assert dataset.label == "x3"
+    assert datasets.read_csv(path, header=True, label="3.5").feature_names == ("5.1", "no=yes")
+
+
+# Columns.
+
+TABLE = "id,a,b,kind\n1,0.5,7,yes\n2,0.1,9,no\n3,0.9,8,no\n"
+
+
+@pytest.mark.parametrize(
+    ("choice", "names"),
+    [
+        ({}, ("id", "a", "b")),
+        ({"drop": ["id"]}, ("a", "b")),
+        ({"drop": ["id", "b"]}, ("a",)),
+        ({"features": ["b", "a"]}, ("a", "b")),
+    ],
+)
+def test_columns_can_be_chosen_and_left_out(tmp_path, choice, names):
+    dataset = datasets.read_csv(write(tmp_path, TABLE), **choice)
+    assert dataset.feature_names == names
+    np.testing.assert_array_equal(dataset.X[:, names.index("a")], [0.5, 0.1, 0.9])
+
+
+@pytest.mark.parametrize(
+    ("choice", "message"),
+    [
+        ({"drop": ["idd"]}, r"--drop: there is no column 'idd' \(did you mean 'id'\?\); there are id, a, b, kind"),
+        ({"features": ["a", "c"]}, "--features: there is no column 'c'"),
+        ({"drop": ["kind"]}, "--drop names 'kind', which is the label .the last column; name another one"),
+        ({"features": ["a", "kind"]}, "--features names 'kind', which is the label"),
+        ({"drop": ["a"], "label": "a"}, "--drop names 'a', which is the label$"),
+        ({"drop": ["id", "a", "b"]}, "no feature is left beside 'kind'"),
+        ({"drop": ["id"], "features": ["a"]}, "exclude each other"),
+        ({"exposure": "b"}, "an exposure is for counts"),
+        ({"order": ["no", "yes"]}, "an order of the label's values is for ordered"),
+        ({"kind": "counts", "label": "b", "exposure": "b"}, "--exposure names 'b', which is the label"),
+        ({"kind": "counts", "label": "b", "exposure": "a", "drop": ["a"]}, "--drop names 'a', which is the exposure"),
+        ({"kind": "several"}, "kind must be binary, counts or ordered, not 'several'"),
+    ],
+)
+def test_a_choice_that_cannot_be_is_refused(tmp_path, choice, message):
+    with pytest.raises(DatasetError, match=message):
+        datasets.read_csv(write(tmp_path, TABLE), **choice)
+
+
+@pytest.mark.parametrize(
+    ("cells", "noted"),
+    [([0, 1, 2, 3], True), ([1, 2, 3, 4], True), ([3, 1, 4, 2], True), ([1, 2, 3, 3], False), ([2, 3, 4, 5], False)],
+)
+def test_a_column_that_numbers_the_rows_is_noted(tmp_path, cells, noted):
+    rows = [f"{cell},{0.3 * k},{k % 2}" for k, cell in enumerate(cells)]
+    notices = datasets.read_csv(write(tmp_path, "\n".join(["my id,a,y", *rows]))).notices
+    expected = "column 'my id' numbers the rows; if it is no feature, leave it out with --drop 'my id'"
+    assert notices == ((expected,) if noted else ())
+
+
+# Categories.
+
+
+def test_categories_become_columns_of_0_and_1(tmp_path):
+    text = "color,a,sex,y\nred,1,M,0\nblue,2,F,1\ngreen,5,F,1\nred,4,M,0\nblue,3,F,0\nred,3,M,1\n"
+    dataset = datasets.read_csv(write(tmp_path, text))
+    assert dataset.feature_names == ("color=blue", "color=green", "color=red", "a", "sex=M")
+    np.testing.assert_array_equal(dataset.X[:3], [[0, 0, 1, 1, 1], [1, 0, 0, 2, 0], [0, 1, 0, 5, 0]])
+    assert dataset.categories == (
+        datasets.Category("color", ("blue", "green", "red"), (0, 1, 2)),
+        datasets.Category("sex", ("F", "M"), (4,)),
+    )
+
+
+def test_categories_are_equally_far_apart_and_weigh_as_much_as_a_number(tmp_path):
+    colors = ["red"] * 12 + ["blue"] * 5 + ["green"] * 3
+    rows = [f"{color},{'FM'[k % 3 == 0]},{k % 2}" for k, color in enumerate(colors)]
+    dataset = datasets.read_csv(write(tmp_path, "\n".join(["color,sex,y", *rows])))
+    X = Standardizer.fit(dataset.X, dataset.categories).transform(dataset.X)
+    assert X[:, :3].var(axis=0).sum() == pytest.approx(1)
+    assert X[:, 3].var() == pytest.approx(1)
+    points = X[[0, 12, 17], :3]
+    distances = np.linalg.norm(points[:, None] - points[None], axis=-1)[np.triu_indices(3, 1)]
+    np.testing.assert_allclose(distances, distances[0])
+    # Two values in two columns would be as far apart as in their single one.
+    both = Standardizer.fit(dataset.X[:, 3:] == [[0, 1]], [datasets.Category("sex", ("F", "M"), (0, 1))])
+    apart = both.transform([[1, 0], [0, 1]])
+    assert np.linalg.norm(apart[0] - apart[1]) == pytest.approx(np.ptp(X[:, 3]))
+
+
+def test_a_category_that_training_lacks_is_at_a_finite_distance():
+    color = datasets.Category("color", ("a", "b", "c"), (0, 1, 2))
+    standardizer = Standardizer.fit([[1, 0, 0], [0, 1, 0]], [color])
+    assert np.isfinite(standardizer.transform([[0, 0, 1]])).all()
+    one = Standardizer.fit([[1, 0, 0], [1, 0, 0]], [color])
+    np.testing.assert_array_equal(one.transform([[0, 0, 1]]), [[-1, 0, 1]])
+
+
+@pytest.mark.parametrize("number", [21, 40])
+def test_too_many_categories_are_refused_by_name(tmp_path, number):
+    rows = [f"{k},name{k % number},{k % 2}" for k in range(2 * number + 1)]
+    with pytest.raises(DatasetError, match=f"column 'who' holds {number} different texts.*--drop who"):
+        datasets.read_csv(write(tmp_path, "\n".join(["a,who,y", *rows])))
+
+
+def test_a_name_that_a_category_needs_is_refused(tmp_path):
+    text = "sex,sex=M,y\nM,0.5,0\nF,0.2,1\nM,0.1,1\n"
+    with pytest.raises(DatasetError, match="column 'sex=M' has the name that a category's column"):
+        datasets.read_csv(write(tmp_path, text))
+
+
+def test_texts_that_nearly_all_differ_are_refused_by_name(tmp_path):
+    rows = [f"{0.3 * k},name{k % 8},{k % 2}" for k in range(10)]
+    text = "\n".join(["a,who,y", *rows])
+    with pytest.raises(DatasetError, match="column 'who' holds 8 different texts in 10 rows"):
+        datasets.read_csv(write(tmp_path, text))
+    assert datasets.read_csv(write(tmp_path, text), drop=["who"]).d == 1
+
+
+# Labels that are not two classes.
+
+
+def labeled(tmp_path, labels, **options):
+    rows = [f"{0.3 * k},{label}" for k, label in enumerate(labels)]
+    return datasets.read_csv(write(tmp_path, "\n".join(["a,score", *rows])), **options)
+
+
+@pytest.mark.parametrize(
+    ("labels", "kind", "messages"),
+    [
+        ([1.5, 2.25, 7, -3], "binary", ["'score'", "holds 4: '-3', '1.5'", "pm.gp.Marginal", "does not do"]),
+        ([1.5, 2.25, 7, -3], "counts", ["'score' holds '1.5' in row 0", "pm.gp.Marginal"]),
+        (np.arange(30) + 0.5, "ordered", ["'score' holds 30", "more than the 12", "pm.gp.Marginal"]),
+        (range(30), "binary", ["'score'", "For counts, --likelihood poisson", "pm.gp.Marginal"]),
+        ([1, 2, 3, 3], "binary", ["counts, --likelihood poisson; for ordered grades, --likelihood ordinal"]),
+        ([-1, 0, 1], "binary", ["For ordered grades, --likelihood ordinal"]),
+        (["a", "b", "c"], "binary", ["--likelihood ordinal --order", "Without one: not possible yet"]),
+        (["a", "b", "c"], "counts", ["holds 'a' in row 0", "--likelihood ordinal"]),
+        ([f"n{k}" for k in range(20)], "binary", ["holds 20", "name the column that is with --label"]),
+        ([0, 1, -1, 2], "counts", ["holds '-1' in row 2"]),
+        ([0, "inf", 1, 2], "counts", ["holds 'inf' in row 1"]),
+        ([0, 0, 0], "counts", ["all counts of label column 'score' are 0"]),
+        (["a", "b", "a"], "ordered", ["three or more", "--likelihood probit"]),
+        ([1, "", 2], "counts", ["'score' is empty or NA in row 1"]),
+    ],
+)
+def test_a_label_that_does_not_fit_says_what_to_use(tmp_path, labels, kind, messages):
+    with pytest.raises(DatasetError) as caught:
+        labeled(tmp_path, labels, kind=kind)
+    for message in messages:
+        assert message in str(caught.value)
+
+
+def test_counts_stay_counts(tmp_path):
+    dataset = labeled(tmp_path, [3, "0", "2.0", 11], kind="counts")
+    np.testing.assert_array_equal(dataset.y, [3, 0, 2, 11])
+    assert dataset.classes is None
+    assert dataset.label == "score"
+
+
+def test_exposures_follow_their_counts(tmp_path):
+    path = write(tmp_path, "a,hours,calls\n1,0.5,3\n7,2,0\n3,4,9\n5,1,1\n")
+    dataset = datasets.read_csv(path, kind="counts", exposure="hours")
+    assert dataset.feature_names == ("a",)
+    np.testing.assert_array_equal(dataset.exposure, [0.5, 2, 4, 1])
+    _, test = datasets.train_test_split(dataset, 0.5, seed=1)
+    np.testing.assert_array_equal(test.exposure, dataset.exposure[test.rows])
+    path.write_text("a,hours,calls\n1,0.5,3\n7,0,0\n")
+    with pytest.raises(DatasetError, match="column 'hours' holds '0' in row 1"):
+        datasets.read_csv(path, kind="counts", exposure="hours")
+
+
+def test_ordered_categories_are_sorted_or_as_given(tmp_path):
+    numbers = labeled(tmp_path, [10, 9, 11, 9], kind="ordered")
+    assert numbers.classes == ("9", "10", "11")
+    np.testing.assert_array_equal(numbers.y, [1, 0, 2, 0])
+    assert numbers.notices == ()
+    words = ["low", "high", "medium", "low"]
+    assert labeled(tmp_path, words, kind="ordered").notices == (
+        "the categories are in alphabetical order; for another one: --order high,low,medium",
+    )
+    given = labeled(tmp_path, words, kind="ordered", order=["low", "medium", "high"])
+    np.testing.assert_array_equal(given.y, [0, 2, 1, 0])
+    assert given.classes == ("low", "medium", "high")
+    assert given.notices == ()
+
+
+@pytest.mark.parametrize(
+    ("order", "message"),
+    [
+        (["low", "high", "medum"], "--order names 'medum' .did you mean 'medium'"),
+        (["low", "high"], "--order leaves out 'medium'"),
+        (["low", "high", "medium", "low"], "--order names a value twice"),
+    ],
+)
+def test_an_order_lists_every_category_once(tmp_path, order, message):
+    with pytest.raises(DatasetError, match=message):
+        labeled(tmp_path, ["low", "high", "medium"], kind="ordered", order=order)
 
 
 # Preparation.
@@ -287,6 +535,23 @@ def test_no_test_part_is_allowed():
 def test_split_refuses_to_lose_a_class(fraction, ones, message):
     with pytest.raises(DatasetError, match=message):
         datasets.train_test_split(make_dataset(ones=ones), fraction, seed=1)
+
+
+def test_a_rare_category_of_several_stays_in_the_training_part():
+    y = np.repeat([0, 1, 2], [20, 20, 1])
+    dataset = Dataset("made", np.arange(41.0)[:, None], y, ("x",), ("a", "b", "c"), "Made.")
+    train, test = datasets.train_test_split(dataset, 0.2, seed=1)
+    assert (np.bincount(train.y).tolist(), np.bincount(test.y).tolist()) == ([16, 16, 1], [4, 4])
+    with pytest.raises(DatasetError, match="none of the 20 points of a class in the test part"):
+        datasets.train_test_split(dataset, 0.01, seed=1)
+
+
+@pytest.mark.parametrize(("fraction", "part"), [(0.01, "test"), (0.99, "training")])
+def test_counts_are_split_without_classes(fraction, part):
+    dataset = Dataset("made", np.arange(10.0)[:, None], np.arange(10), ("x",), None, "Made.")
+    assert datasets.train_test_split(dataset, 0.3, seed=1)[1].n == 3
+    with pytest.raises(DatasetError, match=f"none of the 10 points in the {part} part"):
+        datasets.train_test_split(dataset, fraction, seed=1)
 
 
 def test_dataset_refuses_lengths_that_differ():

@@ -34,7 +34,7 @@ SHELL = {
     "prediction",
     "step_methods",
 }
-TOOLS = {"datasets", "diagnostics", "models", "plots", "scores", "recommendation", "report", "run", "cli"}
+TOOLS = {"datasets", "diagnostics", "models", "plots", "scores", "recommendation", "app", "cli"}
 LAYERS = [*CORE, SHELL, TOOLS]
 CORE_NAMES = sorted(set.union(*CORE))
 NEEDED_BY_ALL = {"_version"}

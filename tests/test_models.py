@@ -3,7 +3,14 @@ import pymc as pm
 import pytest
 from scipy import stats
 
-from pmgp.models import KERNELS, LIKELIHOODS, classifier, lengthscale_prior
+from pmgp.models import (
+    KERNELS,
+    LIKELIHOODS,
+    classifier,
+    count_regression,
+    lengthscale_prior,
+    ordinal_regression,
+)
 
 N, D = 8, 3
 
@@ -81,7 +88,7 @@ def test_only_f_and_the_hyperparameters_are_free(data):
         ({"X": np.zeros(N)}, "table"),
         ({"X": np.zeros((0, D))}, "not empty"),
         ({"X": np.full((N, D), np.nan)}, "NaN or infinite values in 8 rows"),
-        ({"y": np.zeros(N - 1)}, "one label a row"),
+        ({"y": np.zeros(N - 1)}, "one label a row of X, 8; the shape is .7,."),
         ({"y": np.full(N, -1)}, "holds also -1"),
         ({"y": np.full(N, np.nan)}, "holds also nan"),
         ({"feature_names": ["a", "b"]}, "3 different names"),
@@ -91,3 +98,104 @@ def test_only_f_and_the_hyperparameters_are_free(data):
 def test_bad_arguments_are_refused(data, change, message):
     with pytest.raises(ValueError, match=message):
         classifier(**({"X": data[0], "y": data[1]} | change))
+
+
+# Counts.
+
+COUNTS = np.array([0, 3, 1, 0, 7, 2, 2, 1])
+EXPOSURE = np.linspace(0.5, 4.0, N)
+
+
+@pytest.mark.parametrize("exposure", [None, EXPOSURE])
+def test_joint_density_of_counts(data, exposure):
+    X, _ = data
+    model = count_regression(X, COUNTS, "matern32", exposure=exposure)
+    units = np.ones(N) if exposure is None else exposure
+    lengthscale, variance, level, f = 1.3, 0.8, -0.4, np.random.default_rng(1).normal(size=N)
+    point = {"lengthscale_log__": np.log(lengthscale), "variance_log__": np.log(variance), "level": level, "f": f}
+    covariance = variance * correlation("matern32", squared_distances(X, lengthscale)) + 1e-6 * np.eye(N)
+    expected = (
+        stats.gamma(1, scale=np.sqrt(D)).logpdf(lengthscale)
+        + stats.expon().logpdf(variance)
+        + stats.norm(np.log(COUNTS.sum() / units.sum()), 1).logpdf(level)
+        + stats.multivariate_normal(np.full(N, level), covariance).logpdf(f)
+        + stats.poisson(units * np.exp(f)).logpmf(COUNTS).sum()
+    )
+    assert model.compile_logp(jacobian=False)(point) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"y": COUNTS - 1}, "counts must be whole numbers, 0 or more"),
+        ({"y": COUNTS + 0.5}, "counts must be whole numbers"),
+        ({"y": np.zeros(N)}, "all counts are 0"),
+        ({"y": COUNTS[1:]}, "one count a row"),
+        ({"exposure": EXPOSURE[1:]}, "one exposure a row"),
+        ({"exposure": 0 * EXPOSURE}, "exposure must be positive"),
+        ({"kernel": "linear"}, "kernel must be one of"),
+    ],
+)
+def test_bad_counts_are_refused(data, change, message):
+    with pytest.raises(ValueError, match=message):
+        count_regression(**({"X": data[0], "y": COUNTS} | change))
+
+
+# Ordered categories.
+
+GRADES = np.array([0, 2, 1, 1, 2, 0, 1, 2])
+NAMES = ["low", "medium", "high"]
+
+
+def test_joint_density_of_ordered_categories(data):
+    X, _ = data
+    model = ordinal_regression(X, GRADES, NAMES, "ard")
+    lengthscale, variance, f = np.array([0.7, 1.3, 2.1]), 2.5, np.random.default_rng(1).normal(size=N)
+    proportions = np.array([0.2, 0.5, 0.3])
+    simplex = model.rvs_to_transforms[model["proportions"]]
+    point = {
+        "lengthscale_log__": np.log(lengthscale),
+        "variance_log__": np.log(variance),
+        "proportions_simplex__": simplex.forward(proportions).eval(),
+        "f": f,
+    }
+    covariance = variance * correlation("ard", squared_distances(X, lengthscale)) + 1e-6 * np.eye(N)
+    limits = np.sqrt(1 + variance) * stats.norm.ppf([0, 0.2, 0.7, 1])
+    expected = (
+        stats.gamma(1, scale=np.sqrt(D)).logpdf(lengthscale).sum()
+        + stats.gamma(1.1, scale=10).logpdf(variance)
+        + stats.dirichlet(np.ones(3)).logpdf(proportions)
+        + stats.multivariate_normal(np.zeros(N), covariance).logpdf(f)
+        + np.log(stats.norm.cdf(limits[GRADES + 1] - f) - stats.norm.cdf(limits[GRADES] - f)).sum()
+    )
+    assert model.compile_logp(jacobian=False)(point) == pytest.approx(expected, rel=1e-6)
+
+
+def test_prior_proportions_are_those_of_the_labels(data):
+    """Whatever the variance, f plus noise falls between the cut points with the proportions as probabilities."""
+    with ordinal_regression(data[0], GRADES, NAMES) as model:
+        draw = pm.draw([model["variance"], model["proportions"], model["cutpoints"]], 50, random_seed=1)
+    for variance, proportions, cutpoints in zip(*draw, strict=True):
+        below = stats.norm(0, np.sqrt(1 + variance)).cdf(cutpoints)
+        np.testing.assert_allclose(np.diff([0, *below, 1]), proportions, atol=1e-9)
+
+
+def test_cut_points_are_named_after_their_neighbors(data):
+    model = ordinal_regression(data[0], GRADES, NAMES)
+    assert model.coords["cutpoint"] == ("low | medium", "medium | high")
+    assert model.named_vars_to_dims["cutpoints"] == ("cutpoint",)
+    assert [rv.name for rv in model.free_RVs] == ["lengthscale", "variance", "proportions", "f"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"categories": NAMES[:2]}, "three different categories or more, not"),
+        ({"categories": ["low", "low", "high"]}, "three different categories"),
+        ({"y": GRADES + 1}, "labels must be 0, ..., 2, y holds also 3"),
+        ({"feature_names": ["a"]}, "3 different names"),
+    ],
+)
+def test_bad_categories_are_refused(data, change, message):
+    with pytest.raises(ValueError, match=message):
+        ordinal_regression(**({"X": data[0], "y": GRADES, "categories": NAMES} | change))

@@ -2,10 +2,12 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from scipy.stats import binomtest, gamma
+from scipy.stats import binomtest, gamma, poisson
 
 from pmgp import plots, scores
 from pmgp.plots.calibration import reliability
+from pmgp.plots.counts import transform_histogram
+from pmgp.scores.counts import PredictedCounts
 from tests.synthetic_posterior import FEATURES, make_posterior
 
 mpl.use("Agg")
@@ -165,3 +167,67 @@ def test_plotting_leaves_the_users_settings_alone():
     plots.trace(make_posterior())
     plots.calibration([0, 1], [0.2, 0.7])
     assert dict(mpl.rcParams) == before
+
+
+def test_transform_histogram_by_hand():
+    # One count spreads over the first half, one over the middle fifth, one is at the very end.
+    heights = transform_histogram([0.0, 0.4, 1.0], [0.5, 0.6, 1.0], bins=10)
+    expected = np.array([0.2, 0.2, 0.2, 0.2, 0.2 + 0.5, 0.5, 0, 0, 0, 1.0]) * 10 / 3
+    np.testing.assert_allclose(heights, expected)
+
+
+def test_transform_histogram_is_level_for_the_right_distribution_only():
+    rng = np.random.default_rng(0)
+    rates = rng.uniform(0.5, 20, size=4000)
+    y = rng.poisson(rates)
+
+    def heights(predicted):
+        return transform_histogram(predicted.cumulative(y - 1), predicted.cumulative(y))
+
+    right = heights(PredictedCounts(rates[None]))
+    # A bin holds about 400 points, so that its height has a standard deviation of at most 0.05.
+    np.testing.assert_allclose(right, 1, atol=0.2)
+    assert heights(PredictedCounts.log_normal(np.log(rates), np.full(4000, 0.6)))[[0, -1]].max() < 0.6
+
+
+@pytest.mark.parametrize("factor", [1, 100])
+def test_counts_are_drawn_within_and_outside_their_intervals(factor):
+    rates = np.linspace(1, 30, 40) * factor
+    y = np.random.default_rng(1).poisson(rates)
+    y[0] = 500 * factor
+    right = poisson(rates)
+    low, high = right.ppf(0.05), right.ppf(0.95)
+    figure = plots.counts(y, rates, (low, high), (right.cdf(y - 1), right.cdf(y)), "calls")
+    axes = figure.axes[0]
+    lines = {line.get_label().split(" (")[0]: line.get_xydata() for line in axes.lines}
+    inside, outside = lines["count within its interval"], lines["count outside"]
+    assert len(inside) + len(outside) == 40
+    assert [rates[0], y[0]] in outside.tolist()
+    np.testing.assert_array_equal(len(inside), np.sum((low <= y) & (y <= high)))
+    np.testing.assert_array_equal(axes.collections[0].get_segments()[5], [[rates[5], low[5]], [rates[5], high[5]]])
+    assert {"predicted mean of calls", "observed calls", "density of points"} <= set(shown(figure))
+    assert axes.get_xscale() == "symlog"
+
+
+def test_categories_are_drawn_as_divided_bars_and_reliability():
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(4), size=30)
+    y = np.array([rng.choice(4, p=row) for row in p])
+    figure = plots.categories(y, p, ["poor", "fair", "good", "excellent"])
+    bars, *panels = figure.axes
+    heights = np.array([[bar.get_height() for bar in container] for container in bars.containers])
+    assert heights.shape == (4, 30)
+    np.testing.assert_allclose(heights.sum(axis=0), 1)
+    expected = p @ np.arange(4)
+    np.testing.assert_allclose(heights.T, p[np.lexsort((expected, y))])
+    assert [axes.get_title() for axes in panels] == ["fair or above", "good or above", "excellent"]
+    table = reliability(y >= 2, p[:, 2:].sum(axis=1), 5)
+    drawn = panels[1].containers[0].lines[0].get_xydata()
+    np.testing.assert_allclose(drawn, np.column_stack([table.predicted, table.observed]))
+    assert f"poor ({(y == 0).sum()})" in shown(figure)
+
+
+def test_a_category_that_no_point_has_is_drawn_too():
+    figure = plots.categories([0, 1, 1], np.full((3, 3), 1 / 3), ["low", "medium", "high"])
+    assert [text.get_text() for text in figure.axes[0].get_xticklabels()] == ["low (1)", "medium (2)"]
+    assert "high" in shown(figure)

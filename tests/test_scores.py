@@ -1,7 +1,10 @@
 import numpy as np
 import pytest
+from scipy import stats
 
 from pmgp import scores
+from pmgp.scores import counts, ordinal
+from pmgp.scores.counts import PredictedCounts
 
 Y = np.array([0, 0, 1, 1])
 P = np.array([0.1, 0.6, 0.4, 0.9])
@@ -120,3 +123,113 @@ def test_honest_confidence_has_more_capacity_than_none():
 def test_curves_that_do_not_exist_are_refused(y, p, score, message):
     with pytest.raises(ValueError, match=message):
         scores.abstention_curve(y, p, score)
+
+
+# Ordered categories.
+
+GRADES = np.array([0, 1, 2, 2])
+PROBABILITIES = np.array([[0.7, 0.2, 0.1], [0.5, 0.4, 0.1], [0.1, 0.3, 0.6], [0.8, 0.1, 0.1]])
+
+
+def test_scores_of_ordered_categories_by_hand():
+    assert ordinal.accuracy(GRADES, PROBABILITIES) == 0.5
+    assert ordinal.log_loss(GRADES, PROBABILITIES) == pytest.approx(-np.log([0.7, 0.4, 0.6, 0.1]).mean())
+    # Squared errors of P(y <= 0) and P(y <= 1), point by point.
+    errors = [0.3**2 + 0.1**2, 0.5**2 + 0.1**2, 0.1**2 + 0.4**2, 0.8**2 + 0.9**2]
+    assert ordinal.ranked_probability_score(GRADES, PROBABILITIES) == pytest.approx(np.mean(errors) / 2)
+    assert set(ordinal.summarize(GRADES, PROBABILITIES)) == {"accuracy", "log_loss", "ranked_probability_score"}
+
+
+def test_scores_of_ordered_categories_agree_with_scikit_learn():
+    metrics = pytest.importorskip("sklearn.metrics")
+    rng = np.random.default_rng(0)
+    p, y = rng.dirichlet(np.ones(4), size=200), rng.integers(0, 4, size=200)
+    assert ordinal.log_loss(y, p) == pytest.approx(metrics.log_loss(y, p))
+    assert ordinal.accuracy(y, p) == metrics.accuracy_score(y, p.argmax(axis=1))
+
+
+def test_two_ordered_categories_have_the_scores_of_two_classes():
+    both = np.column_stack([1 - P, P])
+    assert ordinal.ranked_probability_score(Y, both) == pytest.approx(scores.brier_score(Y, both[:, 1]))
+    assert ordinal.log_loss(Y, both) == pytest.approx(scores.log_loss(Y, P))
+
+
+def test_the_ranked_probability_score_prefers_the_neighbor():
+    near, far = np.array([[0.4, 0.6, 0.0]]), np.array([[0.4, 0.0, 0.6]])
+    assert ordinal.log_loss([0], near) == ordinal.log_loss([0], far)
+    assert ordinal.ranked_probability_score([0], near) < ordinal.ranked_probability_score([0], far)
+    assert ordinal.ranked_probability_score([0], [[0.0, 0.0, 1.0]]) == 1.0
+    assert ordinal.log_loss([0], [[0.0, 0.0, 1.0]]) == np.inf
+
+
+@pytest.mark.parametrize(
+    ("y", "p", "message"),
+    [
+        ([0, 3], PROBABILITIES[:2], "categories must be 0, ..., 2"),
+        ([0], PROBABILITIES[:2], "shapes"),
+        ([], np.zeros((0, 3)), "n at least 1"),
+        ([0], [[1.0]], "two categories"),
+        ([0], [[0.5, 0.4]], "sum to 1"),
+        ([0], [[1.2, -0.2]], "must not be negative"),
+        ([0], [[np.nan, 1.0]], "must not be negative"),
+    ],
+)
+@pytest.mark.parametrize("score", [ordinal.accuracy, ordinal.log_loss, ordinal.ranked_probability_score])
+def test_what_are_no_categories_and_probabilities_is_refused(score, y, p, message):
+    with pytest.raises(ValueError, match=message):
+        score(y, p)
+
+
+# Counts.
+
+
+def test_scores_of_counts_by_hand():
+    found = counts.summarize([0, 3, 5], [1.0, 3.0, 2.0], [-1.0, -2.0, -6.0])
+    assert found == {
+        "log_density": -3.0,
+        "mean_absolute_error": pytest.approx(4 / 3),
+        "root_mean_squared_error": pytest.approx(np.sqrt(10 / 3)),
+    }
+    with pytest.raises(ValueError, match="of one length"):
+        counts.summarize([0, 3], [1.0, 3.0], [-1.0])
+
+
+def test_counts_without_scikit_learn_say_what_to_install(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "sklearn.metrics", None)
+    with pytest.raises(ImportError, match=r"pmgp\[data\]"):
+        counts.summarize([0], [1.0], [-1.0])
+
+
+def test_a_certain_rate_gives_the_poisson_distribution():
+    rates = np.array([0.3, 4.0, 250.0])
+    predicted = PredictedCounts.log_normal(np.log(rates), np.zeros(3))
+    y = np.array([0, 6, 240])
+    np.testing.assert_allclose(predicted.log_density(y), stats.poisson(rates).logpmf(y), rtol=1e-9)
+    np.testing.assert_allclose(predicted.cumulative(y), stats.poisson(rates).cdf(y), rtol=1e-9)
+    np.testing.assert_array_equal(predicted.cumulative(np.full(3, -1)), 0)
+    for probability in (0.05, 0.5, 0.95):
+        np.testing.assert_array_equal(predicted.quantile(probability), stats.poisson(rates).ppf(probability))
+
+
+def test_an_uncertain_rate_widens_the_distribution_as_it_should():
+    """Mean and variance of a Poisson variable with a log-normal rate, to what 500 quantiles can resolve."""
+    mean, variance, exposure = np.array([0.5, 2.0]), np.array([0.1, 0.3]), np.array([3.0, 1.0])
+    predicted = PredictedCounts.log_normal(mean, variance, exposure)
+    grid = np.arange(400)
+    for k in range(2):
+        one = PredictedCounts(predicted.rates[:, [k]])
+        density = np.exp([one.log_density([y])[0] for y in grid])
+        assert density.sum() == pytest.approx(1)
+        np.testing.assert_allclose(np.cumsum(density)[:50], [one.cumulative([y])[0] for y in grid[:50]])
+        rate = exposure[k] * np.exp(mean[k] + variance[k] / 2)
+        first, second = density @ grid, density @ grid**2
+        assert first == pytest.approx(rate, rel=0.002)
+        assert second - first**2 == pytest.approx(rate + rate**2 * np.expm1(variance[k]), rel=0.02)
+
+
+def test_quantiles_are_the_smallest_counts_that_reach_the_probability():
+    predicted = PredictedCounts.log_normal([0.0, 3.0, 9.0], [1.0, 0.5, 0.2])
+    for probability in (0.05, 0.5, 0.95):
+        found = predicted.quantile(probability)
+        assert (predicted.cumulative(found) >= probability).all()
+        assert (predicted.cumulative(found - 1) < probability).all()

@@ -1,12 +1,13 @@
 """Data sets of the articles, a reader for the user's own, and the preparation that both need."""
 
-from pmgp.datasets.dataset import Dataset, DatasetError
+from pmgp.datasets.dataset import Category, Dataset, DatasetError
 from pmgp.datasets.from_csv import read_csv
 from pmgp.datasets.load import available, load
 from pmgp.datasets.split import train_test_split
 from pmgp.datasets.standardize import Standardizer
 
 __all__ = [
+    "Category",
     "Dataset",
     "DatasetError",
     "Standardizer",

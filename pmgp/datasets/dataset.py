@@ -3,15 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Dataset", "DatasetError"]
+__all__ = ["Category", "Dataset", "DatasetError"]
 
 
 class DatasetError(ValueError):
     """A data set that cannot be had, or that is not what the model needs."""
+
+
+class Category(NamedTuple):
+    """How a column of text was turned into columns of 0 and 1.
+
+    Attributes
+    ----------
+    name : str
+        Of the column of text.
+    values : tuple of str
+        Its k different values.
+    columns : tuple of int
+        Columns of ``X``: one for each value, or for two values the one in which the second is 1.
+    """
+
+    name: str
+    values: tuple[str, ...]
+    columns: tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,16 +44,24 @@ class Dataset:
     X : ndarray of shape (n, d)
         Inputs in their original units.
     y : ndarray of shape (n,) or None
-        Labels 0 and 1 (integers) for classification, raw outputs (floats) for regression, ``None``
+        Labels 0, 1, ... (integers) for classes, counts (integers), raw outputs (floats) for regression, ``None``
         for a point pattern.
     feature_names : tuple of str
         The d names of the columns of ``X``.
-    classes : tuple of two str or None
-        What label 0 and label 1 stand for; ``None`` unless the task is classification.
+    classes : tuple of str or None
+        What labels 0, 1, ... stand for: two classes, or more in their order; ``None`` without classes.
     source : str
         Provenance and a remark on the licence, one or two sentences.
     rows : ndarray of shape (n,), optional
         Row of the complete data set each point is, counted from 0; by default ``0, ..., n - 1``.
+    label : str
+        What ``y`` is called.
+    exposure : ndarray of shape (n,), optional
+        Time, area or number that each count was collected over.
+    categories : tuple of Category
+        Which columns of ``X`` stand for text.
+    notices : tuple of str
+        What a reader of the file should know.
 
     Raises
     ------
@@ -46,17 +73,21 @@ class Dataset:
     X: NDArray[np.float64]
     y: NDArray[np.int64] | NDArray[np.float64] | None
     feature_names: tuple[str, ...]
-    classes: tuple[str, str] | None
+    classes: tuple[str, ...] | None
     source: str
     rows: NDArray[np.intp] | None = None
+    label: str = "y"
+    exposure: NDArray[np.float64] | None = None
+    categories: tuple[Category, ...] = ()
+    notices: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         n, d = self.X.shape
         if self.rows is None:
             object.__setattr__(self, "rows", np.arange(n))
-        columns = [column for column in (self.y, self.rows) if column is not None]
+        columns = [column for column in (self.y, self.rows, self.exposure) if column is not None]
         if len(self.feature_names) != d or any(len(column) != n for column in columns):
-            raise DatasetError(f"{self.name}: X, y, rows and feature_names differ in length")
+            raise DatasetError(f"{self.name}: X, y, rows, exposure and feature_names differ in length")
 
     @property
     def n(self) -> int:
@@ -73,4 +104,5 @@ class Dataset:
         index = np.asarray(index, dtype=np.intp)
         assert self.rows is not None
         y = None if self.y is None else self.y[index]
-        return replace(self, X=self.X[index], y=y, rows=self.rows[index])
+        exposure = None if self.exposure is None else self.exposure[index]
+        return replace(self, X=self.X[index], y=y, rows=self.rows[index], exposure=exposure)

@@ -16,10 +16,10 @@ def train_test_split(dataset: Dataset, test_fraction: float, seed: int) -> tuple
     Parameters
     ----------
     dataset : Dataset
-        What to divide. Without labels 0 and 1 the division is not stratified.
+        What to divide. Without classes the division is not stratified.
     test_fraction : float
         Fraction of each class, rounded to whole points, in the test part: 0 <= test_fraction < 1.
-        With 0 the test part is empty.
+        With 0 the test part is empty. Of more than two classes, a rare one may be absent from it.
     seed : int
         Seed of the random choice.
 
@@ -31,19 +31,21 @@ def train_test_split(dataset: Dataset, test_fraction: float, seed: int) -> tuple
     Raises
     ------
     DatasetError
-        If the fraction is out of range, or a class would be absent from one of the parts.
+        If the fraction is out of range, if one of two classes would be absent from a part, or any class from the
+        training part, or if a part would be empty.
     """
     if not 0 <= test_fraction < 1:
         raise DatasetError(f"the test fraction must be at least 0 and below 1, not {test_fraction}")
     rng = np.random.default_rng(seed)
     in_test = np.zeros(dataset.n, dtype=bool)
-    for stratum in _strata(dataset):
-        size = round(test_fraction * stratum.size)
-        if size == stratum.size or (size == 0 and test_fraction > 0):
+    strata = _strata(dataset)
+    sizes = [round(test_fraction * stratum.size) for stratum in strata]
+    for stratum, size in zip(strata, sizes, strict=True):
+        absent = size == 0 and test_fraction > 0 and (len(strata) <= 2 or not any(sizes))
+        if size == stratum.size or absent:
+            points = f"{stratum.size} points" + (" of a class" if len(strata) > 1 else "")
             part = "test" if size == 0 else "training"
-            raise DatasetError(
-                f"test fraction {test_fraction} leaves none of the {stratum.size} points of a class in the {part} part"
-            )
+            raise DatasetError(f"test fraction {test_fraction} leaves none of the {points} in the {part} part")
         in_test[rng.permutation(stratum)[:size]] = True
     return dataset.take(np.flatnonzero(~in_test)), dataset.take(np.flatnonzero(in_test))
 
@@ -52,4 +54,4 @@ def _strata(dataset: Dataset) -> list[NDArray[np.intp]]:
     """Return the indices of the points of each class, or of all points without classes."""
     if dataset.classes is None or dataset.y is None:
         return [np.arange(dataset.n)]
-    return [np.flatnonzero(dataset.y == label) for label in (0, 1)]
+    return [np.flatnonzero(dataset.y == label) for label in range(len(dataset.classes))]

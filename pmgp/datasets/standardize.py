@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pmgp.datasets.dataset import DatasetError
+from pmgp.datasets.dataset import Category, DatasetError
 
 __all__ = ["Standardizer"]
 
@@ -22,15 +23,26 @@ class Standardizer:
     mean : ndarray of shape (d,)
         Means, in the units of the features.
     scale : ndarray of shape (d,)
-        Standard deviations, in the units of the features; 1 for a constant feature.
+        Standard deviations, in the units of the features; 1 for a constant feature. The columns of a category share
+        one.
     """
 
     mean: NDArray[np.float64]
     scale: NDArray[np.float64]
 
     @classmethod
-    def fit(cls, X: ArrayLike) -> Self:
+    def fit(cls, X: ArrayLike, categories: Sequence[Category] = ()) -> Self:
         """Learn mean and scale from the training inputs X (n, d).
+
+        The columns of a category are scaled by one number, so that the sum of their variances is 1: together they
+        weigh as much as a feature of numbers, and any two values are equally far apart.
+
+        Parameters
+        ----------
+        X : array_like of shape (n, d)
+            Inputs.
+        categories : sequence of Category
+            Which columns stand for text: ``categories`` of a data set.
 
         Raises
         ------
@@ -44,7 +56,12 @@ class Standardizer:
         # standard deviation positive, hence the comparison of extremes.
         constant = X.min(axis=0) == X.max(axis=0)
         mean = np.where(constant, X[0], X.mean(axis=0))
-        return cls(mean, np.where(constant, 1.0, X.std(axis=0)))
+        scale = np.where(constant, 1.0, X.std(axis=0))
+        for category in categories:
+            columns = list(category.columns)
+            if not constant[columns].all():
+                scale[columns] = np.sqrt(X[:, columns].var(axis=0).sum())
+        return cls(mean, scale)
 
     def transform(self, X: ArrayLike) -> NDArray[np.float64]:
         """Standardize inputs X (m, d) with the training part's mean and scale.

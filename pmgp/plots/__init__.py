@@ -1,13 +1,26 @@
-"""Pictures of a sampled Gaussian process classifier.
+"""Pictures of a sampled Gaussian process model.
 
 ArviZ draws everything it has a plot for; the R-hat over iterations, the length-scales beside their
-prior and the calibration diagram are ours. Every function returns a new matplotlib figure and shows
+prior and the pictures of predictions are ours. Every function returns a new matplotlib figure and shows
 nothing, so that it works without a display.
 """
 
 from pmgp.plots.abstention import abstention
 from pmgp.plots.calibration import calibration
+from pmgp.plots.categories import categories
 from pmgp.plots.chains import autocorrelation, posterior, rank, rhat, trace
+from pmgp.plots.counts import counts
 from pmgp.plots.lengthscales import lengthscale
 
-__all__ = ["abstention", "autocorrelation", "calibration", "lengthscale", "posterior", "rank", "rhat", "trace"]
+__all__ = [
+    "abstention",
+    "autocorrelation",
+    "calibration",
+    "categories",
+    "counts",
+    "lengthscale",
+    "posterior",
+    "rank",
+    "rhat",
+    "trace",
+]

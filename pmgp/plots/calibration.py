@@ -13,7 +13,7 @@ from scipy.stats import binomtest
 
 from pmgp.plots.style import ACCENT, GRAY, WIDTH, style
 
-__all__ = ["Reliability", "calibration", "reliability"]
+__all__ = ["Reliability", "calibration", "draw_reliability", "reliability"]
 
 CONFIDENCE = 0.9
 """Coverage of the error bars."""
@@ -80,7 +80,9 @@ def calibration(
     y, probability = np.asarray(y), np.asarray(probability, dtype=np.float64)
     with style():
         figure, (top, bottom) = plt.subplots(2, 1, figsize=(0.65 * WIDTH, 6.6), sharex=True, height_ratios=(3, 1))
-        _draw_reliability(top, reliability(y, probability, bins))
+        draw_reliability(top, reliability(y, probability, bins))
+        # Above the axes: within them no corner is free of error bars on every data set.
+        top.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
         top.set_ylabel(f"observed frequency of {classes[1]}")
         edges = np.linspace(0, 1, 2 * bins + 1)
         bottom.hist(
@@ -95,7 +97,8 @@ def calibration(
     return figure
 
 
-def _draw_reliability(axes: Axes, table: Reliability) -> None:
+def draw_reliability(axes: Axes, table: Reliability) -> None:
+    """Draw observed frequencies with their intervals beside the diagonal."""
     axes.plot([0, 1], [0, 1], color=GRAY, linestyle="--", linewidth=1, label="perfect calibration")
     bars = np.abs(np.stack([table.low, table.high]) - table.observed)
     axes.errorbar(
@@ -108,5 +111,3 @@ def _draw_reliability(axes: Axes, table: Reliability) -> None:
         label=f"observed, {CONFIDENCE:.0%} binomial interval",
     )
     axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
-    # Above the axes: within them no corner is free of error bars on every data set.
-    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)

@@ -26,7 +26,12 @@ LEAST_EXCESS = 1e-3
 
 PANEL_HEIGHT = 2.4
 COLUMNS = 3
-UNITS = {"lengthscale": "sd of the feature", "variance": "variance of f"}
+UNITS = {
+    "lengthscale": "sd of the feature",
+    "variance": "variance of f",
+    "level": "log-rate",
+    "cutpoints": "scale of f",
+}
 N_NAMED = 8
 """Curves with a color and a name of their own; ArviZ's color cycle has as many."""
 

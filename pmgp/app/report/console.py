@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from rich.table import Table
 from rich.text import Text
 
-from pmgp.report import tables
+from pmgp.app.report import tables
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from pmgp.run import Outcome, Problem, Settings
+    from pmgp.app.outcome import Outcome
+    from pmgp.app.problem import Problem
 
 __all__ = ["print_outcome", "print_problem"]
 
 
-def print_problem(console: Console, settings: Settings, problem: Problem) -> None:
-    """Say what is about to be sampled."""
-    _title(console, f"Gaussian process classification, {settings.kernel} covariance")
+def print_problem(console: Console, problem: Problem) -> None:
+    """Say what is about to be sampled, and what to know about the data."""
+    _title(console, f"Gaussian process {problem.task.title}, {problem.settings.kernel} covariance")
     _pairs(console, tables.data_rows(problem))
+    _notes(console, problem.dataset.notices)
 
 
 def print_outcome(console: Console, outcome: Outcome) -> None:
@@ -30,11 +33,15 @@ def print_outcome(console: Console, outcome: Outcome) -> None:
     console.print(Text(str(tables.summary(outcome))), soft_wrap=True)
     _title(console, "Cost")
     _pairs(console, tables.efficiency_rows(outcome))
-    if outcome.scores:
+    if outcome.scores.model:
         _title(console, f"Predictions of {outcome.problem.test.n} test points")
         _pairs(console, tables.score_rows(outcome))
-    for notice in tables.notices(outcome):
-        console.print(Text.assemble(("note: ", "yellow"), notice))
+    _notes(console, tables.sampling_notices(outcome))
+
+
+def _notes(console: Console, notices: Iterable[str]) -> None:
+    for notice in notices:
+        console.print(Text.assemble(("note: ", "yellow"), notice), soft_wrap=True)
 
 
 def _title(console: Console, text: str) -> None:

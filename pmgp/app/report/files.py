@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import matplotlib.pyplot as plt
 
-from pmgp.report import html, tables
-from pmgp.report.figures import pictures
+from pmgp.app.report import html, tables
+from pmgp.app.report.figures import pictures
 
 if TYPE_CHECKING:
     import xarray as xr
 
-    from pmgp.run import Outcome
+    from pmgp.app.outcome import Outcome
+    from pmgp.datasets import Category, Dataset
 
 __all__ = ["save_posterior", "versions", "write"]
 
@@ -56,13 +57,34 @@ def record(outcome: Outcome) -> dict[str, Any]:
     return {
         "command": outcome.settings.command(),
         "settings": settings,
+        "data": _data(outcome.problem.dataset),
         "versions": versions(),
         "seconds": outcome.seconds,
         "operations_per_iteration": outcome.operations,
         "efficiency": outcome.efficiency,
-        "scores": outcome.scores,
+        "scores": outcome.scores.model,
+        "baseline": outcome.scores.baseline,
         "notices": tables.notices(outcome),
     }
+
+
+def _data(dataset: Dataset) -> dict[str, Any]:
+    """Say what the columns of the model and the numbers of its label stand for."""
+    return {
+        "label": dataset.label,
+        "classes": dataset.classes,
+        "columns": dataset.feature_names,
+        "categories": {
+            category.name: dict(zip(category.values, _codes(category), strict=True)) for category in dataset.categories
+        },
+    }
+
+
+def _codes(category: Category) -> list[list[int]]:
+    """Give the numbers that each value of a category became, in the order of its columns."""
+    if len(category.columns) == 1:
+        return [[k] for k in range(len(category.values))]
+    return [[int(k == column) for column in range(len(category.values))] for k in range(len(category.values))]
 
 
 def versions() -> dict[str, str]:

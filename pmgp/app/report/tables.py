@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import arviz
 
-from pmgp.run import HYPERPARAMETERS
-
 if TYPE_CHECKING:
     import pandas as pd
 
-    from pmgp.run import Outcome, Problem
+    from pmgp.app.outcome import Outcome
+    from pmgp.app.problem import Problem
+    from pmgp.datasets import Category, Dataset
 
-__all__ = ["data_rows", "efficiency_rows", "notices", "score_rows", "summary"]
+__all__ = ["data_rows", "efficiency_rows", "notices", "sampling_notices", "score_rows", "summary"]
 
 Rows = list[tuple[str, str]]
 
@@ -27,37 +27,46 @@ _OPERATIONS = {
     "n_matmul": "matrix products",
     "n_newton": "Newton iterations",
 }
-_SCORES = {
-    "accuracy": "accuracy",
-    "log_loss": "log loss (nats a point)",
-    "brier_score": "Brier score",
-    "auc": "AUC",
-}
 
 
 def summary(outcome: Outcome, rounded: bool = True) -> pd.DataFrame:
     """Return ``arviz.summary`` of the hyper-parameters."""
-    return arviz.summary(outcome.idata, var_names=HYPERPARAMETERS, round_to="auto" if rounded else "none")
+    return arviz.summary(
+        outcome.idata, var_names=list(outcome.problem.task.hyperparameters), round_to="auto" if rounded else "none"
+    )
 
 
 def data_rows(problem: Problem) -> Rows:
     """Describe the data set and its parts."""
     dataset, train, test = problem.dataset, problem.train, problem.test
-    assert dataset.classes is not None
-    assert train.y is not None
     return [
         ("data set", dataset.name),
         ("points", f"{dataset.n} ({train.n} training, {test.n} test)"),
-        ("features", f"{dataset.d}, standardized on the training part"),
-        ("class 0", f"{dataset.classes[0]} ({(train.y == 0).sum()} of the training points)"),
-        ("class 1", f"{dataset.classes[1]} ({(train.y == 1).sum()} of the training points)"),
+        ("features", _features(dataset)),
+        *[(f"categories of {category.name}", _coding(category)) for category in dataset.categories],
+        *problem.task.describe(problem),
         ("source", dataset.source),
     ]
 
 
+def _features(dataset: Dataset) -> str:
+    coded = sum(len(category.columns) for category in dataset.categories)
+    count = dataset.d - coded + len(dataset.categories)
+    columns = f" ({dataset.d} columns with the categories)" if dataset.d != count else ""
+    return f"{count}{columns}, standardized on the training part"
+
+
+def _coding(category: Category) -> str:
+    if len(category.values) == 2:
+        return f"{category.values[0]} 0, {category.values[1]} 1"
+    return f"{', '.join(category.values)}; for each a column that is 1 there and 0 elsewhere"
+
+
 def score_rows(outcome: Outcome) -> Rows:
-    """Give the scores on the test part."""
-    return [(_SCORES[name], f"{score:.4f}") for name, score in outcome.scores.items()]
+    """Give the scores on the test part, beside those of the baseline."""
+    task, scores = outcome.problem.task, outcome.scores
+    beside = {name: f" ({task.baseline}: {score:.4f})" for name, score in scores.baseline.items()}
+    return [(task.score_names[name], f"{score:.4f}{beside.get(name, '')}") for name, score in scores.model.items()]
 
 
 def efficiency_rows(outcome: Outcome) -> Rows:
@@ -78,7 +87,12 @@ def efficiency_rows(outcome: Outcome) -> Rows:
 
 
 def notices(outcome: Outcome) -> list[str]:
-    """Say what a reader has to know before trusting the draws; empty if all is well."""
+    """Say what a reader has to know about data and draws; empty if all is well."""
+    return [*outcome.problem.dataset.notices, *sampling_notices(outcome)]
+
+
+def sampling_notices(outcome: Outcome) -> list[str]:
+    """Say what a reader has to know before trusting the draws."""
     found = [] if outcome.shortfall is None else [outcome.shortfall]
     table = summary(outcome, rounded=False)
     rhat, ess = table["r_hat"].astype(float), table["ess_bulk"].astype(float)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from pmgp.report import tables
+from pmgp.app.report import tables
 
 if TYPE_CHECKING:
-    from pmgp.run import Outcome
+    from pmgp.app.outcome import Outcome
 
 __all__ = ["Embedded", "render"]
 
@@ -45,9 +45,9 @@ def render(outcome: Outcome, figures: list[Embedded], versions: dict[str, str]) 
     versions : dict of str to str
         Versions of the packages, for the foot of the page.
     """
-    environment = Environment(loader=PackageLoader("pmgp"), autoescape=True, undefined=StrictUndefined)
+    environment = Environment(loader=PackageLoader("pmgp.app"), autoescape=True, undefined=StrictUndefined)
     return environment.get_template("report.html.j2").render(
-        title=f"{outcome.problem.dataset.name}: Gaussian process classification",
+        title=f"{outcome.problem.dataset.name}: Gaussian process {outcome.problem.task.title}",
         made=datetime.now().astimezone().strftime("%d %B %Y, %H:%M %Z"),
         settings=outcome.settings,
         headlines=headlines(outcome),
@@ -63,7 +63,8 @@ def render(outcome: Outcome, figures: list[Embedded], versions: dict[str, str]) 
 
 def headlines(outcome: Outcome) -> list[tuple[str, str]]:
     """Return the few numbers at the head of the page, each with its name."""
-    found = [(name.split(" (")[0], value) for name, value in tables.score_rows(outcome)]
+    names = outcome.problem.task.score_names
+    found = [(names[name].split(" (")[0], f"{score:.4f}") for name, score in outcome.scores.model.items()]
     table = tables.summary(outcome, rounded=False)
     if outcome.efficiency:
         found += [

@@ -1,6 +1,6 @@
 """What a run leaves behind: text on the console, files in a folder, one HTML page."""
 
-from pmgp.report.console import print_outcome, print_problem
-from pmgp.report.files import save_posterior, write
+from pmgp.app.report.console import print_outcome, print_problem
+from pmgp.app.report.files import save_posterior, write
 
 __all__ = ["print_outcome", "print_problem", "save_posterior", "write"]

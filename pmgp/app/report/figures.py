@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from pmgp import plots
+from pmgp.app.tasks import Picture
 from pmgp.diagnostics import MIN_DRAWS
 from pmgp.models import lengthscale_prior
-from pmgp.run import HYPERPARAMETERS
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from pmgp.app.outcome import Outcome
 
-    from pmgp.run import Outcome
-
-__all__ = ["Picture", "pictures"]
-
-
-class Picture(NamedTuple):
-    """A figure to be drawn when it is needed."""
-
-    name: str
-    title: str
-    caption: str
-    draw: Callable[[], Figure]
+__all__ = ["pictures"]
 
 
 def pictures(outcome: Outcome) -> Iterator[Picture]:
     """Yield the pictures that the draws suffice for; an interrupted run may have only a trace."""
     if outcome.predictions is not None:
-        yield _calibration(outcome)
+        yield from outcome.problem.task.pictures(outcome.problem, outcome.predictions)
     yield _trace(outcome)
     sizes = outcome.idata["posterior"].sizes
     if sizes["draw"] >= MIN_DRAWS:
@@ -39,19 +28,6 @@ def pictures(outcome: Outcome) -> Iterator[Picture]:
         if sizes["chain"] > 1:
             yield _rank(outcome)
             yield _rhat(outcome)
-
-
-def _calibration(outcome: Outcome) -> Picture:
-    table, classes = outcome.predictions, outcome.problem.dataset.classes
-    assert table is not None
-    assert classes is not None
-    return Picture(
-        "calibration",
-        "Calibration on the test part",
-        "Observed frequency against predicted probability, in ten bins of probability; intervals "
-        "that reach the diagonal agree with perfect calibration. Below, where predictions lie.",
-        lambda: plots.calibration(table["label"], table["probability"], classes),
-    )
 
 
 def _lengthscale(outcome: Outcome) -> Picture:
@@ -70,7 +46,7 @@ def _trace(outcome: Outcome) -> Picture:
         "trace",
         "Traces",
         "Draws of the hyper-parameters in order. Chains that mix look alike and wander quickly.",
-        lambda: plots.trace(outcome.idata, HYPERPARAMETERS),
+        lambda: plots.trace(outcome.idata, outcome.problem.task.hyperparameters),
     )
 
 
@@ -80,7 +56,7 @@ def _rank(outcome: Outcome) -> Picture:
         "Ranks",
         "Distribution of each chain's ranks among all draws, less the uniform one. Chains that "
         "sample the same posterior stay close to zero; a small p-value says that they do not.",
-        lambda: plots.rank(outcome.idata, HYPERPARAMETERS),
+        lambda: plots.rank(outcome.idata, outcome.problem.task.hyperparameters),
     )
 
 
@@ -89,7 +65,7 @@ def _autocorrelation(outcome: Outcome) -> Picture:
         "autocorrelation",
         "Autocorrelation",
         "Correlation of draws a lag apart. The faster it falls, the more a draw is worth.",
-        lambda: plots.autocorrelation(outcome.idata, HYPERPARAMETERS),
+        lambda: plots.autocorrelation(outcome.idata, outcome.problem.task.hyperparameters),
     )
 
 
@@ -98,5 +74,5 @@ def _rhat(outcome: Outcome) -> Picture:
         "rhat",
         "R-hat over iterations",
         "R-hat of the draws up to a point, against that point. Usable draws end below the dashed line and stay there.",
-        lambda: plots.rhat(outcome.idata, HYPERPARAMETERS),
+        lambda: plots.rhat(outcome.idata, outcome.problem.task.hyperparameters),
     )

@@ -1,0 +1,50 @@
+"""The folder of a run: which files in it are results, and when they may be replaced."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pmgp.app.settings import RunError, Settings
+
+__all__ = ["PICTURES", "RESULTS", "check_folder", "clear"]
+
+PICTURES = ("calibration", "categories", "counts", "trace", "rank", "autocorrelation", "rhat", "lengthscale")
+"""Names of all pictures that a run may draw."""
+
+RESULTS = (
+    *("report.html", "run.json", "posterior.nc", "summary.csv", "predictions.csv"),
+    *(f"{picture}.png" for picture in PICTURES),
+)
+"""Names of all files that a run may write; no other file is ever touched."""
+
+N_LISTED = 3
+
+
+def check_folder(settings: Settings) -> None:
+    """Refuse a folder that holds results, unless they are to be replaced.
+
+    Raises
+    ------
+    RunError
+        If there are results and no ``overwrite``, or if the data are in a file that would be replaced.
+    """
+    found = _existing(settings.out)
+    if Path(settings.data).resolve() in [path.resolve() for path in found]:
+        raise RunError(f"{settings.data} would be overwritten by the results; choose another folder with --out")
+    if found and not settings.overwrite:
+        more = f" and {len(found) - N_LISTED} more" if len(found) > N_LISTED else ""
+        listed = ", ".join(path.name for path in found[:N_LISTED]) + more
+        raise RunError(
+            f"{settings.out} holds results already: {listed}. Choose another folder with --out, or replace them "
+            "with --overwrite"
+        )
+
+
+def clear(folder: Path) -> None:
+    """Delete the results in a folder, and nothing else, so that none of them is of another run."""
+    for path in _existing(folder):
+        path.unlink()
+
+
+def _existing(folder: Path) -> list[Path]:
+    return [folder / name for name in RESULTS if (folder / name).is_file()]

@@ -1,0 +1,50 @@
+"""What a run produced."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pmgp.app.problem import Problem
+from pmgp.app.settings import Settings
+from pmgp.app.tasks import Scores
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
+__all__ = ["Outcome"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Draws, predictions, scores and cost of a run.
+
+    ``predictions`` has one row a test point; it is None, and ``scores`` empty, without a test part.
+    ``seconds`` are wall-clock times of the parts of the run.
+    """
+
+    problem: Problem
+    idata: xr.DataTree
+    predictions: pd.DataFrame | None
+    scores: Scores
+    operations: dict[str, float]
+    efficiency: dict[str, float | str]
+    seconds: dict[str, float]
+
+    @property
+    def settings(self) -> Settings:
+        """What the run was told."""
+        return self.problem.settings
+
+    @property
+    def shortfall(self) -> str | None:
+        """How much less than asked for was drawn, None for a complete run."""
+        sizes = self.idata["posterior"].sizes
+        asked = self.settings
+        if (sizes["chain"], sizes["draw"]) == (asked.chains, asked.draws):
+            return None
+        return (
+            f"sampling was interrupted: {sizes['chain']} chains of {sizes['draw']} draws instead "
+            f"of {asked.chains} of {asked.draws}"
+        )

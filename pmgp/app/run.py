@@ -1,0 +1,125 @@
+"""One run from a data set to a report: prepare, sample, predict, score, write."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from pmgp.app.folder import check_folder, clear
+from pmgp.app.outcome import Outcome
+from pmgp.app.problem import Problem, prepare
+from pmgp.app.settings import RunError, Settings
+from pmgp.app.tasks import Scores
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pymc as pm
+    import xarray as xr
+    from rich.console import Console
+
+__all__ = ["execute", "sample"]
+
+
+def execute(settings: Settings, console: Console) -> Outcome:
+    """Run everything and write the results into ``settings.out``.
+
+    Parameters
+    ----------
+    settings : Settings
+        What to run.
+    console : rich.console.Console
+        Where progress and results are printed.
+
+    Raises
+    ------
+    DatasetError, RunError
+        For data that do not fit, for a folder that holds results, and for a run interrupted before its first draw.
+    ModelError
+        If the step method refuses the model.
+    """
+    check_folder(settings)
+    problem = prepare(settings)
+    settings.out.mkdir(parents=True, exist_ok=True)
+    from pmgp.app import report
+
+    report.print_problem(console, problem)
+    start = time.perf_counter()
+    idata = sample(problem.model, settings)
+    sampled = time.perf_counter()
+    # First of all the draws, which took long: whatever fails later, they are on disk.
+    clear(settings.out)
+    report.save_posterior(idata, settings.out)
+    predictions, scores = predict(problem, idata)
+    seconds = {"sampling": sampled - start, "prediction": time.perf_counter() - sampled}
+    outcome = measure(problem, idata, predictions, scores, seconds)
+    report.print_outcome(console, outcome)
+    report.write(outcome)
+    console.print(f"\nreport: {settings.out / 'report.html'}", markup=False, soft_wrap=True)
+    return outcome
+
+
+def sample(model: pm.Model, settings: Settings) -> xr.DataTree:
+    """Sample the model with the pseudo-marginal step method.
+
+    Ctrl-C ends sampling early; PyMC then returns what there is.
+
+    Raises
+    ------
+    RunError
+        If sampling failed or was interrupted before the first draw after tuning.
+    """
+    import pymc as pm
+    from pymc.exceptions import SamplingError
+
+    from pmgp import ImportanceSampling, PseudoMarginal
+
+    chosen = settings.importance_samples
+    estimator = settings.estimator if chosen is None else ImportanceSampling(draws=chosen)
+    try:
+        with model:
+            step = PseudoMarginal(approximation=settings.approximation, estimator=estimator)
+            return pm.sample(
+                draws=settings.draws,
+                tune=settings.tune,
+                chains=settings.chains,
+                cores=settings.cores,
+                step=step,
+                random_seed=settings.seed,
+            )
+    except SamplingError as error:
+        raise RunError(str(error)) from error
+    except ValueError as error:
+        # PyMC's own words for an interruption during tuning.
+        if "Not enough samples" in str(error):
+            raise RunError("interrupted while tuning, so there are no draws") from error
+        raise
+
+
+def predict(problem: Problem, idata: xr.DataTree) -> tuple[pd.DataFrame | None, Scores]:
+    """Predict the test points and score the predictions; None and no scores without test points."""
+    if not problem.test.n:
+        return None, Scores({}, {})
+    table = problem.task.predict(problem, idata)
+    return table, problem.task.score(problem, table)
+
+
+def measure(
+    problem: Problem,
+    idata: xr.DataTree,
+    predictions: pd.DataFrame | None,
+    scores: Scores,
+    seconds: dict[str, float],
+) -> Outcome:
+    """Add cost and efficiency of the sampler to the results; a few draws have no efficiency."""
+    from pmgp import diagnostics
+
+    enough = idata["posterior"].sizes["draw"] >= diagnostics.MIN_DRAWS
+    return Outcome(
+        problem=problem,
+        idata=idata,
+        predictions=predictions,
+        scores=scores,
+        operations=diagnostics.operation_counts(idata),
+        efficiency=diagnostics.ess_per_second(idata, problem.task.hyperparameters) if enough else {},
+        seconds=seconds,
+    )

@@ -1,0 +1,117 @@
+"""What a run is told: checked before anything is loaded."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pmgp.datasets import available
+from pmgp.datasets.csv_columns import join_names
+
+__all__ = ["RunError", "Settings"]
+
+
+class RunError(ValueError):
+    """Settings that cannot be run, or a run that gave nothing to report."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that determines a run; see ``pmgp run --help``.
+
+    ``header`` is None where the file is to tell, and ``importance_samples`` where the step method chooses the number
+    itself.
+
+    Raises
+    ------
+    RunError
+        If settings contradict each other or cannot be; nothing is loaded to find that out.
+    """
+
+    data: str
+    out: Path
+    label: str | None = None
+    header: bool | None = None
+    features: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+    order: tuple[str, ...] = ()
+    exposure: str | None = None
+    kernel: str = "rbf"
+    likelihood: str = "probit"
+    approximation: str = "ep"
+    estimator: str = "importance"
+    importance_samples: int | None = None
+    draws: int = 1000
+    tune: int = 1000
+    chains: int = 2
+    cores: int = 2
+    seed: int = 1
+    test_fraction: float = 0.2
+    overwrite: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.test_fraction < 1:
+            raise RunError(f"--test-fraction must be in [0, 1), it is {self.test_fraction}")
+        if self.out.exists() and not self.out.is_dir():
+            raise RunError(f"--out {self.out} is a file, a folder is needed")
+        if self.features and self.drop:
+            raise RunError("--features and --drop exclude each other: name the columns to keep, or those to leave out")
+        if self.order and self.likelihood != "ordinal":
+            raise RunError("--order is for ordered categories, --likelihood ordinal")
+        if self.exposure and self.likelihood != "poisson":
+            raise RunError("--exposure is for counts, --likelihood poisson")
+        if self.is_named:
+            self._check_named()
+
+    def _check_named(self) -> None:
+        """Refuse what only a file can have."""
+        given = [option for option, value in self._file_options().items() if value is not None]
+        if given:
+            raise RunError(f"{given[0]} is for CSV files; the columns of {self.data} are known")
+        if self.likelihood in ("poisson", "ordinal"):
+            raise RunError(
+                f"--likelihood {self.likelihood} is for CSV files; what is known by name has two classes, for probit "
+                "or logit"
+            )
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the data set is one of the catalogue, not a file."""
+        return self.data in available()
+
+    def command(self) -> str:
+        """Return the command line that repeats the run, in the folder that now holds its results."""
+        options: dict[str, Any] = self._file_options() | {
+            "--kernel": self.kernel,
+            "--likelihood": self.likelihood,
+            "--approximation": self.approximation,
+            "--estimator": self.estimator,
+            "--importance-samples": self.importance_samples or "auto",
+            "--draws": self.draws,
+            "--tune": self.tune,
+            "--chains": self.chains,
+            "--cores": self.cores,
+            "--seed": self.seed,
+            "--test-fraction": self.test_fraction,
+            "--out": self.out,
+            "--overwrite": True,
+        }
+        words = ["pmgp", "run", self.data]
+        for option, value in options.items():
+            if value is not None:
+                words += [option] if value is True else [option, str(value)]
+        return shlex.join(words)
+
+    def _file_options(self) -> dict[str, str | bool | None]:
+        """Give the options that are about a file; True stands for a flag, None for what was not given."""
+        return {
+            "--label": self.label,
+            "--header": True if self.header is True else None,
+            "--no-header": True if self.header is False else None,
+            "--features": join_names(self.features) or None,
+            "--drop": join_names(self.drop) or None,
+            "--order": join_names(self.order) or None,
+            "--exposure": self.exposure,
+        }

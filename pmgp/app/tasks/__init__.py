@@ -1,0 +1,16 @@
+"""What depends on the kind of label: the model, predictions, scores and pictures. One file a kind."""
+
+from pmgp.app.tasks.base import Picture, Scores, Task
+from pmgp.app.tasks.binary import BinaryTask
+from pmgp.app.tasks.counts import CountTask
+from pmgp.app.tasks.ordinal import OrdinalTask
+
+__all__ = ["TASKS", "Picture", "Scores", "Task"]
+
+TASKS: dict[str, Task] = {
+    "probit": BinaryTask(),
+    "logit": BinaryTask(),
+    "poisson": CountTask(),
+    "ordinal": OrdinalTask(),
+}
+"""The task of each likelihood."""

@@ -1,0 +1,85 @@
+"""What a kind of label has to offer to a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pymc as pm
+    import xarray as xr
+    from matplotlib.figure import Figure
+
+    from pmgp.app.problem import Problem
+    from pmgp.datasets import Dataset
+
+__all__ = ["Picture", "Scores", "Task"]
+
+
+class Picture(NamedTuple):
+    """A figure to be drawn when it is needed; its name is that of its file."""
+
+    name: str
+    title: str
+    caption: str
+    draw: Callable[[], Figure]
+
+
+class Scores(NamedTuple):
+    """Scores of the predictions, and of predictions that know no feature, by the same names."""
+
+    model: dict[str, float]
+    baseline: dict[str, float]
+
+
+class Task(Protocol):
+    """A kind of label.
+
+    Attributes
+    ----------
+    title : str
+        What is done, for headings.
+    kind : {"binary", "counts", "ordered"}
+        The label, as :func:`pmgp.datasets.read_csv` calls it.
+    hyperparameters : tuple of str
+        Variables of the model that are summarized.
+    score_names : dict of str to str
+        What the scores are called in a report.
+    baseline : str
+        What knows no feature, and predictions are compared with; empty without a comparison.
+    """
+
+    @property
+    def title(self) -> str: ...  # noqa: D102
+    @property
+    def kind(self) -> Literal["binary", "counts", "ordered"]: ...  # noqa: D102
+    @property
+    def hyperparameters(self) -> tuple[str, ...]: ...  # noqa: D102
+    @property
+    def score_names(self) -> dict[str, str]: ...  # noqa: D102
+    @property
+    def baseline(self) -> str: ...  # noqa: D102
+
+    def model(self, X: NDArray[np.float64], train: Dataset, kernel: str, likelihood: str) -> pm.Model:
+        """Build the model of the training part; X holds its standardized inputs."""
+        ...
+
+    def predict(self, problem: Problem, idata: xr.DataTree) -> pd.DataFrame:
+        """Predict the test part: one row a point, with the column ``row`` in the data set."""
+        ...
+
+    def score(self, problem: Problem, predictions: pd.DataFrame) -> Scores:
+        """Score the predictions."""
+        ...
+
+    def describe(self, problem: Problem) -> list[tuple[str, str]]:
+        """Describe the label in names and values."""
+        ...
+
+    def pictures(self, problem: Problem, predictions: pd.DataFrame) -> Iterator[Picture]:
+        """Draw the predictions."""
+        ...

@@ -1,0 +1,91 @@
+"""Labels of two classes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pmgp.app.tasks.base import Picture, Scores
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pymc as pm
+    import xarray as xr
+
+    from pmgp.app.problem import Problem
+    from pmgp.datasets import Dataset
+
+__all__ = ["BinaryTask"]
+
+_SCORES = {
+    "accuracy": "accuracy",
+    "log_loss": "log loss (nats a point)",
+    "brier_score": "Brier score",
+    "auc": "AUC",
+}
+
+
+@dataclass(frozen=True)
+class BinaryTask:
+    """Classification with the likelihoods ``probit`` and ``logit``."""
+
+    title: str = "classification"
+    kind: Literal["binary"] = "binary"
+    hyperparameters: tuple[str, ...] = ("lengthscale", "variance")
+    score_names: dict[str, str] = field(default_factory=lambda: _SCORES)
+    baseline: str = ""
+
+    def model(self, X: NDArray[np.float64], train: Dataset, kernel: str, likelihood: str) -> pm.Model:
+        """Build the classifier."""
+        from pmgp.models import classifier
+
+        assert train.y is not None
+        return classifier(X, train.y, kernel, likelihood, train.feature_names)
+
+    def predict(self, problem: Problem, idata: xr.DataTree) -> pd.DataFrame:
+        """Predict the ``probability`` of label 1, with the moments of the latent function."""
+        import pandas as pd
+
+        import pmgp
+
+        prediction = pmgp.predict(idata, problem.X_test, model=problem.model)
+        return pd.DataFrame(
+            {
+                "row": problem.test.rows,
+                "label": problem.test.y,
+                "probability": prediction["probability"],
+                "latent_mean": prediction["latent_mean"],
+                "latent_sd": np.sqrt(prediction["latent_variance"]),
+            }
+        )
+
+    def score(self, problem: Problem, predictions: pd.DataFrame) -> Scores:
+        """Score the probabilities."""
+        from pmgp import scores
+
+        return Scores(scores.summarize(predictions["label"], predictions["probability"]), {})
+
+    def describe(self, problem: Problem) -> list[tuple[str, str]]:
+        """Name the classes."""
+        classes, y = problem.dataset.classes, problem.train.y
+        assert classes is not None
+        assert y is not None
+        return [(f"class {k}", f"{classes[k]} ({(y == k).sum()} of the training points)") for k in (0, 1)]
+
+    def pictures(self, problem: Problem, predictions: pd.DataFrame) -> Iterator[Picture]:
+        """Draw the calibration."""
+        from pmgp import plots
+
+        classes = problem.dataset.classes
+        assert classes is not None
+        yield Picture(
+            "calibration",
+            "Calibration on the test part",
+            "Observed frequency against predicted probability, in ten bins of probability; intervals "
+            "that reach the diagonal agree with perfect calibration. Below, where predictions lie.",
+            lambda: plots.calibration(predictions["label"], predictions["probability"], (classes[0], classes[1])),
+        )

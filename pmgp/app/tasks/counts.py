@@ -1,0 +1,143 @@
+"""Labels that count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import poisson
+
+from pmgp.app.tasks.base import Picture, Scores
+from pmgp.scores.counts import PredictedCounts
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pymc as pm
+    import xarray as xr
+
+    from pmgp.app.problem import Problem
+    from pmgp.datasets import Dataset
+
+__all__ = ["CountTask"]
+
+INTERVAL = (0.05, 0.95)
+
+_SCORES = {
+    "log_density": "log density (nats a point, high is good)",
+    "mean_absolute_error": "mean absolute error (counts)",
+    "root_mean_squared_error": "root mean squared error (counts)",
+}
+
+
+@dataclass(frozen=True)
+class CountTask:
+    """Poisson regression with the likelihood ``poisson``."""
+
+    title: str = "Poisson regression"
+    kind: Literal["counts"] = "counts"
+    hyperparameters: tuple[str, ...] = ("lengthscale", "variance", "level")
+    score_names: dict[str, str] = field(default_factory=lambda: _SCORES)
+    baseline: str = "constant rate"
+
+    def model(self, X: NDArray[np.float64], train: Dataset, kernel: str, likelihood: str) -> pm.Model:
+        """Build the Poisson regression."""
+        from pmgp.models import count_regression
+
+        assert train.y is not None
+        return count_regression(X, train.y, kernel, train.feature_names, train.exposure)
+
+    def predict(self, problem: Problem, idata: xr.DataTree) -> pd.DataFrame:
+        """Predict the ``mean`` count, a central 90% interval, and how probable what was observed, less, and no more is.
+
+        The mean is exact; for the rest the logarithm of the rate is taken as normal, with its posterior
+        mean and variance.
+        """
+        import pandas as pd
+
+        import pmgp
+
+        prediction = pmgp.predict(idata, problem.X_test, model=_of_rates(problem))
+        test, exposure = problem.test, _exposure(problem.test)
+        assert test.y is not None
+        mean, variance = prediction["latent_mean"].to_numpy(), prediction["latent_variance"].to_numpy()
+        distribution = PredictedCounts.log_normal(mean, variance, exposure)
+        columns = {"row": test.rows, "label": test.y}
+        if test.exposure is not None:
+            columns["exposure"] = exposure
+        columns |= {
+            "mean": exposure * prediction["mean"].to_numpy(),
+            "low": distribution.quantile(INTERVAL[0]),
+            "high": distribution.quantile(INTERVAL[1]),
+            "log_density": distribution.log_density(test.y),
+            "probability_below": distribution.cumulative(test.y - 1),
+            "probability_up_to": distribution.cumulative(test.y),
+            "latent_mean": mean,
+            "latent_sd": np.sqrt(variance),
+        }
+        return pd.DataFrame(columns)
+
+    def score(self, problem: Problem, predictions: pd.DataFrame) -> Scores:
+        """Score the predictions, beside the constant rate of the training part."""
+        from pmgp.scores import counts
+
+        train, test = problem.train, problem.test
+        assert train.y is not None
+        assert test.y is not None
+        constant = train.y.sum() / _exposure(train).sum() * _exposure(test)
+        return Scores(
+            counts.summarize(predictions["label"], predictions["mean"], predictions["log_density"]),
+            counts.summarize(predictions["label"], constant, poisson.logpmf(test.y, constant)),
+        )
+
+    def describe(self, problem: Problem) -> list[tuple[str, str]]:
+        """Give range, mean and exposure of the counts."""
+        y, units = problem.train.y, _exposure(problem.train)
+        assert y is not None
+        rows = [("counts", f"{problem.dataset.label}, {y.min()} to {y.max()} with mean {y.mean():.3g} in training")]
+        if problem.dataset.exposure is not None:
+            rate = y.sum() / units.sum()
+            rows.append(
+                (
+                    "exposure",
+                    f"{problem.settings.exposure}, {units.min():.3g} to {units.max():.3g}; {rate:.3g} counts a unit",
+                )
+            )
+        return rows
+
+    def pictures(self, problem: Problem, predictions: pd.DataFrame) -> Iterator[Picture]:
+        """Draw counts against predictions."""
+        from pmgp import plots
+
+        yield Picture(
+            "counts",
+            "Predicted and observed counts of the test part",
+            "Left, each count above its predicted mean; nine in ten should lie within the vertical lines, which are "
+            "their predictive intervals, and some more where counts are small. Right, where the counts fall in their "
+            "predictive distributions: level bars agree with these, a U says that they are too narrow, a hump that "
+            "they are too wide.",
+            lambda: plots.counts(
+                predictions["label"],
+                predictions["mean"],
+                (predictions["low"], predictions["high"]),
+                (predictions["probability_below"], predictions["probability_up_to"]),
+                problem.dataset.label,
+            ),
+        )
+
+
+def _exposure(part: Dataset) -> NDArray[np.float64]:
+    return np.ones(part.n) if part.exposure is None else part.exposure
+
+
+def _of_rates(problem: Problem) -> pm.Model:
+    """Return the model of counts at exposure 1, which is defined at new inputs too."""
+    from pmgp.models import count_regression
+
+    train = problem.train
+    if train.exposure is None:
+        return problem.model
+    assert train.y is not None
+    return count_regression(problem.X_train, train.y, problem.settings.kernel, train.feature_names)

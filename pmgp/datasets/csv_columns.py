@@ -1,0 +1,105 @@
+"""Which columns of a table are the label, the exposure and the features."""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import io
+import shlex
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from pmgp.datasets.csv_table import few
+from pmgp.datasets.dataset import DatasetError
+
+__all__ = ["Columns", "choose_columns", "in_shell", "join_names", "nearest", "split_names"]
+
+N_LISTED = 30
+"""How many columns an error message lists."""
+
+
+class Columns(NamedTuple):
+    """The names of the columns that are used."""
+
+    label: str
+    features: list[str]
+    exposure: str | None
+
+
+def choose_columns(
+    columns: Sequence[str],
+    label: str | None = None,
+    features: Sequence[str] | None = None,
+    drop: Sequence[str] = (),
+    exposure: str | None = None,
+) -> Columns:
+    """Divide the columns of a table by what they are for.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        All names, in order.
+    label : str, optional
+        The label, by default the last column.
+    features : sequence of str, optional
+        The features, in the order of the table; by default all columns that are nothing else.
+    drop : sequence of str
+        Columns that are not used.
+    exposure : str, optional
+        The exposure of counts.
+
+    Raises
+    ------
+    DatasetError
+        If a name is unknown or has two purposes, if both ``features`` and ``drop`` are given, or no feature is left.
+    """
+    if features and drop:
+        raise DatasetError("--features and --drop exclude each other: name the columns to keep, or those to leave out")
+    named = {"--label": [label], "--exposure": [exposure], "--features": features or [], "--drop": drop}
+    for option, names in named.items():
+        _check_known(option, [name for name in names if name is not None], columns)
+    chosen_label = columns[-1] if label is None else label
+    special = {chosen_label: "the label" if label else "the label (the last column; name another one with --label)"}
+    if exposure is not None:
+        if exposure == chosen_label:
+            raise DatasetError(f"--exposure names {exposure!r}, which is {special[chosen_label]}")
+        special[exposure] = "the exposure"
+    for option in ("--features", "--drop"):
+        for name in named[option]:
+            if name in special:
+                raise DatasetError(f"{option} names {name!r}, which is {special[name]}")
+    kept = features or [name for name in columns if name not in drop]
+    found = [name for name in columns if name in kept and name not in special]
+    if not found:
+        raise DatasetError(f"no feature is left beside {few(list(special))}")
+    return Columns(chosen_label, found, exposure)
+
+
+def _check_known(option: str, names: Sequence[str | None], columns: Sequence[str]) -> None:
+    for name in names:
+        if name is not None and name not in columns:
+            listed = ", ".join(columns[:N_LISTED]) + (", ..." if len(columns) > N_LISTED else "")
+            raise DatasetError(f"{option}: there is no column {name!r}{nearest(name, columns)}; there are {listed}")
+
+
+def nearest(name: str, known: Sequence[str]) -> str:
+    """Return a remark on the closest of the known names, empty if none is close."""
+    close = difflib.get_close_matches(name, known, n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def split_names(text: str) -> tuple[str, ...]:
+    """Read names separated by commas, as a line of a CSV file: one that holds a comma is in double quotes."""
+    return tuple(name.strip() for name in next(csv.reader([text], skipinitialspace=True), []) if name.strip())
+
+
+def join_names(names: Sequence[str]) -> str:
+    """Write names so that :func:`split_names` reads them."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(names)
+    return line.getvalue()
+
+
+def in_shell(names: Sequence[str]) -> str:
+    """Write names as an argument to be typed."""
+    return shlex.quote(join_names(names))

@@ -1,0 +1,137 @@
+"""Feature columns as numbers: categories become columns of 0 and 1."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pmgp.datasets.csv_columns import in_shell
+from pmgp.datasets.csv_table import MISSING, as_numbers
+from pmgp.datasets.dataset import Category, DatasetError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Features", "encode_features"]
+
+MAX_CATEGORIES = 20
+N_SHOWN = 3
+"""How many offending cells or columns an error message names."""
+COUNTING = "rows count from 0, without the header"
+
+
+class Features(NamedTuple):
+    """Encoded features.
+
+    X has shape (n, d), ``names`` has length d; ``categories`` say which columns stand for which values, and
+    ``notices`` what a reader should know.
+    """
+
+    X: NDArray[np.float64]
+    names: tuple[str, ...]
+    categories: tuple[Category, ...]
+    notices: tuple[str, ...]
+
+
+def encode_features(cells: pd.DataFrame) -> Features:
+    """Turn columns of text cells into numbers.
+
+    A column of numbers stays one. A column of text becomes a column of 0 and 1 for each of its values; with two
+    values a single one, since the other would be its mirror image.
+
+    Parameters
+    ----------
+    cells : DataFrame
+        Text cells, one column a feature.
+
+    Raises
+    ------
+    DatasetError
+        If a cell is empty, NaN or infinite, if a column mixes numbers and text, or has so many different texts that
+        it names rows rather than kinds.
+    """
+    numbers = cells.apply(as_numbers)
+    text = numbers.isna() & ~_missing(cells)
+    _check_cells(cells, numbers, text)
+    encoded: list[NDArray[np.float64]] = []
+    names: list[str] = []
+    categories, notices = [], []
+    for name in map(str, cells):
+        if text[name].any():
+            values = _values(cells[name])
+            coded = values[1:] if len(values) == 2 else values
+            categories.append(Category(name, values, tuple(range(len(names), len(names) + len(coded)))))
+            encoded += [(cells[name] == value).to_numpy().astype(np.float64) for value in coded]
+            names += [f"{name}={value}" for value in coded]
+        else:
+            encoded.append(numbers[name].to_numpy(dtype=np.float64))
+            names.append(name)
+            notices += [_row_number(name)] if _counts_rows(numbers[name]) else []
+    twice = [name for name in cells if names.count(str(name)) > 1]
+    if twice:
+        raise DatasetError(f"column {twice[0]!r} has the name that a category's column of 0 and 1 gets: rename it")
+    return Features(np.column_stack(encoded), tuple(names), tuple(categories), tuple(notices))
+
+
+def _missing(cells: pd.DataFrame) -> pd.DataFrame:
+    return cells.apply(lambda column: column.str.lower().isin(MISSING))
+
+
+def _check_cells(cells: pd.DataFrame, numbers: pd.DataFrame, text: pd.DataFrame) -> None:
+    """Refuse columns that are neither numbers nor text throughout."""
+    mixed = [name for name in map(str, cells) if text[name].any() and numbers[name].notna().any()]
+    if mixed:
+        raise DatasetError(_mixed(cells, text, mixed))
+    bad = _missing(cells).to_numpy() | np.isinf(numbers.to_numpy())
+    if bad.any():
+        raise DatasetError(_not_finite(cells, bad))
+
+
+def _values(cells: pd.Series) -> tuple[str, ...]:
+    """Return the different texts of a column, sorted, if they are few enough to be kinds."""
+    values = sorted(cells.unique())
+    # Among few rows, categories that nearly all differ tell rows apart and not kinds of them.
+    if len(values) > min(MAX_CATEGORIES, max(2, len(cells) // 2)):
+        examples = ", ".join(repr(value) for value in cells.unique()[:N_SHOWN])
+        raise DatasetError(
+            f"column {cells.name!r} holds {len(values)} different texts in {len(cells)} rows ({examples}, ...), too "
+            f"many for categories (at most {MAX_CATEGORIES}, and half the rows). If it names the rows, leave it out "
+            f"with --drop {in_shell([str(cells.name)])}; otherwise code it in numbers, or in fewer categories"
+        )
+    return tuple(values)
+
+
+def _counts_rows(numbers: pd.Series) -> bool:
+    """Whether a column holds 0, ..., n - 1 or 1, ..., n, in any order."""
+    values = np.sort(numbers.to_numpy())
+    return len(values) > 2 and any(np.array_equal(values, np.arange(start, start + len(values))) for start in (0, 1))
+
+
+def _row_number(name: str) -> str:
+    return f"column {name!r} numbers the rows; if it is no feature, leave it out with --drop {in_shell([name])}"
+
+
+def _mixed(cells: pd.DataFrame, text: pd.DataFrame, mixed: list[str]) -> str:
+    """Name the columns that hold numbers and text, with one cell of each."""
+    examples = []
+    for name in mixed[:N_SHOWN]:
+        row = int(np.argmax(text[name].to_numpy()))
+        examples.append(f"{name!r} (row {row}: {cells[name].iloc[row]!r})")
+    rest = f" and {len(mixed) - N_SHOWN} more" if len(mixed) > N_SHOWN else ""
+    return (
+        f"these columns hold numbers, and text in other rows: {', '.join(examples)}{rest}; {COUNTING}. Correct or "
+        "drop these rows; for categories, write all of them as text"
+    )
+
+
+def _not_finite(cells: pd.DataFrame, bad: NDArray[np.bool_]) -> str:
+    """Name the first cells that are empty, NaN or infinite."""
+    places = np.argwhere(bad)
+    shown = ", ".join(f"row {row} column {cells.columns[k]!r}" for row, k in places[:N_SHOWN])
+    rest = ", ..." if len(places) > N_SHOWN else ""
+    return (
+        f"{len(places)} feature cells are empty, NaN or infinite: {shown}{rest} ({COUNTING}). Drop these rows or "
+        "fill them in"
+    )

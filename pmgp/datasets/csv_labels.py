@@ -1,0 +1,189 @@
+"""A label column as numbers: two classes, counts, or ordered categories."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pmgp.datasets.csv_columns import in_shell, nearest
+from pmgp.datasets.csv_table import MISSING, as_numbers, few
+from pmgp.datasets.dataset import DatasetError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Labels", "binary_labels", "count_labels", "exposures", "ordered_labels"]
+
+N_SHOWN = 3
+"""How many offending rows an error message names."""
+MAX_ORDERED = 12
+"""With more ordered categories than this, numbers are rather measurements."""
+
+
+class Labels(NamedTuple):
+    """Labels (n,): 0, 1, ... for the ``classes`` in order, or counts where these are None."""
+
+    y: NDArray[np.int64]
+    classes: tuple[str, ...] | None
+    notices: tuple[str, ...] = ()
+
+
+def binary_labels(cells: pd.Series) -> Labels:
+    """Return 0 and 1 for the two values of a column, in sorted order.
+
+    Raises
+    ------
+    DatasetError
+        If there are not two values; the message says what suits those there are.
+    """
+    _check_complete(cells)
+    values = _sorted_values(cells.unique().tolist())
+    if len(values) != 2:
+        raise DatasetError(
+            f"label column {cells.name!r} must hold two different values, it holds {len(values)}: {few(values)}. "
+            + _advice(cells, values)
+        )
+    return Labels((cells == values[1]).to_numpy().astype(np.int64), tuple(values))
+
+
+def count_labels(cells: pd.Series) -> Labels:
+    """Return the counts of a column.
+
+    Raises
+    ------
+    DatasetError
+        If a value is no whole number from 0 on, or all are 0.
+    """
+    _check_complete(cells)
+    numbers = as_numbers(cells).to_numpy()
+    with np.errstate(invalid="ignore"):
+        # Beyond 2^53 a float is no exact count.
+        wrong = ~((numbers >= 0) & (numbers == np.floor(numbers)) & (numbers < 2**53))
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise DatasetError(
+            f"--likelihood poisson is for counts 0, 1, 2, ..., but label column {cells.name!r} holds "
+            f"{cells.iloc[row]!r} in row {row} (counted from 0, without the header). "
+            + _advice(cells, _sorted_values(cells.unique().tolist()))
+        )
+    if not numbers.any():
+        raise DatasetError(f"all counts of label column {cells.name!r} are 0, so that there is nothing to learn")
+    return Labels(numbers.astype(np.int64), None)
+
+
+def ordered_labels(cells: pd.Series, order: Sequence[str] | None = None) -> Labels:
+    """Return 0, 1, ... for the values of a column in their order.
+
+    Parameters
+    ----------
+    cells : Series
+        The column.
+    order : sequence of str, optional
+        All values, lowest first; by default numbers ascend and texts are in alphabetical order.
+
+    Raises
+    ------
+    DatasetError
+        If there are fewer than three values or too many, or ``order`` is not a list of them all.
+    """
+    _check_complete(cells)
+    values = _sorted_values(cells.unique().tolist())
+    column = f"label column {cells.name!r}"
+    if len(values) < 3:
+        raise DatasetError(
+            f"--likelihood ordinal is for three or more ordered categories, {column} holds {len(values)}: "
+            f"{few(values)}. For two classes use --likelihood probit"
+        )
+    if len(values) > MAX_ORDERED:
+        raise DatasetError(
+            f"{column} holds {len(values)} different values ({few(values)}), more than the {MAX_ORDERED} ordered "
+            "categories that --likelihood ordinal takes. " + _advice(cells, values)
+        )
+    notices: tuple[str, ...] = ()
+    if order is None:
+        if not _are_numbers(cells):
+            notices = (f"the categories are in alphabetical order; for another one: --order {in_shell(values)}",)
+        order = values
+    _check_order(order, values, column)
+    codes = {value: code for code, value in enumerate(order)}
+    return Labels(np.array([codes[value] for value in cells], dtype=np.int64), tuple(order), notices)
+
+
+def exposures(cells: pd.Series) -> NDArray[np.float64]:
+    """Return the exposure of each count (n,), positive and finite.
+
+    Raises
+    ------
+    DatasetError
+        For any other value.
+    """
+    numbers = as_numbers(cells).to_numpy()
+    wrong = ~((numbers > 0) & np.isfinite(numbers))
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise DatasetError(
+            f"exposures must be positive numbers, column {cells.name!r} holds {cells.iloc[row]!r} in row {row} "
+            "(counted from 0, without the header)"
+        )
+    return numbers
+
+
+def _check_complete(cells: pd.Series) -> None:
+    missing = np.flatnonzero(cells.str.lower().isin(MISSING))
+    if missing.size:
+        shown = ", ".join(str(row) for row in missing[:N_SHOWN]) + (", ..." if missing.size > N_SHOWN else "")
+        raise DatasetError(
+            f"label column {cells.name!r} is empty or NA in row {shown} (counted from 0, without the header). "
+            "Drop these rows"
+        )
+
+
+def _check_order(order: Sequence[str], values: Sequence[str], column: str) -> None:
+    for value in order:
+        if value not in values:
+            raise DatasetError(
+                f"--order names {value!r}{nearest(value, values)}, which {column} does not hold; it holds {few(values)}"
+            )
+    left_out = [value for value in values if value not in order]
+    if left_out or len(set(order)) < len(order):
+        what = f"leaves out {few(left_out)}" if left_out else "names a value twice"
+        raise DatasetError(f"--order {what}; it must list each value of {column} once: {few(values)}")
+
+
+def _advice(cells: pd.Series, values: Sequence[str]) -> str:
+    """Say what suits a label column that the chosen likelihood does not."""
+    if len(values) == 1:
+        return "There is nothing to tell apart"
+    if len(values) == 2:
+        return "Two classes have --likelihood probit or logit"
+    if not _are_numbers(cells):
+        if len(values) > MAX_ORDERED:
+            return "If it is not the label, name the column that is with --label"
+        return "If they have an order: --likelihood ordinal --order LOWEST,...,HIGHEST. Without one: not possible yet"
+    numbers = as_numbers(cells).to_numpy()
+    if (numbers != np.floor(numbers)).any():
+        return (
+            "Measurements like these are the target of a regression, which pmgp run does not do: with Gaussian noise, "
+            "PyMC's pm.gp.Marginal needs no sampling of latent values; for other noise, write the model in PyMC and "
+            "sample it with pmgp.PseudoMarginal"
+        )
+    suggestions = ["for ordered grades, --likelihood ordinal"] if len(values) <= MAX_ORDERED else []
+    suggestions = (["for counts, --likelihood poisson"] if (numbers >= 0).all() else []) + suggestions
+    suggestions.append("for measurements with Gaussian noise, PyMC's pm.gp.Marginal instead of pmgp run")
+    sentence = "; ".join(suggestions)
+    return sentence[0].upper() + sentence[1:]
+
+
+def _are_numbers(cells: pd.Series) -> bool:
+    return bool(np.isfinite(as_numbers(cells)).all())
+
+
+def _sorted_values(values: Sequence[str]) -> list[str]:
+    """Sort as numbers if all are numbers, so that -1 precedes +1 and 9 precedes 10."""
+    try:
+        return sorted(values, key=float)
+    except ValueError:
+        return sorted(values)

@@ -1,0 +1,70 @@
+"""Predicted probabilities of ordered categories."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import ArrayLike, NDArray
+
+from pmgp.plots.calibration import draw_reliability, reliability
+from pmgp.plots.style import WIDTH, style
+
+__all__ = ["categories"]
+
+COLUMNS = 3
+"""Panels a row."""
+BINS = 5
+GAP = 0.02
+"""Between the points of two categories, of the width of the picture."""
+
+
+def categories(y: ArrayLike, probabilities: ArrayLike, classes: Sequence[str]) -> Figure:
+    """Probabilities of every point as a divided bar, and a reliability diagram for each cut point.
+
+    Parameters
+    ----------
+    y : array_like of shape (m,)
+        Observed categories 0, ..., r - 1.
+    probabilities : array_like of shape (m, r)
+        Predicted probabilities of the categories.
+    classes : sequence of str
+        Names of the r categories, lowest first.
+    """
+    y, probabilities = np.asarray(y), np.asarray(probabilities, dtype=np.float64)
+    rows = -(-(len(classes) - 1) // COLUMNS)
+    with style():
+        figure = plt.figure(figsize=(WIDTH, 3.6 + 3.4 * rows))
+        grid = figure.add_gridspec(rows + 1, COLUMNS)
+        _draw_bars(figure.add_subplot(grid[0, :]), y, probabilities, classes)
+        above = 1 - probabilities.cumsum(axis=1)
+        for k in range(1, len(classes)):
+            axes = figure.add_subplot(grid[1 + (k - 1) // COLUMNS, (k - 1) % COLUMNS])
+            draw_reliability(axes, reliability(y >= k, np.clip(above[:, k - 1], 0, 1), BINS))
+            event = classes[k] + (" or above" if k < len(classes) - 1 else "")
+            axes.set(title=event, xlabel="predicted probability", ylabel="observed frequency")
+    return figure
+
+
+def _draw_bars(axes: Axes, y: NDArray[np.int64], probabilities: NDArray[np.float64], classes: Sequence[str]) -> None:
+    """Draw one bar a point, grouped by observed category and sorted by the expected one."""
+    colors = plt.get_cmap("viridis")(np.linspace(0.05, 0.95, len(classes)))
+    expected = probabilities @ np.arange(len(classes))
+    order = np.lexsort((expected, y))
+    groups = np.unique(y)
+    gap = max(1.0, GAP * len(y))
+    positions = np.arange(len(y)) + gap * np.searchsorted(groups, y[order])
+    bottom = np.zeros(len(y))
+    for k, name in enumerate(classes):
+        heights = probabilities[order, k]
+        axes.bar(positions, heights, bottom=bottom, width=1.0, color=colors[k], label=name, linewidth=0)
+        bottom += heights
+    centers = [positions[y[order] == group].mean() for group in groups]
+    axes.set_xticks(centers, [f"{classes[group]} ({(y == group).sum()})" for group in groups])
+    axes.set(xlim=(-1, positions[-1] + 1), ylim=(0, 1), ylabel="predicted probability", xlabel="observed (points)")
+    axes.yaxis.set_major_locator(MaxNLocator(5))
+    axes.legend(loc="upper left", bbox_to_anchor=(1, 1), title="category", reverse=True)

@@ -1,0 +1,105 @@
+"""Observed counts against their predictive distributions."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike, NDArray
+
+from pmgp.plots.style import ACCENT, GRAY, WIDTH, style
+
+__all__ = ["counts", "transform_histogram"]
+
+CONFIDENCE = 0.9
+LARGE = 50
+"""Beyond counts of this size an axis is logarithmic."""
+
+
+class Interval(NamedTuple):
+    """Lower and upper ends at each point, two vectors (m,)."""
+
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+
+def counts(
+    y: ArrayLike,
+    mean: ArrayLike,
+    interval: tuple[ArrayLike, ArrayLike],
+    transform: tuple[ArrayLike, ArrayLike],
+    name: str = "count",
+    bins: int = 10,
+) -> Figure:
+    """Observed counts against predicted means, beside the histogram of the probability integral transform.
+
+    Parameters
+    ----------
+    y : array_like of shape (m,)
+        Observed counts.
+    mean : array_like of shape (m,)
+        Predicted means.
+    interval : two array_like of shape (m,)
+        Lower and upper end of the central predictive interval of 90 %.
+    transform : two array_like of shape (m,)
+        Predictive probabilities of less than the observed count, and of no more than it.
+    name : str
+        What is counted.
+    bins : int
+        Of the histogram.
+    """
+    y, mean = np.asarray(y), np.asarray(mean, dtype=np.float64)
+    with style():
+        figure, (left, right) = plt.subplots(1, 2, figsize=(WIDTH, 4.6), width_ratios=(3, 2))
+        _draw_counts(left, y, mean, Interval(*(np.asarray(end, dtype=np.float64) for end in interval)))
+        left.set(xlabel=f"predicted mean of {name}", ylabel=f"observed {name}")
+        heights = transform_histogram(*transform, bins)
+        right.bar((np.arange(bins) + 0.5) / bins, heights, width=0.94 / bins, color=ACCENT)
+        right.axhline(1, color=GRAY, linestyle="--", linewidth=1)
+        right.set(xlim=(0, 1), xlabel="predictive probability up to the observed count", ylabel="density of points")
+    return figure
+
+
+def transform_histogram(below: ArrayLike, up_to: ArrayLike, bins: int = 10) -> NDArray[np.float64]:
+    """Heights of the histogram of the probability integral transform of counts, 1 on average.
+
+    Each count spreads over the interval between the predictive probabilities of smaller counts and of counts up to
+    it: the histogram is level, up to chance, if the predictive distributions are right (Czado, Gneiting and Held 2009).
+
+    Parameters
+    ----------
+    below, up_to : array_like of shape (m,)
+        Predictive probabilities P(Y < y) and P(Y <= y) of each observed count y.
+    bins : int
+        Number of bins of equal width.
+    """
+    below, up_to = np.asarray(below, dtype=np.float64)[:, None], np.asarray(up_to, dtype=np.float64)[:, None]
+    edges = np.linspace(0, 1, bins + 1)
+    # A count that nothing was foreseen for has an interval of length zero.
+    width = np.maximum(up_to - below, np.finfo(float).tiny)
+    shares: NDArray[np.float64] = np.clip((edges - below) / width, 0.0, 1.0)
+    shares[:, -1] = 1.0
+    return np.diff(shares, axis=1).mean(axis=0) * bins
+
+
+def _draw_counts(axes: Axes, y: NDArray[np.int64], mean: NDArray[np.float64], interval: Interval) -> None:
+    low, high = interval
+    inside = (low <= y) & (y <= high)
+    axes.vlines(mean, low, high, color="0.82", linewidth=3, label=f"{CONFIDENCE:.0%} predictive interval")
+    largest = float(max(y.max(), mean.max(), high.max()))
+    axes.plot([0, largest], [0, largest], color=GRAY, linestyle="--", linewidth=1, label="observed = mean")
+    share = f"{inside.sum()} of {inside.size}"
+    axes.plot(mean[inside], y[inside], "o", color=ACCENT, markersize=5, label=f"count within its interval ({share})")
+    if not inside.all():
+        axes.plot(mean[~inside], y[~inside], "x", color="#c0392b", markersize=6, label="count outside")
+    if largest > LARGE:
+        ticks = [0, *[k * 10.0**power for power in range(len(str(int(largest)))) for k in (1, 3)]]
+        axes.set_xscale("symlog", linthresh=1)
+        axes.set_yscale("symlog", linthresh=1)
+        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+        axes.set(xlim=(-0.2, 1.3 * largest), ylim=(-0.2, 1.3 * largest))
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)

@@ -1,0 +1,107 @@
+"""Scores of predicted counts, and the predictive distribution behind them.
+
+The log predictive density judges the whole distribution, the absolute and the squared error its mean alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import logsumexp
+from scipy.stats import norm, poisson
+
+__all__ = ["PredictedCounts", "summarize"]
+
+N_RATES = 500
+"""Rates that stand for a log-normal distribution."""
+
+
+@dataclass(frozen=True, eq=False)
+class PredictedCounts:
+    """Predictive distributions of counts, as mixtures of Poisson distributions with equal weights.
+
+    Parameters
+    ----------
+    rates : ndarray of shape (k, m)
+        Rates of the k components at each of the m points.
+    """
+
+    rates: NDArray[np.float64]
+
+    @classmethod
+    def log_normal(cls, mean: ArrayLike, variance: ArrayLike, exposure: ArrayLike = 1.0) -> Self:
+        """Distributions of counts whose log-rate is normal, by equally probable quantiles.
+
+        Parameters
+        ----------
+        mean, variance : array_like of shape (m,)
+            Of the logarithm of the rate for one unit of exposure.
+        exposure : array_like of shape (m,), optional
+            Of each count.
+        """
+        quantiles = norm.ppf((np.arange(N_RATES) + 0.5) / N_RATES)
+        deviations = quantiles[:, None] * np.sqrt(np.asarray(variance, dtype=np.float64))
+        return cls(np.asarray(exposure) * np.exp(np.asarray(mean, dtype=np.float64) + deviations))
+
+    def log_density(self, y: ArrayLike) -> NDArray[np.float64]:
+        """Log probability of the counts y (m,)."""
+        each: NDArray[np.float64] = logsumexp(poisson.logpmf(np.asarray(y), self.rates), axis=0)
+        return each - np.log(len(self.rates))
+
+    def cumulative(self, y: ArrayLike) -> NDArray[np.float64]:
+        """Probability (m,) of counts up to and with y (m,); 0 for y = -1."""
+        return np.asarray(poisson.cdf(np.asarray(y), self.rates)).mean(axis=0)
+
+    def quantile(self, probability: float) -> NDArray[np.int64]:
+        """Smallest counts (m,) whose cumulative probability is at least that, by bisection."""
+        # The mixture's quantile lies between those of its components.
+        each = np.asarray(poisson.ppf(probability, self.rates))
+        low, high = each.min(axis=0).astype(np.int64) - 1, each.max(axis=0).astype(np.int64)
+        while (high - low > 1).any():
+            middle = (low + high) // 2
+            enough = self.cumulative(middle) >= probability
+            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+        return high
+
+
+def summarize(y: ArrayLike, mean: ArrayLike, log_density: ArrayLike) -> dict[str, float]:
+    """Return all scores by name.
+
+    Parameters
+    ----------
+    y : array_like of shape (m,)
+        Observed counts.
+    mean : array_like of shape (m,)
+        Predicted means.
+    log_density : array_like of shape (m,)
+        Log probabilities of the observed counts.
+
+    Returns
+    -------
+    dict of str to float
+        ``log_density``, its mean (nats a point); ``mean_absolute_error`` and ``root_mean_squared_error`` of the means,
+        in counts, from scikit-learn.
+
+    Raises
+    ------
+    ValueError
+        If the lengths differ, there are no points, or a mean is not finite.
+    ImportError
+        If scikit-learn is not installed.
+    """
+    try:
+        from sklearn.metrics import mean_absolute_error, root_mean_squared_error
+    except ImportError as error:
+        raise ImportError('scores of counts need scikit-learn: pip install "pmgp[data]"') from error
+    if np.shape(y) != np.shape(log_density):
+        raise ValueError(
+            f"y and log_density must be of one length; shapes are {np.shape(y)} and {np.shape(log_density)}"
+        )
+    return {
+        "log_density": float(np.mean(np.asarray(log_density))),
+        "mean_absolute_error": float(mean_absolute_error(y, mean)),
+        "root_mean_squared_error": float(root_mean_squared_error(y, mean)),
+    }

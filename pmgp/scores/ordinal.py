@@ -1,0 +1,114 @@
+"""Scores of predicted probabilities of ordered categories.
+
+The log loss looks at the probability of what came true alone; the ranked probability score also at how far away the
+rest of the probability is (Gneiting and Raftery 2007, section 4.2).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["accuracy", "log_loss", "ranked_probability_score", "summarize"]
+
+ROUNDING = 1e-6
+"""By how much probabilities may miss the sum 1."""
+
+
+def accuracy(y: ArrayLike, probabilities: ArrayLike) -> float:
+    """Fraction of points whose most probable category is the true one.
+
+    Parameters
+    ----------
+    y : array_like of shape (n,)
+        Categories 0, ..., r - 1.
+    probabilities : array_like of shape (n, r)
+        Predicted probabilities of the categories.
+
+    Raises
+    ------
+    ValueError
+        If y holds anything else, or a row of probabilities is negative, NaN or does not sum to 1.
+    """
+    y, probabilities = _validated(y, probabilities)
+    return float(np.mean(probabilities.argmax(axis=1) == y))
+
+
+def log_loss(y: ArrayLike, probabilities: ArrayLike) -> float:
+    """Mean negative log-probability of the true category, in nats a point; nothing is clipped.
+
+    Parameters
+    ----------
+    y, probabilities
+        As for :func:`accuracy`.
+
+    Raises
+    ------
+    ValueError
+        As :func:`accuracy`.
+    """
+    y, probabilities = _validated(y, probabilities)
+    with np.errstate(divide="ignore"):
+        return float(-np.mean(np.log(probabilities[np.arange(len(y)), y])))
+
+
+def ranked_probability_score(y: ArrayLike, probabilities: ArrayLike) -> float:
+    """Mean Brier score of the r - 1 events that the category is at most 0, ..., r - 2: 0 is perfect, 1 the worst.
+
+    With two categories it is the Brier score.
+
+    Parameters
+    ----------
+    y, probabilities
+        As for :func:`accuracy`.
+
+    Raises
+    ------
+    ValueError
+        As :func:`accuracy`.
+    """
+    y, probabilities = _validated(y, probabilities)
+    predicted = probabilities.cumsum(axis=1)[:, :-1]
+    observed = y[:, None] <= np.arange(probabilities.shape[1] - 1)
+    return float(np.mean((predicted - observed) ** 2))
+
+
+def summarize(y: ArrayLike, probabilities: ArrayLike) -> dict[str, float]:
+    """Return all scores by name.
+
+    Parameters
+    ----------
+    y, probabilities
+        As for :func:`accuracy`.
+
+    Returns
+    -------
+    dict of str to float
+        ``accuracy``, ``log_loss`` (nats a point) and ``ranked_probability_score``.
+
+    Raises
+    ------
+    ValueError
+        As :func:`accuracy`.
+    """
+    return {
+        "accuracy": accuracy(y, probabilities),
+        "log_loss": log_loss(y, probabilities),
+        "ranked_probability_score": ranked_probability_score(y, probabilities),
+    }
+
+
+def _validated(y: ArrayLike, probabilities: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    y, probabilities = np.asarray(y), np.asarray(probabilities, dtype=np.float64)
+    if y.ndim != 1 or not y.size or probabilities.ndim != 2 or len(y) != len(probabilities):
+        raise ValueError(
+            "y and probabilities must have shapes (n,) and (n, r), n at least 1; they have "
+            f"{y.shape} and {probabilities.shape}"
+        )
+    if probabilities.shape[1] < 2:
+        raise ValueError("there must be at least two categories")
+    if not np.isin(y, np.arange(probabilities.shape[1])).all():
+        raise ValueError(f"categories must be 0, ..., {probabilities.shape[1] - 1}, one for each column")
+    if not ((probabilities >= 0).all() and np.allclose(probabilities.sum(axis=1), 1, rtol=0, atol=ROUNDING)):
+        raise ValueError("probabilities must not be negative, and each row must sum to 1")
+    return y.astype(np.int64), probabilities
