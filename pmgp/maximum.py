@@ -12,11 +12,12 @@ from pytensor.graph.traversal import ancestors
 from scipy.optimize import minimize
 
 from pmgp.approximations import Approximation, ExpectationPropagation, Laplace
-from pmgp.evidence import value_point
 from pmgp.latent import SiteApproximation
 from pmgp.linalg import NotPositiveDefiniteError
 from pmgp.model import LatentGaussianModel
+from pmgp.points import value_point
 from pmgp.step_methods.pseudo_marginal import APPROXIMATIONS
+from pmgp.step_methods.starts import unusable_start
 from pmgp.step_methods.validation import resolve
 
 __all__ = ["Maximum", "find_map"]
@@ -114,7 +115,7 @@ def find_map(
     objective = Objective(model, parts, method, prior)
     theta = parts.ravel(values)
     if objective(theta)[0] <= VERY_LOW:
-        raise ValueError(f"the approximate evidence or the prior is not finite at the start, {parts.unravel(theta)}")
+        raise ValueError(unusable_start(parts, theta))
     found = minimize(objective.negative, theta, jac=True, method="L-BFGS-B", options={"maxiter": max_iterations})
     q = objective.fit(found.x)
     point = _natural_point(model, parts, found.x, q.mean)

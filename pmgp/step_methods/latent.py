@@ -15,9 +15,11 @@ from pymc.util import get_random_generator
 from pmgp import linalg, operators
 from pmgp.operators import LatentOperator, StepSize
 from pmgp.operators.base import NOT_COMPUTED, Point, TransitionInfo
+from pmgp.step_methods.pickling import PickledStep
 from pmgp.step_methods.progress import AcceptanceProgress, EvaluationsProgress
 from pmgp.step_methods.shared import share
-from pmgp.step_methods.validation import check_acceptance, latent_of, unusable_latent_start
+from pmgp.step_methods.starts import unusable_latent_start
+from pmgp.step_methods.validation import check_acceptance, latent_of
 
 __all__ = ["EllipticalSlice", "LatentHMC", "LatentMetropolis", "LatentSMMALA"]
 
@@ -35,7 +37,7 @@ class LatentState(StepMethodState):
     latent_name: str = field(metadata={"frozen": True})
 
 
-class _LatentStep(BlockedStep):
+class _LatentStep(PickledStep):
     """What the four step methods share: an operator of the core, moved by PyMC.
 
     The factor of the covariance is kept as long as theta stays where it is, and shared with pmgp's other step methods
@@ -152,9 +154,8 @@ class _LatentStep(BlockedStep):
         BlockedStep.sampling_state.fset(self, state)
         self._target = None
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave the cache behind when the step is pickled."""
-        return self.__dict__ | {"_target": None}
+    def _caches(self) -> dict[str, Any]:
+        return {"_target": None}
 
     @staticmethod
     def competence(var: Any, has_grad: bool) -> Competence:

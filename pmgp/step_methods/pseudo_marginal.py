@@ -24,7 +24,9 @@ from pmgp.schemes.proposals import AdaptiveProposal
 from pmgp.schemes.pseudo_marginal import Frozen, State
 from pmgp.schemes.pseudo_marginal import PseudoMarginal as Scheme
 from pmgp.schemes.tuning import Tuning
+from pmgp.step_methods.pickling import PickledStep
 from pmgp.step_methods.progress import EvidenceProgress
+from pmgp.step_methods.starts import unusable_start
 from pmgp.step_methods.validation import (
     check_settings,
     check_variables,
@@ -32,7 +34,6 @@ from pmgp.step_methods.validation import (
     large_spread,
     resolve,
     unconverged_proposals,
-    unusable_start,
 )
 
 __all__ = ["PseudoMarginal"]
@@ -70,7 +71,7 @@ class PseudoMarginalState(StepMethodState):
     theta_names: list[str] = field(metadata={"frozen": True})
 
 
-class PseudoMarginal(EvidenceProgress, BlockedStep):
+class PseudoMarginal(EvidenceProgress, PickledStep):
     """Pseudo-marginal Metropolis-Hastings for the hyper-parameters of a Gaussian process, with exact draws of f.
 
     The step updates all free variables of the model: the latent multivariate normal f and, as one vector theta on
@@ -234,7 +235,7 @@ class PseudoMarginal(EvidenceProgress, BlockedStep):
         model = self.latent_model
         current = self._evaluate(model.ravel(point), None)
         if not self._usable(current):
-            raise SamplingError(unusable_start(model, current))
+            raise SamplingError(unusable_start(model, current.theta))
         if self.tune:
             current = self._disperse(current)
         self._hold(current)
@@ -339,12 +340,8 @@ class PseudoMarginal(EvidenceProgress, BlockedStep):
         BlockedStep.sampling_state.fset(self, state)
         self._current = None
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave the cache behind when the step is pickled."""
-        state = self.__dict__.copy()
-        state["_current"] = None
-        state["_evaluate"] = Evaluator(self.latent_model, self.approximation)
-        return state
+    def _caches(self) -> dict[str, Any]:
+        return {"_current": None, "_evaluate": Evaluator(self.latent_model, self.approximation)}
 
     @staticmethod
     def competence(var: Any, has_grad: bool) -> Competence:

@@ -19,9 +19,11 @@ from pmgp.derivatives import DifferentiableLatentModel
 from pmgp.schemes import gibbs
 from pmgp.schemes.densities import Current, Together
 from pmgp.schemes.theta_operators import Adaptation, ThetaOperator
+from pmgp.step_methods.pickling import PickledStep
 from pmgp.step_methods.progress import ThetaProgress
 from pmgp.step_methods.shared import share
-from pmgp.step_methods.validation import check_hyperparameters, resolve, unusable_latent_start
+from pmgp.step_methods.starts import unusable_latent_start
+from pmgp.step_methods.validation import check_hyperparameters, resolve
 
 __all__ = ["Ancillary", "Interweaving", "JointUpdate", "Sufficient", "Surrogate"]
 
@@ -37,7 +39,7 @@ class ThetaState(StepMethodState):
     theta_names: list[str] = field(metadata={"frozen": True})
 
 
-class _ThetaStep(ThetaProgress, BlockedStep):
+class _ThetaStep(ThetaProgress, PickledStep):
     """What the schemes share: a scheme of the core, moved by PyMC."""
 
     default_blocked = True
@@ -147,9 +149,8 @@ class _ThetaStep(ThetaProgress, BlockedStep):
         BlockedStep.sampling_state.fset(self, state)
         self._current = None
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave the cache behind when the step is pickled."""
-        return self.__dict__ | {"_current": None}
+    def _caches(self) -> dict[str, Any]:
+        return {"_current": None}
 
     @staticmethod
     def competence(var: Any, has_grad: bool) -> Competence:
