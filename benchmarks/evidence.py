@@ -26,9 +26,9 @@ from benchmarks.problems import Problem, load
 from pmgp import models
 from pmgp.approximations import Approximation, ExpectationPropagation, Laplace
 from pmgp.estimators import ImportanceSampling
-from pmgp.evidence import value_point
 from pmgp.maximum import TIGHT, Objective
 from pmgp.model import LatentGaussianModel
+from pmgp.points import value_point
 from pmgp.schemes.evaluation import Evaluator
 from pmgp.schemes.mode_prediction import ModePredictor
 

@@ -13,6 +13,7 @@ from pytensor.tensor.variable import TensorVariable
 from pmgp.latent import DensePrior
 from pmgp.likelihoods import Likelihood
 from pmgp.model import LatentGaussianModel
+from pmgp.model_checks import naming_missing_gradients
 
 __all__ = ["DifferentiableLatentModel"]
 
@@ -25,15 +26,21 @@ class DifferentiableLatentModel:
     parts : LatentGaussianModel
     gradient, metric : bool
         Which derivatives to compile: :meth:`theta_gradient`; :meth:`pushforward` and :meth:`curvature`.
+
+    Raises
+    ------
+    ModelError
+        If an operation in the model has no gradient.
     """
 
     def __init__(self, parts: LatentGaussianModel, gradient: bool = True, metric: bool = True) -> None:
         self.parts = parts
-        if gradient:
-            self._gradient = self._compile_gradient()
-        if metric:
-            self._pushforward = self._compile_pushforward()
-            self._curvature = self._compile_curvature()
+        with naming_missing_gradients("the hyper-parameters", 'operator="metropolis", the default, needs none'):
+            if gradient:
+                self._gradient = self._compile_gradient()
+            if metric:
+                self._pushforward = self._compile_pushforward()
+                self._curvature = self._compile_curvature()
 
     def log_prior(self, theta: np.ndarray) -> float:
         """Log p(theta) on the unconstrained scale."""

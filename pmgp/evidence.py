@@ -6,19 +6,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pymc as pm
-from pymc.initial_point import make_initial_point_fn
 
 from pmgp.approximations import Approximation
 from pmgp.estimators import Estimator
 from pmgp.estimators.importance import log_mean_exp
 from pmgp.linalg import NotPositiveDefiniteError
 from pmgp.model import LatentGaussianModel
+from pmgp.points import value_point
 from pmgp.schemes.evaluation import Evaluation, Evaluator
 from pmgp.step_methods.pseudo_marginal import APPROXIMATIONS, ESTIMATORS
-from pmgp.step_methods.validation import resolve, unusable_start
+from pmgp.step_methods.starts import unusable_start
+from pmgp.step_methods.validation import resolve
 from pmgp.threads import suitable_threads, threads_limited
 
-__all__ = ["LogMarginalLikelihood", "log_marginal_likelihood", "value_point"]
+__all__ = ["LogMarginalLikelihood", "log_marginal_likelihood"]
 
 
 class LogMarginalLikelihood(NamedTuple):
@@ -58,7 +59,7 @@ def log_marginal_likelihood(
         The model on the context stack by default.
     point : dict, optional
         Values of the hyper-parameters by name, on their own scale ("lengthscale") or transformed
-        (``"lengthscale_log__"``). What is left out has its initial value.
+        (``"lengthscale_log__"``); a scalar stands for all elements of a vector. What is left out has its initial value.
     estimator : ImportanceSampling, AnnealedImportanceSampling, "importance", "annealed" or "none"
         With 64 draws where it leaves their number open. ``"none"`` returns the approximation's own evidence, of whose
         error `standard_error` knows nothing.
@@ -80,7 +81,8 @@ def log_marginal_likelihood(
     ModelError
         If the model is not of the form that `PseudoMarginal` needs.
     ValueError
-        For settings out of range, and where the covariance cannot be factorized or the prior density is zero.
+        For settings out of range, for values in `point` that are not their variables' own, and where the covariance
+        cannot be factorized or the prior density is zero.
 
     Examples
     --------
@@ -100,35 +102,15 @@ def log_marginal_likelihood(
     return _summary(logs)
 
 
-def value_point(model: pm.Model, point: dict[str, Any] | None) -> dict[str, np.ndarray]:
-    """Initial values of all value variables, with those replaced that `point` names, transformed or not.
-
-    Raises
-    ------
-    ValueError
-        For a name that the model does not have.
-    """
-    given = dict(point or {})
-    known = {rv.name for rv in model.free_RVs} | {value.name for value in model.rvs_to_values.values()}
-    unknown = sorted(set(given) - known)
-    if unknown:
-        raise ValueError(f"the model has no free variables {', '.join(unknown)}; those are: {', '.join(sorted(known))}")
-    names = {rv.name: rv for rv in model.free_RVs}
-    natural = {names[name]: np.asarray(value, dtype=float) for name, value in given.items() if name in names}
-    values = make_initial_point_fn(model=model, overrides=natural, return_transformed=True)(0)
-    transformed = {name: np.asarray(value, dtype=float) for name, value in given.items() if name not in names}
-    return {**values, **transformed}
-
-
 def _prepared(parts: LatentGaussianModel, theta: np.ndarray, approximation: Approximation) -> Evaluation:
     evaluate = Evaluator(parts, approximation)
     evaluation = evaluate(theta, None)
     if not np.isfinite(evaluation.log_screen):
-        raise ValueError(unusable_start(parts, evaluation))
+        raise ValueError(unusable_start(parts, theta))
     try:
         return evaluate.prepare(evaluation)
     except NotPositiveDefiniteError as error:
-        raise ValueError(unusable_start(parts, evaluation)) from error
+        raise ValueError(unusable_start(parts, theta)) from error
 
 
 def _estimate(rng: np.random.Generator, method: Estimator, evaluation: Evaluation, draws: int) -> float:

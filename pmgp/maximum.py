@@ -12,11 +12,12 @@ from pytensor.graph.traversal import ancestors
 from scipy.optimize import OptimizeResult, minimize
 
 from pmgp.approximations import Approximation, ExpectationPropagation, Laplace
-from pmgp.evidence import value_point
 from pmgp.latent import SiteApproximation
 from pmgp.linalg import NotPositiveDefiniteError
 from pmgp.model import LatentGaussianModel
+from pmgp.points import value_point
 from pmgp.step_methods.pseudo_marginal import APPROXIMATIONS
+from pmgp.step_methods.starts import unusable_start
 from pmgp.step_methods.validation import resolve
 from pmgp.threads import suitable_threads, threads_limited
 
@@ -122,8 +123,7 @@ def find_map(
 
 def _maximize(objective: Objective, theta: np.ndarray, max_iterations: int) -> OptimizeResult:
     if objective(theta)[0] <= VERY_LOW:
-        values = objective.parts.unravel(theta)
-        raise ValueError(f"the approximate evidence or the prior is not finite at the start, {values}")
+        raise ValueError(unusable_start(objective.parts, theta))
     return minimize(objective.negative, theta, jac=True, method="L-BFGS-B", options={"maxiter": max_iterations})
 
 

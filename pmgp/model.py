@@ -18,13 +18,22 @@ from pymc.pytensorf import compile as compile_pytensor
 from pymc.pytensorf import join_nonshared_inputs
 from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.traversal import ancestors
-from pytensor.tensor.random.basic import MvNormalRV
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.covariance import BlockedCovariance, UnsupportedGraphError
 from pmgp.distributions.closed_forms import find_closed_form
 from pmgp.latent import DensePrior
+from pmgp.latent_variable import ModelError, below, find_latent, refuse_children
+from pmgp.likelihood_terms import LikelihoodTerms
 from pmgp.likelihoods import Likelihood
+from pmgp.model_checks import (
+    naming_missing_gradients,
+    probes,
+    refuse_impossible,
+    refuse_infinite_inputs,
+    refuse_other_processes,
+)
+from pmgp.observations import Observations, naming_shapes, refuse_shapes
 from pmgp.quadrature import TiltedMoments, tilted_moments
 from pmgp.threads import threads_limited
 
@@ -34,55 +43,6 @@ __all__ = ["LatentGaussianModel", "ModelError", "PyTensorLikelihood", "find_late
 SMALLEST_BLOCKED = 128
 # Relative to the largest covariance.
 SAME = 1e-12
-
-
-class ModelError(ValueError):
-    """A PyMC model that is not of the form p(theta) N(f|m, K) prod_i p(y_i|f_i, theta)."""
-
-
-def find_latent(model: pm.Model, latent: TensorVariable | str | None = None) -> TensorVariable:
-    """Find the latent vector f: the free multivariate normal variable of the model.
-
-    Parameters
-    ----------
-    model : pymc.Model
-    latent : variable or str, optional
-        Which one, if there are several.
-
-    Raises
-    ------
-    ModelError
-        If there is none, or there are several and `latent` does not say which.
-    """
-    normal = [rv for rv in model.free_RVs if rv.owner is not None and isinstance(rv.owner.op, MvNormalRV)]
-    # What depends on another one is a conditional of it at new inputs.
-    candidates = [rv for rv in normal if not set(normal) & (set(ancestors([rv])) - {rv})]
-    names = ", ".join(rv.name for rv in candidates)
-    if latent is not None:
-        name = latent if isinstance(latent, str) else latent.name
-        for rv in candidates:
-            if rv.name == name or model.rvs_to_values[rv].name == name:
-                return _check_vector(rv)
-        raise ModelError(
-            f"{name!r} is not a free multivariate normal variable of the model; those are: {names or 'none'}"
-        )
-    if not candidates:
-        whitened = [rv.name for rv in model.free_RVs if rv.name.endswith("_rotated_")]
-        hint = (
-            f"{whitened[0]!r} is a whitened Gaussian process: build it with gp.prior(..., reparameterize=False)"
-            if whitened
-            else "build one with gp.prior(..., reparameterize=False) or pm.MvNormal"
-        )
-        raise ModelError(f"the model has no latent multivariate normal variable; {hint}")
-    if len(candidates) > 1:
-        raise ModelError(f"the model has several multivariate normal variables ({names}); say which with latent=...")
-    return _check_vector(candidates[0])
-
-
-def _check_vector(rv: TensorVariable) -> TensorVariable:
-    if rv.ndim != 1:
-        raise ModelError(f"the latent variable {rv.name!r} has {rv.ndim} dimensions; only vectors are supported")
-    return rv
 
 
 class PyTensorLikelihood:
@@ -118,10 +78,11 @@ class PyTensorLikelihood:
     def tilted_moments(
         self, mean: np.ndarray, variance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None
     ) -> TiltedMoments | None:
-        """Moments of the sites by quadrature; None where the terms of log p(y|f) are not one a latent value."""
-        if not self.functions.sites_known:
+        """Moments of the sites by quadrature; None where a term of log p(y|f) depends on several latent values."""
+        terms = self.functions.terms
+        if not terms.separate:
             return None
-        return tilted_moments(lambda f: self.functions.sites(f, self.theta), mean, variance, near)
+        return tilted_moments(lambda f: terms.sites(f, self.theta), mean, variance, near)
 
     def fisher_information(self, f: np.ndarray) -> np.ndarray:
         """Size of the curvature: positive like the Fisher information, which the graph of log p does not give."""
@@ -130,18 +91,13 @@ class PyTensorLikelihood:
 
 @dataclass
 class LikelihoodFunctions:
-    """Compiled functions of (f, theta); `batch` and `sites` take f as (draws, n).
-
-    `batch` returns (draws,) and `sites` the single terms, (draws, n) if they are known to belong to the latent values
-    one by one.
-    """
+    """Compiled functions of (f, theta); `batch` takes f as (draws, n) and returns (draws,)."""
 
     batch: Callable[..., np.ndarray]
     gradient: Callable[..., np.ndarray]
     curvature: Callable[..., np.ndarray]
     third: Callable[..., np.ndarray]
-    sites: Callable[..., np.ndarray]
-    sites_known: bool = False
+    terms: LikelihoodTerms
 
 
 class Graphs(NamedTuple):
@@ -194,9 +150,11 @@ class LatentGaussianModel:
         given_theta: bool = False,
     ) -> None:
         self.compile_kwargs = dict(compile_kwargs or {})
+        self._given_theta = given_theta
         point = model.initial_point() if initial_point is None else initial_point
         self.latent = find_latent(model, latent)
         self.latent_value = model.rvs_to_values[self.latent]
+        refuse_shapes(model, self.latent, below(model, self.latent), point, static=True)
         likelihood_variables, likelihood_terms, prior_terms = _split_terms(
             model, self.latent, self.latent_value, hierarchical=given_theta
         )
@@ -212,20 +170,38 @@ class LatentGaussianModel:
         self._moments = self._compile([], mean_and_covariance)
         self._blocked = self._compile_blocked(mean_and_covariance)
         self.graphs = Graphs(log_prior, mean_and_covariance[0], mean_and_covariance[1], likelihood_terms)
+        self.observations = Observations(model, self.latent, likelihood_variables)
         self._closed_form = find_closed_form(model, self.latent, likelihood_variables, self._compile)
-        self._factorizes = True
+        self._coupling: str | None = None
+        self._second_derivative: Callable[..., Any] | None = None
         self._pullback: Callable[..., Any] | None = None
         if self._closed_form is None:
-            self._functions = self._compile_likelihood(likelihood_terms)
-            self._probe(likelihood_terms, np.asarray(point[self.latent_value.name], dtype=float))
+            names = [variable.name for variable in likelihood_variables]
+            with (
+                naming_shapes(model, self.latent, likelihood_variables, point),
+                naming_missing_gradients(repr(self.latent.name), "write it with PyTensor's own, or give it a gradient"),
+            ):
+                self._functions = self._compile_likelihood(names, likelihood_terms)
+                self.refresh_data()
+        else:
+            self.refresh_data()
         if not given_theta:
-            self.require_factorizing()
-        self.refresh_data()
+            refuse_other_processes(model, self)
 
     @property
     def sites_known(self) -> bool:
-        """Whether the terms of the likelihood are known one by one, so that their moments can be matched."""
-        return self._closed_form is not None or self._functions.sites_known
+        """Whether no term of the likelihood depends on several latent values, so that moments can be matched."""
+        return self.terms is None or self.terms.separate
+
+    @property
+    def terms(self) -> LikelihoodTerms | None:
+        """The terms of a likelihood that is given by its graph; None for a closed form, whose sites are known."""
+        return None if self._closed_form is not None else self._functions.terms
+
+    @property
+    def initial_theta(self) -> np.ndarray:
+        """Theta at the model's initial point."""
+        return self.ravel(self._point)
 
     @property
     def dimension(self) -> int:
@@ -252,17 +228,21 @@ class LatentGaussianModel:
             start += value.size
         return parts
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave f behind, as PyMC's random variables cannot be pickled; its value variable has the same name."""
+        return self.__dict__ | {"latent": self.latent_value}
+
     def require_factorizing(self) -> None:
         """Refuse a likelihood that does not factorize over f.
 
         Raises
         ------
         ModelError
-            If its Hessian in f is not diagonal.
+            If its Hessian in f is not diagonal, or not to be had.
         """
-        if not self._factorizes:
+        if self._coupling is not None:
             raise ModelError(
-                f"the likelihood does not factorize over {self.latent.name!r}: its Hessian is not diagonal; "
+                f"the likelihood does not factorize over {self.latent.name!r}: {self._coupling}; "
                 "each observation must depend on one latent value"
             )
 
@@ -285,17 +265,29 @@ class LatentGaussianModel:
         return PyTensorLikelihood(self._functions, theta)
 
     def refresh_data(self) -> None:
-        """Read the observed values again, as `pymc.set_data` may have changed them.
+        """Read the data again, as `pymc.set_data` may have changed them, and what the likelihood depends on.
 
         Raises
         ------
+        ModelError
+            If the inputs are not finite, the observations are impossible or do not have the shape of their parameters,
+            or the likelihood does not factorize.
         ValueError
-            If they, or the parameters of the likelihood at the model's initial point, are outside their domain.
+            If observations, or parameters of a closed form at the initial point, are outside their domain.
         """
         if self._blocked is not None:
             self._blocked.refresh_data()
-        if self._closed_form is not None:
-            self._closed_form.refresh(self.ravel(self._point))
+        prior = self.prior(self.initial_theta)
+        self.initial_moments = prior.mean, np.einsum("ii->i", prior.covariance).copy()
+        refuse_infinite_inputs(self.latent.name, [self.graphs.mean, self.graphs.covariance], prior)
+        if self._closed_form is None:
+            self._probe()
+        else:
+            self.observations.require_length(prior.size)
+            self._closed_form.refresh(self.initial_theta)
+        if not self._given_theta:
+            refuse_impossible(self)
+            self.require_factorizing()
 
     def of_theta(self, outputs: list[TensorVariable]) -> tuple[list[TensorVariable], TensorVariable]:
         """Write graphs of the value variables as graphs of theta, one vector, which is returned with them."""
@@ -322,7 +314,8 @@ class LatentGaussianModel:
     def compile_gradient(self, inputs: list[TensorVariable], scalar: TensorVariable) -> Callable[..., Any]:
         """Compile a scalar graph of the value variables and its gradient in theta, as a function of (inputs, theta)."""
         [scalar], theta = self.of_theta([scalar])
-        gradient = pt.grad(scalar, theta, disconnected_inputs="ignore")
+        with naming_missing_gradients("the hyper-parameters", "samplers that use no gradient, as PseudoMarginal, work"):
+            gradient = pt.grad(scalar, theta, disconnected_inputs="ignore")
         return self.compile_function([*inputs, theta], [scalar, gradient])
 
     def _compile(self, inputs: list[TensorVariable], outputs: list[TensorVariable]) -> Callable[..., Any]:
@@ -350,44 +343,55 @@ class LatentGaussianModel:
         same = difference.max() <= SAME * np.abs(covariance).max()
         return blocked if same and np.array_equal(mean, blocked(theta)[0]) else None
 
-    def _compile_likelihood(self, terms: list[TensorVariable]) -> LikelihoodFunctions:
+    def _compile_likelihood(self, names: list[str], terms: list[TensorVariable]) -> LikelihoodFunctions:
         f = self.latent_value
         total = pt.add(*[term.sum() for term in terms], 0.0)
         gradient = pt.grad(total, f)
         curvature = -pt.grad(gradient.sum(), f, disconnected_inputs="ignore")
         third = -pt.grad(curvature.sum(), f, disconnected_inputs="ignore")
         rows = pt.matrix("f_rows", dtype=f.dtype)
-        # Terms that are not vectors cannot be told apart by latent value; their sum stands in and is never used.
-        vectors = all(term.ndim == 1 for term in terms)
-        sites = pt.add(*terms, 0.0) if vectors else total
         compiled = [
             self._compile([rows], [vectorize_graph(total, replace={f: rows})]),
             self._compile([f], [gradient]),
             self._compile([f], [curvature]),
-            self._compile([rows], [vectorize_graph(sites, replace={f: rows})]),
         ]
-        batch, first, second, single = (_First(function) for function in compiled)
+        batch, first, second = (_First(function) for function in compiled)
         lazily = _First(_CompiledWhenCalled(partial(self._compile, [f], [third])))
+        single = LikelihoodTerms(names, self._compile([rows], vectorize_graph(terms, replace={f: rows})))
         return LikelihoodFunctions(batch, first, second, lazily, single)
 
-    def _probe(self, terms: list[TensorVariable], f: np.ndarray) -> None:
-        """Find out whether the likelihood factorizes, and whether its terms are the sites in their order.
+    def _probe(self) -> None:
+        """Find out whether the likelihood factorizes, and which latent value each of its terms belongs to."""
+        places = list(probes(self))
+        terms = self._functions.terms
+        theta, f, _ = places[0]
+        for name, values in terms.by_name(f[None, :], theta).items():
+            self.observations.refuse_shape(name, values.shape[1:], f.size)
+        terms.locate(places)
+        self._coupling = None if terms.separate else self._coupling_by_hessian(places)
 
-        The Hessian in f is compared with its row sums along a random direction, equal only if it is diagonal; the
-        gradient of a randomly weighted sum of the terms with the weighted gradient, equal only if term i depends on
-        f_i alone.
+    def _coupling_by_hessian(self, places: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> str | None:
+        """Compare the Hessian in f with its row sums along a random direction, equal only if it is diagonal.
+
+        So a likelihood factorizes whose terms do not, such as one that is a single sum. The answer is what speaks
+        against it.
         """
+        if self._second_derivative is None:
+            direction = pt.vector("direction")
+            gradient = pt.grad(pt.add(*[term.sum() for term in self.graphs.likelihood], 0.0), self.latent_value)
+            self._second_derivative = self._derivative((gradient * direction).sum(), direction)
         rng = np.random.default_rng(0)
-        v, f = rng.standard_normal(f.shape), f + 0.1 * rng.standard_normal(f.shape)
-        theta = self.ravel(self._point)
-        direction = pt.vector("direction")
-        gradient = pt.grad(pt.add(*[term.sum() for term in terms], 0.0), self.latent_value)
-        along = self._derivative((gradient * direction).sum(), direction)(f, v, theta)[0]
-        diagonal = -self._functions.curvature(f, theta)
-        self._factorizes = _close(along, diagonal * v)
-        if self._factorizes and self._functions.sites(f[None, :], theta).shape == (1, len(f)):
-            weighted = self._derivative((pt.add(*terms, 0.0) * direction).sum(), direction)(f, v, theta)[0]
-            self._functions.sites_known = _close(weighted, v * self._functions.gradient(f, theta))
+        seen = False
+        for theta, f, _ in places:
+            direction = rng.standard_normal(f.shape)
+            along = self._second_derivative(f, direction, theta)[0]
+            diagonal = -direction * self._functions.curvature(f, theta)
+            if not np.isfinite([along, diagonal]).all():
+                continue
+            if not _close(along, diagonal):
+                return "its Hessian is not diagonal"
+            seen = True
+        return None if seen else "some of its terms depend on several latent values, and its Hessian is not finite"
 
     def _derivative(self, scalar: TensorVariable, direction: TensorVariable) -> Callable[..., Any]:
         """Compiled gradient in f of a scalar that depends on f, a direction and theta."""
@@ -441,12 +445,9 @@ def _split_terms(
     terms = model.logp(vars=variables, sum=False)
     depends = [latent_value in set(ancestors([term])) for term in terms]
     likelihood_variables = [v for v, d in zip(variables, depends, strict=True) if d]
-    children = [v.name for v in likelihood_variables if v in model.free_RVs]
+    children = [v for v in likelihood_variables if v in model.free_RVs]
     if children and not hierarchical:
-        raise ModelError(
-            f"the free variables {', '.join(children)} depend on {latent.name!r}; only observed ones may. "
-            "Where PyMC made them of missing observations, leave those out: pmgp.predict gives their distribution"
-        )
+        refuse_children(model, latent, children)
     if not likelihood_variables:
         raise ModelError(f"no observed variable depends on {latent.name!r}")
     return (

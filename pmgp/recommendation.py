@@ -14,6 +14,7 @@ import pymc as pm
 from pytensor.graph.traversal import ancestors
 
 from pmgp.model import LatentGaussianModel, ModelError, find_latent
+from pmgp.model_checks import refuse_other_processes
 from pmgp.step_methods import Ancillary, EllipticalSlice, Interweaving, LatentHMC, PseudoMarginal
 from pmgp.step_methods.shared import share
 
@@ -141,7 +142,8 @@ def recommend(model: pm.Model | None = None, *, latent: Any = None) -> Recommend
     ------
     ModelError
         If the model has no latent multivariate normal variable (build the process with
-        ``gp.prior(..., reparameterize=False)``), no observed variable depends on it, or a hyper-parameter is discrete.
+        ``gp.prior(..., reparameterize=False)``), no observed variable depends on it, a hyper-parameter is discrete, or
+        there is a second process besides the `latent` that was named.
 
     Examples
     --------
@@ -173,6 +175,7 @@ def _is_latent(model: pm.Model, name: str) -> bool:
 
 def _traits(model: pm.Model, latent: Any) -> Traits:
     parts = share(model, latent).parts
+    refuse_other_processes(model, parts)
     theta = parts.ravel(model.initial_point())
     prior, likelihood = parts.prior(theta), parts.likelihood(theta)
     variance = np.einsum("ii->i", prior.covariance).copy()
@@ -272,7 +275,10 @@ def _several_latent_vectors(model: pm.Model, names: list[str]) -> Recommendation
         f"the model has several latent vectors ({', '.join(names)}), and each step method updates one; PyMC chooses "
         "step methods for the other variables.",
         "1 Cholesky factorization for each latent vector an iteration",
-        ("pmgp.recommend(model, latent=...), which treats the others as hyper-parameters",),
+        (
+            "one process with the summed covariance, (gp1 + gp2).prior(...), where processes are only summed",
+            "pmgp.recommend(model, latent=...), where the others are no processes but, say, regression coefficients",
+        ),
         model,
     )
 

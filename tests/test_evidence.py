@@ -75,7 +75,7 @@ def test_what_cannot_be_estimated_is_refused(known):
         pmgp.log_marginal_likelihood(model, repeats=1)
     with pytest.raises(ValueError, match="no free variables level"):
         pmgp.log_marginal_likelihood(model, {"level": 1.0})
-    with pytest.raises(ValueError, match="not finite at the starting point"):
-        pmgp.log_marginal_likelihood(model, {"scale": np.inf}, compile_kwargs=FAST)
+    with pytest.raises(ValueError, match="prior covariance of 'f' is not finite"):
+        pmgp.log_marginal_likelihood(model, {"scale_log__": 800.0}, compile_kwargs=FAST)
     with pytest.raises(ValueError, match="unknown estimator"):
         pmgp.log_marginal_likelihood(model, estimator="guess")

@@ -30,7 +30,12 @@ SHELL = {
     "derivatives",
     "distributions",
     "evidence",
+    "latent_variable",
+    "likelihood_terms",
     "maximum",
+    "model_checks",
+    "observations",
+    "points",
     "prediction",
     "step_methods",
 }

@@ -8,9 +8,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 import pmgp
-from pmgp.evidence import value_point
 from pmgp.maximum import TIGHT, Objective
 from pmgp.model import LatentGaussianModel
+from pmgp.points import value_point
 from tests.step_methods.test_contract import FAST
 
 
@@ -102,9 +102,9 @@ def test_the_context_gives_the_model(probit_model):
 
 
 def test_a_start_without_evidence_is_refused(probit_model):
-    with pytest.raises(ValueError, match="not finite at the start"):
-        pmgp.find_map(probit_model, start={"variance": np.inf}, compile_kwargs=FAST)
-    with pytest.raises(ValueError, match="no free variables scale; those are:"):
+    with pytest.raises(ValueError, match="prior density of the hyper-parameters is not finite"):
+        pmgp.find_map(probit_model, start={"variance_log__": 800.0}, compile_kwargs=FAST)
+    with pytest.raises(ValueError, match="no free variables scale; those are: f, lengthscale"):
         pmgp.find_map(probit_model, start={"scale": 1.0}, compile_kwargs=FAST)
 
 

@@ -167,11 +167,24 @@ def test_markup_in_names_is_escaped():
     assert "<b>" not in html
 
 
+def regression() -> pm.Model:
+    """A process and regression coefficients that are multivariate normal too."""
+    with pm.Model() as model:
+        coefficients = pm.MvNormal("coefficients", np.zeros(D), cov=np.eye(D))
+        student(process("g", pm.Gamma("variance", 2, 1)) + X @ coefficients)
+    return model
+
+
 def test_a_latent_vector_that_is_chosen_is_named_to_the_step_methods():
-    model = two_vectors()
-    recommendation = pmgp.recommend(model, latent="g")
+    recommendation = pmgp.recommend(regression(), latent="g")
     assert [call.settings["latent"] for call in recommendation.calls] == ["g", "g"]
     assert [call.method.__name__ for call in recommendation.calls] == ["Interweaving", "LatentHMC"]
+
+
+def test_two_processes_get_a_step_method_each_or_are_refused():
+    assert "(gp1 + gp2)" in str(pmgp.recommend(two_vectors()))
+    with pytest.raises(pmgp.ModelError, match=r"second latent process besides 'g': 'f' .*summed covariance"):
+        pmgp.recommend(two_vectors(), latent="g")
 
 
 def test_the_model_of_the_context_is_taken():

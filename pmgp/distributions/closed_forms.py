@@ -112,7 +112,8 @@ def find_closed_form(
     first, *others = node.op.dist_params(node)
     parameters = model.replace_rvs_by_values(others)
     needed = set(ancestors(parameters))
-    if first is not latent or model.rvs_to_values[latent] in needed:
+    # Several observations of one latent value are left to the graph too.
+    if first is not latent or variables[0].ndim != 1 or model.rvs_to_values[latent] in needed:
         return None
     depends = any(model.rvs_to_values[rv] in needed for rv in model.free_RVs)
     observed = model.rvs_to_values[variables[0]]

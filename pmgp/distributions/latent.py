@@ -14,7 +14,16 @@ from pytensor.graph.basic import Constant, Variable
 from pytensor.tensor.random.utils import normalize_size_param
 from pytensor.tensor.variable import TensorVariable
 
-__all__ = ["LatentVariable", "as_parameter", "known_observations", "known_value", "log_ndtr", "ndtr", "resized"]
+__all__ = [
+    "LatentVariable",
+    "as_parameter",
+    "broadcasts_to",
+    "known_observations",
+    "known_value",
+    "log_ndtr",
+    "ndtr",
+    "resized",
+]
 
 
 class LatentVariable(SymbolicRandomVariable):
@@ -33,8 +42,31 @@ class LatentVariable(SymbolicRandomVariable):
         size = normalize_size_param(size)
         if rv_size_is_none(size):
             size = implicit_size_from_params(*tensors, ndims_params=cls.ndims_params)
+        _check_shapes(size, tensors, cls.ndims_params)
         next_rng, draws = cls.draw(rng, size, *tensors)
         return cls(inputs=[rng, size, *tensors], outputs=[next_rng, draws])(rng, size, *tensors)
+
+
+def _check_shapes(size: Any, parameters: list[TensorVariable], dimensions: Any) -> None:
+    """Refuse observations that do not go with their parameters, where both shapes are known before anything runs."""
+    if not isinstance(size, Constant):
+        return
+    observed = tuple(map(int, size.data))
+    for parameter, core in zip(parameters, dimensions, strict=True):
+        shape = parameter.type.shape[: parameter.ndim - core]
+        if None not in shape and not broadcasts_to(shape, observed):
+            raise ValueError(
+                f"observations of shape {observed} do not go with parameters of shape {shape}: give one observation "
+                "for each latent value, such as one for each row of X"
+            )
+
+
+def broadcasts_to(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    """Whether an array of a shape can be broadcast to the target shape without making that larger."""
+    try:
+        return np.broadcast_shapes(shape, target) == target
+    except ValueError:
+        return False
 
 
 def as_parameter(parameter: Any) -> TensorVariable:

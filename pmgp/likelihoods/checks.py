@@ -12,6 +12,7 @@ __all__ = [
     "check_positive",
     "check_same_length",
     "check_thresholds",
+    "places",
 ]
 
 SHOWN = 5
@@ -20,6 +21,23 @@ SHOWN = 5
 def _named(values: np.ndarray) -> str:
     """The first few different values, in order."""
     return ", ".join(str(value) for value in np.unique(values)[:SHOWN])
+
+
+def places(wrong: np.ndarray, values: np.ndarray | None = None) -> str:
+    """Where the first few of some elements are, and their values.
+
+    Parameters
+    ----------
+    wrong : (n, ...) array of bool
+    values : array of the same shape, optional
+    """
+    found = np.argwhere(wrong)
+    indices = [str(index[0]) if index.size == 1 else str(tuple(index.tolist())) for index in found[:SHOWN]]
+    which = ", ".join(indices) + (f" and {len(found) - SHOWN} more" if len(found) > SHOWN else "")
+    where = f"{'row' if len(found) == 1 else 'rows'} {which}"
+    if values is None:
+        return where
+    return f"{where} ({', '.join(str(value) for value in values[wrong][:SHOWN])})"
 
 
 def check_binary(y: np.ndarray) -> np.ndarray:

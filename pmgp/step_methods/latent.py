@@ -17,8 +17,9 @@ from pmgp.operators import LatentOperator, StepSize
 from pmgp.operators.base import NOT_COMPUTED, Point, TransitionInfo
 from pmgp.step_methods.progress import AcceptanceProgress, EvaluationsProgress
 from pmgp.step_methods.shared import share
+from pmgp.step_methods.starts import unusable_latent_start
 from pmgp.step_methods.threads import LimitedThreads
-from pmgp.step_methods.validation import check_acceptance, latent_of, unusable_latent_start
+from pmgp.step_methods.validation import check_acceptance, latent_of
 
 __all__ = ["EllipticalSlice", "LatentHMC", "LatentMetropolis", "LatentSMMALA"]
 
@@ -150,9 +151,8 @@ class _LatentStep(LimitedThreads):
         BlockedStep.sampling_state.fset(self, state)
         self._target = None
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave the cache behind when the step is pickled."""
-        return super().__getstate__() | {"_target": None}
+    def _caches(self) -> dict[str, Any]:
+        return {"_target": None}
 
     @staticmethod
     def competence(var: Any, has_grad: bool) -> Competence:

@@ -25,6 +25,7 @@ from pmgp.schemes.pseudo_marginal import Frozen, State
 from pmgp.schemes.pseudo_marginal import PseudoMarginal as Scheme
 from pmgp.schemes.tuning import Tuning
 from pmgp.step_methods.progress import EvidenceProgress
+from pmgp.step_methods.starts import unusable_start
 from pmgp.step_methods.threads import LimitedThreads
 from pmgp.step_methods.validation import (
     check_settings,
@@ -33,7 +34,6 @@ from pmgp.step_methods.validation import (
     large_spread,
     resolve,
     unconverged_proposals,
-    unusable_start,
 )
 
 __all__ = ["PseudoMarginal"]
@@ -232,7 +232,7 @@ class PseudoMarginal(EvidenceProgress, LimitedThreads):
         model = self.latent_model
         current = self._evaluate(model.ravel(point), None)
         if not self._usable(current):
-            raise SamplingError(unusable_start(model, current))
+            raise SamplingError(unusable_start(model, current.theta))
         if self.tune:
             current = self._disperse(current)
         self._hold(current)
@@ -337,10 +337,8 @@ class PseudoMarginal(EvidenceProgress, LimitedThreads):
         BlockedStep.sampling_state.fset(self, state)
         self._current = None
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave the cache behind when the step is pickled."""
-        fresh = {"_current": None, "_evaluate": Evaluator(self.latent_model, self.approximation)}
-        return super().__getstate__() | fresh
+    def _caches(self) -> dict[str, Any]:
+        return {"_current": None, "_evaluate": Evaluator(self.latent_model, self.approximation)}
 
     @staticmethod
     def competence(var: Any, has_grad: bool) -> Competence:

@@ -21,8 +21,9 @@ from pmgp.schemes.densities import Current, Together
 from pmgp.schemes.theta_operators import Adaptation, ThetaOperator
 from pmgp.step_methods.progress import ThetaProgress
 from pmgp.step_methods.shared import share
+from pmgp.step_methods.starts import unusable_latent_start
 from pmgp.step_methods.threads import LimitedThreads
-from pmgp.step_methods.validation import check_hyperparameters, resolve, unusable_latent_start
+from pmgp.step_methods.validation import check_hyperparameters, resolve
 
 __all__ = ["Ancillary", "Interweaving", "JointUpdate", "Sufficient", "Surrogate"]
 
@@ -146,9 +147,8 @@ class _ThetaStep(ThetaProgress, LimitedThreads):
         BlockedStep.sampling_state.fset(self, state)
         self._current = None
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave the cache behind when the step is pickled."""
-        return super().__getstate__() | {"_current": None}
+    def _caches(self) -> dict[str, Any]:
+        return {"_current": None}
 
     @staticmethod
     def competence(var: Any, has_grad: bool) -> Competence:

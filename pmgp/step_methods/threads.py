@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from pymc.sampling import mcmc
-from pymc.step_methods.compound import BlockedStep
 
+from pmgp.step_methods.pickling import PickledStep
 from pmgp.threads import suitable_threads, threads_limited
 
 __all__ = ["LimitedThreads", "ThreadShare", "share_of_chain"]
@@ -53,7 +53,7 @@ def share_of_chain() -> ThreadShare | None:
     return None
 
 
-class LimitedThreads(BlockedStep):
+class LimitedThreads(PickledStep):
     """Base of step methods that limit the threads of BLAS while they compute, and only then.
 
     Subclasses define `_start_chain`, `_update`, the attribute `latent_name` and, where tuning leaves something to be
@@ -95,4 +95,4 @@ class LimitedThreads(BlockedStep):
 
     def __getstate__(self) -> dict[str, Any]:
         """Tell a spawned worker what `pymc.sample` grants."""
-        return self.__dict__ | {"_threads": share_of_chain() or self._threads}
+        return super().__getstate__() | {"_threads": share_of_chain() or self._threads}

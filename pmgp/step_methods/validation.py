@@ -8,8 +8,8 @@ import numpy as np
 import pymc as pm
 
 from pmgp.model import LatentGaussianModel, ModelError
+from pmgp.model_checks import refuse_other_processes
 from pmgp.schemes.calibration import LARGE_SPREAD
-from pmgp.schemes.evaluation import Evaluation
 
 __all__ = [
     "check_acceptance",
@@ -21,8 +21,6 @@ __all__ = [
     "latent_of",
     "resolve",
     "unconverged_proposals",
-    "unusable_latent_start",
-    "unusable_start",
 ]
 
 
@@ -44,9 +42,10 @@ def check_acceptance(target_acceptance: float) -> None:
 
 
 def check_hyperparameters(vars: Any, model: pm.Model, parts: LatentGaussianModel, method: str) -> list[Any]:
-    """All free variables but f, or an error that names what is missing."""
+    """All free variables but f, or an error that names what is missing, or what is a latent process itself."""
     if not parts.theta_values:
         raise ModelError(f"the model has no hyper-parameters besides {parts.latent.name!r}: there is nothing to infer")
+    refuse_other_processes(model, parts)
     if vars is None:
         return list(parts.theta_values)
     given = {model.rvs_to_values.get(v, v) for v in (vars if isinstance(vars, list | tuple) else [vars])}
@@ -93,26 +92,6 @@ def check_variables(vars: list[Any] | None, model: pm.Model, latent_model: Laten
             "leave vars out, and use no other step method beside it"
         )
     return wanted
-
-
-def unusable_start(model: LatentGaussianModel, current: Evaluation) -> str:
-    """Why a chain cannot start where it was told to."""
-    values = ", ".join(f"{name}={value}" for name, value in model.unravel(current.theta).items())
-    if not np.isfinite(current.log_prior):
-        return f"the prior density is not finite at the starting point ({values})"
-    return (
-        "the prior covariance of f is not positive definite, or the likelihood not finite, at the starting point "
-        f"({values}, on the unconstrained scale); check the inputs for NaN and infinite values, or give other initvals"
-    )
-
-
-def unusable_latent_start(model: LatentGaussianModel, point: dict[str, np.ndarray], reason: str) -> str:
-    """Why f cannot be updated at a point."""
-    values = ", ".join(f"{name}={point[name]}" for name in model.theta_names) or "no hyper-parameters"
-    return (
-        f"cannot update {model.latent.name!r}: {reason} ({values}, on the unconstrained scale); check the inputs for "
-        "NaN and infinite values, or give other initvals"
-    )
 
 
 def large_spread(draws: int, spread: float, estimator: str) -> str:

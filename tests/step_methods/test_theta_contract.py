@@ -482,7 +482,10 @@ def alone(kind, model, tune: int = 0, seed: int = 0, **settings):
 def test_an_indefinite_covariance_is_refused_at_the_start(kind):
     model = correlated_pair()
     point = model.initial_point() | {"r": np.array(1.3)}
-    with pytest.raises(SamplingError, match=r"indefinite.*r=1\.3, on the unconstrained scale"):
+    with pytest.raises(
+        SamplingError,
+        match=r"not positive definite: its eigenvalues go from -0\.3 .*r=1\.3, on the unconstrained scale",
+    ):
         alone(kind, model).step(point)
 
 
@@ -499,15 +502,15 @@ def test_an_indefinite_proposal_is_rejected(scheme):
 
 
 @every_class
-def test_nan_in_the_inputs_is_refused_at_the_start(binary_data, kind):
+def test_nan_in_the_inputs_is_refused_by_the_constructor(binary_data, kind):
     X, y = binary_data
     X = X.copy()
     X[4, 1] = np.nan
     with pm.Model() as model:
         gp = pm.gp.Latent(cov_func=pm.gp.cov.ExpQuad(2, ls=pm.Gamma("lengthscale", 2, 1)))
         pmgp.BernoulliProbit("y", gp.prior("f", X=X, reparameterize=False), observed=y)
-    with pytest.raises(SamplingError, match=r"lengthscale_log__=.*check the inputs for NaN"):
-        alone(kind, model).step(model.initial_point())
+    with pytest.raises(ModelError, match=r"inputs X of 'f', of shape \(20, 2\), .*not finite in row 4"):
+        alone(kind, model)
 
 
 @every_class
@@ -518,7 +521,7 @@ def test_a_start_outside_the_prior_is_refused(kind):
         f = pm.MvNormal("f", pt.zeros(2) + level, cov=np.eye(2))
         pmgp.BernoulliProbit("y", f, observed=[0, 1])
     point = model.initial_point() | {"level": np.array(7.0)}
-    with pytest.raises(SamplingError, match=r"prior density .* not finite there \(level=7\.0"):
+    with pytest.raises(SamplingError, match=r"prior density .* not finite there.* \(level=7\.0"):
         alone(kind, model).step(point)
 
 
@@ -530,5 +533,5 @@ def test_an_impossible_start_of_f_is_refused(kind):
         pm.Potential("limit", pt.switch(f > 5.0, -np.inf, 0.0))
         pm.Normal("y", f, 1.0, observed=[0.0, 1.0])
     point = model.initial_point() | {"f": np.array([7.0, 0.0])}
-    with pytest.raises(SamplingError, match=r"log-likelihood is not finite there .*scale_log__="):
+    with pytest.raises(SamplingError, match=r"log-likelihood of 'limit' is -inf in row 0 .*scale_log__="):
         alone(kind, model).step(point)

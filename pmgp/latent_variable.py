@@ -1,0 +1,151 @@
+"""Which variable of a PyMC model is the latent vector f, and what stands in the way where none can be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pymc as pm
+from pymc.distributions.multivariate import MvStudentTRV
+from pytensor.compile import SharedVariable
+from pytensor.graph.basic import Constant
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.random.basic import MvNormalRV
+from pytensor.tensor.variable import TensorVariable
+
+__all__ = ["ModelError", "below", "find_latent", "has_inputs", "refuse_children", "whitened_processes"]
+
+ONE_PROCESS = (
+    "a sum of independent processes is one process with the summed covariance: "
+    "f = (gp1 + gp2).prior(..., reparameterize=False)"
+)
+
+
+class ModelError(ValueError):
+    """A PyMC model that is not of the form p(theta) N(f|m, K) prod_i p(y_i|f_i, theta)."""
+
+
+def find_latent(model: pm.Model, latent: TensorVariable | str | None = None) -> TensorVariable:
+    """Find the latent vector f: the free multivariate normal variable of the model.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    latent : variable or str, optional
+        Which one, if there are several.
+
+    Raises
+    ------
+    ModelError
+        If there is none, or there are several and `latent` does not say which.
+    """
+    candidates = _candidates(model)
+    names = ", ".join(rv.name for rv in candidates)
+    if latent is not None:
+        name = latent if isinstance(latent, str) else latent.name
+        for rv in candidates:
+            if rv.name == name or model.rvs_to_values[rv].name == name:
+                return _check_vector(rv)
+        raise ModelError(
+            f"{name!r} is not a free multivariate normal variable of the model; those are: {names or 'none'}"
+        )
+    if not candidates:
+        raise ModelError(f"the model has no latent multivariate normal variable; {_instead(model)}")
+    if len(candidates) > 1:
+        raise ModelError(
+            f"the model has several multivariate normal variables ({names}); say which with latent=...: the others are "
+            "hyper-parameters then, which no second process may be (likelihoods of several processes, such as those of "
+            f"several classes, are not supported); {ONE_PROCESS}"
+        )
+    return _check_vector(candidates[0])
+
+
+def _candidates(model: pm.Model) -> list[TensorVariable]:
+    """The multivariate normal variables that are free, but for conditionals of others at new inputs."""
+    normal = [rv for rv in model.free_RVs if _made_by(rv, MvNormalRV)]
+    data = set(ancestors([*model.observed_RVs, *model.potentials]))
+    return [rv for rv in normal if rv in data or not set(normal) & (set(ancestors([rv])) - {rv})]
+
+
+def _made_by(rv: TensorVariable, kind: type) -> bool:
+    return rv.owner is not None and isinstance(rv.owner.op, kind)
+
+
+def _check_vector(rv: TensorVariable) -> TensorVariable:
+    if rv.ndim != 1:
+        raise ModelError(f"the latent variable {rv.name!r} has {rv.ndim} dimensions; only vectors are supported")
+    return rv
+
+
+def whitened_processes(model: pm.Model) -> list[str]:
+    """Names that PyMC gives to whitened Gaussian processes."""
+    return [rv.name for rv in model.free_RVs if rv.name.endswith("_rotated_")]
+
+
+def _instead(model: pm.Model) -> str:
+    """What the model has in place of a latent process, and what to do."""
+    build = "build one with gp.prior(..., reparameterize=False) or pm.MvNormal"
+    for name in whitened_processes(model):
+        return (
+            f"{name!r} is a whitened Gaussian process: build it with gp.prior(..., reparameterize=False). In place of "
+            "pm.gp.LatentKron, which always whitens, take pm.gp.Latent with a product of kernels, each with its own "
+            "active_dims, at pm.math.cartesian of the inputs"
+        )
+    for rv in model.free_RVs:
+        if "_hsgp_coeffs" in rv.name:
+            return (
+                f"{rv.name!r} are the coefficients of an HSGP, which approximates a process by a few basis functions: "
+                "PyMC's NUTS samples it, without a step method of this package"
+            )
+        if _made_by(rv, MvStudentTRV):
+            return f"{rv.name!r} is multivariate Student t, and only Gaussian processes are supported; {build}"
+    if any(_made_by(rv, MvNormalRV) for rv in model.observed_RVs):
+        return (
+            "the multivariate normal one is observed. In a model of pm.gp.Marginal the latent values are integrated "
+            "out, and PyMC's NUTS samples its hyper-parameters"
+        )
+    return build
+
+
+def has_inputs(rv: TensorVariable, size: int) -> bool:
+    """Whether the covariance of a multivariate normal variable is computed from inputs, a row for each element."""
+    covariance = rv.owner.op.dist_params(rv.owner)[1]
+    if covariance.owner is None:
+        return False
+    shapes = [np.shape(_value(v)) for v in ancestors([covariance]) if isinstance(v, Constant | SharedVariable)]
+    return any(len(shape) == 2 and shape[0] == size != shape[1] for shape in shapes)
+
+
+def _value(variable: Any) -> Any:
+    return variable.data if isinstance(variable, Constant) else variable.get_value(borrow=True)
+
+
+def below(model: pm.Model, latent: TensorVariable) -> list[TensorVariable]:
+    """The observed variables that depend on f."""
+    return [rv for rv in model.observed_RVs if latent in set(ancestors([rv]))]
+
+
+def refuse_children(model: pm.Model, latent: TensorVariable, children: list[TensorVariable]) -> None:
+    """Say what to do about free variables that depend on f.
+
+    Raises
+    ------
+    ModelError
+        Always.
+    """
+    names = ", ".join(child.name for child in children)
+    message = f"the free variables {names} depend on {latent.name!r}; only observed ones may. "
+    observed = set(ancestors([*model.observed_RVs, *model.potentials]))
+    if all(_made_by(child, MvNormalRV) and child not in observed for child in children):
+        message += (
+            "These are conditionals at new inputs, on which no data depend: add them to the model after sampling, "
+            f"and draw them with pm.sample_posterior_predictive(idata, var_names={[c.name for c in children]})"
+        )
+    elif all(child.name.endswith("_unobserved") for child in children):
+        message += "PyMC made them of missing observations, leave those out: pmgp.predict gives their distribution"
+    else:
+        message += (
+            "Integrate them out, a normal one by adding its variance to the covariance (pm.gp.cov.WhiteNoise), or "
+            "sample with pmgp.Ancillary and pmgp.EllipticalSlice, which pmgp.recommend writes out"
+        )
+    raise ModelError(message)

@@ -1,0 +1,103 @@
+"""The single terms of log p(y|f, theta), and which latent value each of them belongs to.
+
+The observations of a PyMC model may come in several variables and potentials, of any shape, in any order, some latent
+values observed several times and some not at all. A term moves when its latent value is moved, and only then: with
+f moved where a binary digit of its index is one, and where it is zero, a few evaluations give the index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.sparse import csr_array
+
+__all__ = ["LikelihoodTerms", "binary_masks", "moved"]
+
+# Relative to a term; vectorized functions differ from each other in the last digits.
+SAME = 1e-9
+
+
+class LikelihoodTerms:
+    """The terms of log p(y|f, theta) as a function of rows of f, and the latent value of each.
+
+    Parameters
+    ----------
+    names : list of str
+        Of the observed variables and potentials.
+    evaluate : callable
+        (rows, theta) to one array of shape (draws, ...) for each name; rows are (draws, n).
+
+    Attributes
+    ----------
+    separate : bool
+        Whether no term depends on more than one latent value, as far as was seen by :meth:`locate`.
+    possible : bool
+        Whether each term was finite there for some f.
+    """
+
+    def __init__(self, names: list[str], evaluate: Callable[..., list[np.ndarray]]) -> None:
+        self.names = names
+        self._evaluate = evaluate
+        self.separate = False
+        self.possible = True
+        self._places: csr_array | None = None
+
+    def by_name(self, rows: np.ndarray, theta: np.ndarray) -> dict[str, np.ndarray]:
+        """The terms as the model has them: (draws, n) to (draws, ...) for each name."""
+        return dict(zip(self.names, self._evaluate(rows, theta), strict=True))
+
+    def flat(self, rows: np.ndarray, theta: np.ndarray) -> np.ndarray:
+        """All terms in one row: (draws, n) to (draws, terms)."""
+        parts = [part.reshape(len(rows), -1) for part in self._evaluate(rows, theta)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+
+    def sites(self, rows: np.ndarray, theta: np.ndarray) -> np.ndarray:
+        """Log p(y|f, theta) by latent value: (draws, n) to (draws, n). Needs separate terms."""
+        values = self.flat(rows, theta)
+        return values if self._places is None else self._places.dot(values.T).T
+
+    def locate(self, probes: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> None:
+        """Find the latent value of each term.
+
+        Parameters
+        ----------
+        probes : list of tuples of arrays
+            Theta of shape (dimension,), f of shape (n,), and how far its elements are moved.
+        """
+        theta, f, _ = probes[0]
+        n = f.size
+        masks = binary_masks(n)
+        with np.errstate(all="ignore"):
+            values = [self.flat(np.vstack([f, f + by * masks]), theta) for theta, f, by in probes]
+        self.possible = bool(np.isfinite(values).any(axis=(0, 1)).all())
+        ones, zeros = np.split(np.any([moved(rows) for rows in values], axis=0), 2)
+        self.separate = not np.any(ones & zeros)
+        # What no f moves goes where it would stand in a vector of sites.
+        index = np.where((ones | zeros).any(axis=0), (1 << np.arange(len(ones))) @ ones, self._own_positions(f, theta))
+        self._places = _scatter(np.minimum(index, n - 1), n) if self.separate else None
+
+    def _own_positions(self, f: np.ndarray, theta: np.ndarray) -> np.ndarray:
+        """Position of each term in its vector of n, and zero in an array of another shape."""
+        parts = self._evaluate(f[None, :], theta)
+        positions = [np.arange(f.size) if part.shape == (1, f.size) else np.zeros(part.size, int) for part in parts]
+        return np.concatenate(positions)
+
+
+def moved(values: np.ndarray) -> np.ndarray:
+    """Where rows differ from the first one: (1 + rows, terms) to (rows, terms)."""
+    return ~np.isclose(values[1:], values[0], rtol=SAME, atol=SAME, equal_nan=True)
+
+
+def binary_masks(n: int) -> np.ndarray:
+    """Rows that are one where a binary digit of the index is one, then where it is zero: (2 digits, n)."""
+    digits = max(1, (n - 1).bit_length())
+    ones = (np.arange(n) >> np.arange(digits)[:, None]) & 1
+    return np.concatenate([ones, 1 - ones]).astype(float)
+
+
+def _scatter(index: np.ndarray, n: int) -> csr_array | None:
+    """Matrix of shape (n, terms) that adds each term to its latent value; None where it would change nothing."""
+    if np.array_equal(index, np.arange(n)):
+        return None
+    return csr_array((np.ones(index.size), (index, np.arange(index.size))), shape=(n, index.size))

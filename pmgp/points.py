@@ -1,0 +1,84 @@
+"""Points of a model that a user gives: some variables, on their own scale or transformed, checked one by one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pymc as pm
+from pymc.initial_point import make_initial_point_fn
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.variable import TensorVariable
+
+__all__ = ["value_point"]
+
+
+def value_point(model: pm.Model, point: dict[str, Any] | None) -> dict[str, np.ndarray]:
+    """Initial values of all value variables, with those replaced that `point` names, transformed or not.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    point : dict, optional
+        A scalar stands for an array of equal elements.
+
+    Raises
+    ------
+    ValueError
+        For a name that the model does not have or that is given on both scales, and for a value that is not a number,
+        has a shape other than its variable's, or lies outside its support; the message names it.
+    """
+    given = dict(point or {})
+    natural = {rv.name: rv for rv in model.free_RVs}
+    transformed = {model.rvs_to_values[rv].name: rv for rv in model.free_RVs}
+    _check_names(given, natural, transformed)
+    own = {name: _array(name, given[name], rv.type.shape) for name, rv in natural.items() if name in given}
+    start = make_initial_point_fn(
+        model=model, overrides={natural[name]: value for name, value in own.items()}, return_transformed=True
+    )(0)
+    for name, value in own.items():
+        _check_support(model, natural[name], value, start[model.rvs_to_values[natural[name]].name])
+    rest = {name: value for name, value in given.items() if name not in natural}
+    return {**start, **{name: _finite(name, _array(name, value, start[name].shape)) for name, value in rest.items()}}
+
+
+def _check_names(given: dict[str, Any], natural: dict[str, Any], transformed: dict[str, TensorVariable]) -> None:
+    unknown = sorted(set(given) - set(natural) - set(transformed))
+    if unknown:
+        known = ", ".join(sorted(set(natural) | set(transformed)))
+        raise ValueError(f"the model has no free variables {', '.join(unknown)}; those are: {known}")
+    for name, rv in transformed.items():
+        if name != rv.name and name in given and rv.name in given:
+            raise ValueError(f"{rv.name!r} is given twice, as {rv.name!r} and as {name!r}; give one of them")
+
+
+def _array(name: str, value: Any, shape: tuple[int | None, ...]) -> np.ndarray:
+    """The value as floats, of the shape of its variable as far as that is known."""
+    try:
+        array = np.asarray(value, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} = {value!r} is not a number or an array of numbers") from error
+    if array.ndim == 0 and None not in shape:
+        return np.full(shape, array)
+    same = array.ndim == len(shape) and all(want in (None, got) for want, got in zip(shape, array.shape, strict=True))
+    if not same:
+        raise ValueError(f"{name} = {value!r} has shape {array.shape}, but the variable has shape {shape}")
+    return array
+
+
+def _finite(name: str, value: np.ndarray) -> np.ndarray:
+    if not np.isfinite(value).all():
+        raise ValueError(f"{name} = {value} is not finite")
+    return value
+
+
+def _check_support(model: pm.Model, rv: TensorVariable, value: np.ndarray, on_the_line: np.ndarray) -> None:
+    """Refuse a value that is not what its transformed one is transformed back to."""
+    _finite(rv.name, value)
+    transform = model.rvs_to_transforms[rv]
+    inside = bool(np.isfinite(on_the_line).all())
+    if inside and transform is not None and not set(ancestors(rv.owner.inputs)) & set(model.free_RVs):
+        back = transform.backward(on_the_line, *rv.owner.inputs).eval(mode="FAST_COMPILE")
+        inside = np.allclose(back, value)
+    if not inside:
+        raise ValueError(f"{rv.name} = {value} does not lie inside the support of its prior")

@@ -1,0 +1,94 @@
+"""Step methods can be pickled by the standard library, and the copy continues as the original does."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+from numpy.testing import assert_array_equal
+
+import pmgp
+from tests.step_methods.test_contract import FAST
+
+LATENT = {
+    "slice": lambda model: pmgp.EllipticalSlice(model=model, compile_kwargs=FAST),
+    "slice about Laplace": lambda model: pmgp.EllipticalSlice(reference="laplace", model=model, compile_kwargs=FAST),
+    "metropolis": lambda model: pmgp.LatentMetropolis(model=model, compile_kwargs=FAST),
+    "hmc": lambda model: pmgp.LatentHMC(model=model, compile_kwargs=FAST),
+    "smmala": lambda model: pmgp.LatentSMMALA(model=model, compile_kwargs=FAST),
+}
+THETA = {
+    "pseudo-marginal": lambda model: pmgp.PseudoMarginal(model=model, compile_kwargs=FAST),
+    "ancillary": lambda model: pmgp.Ancillary(model=model, compile_kwargs=FAST),
+    "ancillary hmc": lambda model: pmgp.Ancillary(operator="hmc", model=model, compile_kwargs=FAST),
+    "sufficient": lambda model: pmgp.Sufficient(model=model, compile_kwargs=FAST),
+    "interweaving": lambda model: pmgp.Interweaving(model=model, compile_kwargs=FAST),
+    "surrogate": lambda model: pmgp.Surrogate(model=model, compile_kwargs=FAST),
+    "joint": lambda model: pmgp.JointUpdate(model=model, compile_kwargs=FAST),
+}
+METHODS = LATENT | THETA
+TUNE = 6
+
+
+def by_graph() -> pm.Model:
+    """Terms in several parts, a parameter of the likelihood, and data."""
+    with pm.Model() as model:
+        variance = pm.InverseGamma("variance", 3.0, 2.0)
+        X = pm.Data("X", np.linspace(0.0, 3.0, 8)[:, None])
+        gp = pm.gp.Latent(cov_func=variance * pm.gp.cov.Matern52(1, ls=1.0))
+        f = gp.prior("f", X=X, jitter=0.0, reparameterize=False)
+        alpha = pm.Gamma("alpha", 2, 1)
+        pm.NegativeBinomial("y", mu=pt.exp(f[:5]), alpha=alpha, observed=[0, 2, 1, 5, 3])
+        pm.Normal("z", f[5:], 0.5, observed=[0.1, 0.2, -0.3])
+    return model
+
+
+@pytest.fixture(scope="module")
+def models(probit_model) -> dict[str, pm.Model]:
+    return {"closed form": probit_model, "graph": by_graph()}
+
+
+def advance(step, point, start: int, stop: int):
+    path = []
+    for iteration in range(start, stop):
+        if iteration == TUNE:
+            step.stop_tuning()
+        point, [stats] = step.step(point)
+        path.append(np.concatenate([*(point[name].ravel() for name in sorted(point)), [stats["n_cholesky"]]]))
+    return point, np.array(path)
+
+
+@pytest.mark.parametrize("kind", ["closed form", "graph"])
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_copy_continues_identically(models, method, kind):
+    model = models[kind]
+    step, start = METHODS[method](model), model.initial_point()
+    unused = pickle.loads(pickle.dumps(step))
+    paths = []
+    for each in (step, unused):
+        each.setup_chain(np.random.default_rng(5), TUNE, 10)
+        paths.append(advance(each, start, 0, TUNE + 2))
+    assert_array_equal(paths[0][1], paths[1][1])
+    # The copy of a copy, in the middle of a chain.
+    twin = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(step))))
+    assert_array_equal(twin.sampling_state.tune, step.sampling_state.tune)
+    point = paths[0][0]
+    expected = advance(unused, point, TUNE + 2, TUNE + 6)[1][:, :-1]
+    assert_array_equal(advance(twin, point, TUNE + 2, TUNE + 6)[1][:, :-1], expected)
+
+
+def test_the_model_is_not_in_the_pickle(probit_model):
+    with probit_model:
+        step = pmgp.PseudoMarginal(compile_kwargs=FAST)
+    assert b"pymc.model.core" not in pickle.dumps(step)
+
+
+def test_steps_that_are_pickled_together_still_share_their_functions(probit_model):
+    with probit_model:
+        steps = [pmgp.Ancillary(compile_kwargs=FAST), pmgp.LatentHMC(compile_kwargs=FAST)]
+    one, other = pickle.loads(pickle.dumps(pm.CompoundStep(steps))).methods
+    assert one.shared_model is other.shared_model
