@@ -39,5 +39,5 @@ bench:  ## speed and efficiency figures, printed as tables; nutpie and GPy for c
 study:  ## the comparison of the latent operators at the article's scale: hours, and can be stopped and resumed
 	$(RUN) --group bench python -m case_studies.latent_operators --scale paper
 
-clean:  ## remove what the other targets made
-	rm -rf .venv .venv-uv docs/_build docs/api/generated docs/case_studies/*.ipynb runs build dist .pytest_cache .ruff_cache .mypy_cache
+clean:  ## remove what can be made again in minutes; runs/, which holds results that took longer, stays
+	rm -rf .venv .venv-uv docs/_build docs/api/generated docs/case_studies/*.ipynb build dist .pytest_cache .ruff_cache .mypy_cache
