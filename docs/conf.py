@@ -3,11 +3,14 @@
 import inspect
 import logging
 import os
+import re
 import shutil
 from pathlib import Path
 
 # Chains run side by side, so that one BLAS thread each is the fastest choice; set before NumPy is loaded.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+from sphinx.errors import ExtensionError
 
 import pmgp
 
@@ -16,6 +19,12 @@ logging.getLogger("pytensor").setLevel(logging.WARNING)
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
+
+# A script, style sheet, font or picture that a browser fetches by itself; links that a reader follows are none.
+REMOTE = re.compile(
+    r"""<(?:script|img|iframe)[^>]*\ssrc=["']?(?:https?:)?//[^\s>]*|"""
+    r"""<link(?=[^>]*stylesheet)[^>]*\shref=["']?(?:https?:)?//[^\s>]*"""
+)
 
 project = "pmgp"
 author = "The pmgp developers"
@@ -31,6 +40,7 @@ extensions = [
     "myst_nb",
     "sphinx_copybutton",
     "sphinx_design",
+    "sphinx-mathjax-offline",
 ]
 exclude_patterns = ["_build", "**/.ipynb_checkpoints"]
 templates_path = ["_templates"]
@@ -92,5 +102,16 @@ def show_constructor(app, what, name, obj, options, signature, return_annotation
     return str(inspect.Signature(bare)), return_annotation
 
 
+def refuse_remote_resources(app, exception):
+    """Fail where a page would load a script, a style or a picture from elsewhere: it has to be complete by itself."""
+    if exception is not None or app.builder.format != "html":
+        return
+    for page in sorted(Path(app.outdir).rglob("*.html")):
+        found = REMOTE.search(page.read_text(encoding="utf-8"))
+        if found is not None:
+            raise ExtensionError(f"{page.relative_to(app.outdir)} loads {found[0]}; ship it with the pages instead")
+
+
 def setup(app):
+    app.connect("build-finished", refuse_remote_resources)
     app.connect("autodoc-process-signature", show_constructor)
