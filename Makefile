@@ -5,7 +5,7 @@ PYTEST := $(RUN) --group test pytest
 # One BLAS thread a process: two test workers or two chains share the cores better than BLAS threads do.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help demo test quick lint format types docs bench study clean
+.PHONY: help demo test quick lint format types docs notebooks check-notebooks bench study clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/'
@@ -30,8 +30,14 @@ format:  ## apply the formatter and the safe fixes
 types:  ## static types
 	$(RUN) --group lint --extra cli --extra data mypy
 
-docs:  ## the documentation, warnings as errors, case studies executed; opens at docs/_build/html/index.html
+docs:  ## the documentation, warnings as errors, its code cells executed; opens at docs/_build/html/index.html
 	$(RUN) --group docs sphinx-build -W --keep-going -b html docs docs/_build/html
+
+notebooks:  ## execute the case studies' notebooks and store what they show; make notebooks NAMES="volatility" for some
+	$(RUN) --group docs python -m case_studies.tools.notebooks store $(NAMES)
+
+check-notebooks:  ## execute them and compare with what is stored; those whose data cannot be had are named and left out
+	$(RUN) --group docs python -m case_studies.tools.notebooks check $(NAMES)
 
 bench:  ## speed and efficiency figures, printed as tables; nutpie and GPy for comparison, nutpie does not go with the zarr of the tests
 	$(RUN) --group bench --with nutpie==0.16.11 --with GPy==1.15.0 python -m benchmarks
