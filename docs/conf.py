@@ -2,13 +2,9 @@
 
 import inspect
 import logging
-import os
 import re
 import shutil
 from pathlib import Path
-
-# Chains run side by side, so that one BLAS thread each is the fastest choice; set before NumPy is loaded.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from sphinx.errors import ExtensionError
 
