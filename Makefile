@@ -46,4 +46,4 @@ study:  ## the comparison of the latent operators at the article's scale: hours,
 	$(RUN) --group bench python -m case_studies.latent_operators --scale paper
 
 clean:  ## remove what can be made again in minutes; runs/, which holds results that took longer, stays
-	rm -rf .venv .venv-uv docs/_build docs/api/generated docs/case_studies/*.ipynb build dist .pytest_cache .ruff_cache .mypy_cache
+	rm -rf .venv .venv-uv docs/_build docs/_generated docs/_static/gallery docs/api/generated docs/case_studies/*.ipynb build dist .pytest_cache .ruff_cache .mypy_cache

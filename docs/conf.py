@@ -4,11 +4,17 @@ import inspect
 import logging
 import re
 import shutil
+import sys
 from pathlib import Path
 
 from sphinx.errors import ExtensionError
 
 import pmgp
+
+sys.path.insert(0, str(Path(__file__).parent))
+import comparison
+import gallery
+import what_works
 
 # Sphinx shows the messages of every logger; PyTensor has many on import.
 logging.getLogger("pytensor").setLevel(logging.WARNING)
@@ -38,7 +44,7 @@ extensions = [
     "sphinx_design",
     "sphinx-mathjax-offline",
 ]
-exclude_patterns = ["_build", "**/.ipynb_checkpoints"]
+exclude_patterns = ["_build", "_generated", "**/.ipynb_checkpoints"]
 templates_path = ["_templates"]
 nitpicky = False
 
@@ -87,7 +93,17 @@ def copy_case_studies() -> None:
             shutil.copyfile(path, copy)
 
 
+def write_parts() -> None:
+    """Make what pages include and would drift if it were written by hand: the gallery, the comparison, what works."""
+    (HERE / "_generated").mkdir(exist_ok=True)
+    (HERE / "_generated" / "gallery.md").write_text(gallery.cards(HERE / "_static" / "gallery"), encoding="utf-8")
+    (HERE / "_generated" / "comparison.md").write_text(comparison.table(), encoding="utf-8")
+    for name in ("likelihoods", "covariances", "features"):
+        (HERE / "_generated" / f"{name}.md").write_text(what_works.markdown(name), encoding="utf-8")
+
+
 copy_case_studies()
+write_parts()
 
 
 def show_constructor(app, what, name, obj, options, signature, return_annotation):
