@@ -36,7 +36,7 @@ docs:  ## the documentation, warnings as errors, its code cells executed; opens 
 notebooks:  ## execute the case studies' notebooks and store what they show; make notebooks NAMES="volatility" for some
 	$(RUN) --group docs python -m case_studies.tools.notebooks store $(NAMES)
 
-check-notebooks:  ## execute them and compare with what is stored; those whose data cannot be had are named and left out
+check-notebooks:  ## execute them and compare with what is stored
 	$(RUN) --group docs python -m case_studies.tools.notebooks check $(NAMES)
 
 bench:  ## speed and efficiency figures, printed as tables; nutpie and GPy for comparison, nutpie does not go with the zarr of the tests

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import io
 import re
-from types import SimpleNamespace
 
 import nbformat
 import pytest
@@ -166,13 +165,3 @@ def test_an_unknown_name_is_refused_with_those_there_are(folder, capsys):
     with pytest.raises(SystemExit, match="2"):
         notebooks.main(["check", "studdy"])
     assert "no notebook studdy; there are study" in capsys.readouterr().err
-
-
-def test_a_notebook_is_left_out_only_where_no_folder_is_named_and_nothing_answers(monkeypatch):
-    offline = SimpleNamespace(ename="DatasetError", evalue="OpenML data set 37 cannot be fetched (no route)")
-    monkeypatch.delenv("PMGP_DATA", raising=False)
-    assert notebooks.lacks_data(offline)
-    assert not notebooks.lacks_data(SimpleNamespace(ename="DatasetError", evalue="this copy of pima has 3 points"))
-    assert not notebooks.lacks_data(SimpleNamespace(ename="ValueError", evalue=offline.evalue))
-    monkeypatch.setenv("PMGP_DATA", "somewhere")
-    assert not notebooks.lacks_data(offline)
