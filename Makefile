@@ -3,7 +3,7 @@ UV := ./scripts/uv
 RUN := $(UV) run --locked
 PYTEST := $(RUN) --group test pytest
 
-.PHONY: help demo test quick lint format types docs bench study clean
+.PHONY: help demo test quick lint format types docs notebooks check-notebooks bench study clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/'
@@ -28,8 +28,14 @@ format:  ## apply the formatter and the safe fixes
 types:  ## static types
 	$(RUN) --group lint --extra cli --extra data mypy
 
-docs:  ## the documentation, warnings as errors, case studies executed; opens at docs/_build/html/index.html
+docs:  ## the documentation, warnings as errors, its code cells executed; opens at docs/_build/html/index.html
 	$(RUN) --group docs sphinx-build -W --keep-going -b html docs docs/_build/html
+
+notebooks:  ## execute the case studies' notebooks and store what they show; make notebooks NAMES="volatility" for some
+	$(RUN) --group docs python -m case_studies.tools.notebooks store $(NAMES)
+
+check-notebooks:  ## execute them and compare with what is stored
+	$(RUN) --group docs python -m case_studies.tools.notebooks check $(NAMES)
 
 bench:  ## speed and efficiency figures, printed as tables; nutpie and GPy for comparison, nutpie does not go with the zarr of the tests
 	$(RUN) --group bench --with nutpie==0.16.11 --with GPy==1.15.0 python -m benchmarks
@@ -37,5 +43,5 @@ bench:  ## speed and efficiency figures, printed as tables; nutpie and GPy for c
 study:  ## the comparison of the latent operators at the article's scale: hours, and can be stopped and resumed
 	$(RUN) --group bench python -m case_studies.latent_operators --scale paper
 
-clean:  ## remove what the other targets made
-	rm -rf .venv .venv-uv docs/_build docs/api/generated docs/case_studies/*.ipynb runs build dist .pytest_cache .ruff_cache .mypy_cache
+clean:  ## remove what can be made again in minutes; runs/, which holds results that took longer, stays
+	rm -rf .venv .venv-uv docs/_build docs/_generated docs/_static/gallery docs/api/generated docs/case_studies/*.ipynb build dist .pytest_cache .ruff_cache .mypy_cache

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import platform
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
+from rich import table as rich_table
 from rich.console import Console
-from rich.table import Table
 
 import pmgp
 from benchmarks import efficiency, evidence, iteration, scheme_iterations, schemes, threads, transitions
@@ -17,20 +18,40 @@ from benchmarks.problems import load
 from pmgp.estimators import AnnealedImportanceSampling, ImportanceSampling
 
 ITERATION = ("synthetic-100", "crabs", "synthetic-200", "synthetic-400", "breast", "banknote")
-EFFICIENCY = ("synthetic-100", "synthetic-200", "synthetic-100-ard", "crabs", "breast")
+LARGE = "synthetic-700"
 # Of every table, besides its own columns.
 ORIGIN = ["version", "machine", "cores"]
-# NUTS needs minutes for what takes seconds here: fewer draws of it keep the run within half an hour.
-NUTS_DRAWS = {"synthetic-100": 1000, "synthetic-100-ard": 500, "synthetic-200": 300, "crabs": 200, "breast": 50}
+# Data sets of the efficiency. NUTS needs minutes for what takes seconds here: fewer draws keep the run within half an
+# hour.
+NUTS_DRAWS = {"synthetic-100": 1000, "synthetic-200": 300, "synthetic-100-ard": 500, "crabs": 200, "breast": 50}
 
 
-def iteration_rows() -> Iterator[dict]:
+class Table(NamedTuple):
+    """A table of figures: its title, whose words before the colon name the file, and the data sets it has.
+
+    Attributes
+    ----------
+    title : str
+    data : tuple of str
+        Names for :func:`benchmarks.problems.load`; none where what is measured has no data sets of a name.
+    rows : callable
+        Makes the rows of some of them, with the arguments of the command line.
+    """
+
+    title: str
+    data: tuple[str, ...]
+    rows: Callable[[list[str], argparse.Namespace], Iterator[dict]]
+
+
+def iteration_rows(names: list[str]) -> Iterator[dict]:
     """Every data set with both approximations; then what annealing adds at n = 700 with as many draws."""
-    for name in ITERATION:
-        for approximation in ("laplace", "ep"):
-            yield iteration.measure(load(name), approximation)
-    for estimator in (ImportanceSampling(draws=10), AnnealedImportanceSampling(draws=10)):
-        yield iteration.measure(load("synthetic-700"), "laplace", estimator)
+    for name in names:
+        if name == LARGE:
+            for estimator in (ImportanceSampling(draws=10), AnnealedImportanceSampling(draws=10)):
+                yield iteration.measure(load(name), "laplace", estimator)
+        else:
+            for approximation in ("laplace", "ep"):
+                yield iteration.measure(load(name), approximation)
 
 
 def efficiency_rows(names: list[str], nuts: bool) -> Iterator[dict]:
@@ -39,7 +60,7 @@ def efficiency_rows(names: list[str], nuts: bool) -> Iterator[dict]:
         for approximation in ("laplace", "ep"):
             yield efficiency.measure(problem, f"pmgp {approximation}", draws=2000, tune=1000)
         if nuts:
-            number = NUTS_DRAWS.get(name, 500)
+            number = NUTS_DRAWS[name]
             yield efficiency.measure(problem, "nuts", draws=number, tune=number)
 
 
@@ -49,6 +70,81 @@ def schemes_rows(names: list[str], nuts: bool, kept: Path | None) -> Iterator[di
     yield from known
     methods = schemes.METHODS if nuts else tuple(schemes.SCHEMES)
     yield from schemes.rows(names, methods, {(row["data"], row["method"]) for row in known})
+
+
+def _kept(arguments: argparse.Namespace) -> Path | None:
+    return arguments.out / "schemes.csv" if arguments.resume and arguments.out is not None else None
+
+
+TABLES: dict[str, tuple[Table, ...]] = {
+    "iteration": (
+        Table(
+            "Iteration: time and O(n^3) operations, one BLAS thread",
+            (*ITERATION, LARGE),
+            lambda names, _: iteration_rows(names),
+        ),
+    ),
+    "evidence": (
+        Table(
+            "Evidence: one log p(y|theta) from theta on, beside other packages, one BLAS thread",
+            evidence.PROBLEMS,
+            lambda names, _: evidence.rows(names),
+        ),
+    ),
+    "efficiency": (
+        Table(
+            "Efficiency: smallest ESS of the hyper-parameters per second, tuning included",
+            tuple(NUTS_DRAWS),
+            lambda names, arguments: efficiency_rows(names, not arguments.without_nuts),
+        ),
+    ),
+    "scheme-iterations": (
+        Table(
+            "Scheme iterations: time over that of one dpotrf, one BLAS thread",
+            scheme_iterations.PROBLEMS,
+            lambda names, _: scheme_iterations.rows(names),
+        ),
+    ),
+    "schemes": (
+        Table(
+            "Schemes: smallest ESS of the hyper-parameters per second, tuning included, and per O(n^3) operation",
+            schemes.PROBLEMS,
+            lambda names, arguments: schemes_rows(names, not arguments.without_nuts, _kept(arguments)),
+        ),
+    ),
+    "transitions": (
+        Table(
+            "Transitions: time over that of one triangular product, one BLAS thread",
+            (),
+            lambda *_: transitions.time_rows(),
+        ),
+        Table(
+            "Transition efficiency: smallest ESS of f per second of sampling, theta fixed, one thread",
+            (),
+            lambda _, arguments: transitions.efficiency_rows(seconds=arguments.seconds),
+        ),
+    ),
+    "threads": (
+        Table(
+            "Threads: the README's ten lines, and again with one BLAS thread set in advance",
+            (),
+            lambda *_: threads.rows(),
+        ),
+    ),
+}
+
+
+def data_sets(tables: Iterable[Table]) -> list[str]:
+    """Names of all data sets of some tables, each once."""
+    return list(dict.fromkeys(name for table in tables for name in table.data))
+
+
+def chosen(tables: Iterable[Table], names: Collection[str] | None) -> Iterator[tuple[Table, list[str]]]:
+    """The tables that have some of the data sets, with those; all of everything where no names are given."""
+    for table in tables:
+        kept = [name for name in table.data if names is None or name in names]
+        if kept or names is None:
+            yield table, kept
 
 
 def show(title: str, rows: Iterator[dict], out: Path | None) -> None:
@@ -62,7 +158,7 @@ def show(title: str, rows: Iterator[dict], out: Path | None) -> None:
             origin = dict(zip(ORIGIN, (pmgp.__version__, platform.machine(), 2), strict=True))
             frame = pd.DataFrame(done).assign(**origin)
             frame.to_csv(out / f"{title.split(':')[0].replace(' ', '_').lower()}.csv", index=False, float_format="%.4g")
-    table = Table(title=title, title_justify="left")
+    table = rich_table.Table(title=title, title_justify="left")
     for key in done[0]:
         table.add_column(key, justify="left" if isinstance(done[0][key], str) else "right")
     for row in done:
@@ -74,39 +170,29 @@ def _format(value: object) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
-TABLES = ("iteration", "evidence", "efficiency", "scheme-iterations", "schemes", "transitions", "threads")
+def parser() -> argparse.ArgumentParser:
+    """What the command line takes."""
+    result = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    result.add_argument("--only", choices=TABLES, help="one of the tables")
+    result.add_argument("--data", nargs="+", metavar="NAME", help="of the tables that have data sets, these only")
+    result.add_argument("--without-nuts", action="store_true", help="leave NUTS out")
+    result.add_argument("--seconds", type=float, default=5.0, help="length of a chain of the transitions' efficiency")
+    result.add_argument("--out", type=Path, help="folder for CSV files")
+    result.add_argument("--resume", action="store_true", help="keep the rows of schemes.csv in that folder")
+    return result
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--only", choices=TABLES, help="one of the tables")
-    parser.add_argument("--data", nargs="+", help="data sets of the tables of efficiency and of schemes")
-    parser.add_argument("--without-nuts", action="store_true", help="leave NUTS out")
-    parser.add_argument("--seconds", type=float, default=5.0, help="length of a chain of the transitions' efficiency")
-    parser.add_argument("--out", type=Path, help="folder for CSV files")
-    parser.add_argument("--resume", action="store_true", help="keep the rows of schemes.csv in that folder")
-    arguments = parser.parse_args()
-    tables = TABLES if arguments.only is None else (arguments.only,)
-    nuts, out = not arguments.without_nuts, arguments.out
-    if "iteration" in tables:
-        show("Iteration: time and O(n^3) operations, one BLAS thread", iteration_rows(), out)
-    if "evidence" in tables:
-        show("Evidence: one log p(y|theta) from theta on, beside other packages, one BLAS thread", evidence.rows(), out)
-    if "efficiency" in tables:
-        title = "Efficiency: smallest ESS of the hyper-parameters per second, tuning included"
-        show(title, efficiency_rows(arguments.data or list(EFFICIENCY), nuts), out)
-    if "scheme-iterations" in tables:
-        show("Scheme iterations: time over that of one dpotrf, one BLAS thread", scheme_iterations.rows(), out)
-    if "schemes" in tables:
-        kept = out / "schemes.csv" if arguments.resume and out is not None else None
-        title = "Schemes: smallest ESS of the hyper-parameters per second, tuning included, and per O(n^3) operation"
-        show(title, schemes_rows(arguments.data or list(schemes.PROBLEMS), nuts, kept), out)
-    if "transitions" in tables:
-        show("Transitions: time over that of one triangular product, one BLAS thread", transitions.time_rows(), out)
-        title = "Transition efficiency: smallest ESS of f per second of sampling, theta fixed, one thread"
-        show(title, transitions.efficiency_rows(seconds=arguments.seconds), out)
-    if "threads" in tables:
-        show("Threads: the README's ten lines, and again with one BLAS thread set in advance", threads.rows(), out)
+def main(words: list[str] | None = None) -> None:
+    command_line = parser()
+    arguments = command_line.parse_args(words)
+    tables = [table for name in ([arguments.only] if arguments.only else TABLES) for table in TABLES[name]]
+    known = data_sets(tables)
+    unknown = [name for name in arguments.data or () if name not in known]
+    if unknown:
+        has = f"there are {', '.join(known)}" if known else "this table has none to choose from"
+        command_line.error(f"--data: no data set {', '.join(unknown)}; {has}")
+    for table, names in chosen(tables, arguments.data):
+        show(table.title, table.rows(names, arguments), arguments.out)
 
 
 if __name__ == "__main__":

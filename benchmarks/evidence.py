@@ -11,7 +11,7 @@ its inference includes the gradient in K. GPflow needs an older NumPy than this 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from importlib.util import find_spec
 from time import process_time
 from typing import Any, NamedTuple
@@ -32,9 +32,9 @@ from pmgp.points import value_point
 from pmgp.schemes.evaluation import Evaluator
 from pmgp.schemes.mode_prediction import ModePredictor
 
-__all__ = ["SIZES", "Method", "measure", "methods", "rows"]
+__all__ = ["PROBLEMS", "Method", "measure", "methods", "rows"]
 
-SIZES = (200, 700, 1400)
+PROBLEMS = ("synthetic-200", "synthetic-700", "synthetic-1400")
 # Those that the synthetic data were drawn with, and what `pymc.gp` adds to the diagonal.
 LENGTHSCALE, VARIANCE, JITTER = 0.35, float(np.exp(2.0)), 1e-6
 DRAWS = 64
@@ -83,13 +83,13 @@ class _Timed:
         return float(np.median(self.blocks[1:] or self.blocks))
 
 
-def rows(sizes: tuple[int, ...] = SIZES) -> Iterator[dict[str, Any]]:
-    """A row for every size and method, in one process with one BLAS thread."""
+def rows(names: Collection[str]) -> Iterator[dict[str, Any]]:
+    """A row for every problem and method, in one process with one BLAS thread."""
     if find_spec("GPy") is None:
         print("GPy is not installed and left out; uv run --with GPy adds it")
     with threadpool_limits(limits=1):
-        for n in sizes:
-            yield from measure(load(f"synthetic-{n}"))
+        for name in names:
+            yield from measure(load(name))
 
 
 def measure(problem: Problem) -> list[dict[str, Any]]:

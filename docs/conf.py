@@ -2,20 +2,31 @@
 
 import inspect
 import logging
-import os
+import re
 import shutil
+import sys
 from pathlib import Path
 
-# Chains run side by side, so that one BLAS thread each is the fastest choice; set before NumPy is loaded.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+from sphinx.errors import ExtensionError
 
 import pmgp
+
+sys.path.insert(0, str(Path(__file__).parent))
+import comparison
+import gallery
+import what_works
 
 # Sphinx shows the messages of every logger; PyTensor has many on import.
 logging.getLogger("pytensor").setLevel(logging.WARNING)
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
+
+# A script, style sheet, font or picture that a browser fetches by itself; links that a reader follows are none.
+REMOTE = re.compile(
+    r"""<(?:script|img|iframe)[^>]*\ssrc=["']?(?:https?:)?//[^\s>]*|"""
+    r"""<link(?=[^>]*stylesheet)[^>]*\shref=["']?(?:https?:)?//[^\s>]*"""
+)
 
 project = "pmgp"
 author = "The pmgp developers"
@@ -31,8 +42,9 @@ extensions = [
     "myst_nb",
     "sphinx_copybutton",
     "sphinx_design",
+    "sphinx-mathjax-offline",
 ]
-exclude_patterns = ["_build", "**/.ipynb_checkpoints"]
+exclude_patterns = ["_build", "_generated", "**/.ipynb_checkpoints"]
 templates_path = ["_templates"]
 nitpicky = False
 
@@ -41,9 +53,10 @@ myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath", "fi
 myst_heading_anchors = 3
 myst_dmath_double_inline = True
 
-# Notebooks, and pages whose code cells are executed: a cell that fails is a failed build. Not cached, because a
-# cache would not notice a change of the package.
+# Pages whose code cells are executed: a cell that fails is a failed build. Not cached, because a cache would not notice
+# a change of the package. The notebooks bring their outputs along; `make check-notebooks` says whether they are true.
 nb_execution_mode = "force"
+nb_execution_excludepatterns = ["case_studies/*.ipynb"]
 nb_execution_timeout = 600
 nb_execution_raise_on_error = True
 nb_execution_show_tb = True
@@ -69,7 +82,7 @@ copybutton_exclude = ".linenos, .gp, .go"
 
 
 def copy_case_studies() -> None:
-    """Bring the notebooks from case_studies/ and its folders, where they run on their own, into the source tree."""
+    """Bring the notebooks with their stored outputs from case_studies/ and its folders into the source tree."""
     target = HERE / "case_studies"
     notebooks = sorted([*(ROOT / "case_studies").glob("*.ipynb"), *(ROOT / "case_studies").glob("*/*.ipynb")])
     for stale in set(target.glob("*.ipynb")) - {target / path.name for path in notebooks}:
@@ -80,7 +93,17 @@ def copy_case_studies() -> None:
             shutil.copyfile(path, copy)
 
 
+def write_parts() -> None:
+    """Make what pages include and would drift if it were written by hand: the gallery, the comparison, what works."""
+    (HERE / "_generated").mkdir(exist_ok=True)
+    (HERE / "_generated" / "gallery.md").write_text(gallery.cards(HERE / "_static" / "gallery"), encoding="utf-8")
+    (HERE / "_generated" / "comparison.md").write_text(comparison.table(), encoding="utf-8")
+    for name in ("likelihoods", "covariances", "features"):
+        (HERE / "_generated" / f"{name}.md").write_text(what_works.markdown(name), encoding="utf-8")
+
+
 copy_case_studies()
+write_parts()
 
 
 def show_constructor(app, what, name, obj, options, signature, return_annotation):
@@ -92,5 +115,16 @@ def show_constructor(app, what, name, obj, options, signature, return_annotation
     return str(inspect.Signature(bare)), return_annotation
 
 
+def refuse_remote_resources(app, exception):
+    """Fail where a page would load a script, a style or a picture from elsewhere: it has to be complete by itself."""
+    if exception is not None or app.builder.format != "html":
+        return
+    for page in sorted(Path(app.outdir).rglob("*.html")):
+        found = REMOTE.search(page.read_text(encoding="utf-8"))
+        if found is not None:
+            raise ExtensionError(f"{page.relative_to(app.outdir)} loads {found[0]}; ship it with the pages instead")
+
+
 def setup(app):
+    app.connect("build-finished", refuse_remote_resources)
     app.connect("autodoc-process-signature", show_constructor)

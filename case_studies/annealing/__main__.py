@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from argparse import Namespace
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-
-# One core a process: set before NumPy is loaded.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import pandas as pd
 

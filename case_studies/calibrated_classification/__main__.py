@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from argparse import Namespace
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
-
-# One core a process: set before NumPy is loaded.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import pandas as pd
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import time
 from argparse import Namespace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-
-# One core a process: set before NumPy is loaded.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from case_studies.latent_operators import results, simulation
 from case_studies.latent_operators.study import OPERATORS, SCALES, Cell, Scale, cells, run_cell

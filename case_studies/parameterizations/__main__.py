@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from argparse import Namespace
 from collections.abc import Iterator
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-
-# One core a process: set before NumPy is loaded.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import pandas as pd
 

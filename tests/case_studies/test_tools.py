@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from arviz_stats.base import array_stats
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from case_studies.tools.autoregressive_size import autoregressive_sizes
 from case_studies.tools.bars import bars, levels
@@ -157,3 +158,14 @@ def test_a_file_that_was_not_finished_is_not_taken_for_a_cell(tmp_path, monkeypa
     assert grid.finished(cell) is None
     (draft,) = tmp_path.iterdir()
     assert json.loads(draft.read_text())["result"] == {"square": 25}
+
+
+def test_a_cell_has_one_core(tmp_path):
+    def threads(_=None):
+        return {"threads": max(library["num_threads"] for library in threadpool_info())}
+
+    with threadpool_limits(limits=2, user_api="blas"):
+        before = threads()
+        (one,) = Grid(tmp_path, {}).run([Square(6)], threads)
+        assert threads() == before
+    assert one.result == {"threads": 1}

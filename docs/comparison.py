@@ -1,0 +1,38 @@
+"""The table of the front page and of the README: speed beside NUTS, read from what ``make bench`` wrote."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+__all__ = ["table"]
+
+FIGURES = Path(__file__).parents[1] / "benchmarks" / "results" / "schemes.csv"
+METHODS = {"`pmgp.PseudoMarginal()`": "PM EP", "PyMC's NUTS": "NUTS", "nutpie": "nutpie"}
+PROBLEMS = (
+    ("n = 100, d = 2", "synthetic n=100 d=2"),
+    ("the same, a length-scale a feature", "synthetic n=100 d=2 ARD"),
+    ("n = 100, d = 2, counts", "synthetic n=100 d=2 Poisson"),
+    ("n = 100, d = 10", "synthetic n=100 d=10"),
+    ("the same, a length-scale a feature", "synthetic n=100 d=10 ARD"),
+    ("n = 400, d = 2", "synthetic n=400 d=2"),
+)
+CONVERGED = 1.05
+"""Largest R-hat of a figure that stands without a remark."""
+
+
+def table(path: Path = FIGURES) -> str:
+    """Smallest effective sample size of the hyper-parameters for a second of one core, as a Markdown table."""
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = {(row["data"], row["method"]): row for row in csv.DictReader(file)}
+    lines = ["| labels, or counts, from the model | " + " | ".join(METHODS) + " |", "|---|" + "---:|" * len(METHODS)]
+    for label, problem in PROBLEMS:
+        cells = [_cell(rows[problem, method]) for method in METHODS.values()]
+        lines.append(f"| {label} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(row: dict[str, str]) -> str:
+    speed, rhat = float(row["ESS/s"]), float(row["R-hat"])
+    shown = f"{speed:.0f}" if speed >= 9.95 else f"{speed:.2g}"
+    return shown if rhat <= CONVERGED else f"{shown}, R-hat {rhat:.2f}"

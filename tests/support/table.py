@@ -1,0 +1,90 @@
+"""The tables of docs/support, which the documentation shows: a row a case, with ``yes`` or ``–`` for each column.
+
+What is refused is refused with the words in the last column. ``python -m tests.support`` runs all cases and writes down
+what they do; the tests compare.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pymc as pm
+
+from pmgp.model import ModelError
+from tests.support.features import COLUMNS, FEATURES
+from tests.support.models import COVARIANCES, LIKELIHOODS
+from tests.support.runs import STEPS, YES, outcome_of_prediction, outcome_of_step, quickly, refusal
+
+__all__ = ["TABLES", "Row", "Table", "read", "row", "write"]
+
+FOLDER = Path(__file__).parents[2] / "docs" / "support"
+NO, WHY, PREDICT = "–", "refused with", "`predict`"
+
+Row = dict[str, str]
+
+
+class Table(NamedTuple):
+    """The heading of the first column, the rows, the other columns, and the outcomes of a row in these."""
+
+    heading: str
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    outcomes: Callable[[str], list[str]]
+
+
+def _of_models(heading: str, builders: dict[str, Callable[[], pm.Model]]) -> Table:
+    def outcomes(name: str) -> list[str]:
+        model = builders[name]()
+        return [*(outcome_of_step(model, column) for column in STEPS), outcome_of_prediction(model)]
+
+    return Table(heading, tuple(builders), (*STEPS, PREDICT), outcomes)
+
+
+def _outcome_of_feature(name: str, column: str) -> str:
+    with quickly():
+        try:
+            FEATURES[name](COLUMNS[column])
+        except ModelError as error:
+            return refusal(error)
+    return YES
+
+
+TABLES: dict[str, Table] = {
+    "likelihoods": _of_models("likelihood", LIKELIHOODS),
+    "covariances": _of_models("covariance", COVARIANCES),
+    "features": Table(
+        "feature", tuple(FEATURES), tuple(COLUMNS), lambda name: [_outcome_of_feature(name, c) for c in COLUMNS]
+    ),
+}
+PREDICTED = ("probability", "mean", "category")
+"""What `pmgp.predict` may return; anything else is a refusal."""
+
+
+def row(table: Table, name: str) -> Row:
+    """Run the cases of a row: what is shown of them."""
+    outcomes = dict(zip(table.columns, table.outcomes(name), strict=True))
+    shown = {column: outcome if _works(outcome) else NO for column, outcome in outcomes.items()}
+    reasons = dict.fromkeys(outcome for outcome in outcomes.values() if not _works(outcome))
+    return {table.heading: name, **shown, WHY: "; ".join(reasons)}
+
+
+def _works(outcome: str) -> bool:
+    return outcome == YES or outcome.split(",")[0] in PREDICTED
+
+
+def read(name: str) -> list[Row]:
+    """The rows of a table as they are written down."""
+    with (FOLDER / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def write(name: str) -> None:
+    """Run all cases of a table and write down what they do."""
+    table = TABLES[name]
+    with (FOLDER / f"{name}.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, [table.heading, *table.columns, WHY], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(row(table, name) for name in table.rows)

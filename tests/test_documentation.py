@@ -1,0 +1,86 @@
+"""What the front page and the README show of results is what the results say, and every case study has its card."""
+
+from __future__ import annotations
+
+import base64
+import importlib.util
+import io
+import sys
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def part(monkeypatch):
+    """A module of docs/, which is no package."""
+
+    def load(name):
+        spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+        module = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, name, module)
+        spec.loader.exec_module(module)
+        return module
+
+    return load
+
+
+def test_the_comparison_in_the_readme_is_that_of_the_results(part):
+    assert part("comparison").table() in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_figures_that_have_not_converged_say_so(part, tmp_path):
+    comparison = part("comparison")
+    rows = [(problem, method) for _, problem in comparison.PROBLEMS for method in comparison.METHODS.values()]
+    lines = [f"{problem},{method},{12.34 if method == 'NUTS' else 0.456},1.2" for problem, method in rows]
+    path = tmp_path / "schemes.csv"
+    path.write_text("\n".join(["data,method,ESS/s,R-hat", *lines]), encoding="utf-8")
+    assert "| 0.46, R-hat 1.20 | 12, R-hat 1.20 | 0.46, R-hat 1.20 |" in comparison.table(path)
+
+
+def test_every_case_study_has_a_card_and_a_place_in_the_list(part, tmp_path):
+    gallery = part("gallery")
+    assert set(gallery.STUDIES) == set(gallery.notebook_paths())
+    text = gallery.cards(tmp_path / "gallery")
+    listed = (ROOT / "docs" / "case_studies" / "index.md").read_text(encoding="utf-8").splitlines()
+    for name in gallery.STUDIES:
+        assert f":link: /case_studies/{name}\n" in text
+        assert name in listed
+    for path in (tmp_path / "gallery").iterdir():
+        assert f":img-top: /_static/gallery/{path.name}" in text
+        assert Image.open(path).width <= gallery.WIDTH
+        assert path.stat().st_size < 100_000
+
+
+def test_refusals_are_notes_beneath_their_table(part, tmp_path):
+    rows = ["feature,A,B,refused with", "one,yes,mean,", "two,–,yes,no x", '"three, four",–,–,no x; no y']
+    (tmp_path / "some.csv").write_text("\n".join(rows), encoding="utf-8")
+    lines = part("what_works").markdown("some", tmp_path).splitlines()
+    assert lines[3:] == [
+        "| feature | A | B |",
+        "| --- | :-: | :-: |",
+        "| one | ✓ | mean |",
+        "| two <sup>1</sup> | – | ✓ |",
+        "| three, four <sup>1, 2</sup> | – | – |",
+        "",
+        "1. “no x”",
+        "2. “no y”",
+    ]
+
+
+def test_the_tagged_figure_is_shown_and_the_first_where_none_is(part):
+    gallery, colors = part("gallery"), ["red", "blue"]
+    cells = [{"metadata": {}, "outputs": [{"data": {"image/png": png(color)}}]} for color in colors]
+    assert gallery.picture({"cells": cells}).convert("RGB").getpixel((0, 0)) == (255, 0, 0)
+    cells[1]["metadata"]["tags"] = ["gallery"]
+    assert gallery.picture({"cells": cells}).convert("RGB").getpixel((0, 0)) == (0, 0, 255)
+    assert gallery.picture({"cells": [{"metadata": {}, "source": ["# title"]}]}) is None
+
+
+def png(color):
+    buffer = io.BytesIO()
+    Image.new("RGB", (20, 10), color).save(buffer, "PNG")
+    return base64.b64encode(buffer.getvalue()).decode()
