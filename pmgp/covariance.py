@@ -42,7 +42,7 @@ class BlockedCovariance:
         Graphs of theta.
     theta : TensorVariable
     compile_function : callable
-        From lists of inputs and outputs to a function.
+        From lists of inputs and outputs, and whether to interpret, to a function; as `pmgp.compilation.Compiler`.
 
     Raises
     ------
@@ -55,7 +55,7 @@ class BlockedCovariance:
         mean: TensorVariable,
         covariance: TensorVariable,
         theta: TensorVariable,
-        compile_function: Callable[[list[TensorVariable], list[TensorVariable]], Callable[..., Any]],
+        compile_function: Callable[..., Callable[..., Any]],
     ) -> None:
         mean, covariance = rewrite_graph([mean, covariance], include=("canonicalize", "stabilize", "specialize"))
         program = Program(covariance)
@@ -65,7 +65,10 @@ class BlockedCovariance:
         outputs = [mean, *program.leaves, *factors, *program.diagonals]
         self._moves = [theta in set(ancestors([output])) for output in outputs]
         self._moving = compile_function([theta], [o for o, moves in zip(outputs, self._moves, strict=True) if moves])
-        self._fixed = compile_function([], [o for o, moves in zip(outputs, self._moves, strict=True) if not moves])
+        # Once a chain, so that compiling would not pay.
+        self._fixed = compile_function(
+            [], [o for o, moves in zip(outputs, self._moves, strict=True) if not moves], True
+        )
         self.refresh_data()
 
     def refresh_data(self) -> None:

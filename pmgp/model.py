@@ -6,7 +6,6 @@ The latent vector is the model's multivariate normal variable; every other free 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -14,14 +13,14 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 from pymc.blocking import DictToArrayBijection
-from pymc.pytensorf import compile as compile_pytensor
 from pymc.pytensorf import join_nonshared_inputs
-from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
+from pmgp.compilation import CompiledWhenCalled, Compiler
 from pmgp.covariance import BlockedCovariance, UnsupportedGraphError
 from pmgp.distributions.closed_forms import find_closed_form
+from pmgp.graph_likelihood import PyTensorLikelihood, compile_likelihood
 from pmgp.latent import DensePrior
 from pmgp.latent_variable import ModelError, below, find_latent, refuse_children
 from pmgp.likelihood_terms import LikelihoodTerms
@@ -34,70 +33,13 @@ from pmgp.model_checks import (
     refuse_other_processes,
 )
 from pmgp.observations import Observations, naming_shapes, refuse_shapes
-from pmgp.quadrature import TiltedMoments, tilted_moments
 from pmgp.threads import threads_limited
 
 __all__ = ["LatentGaussianModel", "ModelError", "PyTensorLikelihood", "find_latent"]
 
-# Below this number of latent values PyTensor's own K is as fast.
-SMALLEST_BLOCKED = 128
-# Relative to the largest covariance.
-SAME = 1e-12
-
-
-class PyTensorLikelihood:
-    """A likelihood given by compiled PyTensor functions, at one theta.
-
-    Parameters
-    ----------
-    functions : LikelihoodFunctions
-    theta : (dimension,) array
-    """
-
-    def __init__(self, functions: LikelihoodFunctions, theta: np.ndarray) -> None:
-        self.functions = functions
-        self.theta = theta
-
-    def log_likelihood(self, f: np.ndarray) -> np.ndarray:
-        """Log p(y|f): (..., n) -> (...)."""
-        rows = np.ascontiguousarray(f.reshape(-1, f.shape[-1]))
-        return self.functions.batch(rows, self.theta).reshape(f.shape[:-1])
-
-    def gradient(self, f: np.ndarray) -> np.ndarray:
-        """First derivative in f: (n,) -> (n,)."""
-        return self.functions.gradient(np.ascontiguousarray(f), self.theta)
-
-    def curvature(self, f: np.ndarray) -> np.ndarray:
-        """Minus the second derivative in f: (n,) -> (n,)."""
-        return self.functions.curvature(np.ascontiguousarray(f), self.theta)
-
-    def third_derivative(self, f: np.ndarray) -> np.ndarray:
-        """Third derivative in f: (n,) -> (n,). Compiled when it is first needed."""
-        return self.functions.third(np.ascontiguousarray(f), self.theta)
-
-    def tilted_moments(
-        self, mean: np.ndarray, variance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None
-    ) -> TiltedMoments | None:
-        """Moments of the sites by quadrature; None where a term of log p(y|f) depends on several latent values."""
-        terms = self.functions.terms
-        if not terms.separate:
-            return None
-        return tilted_moments(lambda f: terms.sites(f, self.theta), mean, variance, near)
-
-    def fisher_information(self, f: np.ndarray) -> np.ndarray:
-        """Size of the curvature: positive like the Fisher information, which the graph of log p does not give."""
-        return np.abs(self.curvature(f))
-
-
-@dataclass
-class LikelihoodFunctions:
-    """Compiled functions of (f, theta); `batch` takes f as (draws, n) and returns (draws,)."""
-
-    batch: Callable[..., np.ndarray]
-    gradient: Callable[..., np.ndarray]
-    curvature: Callable[..., np.ndarray]
-    third: Callable[..., np.ndarray]
-    terms: LikelihoodTerms
+# Relative to the largest covariance. A covariance taken apart wrongly is far off; one that takes the root of a squared
+# distance differs from itself by the root of its rounding error.
+SAME = 1e-7
 
 
 class Graphs(NamedTuple):
@@ -149,7 +91,7 @@ class LatentGaussianModel:
         compile_kwargs: dict[str, Any] | None = None,
         given_theta: bool = False,
     ) -> None:
-        self.compile_kwargs = dict(compile_kwargs or {})
+        self.compile_function = Compiler(compile_kwargs)
         self._given_theta = given_theta
         point = model.initial_point() if initial_point is None else initial_point
         self.latent = find_latent(model, latent)
@@ -167,8 +109,8 @@ class LatentGaussianModel:
         mean_and_covariance = model.replace_rvs_by_values(list(self.latent.owner.op.dist_params(self.latent.owner)))
         log_prior = pt.add(*[t.sum() for t in prior_terms], 0.0)
         self._log_prior = self._compile([], [log_prior])
-        self._moments = self._compile([], mean_and_covariance)
         self._blocked = self._compile_blocked(mean_and_covariance)
+        self._moments = CompiledWhenCalled(partial(self._compile, [], mean_and_covariance))
         self.graphs = Graphs(log_prior, mean_and_covariance[0], mean_and_covariance[1], likelihood_terms)
         self.observations = Observations(model, self.latent, likelihood_variables)
         self._closed_form = find_closed_form(model, self.latent, likelihood_variables, self._compile)
@@ -181,7 +123,7 @@ class LatentGaussianModel:
                 naming_shapes(model, self.latent, likelihood_variables, point),
                 naming_missing_gradients(repr(self.latent.name), "write it with PyTensor's own, or give it a gradient"),
             ):
-                self._functions = self._compile_likelihood(names, likelihood_terms)
+                self._functions = compile_likelihood(names, likelihood_terms, self.latent_value, self._compile)
                 self.refresh_data()
         else:
             self.refresh_data()
@@ -318,47 +260,28 @@ class LatentGaussianModel:
             gradient = pt.grad(scalar, theta, disconnected_inputs="ignore")
         return self.compile_function([*inputs, theta], [scalar, gradient])
 
-    def _compile(self, inputs: list[TensorVariable], outputs: list[TensorVariable]) -> Callable[..., Any]:
+    def _compile(
+        self, inputs: list[TensorVariable], outputs: list[TensorVariable], interpreted: bool = False
+    ) -> Callable[..., Any]:
+        """Make graphs of the value variables a function of (inputs, theta)."""
         outputs, theta = self.of_theta(outputs)
-        return self.compile_function([*inputs, theta], outputs)
-
-    def compile_function(self, inputs: list[TensorVariable], outputs: list[TensorVariable]) -> Callable[..., Any]:
-        """Compile with the model's settings; inputs are trusted to be float64 arrays, in C order."""
-        function = compile_pytensor(inputs, outputs, on_unused_input="ignore", **self.compile_kwargs)
-        function.trust_input = True
-        return function
+        return self.compile_function([*inputs, theta], outputs, interpreted)
 
     def _compile_blocked(self, mean_and_covariance: list[TensorVariable]) -> BlockedCovariance | None:
-        """The faster way to K where there is one and n is large enough for it to be so."""
-        theta = self.ravel(self._point)
-        mean, covariance = self._moments(theta)
-        if len(mean) < SMALLEST_BLOCKED or not self.theta_values:
+        """The faster way to K, and the one that compiles faster, where there is one."""
+        if not self.theta_values:
             return None
         graphs, variable = self.of_theta(mean_and_covariance)
         try:
             blocked = BlockedCovariance(graphs[0], graphs[1], variable, self.compile_function)
         except UnsupportedGraphError:
             return None
-        difference = np.abs(np.tril(covariance) - np.tril(blocked(theta)[1]))
-        same = difference.max() <= SAME * np.abs(covariance).max()
-        return blocked if same and np.array_equal(mean, blocked(theta)[0]) else None
-
-    def _compile_likelihood(self, names: list[str], terms: list[TensorVariable]) -> LikelihoodFunctions:
-        f = self.latent_value
-        total = pt.add(*[term.sum() for term in terms], 0.0)
-        gradient = pt.grad(total, f)
-        curvature = -pt.grad(gradient.sum(), f, disconnected_inputs="ignore")
-        third = -pt.grad(curvature.sum(), f, disconnected_inputs="ignore")
-        rows = pt.matrix("f_rows", dtype=f.dtype)
-        compiled = [
-            self._compile([rows], [vectorize_graph(total, replace={f: rows})]),
-            self._compile([f], [gradient]),
-            self._compile([f], [curvature]),
-        ]
-        batch, first, second = (_First(function) for function in compiled)
-        lazily = _First(_CompiledWhenCalled(partial(self._compile, [f], [third])))
-        single = LikelihoodTerms(names, self._compile([rows], vectorize_graph(terms, replace={f: rows})))
-        return LikelihoodFunctions(batch, first, second, lazily, single)
+        theta = self.initial_theta
+        mean, covariance = self._compile([], mean_and_covariance, interpreted=True)(theta)
+        own_mean, own_covariance = blocked(theta)
+        scale = SAME * np.abs(covariance).max()
+        same = np.abs(np.tril(covariance) - np.tril(own_covariance)).max() <= scale
+        return blocked if same and np.abs(mean - own_mean).max() <= SAME * np.abs(mean).max() else None
 
     def _probe(self) -> None:
         """Find out whether the likelihood factorizes, and which latent value each of its terms belongs to."""
@@ -379,13 +302,15 @@ class LatentGaussianModel:
         if self._second_derivative is None:
             direction = pt.vector("direction")
             gradient = pt.grad(pt.add(*[term.sum() for term in self.graphs.likelihood], 0.0), self.latent_value)
-            self._second_derivative = self._derivative((gradient * direction).sum(), direction)
+            sums = [(gradient * direction).sum(), gradient.sum()]
+            derivatives = [pt.grad(total, self.latent_value, disconnected_inputs="ignore") for total in sums]
+            self._second_derivative = self._compile([self.latent_value, direction], derivatives, interpreted=True)
         rng = np.random.default_rng(0)
         seen = False
         for theta, f, _ in places:
             direction = rng.standard_normal(f.shape)
-            along = self._second_derivative(f, direction, theta)[0]
-            diagonal = -direction * self._functions.curvature(f, theta)
+            along, diagonal = self._second_derivative(f, direction, theta)
+            diagonal = direction * diagonal
             if not np.isfinite([along, diagonal]).all():
                 continue
             if not _close(along, diagonal):
@@ -393,37 +318,9 @@ class LatentGaussianModel:
             seen = True
         return None if seen else "some of its terms depend on several latent values, and its Hessian is not finite"
 
-    def _derivative(self, scalar: TensorVariable, direction: TensorVariable) -> Callable[..., Any]:
-        """Compiled gradient in f of a scalar that depends on f, a direction and theta."""
-        gradient = pt.grad(scalar, self.latent_value, disconnected_inputs="ignore")
-        return self._compile([self.latent_value, direction], [gradient])
-
 
 def _close(first: np.ndarray, second: np.ndarray) -> bool:
     return bool(np.allclose(first, second, rtol=1e-6, atol=1e-8 * (1.0 + np.abs(second).max())))
-
-
-class _First:
-    """Call a compiled function and return its only output; a class, so that it can be pickled."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.function = function
-
-    def __call__(self, *args: np.ndarray) -> np.ndarray:
-        return self.function(*args)[0]
-
-
-class _CompiledWhenCalled:
-    """A function that is compiled by its first call; compiled or not, it can be pickled."""
-
-    def __init__(self, compile_function: Callable[[], Callable[..., Any]]) -> None:
-        self.compile_function = compile_function
-        self.function: Callable[..., Any] | None = None
-
-    def __call__(self, *args: np.ndarray) -> Any:
-        if self.function is None:
-            self.function = self.compile_function()
-        return self.function(*args)
 
 
 def _theta_values(model: pm.Model, latent: TensorVariable) -> list[TensorVariable]:

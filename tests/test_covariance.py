@@ -77,12 +77,15 @@ def test_any_size_of_block(monkeypatch, block):
     np.testing.assert_allclose(np.tril(model.prior(theta).covariance), np.tril(expected), rtol=1e-12, atol=1e-13)
 
 
-def test_small_models_are_left_to_pytensor():
+@pytest.mark.parametrize("n", [1, 2, 20])
+def test_few_points(n):
     with pm.Model() as model:
         s = pm.Gamma("s", 2.0, 1.0)
-        f = pm.gp.Latent(cov_func=s * pm.gp.cov.ExpQuad(3, ls=1.0)).prior("f", X=X[:20], reparameterize=False)
-        BernoulliLogit("y", f, observed=np.zeros(20))
-    assert LatentGaussianModel(model)._blocked is None
+        f = pm.gp.Latent(cov_func=s * pm.gp.cov.ExpQuad(3, ls=1.0)).prior("f", X=X[:n], reparameterize=False)
+        BernoulliLogit("y", f, observed=np.zeros(n))
+    latent_model, theta = LatentGaussianModel(model), np.array([0.3])
+    expected = latent_model._moments(theta)[1]
+    np.testing.assert_allclose(np.tril(latent_model.prior(theta).covariance), np.tril(expected), rtol=1e-12)
 
 
 def test_a_graph_without_this_form_is_left_to_pytensor():

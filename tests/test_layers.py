@@ -24,6 +24,9 @@ CORE = [
 ]
 SHELL = {
     "model",
+    "compilation",
+    "elementwise",
+    "graph_likelihood",
     "conjugacy",
     "covariance",
     "covariance_program",

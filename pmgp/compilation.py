@@ -1,0 +1,81 @@
+"""How the graphs of a model become functions: compiled, interpreted, or compiled when they are first called.
+
+Numba takes seconds for a graph and microseconds for a call. What is called a few times, or perhaps never, is not worth
+that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pymc.pytensorf import compile as compile_pytensor
+from pytensor.compile.mode import Mode
+from pytensor.graph.rewriting.db import RewriteDatabaseQuery
+from pytensor.link.vm import VMLinker
+from pytensor.tensor.variable import TensorVariable
+
+__all__ = ["CompiledWhenCalled", "Compiler", "First"]
+
+# Each operation by NumPy, with the rewrites that make it accurate and without those that only make it fast.
+FAST_ONLY = ["cxx_only", "fusion", "inplace", "BlasOpt"]
+INTERPRETED = Mode(
+    linker=VMLinker(use_cloop=False, c_thunks=False),
+    optimizer=RewriteDatabaseQuery(
+        include=["fast_run", "py_only"], exclude=["cxx_only", "fusion", "inplace", "BlasOpt"]
+    ),
+)
+
+
+class Compiler:
+    """Makes functions of graphs; inputs are trusted to be float64 arrays, in C order.
+
+    Parameters
+    ----------
+    settings : dict
+        For PyTensor, as `compile_kwargs` in `pymc.sample`.
+    """
+
+    def __init__(self, settings: dict[str, Any] | None = None) -> None:
+        self.settings = dict(settings or {})
+
+    def __call__(
+        self, inputs: list[TensorVariable], outputs: list[TensorVariable], interpreted: bool = False
+    ) -> Callable[..., Any]:
+        """A function from inputs to a list of outputs.
+
+        Parameters
+        ----------
+        inputs, outputs : list of variables
+        interpreted : bool
+            For a few calls: ready at once, and slow. The user's own mode takes precedence.
+        """
+        mode = {"mode": INTERPRETED} if interpreted else {}
+        function = compile_pytensor(inputs, outputs, on_unused_input="ignore", **{**mode, **self.settings})
+        function.trust_input = True
+        return function
+
+
+class First:
+    """Call a compiled function and return its only output; a class, so that it can be pickled."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+
+    def __call__(self, *args: Any) -> Any:
+        """The first output."""
+        return self.function(*args)[0]
+
+
+class CompiledWhenCalled:
+    """A function that is compiled by its first call; compiled or not, it can be pickled."""
+
+    def __init__(self, compile_function: Callable[[], Callable[..., Any]]) -> None:
+        self.compile_function = compile_function
+        self.function: Callable[..., Any] | None = None
+
+    def __call__(self, *args: Any) -> Any:
+        """All outputs."""
+        if self.function is None:
+            self.function = self.compile_function()
+        return self.function(*args)

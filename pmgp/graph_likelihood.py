@@ -1,0 +1,120 @@
+"""A likelihood that is given by its graph: its terms and their derivatives in f, compiled by PyTensor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytensor.tensor as pt
+from pytensor.graph.replace import vectorize_graph
+from pytensor.graph.rewriting.utils import rewrite_graph
+from pytensor.tensor.variable import TensorVariable
+
+from pmgp.compilation import CompiledWhenCalled, First
+from pmgp.elementwise import NotElementwiseError, elementwise
+from pmgp.likelihood_terms import LikelihoodTerms
+from pmgp.quadrature import TiltedMoments, tilted_moments
+
+__all__ = ["LikelihoodFunctions", "PyTensorLikelihood", "compile_likelihood", "independent_rows"]
+
+
+class PyTensorLikelihood:
+    """A likelihood given by compiled PyTensor functions, at one theta.
+
+    Parameters
+    ----------
+    functions : LikelihoodFunctions
+    theta : (dimension,) array
+    """
+
+    def __init__(self, functions: LikelihoodFunctions, theta: np.ndarray) -> None:
+        self.functions = functions
+        self.theta = theta
+
+    def log_likelihood(self, f: np.ndarray) -> np.ndarray:
+        """Log p(y|f): (..., n) -> (...)."""
+        rows = np.ascontiguousarray(f.reshape(-1, f.shape[-1]))
+        return self.functions.terms.flat(rows, self.theta).sum(axis=1).reshape(f.shape[:-1])
+
+    def gradient(self, f: np.ndarray) -> np.ndarray:
+        """First derivative in f: (n,) -> (n,). Compiled when it is first needed, as those that follow."""
+        return self.functions.gradient(np.ascontiguousarray(f), self.theta)
+
+    def curvature(self, f: np.ndarray) -> np.ndarray:
+        """Minus the second derivative in f: (n,) -> (n,)."""
+        return self.functions.curvature(np.ascontiguousarray(f), self.theta)
+
+    def third_derivative(self, f: np.ndarray) -> np.ndarray:
+        """Third derivative in f: (n,) -> (n,)."""
+        return self.functions.third(np.ascontiguousarray(f), self.theta)
+
+    def tilted_moments(
+        self, mean: np.ndarray, variance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None
+    ) -> TiltedMoments | None:
+        """Moments of the sites by quadrature; None where a term of log p(y|f) depends on several latent values."""
+        terms = self.functions.terms
+        if not terms.separate:
+            return None
+        return tilted_moments(lambda f: terms.sites(f, self.theta), mean, variance, near)
+
+    def fisher_information(self, f: np.ndarray) -> np.ndarray:
+        """Size of the curvature: positive like the Fisher information, which the graph of log p does not give."""
+        return np.abs(self.curvature(f))
+
+
+@dataclass
+class LikelihoodFunctions:
+    """The terms of log p(y|f, theta), and functions of (f, theta) with f of shape (n,)."""
+
+    terms: LikelihoodTerms
+    gradient: Callable[..., np.ndarray]
+    curvature: Callable[..., np.ndarray]
+    third: Callable[..., np.ndarray]
+
+
+def compile_likelihood(
+    names: list[str],
+    terms: list[TensorVariable],
+    latent: TensorVariable,
+    compile_function: Callable[[list[TensorVariable], list[TensorVariable]], Callable[..., Any]],
+) -> LikelihoodFunctions:
+    """Functions of a likelihood's graph.
+
+    Parameters
+    ----------
+    names : list of str
+        Of the terms.
+    terms : list of variables
+        Of any shape, in terms of f and theta.
+    latent : vector
+        f.
+    compile_function : callable
+        From inputs and outputs to a function of (inputs, theta).
+    """
+    terms = [independent_rows(term, latent) for term in terms]
+    rows = pt.matrix("f_rows", dtype=latent.dtype)
+    evaluate = compile_function([rows], vectorize_graph(terms, replace={latent: rows}))
+    # Expectation propagation needs no derivatives; Laplace's method needs them all the time.
+    gradient = pt.grad(pt.add(*[term.sum() for term in terms], 0.0), latent)
+    curvature = -pt.grad(gradient.sum(), latent, disconnected_inputs="ignore")
+    third = -pt.grad(curvature.sum(), latent, disconnected_inputs="ignore")
+    derivatives = [
+        First(CompiledWhenCalled(partial(compile_function, [latent], [derivative])))
+        for derivative in (gradient, curvature, third)
+    ]
+    return LikelihoodFunctions(LikelihoodTerms(names, evaluate), *derivatives)
+
+
+def independent_rows(term: TensorVariable, latent: TensorVariable) -> TensorVariable:
+    """The same term, so written that it can be evaluated for many f at once.
+
+    PyTensor takes a check of a parameter that depends on f for all f together: one draw outside of the parameter's
+    domain would make every draw impossible.
+    """
+    try:
+        return elementwise(term, latent)
+    except NotElementwiseError:
+        return rewrite_graph(term, include=("local_check_parameter_to_ninf_switch",), clone=True)

@@ -1,0 +1,160 @@
+"""Terms of a likelihood, written as elementwise functions, are the terms; and draws of f do not touch each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+from pymc.distributions.transforms import ordered
+from pytensor.graph.replace import vectorize_graph
+from pytensor.graph.traversal import ancestors
+
+from pmgp.compilation import INTERPRETED, Compiler
+from pmgp.elementwise import NotElementwiseError, elementwise
+from pmgp.graph_likelihood import independent_rows
+from pmgp.model import LatentGaussianModel
+
+N = 30
+RNG = np.random.default_rng(7)
+COUNTS = RNG.integers(0, 6, N)
+LABELS = RNG.integers(0, 2, N)
+REAL = RNG.normal(size=N)
+POSITIVE = RNG.gamma(2.0, 1.0, N) + 0.1
+PROPORTIONS = RNG.beta(2.0, 2.0, N)
+CATEGORIES = RNG.integers(0, 3, N)
+Z = RNG.normal(size=(N, 3))
+WIDE = RNG.normal(size=(N, 20))
+GROUPS = RNG.integers(0, 4, N)
+
+
+def cut_points() -> Any:
+    return pm.Normal("cut", [-1.0, 1.0], 1.0, transform=ordered, initval=[-1.0, 1.0])
+
+
+ELEMENTWISE: dict[str, Callable[[Any], Any]] = {
+    "bernoulli": lambda f: pm.Bernoulli("y", logit_p=f, observed=LABELS),
+    "poisson": lambda f: pm.Poisson("y", pm.math.exp(f), observed=COUNTS),
+    "exposure": lambda f: pm.Poisson("y", POSITIVE * pm.math.exp(f), observed=COUNTS),
+    "negative binomial": lambda f: pm.NegativeBinomial(
+        "y", mu=pm.math.exp(f), alpha=pm.Gamma("a", 2, 1), observed=COUNTS
+    ),
+    "binomial": lambda f: pm.Binomial("y", n=COUNTS + 2, logit_p=f, observed=COUNTS),
+    "student": lambda f: pm.StudentT("y", nu=4, mu=f, sigma=pm.HalfNormal("s"), observed=REAL),
+    "gamma": lambda f: pm.Gamma("y", alpha=2.0, beta=pm.math.exp(f), observed=POSITIVE),
+    "beta": lambda f: pm.Beta("y", mu=pm.math.sigmoid(f), nu=pm.Gamma("nu", 2, 1), observed=PROPORTIONS),
+    "weibull": lambda f: pm.Weibull("y", alpha=1.5, beta=pm.math.exp(f), observed=POSITIVE),
+    "ordered logistic": lambda f: pm.OrderedLogistic("y", eta=f, cutpoints=cut_points(), observed=CATEGORIES),
+    "ordered probit": lambda f: pm.OrderedProbit("y", eta=f, cutpoints=cut_points(), observed=CATEGORIES),
+    "zero inflated": lambda f: pm.ZeroInflatedPoisson("y", psi=pm.Beta("p", 1, 1), mu=pm.math.exp(f), observed=COUNTS),
+    "zero inflated negative binomial": lambda f: pm.ZeroInflatedNegativeBinomial(
+        "y", psi=0.7, mu=pm.math.exp(f), alpha=2.0, observed=COUNTS
+    ),
+    "hurdle": lambda f: pm.HurdleGamma("y", psi=0.7, alpha=2.0, beta=pm.math.exp(f), observed=POSITIVE * LABELS),
+    "mixture": lambda f: pm.NormalMixture(
+        "y", w=pm.Dirichlet("w", np.ones(2)), mu=pt.stack([f, 0.0 * f], axis=-1), sigma=1.0, observed=REAL
+    ),
+    "fixed effects": lambda f: pm.Bernoulli("y", logit_p=f + Z @ pm.Normal("beta", shape=3), observed=LABELS),
+    "many effects": lambda f: pm.Bernoulli("y", logit_p=f + WIDE @ pm.Normal("beta", shape=20), observed=LABELS),
+    "groups": lambda f: pm.Normal("y", f + pm.Normal("b", shape=4)[GROUPS], 1.0, observed=REAL),
+    "some observations": lambda f: pm.Normal("y", f[::-1][: N // 2], 1.0, observed=REAL[: N // 2]),
+    "chosen observations": lambda f: pm.Normal("y", f[np.arange(40) ** 2 % N], 1.0, observed=RNG.normal(size=40)),
+    "masked observations": lambda f: pm.Normal("y", f[REAL > 0.0], 1.0, observed=REAL[REAL > 0.0]),
+    "two classes": lambda f: pm.Categorical(
+        "y", p=pm.math.softmax(pt.stack([f, 0.0 * f], axis=-1), axis=-1), observed=LABELS
+    ),
+    "censored": lambda f: pm.Censored(
+        "y", pm.Normal.dist(f, 1.0), lower=-1.0, upper=None, observed=np.maximum(REAL, -1.0)
+    ),
+    "restricted mean": lambda f: pm.Poisson("y", f + 1.5, observed=COUNTS),
+}
+
+
+def parts(likelihood: Callable[[Any], Any]) -> tuple[LatentGaussianModel, Any]:
+    """Value variables of a model, and the graphs of its terms, without compiling anything."""
+    with pm.Model() as model:
+        f = pm.MvNormal("f", mu=np.zeros(N), cov=np.eye(N))
+        likelihood(f)
+    latent = model.rvs_to_values[f]
+    terms = [term for term in model.logp(sum=False) if latent in set(ancestors([term])) and term.name != "f_logprob"]
+    theta = [model.rvs_to_values[rv] for rv in model.free_RVs if rv is not f]
+    values = [np.asarray(model.initial_point()[value.name], dtype=float) + 0.1 for value in theta]
+    [term] = [term for term in terms if "y" in (term.name or "y")]
+    return latent, term, theta, values
+
+
+def evaluated(graph, latent, theta, values, f):
+    return Compiler()([latent, *theta], [graph], interpreted=True)(f, *values)[0]
+
+
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_elementwise_terms_are_the_terms(name):
+    latent, term, theta, values = parts(ELEMENTWISE[name])
+    new = elementwise(term, latent)
+    for f in RNG.normal(size=(4, N)):
+        f = np.abs(f) if name == "restricted mean" else f
+        expected = evaluated(term, latent, theta, values, f)
+        np.testing.assert_allclose(evaluated(new, latent, theta, values, f), expected, rtol=1e-10, atol=1e-12)
+        assert np.isfinite(expected).any()
+
+
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_rows_of_f_are_evaluated_independently(name):
+    """Also where PyTensor would let one f that is outside of a parameter's domain make all the others impossible."""
+    latent, term, theta, values = parts(ELEMENTWISE[name])
+    rows = pt.matrix("rows")
+    row = independent_rows(term, latent)
+    many = Compiler()([rows, *theta], [vectorize_graph(row, {latent: rows})], interpreted=True)
+    f = np.vstack([np.abs(RNG.normal(size=(2, N))), RNG.normal(0.0, 4.0, size=(2, N))])
+    together = many(f, *values)[0].sum(axis=-1)
+    apart = [evaluated(term, latent, theta, values, one).sum() for one in f]
+    np.testing.assert_allclose(together, apart, rtol=1e-10)
+
+
+def test_an_observation_outside_of_its_domain_leaves_the_others_alone():
+    latent, term, theta, values = parts(ELEMENTWISE["restricted mean"])
+    f = np.zeros(N)
+    f[3] = -2.0
+    got = evaluated(elementwise(term, latent), latent, theta, values, f)
+    assert got[3] == -np.inf
+    assert np.isfinite(np.delete(got, 3)).all()
+
+
+@pytest.mark.parametrize(
+    "mixed",
+    [lambda f: RNG.normal(size=(N, N)) @ f, lambda f: f + f.sum(), lambda f: f + f[0], pt.cumsum],
+    ids=["product", "sum", "one", "cumulative"],
+)
+def test_what_mixes_observations_is_not_elementwise(mixed):
+    latent, term, _, _ = parts(lambda f: pm.Normal("y", mixed(f), 1.0, observed=REAL))
+    with pytest.raises(NotElementwiseError):
+        elementwise(term, latent)
+
+
+def test_importance_weights_of_draws_beside_an_impossible_one():
+    with pm.Model() as model:
+        s = pm.Gamma("s", 2.0, 2.0)
+        f = pm.MvNormal("f", mu=np.zeros(N), cov=s * np.eye(N))
+        pm.Poisson("y", f + 1.5, observed=COUNTS)
+    likelihood = LatentGaussianModel(model).likelihood(np.zeros(1))
+    rows = np.abs(RNG.normal(size=(3, N)))
+    rows[1, 0] = -2.0
+    np.testing.assert_allclose(likelihood.log_likelihood(rows), [likelihood.log_likelihood(row) for row in rows])
+    assert np.isfinite(likelihood.log_likelihood(rows)).tolist() == [True, False, True]
+
+
+def test_interpreted_functions_are_the_compiled_ones():
+    x = pt.vector("x")
+    graph = pt.log1p(pt.exp(x)).sum() + pt.gammaln(pt.abs(x) + 1.0).sum()
+    values = np.linspace(-3.0, 3.0, 7)
+    compiled, interpreted = (Compiler()([x], [graph], how)(values)[0] for how in (False, True))
+    np.testing.assert_allclose(interpreted, compiled, rtol=1e-14)
+
+
+def test_the_users_mode_takes_precedence():
+    x = pt.vector("x")
+    function = Compiler({"mode": "FAST_COMPILE"})([x], [x.sum()], interpreted=True)
+    assert function.maker.mode.optimizer != INTERPRETED.optimizer
