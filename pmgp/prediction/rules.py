@@ -273,8 +273,10 @@ def _random(graph: Any, variable: TensorVariable, axes: Axes, level: Level) -> T
     lengths = None
     if size is not None and not isinstance(size.type, NoneTypeT):
         lengths = [graph.number if axis in axes else size[axis] for axis in range(batch)]
-    options = {} if lengths is None else {"size": lengths}
-    return getattr(op, "rv_op", op)(*parameters, **options)
+    if isinstance(op, RandomVariable):
+        return op.make_node(pt.random.shared_rng(seed=None), lengths, *parameters).outputs[1]
+    # Not all of these take a size.
+    return op.rv_op(*parameters) if lengths is None else op.rv_op(*parameters, size=lengths)
 
 
 RULES: dict[Any, Callable[[Any, TensorVariable, Axes, Level], TensorVariable]] = {

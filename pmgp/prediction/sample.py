@@ -76,8 +76,8 @@ def sample_predictions(
     """
     if not isinstance(joint, bool | np.bool_):
         raise ValueError(f"joint must be True or False, not {joint!r}")
+    rng = _generator(random_seed)
     setting = prepare(idata, Xnew, model, latent, at, draws, by_chain=True)
-    rng = np.random.default_rng(random_seed)
     functions = setting.understood("Observations", lambda variable: _drawing(setting.points, variable, rng))
     f = _draw_latent(setting, bool(joint), rng, progressbar)
     drawn = {setting.points.f.name: f}
@@ -86,6 +86,14 @@ def sample_predictions(
         rows = [function(f[i : i + 1], theta, everywhere)[0] for i, theta in enumerate(setting.draws.theta)]
         drawn[name] = np.array(rows)
     return _tree(setting, drawn)
+
+
+def _generator(random_seed: Any) -> np.random.Generator:
+    try:
+        return np.random.default_rng(random_seed)
+    except (TypeError, ValueError) as error:
+        message = f"random_seed must be a whole number, 0 or more, or a numpy.random.Generator, not {random_seed!r}"
+        raise ValueError(message) from error
 
 
 def _draw_latent(setting: Setting, joint: bool, rng: np.random.Generator, progressbar: bool) -> np.ndarray:
