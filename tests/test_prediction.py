@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose
 from scipy.special import expit, ndtr
 
 import pmgp
+from pmgp import linalg
 from pmgp.model import ModelError
 
 N, D = 14, 3
@@ -334,6 +335,66 @@ def test_a_conditional_in_the_same_model_is_no_obstacle():
     xr.testing.assert_allclose(predict(idata, model=model, latent="f"), expected)
 
 
+def mirrored(a, b, variance, lengthscale):
+    return plain_kernel(a, b, variance, lengthscale) + plain_kernel(a, -b, variance, lengthscale)
+
+
+class Mirrored(pm.gp.cov.Covariance):
+    """A kernel of the user's own, with an operation that is not one on each input by itself."""
+
+    def __init__(self, variance, lengthscale):
+        super().__init__(D)
+        self.plain = isotropic(variance, lengthscale)
+
+    def full(self, X, Xs=None):
+        back = pt.set_subtensor(pt.zeros_like(X)[...], -X)
+        return self.plain(X) + self.plain(X, back)
+
+
+@quickly
+def test_a_kernel_of_unknown_operations():
+    model, _ = build(cov_func=Mirrored, inputs=as_data)
+    idata = draws_of(model, 4)
+    check(predict(idata, model=model), *conditional_moments(idata, mirrored))
+
+
+@quickly
+@pytest.mark.parametrize("name", MEANS)
+def test_as_many_inputs_as_columns(name):
+    mean_func, mean = MEANS[name]
+    model, _ = build(cov_func=KERNELS["relevance"][0], mean_func=mean_func, inputs=X[:D], labels=LABELS[:D])
+    idata = draws_of(model, 4)
+    check(predict(idata, model=model), *conditional_moments(idata, KERNELS["relevance"][1], mean, old=X[:D]))
+
+
+@quickly
+def test_a_single_input():
+    model, _ = build(mean_func=MEANS["constant"][0], inputs=X[:1], labels=LABELS[:1])
+    idata = draws_of(model, 4)
+    check(predict(idata, model=model), *conditional_moments(idata, plain_kernel, MEANS["constant"][1], old=X[:1]))
+
+
+@quickly
+def test_a_mean_that_cannot_be_told_from_a_number_is_refused():
+    """`pymc.gp` drops all axes of length one, with a single input that of the inputs too."""
+    model, _ = build(mean_func=MEANS["linear"][0], inputs=X[:1], labels=LABELS[:1])
+    with pytest.raises(ModelError, match="axis of length one was dropped"):
+        predict(draws_of(model, 2), model=model)
+
+
+@quickly
+def test_a_covariance_is_factorized_once_for_each_theta():
+    model, _ = build()
+    posterior = draws_of(model, 6)["posterior"].to_dataset()
+    held = posterior.isel(draw=[0, 0, 1, 2, 2, 0])
+    held["f"] = held["f"] + xr.DataArray(np.arange(6.0), dims="draw")
+    idata = xr.DataTree.from_dict({"posterior": held.drop_vars("draw")})
+    before = linalg.operations.snapshot()
+    prediction = predict(idata, model=model, block_size=2)
+    assert linalg.operations.since(before).cholesky == 3
+    check(prediction, *conditional_moments(idata, plain_kernel))
+
+
 # Settings
 
 
@@ -418,6 +479,13 @@ def test_no_draws_are_refused():
     model, _ = build()
     with pytest.raises(ValueError, match="draws must be at least 1, not 0"):
         predict(draws_of(model, 2), model=model, draws=0)
+
+
+@quickly
+def test_blocks_of_no_inputs_are_refused():
+    model, _ = build()
+    with pytest.raises(ValueError, match="block_size must be at least 1, not 0"):
+        predict(draws_of(model, 2), model=model, block_size=0)
 
 
 @quickly

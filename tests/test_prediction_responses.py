@@ -212,6 +212,19 @@ def test_a_mean_that_does_not_depend_on_f():
     assert_allclose(predict(lambda f: pm.Normal("y", 3.0, pm.math.exp(f), observed=np.zeros(N)))["mean"], 3.0)
 
 
+def test_averages_over_the_old_observations_stay():
+    """Centering a covariate and weighting by other observations take what the model was built with."""
+
+    def observe(f):
+        E = pm.Data("E", EXPOSURE)
+        first = pm.Normal("first", 0.0, 1.0, observed=np.arange(N))
+        pm.Normal("y", f + E - E.mean() + pm.math.sum(first), 1.0, observed=np.zeros(N))
+
+    prediction = predict(observe, {"E": NEW_EXPOSURE})
+    expected = prediction["latent_mean"] + NEW_EXPOSURE - EXPOSURE.mean() + np.arange(N).sum()
+    assert_allclose(prediction["mean"], expected, rtol=1e-10)
+
+
 def test_missing_observations_are_no_obstacle():
     with pytest.warns(pm.exceptions.ImputationWarning):
         model = build(lambda f: pm.Normal("y", 2 * f, 1.0, observed=np.array([1.0, np.nan, 0, 0, 0, 0])))
@@ -343,7 +356,7 @@ def test_what_cannot_be_said_of_one_does_not_hide_the_other():
         pm.Cauchy("wild", f, 1.0, observed=np.zeros(N))
 
     model = build(observe)
-    with pytest.warns(UserWarning, match=r"for some variables\. 'wild'") as caught:
+    with pytest.warns(UserWarning, match=r"for some variables: of 'wild', its distribution has no mean") as caught:
         prediction = pmgp.predict(one_draw(), XNEW, model=model, progressbar=False)
     assert len(caught) == 1
     assert set(prediction.data_vars) == {"counts_mean", "latent_mean", "latent_variance"}
@@ -401,6 +414,32 @@ def unknown_mean(f):
     pm.HurdlePoisson("y", psi=0.5, mu=pm.math.exp(f), observed=COUNTS)
 
 
+def weighted(f):
+    pm.Normal("y", pm.math.dot(np.ones((3, N)), f), 1.0, observed=np.zeros(3))
+
+
+def weighted_by_data(f):
+    pm.Normal("y", pm.Data("A", np.ones((3, N))) @ f, 1.0, observed=np.zeros(3))
+
+
+def differences(f):
+    pm.Normal("y", f[:, None] - f[None, :], 1.0, observed=np.zeros((N, N)))
+
+
+def first(f):
+    pm.Normal("y", f[0] + np.zeros(3), 1.0, observed=np.zeros(3))
+
+
+def another_process(f):
+    g = pm.MvNormal("g", np.zeros(N), np.eye(N))
+    pm.Normal("y", f + g, 1.0, observed=np.zeros(N))
+
+
+def two_lags(f):
+    E = pm.Data("E", EXPOSURE)
+    pm.Normal("y", f[1:] + E[1:] - E[:-1], 1.0, observed=np.zeros(N - 1))
+
+
 def only_a_potential(f):
     pm.Potential("p", -f.sum())
 
@@ -418,9 +457,15 @@ REASONS = {
     unnamed: r"array of shape \(6,\).*wrap it in pm\.Data\('NAME', \.\.\.\)",
     named: r"'trials' has a value for each observation: pass its values at the new points, at=\{'trials': \.\.\.\}",
     unknown_mean: "PyMC does not know its mean",
+    weighted: "several elements of 'f'",
+    weighted_by_data: "several elements of 'f'",
+    differences: "several elements of 'f'",
+    first: "several elements of 'f', or on a particular one",
+    another_process: "variable 'g' has a value of its own for each observation",
+    two_lags: "'E' is used in several ways",
     only_a_potential: "no observed variable depends on 'f'",
 }
-VALUES = {"own_parameter": {"shift": np.ones(N)}, "between": {"z": np.zeros(N)}}
+VALUES = {"own_parameter": {"shift": np.ones(N)}, "between": {"z": np.zeros(N)}, "another_process": {"g": np.zeros(N)}}
 
 
 @pytest.mark.parametrize("observe", REASONS, ids=lambda observe: observe.__name__)
@@ -428,7 +473,7 @@ def test_why_nothing_can_be_said_of_observations(observe):
     model = build(observe)
     idata = one_draw(**VALUES.get(observe.__name__, {}))
     with pytest.warns(UserWarning, match=REASONS[observe]) as caught:
-        prediction = pmgp.predict(idata, XNEW, model=model, progressbar=False)
+        prediction = pmgp.predict(idata, XNEW, model=model, latent="f", progressbar=False)
     assert len(caught) == 1
     assert caught[0].filename == __file__
     plain = predict(lambda f: pm.Normal("y", f, 1.0, observed=np.zeros(N)))

@@ -28,6 +28,8 @@ from pmgp.prediction.rules import NotPointwiseError, UnknownOperationError
 
 __all__ = ["Conditional", "LatentProcess"]
 
+Moments = tuple[TensorVariable, TensorVariable]
+
 # Elements of the largest array: 4 million numbers are 32 MB.
 LARGEST = 4_000_000
 FEWEST_POINTS = 256
@@ -59,6 +61,7 @@ class LatentProcess:
         self.theta = theta
         self._size = int(f.type.shape[0] if f.type.shape[0] is not None else f.shape.eval()[0])
         self._joint = pt.matrix("X_joint", dtype="float64")
+        self._values = [rv.type() for rv in theta]
         self._graphs, self.inputs = self._at_other_inputs()
         self.X = self._checked_inputs()
         self._moments: JointMoments | None = None
@@ -82,13 +85,10 @@ class LatentProcess:
         ModelError
             If the covariance cannot be evaluated at new inputs.
         """
-        # Cloning copies random variables too, and the copies would be drawn from the prior: they are replaced.
-        values = [rv.type() for rv in self.theta]
         probe = np.concatenate([self.X[:PROBED], Xnew[:PROBED], self.X[:1]])
         try:
-            replacements = dict(zip(self.theta, values, strict=True))
-            mean, covariance = clone_replace(self._graphs, replacements, rebuild_strict=False)
-            self._moments = compile_joint_moments(mean, covariance, _compiler([self._joint, *values]), probe, theta)
+            compiler = _compiler([self._joint, *self._values])
+            self._moments = compile_joint_moments(*self._graphs, compiler, probe, theta)
             self._parts(Xnew[:1], theta)
         except (AssertionError, IndexError, TypeError, ValueError, NotImplementedError) as error:
             message = f"the covariance of {self._f.name!r} cannot be evaluated at new inputs: {error}"
@@ -103,31 +103,37 @@ class LatentProcess:
         assert self._moments is not None
         return self._moments(np.concatenate([self.X, Xnew]), theta)
 
-    def _at_other_inputs(self) -> tuple[list[TensorVariable], list[Any]]:
+    def _at_other_inputs(self) -> tuple[Moments, list[Any]]:
         """Graphs of mean and covariance at other inputs, and what held the old ones."""
         mean, covariance = self._f.owner.op.dist_params(self._f.owner)
         new = NewInputs(self._joint, self.size, self.theta)
         try:
-            graphs = [new.build(mean, frozenset([0]), ()), new.build(covariance, frozenset([0, 1]), ())]
+            graphs = new.build(mean, frozenset([0]), ()), new.build(covariance, frozenset([0, 1]), ())
         except UnknownOperationError:
-            return self._replaced_by_shape([mean, covariance])
+            inputs = self._matrices_by_shape([mean, covariance])
+            return self._with_values((mean, covariance), dict.fromkeys(inputs, self._joint)), inputs
         except NotPointwiseError as error:
             raise ModelError(
                 f"the mean or the covariance of {self._f.name!r} is not a function of inputs alone: {error}; "
                 "build it with pm.gp.Latent(...).prior(..., X=X), X an array or a pm.Data of shape (n, d)"
             ) from error
-        return graphs, new.inputs
+        return self._with_values(graphs, {}), new.inputs
 
-    def _replaced_by_shape(self, moments: list[TensorVariable]) -> tuple[list[TensorVariable], list[Any]]:
-        """The same for a covariance with operations of its own: all matrices with a row for each input are inputs."""
-        inputs = [
+    def _with_values(self, graphs: Moments, replacements: dict[Any, Any]) -> Moments:
+        """The graphs with values of theta: cloning copies random variables too, and copies are drawn from the prior."""
+        replacements = replacements | dict(zip(self.theta, self._values, strict=True))
+        mean, covariance = clone_replace(list(graphs), replacements, rebuild_strict=False)
+        return mean, covariance
+
+    def _matrices_by_shape(self, moments: list[TensorVariable]) -> list[Any]:
+        """Matrices with a row for each input; for a covariance with operations of its own."""
+        return [
             variable
             for variable in ancestors(moments, blockers=self.theta)
             if isinstance(variable, Constant | SharedVariable)
             and getattr(variable.type, "ndim", 0) == 2
             and len(value := _value(variable)) == self.size != value.shape[1]
         ]
-        return clone_replace(moments, dict.fromkeys(inputs, self._joint), rebuild_strict=False), inputs
 
     def _checked_inputs(self) -> np.ndarray:
         if not self.inputs:

@@ -50,6 +50,8 @@ class Rewriter(ABC):
     def build(self, variable: TensorVariable, axes: Axes, level: Level) -> TensorVariable:
         """The graph with the new length along the axes, after the selections of `level`."""
         if not axes and not self.depends(variable):
+            if self.size == 1 and rules.has_squeeze(variable, self.leaves):
+                raise NotPointwiseError("an axis of length one was dropped, which may be that of the only observation")
             return variable
         key = (variable, axes, level)
         if key not in self._built:

@@ -73,23 +73,24 @@ class PointModel:
         """
         graph, output = self._along_points(observed, variable, core)
         covariates = [self._covariate(graph, name) for name in graph.covariates]
-        output, values = self._given(output)
+        output, values = self._given(output, set(self.at) - set(graph.covariates))
         inputs = [graph.points, *graph.covariates.values(), *values]
         return PointFunction(_compile(inputs, output, random_seed), covariates, list(graph.axes.values()))
 
     def constant(self, variable: TensorVariable) -> Callable[..., np.ndarray]:
         """Compile a graph that has nothing to do with observations as a function of theta."""
-        output, values = self._given(variable)
+        output, values = self._given(variable, set(self.at))
         return _compile(values, output, None)
 
-    def _given(self, variable: TensorVariable) -> tuple[TensorVariable, list[TensorVariable]]:
-        """The graph as one of values of theta, which are returned with it, and of the other data that were given."""
+    def _given(self, variable: TensorVariable, names: set[str]) -> tuple[TensorVariable, list[TensorVariable]]:
+        """The graph as one of values of theta, which are returned with it, with the data of these names replaced."""
         values = [rv.type() for rv in self.theta]
         replacements: dict[Any, Any] = dict(zip(self.theta, values, strict=True))
         # What is left of f are lengths.
         replacements[self.f] = pt.as_tensor(np.zeros(self.size))
         left = set(ancestors([variable]))
-        replacements |= {v: self._fixed(v) for v, name in self.data.items() if name in self.at and v in left}
+        replacements |= {rv: self.model.rvs_to_values[rv] for rv in self.model.observed_RVs if rv in left}
+        replacements |= {v: self._fixed(v) for v, name in self.data.items() if name in names and v in left}
         return clone_replace([variable], replacements, rebuild_strict=False)[0], values
 
     def _along_points(

@@ -17,6 +17,7 @@ from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.ops import ViewOp
 from pytensor.compile.rewriting import inline_ofg_node
 from pytensor.graph.basic import Constant
+from pytensor.graph.traversal import ancestors
 from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.basic import Alloc, AllocDiag, Eye, Join
 from pytensor.tensor.blockwise import Blockwise
@@ -93,6 +94,12 @@ def _shuffled(graph: Any, variable: TensorVariable, axes: Axes, level: Level) ->
     return variable.owner.op(graph.build(variable.owner.inputs[0], inner, level))
 
 
+def has_squeeze(variable: TensorVariable, leaves: set[TensorVariable]) -> bool:
+    """Whether a graph drops an axis of length one."""
+    nodes = [other.owner for other in ancestors([variable], blockers=leaves) if other.owner is not None]
+    return any(isinstance(node.op, DimShuffle) and node.op.drop for node in nodes)
+
+
 def _reduced(graph: Any, variable: TensorVariable, axes: Axes, level: Level) -> TensorVariable:
     (operand,) = variable.owner.inputs
     gone = variable.owner.op.axis
@@ -123,10 +130,11 @@ def _diagonal(graph: Any, variable: TensorVariable, axes: Axes, level: Level) ->
 
 def _reshaped(graph: Any, variable: TensorVariable, axes: Axes, level: Level) -> TensorVariable:
     """A vector as a row or a column, or back: all other lengths are one."""
-    operand = variable.owner.inputs[0]
+    operand, shape = variable.owner.inputs
+    ones = [length == 1 for length in shape.data] if isinstance(shape, Constant) else variable.type.broadcastable
+    wide = [axis for axis, one in enumerate(ones) if not one]
     long = [axis for axis, one in enumerate(operand.type.broadcastable) if not one] or [0]
-    wide = [axis for axis, one in enumerate(variable.type.broadcastable) if not one] or [*axes]
-    if len(long) != 1 or len(wide) != 1 or axes != set(wide):
+    if len(long) != 1 or len(wide) != 1 or not set(wide) <= axes:
         raise _unknown(variable)
     built = graph.build(operand, frozenset(long), level)
     order = [long[0] if axis == wide[0] else "x" for axis in range(variable.ndim)]
@@ -141,9 +149,14 @@ def _product(graph: Any, variable: TensorVariable, axes: Axes, level: Level) -> 
     batch = frozenset(axis for axis in axes if axis < variable.ndim - 2)
     rows = frozenset([first.ndim - 2]) if variable.ndim - 2 in axes else NOWHERE
     columns = frozenset([second.ndim - 1]) if variable.ndim - 1 in axes else NOWHERE
-    left = graph.build(first, rows | _aligned(graph, batch, first, variable.ndim), level)
-    right = graph.build(second, columns | _aligned(graph, batch, second, variable.ndim), level)
-    return node.op(left, right)
+    demands = [
+        rows | _aligned(graph, batch, first, variable.ndim),
+        columns | _aligned(graph, batch, second, variable.ndim),
+    ]
+    # Latent values first: that they are mixed is the better reason than that their weights are not known.
+    order = sorted((0, 1), key=lambda place: not graph.depends(node.inputs[place]))
+    built = {place: graph.build(node.inputs[place], demands[place], level) for place in order}
+    return node.op(built[0], built[1])
 
 
 def _batched(graph: Any, variable: TensorVariable, axes: Axes, level: Level) -> TensorVariable:

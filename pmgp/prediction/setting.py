@@ -49,6 +49,8 @@ class Setting:
         self, block_size: int | None, progressbar: bool
     ) -> Iterator[tuple[np.ndarray, Conditional, np.ndarray]]:
         """For each theta: the draws that have it, the process given it, and their whitened latent values."""
+        if block_size is not None and block_size < 1:
+            raise ValueError(f"block_size must be at least 1, not {block_size}")
         Xnew = self.points.Xnew
         places = [self.points.theta.index(rv) for rv in self.process.theta]
         groups = self.draws.grouped(places)
@@ -65,16 +67,12 @@ class Setting:
             try:
                 found[name] = find(variable)
             except NotPointwiseError as error:
-                reasons.append(f"{name!r}: {error}")
+                reasons.append(f"of {name!r}, {error}")
         if not self.observed:
             reasons = [f"no observed variable depends on {self.points.f.name!r}"]
         if reasons:
-            warnings.warn(
-                f"{what} at the new inputs cannot be given, only those of {self.points.f.name!r}. " + "; ".join(reasons)
-                if not found
-                else f"{what} at the new inputs cannot be given for some variables. " + "; ".join(reasons),
-                stacklevel=3,
-            )
+            which = "for some variables" if found else f"only {self.points.f.name!r}"
+            warnings.warn(f"{what} cannot be given at the new inputs, {which}: {'; '.join(reasons)}", stacklevel=3)
         return found
 
 
