@@ -206,6 +206,14 @@ def hurdle(f):
     pm.HurdlePoisson("y", psi=0.5, mu=pm.math.exp(f), observed=np.ones(N, int))
 
 
+def only_a_density(f):
+    pm.CustomDist("y", f, logp=lambda value, mu: -((value - mu) ** 2), observed=np.ones(N))
+
+
+def of_its_own(f):
+    pm.CustomDist("y", f, dist=lambda mu, size: pm.Normal.dist(mu, 1.0, size=size) + 1, observed=np.ones(N))
+
+
 def repeated(f):
     pm.Normal("y", 2 * f[np.array([0, 0, 1])], 0.5, observed=np.ones(3))
 
@@ -239,7 +247,10 @@ def test_several_observed_variables():
     [
         (lambda f: pm.Normal("y", f + np.ones(N), 1.0, observed=np.ones(N)), r"wrap it in pm\.Data"),
         (counts, r"pass its values at the new points, at=\{'E': \.\.\.\}"),
-        (lambda f: pm.Normal("y", f[:, None], 1.0, observed=np.ones((N, 2))), "several observations|dimensions"),
+        (lambda f: pm.Normal("y", f[:, None], 1.0, observed=np.ones((N, 2))), "an observation of it has 2 dimensions"),
+        (hurdle, "does not know whether the operation TruncatedRV"),
+        (only_a_density, "its distribution cannot be drawn from"),
+        (of_its_own, "does not know whether the operation CustomDist_y"),
     ],
 )
 def test_the_latent_variable_is_drawn_whatever_the_observations(observe, reason):

@@ -440,6 +440,11 @@ def two_lags(f):
     pm.Normal("y", f[1:] + E[1:] - E[:-1], 1.0, observed=np.zeros(N - 1))
 
 
+def vectors(f):
+    p = pt.stack([pm.math.sigmoid(f), 1 - pm.math.sigmoid(f)], axis=-1)
+    pm.Multinomial("y", n=4, p=p, observed=np.full((N, 2), 2))
+
+
 def only_a_potential(f):
     pm.Potential("p", -f.sum())
 
@@ -463,6 +468,7 @@ REASONS = {
     first: "several elements of 'f', or on a particular one",
     another_process: "variable 'g' has a value of its own for each observation",
     two_lags: "'E' is used in several ways",
+    vectors: "each of its observations is a vector",
     only_a_potential: "no observed variable depends on 'f'",
 }
 VALUES = {"own_parameter": {"shift": np.ones(N)}, "between": {"z": np.zeros(N)}, "another_process": {"g": np.zeros(N)}}

@@ -49,6 +49,8 @@ def expectations_of(points: PointModel, observed: TensorVariable) -> dict[str, E
     if isinstance(op, tuple(CLOSED_FORMS)) and _is_latent(points, observed):
         closed_form = CLOSED_FORMS[type(op)]
         return {"probability": lambda mean, variance, theta, where: closed_form(mean, variance)}
+    if 0 < op.ndim_supp < observed.ndim:
+        raise NotPointwiseError("each of its observations is a vector")
     name = "probability" if isinstance(op, BINARY) else "mean"
     return {name: _by_quadrature(points, observed, _mean(observed))}
 

@@ -288,6 +288,8 @@ def _random(graph: Any, variable: TensorVariable, axes: Axes, level: Level) -> T
         lengths = [graph.number if axis in axes else size[axis] for axis in range(batch)]
     if isinstance(op, RandomVariable):
         return op.make_node(pt.random.shared_rng(seed=None), lengths, *parameters).outputs[1]
+    if not hasattr(op, "rv_op"):
+        raise _unknown(variable)
     # Not all of these take a size.
     return op.rv_op(*parameters) if lengths is None else op.rv_op(*parameters, size=lengths)
 

@@ -9,7 +9,7 @@ import pymc as pm
 import xarray as xr
 from pytensor.tensor.variable import TensorVariable
 
-from pmgp.prediction.point_function import PointFunction, PointModel
+from pmgp.prediction.point_function import PointFunction
 from pmgp.prediction.rules import NotPointwiseError
 from pmgp.prediction.setting import Setting, prepare
 
@@ -78,7 +78,7 @@ def sample_predictions(
         raise ValueError(f"joint must be True or False, not {joint!r}")
     rng = _generator(random_seed)
     setting = prepare(idata, Xnew, model, latent, at, draws, by_chain=True)
-    functions = setting.understood("Observations", lambda variable: _drawing(setting.points, variable, rng))
+    functions = setting.understood("Observations", lambda variable: _drawing(setting, variable, rng))
     f = _draw_latent(setting, bool(joint), rng, progressbar)
     drawn = {setting.points.f.name: f}
     everywhere = slice(0, f.shape[1])
@@ -111,16 +111,22 @@ def _draw_latent(setting: Setting, joint: bool, rng: np.random.Generator, progre
     return drawn
 
 
-def _drawing(points: PointModel, observed: TensorVariable, rng: np.random.Generator) -> PointFunction:
+def _drawing(setting: Setting, observed: TensorVariable, rng: np.random.Generator) -> PointFunction:
     """Draws of an observed variable as a function of the latent values."""
     if observed.ndim != 1:
         raise NotPointwiseError(f"an observation of it has {observed.ndim} dimensions, only vectors can be drawn")
     try:
-        return points.function(observed, observed, random_seed=int(rng.integers(2**31)))
+        function = setting.points.function(observed, observed, random_seed=int(rng.integers(2**31)))
     except NotPointwiseError:
         raise
     except (TypeError, ValueError, NotImplementedError) as error:
         raise NotPointwiseError(f"its distribution cannot be built with parameters at new points: {error}") from error
+    number = len(setting.points.Xnew)
+    try:
+        function(np.zeros((1, number)), setting.draws.theta[0], slice(0, number))
+    except NotImplementedError as error:
+        raise NotPointwiseError(f"its distribution cannot be drawn from: {error}") from error
+    return function
 
 
 def _tree(setting: Setting, drawn: dict[str, np.ndarray]) -> xr.DataTree:
