@@ -35,6 +35,7 @@ _PUBLIC = {
     "log_marginal_likelihood": "pmgp.evidence",
     "predict": "pmgp.prediction",
     "recommend": "pmgp.recommendation",
+    "sample_predictions": "pmgp.prediction",
 }
 _MODULES = ("datasets", "diagnostics", "models", "plots", "scores")
 

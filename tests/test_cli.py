@@ -12,7 +12,6 @@ import xarray as xr
 from rich.console import Console
 from typer.testing import CliRunner
 
-import pmgp
 from pmgp.app import report, run
 from pmgp.app.folder import RESULTS, check_folder
 from pmgp.app.problem import prepare
@@ -512,31 +511,14 @@ def ordered_csv(tmp_path_factory):
     return path
 
 
-def by_cut_points(idata, Xnew, model=None):
-    """Stand in for `pmgp.predict`: probabilities of the categories if f were the first feature."""
-    from scipy.stats import norm
-
-    cumulative = norm.cdf(np.array([-1.0, 1.0]) - 2 * Xnew[:, :1])
-    edges = np.column_stack([np.zeros(len(Xnew)), cumulative, np.ones(len(Xnew))])
-    return xr.Dataset(
-        {
-            "probabilities": (("category", "point"), np.diff(edges, axis=1).T),
-            "latent_mean": ("point", 2 * Xnew[:, 0]),
-            "latent_variance": ("point", np.ones(len(Xnew))),
-        }
-    )
-
-
 @pytest.fixture(scope="module")
 def ordered(ordered_csv, tmp_path_factory):
     """Run ordered categories once."""
     out = tmp_path_factory.mktemp("runs") / "grades"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pmgp, "predict", by_cut_points, raising=False)
-        result = invoke(
-            *("run", ordered_csv, "--likelihood", "ordinal", "--order", "low,medium,high", "--draws", 20),
-            *("--tune", 30, "--cores", 1, "--importance-samples", 16, "--test-fraction", 0.3, "--out", out),
-        )
+    result = invoke(
+        *("run", ordered_csv, "--likelihood", "ordinal", "--order", "low,medium,high", "--draws", 20),
+        *("--tune", 30, "--cores", 1, "--importance-samples", 16, "--test-fraction", 0.3, "--out", out),
+    )
     assert result.exit_code == 0, result.output
     return out, result.output
 

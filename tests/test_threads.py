@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import arviz as az
+import numpy as np
 import pytest
 
 import pmgp
 from pmgp import threads
 from pmgp.model import LatentGaussianModel
+from pmgp.prediction.latent_process import LatentProcess
 from pmgp.threads import SMALLEST_THREADED, available_cores, blas_threads, suitable_threads, threads_limited
 
 
@@ -80,5 +83,23 @@ def seen(monkeypatch):
 @pytest.mark.parametrize("compute", [pmgp.log_marginal_likelihood, pmgp.find_map], ids=lambda f: f.__name__)
 def test_functions_limit_the_threads(probit_model, compute, seen):
     compute(probit_model)
+    assert seen == {1}
+    assert blas_threads() == 3
+
+
+def test_predictions_limit_the_threads(probit_model, monkeypatch):
+    seen = set()
+    given_theta = LatentProcess.given_theta
+
+    def recorded(self, *arguments):
+        seen.add(blas_threads())
+        return given_theta(self, *arguments)
+
+    monkeypatch.setattr(LatentProcess, "given_theta", recorded)
+    posterior = az.from_dict(
+        {"posterior": {"f": np.zeros((1, 4, 20)), "lengthscale": np.ones((1, 4)), "variance": np.ones((1, 4))}}
+    )
+    pmgp.predict(posterior, np.zeros((2, 2)), model=probit_model, progressbar=False)
+    pmgp.sample_predictions(posterior, np.zeros((2, 2)), model=probit_model, progressbar=False)
     assert seen == {1}
     assert blas_threads() == 3

@@ -389,6 +389,7 @@ def test_predictions_use_the_thresholds_of_each_draw():
     assert_allclose(prediction["mean"], expected_label(*moments, np.array([-0.3, 0.2, 0.9]), 1.4), rtol=1e-5)
 
 
-def test_predictions_with_an_exposure_for_each_old_site_are_refused():
-    with pytest.raises(pmgp.ModelError, match="parameters of its own for each observation"):
-        predicted("LogGaussianCox", (np.ones(4),))
+def test_predictions_with_an_exposure_for_each_old_site_are_of_f_only():
+    with pytest.warns(UserWarning, match=r"array of shape \(4,\) has a value of its own for each observation"):
+        prediction = predicted("LogGaussianCox", (np.ones(4),))
+    assert set(prediction.data_vars) == {"latent_mean", "latent_variance"}

@@ -1,0 +1,80 @@
+"""Checks the new inputs, and the other data at the new points."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pymc as pm
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.variable import TensorVariable
+
+__all__ = ["check_at", "check_inputs"]
+
+
+def check_inputs(Xnew: Any, X: np.ndarray) -> np.ndarray:
+    """Refuse new inputs that do not fit the old ones, X of shape (n, d).
+
+    Raises
+    ------
+    ValueError
+    """
+    Xnew = np.asarray(Xnew, dtype=float)
+    if Xnew.ndim != 2:
+        raise ValueError(f"Xnew must be a matrix of shape (m, {X.shape[1]}), not of shape {Xnew.shape}")
+    if Xnew.shape[0] == 0:
+        raise ValueError("Xnew has no rows: there is nothing to predict")
+    if Xnew.shape[1] != X.shape[1]:
+        raise ValueError(
+            f"Xnew has {Xnew.shape[1]} columns, but the covariance uses {X.shape[1]}; "
+            "if active_dims select columns of a plain array, build the model with X=pm.Data('X', X)"
+        )
+    if not np.isfinite(Xnew).all():
+        row, column = np.argwhere(~np.isfinite(Xnew))[0]
+        raise ValueError(f"Xnew has a value that is not finite: {Xnew[row, column]} in row {row}, column {column}")
+    return Xnew
+
+
+def check_at(
+    at: Any, model: pm.Model, f: TensorVariable, inputs: list[Any], observed: list[TensorVariable]
+) -> dict[str, np.ndarray]:
+    """Refuse data at the new points that the likelihood of f does not use, or that are no numbers.
+
+    Raises
+    ------
+    ValueError
+    """
+    if at is None:
+        return {}
+    if not isinstance(at, Mapping):
+        raise ValueError(f"at must be a dictionary from names of pm.Data to values, not {type(at).__name__}")
+    data = {str(variable.name): variable for variable in model.data_vars}
+    parameters = [parameter for rv in observed for parameter in rv.owner.inputs]
+    used = set(ancestors(parameters, blockers=model.basic_RVs))
+    checked = {}
+    for name, value in at.items():
+        if name not in data:
+            known = ", ".join(data) or "none"
+            raise ValueError(f"at has {name!r}, which is no pm.Data of the model; those are: {known}")
+        if data[name] in inputs:
+            raise ValueError(f"at has {name!r}, the inputs of {f.name!r}: Xnew gives them at the new points")
+        if data[name] not in used:
+            raise ValueError(f"at has {name!r}, which no observed variable that depends on {f.name!r} uses")
+        checked[name] = _numbers(name, value, data[name].type.dtype)
+    return checked
+
+
+def _numbers(name: str, value: Any, dtype: str) -> np.ndarray:
+    try:
+        numbers = np.asarray(value, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"at[{name!r}] has values that are not numbers: {error}") from error
+    wrong = numbers[~np.isfinite(numbers)]
+    if wrong.size:
+        raise ValueError(f"at[{name!r}] has a value that is not finite: {wrong[0]}")
+    converted = numbers.astype(dtype)
+    changed = numbers[~np.isclose(converted, numbers, rtol=1e-6)]
+    if changed.size:
+        raise ValueError(f"at[{name!r}] has the value {changed[0]}, but the model's data are of the type {dtype}")
+    return converted

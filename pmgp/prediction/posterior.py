@@ -1,0 +1,88 @@
+"""Draws of f and theta from a posterior, those with the same theta together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from pytensor.tensor.variable import TensorVariable
+
+__all__ = ["Draws", "check_variables", "evenly_spaced"]
+
+
+@dataclass
+class Draws:
+    """Some draws of a posterior.
+
+    Attributes
+    ----------
+    f : (draws, n) array
+    theta : list of lists of arrays
+        One list a draw.
+    """
+
+    f: np.ndarray
+    theta: list[list[np.ndarray]]
+
+    def grouped(self, places: list[int]) -> list[np.ndarray]:
+        """Indices of the draws that agree in some of theta's variables, such as those of rejected proposals."""
+        groups: dict[bytes, list[int]] = {}
+        for index, values in enumerate(self.theta):
+            groups.setdefault(b"".join(values[place].tobytes() for place in places), []).append(index)
+        return [np.array(indices) for indices in groups.values()]
+
+
+def check_variables(idata: Any, f: TensorVariable, n: int, theta: list[TensorVariable]) -> None:
+    """Refuse a posterior without the variables, or with another number of latent values.
+
+    Raises
+    ------
+    ValueError
+    """
+    posterior = idata["posterior"]
+    missing = [variable.name for variable in (f, *theta) if variable.name not in posterior]
+    if missing:
+        raise ValueError(f"the posterior has no draws of {', '.join(missing)}; sample with all variables in the trace")
+    length = posterior[f.name].shape[-1]
+    if length != n:
+        raise ValueError(
+            f"the posterior has {length} values of {f.name!r}, but the model has {n} inputs: "
+            "set the data back to those that were sampled with"
+        )
+
+
+def evenly_spaced(
+    idata: Any, f: TensorVariable, theta: list[TensorVariable], draws: int | None, by_chain: bool = False
+) -> tuple[Draws, dict[str, np.ndarray]]:
+    """At most `draws` draws, evenly spaced over all chains, and the coordinates "chain" and "draw" of those.
+
+    Parameters
+    ----------
+    by_chain : bool
+        Take the same draws of each chain, so that they fill a table; chains are left out where there are more of
+        them than `draws`.
+    """
+    if draws is not None and draws < 1:
+        raise ValueError(f"draws must be at least 1, not {draws}")
+    posterior = idata["posterior"].to_dataset()
+    chains, length = posterior.sizes["chain"], posterior.sizes["draw"]
+    if by_chain:
+        chains = chains if draws is None else min(chains, draws)
+        each = _spaced(length, None if draws is None else draws // chains)
+        chosen = (np.arange(chains)[:, None] * length + each).ravel()
+    else:
+        each, chosen = np.arange(length), _spaced(chains * length, draws)
+    f_values, *values = [
+        posterior[v.name].stack(sample=("chain", "draw")).transpose("sample", ...).to_numpy()[chosen].astype(v.dtype)
+        for v in (f, *theta)
+    ]
+    coordinates = {"chain": posterior["chain"].to_numpy()[:chains], "draw": posterior["draw"].to_numpy()[each]}
+    return Draws(
+        f_values, [[np.asarray(value) for value in row] for row in zip(*values, strict=True)] or [[]] * len(chosen)
+    ), coordinates
+
+
+def _spaced(total: int, number: int | None) -> np.ndarray:
+    number = total if number is None else min(number, total)
+    return np.linspace(0, total - 1, number).round().astype(int)
