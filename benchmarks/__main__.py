@@ -13,7 +13,7 @@ from rich import table as rich_table
 from rich.console import Console
 
 import pmgp
-from benchmarks import efficiency, evidence, iteration, scheme_iterations, schemes, threads, transitions
+from benchmarks import efficiency, evidence, first_draw, iteration, scheme_iterations, schemes, threads, transitions
 from benchmarks.problems import load
 from pmgp.estimators import AnnealedImportanceSampling, ImportanceSampling
 
@@ -129,6 +129,13 @@ TABLES: dict[str, tuple[Table, ...]] = {
             "Threads: the README's ten lines, and again with one BLAS thread set in advance",
             (),
             lambda *_: threads.rows(),
+        ),
+    ),
+    "first-draw": (
+        Table(
+            "First draw: seconds from pm.sample to it, with an empty cache of compiled functions and with a full one",
+            (),
+            lambda *_: first_draw.rows(),
         ),
     ),
 }

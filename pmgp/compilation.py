@@ -6,7 +6,10 @@ that.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Timer
 from typing import Any
 
 from pymc.pytensorf import compile as compile_pytensor
@@ -15,7 +18,10 @@ from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 from pytensor.link.vm import VMLinker
 from pytensor.tensor.variable import TensorVariable
 
-__all__ = ["CompiledWhenCalled", "Compiler", "First"]
+__all__ = ["INTERPRETED", "CompiledWhenCalled", "Compiler", "First", "announced"]
+
+# Shown as PyMC shows its own messages.
+logger = logging.getLogger("pymc.pmgp")
 
 # Each operation by NumPy, with the rewrites that make it accurate and without those that only make it fast.
 FAST_ONLY = ["cxx_only", "fusion", "inplace", "BlasOpt"]
@@ -79,3 +85,15 @@ class CompiledWhenCalled:
         if self.function is None:
             self.function = self.compile_function()
         return self.function(*args)
+
+
+@contextmanager
+def announced(after: float = 2.0) -> Iterator[None]:
+    """Say that functions are being compiled, in PyMC's log, if that takes longer than so many seconds."""
+    timer = Timer(after, lambda: logger.info("Compiling the model (the next run finds the result on disk)"))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

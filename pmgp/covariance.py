@@ -77,7 +77,7 @@ class BlockedCovariance:
         self._blocks: list[_Block] = []
 
     def __call__(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean of shape (n,) and covariance of shape (n, n) at theta."""
+        """Mean of shape (n,) and covariance of shape (n, n) at theta; what overflows is not finite, as by PyTensor."""
         moving, fixed = iter(self._moving(theta)), iter(self._fixed_values)
         mean, *values = [next(moving) if moves else next(fixed) for moves in self._moves]
         leaves, products, _ = self._shape
@@ -90,11 +90,12 @@ class BlockedCovariance:
         if not self._blocks:
             self._blocks = _blocks(n, self._code)
         upper = np.empty((n, n))
-        for block in self._blocks:
-            self._fill(upper[block.rows, block.columns], block, inputs)
+        with np.errstate(all="ignore"):
+            for block in self._blocks:
+                self._fill(upper[block.rows, block.columns], block, inputs)
         if self._last_diagonal is not None:
             np.einsum("ii->i", upper)[:] += inputs["diagonal"][self._last_diagonal.place]
-        return mean.copy(), upper.T
+        return np.array(mean, dtype=float), upper.T
 
     def _fill(self, out: np.ndarray, block: _Block, inputs: dict[str, list[Any]]) -> None:
         """Run the program on one block of the upper triangle in C order, the lower one in Fortran order."""

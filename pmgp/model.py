@@ -17,7 +17,7 @@ from pymc.pytensorf import join_nonshared_inputs
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
-from pmgp.compilation import CompiledWhenCalled, Compiler
+from pmgp.compilation import CompiledWhenCalled, Compiler, announced
 from pmgp.covariance import BlockedCovariance, UnsupportedGraphError
 from pmgp.distributions.closed_forms import find_closed_form
 from pmgp.graph_likelihood import PyTensorLikelihood, compile_likelihood
@@ -83,6 +83,7 @@ class LatentGaussianModel:
     """
 
     @threads_limited(1)
+    @announced()
     def __init__(
         self,
         model: pm.Model,
@@ -109,6 +110,8 @@ class LatentGaussianModel:
         mean_and_covariance = model.replace_rvs_by_values(list(self.latent.owner.op.dist_params(self.latent.owner)))
         log_prior = pt.add(*[t.sum() for t in prior_terms], 0.0)
         self._log_prior = self._compile([], [log_prior])
+        # Numba compiles at the first call: here, and not in each worker.
+        self._log_prior(self.initial_theta)
         self._blocked = self._compile_blocked(mean_and_covariance)
         self._moments = CompiledWhenCalled(partial(self._compile, [], mean_and_covariance))
         self.graphs = Graphs(log_prior, mean_and_covariance[0], mean_and_covariance[1], likelihood_terms)
@@ -206,6 +209,14 @@ class LatentGaussianModel:
             return self._closed_form(theta)
         return PyTensorLikelihood(self._functions, theta)
 
+    def compile_derivatives(self, second: bool) -> None:
+        """Compile the derivative of log p(y|f, theta) in f, and the second one on demand, before workers have to."""
+        likelihood, f = self.likelihood(self.initial_theta), self.initial_moments[0]
+        with announced():
+            likelihood.gradient(f)
+            if second:
+                likelihood.curvature(f)
+
     def refresh_data(self) -> None:
         """Read the data again, as `pymc.set_data` may have changed them, and what the likelihood depends on.
 
@@ -279,9 +290,8 @@ class LatentGaussianModel:
         theta = self.initial_theta
         mean, covariance = self._compile([], mean_and_covariance, interpreted=True)(theta)
         own_mean, own_covariance = blocked(theta)
-        scale = SAME * np.abs(covariance).max()
-        same = np.abs(np.tril(covariance) - np.tril(own_covariance)).max() <= scale
-        return blocked if same and np.abs(mean - own_mean).max() <= SAME * np.abs(mean).max() else None
+        same = _same(np.tril(covariance), np.tril(own_covariance)) and _same(mean, own_mean)
+        return blocked if same else None
 
     def _probe(self) -> None:
         """Find out whether the likelihood factorizes, and which latent value each of its terms belongs to."""
@@ -317,6 +327,11 @@ class LatentGaussianModel:
                 return "its Hessian is not diagonal"
             seen = True
         return None if seen else "some of its terms depend on several latent values, and its Hessian is not finite"
+
+
+def _same(expected: np.ndarray, found: np.ndarray) -> bool:
+    tolerance = SAME * np.abs(expected, where=np.isfinite(expected), out=np.zeros(expected.shape)).max(initial=0.0)
+    return bool(np.allclose(found, expected, rtol=0.0, atol=tolerance, equal_nan=True))
 
 
 def _close(first: np.ndarray, second: np.ndarray) -> bool:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from benchmarks import evidence, iteration, threads
+from benchmarks import evidence, first_draw, iteration, threads
 from benchmarks.problems import load
 from pmgp.estimators import AnnealedImportanceSampling
 
@@ -48,3 +48,9 @@ def test_the_ten_lines_of_the_readme_are_what_is_timed():
     assert threads.CALL not in code
     assert "pm.sample(step=step, chains=4, cores=2" in code
     compile(code, "README.md", "exec")
+
+
+def test_the_wait_for_the_first_draw_ends_with_it():
+    elapsed, processor = first_draw.wait("BernoulliProbit")
+    assert 0.0 < elapsed < 300.0
+    assert processor > 0.0

@@ -13,7 +13,7 @@ from pymc.distributions.transforms import ordered
 from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.traversal import ancestors
 
-from pmgp.compilation import INTERPRETED, Compiler
+from pmgp.compilation import Compiler
 from pmgp.elementwise import NotElementwiseError, elementwise
 from pmgp.graph_likelihood import independent_rows
 from pmgp.model import LatentGaussianModel
@@ -144,17 +144,3 @@ def test_importance_weights_of_draws_beside_an_impossible_one():
     rows[1, 0] = -2.0
     np.testing.assert_allclose(likelihood.log_likelihood(rows), [likelihood.log_likelihood(row) for row in rows])
     assert np.isfinite(likelihood.log_likelihood(rows)).tolist() == [True, False, True]
-
-
-def test_interpreted_functions_are_the_compiled_ones():
-    x = pt.vector("x")
-    graph = pt.log1p(pt.exp(x)).sum() + pt.gammaln(pt.abs(x) + 1.0).sum()
-    values = np.linspace(-3.0, 3.0, 7)
-    compiled, interpreted = (Compiler()([x], [graph], how)(values)[0] for how in (False, True))
-    np.testing.assert_allclose(interpreted, compiled, rtol=1e-14)
-
-
-def test_the_users_mode_takes_precedence():
-    x = pt.vector("x")
-    function = Compiler({"mode": "FAST_COMPILE"})([x], [x.sum()], interpreted=True)
-    assert function.maker.mode.optimizer != INTERPRETED.optimizer

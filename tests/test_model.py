@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose
 
 import pmgp
 from pmgp import likelihoods
+from pmgp.compilation import Compiler
 from pmgp.model import LatentGaussianModel, ModelError, PyTensorLikelihood
 
 FAST = {"mode": "FAST_COMPILE"}
@@ -376,16 +377,16 @@ def test_pickled_likelihoods_are_the_same(name, rng):
         assert np.array_equal(twin.likelihood(theta).third_derivative(f), expected)
 
 
-def test_third_derivatives_are_compiled_once_and_only_if_needed(monkeypatch, rng):
+def test_derivatives_are_compiled_once_and_only_if_needed(monkeypatch, rng):
     latent_model = split(process(OBSERVATIONS["poisson"]))
-    compiled, original = [], pmgp.model.compile_pytensor
-    monkeypatch.setattr(pmgp.model, "compile_pytensor", lambda *a, **k: compiled.append(a) or original(*a, **k))
+    compiled, original = [], Compiler.__call__
+    monkeypatch.setattr(Compiler, "__call__", lambda *a, **k: compiled.append(a) or original(*a, **k))
     for scale in (1.0, 2.0):
         likelihood, f = latent_model.likelihood(np.zeros(1)), scale * rng.normal(size=N)
-        likelihood.curvature(f)
-        assert len(compiled) == (scale > 1.0)
+        assert len(compiled) == 2 * (scale > 1.0)
+        assert_allclose(likelihood.curvature(f), np.exp(f), rtol=1e-10)
         assert_allclose(likelihood.third_derivative(f), -np.exp(f), rtol=1e-10)
-    assert len(compiled) == 1
+    assert len(compiled) == 2
 
 
 @by_graph

@@ -68,6 +68,7 @@ class _LatentStep(LimitedThreads):
         self.shared_model = share(model, latent, initial_point, compile_kwargs)
         if factorizing:
             self.shared_model.parts.require_factorizing()
+            self.shared_model.parts.compile_derivatives(second=True)
         self.vars = [self.shared_model.parts.latent_value]
         self.latent_name = self.vars[0].name
         self.blocked = blocked
@@ -383,6 +384,7 @@ class LatentHMC(_TunedStep):
             compile_kwargs=compile_kwargs,
             blocked=blocked,
         )
+        self.shared_model.parts.compile_derivatives(second=False)
 
 
 class LatentSMMALA(_TunedStep):

@@ -176,6 +176,8 @@ class PseudoMarginal(EvidenceProgress, LimitedThreads):
         self.rng = get_random_generator(rng)
         self.target_acceptance = target_acceptance
         self.approximation = chosen_approximation(approximation, self.latent_model)
+        if isinstance(self.approximation, Laplace):
+            self.latent_model.compile_derivatives(second=True)
         self.scheme = Scheme(
             resolve(estimator, ESTIMATORS, "estimator"),
             delayed_acceptance,

@@ -74,6 +74,8 @@ class _ThetaStep(ThetaProgress, LimitedThreads):
             parts.require_factorizing()
         self.vars = check_hyperparameters(vars, model, parts, type(self).__name__)
         kind = operator.kind
+        if factorizing or kind != "metropolis":
+            parts.compile_derivatives(second=factorizing)
         self.model = DifferentiableLatentModel(parts, gradient=kind != "metropolis", metric=kind == "smmala")
         self.scheme = self._make_scheme(operator, model)
         self.theta_names = parts.theta_names

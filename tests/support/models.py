@@ -76,6 +76,17 @@ def two_terms(f: Any) -> None:
     pm.Poisson("counts", mu=pt.exp(f), observed=COUNTS)
 
 
+def fixed_effects(f: Any) -> None:
+    Z = pm.Data("Z", np.linspace(-1.0, 1.0, 2 * N).reshape(N, 2))
+    pm.Bernoulli("y", logit_p=f + Z @ pm.Normal("beta", 0, 1, shape=2), observed=LABELS)
+
+
+def survival(f: Any) -> None:
+    ended = LABELS == 1
+    pm.Exponential("y", lam=pt.exp(-f[ended]), observed=1.0 + COUNTS[ended])
+    pm.Potential("survived", -(1.0 + COUNTS[~ended]) * pt.exp(-f[~ended]))
+
+
 def one_covariance(matrix: Callable[[Any], dict[str, Any]]) -> Callable[[], pm.Model]:
     """A model whose f is a plain `pm.MvNormal`."""
 
@@ -103,6 +114,9 @@ LIKELIHOODS: dict[str, Callable[[], pm.Model]] = {
     "`pmgp.LogGaussianCox` with exposures": observed(
         lambda f: pmgp.LogGaussianCox("y", f, exposure=1.0 + np.arange(N), observed=COUNTS)
     ),
+    "the same, exposures a `pm.Data`": observed(
+        lambda f: pmgp.LogGaussianCox("y", f, exposure=pm.Data("exposure", 1.0 + np.arange(N)), observed=COUNTS)
+    ),
     "`pmgp.StochasticVolatility`": observed(lambda f: pmgp.StochasticVolatility("y", f, observed=REALS)),
     "`pmgp.OrdinalProbit`, free thresholds": observed(
         lambda f: pmgp.OrdinalProbit("y", f, thresholds(), observed=CATEGORIES)
@@ -114,6 +128,9 @@ LIKELIHOODS: dict[str, Callable[[], pm.Model]] = {
         lambda f: pm.NegativeBinomial("y", mu=pt.exp(f), alpha=pm.Gamma("dispersion", 2, 0.5), observed=COUNTS)
     ),
     "`pm.ZeroInflatedPoisson`": observed(lambda f: pm.ZeroInflatedPoisson("y", psi=0.7, mu=pt.exp(f), observed=COUNTS)),
+    "`pm.NormalMixture`": observed(
+        lambda f: pm.NormalMixture("y", w=[0.6, 0.4], mu=pt.stack([f, 0.0 * f], axis=-1), sigma=1.0, observed=REALS)
+    ),
     "`pm.Gamma`": observed(lambda f: pm.Gamma("y", alpha=2.0, beta=2.0 * pt.exp(-f), observed=1.0 + COUNTS)),
     "`pm.Normal`, free scale": observed(
         lambda f: pm.Normal("y", mu=f, sigma=pm.HalfNormal("noise", 1), observed=REALS)
@@ -122,11 +139,16 @@ LIKELIHOODS: dict[str, Callable[[], pm.Model]] = {
     "`pm.OrderedProbit`": observed(
         lambda f: pm.OrderedProbit("y", eta=f, cutpoints=thresholds(), compute_p=False, observed=CATEGORIES)
     ),
+    "`pm.OrderedLogistic`": observed(
+        lambda f: pm.OrderedLogistic("y", eta=f, cutpoints=thresholds(), compute_p=False, observed=CATEGORIES)
+    ),
+    "fixed effects, `f + Z @ beta`, Z a `pm.Data`": observed(fixed_effects),
     "`pm.CustomDist` with a `logp`": observed(
         lambda f: pm.CustomDist("y", f, logp=lambda value, f: -(pt.abs(value - f) ** 1.5), observed=REALS)
     ),
     "`pm.Potential` of f": observed(lambda f: pm.Potential("y", -0.5 * pt.square(f - REALS))),
     "two terms of the same f": observed(two_terms),
+    "a part of f observed, a `pm.Potential` for the rest": observed(survival),
     "f at repeated points, `f[index]`": observed(
         lambda f: pmgp.BernoulliProbit("y", f[np.repeat(np.arange(N), 2)], observed=np.repeat(LABELS, 2))
     ),

@@ -11,7 +11,6 @@ import numpy as np
 import pymc as pm
 import pytensor
 import xarray as xr
-from pymc.exceptions import UndefinedMomentException
 
 import pmgp
 from pmgp.model import ModelError
@@ -77,16 +76,24 @@ def run(step: Any, start: dict[str, np.ndarray]) -> None:
 
 
 def outcome_of_prediction(model: pm.Model) -> str:
-    """What `pmgp.predict` returns besides the moments of f, or the words with which it refuses."""
-    with quickly(), warnings.catch_warnings():
+    """What `pmgp.predict` returns besides the moments of f, or the words with which it warns or refuses."""
+    at = {data.name: 1.0 for data in model.data_vars if data.name != "X"}
+    with quickly(), warnings.catch_warnings(record=True) as warned:
         # What is asked is whether it works with this PyTensor, which announces changes of the next.
+        warnings.simplefilter("always", UserWarning)
         warnings.simplefilter("ignore", DeprecationWarning)
         try:
-            prediction = pmgp.predict(draws_of(model), XNEW, model=model, progressbar=False)
-        except (ModelError, UndefinedMomentException) as error:
+            prediction = pmgp.predict(draws_of(model), XNEW, model=model, at=at or None, progressbar=False)
+        except ModelError as error:
             return refusal(error)
     assert all(np.isfinite(prediction[name]).all() for name in prediction.data_vars)
-    return ", ".join(sorted(set(prediction.data_vars) - {"latent_mean", "latent_variance"}))
+    said = sorted(set(prediction.data_vars) - {"latent_mean", "latent_variance"})
+    return ", ".join(said) or reason(str(warned[-1].message))
+
+
+def reason(warning: str) -> str:
+    """Why nothing but f can be predicted."""
+    return refusal(ValueError(warning.split(": ", 1)[1].removeprefix("of 'y', ")))
 
 
 def draws_of(model: pm.Model) -> xr.DataTree:

@@ -59,8 +59,8 @@ TABLES: dict[str, Table] = {
         "feature", tuple(FEATURES), tuple(COLUMNS), lambda name: [_outcome_of_feature(name, c) for c in COLUMNS]
     ),
 }
-PREDICTED = ("probability", "mean", "category")
-"""What `pmgp.predict` may return; anything else is a refusal."""
+PREDICTED = ("probability", "probabilities", "mean")
+"""What `pmgp.predict` may return, after the name of the variable where there are several; all else is a refusal."""
 
 
 def row(table: Table, name: str) -> Row:
@@ -72,7 +72,7 @@ def row(table: Table, name: str) -> Row:
 
 
 def _works(outcome: str) -> bool:
-    return outcome == YES or outcome.split(",")[0] in PREDICTED
+    return outcome == YES or all(name.split("_")[-1] in PREDICTED for name in outcome.split(", "))
 
 
 def read(name: str) -> list[Row]:

@@ -1,0 +1,82 @@
+"""What is compiled when, and what is said of it."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from time import sleep
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+
+import pmgp
+from pmgp.compilation import INTERPRETED, CompiledWhenCalled, Compiler, announced
+from pmgp.model import LatentGaussianModel
+
+
+def test_interpreted_functions_are_the_compiled_ones():
+    x = pt.vector("x")
+    graph = pt.log1p(pt.exp(x)).sum() + pt.gammaln(pt.abs(x) + 1.0).sum()
+    values = np.linspace(-3.0, 3.0, 7)
+    compiled, interpreted = (Compiler()([x], [graph], how)(values)[0] for how in (False, True))
+    np.testing.assert_allclose(interpreted, compiled, rtol=1e-14)
+
+
+def test_the_users_mode_takes_precedence():
+    x = pt.vector("x")
+    function = Compiler({"mode": "FAST_COMPILE"})([x], [x.sum()], interpreted=True)
+    assert function.maker.mode.optimizer != INTERPRETED.optimizer
+
+
+def double(x):
+    return [2.0 * x]
+
+
+def maker():
+    return double
+
+
+def test_a_function_compiled_when_called_can_be_pickled_before_and_after():
+    lazily = CompiledWhenCalled(maker)
+    before = pickle.loads(pickle.dumps(lazily))
+    assert lazily(3.0) == before(3.0) == [6.0]
+    assert pickle.loads(pickle.dumps(lazily))(4.0) == [8.0]
+
+
+def test_long_compilation_is_announced_and_short_is_not(caplog):
+    with caplog.at_level(logging.INFO, logger="pymc.pmgp"):
+        with announced(after=30.0):
+            pass
+        assert not caplog.records
+        with announced(after=0.01):
+            sleep(0.2)
+    assert ["Compiling" in record.message for record in caplog.records] == [True]
+
+
+@pytest.fixture(scope="module")
+def counts():
+    with pm.Model() as model:
+        lengthscale = pm.Gamma("lengthscale", 2, 2)
+        gp = pm.gp.Latent(cov_func=pm.gp.cov.ExpQuad(1, ls=lengthscale))
+        f = gp.prior("f", X=np.linspace(0.0, 1.0, 15)[:, None], reparameterize=False)
+        pm.Poisson("y", pm.math.exp(f), observed=np.arange(15) % 3)
+    return model
+
+
+def derivatives(parts: LatentGaussianModel) -> list[bool]:
+    """Whether the gradient, the curvature and the third derivative have been compiled."""
+    functions = parts._functions
+    return [first.function.function is not None for first in (functions.gradient, functions.curvature, functions.third)]
+
+
+def test_expectation_propagation_compiles_no_derivatives(counts):
+    assert derivatives(pmgp.PseudoMarginal(model=counts).latent_model) == [False, False, False]
+
+
+def test_what_needs_derivatives_compiles_them_before_workers_must(counts):
+    laplace = pmgp.PseudoMarginal(approximation="laplace", model=counts)
+    assert derivatives(laplace.latent_model) == [True, True, False]
+    hmc = pmgp.LatentHMC(variant="v2", model=counts)
+    assert derivatives(hmc.shared_model.parts) == [True, False, False]
