@@ -110,8 +110,9 @@ def test_all_routes_agree(data, route):
 
 
 def test_a_broken_twin_disagrees(monkeypatch):
-    """Ancillary augmentation that leaves f behind."""
+    """Ancillary augmentation that leaves f behind fails both tests: it wanders off, with hardly an independent draw."""
     f_left_behind(monkeypatch)
     broken = moments(run("coal", "ancillary"))
     monkeypatch.undo()
-    assert distance(broken, moments_of("coal", "pseudo-marginal")) > 2.0 * BOUND
+    assert distance(broken, moments_of("coal", "pseudo-marginal")) > BOUND
+    assert min(m.ess for m in broken.values()) < SMALLEST_ESS / 10
