@@ -14,7 +14,7 @@ from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.compilation import CompiledWhenCalled, First
-from pmgp.elementwise import NotElementwiseError, elementwise
+from pmgp.elementwise_graph import NotElementwiseError, elementwise
 from pmgp.likelihood_terms import LikelihoodTerms
 from pmgp.quadrature import TiltedMoments, tilted_moments
 

@@ -14,7 +14,7 @@ from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.traversal import ancestors
 
 from pmgp.compilation import Compiler
-from pmgp.elementwise import NotElementwiseError, elementwise
+from pmgp.elementwise_graph import NotElementwiseError, elementwise
 from pmgp.graph_likelihood import independent_rows
 from pmgp.model import LatentGaussianModel
 

@@ -25,7 +25,7 @@ CORE = [
 SHELL = {
     "model",
     "compilation",
-    "elementwise",
+    "elementwise_graph",
     "graph_likelihood",
     "conjugacy",
     "covariance",

@@ -1,18 +1,10 @@
-"""Terms of a likelihood as elementwise functions of f, of data and of scalars.
-
-A likelihood that factorizes over f is such a function, but its graph may not look like one: mixtures stack their
-components, ordered outcomes their categories, and checks of parameters take all observations together. Here axes of
-a few elements are unrolled, each element becoming a graph of its own, so that the observations' axis alone remains.
-Numba compiles the one loop that is left in a tenth of the time, and an observation, or a draw of f, that is outside of
-a parameter's domain has no say in the density of the others.
-"""
+"""How each operation is unrolled: from the unrolled inputs of a node to its unrolled output."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
-from itertools import product
-from typing import Any, NamedTuple
+from typing import Any, Protocol
 
 import numpy as np
 import pytensor.scalar as ps
@@ -20,7 +12,6 @@ import pytensor.tensor as pt
 from pymc.logprob.utils import CheckParameterValue
 from pytensor.compile.builders import OpFromGraph
 from pytensor.graph.basic import Constant
-from pytensor.graph.traversal import ancestors
 from pytensor.tensor.basic import Alloc, AllocEmpty, ARange, Join, MakeVector, ScalarFromTensor, TensorFromScalar
 from pytensor.tensor.basic import get_underlying_scalar_constant_value as constant_value
 from pytensor.tensor.blockwise import Blockwise
@@ -30,114 +21,23 @@ from pytensor.tensor.extra_ops import CumOp
 from pytensor.tensor.math import Dot
 from pytensor.tensor.shape import Reshape, Shape, Shape_i
 from pytensor.tensor.subtensor import AdvancedSubtensor, IncSubtensor, Subtensor, indices_from_subtensor
-from pytensor.tensor.variable import TensorVariable
 
-__all__ = ["NotElementwiseError", "elementwise"]
+from pmgp.elementwise_graph.unrolled import NotElementwiseError, Unrolled, array_of, is_short
 
-# Longer axes are not unrolled.
-LONGEST_UNROLLED = 12
+__all__ = ["RULES", "Unroller"]
 
 
-class NotElementwiseError(TypeError):
-    """A graph that cannot be written as an elementwise function."""
-
-
-class Unrolled(NamedTuple):
-    """A tensor as an array of graphs.
-
-    Attributes
-    ----------
-    elements : array of objects
-        As many dimensions as the tensor; scalars, or vectors over the axis that was kept, whose length is 1 here.
-    kept : int or None
-        The axis over observations, if the tensor has one.
-    """
-
-    elements: np.ndarray
-    kept: int | None = None
-
-
-def elementwise(term: TensorVariable, latent: TensorVariable) -> TensorVariable:
-    """A graph of the same vector that is an elementwise function of the latent vector, of data and of scalars.
-
-    Parameters
-    ----------
-    term : vector
-        Log-densities, one an observation.
-    latent : vector
-        f.
-
-    Raises
-    ------
-    NotElementwiseError
-        If that cannot be.
-    """
-    unrolled = _Unroller({latent: Unrolled(_array([latent], (1,)), 0)})(term)
-    if term.ndim != 1 or unrolled.kept != 0:
-        raise NotElementwiseError("the term is not one value for each observation")
-    value = unrolled.elements.item()
-    return value if value.ndim == 1 else value + pt.zeros_like(term)
-
-
-class _Unroller:
-    """Unrolls the variables of a graph, each once.
-
-    Parameters
-    ----------
-    roots : dict
-        Variables that are unrolled already, f or the inputs of an inner graph.
-    """
-
-    def __init__(self, roots: dict[Any, Unrolled]) -> None:
-        self._roots = set(roots)
-        self._known = dict(roots)
+class Unroller(Protocol):
+    """Unrolls the inputs of a node."""
 
     def __call__(self, variable: Any) -> Unrolled:
-        if variable not in self._known:
-            self._known[variable] = self._unroll(variable)
-        return self._known[variable]
+        """The unrolled variable."""
 
-    def _unroll(self, variable: Any) -> Unrolled:
-        if variable.owner is None:
-            return _leaf(variable)
-        rule = next((rule for kind, rule in RULES.items() if isinstance(variable.owner.op, kind)), None)
-        try:
-            if rule is None:
-                raise NotElementwiseError(f"{variable.owner.op} is not elementwise")
-            return rule(self, variable.owner)
-        except NotElementwiseError:
-            if self._roots & set(ancestors([variable])):
-                raise
-            # What does not depend on f is computed as it stands, and its elements are taken.
-            return _leaf(variable)
+    def inside(self, inputs: dict[Any, Unrolled]) -> Unroller:
+        """The same for the graph inside an operation, whose inputs are given."""
 
 
-def _array(values: list[Any], shape: tuple[int, ...]) -> np.ndarray:
-    array = np.empty(len(values), dtype=object)
-    array[:] = values
-    return array.reshape(shape)
-
-
-def _short(length: int | None) -> bool:
-    return length is not None and length <= LONGEST_UNROLLED
-
-
-def _leaf(variable: Any) -> Unrolled:
-    """The elements of a variable, taken from it."""
-    variable = pt.as_tensor(variable)
-    long = [axis for axis, length in enumerate(variable.type.shape) if not _short(length)]
-    if len(long) > 1:
-        raise NotElementwiseError(f"{variable} has several long axes")
-    shape = tuple(1 if axis in long else length for axis, length in enumerate(variable.type.shape))
-    if isinstance(variable, Constant):
-        take: Callable[[Any], Any] = lambda places: pt.constant(variable.data[places])  # noqa: E731
-    else:
-        take = lambda places: variable[places] if places else variable  # noqa: E731
-    places = product(*[[slice(None)] if axis in long else range(length) for axis, length in enumerate(shape)])
-    return Unrolled(_array([take(place) for place in places], shape), long[0] if long else None)
-
-
-def _elementwise(unroll: _Unroller, node: Any) -> Unrolled:
+def _elementwise(unroll: Unroller, node: Any) -> Unrolled:
     if len(node.outputs) > 1:
         raise NotElementwiseError("several outputs")
     parts = [unroll(variable) for variable in node.inputs]
@@ -148,7 +48,7 @@ def _elementwise(unroll: _Unroller, node: Any) -> Unrolled:
         raise NotElementwiseError(str(error)) from error
     operation = Elemwise(node.op.scalar_op)
     values = [operation(*elements) for elements in zip(*[array.ravel() for array in arrays], strict=True)]
-    return Unrolled(_array(values, arrays[0].shape), kept)
+    return Unrolled(array_of(values, arrays[0].shape), kept)
 
 
 def _common_axis(parts: list[Unrolled]) -> int | None:
@@ -159,7 +59,7 @@ def _common_axis(parts: list[Unrolled]) -> int | None:
     return axes.pop() if axes else None
 
 
-def _dimshuffle(unroll: _Unroller, node: Any) -> Unrolled:
+def _dimshuffle(unroll: Unroller, node: Any) -> Unrolled:
     elements, kept = unroll(node.inputs[0])
     order = [axis for axis in node.op.new_order if axis != "x"]
     if kept is not None and kept not in order:
@@ -170,7 +70,7 @@ def _dimshuffle(unroll: _Unroller, node: Any) -> Unrolled:
     return Unrolled(np.expand_dims(moved, added), None if kept is None else node.op.new_order.index(kept))
 
 
-def _join(unroll: _Unroller, node: Any) -> Unrolled:
+def _join(unroll: Unroller, node: Any) -> Unrolled:
     parts = [unroll(variable) for variable in node.inputs]
     kept = {part.kept for part in parts}
     if len(kept) > 1 or node.op.axis in kept:
@@ -178,8 +78,8 @@ def _join(unroll: _Unroller, node: Any) -> Unrolled:
     return Unrolled(np.concatenate([part.elements for part in parts], axis=node.op.axis), kept.pop())
 
 
-def _make_vector(unroll: _Unroller, node: Any) -> Unrolled:
-    return Unrolled(_array([unroll(variable).elements.item() for variable in node.inputs], (len(node.inputs),)))
+def _make_vector(unroll: Unroller, node: Any) -> Unrolled:
+    return Unrolled(array_of([unroll(variable).elements.item() for variable in node.inputs], (len(node.inputs),)))
 
 
 def _known_index(index: Any) -> Any:
@@ -198,14 +98,14 @@ def _places(op: Any, inputs: list[Any]) -> tuple[Any, ...]:
     return tuple(_known_index(index) for index in indices_from_subtensor(inputs, op.idx_list))
 
 
-def _subtensor(unroll: _Unroller, node: Any) -> Unrolled:
+def _subtensor(unroll: Unroller, node: Any) -> Unrolled:
     elements, kept = unroll(node.inputs[0])
     places = list(_places(node.op, node.inputs[1:]))
     if kept is not None and kept < len(places) and places[kept] != slice(None):
         elements, places[kept] = _some_observations(elements, places[kept]), slice(None)
     taken: Any = elements[tuple(places)]
     dropped = sum(not isinstance(place, slice) for place in places[:kept])
-    array = taken if isinstance(taken, np.ndarray) else _array([taken], ())
+    array = taken if isinstance(taken, np.ndarray) else array_of([taken], ())
     return Unrolled(array, None if kept is None else kept - dropped)
 
 
@@ -213,10 +113,10 @@ def _some_observations(elements: np.ndarray, part: Any) -> np.ndarray:
     if not isinstance(part, slice):
         raise NotElementwiseError("a single observation")
     values = [element[part] if element.ndim else element for element in elements.ravel()]
-    return _array(values, elements.shape)
+    return array_of(values, elements.shape)
 
 
-def _set_subtensor(unroll: _Unroller, node: Any) -> Unrolled:
+def _set_subtensor(unroll: Unroller, node: Any) -> Unrolled:
     whole, part = unroll(node.inputs[0]), unroll(node.inputs[1])
     if not node.op.set_instead_of_inc or whole.kept is not None or part.kept is not None:
         raise NotElementwiseError("a part of it is changed")
@@ -225,7 +125,7 @@ def _set_subtensor(unroll: _Unroller, node: Any) -> Unrolled:
     return Unrolled(elements)
 
 
-def _cumulative(unroll: _Unroller, node: Any) -> Unrolled:
+def _cumulative(unroll: Unroller, node: Any) -> Unrolled:
     elements, kept = unroll(node.inputs[0])
     axis = node.op.axis
     if axis is None or axis == kept:
@@ -234,11 +134,11 @@ def _cumulative(unroll: _Unroller, node: Any) -> Unrolled:
     slices = list(np.moveaxis(elements, axis, 0))
     for place in range(1, len(slices)):
         pairs = zip(np.ravel(slices[place - 1]), np.ravel(slices[place]), strict=True)
-        slices[place] = _array([combine(*pair) for pair in pairs], np.shape(slices[place]))
+        slices[place] = array_of([combine(*pair) for pair in pairs], np.shape(slices[place]))
     return Unrolled(np.stack([np.asarray(one, dtype=object) for one in slices], axis=axis), kept)
 
 
-def _reduction(unroll: _Unroller, node: Any) -> Unrolled:
+def _reduction(unroll: Unroller, node: Any) -> Unrolled:
     elements, kept = unroll(node.inputs[0])
     axes = tuple(range(elements.ndim)) if node.op.axis is None else tuple(node.op.axis)
     if kept in axes:
@@ -248,10 +148,10 @@ def _reduction(unroll: _Unroller, node: Any) -> Unrolled:
     shape = tuple(elements.shape[axis] for axis in others)
     rows = elements.transpose([*others, *axes]).reshape(int(np.prod(shape)), -1)
     values = [reduce(combine, row) for row in rows]
-    return Unrolled(_array(values, shape), None if kept is None else others.index(kept))
+    return Unrolled(array_of(values, shape), None if kept is None else others.index(kept))
 
 
-def _dot(unroll: _Unroller, node: Any) -> Unrolled:
+def _dot(unroll: Unroller, node: Any) -> Unrolled:
     """A product with few terms, such as that of covariates and their coefficients."""
     if isinstance(node.op, Blockwise) and (not isinstance(node.op.core_op, Dot) or node.outputs[0].ndim != 2):
         raise NotElementwiseError(f"{node.op} is not elementwise")
@@ -260,62 +160,62 @@ def _dot(unroll: _Unroller, node: Any) -> Unrolled:
         raise NotElementwiseError("a sum over observations")
     rows, columns = left.elements, right.elements.T
     values = [reduce(pt.add, map(pt.mul, row, column)) for row in rows for column in columns]
-    return Unrolled(_array(values, (len(rows), len(columns))), 0 if left.kept == 0 else right.kept)
+    return Unrolled(array_of(values, (len(rows), len(columns))), 0 if left.kept == 0 else right.kept)
 
 
-def _alloc(unroll: _Unroller, node: Any) -> Unrolled:
+def _alloc(unroll: Unroller, node: Any) -> Unrolled:
     lengths = node.outputs[0].type.shape
     if isinstance(node.op, AllocEmpty):
-        elements, kept = _array([pt.constant(0.0)], ()), None
+        elements, kept = array_of([pt.constant(0.0)], ()), None
     else:
         elements, kept = unroll(node.inputs[0])
         kept = None if kept is None else kept + len(lengths) - elements.ndim
-    long = {axis for axis, length in enumerate(lengths) if not _short(length)} | ({kept} - {None})
+    long = {axis for axis, length in enumerate(lengths) if not is_short(length)} | ({kept} - {None})
     if len(long) > 1:
         raise NotElementwiseError("several long axes")
     shape = tuple(1 if axis in long else length for axis, length in enumerate(lengths))
     return Unrolled(np.broadcast_to(elements, shape), long.pop() if long else None)
 
 
-def _same(unroll: _Unroller, node: Any) -> Unrolled:
+def _same(unroll: Unroller, node: Any) -> Unrolled:
     return unroll(node.inputs[0])
 
 
-def _tensor_from_scalar(unroll: _Unroller, node: Any) -> Unrolled:
+def _tensor_from_scalar(unroll: Unroller, node: Any) -> Unrolled:
     inner = node.inputs[0].owner
     if inner is not None and isinstance(inner.op, ScalarFromTensor):
         return unroll(inner.inputs[0])
-    return Unrolled(_array([node.outputs[0]], ()))
+    return Unrolled(array_of([node.outputs[0]], ()))
 
 
-def _shape(unroll: _Unroller, node: Any) -> Unrolled:
+def _shape(unroll: Unroller, node: Any) -> Unrolled:
     lengths = node.inputs[0].type.shape
     lengths = lengths if isinstance(node.op, Shape) else (lengths[node.op.i],)
     if None in lengths:
         raise NotElementwiseError("a length that is not known")
-    return Unrolled(_array([pt.constant(length, dtype="int64") for length in lengths], node.outputs[0].type.shape))
+    return Unrolled(array_of([pt.constant(length, dtype="int64") for length in lengths], node.outputs[0].type.shape))
 
 
-def _inner_graph(unroll: _Unroller, node: Any) -> Unrolled:
+def _inner_graph(unroll: Unroller, node: Any) -> Unrolled:
     if len(node.outputs) > 1:
         raise NotElementwiseError("several outputs")
     inputs = dict(zip(node.op.inner_inputs, map(unroll, node.inputs), strict=True))
-    return _Unroller(inputs)(node.op.inner_outputs[0])
+    return unroll.inside(inputs)(node.op.inner_outputs[0])
 
 
-def _advanced_subtensor(unroll: _Unroller, node: Any) -> Unrolled:
+def _advanced_subtensor(unroll: Unroller, node: Any) -> Unrolled:
     """Of each observation one of few elements, x[arange(n), i], or the observations that a vector names."""
     source, *indices = node.inputs
     elements, kept = unroll(source)
     if source.ndim == 1 and kept == 0 and len(indices) == 1 and indices[0].ndim == 1:
-        return Unrolled(_array([pt.as_tensor(elements.item())[indices[0]]], (1,)), 0)
+        return Unrolled(array_of([pt.as_tensor(elements.item())[indices[0]]], (1,)), 0)
     if source.ndim != 2 or kept != 0 or len(indices) != 2 or not _counts_observations(indices[0]):
         raise NotElementwiseError("observations are mixed")
     chosen = unroll(indices[1])
     if chosen.kept != 0:
         raise NotElementwiseError("observations are mixed")
     values = [_choose(list(elements[0]), index) for index in chosen.elements.ravel()]
-    return Unrolled(_array(values, chosen.elements.shape), 0)
+    return Unrolled(array_of(values, chosen.elements.shape), 0)
 
 
 def _choose(values: list[Any], index: Any) -> Any:
@@ -337,7 +237,7 @@ def _counts_observations(index: Any) -> bool:
     return isinstance(start, Constant) and isinstance(step, Constant) and (start.data, step.data) == (0, 1)
 
 
-def _check(unroll: _Unroller, node: Any) -> Unrolled:
+def _check(unroll: Unroller, node: Any) -> Unrolled:
     """What parameters outside of their domain make minus infinity: of an observation, where it has its own."""
     if not node.op.can_be_replaced_by_ninf:
         raise NotElementwiseError("a check that raises")
@@ -347,7 +247,7 @@ def _check(unroll: _Unroller, node: Any) -> Unrolled:
         if condition.kept is not None and kept is None:
             raise NotElementwiseError("a check of other observations")
         holds = reduce(pt.and_, condition.elements.ravel())
-        elements = _array([pt.switch(holds, value, -np.inf) for value in elements.ravel()], elements.shape)
+        elements = array_of([pt.switch(holds, value, -np.inf) for value in elements.ravel()], elements.shape)
     return Unrolled(elements, kept)
 
 
@@ -361,7 +261,7 @@ def _conditions(variable: Any) -> list[Any]:
     return [variable]
 
 
-RULES: dict[Any, Callable[[_Unroller, Any], Unrolled]] = {
+RULES: dict[Any, Callable[[Unroller, Any], Unrolled]] = {
     Elemwise: _elementwise,
     DimShuffle: _dimshuffle,
     Join: _join,
