@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
+from pymc.logprob.utils import local_check_parameter_to_ninf_switch
 from pytensor.graph.replace import vectorize_graph
+from pytensor.graph.rewriting.basic import in2out
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.tensor.variable import TensorVariable
 
@@ -18,7 +20,11 @@ from pmgp.elementwise_graph import NotElementwiseError, elementwise
 from pmgp.likelihood_terms import LikelihoodTerms
 from pmgp.quadrature import TiltedMoments, tilted_moments
 
-__all__ = ["LikelihoodFunctions", "PyTensorLikelihood", "compile_likelihood", "independent_rows"]
+__all__ = ["LikelihoodFunctions", "PyTensorLikelihood", "compile_likelihood"]
+
+CHECKS_AS_SWITCHES = in2out(local_check_parameter_to_ninf_switch)
+# Relative to a term and absolute.
+SAME = 1e-9
 
 
 class PyTensorLikelihood:
@@ -79,7 +85,8 @@ def compile_likelihood(
     names: list[str],
     terms: list[TensorVariable],
     latent: TensorVariable,
-    compile_function: Callable[[list[TensorVariable], list[TensorVariable]], Callable[..., Any]],
+    compile_function: Callable[..., Callable[..., Any]],
+    at: tuple[np.ndarray, np.ndarray],
 ) -> LikelihoodFunctions:
     """Functions of a likelihood's graph.
 
@@ -92,9 +99,11 @@ def compile_likelihood(
     latent : vector
         f.
     compile_function : callable
-        From inputs and outputs to a function of (inputs, theta).
+        From inputs and outputs, and whether to interpret, to a function of (inputs, theta).
+    at : tuple of arrays
+        f and theta, where the graphs that are compiled are compared with those of the model.
     """
-    terms = [independent_rows(term, latent) for term in terms]
+    terms = _unrolled_where_same(terms, latent, compile_function, at)
     rows = pt.matrix("f_rows", dtype=latent.dtype)
     evaluate = compile_function([rows], vectorize_graph(terms, replace={latent: rows}))
     # Expectation propagation needs no derivatives; Laplace's method needs them all the time.
@@ -108,13 +117,41 @@ def compile_likelihood(
     return LikelihoodFunctions(LikelihoodTerms(names, evaluate), *derivatives)
 
 
-def independent_rows(term: TensorVariable, latent: TensorVariable) -> TensorVariable:
-    """The same term, so written that it can be evaluated for many f at once.
+def _unrolled_where_same(
+    terms: list[TensorVariable],
+    latent: TensorVariable,
+    compile_function: Callable[..., Callable[..., Any]],
+    at: tuple[np.ndarray, np.ndarray],
+) -> list[TensorVariable]:
+    """The terms, so written that they can be evaluated for many f at once: unrolled, where that gives the same."""
+    found = [_elementwise_or_none(term, latent) for term in terms]
+    pairs = [graph for pair in zip(terms, found, strict=True) if pair[1] is not None for graph in pair]
+    values = iter(compile_function([latent], pairs, interpreted=True)(*at))
+    return [
+        unrolled if unrolled is not None and _same(next(values), next(values)) else _independent_rows(term)
+        for term, unrolled in zip(terms, found, strict=True)
+    ]
 
-    PyTensor takes a check of a parameter that depends on f for all f together: one draw outside of the parameter's
-    domain would make every draw impossible.
-    """
+
+def _elementwise_or_none(term: TensorVariable, latent: TensorVariable) -> TensorVariable | None:
     try:
         return elementwise(term, latent)
     except NotElementwiseError:
-        return rewrite_graph(term, include=("local_check_parameter_to_ninf_switch",), clone=True)
+        return None
+
+
+def _same(expected: np.ndarray, found: np.ndarray) -> bool:
+    """Whether two evaluations of a term agree; what is impossible may be so for single observations only."""
+    if expected.shape != found.shape or np.isfinite(expected).all() != np.isfinite(found).all():
+        return False
+    finite = np.isfinite(expected) & np.isfinite(found)
+    return bool(np.allclose(found[finite], expected[finite], rtol=SAME, atol=SAME))
+
+
+def _independent_rows(term: TensorVariable) -> TensorVariable:
+    """The term with checks of parameters that are made for each f.
+
+    PyTensor makes a check of a parameter that depends on f for all f together: one draw outside of the parameter's
+    domain would make every draw impossible.
+    """
+    return rewrite_graph(term, include=(), custom_rewrite=CHECKS_AS_SWITCHES, clone=True)

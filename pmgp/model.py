@@ -126,7 +126,9 @@ class LatentGaussianModel:
                 naming_shapes(model, self.latent, likelihood_variables, point),
                 naming_missing_gradients(repr(self.latent.name), "write it with PyTensor's own, or give it a gradient"),
             ):
-                self._functions = compile_likelihood(names, likelihood_terms, self.latent_value, self._compile)
+                f = np.asarray(point[self.latent_value.name], dtype=float)
+                at = f + np.linspace(-0.5, 0.5, f.size), self.initial_theta
+                self._functions = compile_likelihood(names, likelihood_terms, self.latent_value, self._compile, at)
                 self.refresh_data()
         else:
             self.refresh_data()

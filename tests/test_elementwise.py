@@ -10,12 +10,12 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 from pymc.distributions.transforms import ordered
-from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.traversal import ancestors
 
+from pmgp import graph_likelihood
 from pmgp.compilation import Compiler
 from pmgp.elementwise_graph import NotElementwiseError, elementwise
-from pmgp.graph_likelihood import independent_rows
+from pmgp.graph_likelihood import compile_likelihood
 from pmgp.model import LatentGaussianModel
 
 N = 30
@@ -101,17 +101,44 @@ def test_elementwise_terms_are_the_terms(name):
         assert np.isfinite(expected).any()
 
 
+def interpreted(latent, theta, values):
+    """What compiles functions of (inputs, theta), for theta as one vector that is ignored."""
+
+    def compile_function(inputs, outputs, interpreted=True):
+        function = Compiler()([*inputs, *theta], outputs, interpreted=True)
+        return lambda *arguments: function(*arguments[:-1], *values)
+
+    return compile_function
+
+
 @pytest.mark.parametrize("name", ELEMENTWISE)
-def test_rows_of_f_are_evaluated_independently(name):
+@pytest.mark.parametrize("unrolled", [True, False])
+def test_rows_of_f_are_evaluated_independently(name, unrolled, monkeypatch):
     """Also where PyTensor would let one f that is outside of a parameter's domain make all the others impossible."""
     latent, term, theta, values = parts(ELEMENTWISE[name])
-    rows = pt.matrix("rows")
-    row = independent_rows(term, latent)
-    many = Compiler()([rows, *theta], [vectorize_graph(row, {latent: rows})], interpreted=True)
+    if not unrolled:
+        monkeypatch.setattr(graph_likelihood, "elementwise", refused)
+    at = np.linspace(0.0, 1.0, N), np.empty(0)
+    functions = compile_likelihood(["y"], [term], latent, interpreted(latent, theta, values), at)
     f = np.vstack([np.abs(RNG.normal(size=(2, N))), RNG.normal(0.0, 4.0, size=(2, N))])
-    together = many(f, *values)[0].sum(axis=-1)
+    together = functions.terms.flat(f, np.empty(0)).sum(axis=1)
     apart = [evaluated(term, latent, theta, values, one).sum() for one in f]
     np.testing.assert_allclose(together, apart, rtol=1e-10)
+
+
+def refused(term, latent):
+    raise NotElementwiseError
+
+
+@pytest.mark.parametrize("wrong", [lambda term: 1.001 * term, lambda term: pt.switch(pt.arange(N) < 1, -np.inf, term)])
+def test_what_is_unrolled_wrongly_is_not_used(wrong, monkeypatch):
+    latent, term, theta, values = parts(ELEMENTWISE["poisson"])
+    monkeypatch.setattr(graph_likelihood, "elementwise", lambda term, latent: wrong(elementwise(term, latent)))
+    compile_function = interpreted(latent, theta, values)
+    f = np.linspace(-1.0, 1.0, N)
+    functions = compile_likelihood(["y"], [term], latent, compile_function, (f, np.empty(0)))
+    expected = evaluated(term, latent, theta, values, f)
+    np.testing.assert_allclose(functions.terms.flat(f[None, :], np.empty(0))[0], expected, rtol=1e-12)
 
 
 def test_an_observation_outside_of_its_domain_leaves_the_others_alone():
