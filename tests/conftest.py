@@ -5,6 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from pmgp.threads import threads_limited
+
+# Their algorithms leave the threads of BLAS to the caller, and so does PyMC's NUTS, which they are compared with.
+WITHOUT_THREADS_OF_THEIR_OWN = {"approximations", "estimators", "latent", "operators", "schemes"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread_for_each_test_worker(request):
+    """In the folders of the core; everything else limits threads by itself, and is tested to."""
+    with threads_limited(1 if request.path.parent.name in WITHOUT_THREADS_OF_THEIR_OWN else None):
+        yield
+
 
 @pytest.fixture
 def rng() -> np.random.Generator:
