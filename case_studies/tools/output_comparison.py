@@ -28,7 +28,8 @@ SHARE = 0.1
 """Of a cell's numbers, how many may be no closer than :data:`FAR`."""
 SIZE = 0.1
 """Largest relative difference of a figure's width and height."""
-NUMBER = re.compile(r"(?<![\w.])[-−+]?\d+(?:[.,]\d+)*(?:e[-+]?\d+)?", re.IGNORECASE)
+# Three numbers with points between them are a version, and words.
+NUMBER = re.compile(r"(?<![\w.])[-−+]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?(?![.]?\d)", re.IGNORECASE)
 RULES = re.compile(r"[-─━═=]{2,}")
 
 

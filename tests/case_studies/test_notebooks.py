@@ -90,6 +90,11 @@ def test_numbers_and_words_are_told_apart():
     assert words("a   12\n----- b 3.5") == words("a 1 -- b 42.0") == "a # -- b #"
 
 
+def test_a_version_is_a_word():
+    assert numbers("pmgp 0.1.0 took 12.5 s for 1,234 draws") == [12.5, 1234.0]
+    assert words("pmgp 0.1.0") != words("pmgp 0.2.0")
+
+
 def test_styles_and_scripts_are_not_read():
     tables = Tables(TABLE.format(heading="ESS", ess="812", more=""))
     assert tables.headings == ["ESS", "R-hat", "level"]
