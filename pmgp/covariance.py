@@ -66,9 +66,8 @@ class BlockedCovariance:
         self._moves = [theta in set(ancestors([output])) for output in outputs]
         self._moving = compile_function([theta], [o for o, moves in zip(outputs, self._moves, strict=True) if moves])
         # Once a chain, so that compiling would not pay.
-        self._fixed = compile_function(
-            [], [o for o, moves in zip(outputs, self._moves, strict=True) if not moves], True
-        )
+        fixed = [output for output, moves in zip(outputs, self._moves, strict=True) if not moves]
+        self._fixed = compile_function([], fixed, interpreted=True)
         self.refresh_data()
 
     def refresh_data(self) -> None:
