@@ -1,7 +1,7 @@
 """How many threads BLAS uses: chosen here, by the size of the problem, for as long as a computation lasts.
 
-OpenBLAS starts as many threads as the machine has cores. On an idle machine a second one saves a chain that runs alone a
-quarter of its time below a thousand points; where chains run side by side, or other programs beside them, threads that
+OpenBLAS starts as many threads as the machine has cores. On an idle machine a second one saves a chain that runs
+alone a quarter of its time below a thousand points; where chains run side by side, or other programs beside them, threads that
 wait for each other cost many times what they compute.
 """
 
