@@ -3,8 +3,7 @@
 A likelihood that factorizes over f is such a function, but its graph may not look like one: mixtures stack their
 components, ordered outcomes their categories, and checks of parameters take all observations together. Here axes of
 a few elements are unrolled, each element becoming a graph of its own, so that the observations' axis alone remains.
-Numba compiles the one loop that is left in a fraction of the time, and an
-observation, or a draw of f, that is outside of
+Numba compiles the one loop that is left in a fraction of the time. An observation, or a draw of f, that is outside of
 a parameter's domain has no say in the density of the others.
 """
 
