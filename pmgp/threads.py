@@ -1,8 +1,8 @@
 """How many threads BLAS uses: chosen here, by the size of the problem, for as long as a computation lasts.
 
 OpenBLAS starts as many threads as the machine has cores. On an idle machine a second one saves a chain that runs
-alone a quarter of its time below a thousand points; where chains run side by side, or other programs beside them, threads that
-wait for each other cost many times what they compute.
+alone a quarter of its time below a thousand points. Where chains run side by side, or other programs beside them,
+threads that wait for each other cost many times what they compute.
 """
 
 from __future__ import annotations
