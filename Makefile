@@ -2,6 +2,8 @@
 UV := ./scripts/uv
 RUN := $(UV) run --locked
 PYTEST := $(RUN) --group test pytest
+# Files go to the workers as they are collected: by number of tests, the few long ones would come last and alone.
+IN_TWO := -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: help demo test quick lint format types docs notebooks check-notebooks bench study clean
 
@@ -12,10 +14,10 @@ demo:  ## classify the Wisconsin breast cancer data, end to end; report in runs/
 	$(RUN) --extra cli --extra data pmgp run breast --out runs/breast --overwrite
 
 test:  ## all tests, the long statistical ones included
-	$(PYTEST) -n 2 --dist loadfile
+	$(PYTEST) $(IN_TWO)
 
 quick:  ## the developer's loop: everything but the long statistical tests
-	$(PYTEST) -n 2 --dist loadfile -m "not slow"
+	$(PYTEST) $(IN_TWO) -m "not slow"
 
 lint:  ## style and formatting
 	$(RUN) --group lint ruff check .

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from pytensor.graph.rewriting.utils import rewrite_graph
-from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
-from pmgp.covariance_program import Instruction, Program, UnsupportedGraphError
+from pmgp.covariance_program import Instruction, Program
+from pmgp.theta_function import ThetaFunction
 
-__all__ = ["BlockedCovariance", "UnsupportedGraphError"]
+__all__ = ["BlockedCovariance"]
 
 # Elements of a block: a few arrays of that size stay in the second-level cache.
 BLOCK_ELEMENTS = 32_768
@@ -63,38 +63,39 @@ class BlockedCovariance:
         self._shape = (len(program.leaves), len(program.products), len(program.diagonals))
         factors = [factor for pair in program.products for factor in pair]
         outputs = [mean, *program.leaves, *factors, *program.diagonals]
-        self._moves = [theta in set(ancestors([output])) for output in outputs]
-        self._moving = compile_function([theta], [o for o, moves in zip(outputs, self._moves, strict=True) if moves])
-        # Once a chain, so that compiling would not pay.
-        fixed = [output for output, moves in zip(outputs, self._moves, strict=True) if not moves]
-        self._fixed = compile_function([], fixed, interpreted=True)
+        whole = [leaf for leaf in program.leaves if not any(leaf.type.broadcastable)]
+        self._values = ThetaFunction(theta, outputs, compile_function, whole)
         self.refresh_data()
 
     def refresh_data(self) -> None:
         """Compute again what does not depend on theta, as `pymc.set_data` may have changed it."""
-        self._fixed_values = self._fixed()
+        self._values.refresh_data()
         self._blocks: list[_Block] = []
 
     def __call__(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean of shape (n,) and covariance of shape (n, n) at theta; what overflows is not finite, as by PyTensor."""
-        moving, fixed = iter(self._moving(theta)), iter(self._fixed_values)
-        mean, *values = [next(moving) if moves else next(fixed) for moves in self._moves]
+        with np.errstate(all="ignore"):
+            mean, *values = self._values(theta)
+            upper = self._upper(len(mean), self._inputs(values))
+        return np.array(mean, dtype=float), upper.T
+
+    def _inputs(self, values: list[np.ndarray]) -> dict[str, list[Any]]:
         leaves, products, _ = self._shape
-        inputs = {
+        return {
             "leaf": values[:leaves],
             "product": list(zip(values[leaves : leaves + 2 * products : 2], values[leaves + 1 :: 2], strict=False)),
             "diagonal": values[leaves + 2 * products :],
         }
-        n = mean.shape[0]
+
+    def _upper(self, n: int, inputs: dict[str, list[Any]]) -> np.ndarray:
         if not self._blocks:
             self._blocks = _blocks(n, self._code)
         upper = np.empty((n, n))
-        with np.errstate(all="ignore"):
-            for block in self._blocks:
-                self._fill(upper[block.rows, block.columns], block, inputs)
+        for block in self._blocks:
+            self._fill(upper[block.rows, block.columns], block, inputs)
         if self._last_diagonal is not None:
             np.einsum("ii->i", upper)[:] += inputs["diagonal"][self._last_diagonal.place]
-        return np.array(mean, dtype=float), upper.T
+        return upper
 
     def _fill(self, out: np.ndarray, block: _Block, inputs: dict[str, list[Any]]) -> None:
         """Run the program on one block of the upper triangle in C order, the lower one in Fortran order."""

@@ -19,11 +19,9 @@ from pytensor.tensor.math import Dot
 from pytensor.tensor.subtensor import AdvancedIncSubtensor
 from pytensor.tensor.variable import TensorVariable
 
-__all__ = ["Instruction", "Program", "UnsupportedGraphError"]
+from pmgp.numpy_graph import UnsupportedGraphError, numpy_function
 
-
-class UnsupportedGraphError(TypeError):
-    """A covariance that is not an elementwise function with equivalents in NumPy."""
+__all__ = ["Instruction", "Program"]
 
 
 class Instruction(NamedTuple):
@@ -119,7 +117,7 @@ class Program:
             product = self._input("product", self.products, factors)
             zero = self._append(Instruction("constant"))
             return self._append(Instruction("call", limit, (product, zero)))
-        function = _numpy_function(operation)
+        function = numpy_function(operation)
         first, *rest = [self._visit(variable) for variable in inputs]
         if operation != ps.mul:
             return self._append(Instruction("call", function, (first, *rest)))
@@ -160,14 +158,6 @@ class Program:
         return register
 
 
-def _numpy_function(operation: ps.ScalarOp) -> Callable[..., np.ndarray]:
-    name = (getattr(operation, "nfunc_spec", None) or ("",))[0]
-    function = getattr(np, name, None)
-    if function is None:
-        raise UnsupportedGraphError(f"no equivalent of {operation} in NumPy")
-    return function
-
-
 def _augmented_product(
     terms: list[TensorVariable],
 ) -> tuple[tuple[TensorVariable, TensorVariable], list[TensorVariable]] | None:
@@ -184,11 +174,16 @@ def _augmented_product(
     column = pt.add(*columns) if len(columns) > 1 else (columns[0] if columns else pt.zeros_like(left[:, :1]))
     row = pt.add(*rows) if len(rows) > 1 else (rows[0] if rows else pt.zeros_like(right[:1]))
     factors = (
-        pt.concatenate([scale * left, column, pt.ones_like(column)], axis=1),
-        pt.concatenate([right, pt.ones_like(row), row], axis=0),
+        pt.concatenate([scale * left, column, _ones(column)], axis=1),
+        pt.concatenate([right, _ones(row), row], axis=0),
     )
     used = {term, *columns, *rows}
     return factors, [other for other in terms if other not in used]
+
+
+def _ones(like: TensorVariable) -> TensorVariable:
+    shape = like.type.shape
+    return pt.ones_like(like) if None in shape else pt.constant(np.ones(shape))
 
 
 def _scaled_clip(

@@ -14,12 +14,14 @@ import pymc as pm
 import pytensor.tensor as pt
 from pymc.blocking import DictToArrayBijection
 from pymc.pytensorf import join_nonshared_inputs
+from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.compilation import CompiledWhenCalled, Compiler, announced
-from pmgp.covariance import BlockedCovariance, UnsupportedGraphError
+from pmgp.covariance import BlockedCovariance
 from pmgp.distributions.closed_forms import find_closed_form
+from pmgp.elementwise_graph import unrolled_sum
 from pmgp.graph_likelihood import PyTensorLikelihood, compile_likelihood
 from pmgp.latent import DensePrior
 from pmgp.latent_variable import ModelError, below, find_latent, refuse_children
@@ -32,7 +34,9 @@ from pmgp.model_checks import (
     refuse_infinite_inputs,
     refuse_other_processes,
 )
+from pmgp.numpy_graph import UnsupportedGraphError
 from pmgp.observations import Observations, naming_shapes, refuse_shapes
+from pmgp.theta_function import ThetaFunction
 from pmgp.threads import threads_limited
 
 __all__ = ["LatentGaussianModel", "ModelError", "PyTensorLikelihood", "find_latent"]
@@ -109,14 +113,12 @@ class LatentGaussianModel:
         self._point = {value.name: np.asarray(point[value.name], dtype=float) for value in self.theta_values}
         mean_and_covariance = model.replace_rvs_by_values(list(self.latent.owner.op.dist_params(self.latent.owner)))
         log_prior = pt.add(*[t.sum() for t in prior_terms], 0.0)
-        self._log_prior = self._compile([], [log_prior])
-        # Numba compiles at the first call: here, and not in each worker.
-        self._log_prior(self.initial_theta)
+        self._log_prior = self._compile_log_prior(log_prior, unrolled_sum(prior_terms))
         self._blocked = self._compile_blocked(mean_and_covariance)
         self._moments = CompiledWhenCalled(partial(self._compile, [], mean_and_covariance))
         self.graphs = Graphs(log_prior, mean_and_covariance[0], mean_and_covariance[1], likelihood_terms)
         self.observations = Observations(model, self.latent, likelihood_variables)
-        self._closed_form = find_closed_form(model, self.latent, likelihood_variables, self._compile)
+        self._closed_form = find_closed_form(model, self.latent, likelihood_variables, self._small_function)
         self._coupling: str | None = None
         self._second_derivative: Callable[..., Any] | None = None
         self._pullback: Callable[..., Any] | None = None
@@ -279,6 +281,21 @@ class LatentGaussianModel:
         """Make graphs of the value variables a function of (inputs, theta)."""
         outputs, theta = self.of_theta(outputs)
         return self.compile_function([*inputs, theta], outputs, interpreted)
+
+    def _small_function(self, outputs: list[TensorVariable]) -> ThetaFunction:
+        """A function of theta with a few small values."""
+        outputs, theta = self.of_theta(outputs)
+        outputs = rewrite_graph(outputs, include=("canonicalize", "stabilize", "specialize"))
+        return ThetaFunction(theta, outputs, self.compile_function)
+
+    def _compile_log_prior(self, log_prior: TensorVariable, unrolled: TensorVariable) -> Callable[..., Any]:
+        """The unrolled graph compiles faster where it has the same value."""
+        theta = self.initial_theta
+        expected, found = self._compile([], [log_prior, unrolled], interpreted=True)(theta)
+        function = self._compile([], [unrolled if _same(expected, found) else log_prior])
+        # Numba compiles at the first call: here, and not in each worker.
+        function(theta)
+        return function
 
     def _compile_blocked(self, mean_and_covariance: list[TensorVariable]) -> BlockedCovariance | None:
         """The faster way to K, and the one that compiles faster, where there is one."""

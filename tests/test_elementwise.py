@@ -10,11 +10,11 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 from pymc.distributions.transforms import ordered
-from pytensor.graph.traversal import ancestors
+from pytensor.graph.traversal import ancestors, io_toposort
 
 from pmgp import graph_likelihood
 from pmgp.compilation import Compiler
-from pmgp.elementwise_graph import NotElementwiseError, elementwise
+from pmgp.elementwise_graph import NotElementwiseError, elementwise, unrolled_sum
 from pmgp.graph_likelihood import compile_likelihood
 from pmgp.model import LatentGaussianModel
 
@@ -171,3 +171,23 @@ def test_importance_weights_of_draws_beside_an_impossible_one():
     rows[1, 0] = -2.0
     np.testing.assert_allclose(likelihood.log_likelihood(rows), [likelihood.log_likelihood(row) for row in rows])
     assert np.isfinite(likelihood.log_likelihood(rows)).tolist() == [True, False, True]
+
+
+def test_the_sum_of_terms_is_that_of_their_elements():
+    """Of any shape, unrolled or too long for it, and of one that cannot be unrolled."""
+    theta = pt.vector("theta", shape=(3,))
+    long = np.linspace(0.0, 1.0, 40)
+    terms = [
+        pt.exp(theta),
+        theta[0] * theta[1],
+        pt.outer(theta, theta),
+        theta[2] * long,
+        pt.outer(theta[1] * long, theta[0] * long),
+        pt.sort(theta)[:2],
+    ]
+    at = {theta: np.array([0.3, -0.2, 0.9])}
+    expected = sum(term.sum().eval(at, mode="FAST_COMPILE") for term in terms)
+    assert unrolled_sum(terms).eval(at, mode="FAST_COMPILE") == pytest.approx(expected, rel=1e-13)
+    assert unrolled_sum([]).eval() == 0.0
+    kinds = {type(node.op).__name__ for node in io_toposort([theta], [unrolled_sum([pt.cumsum(pt.exp(theta))])])}
+    assert not kinds & {"CumOp", "Join"}

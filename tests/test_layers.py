@@ -37,10 +37,12 @@ SHELL = {
     "likelihood_terms",
     "maximum",
     "model_checks",
+    "numpy_graph",
     "observations",
     "points",
     "prediction",
     "step_methods",
+    "theta_function",
 }
 TOOLS = {"datasets", "diagnostics", "models", "plots", "scores", "recommendation", "app", "cli"}
 LAYERS = [*CORE, SHELL, TOOLS]

@@ -7,7 +7,6 @@ derivatives of its graph. The other parameters may be constants, data, or functi
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -23,6 +22,7 @@ from pmgp.distributions.ordinal import OrdinalProbitRV
 from pmgp.distributions.stochastic_volatility import StochasticVolatilityRV
 from pmgp.likelihoods import Likelihood
 from pmgp.likelihoods.impossible import Impossible
+from pmgp.theta_function import ThetaFunction
 
 __all__ = ["CLOSED_FORMS", "ClosedForm", "find_closed_form"]
 
@@ -45,7 +45,7 @@ class ClosedForm:
     observed : variable
     parameters : list of variables
         What the likelihood has beside f, in terms of theta's value variables.
-    parameters_at : callable, optional
+    parameters_at : ThetaFunction, optional
         The parameters as a function of theta, if any depends on it.
     """
 
@@ -54,7 +54,7 @@ class ClosedForm:
         constructor: Callable[..., Likelihood],
         observed: TensorVariable,
         parameters: list[TensorVariable],
-        parameters_at: Callable[[np.ndarray], list[np.ndarray]] | None,
+        parameters_at: ThetaFunction | None,
     ) -> None:
         self.constructor = constructor
         self.observed = observed
@@ -71,6 +71,7 @@ class ClosedForm:
         """
         self._observations = _value_of(self.observed)
         if self.parameters_at is not None:
+            self.parameters_at.refresh_data()
             self.constructor(self._observations, *self.parameters_at(theta))
         else:
             self._fixed = self.constructor(self._observations, *map(_value_of, self.parameters))
@@ -89,7 +90,7 @@ def find_closed_form(
     model: pm.Model,
     latent: TensorVariable,
     variables: list[TensorVariable],
-    compile_function: Callable[[list[TensorVariable], list[TensorVariable]], Callable[..., Any]],
+    function_of_theta: Callable[[list[TensorVariable]], ThetaFunction],
 ) -> ClosedForm | None:
     """The closed form of p(y|f, theta), if the core has it.
 
@@ -100,8 +101,8 @@ def find_closed_form(
         f.
     variables : list of variables
         Those that depend on f.
-    compile_function : callable
-        Compiles outputs as a function of inputs and theta.
+    function_of_theta : callable
+        Makes graphs of the value variables a function of theta.
     """
     if len(variables) != 1 or variables[0] not in model.observed_RVs:
         return None
@@ -117,7 +118,7 @@ def find_closed_form(
         return None
     depends = any(model.rvs_to_values[rv] in needed for rv in model.free_RVs)
     observed = model.rvs_to_values[variables[0]]
-    return ClosedForm(constructor, observed, parameters, compile_function([], parameters) if depends else None)
+    return ClosedForm(constructor, observed, parameters, function_of_theta(parameters) if depends else None)
 
 
 def _value_of(variable: TensorVariable) -> np.ndarray:

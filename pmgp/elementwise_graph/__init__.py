@@ -7,7 +7,7 @@ Numba compiles the one loop that is left in a fraction of the time. An observati
 a parameter's domain has no say in the density of the others.
 """
 
-from pmgp.elementwise_graph.elementwise import elementwise
+from pmgp.elementwise_graph.elementwise import elementwise, unrolled_sum
 from pmgp.elementwise_graph.unrolled import NotElementwiseError
 
-__all__ = ["NotElementwiseError", "elementwise"]
+__all__ = ["NotElementwiseError", "elementwise", "unrolled_sum"]

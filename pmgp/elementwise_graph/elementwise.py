@@ -11,7 +11,7 @@ from pytensor.tensor.variable import TensorVariable
 from pmgp.elementwise_graph.rules import RULES
 from pmgp.elementwise_graph.unrolled import NotElementwiseError, Unrolled, array_of, leaf
 
-__all__ = ["elementwise"]
+__all__ = ["elementwise", "unrolled_sum"]
 
 
 def elementwise(term: TensorVariable, latent: TensorVariable) -> TensorVariable:
@@ -34,6 +34,24 @@ def elementwise(term: TensorVariable, latent: TensorVariable) -> TensorVariable:
         raise NotElementwiseError("the term is not one value for each observation")
     value = unrolled.elements.item()
     return value if value.ndim == 1 else value + pt.zeros_like(term)
+
+
+def unrolled_sum(terms: list[TensorVariable]) -> TensorVariable:
+    """The sum of all elements of the terms, those of short axes one by one.
+
+    Parameters
+    ----------
+    terms : list of variables
+        Of any shape; what cannot be unrolled is summed as it stands.
+    """
+    return pt.add(0.0, 0.0, *[element.sum() for term in terms for element in _elements(term)])
+
+
+def _elements(term: TensorVariable) -> list[TensorVariable]:
+    try:
+        return list(_Unroller({})(term).elements.ravel())
+    except NotElementwiseError:
+        return [term]
 
 
 class _Unroller:

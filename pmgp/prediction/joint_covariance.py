@@ -13,7 +13,8 @@ import numpy as np
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.tensor.variable import TensorVariable
 
-from pmgp.covariance_program import Instruction, Program, UnsupportedGraphError
+from pmgp.covariance_program import Instruction, Program
+from pmgp.numpy_graph import UnsupportedGraphError
 
 __all__ = ["JointMoments", "Parts", "compile_joint_moments"]
 

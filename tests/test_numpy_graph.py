@@ -1,0 +1,94 @@
+"""Graphs by calls of NumPy have the values that PyTensor gives them."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+import pytest
+from pytensor.graph.rewriting.utils import rewrite_graph
+
+from pmgp import theta_function
+from pmgp.compilation import Compiler
+from pmgp.numpy_graph import NumpyGraph, UnsupportedGraphError
+from pmgp.theta_function import ThetaFunction
+
+THETA = np.array([0.3, -0.7, 1.2])
+X = np.random.default_rng(0).normal(size=(5, 3))
+
+GRAPHS = {
+    "sum of three": lambda t, x: pt.add(t[0], t[1], t[2] * x),
+    "product of three": lambda t, x: pt.mul(t[0], t[1], x),
+    "dropped and added axes": lambda t, x: t[:1].dimshuffle("x", "x") * x,
+    "axes in another order": lambda t, x: (t * x).T[None, :, :].dimshuffle(2, "x", 1, 0),
+    "a dropped axis of a transpose": lambda t, x: (t[:, None] * x[:1].T).dimshuffle("x", 0),
+    "a part": lambda t, x: (t * x)[1:4:2, -1],
+    "a part set": lambda t, x: pt.set_subtensor((t * x)[1:3], t[1]),
+    "a part increased": lambda t, x: pt.inc_subtensor((t * x)[1:3], t[1]),
+    "a part set in what is fixed": lambda t, x: pt.set_subtensor((2.0 * x)[1:3], t),
+    "ordered": lambda t, x: pt.cumsum(pt.concatenate([t[:1], pt.exp(t[1:])])),
+    "cumulative product": lambda t, x: pt.cumprod(t * x, axis=1),
+    "sum over an axis": lambda t, x: pt.sum(pt.sqr(t * x), axis=1),
+    "sum over all": lambda t, x: pt.sum(t * x),
+    "largest": lambda t, x: pt.max(t * x, axis=0),
+    "joined": lambda t, x: pt.join(1, t[:, None], x[:3], pt.ones_like(x[:3])),
+    "filled": lambda t, x: pt.second(x, t[0]),
+    "a vector of numbers": lambda t, x: pt.stack([t[2], pt.exp(t[0]), x[0, 0]]),
+    "product with a vector": lambda t, x: pt.dot(x, t),
+    "product of matrices": lambda t, x: pt.dot(t * x, x.T),
+    "repeated": lambda t, x: pt.full((4, t.shape[0] - 1), t[0]),
+    "shape": lambda t, x: t / t.shape[0],
+    "limited": lambda t, x: pt.clip(t * x, 0.0, np.inf),
+    "chosen": lambda t, x: pt.switch(pt.gt(t * x, 0.0), t, x),
+}
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("rewritten", [False, True])
+@pytest.mark.parametrize("shared", [False, True], ids=["constant", "shared"])
+def test_values_are_those_of_pytensor(name, rewritten, shared):
+    theta = pt.vector("theta")
+    output = GRAPHS[name](theta, pytensor.shared(X) if shared else pt.constant(X))
+    if rewritten:
+        output = rewrite_graph(output, include=("canonicalize", "stabilize", "specialize"))
+    expected = output.eval({theta: THETA}, mode="FAST_COMPILE")
+    graph = NumpyGraph([theta], [output])
+    fixed = [variable.eval(mode="FAST_COMPILE") for variable in graph.fixed]
+    [found] = pickle.loads(pickle.dumps(graph))(fixed, THETA)
+    assert np.shape(found) == np.shape(expected)
+    np.testing.assert_allclose(found, expected, rtol=1e-14)
+
+
+def test_the_unsupported_is_named():
+    theta = pt.vector("theta")
+    with pytest.raises(UnsupportedGraphError, match=r"(?i)gammaln"):
+        NumpyGraph([theta], [pt.gammaln(theta)])
+    with pytest.raises(UnsupportedGraphError, match="Sort"):
+        NumpyGraph([theta], [pt.sort(theta)])
+    with pytest.raises(UnsupportedGraphError, match="index"):
+        NumpyGraph([theta], [theta[: pt.argmax(pt.as_tensor(X[0]))]])
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_resting_and_moving_outputs_keep_their_order(compiled):
+    theta, data = pt.vector("theta"), pytensor.shared(X)
+    outputs = [data * 2.0, pt.exp(theta), data.sum(axis=0), theta * data]
+    function = ThetaFunction(theta, outputs, Compiler(), whole=outputs[3:] if compiled else ())
+    assert isinstance(function._function, NumpyGraph) is not compiled
+    for X_now in (X, X + 1.0):
+        data.set_value(X_now)
+        function.refresh_data()
+        expected = [2.0 * X_now, np.exp(THETA), X_now.sum(axis=0), THETA * X_now]
+        for found, value in zip(function(THETA), expected, strict=True):
+            np.testing.assert_allclose(found, value, rtol=1e-14)
+
+
+def test_what_numpy_has_not_is_compiled():
+    theta = pt.vector("theta")
+    function = ThetaFunction(theta, [pt.gammaln(pt.exp(theta))], Compiler())
+    assert not isinstance(function._function, NumpyGraph)
+    expected = pt.gammaln(pt.exp(theta)).eval({theta: THETA}, mode="FAST_COMPILE")
+    np.testing.assert_allclose(function(THETA)[0], expected, rtol=1e-12)
+    assert theta_function._calls_of_numpy(theta, [pt.gammaln(theta)]) is None
