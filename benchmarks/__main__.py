@@ -15,7 +15,7 @@ from rich.console import Console
 import pmgp
 from benchmarks import efficiency, evidence, first_draw, iteration, scheme_iterations, schemes, threads, transitions
 from benchmarks.problems import load
-from pmgp.estimators import AnnealedImportanceSampling, ImportanceSampling
+from pmgp.core.estimators import AnnealedImportanceSampling, ImportanceSampling
 
 ITERATION = ("synthetic-100", "crabs", "synthetic-200", "synthetic-400", "breast", "banknote")
 LARGE = "synthetic-700"

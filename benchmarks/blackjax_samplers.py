@@ -18,7 +18,7 @@ import numpy as np
 from blackjax.mcmc import elliptical_slice, marginal_latent_gaussian
 from jax.scipy.special import gammaln, log_ndtr
 
-from pmgp.likelihoods import BernoulliLogit, Likelihood, LogGaussianCox, OrdinalProbit, StochasticVolatility
+from pmgp.core.likelihoods import BernoulliLogit, Likelihood, LogGaussianCox, OrdinalProbit, StochasticVolatility
 
 __all__ = ["SAMPLERS", "EllipticalSlice", "MarginalGradient", "Timed"]
 

@@ -24,13 +24,13 @@ from threadpoolctl import threadpool_limits
 from benchmarks.iteration import lapack_seconds
 from benchmarks.problems import Problem, load
 from pmgp import models
-from pmgp.approximations import Approximation, ExpectationPropagation, Laplace
-from pmgp.estimators import ImportanceSampling
-from pmgp.maximum import TIGHT, Objective
-from pmgp.model import LatentGaussianModel
-from pmgp.points import value_point
-from pmgp.schemes.evaluation import Evaluator
-from pmgp.schemes.mode_prediction import ModePredictor
+from pmgp.core.adaptation.mode_prediction import ModePredictor
+from pmgp.core.approximations import Approximation, ExpectationPropagation, Laplace
+from pmgp.core.estimators import ImportanceSampling
+from pmgp.core.marginal.evaluation import Evaluator
+from pmgp.interface.maximum import TIGHT, Objective
+from pmgp.interface.model.latent_gaussian import LatentGaussianModel
+from pmgp.interface.model.points import value_point
 
 __all__ = ["PROBLEMS", "Method", "measure", "methods", "rows"]
 

@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 
 import pmgp
 from benchmarks.problems import Problem
-from pmgp.estimators import Estimator
+from pmgp.core.estimators import Estimator
 
 __all__ = ["measure"]
 

@@ -10,7 +10,7 @@ from pytensor.tensor.variable import TensorVariable
 from scipy.special import ndtr
 
 from pmgp import datasets, models
-from pmgp.distributions import BernoulliProbit, LogGaussianCox
+from pmgp.interface.distributions import BernoulliProbit, LogGaussianCox
 
 __all__ = ["Problem", "load", "whitened"]
 

@@ -16,26 +16,33 @@ from scipy.linalg.blas import dtrmv
 from threadpoolctl import threadpool_limits
 
 from case_studies.latent_operators import simulation
-from pmgp.latent import DensePrior
-from pmgp.likelihoods import Likelihood
-from pmgp.operators import EllipticalSlice, LatentHMC, LatentMetropolis, LatentOperator, LatentSMMALA, StepSize
+from pmgp.core.adaptation.step_size import StepSize
+from pmgp.core.gaussians import DensePrior
+from pmgp.core.latent_updates import (
+    EllipticalSliceUpdate,
+    HamiltonianUpdate,
+    LangevinUpdate,
+    LatentUpdate,
+    MetropolisUpdate,
+)
+from pmgp.core.likelihoods import Likelihood
 
 __all__ = ["MODELS", "SIZES", "efficiency_rows", "time_rows"]
 
 SIZES = (100, 400, 1000, 2000)
 MODELS = tuple(simulation.MODELS)
-ISOTROPIC: dict[str, LatentOperator] = {
-    "LatentMetropolis isotropic": LatentMetropolis("isotropic"),
-    "LatentHMC isotropic": LatentHMC("isotropic"),
+ISOTROPIC: dict[str, LatentUpdate] = {
+    "LatentMetropolis isotropic": MetropolisUpdate("isotropic"),
+    "LatentHMC isotropic": HamiltonianUpdate("isotropic"),
 }
-OPERATORS: dict[str, LatentOperator] = {
-    "EllipticalSlice": EllipticalSlice(),
-    "EllipticalSlice laplace": EllipticalSlice(reference="laplace"),
-    "LatentMetropolis v1": LatentMetropolis("v1"),
-    "LatentMetropolis v2": LatentMetropolis("v2"),
-    "LatentHMC v1": LatentHMC("v1"),
-    "LatentHMC v2": LatentHMC("v2"),
-    "LatentSMMALA": LatentSMMALA(),
+OPERATORS: dict[str, LatentUpdate] = {
+    "EllipticalSlice": EllipticalSliceUpdate(),
+    "EllipticalSlice laplace": EllipticalSliceUpdate(reference="laplace"),
+    "LatentMetropolis v1": MetropolisUpdate("v1"),
+    "LatentMetropolis v2": MetropolisUpdate("v2"),
+    "LatentHMC v1": HamiltonianUpdate("v1"),
+    "LatentHMC v2": HamiltonianUpdate("v2"),
+    "LatentSMMALA": LangevinUpdate(),
 }
 BLOCKS = 11
 BLOCK_SECONDS = 0.05
@@ -88,7 +95,7 @@ def problem(model: str, n: int) -> Problem:
 class Chain:
     """An operator at one theta, tuned; a call makes one transition."""
 
-    def __init__(self, operator: LatentOperator, problem: Problem, seed: int, tuning: int = TUNING) -> None:
+    def __init__(self, operator: LatentUpdate, problem: Problem, seed: int, tuning: int = TUNING) -> None:
         self.operator = operator
         self.rng = np.random.default_rng(seed)
         self.target = operator.prepare(problem.prior(), problem.likelihood)
@@ -130,7 +137,7 @@ def time_rows(sizes: tuple[int, ...] = SIZES, models: tuple[str, ...] = MODELS) 
                     yield {"model": model, "n": n, "operator": name} | _times(operator, given)
 
 
-def _times(operator: LatentOperator, given: Problem) -> dict[str, float]:
+def _times(operator: LatentUpdate, given: Problem) -> dict[str, float]:
     chain = Chain(operator, given, SEED, TUNING_FOR_TIME)
     chain.evaluations = chain.transitions = 0.0
     factor, vector = given.prior().factor, given.f
@@ -175,7 +182,7 @@ def efficiency_rows(
                 yield from _blackjax_rows(model, n, given, seconds)
 
 
-def _run(operator: LatentOperator, given: Problem, seed: int, seconds: float) -> Run:
+def _run(operator: LatentUpdate, given: Problem, seed: int, seconds: float) -> Run:
     chain = Chain(operator, given, seed)
     thin, draws = _length(seconds_of(chain, 100), seconds)
     kept = np.empty((draws, len(given.f)))

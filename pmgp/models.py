@@ -16,8 +16,8 @@ import pytensor.tensor as pt
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import gamma
 
-from pmgp.distributions import BernoulliLogit, BernoulliProbit, LogGaussianCox, OrdinalProbit
-from pmgp.likelihoods.checks import check_counts, check_positive
+from pmgp.core.likelihoods.checks import check_counts, check_positive
+from pmgp.interface.distributions import BernoulliLogit, BernoulliProbit, LogGaussianCox, OrdinalProbit
 
 __all__ = ["KERNELS", "LIKELIHOODS", "classifier", "count_regression", "lengthscale_prior", "ordinal_regression"]
 

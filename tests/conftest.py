@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pmgp.threads import threads_limited
+from pmgp.core.numerics.threads import threads_limited
 
 # Their algorithms leave the threads of BLAS to the caller, and so does PyMC's NUTS, which they are compared with.
 WITHOUT_THREADS_OF_THEIR_OWN = {"approximations", "estimators", "latent", "operators", "schemes"}

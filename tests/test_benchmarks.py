@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 from benchmarks import evidence, first_draw, iteration, threads
 from benchmarks.problems import load
-from pmgp.estimators import AnnealedImportanceSampling
+from pmgp.core.estimators import AnnealedImportanceSampling
 
 pytestmark = pytest.mark.slow
 

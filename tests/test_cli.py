@@ -13,12 +13,12 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from pmgp.app import report, run
+from pmgp.app.cli import app
 from pmgp.app.folder import RESULTS, check_folder
 from pmgp.app.problem import prepare
 from pmgp.app.report import html, tables
 from pmgp.app.settings import RunError, Settings
 from pmgp.app.tasks import Scores
-from pmgp.cli import app
 from pmgp.datasets.csv_columns import join_names, split_names
 from pmgp.scores.counts import PredictedCounts
 from tests.synthetic_posterior import FEATURES, make_posterior
@@ -214,7 +214,7 @@ def test_version_and_list_of_data_sets():
 
 
 def test_help_imports_nothing_heavy():
-    code = "import sys, pmgp.cli; print({'pymc', 'pandas', 'arviz'} & set(sys.modules))"
+    code = "import sys, pmgp.app.cli; print({'pymc', 'pandas', 'arviz'} & set(sys.modules))"
     command = [sys.executable, "-c", code]
     printed = subprocess.run(command, capture_output=True, text=True, check=True)
     assert printed.stdout.strip() == "set()"

@@ -12,8 +12,8 @@ import pytensor.tensor as pt
 import pytest
 
 import pmgp
-from pmgp.compilation import INTERPRETED, CompiledWhenCalled, Compiler, announced
-from pmgp.model import LatentGaussianModel
+from pmgp.interface.graphs.compilation import INTERPRETED, CompiledWhenCalled, Compiler, announced
+from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 
 
 def test_interpreted_functions_are_the_compiled_ones():

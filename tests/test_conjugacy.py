@@ -12,9 +12,9 @@ import pytest
 from scipy import stats
 
 import pmgp
-from pmgp.conjugacy import find_conjugate_variance
-from pmgp.model import LatentGaussianModel
-from pmgp.schemes.densities import Current, Together
+from pmgp.core.theta_updates.densities import JointState, LatentPart
+from pmgp.interface.model.conjugacy import find_conjugate_variance
+from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 
 FAST = {"mode": "FAST_COMPILE"}
 N = 9
@@ -104,7 +104,7 @@ def test_the_full_conditional_is_that_of_pymcs_own_density():
     logs = np.array([joint(value) for value in grid])
     weights = np.exp(logs - logs.max())
     cumulative = np.concatenate([[0.0], np.cumsum(weights[1:] + weights[:-1])])
-    draws = [variance.draw(rng, Current(theta, Together(prior, f))).theta[variance.index] for _ in range(2000)]
+    draws = [variance.draw(rng, JointState(theta, LatentPart(prior, f))).theta[variance.index] for _ in range(2000)]
     assert stats.kstest(draws, lambda v: np.interp(v, grid, cumulative / cumulative[-1])).pvalue > 1e-3
     shifted = np.array(draws) + 0.1
     assert stats.kstest(shifted, lambda v: np.interp(v, grid, cumulative / cumulative[-1])).pvalue < 1e-3

@@ -9,11 +9,11 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 
-from pmgp import covariance
-from pmgp.covariance import BlockedCovariance
-from pmgp.distributions import BernoulliLogit
-from pmgp.model import LatentGaussianModel
-from pmgp.numpy_graph import NumpyGraph, UnsupportedGraphError
+from pmgp.interface.covariance import blocked
+from pmgp.interface.covariance.blocked import BlockedCovariance
+from pmgp.interface.distributions import BernoulliLogit
+from pmgp.interface.graphs.numpy_graph import NumpyGraph, UnsupportedGraphError
+from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 
 N = 150
 # The root of a squared distance that ought to be zero magnifies its rounding, some 1e-15, beside the 1e-12 that PyMC
@@ -85,8 +85,8 @@ def test_results_do_not_share_memory():
 
 @pytest.mark.parametrize("block", [97, 1_000, 5_000, 10**6])
 def test_any_size_of_block(monkeypatch, block):
-    monkeypatch.setattr(covariance, "BLOCK_ELEMENTS", block)
-    monkeypatch.setattr(covariance, "SMALLEST_BLOCK", 7)
+    monkeypatch.setattr(blocked, "BLOCK_ELEMENTS", block)
+    monkeypatch.setattr(blocked, "SMALLEST_BLOCK", 7)
     model = parts(kernels()["noise"])
     theta = np.array([0.1, -0.2, 0.3, 0.4])
     expected = model._moments(theta)[1]

@@ -10,12 +10,12 @@ import pytest
 from scipy.special import log_ndtr, logsumexp
 
 import pmgp
-from pmgp.approximations import ExpectationPropagation, Laplace
-from pmgp.estimators import AnnealedImportanceSampling, ImportanceSampling
-from pmgp.latent import DensePrior
-from pmgp.likelihoods import BernoulliProbit
-from pmgp.schemes.evaluation import Evaluator
-from pmgp.schemes.pseudo_marginal import Frozen, PseudoMarginal, State
+from pmgp.core.approximations import ExpectationPropagation, Laplace
+from pmgp.core.estimators import AnnealedImportanceSampling, ImportanceSampling
+from pmgp.core.gaussians import DensePrior
+from pmgp.core.likelihoods import BernoulliProbit
+from pmgp.core.marginal.evaluation import Evaluator
+from pmgp.core.marginal.pseudo_marginal import Frozen, PseudoMarginalChain, State
 from tests.schemes.geweke import ToyModel, proposal
 from tests.step_methods.test_contract import FAST
 
@@ -129,7 +129,7 @@ class OnlyAtTheMean(ToyModel):
 def test_weights_that_all_underflow_are_refused_at_the_start_and_rejected_later(estimator):
     rng = np.random.default_rng(0)
     evaluate, frozen = Evaluator(OnlyAtTheMean(LABELS), Laplace()), Frozen(proposal(), None, 4)
-    scheme = PseudoMarginal(estimator)
+    scheme = PseudoMarginalChain(estimator)
     current = evaluate.prepare(evaluate(ToyModel.prior_mean, None))
     assert np.isfinite(current.log_screen)
     with pytest.raises(FloatingPointError, match="every importance weight underflows"):

@@ -12,9 +12,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import pmgp
-from pmgp.derivatives import DifferentiableLatentModel
-from pmgp.model import LatentGaussianModel
-from pmgp.schemes.densities import AncillaryDensity, Current, SufficientDensity, Together
+from pmgp.core.theta_updates.densities import AncillaryDensity, JointState, LatentPart, SufficientDensity
+from pmgp.interface.model.derivatives import DifferentiableLatentModel
+from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from tests.finite_differences import central_differences
 
 FAST = {"mode": "FAST_COMPILE"}
@@ -85,7 +85,7 @@ class Case:
         self.prior = self.parts.prior(self.theta)
         self.f = self.prior.sample(rng, 1)[0]
         # Elsewhere, so that nothing which goes with the current theta stands in for what is to be tested.
-        self.elsewhere = Current(self.theta + 0.1, Together(self.parts.prior(self.theta + 0.1), self.f))
+        self.elsewhere = JointState(self.theta + 0.1, LatentPart(self.parts.prior(self.theta + 0.1), self.f))
 
 
 MODELS = {

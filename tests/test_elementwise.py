@@ -12,11 +12,11 @@ import pytest
 from pymc.distributions.transforms import ordered
 from pytensor.graph.traversal import ancestors, io_toposort
 
-from pmgp import graph_likelihood
-from pmgp.compilation import Compiler
-from pmgp.elementwise_graph import NotElementwiseError, elementwise, unrolled_sum
-from pmgp.graph_likelihood import compile_likelihood
-from pmgp.model import LatentGaussianModel
+from pmgp.interface.graphs.compilation import Compiler
+from pmgp.interface.graphs.unrolling import NotElementwiseError, elementwise, unrolled_sum
+from pmgp.interface.model import graph_likelihood
+from pmgp.interface.model.graph_likelihood import compile_likelihood
+from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 
 N = 30
 RNG = np.random.default_rng(7)

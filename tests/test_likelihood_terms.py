@@ -9,9 +9,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 import pmgp
-from pmgp.approximations import ExpectationPropagation
-from pmgp.likelihood_terms import LikelihoodTerms, binary_masks
-from pmgp.model import LatentGaussianModel, ModelError
+from pmgp.core.approximations import ExpectationPropagation
+from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
+from pmgp.interface.model.likelihood_terms import LikelihoodTerms, binary_masks
 from tests.step_methods.test_contract import FAST
 
 N = 9

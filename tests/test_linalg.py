@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from pmgp import linalg
-from pmgp.linalg import BLOCK
+from pmgp.core.numerics import linalg
+from pmgp.core.numerics.linalg import BLOCK
 
 SIZES = [1, 2, BLOCK - 1, BLOCK, BLOCK + 1, 150]
 every_size = pytest.mark.parametrize("n", SIZES)

@@ -8,9 +8,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 import pmgp
-from pmgp.maximum import TIGHT, Objective
-from pmgp.model import LatentGaussianModel
-from pmgp.points import value_point
+from pmgp.interface.maximum import TIGHT, Objective
+from pmgp.interface.model.latent_gaussian import LatentGaussianModel
+from pmgp.interface.model.points import value_point
 from tests.step_methods.test_contract import FAST
 
 

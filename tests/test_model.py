@@ -12,9 +12,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 import pmgp
-from pmgp import likelihoods
-from pmgp.compilation import Compiler
-from pmgp.model import LatentGaussianModel, ModelError, PyTensorLikelihood
+from pmgp.core import likelihoods
+from pmgp.interface.graphs.compilation import Compiler
+from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError, PyTensorLikelihood
 
 FAST = {"mode": "FAST_COMPILE"}
 JITTER = 1e-6  # what pm.gp adds to the diagonal

@@ -10,10 +10,10 @@ import pytensor.tensor as pt
 import pytest
 from pytensor.graph.rewriting.utils import rewrite_graph
 
-from pmgp import theta_function
-from pmgp.compilation import Compiler
-from pmgp.numpy_graph import NumpyGraph, UnsupportedGraphError
-from pmgp.theta_function import ThetaFunction
+from pmgp.interface.graphs import theta_function
+from pmgp.interface.graphs.compilation import Compiler
+from pmgp.interface.graphs.numpy_graph import NumpyGraph, UnsupportedGraphError
+from pmgp.interface.graphs.theta_function import ThetaFunction
 
 THETA = np.array([0.3, -0.7, 1.2])
 X = np.random.default_rng(0).normal(size=(5, 3))

@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import pmgp
-from pmgp.points import value_point
+from pmgp.interface.model.points import value_point
 from tests.step_methods.test_contract import FAST
 
 

@@ -12,8 +12,8 @@ from numpy.testing import assert_allclose
 from scipy.special import expit, ndtr
 
 import pmgp
-from pmgp import linalg
-from pmgp.model import ModelError
+from pmgp.core.numerics import linalg
+from pmgp.interface.model.latent_gaussian import ModelError
 
 N, D = 14, 3
 RNG = np.random.default_rng(12)

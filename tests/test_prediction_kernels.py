@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 from pymc.gp import cov
 
-from pmgp.prediction.latent_process import LatentProcess
+from pmgp.interface.prediction.latent_process import LatentProcess
 
 N, M, SCALE, JITTER = 9, 4, 1.3, 1e-6
 RNG = np.random.default_rng(0)

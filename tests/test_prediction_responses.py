@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose
 from scipy.special import expit, ndtr, softmax
 
 import pmgp
-from pmgp.quadrature import normal_expectation
+from pmgp.core.numerics.quadrature import normal_expectation
 
 N, M, D = 6, 4, 2
 RNG = np.random.default_rng(5)

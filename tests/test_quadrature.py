@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.special import factorial2, ndtr
 
-from pmgp.quadrature import normal_expectation, normal_rule, tilted_moments
+from pmgp.core.numerics.quadrature import normal_expectation, normal_rule, tilted_moments
 
 MEAN = np.array([[-2.0, 0.0, 0.5], [1.0, 3.0, -0.1]])
 VARIANCE = np.array([[0.3, 1.0, 2.0], [0.0, 0.1, 1.5]])

@@ -11,7 +11,7 @@ import pytensor.tensor as pt
 import pytest
 
 import pmgp
-from pmgp.recommendation import MANY_HYPERPARAMETERS, Recommendation
+from pmgp.interface.recommendation import MANY_HYPERPARAMETERS, Recommendation
 
 N, D = 12, MANY_HYPERPARAMETERS
 X = np.random.default_rng(5).normal(size=(N, D))
@@ -117,7 +117,7 @@ def test_each_model_gets_its_step_methods_and_they_run(case):
 
 
 def traits_of(model: pm.Model):
-    from pmgp import recommendation
+    from pmgp.interface import recommendation
 
     return recommendation._traits(model, None)
 

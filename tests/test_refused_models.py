@@ -10,7 +10,7 @@ from pymc.exceptions import SamplingError
 from pytensor.compile.ops import wrap_py
 
 import pmgp
-from pmgp.model import LatentGaussianModel, ModelError
+from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
 from tests.step_methods.test_contract import FAST
 
 N = 12

@@ -7,10 +7,16 @@ import numpy as np
 import pytest
 
 import pmgp
-from pmgp import threads
-from pmgp.model import LatentGaussianModel
-from pmgp.prediction.latent_process import LatentProcess
-from pmgp.threads import SMALLEST_THREADED, available_cores, blas_threads, suitable_threads, threads_limited
+from pmgp.core.numerics import threads
+from pmgp.core.numerics.threads import (
+    SMALLEST_THREADED,
+    available_cores,
+    blas_threads,
+    suitable_threads,
+    threads_limited,
+)
+from pmgp.interface.model.latent_gaussian import LatentGaussianModel
+from pmgp.interface.prediction.latent_process import LatentProcess
 
 
 @pytest.fixture(autouse=True)

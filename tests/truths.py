@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import log_ndtr, logsumexp
 
-from pmgp.latent import DensePrior
+from pmgp.core.gaussians import DensePrior
 
 
 def low_rank_problem(n: int, noise: float = 0.3, seed: int = 0) -> tuple[DensePrior, np.ndarray, float]:

@@ -16,13 +16,13 @@ import numpy as np
 from case_studies.annealing.problems import Problem
 from case_studies.tools.effective_size import effective_sizes
 from pmgp import PseudoMarginal
-from pmgp.approximations import Approximation, Laplace
-from pmgp.estimators import AnnealedImportanceSampling, Estimator, ImportanceSampling
-from pmgp.schemes import pseudo_marginal as scheme
-from pmgp.schemes.evaluation import Evaluator
-from pmgp.schemes.mode_prediction import ModePredictor
-from pmgp.schemes.proposals import AdaptiveProposal
-from pmgp.schemes.tuning import Tuning
+from pmgp.core.adaptation.mode_prediction import ModePredictor
+from pmgp.core.approximations import Approximation, Laplace
+from pmgp.core.estimators import AnnealedImportanceSampling, Estimator, ImportanceSampling
+from pmgp.core.marginal import pseudo_marginal as scheme
+from pmgp.core.marginal.evaluation import Evaluator
+from pmgp.core.marginal.proposals import AdaptiveProposal
+from pmgp.core.marginal.tuning import Tuning
 
 __all__ = ["EVERY_MOVE", "Tuned", "default_chain", "estimator", "plain_chain", "preliminary"]
 

@@ -15,7 +15,7 @@ from case_studies.annealing.comparison import beside_article
 from case_studies.annealing.problems import KERNELS, REAL
 from case_studies.annealing.study import SPREADS
 from case_studies.tools.drawing import draw_spread
-from pmgp.latent import SiteApproximation
+from pmgp.core.gaussians import SiteApproximation
 from pmgp.plots.style import ACCENT, GRAY, WIDTH, style
 
 __all__ = ["acceptance", "annealing_paths", "spread_of_estimates"]

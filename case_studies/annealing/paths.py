@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from pmgp.approximations import Laplace
-from pmgp.estimators.importance import log_mean_exp
-from pmgp.latent import DensePrior, SiteApproximation
-from pmgp.likelihoods import BernoulliProbit
-from pmgp.operators.parallel_slice import slices_on_ellipses
+from pmgp.core.approximations import Laplace
+from pmgp.core.estimators.importance import log_mean_exp
+from pmgp.core.gaussians import DensePrior, SiteApproximation
+from pmgp.core.likelihoods import BernoulliProbit
+from pmgp.core.transitions.parallel_slices import slices_on_ellipses
 
 __all__ = ["BETAS", "Path", "Reference", "anneal", "evidence", "example", "log_density", "truth"]
 

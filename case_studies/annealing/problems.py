@@ -10,8 +10,8 @@ import pymc as pm
 
 import pmgp
 from pmgp import datasets
-from pmgp.latent import DensePrior
-from pmgp.model import LatentGaussianModel
+from pmgp.core.gaussians import DensePrior
+from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 
 __all__ = [
     "KERNELS",

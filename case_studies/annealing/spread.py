@@ -12,11 +12,11 @@ import pandas as pd
 
 from case_studies.annealing.chains import EVERY_MOVE
 from case_studies.annealing.problems import VARIANCE, Problem, simulate, synthetic_prior
-from pmgp.approximations import Approximation, ExpectationPropagation, Laplace
-from pmgp.estimators import AnnealedImportanceSampling, Estimator, ImportanceSampling
-from pmgp.estimators.importance import log_mean_exp
-from pmgp.likelihoods import BernoulliProbit
-from pmgp.schemes.evaluation import Evaluator
+from pmgp.core.approximations import Approximation, ExpectationPropagation, Laplace
+from pmgp.core.estimators import AnnealedImportanceSampling, Estimator, ImportanceSampling
+from pmgp.core.estimators.importance import log_mean_exp
+from pmgp.core.likelihoods import BernoulliProbit
+from pmgp.core.marginal.evaluation import Evaluator
 
 __all__ = ["by_ellipses", "by_variance", "spread"]
 

@@ -18,7 +18,7 @@ from case_studies.annealing.scales import PARTICLES, SCALES, Scale
 from case_studies.annealing.spread import spread
 from case_studies.tools.grid import Grid
 from case_studies.tools.provenance import provenance
-from pmgp.approximations import Approximation, ExpectationPropagation, Laplace
+from pmgp.core.approximations import Approximation, ExpectationPropagation, Laplace
 
 __all__ = [
     "METHODS",

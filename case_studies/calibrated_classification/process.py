@@ -9,11 +9,11 @@ import pymc as pm
 
 import pmgp
 from case_studies.calibrated_classification.data import Labeled
-from pmgp.approximations import ExpectationPropagation
-from pmgp.likelihoods import BernoulliProbit
-from pmgp.linalg import triangular_solve
-from pmgp.maximum import TIGHT, Objective
-from pmgp.model import LatentGaussianModel
+from pmgp.core.approximations import ExpectationPropagation
+from pmgp.core.likelihoods import BernoulliProbit
+from pmgp.core.numerics.linalg import triangular_solve
+from pmgp.interface.maximum import TIGHT, Objective
+from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 
 __all__ = ["Process", "for_shape"]
 

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import expit, ndtri
 
-from pmgp.latent import DensePrior
-from pmgp.likelihoods import BernoulliLogit, Likelihood, LogGaussianCox, OrdinalProbit, StochasticVolatility
+from pmgp.core.gaussians import DensePrior
+from pmgp.core.likelihoods import BernoulliLogit, Likelihood, LogGaussianCox, OrdinalProbit, StochasticVolatility
 
 __all__ = ["MODELS", "NOISE", "SETTINGS", "THRESHOLDS", "Simulated", "covariance", "likelihood", "simulate", "stream"]
 

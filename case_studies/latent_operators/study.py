@@ -18,24 +18,31 @@ from case_studies.tools.autoregressive_size import autoregressive_sizes
 from case_studies.tools.convergence import Moments, moments_at, rhat_at
 from case_studies.tools.effective_size import effective_sizes
 from case_studies.tools.provenance import provenance
-from pmgp import linalg
-from pmgp.latent import DensePrior
-from pmgp.likelihoods import Likelihood
-from pmgp.operators import EllipticalSlice, LatentHMC, LatentMetropolis, LatentOperator, LatentSMMALA, StepSize
+from pmgp.core.adaptation.step_size import StepSize
+from pmgp.core.gaussians import DensePrior
+from pmgp.core.latent_updates import (
+    EllipticalSliceUpdate,
+    HamiltonianUpdate,
+    LangevinUpdate,
+    LatentUpdate,
+    MetropolisUpdate,
+)
+from pmgp.core.likelihoods import Likelihood
+from pmgp.core.numerics import linalg
 
 __all__ = ["OPERATORS", "OURS", "SCALES", "Cell", "Scale", "cells", "run_cell"]
 
 OURS = "ELL-SS q"
 """Elliptical slice sampling about Laplace's approximation and the prior in turn: the article does not have it."""
 
-OPERATORS: dict[str, LatentOperator] = {
-    "MH v1": LatentMetropolis("v1"),
-    "MH v2": LatentMetropolis("v2"),
-    "SMMALA": LatentSMMALA(),
-    "ELL-SS": EllipticalSlice(),
-    "HMC v1": LatentHMC("v1", max_leapfrog=10),
-    "HMC v2": LatentHMC("v2", max_leapfrog=10),
-    OURS: EllipticalSlice(reference="laplace"),
+OPERATORS: dict[str, LatentUpdate] = {
+    "MH v1": MetropolisUpdate("v1"),
+    "MH v2": MetropolisUpdate("v2"),
+    "SMMALA": LangevinUpdate(),
+    "ELL-SS": EllipticalSliceUpdate(),
+    "HMC v1": HamiltonianUpdate("v1", max_leapfrog=10),
+    "HMC v2": HamiltonianUpdate("v2", max_leapfrog=10),
+    OURS: EllipticalSliceUpdate(reference="laplace"),
 }
 """In the order of the article's rows, by whose numbers the last row of its tables names them; ours is the last."""
 
@@ -194,9 +201,7 @@ def _index(names: Iterable[str], name: str) -> int:
     return list(names).index(name)
 
 
-def run_chain(
-    rng: np.random.Generator, operator: LatentOperator, target: Any, start: np.ndarray, scale: Scale
-) -> Chain:
+def run_chain(rng: np.random.Generator, operator: LatentUpdate, target: Any, start: np.ndarray, scale: Scale) -> Chain:
     """Tune from a start, then sample."""
     point, step_size = _tuned(rng, operator, target, operator.init(target, start), scale.tune)
     draws = np.empty((scale.draws, start.size))
@@ -214,7 +219,7 @@ def run_chain(
 
 
 def _tuned(
-    rng: np.random.Generator, operator: LatentOperator, target: Any, point: Any, iterations: int
+    rng: np.random.Generator, operator: LatentUpdate, target: Any, point: Any, iterations: int
 ) -> tuple[Any, float]:
     """The point after tuning, and the step size that was learnt."""
     step = StepSize.start(operator.initial_step_size(point.payload.size), operator.largest_step_size)

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pmgp.operators.base import Point
-from pmgp.schemes.densities import AncillaryDensity, Current, DifferentiableModel, SufficientDensity
-from pmgp.schemes.gibbs import Outcome, Scheme
-from pmgp.schemes.theta_operators import Adaptation
-from pmgp.schemes.variance import ConjugateVariance
+from pmgp.core.joint_density import DifferentiableModel
+from pmgp.core.theta_updates.densities import AncillaryDensity, JointState, SufficientDensity
+from pmgp.core.theta_updates.operators import Adaptation
+from pmgp.core.theta_updates.schemes import Outcome, Scheme
+from pmgp.core.theta_updates.variance import ConjugateVariance
+from pmgp.core.transitions.base import Point
 
 __all__ = ["ExactVariance"]
 
@@ -65,7 +66,7 @@ class ExactVariance(Scheme):
     def step(
         self,
         rng: np.random.Generator,
-        current: Current,
+        current: JointState,
         model: DifferentiableModel,
         adaptations: tuple[Adaptation, ...],
         tuning: bool,
@@ -77,12 +78,12 @@ class ExactVariance(Scheme):
         rest = np.delete(theta, index)
         point, info = self.operator.step(rng, rest, density, adaptations[0], tuning)
         learned = self._learned(adaptations[0], point.position, info.acceptance_rate, tuning)
-        current = Current(point.payload.position, point.payload.payload)
+        current = JointState(point.payload.position, point.payload.payload)
         if not self.interweaving:
             return Outcome(current, (learned,), (info,))
         moved, second = self.operator.step(rng, current.theta, AncillaryDensity(model, current), adaptations[1], tuning)
         also = self._learned(adaptations[1], moved.position, second.acceptance_rate, tuning)
-        return Outcome(Current(moved.position, moved.payload), (learned, also), (info, second))
+        return Outcome(JointState(moved.position, moved.payload), (learned, also), (info, second))
 
     def _learned(self, adaptation: Adaptation, position: np.ndarray, rate: float, tuning: bool) -> Adaptation:
         return self.operator.learn(adaptation, position, rate) if tuning else adaptation

@@ -14,21 +14,21 @@ import pandas as pd
 
 from case_studies.latent_operators import simulation
 from case_studies.parameterizations.problems import OBSERVE, Problem, covariance_model, latent_from_prior, uniform
-from pmgp.approximations import Laplace
-from pmgp.derivatives import DifferentiableLatentModel
-from pmgp.estimators import ImportanceSampling
-from pmgp.estimators.importance import Estimate
-from pmgp.latent import DensePrior
-from pmgp.likelihoods import Likelihood
-from pmgp.schemes.densities import AncillaryDensity, Current, SufficientDensity, ThetaDensity, Together
-from pmgp.schemes.surrogate import SurrogateDensity
+from pmgp.core.approximations import Laplace
+from pmgp.core.estimators import ImportanceSampling
+from pmgp.core.estimators.importance import Estimate
+from pmgp.core.gaussians import DensePrior
+from pmgp.core.likelihoods import Likelihood
+from pmgp.core.theta_updates.densities import AncillaryDensity, JointState, LatentPart, SufficientDensity, ThetaDensity
+from pmgp.core.theta_updates.surrogate import SurrogateDensity
+from pmgp.interface.model.derivatives import DifferentiableLatentModel
 
 __all__ = ["GRID", "Picture", "conditionals", "logistic_problem", "moments", "shares"]
 
 GRID = np.linspace(-3.0, 0.0, 501)
 """Logarithms of the length-scale."""
 
-Make = Callable[[DifferentiableLatentModel, Current, np.random.Generator], ThetaDensity]
+Make = Callable[[DifferentiableLatentModel, JointState, np.random.Generator], ThetaDensity]
 DENSITIES: dict[str, Make] = {
     "SA": lambda model, current, rng: SufficientDensity(model, current),
     "AA": lambda model, current, rng: AncillaryDensity(model, current),
@@ -129,8 +129,8 @@ def _estimate(model: _OnGrid, theta: np.ndarray, rng: np.random.Generator, draws
     return ImportanceSampling(draws).estimate(rng, fitted, likelihood)
 
 
-def _current(model: _OnGrid, theta: np.ndarray, f: np.ndarray) -> Current:
-    return Current(theta, Together(model.prior(theta), f))
+def _current(model: _OnGrid, theta: np.ndarray, f: np.ndarray) -> JointState:
+    return JointState(theta, LatentPart(model.prior(theta), f))
 
 
 def _density(density: ThetaDensity, grid: np.ndarray) -> np.ndarray:

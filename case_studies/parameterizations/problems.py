@@ -17,14 +17,14 @@ import pmgp
 from case_studies.latent_operators import simulation
 from case_studies.latent_operators.study import DATA
 from pmgp import datasets
-from pmgp.conjugacy import find_conjugate_variance
-from pmgp.derivatives import DifferentiableLatentModel
-from pmgp.latent import DensePrior
-from pmgp.likelihoods import Likelihood
-from pmgp.model import LatentGaussianModel
-from pmgp.schemes.densities import Current, Together
-from pmgp.schemes.variance import ConjugateVariance
-from pmgp.step_methods import PseudoMarginal
+from pmgp.core.gaussians import DensePrior
+from pmgp.core.likelihoods import Likelihood
+from pmgp.core.theta_updates.densities import JointState, LatentPart
+from pmgp.core.theta_updates.variance import ConjugateVariance
+from pmgp.interface.model.conjugacy import find_conjugate_variance
+from pmgp.interface.model.derivatives import DifferentiableLatentModel
+from pmgp.interface.model.latent_gaussian import LatentGaussianModel
+from pmgp.interface.steps import PseudoMarginal
 
 __all__ = [
     "OBSERVE", "REAL", "Problem", "covariance_model", "given_latent", "given_whitened", "jointly", "latent_from_prior",
@@ -132,7 +132,7 @@ class Problem:
         """The step method that samples theta and f together; it forgets one chain when the next one starts."""
         return PseudoMarginal(model=self.pymc_model)
 
-    def start(self, rng: np.random.Generator) -> Current:
+    def start(self, rng: np.random.Generator) -> JointState:
         """Draw where a chain starts; sigma, if it is not known, from its prior."""
         parts = self.model.parts
         log_variance = -np.log(rng.gamma(1.0))
@@ -140,7 +140,7 @@ class Problem:
         values = {"lengthscale_log__": self._lengthscales(rng, count), "variance_log__": np.array(log_variance)}
         theta = parts.ravel(values)
         prior = parts.prior(theta)
-        return Current(theta, Together(prior, self._latent(rng, prior)))
+        return JointState(theta, LatentPart(prior, self._latent(rng, prior)))
 
 
 def uniform(rng: np.random.Generator, count: int) -> np.ndarray:

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from case_studies.parameterizations.problems import Problem
-from pmgp.operators import LatentHMC, StepSize
-from pmgp.schemes.densities import Current
-from pmgp.schemes.gibbs import Scheme
-from pmgp.schemes.theta_operators import Adaptation
+from pmgp.core.adaptation.step_size import StepSize
+from pmgp.core.latent_updates import HamiltonianUpdate
+from pmgp.core.theta_updates.densities import JointState
+from pmgp.core.theta_updates.operators import Adaptation
+from pmgp.core.theta_updates.schemes import Scheme
 
 __all__ = ["Alternating", "Iterate", "Marginal", "Sampler"]
 
@@ -37,7 +38,7 @@ class Iterate(NamedTuple):
 class Sampler(Protocol):
     """One way to sample a problem."""
 
-    def start(self, rng: np.random.Generator, problem: Problem, current: Current, tune: int, draws: int) -> Iterate:
+    def start(self, rng: np.random.Generator, problem: Problem, current: JointState, tune: int, draws: int) -> Iterate:
         """Begin a chain."""
         ...
 
@@ -53,7 +54,7 @@ class Sampler(Protocol):
 class _Learned(NamedTuple):
     """Where the chain stands, and what it has learned."""
 
-    current: Current
+    current: JointState
     adaptations: tuple[Adaptation, ...]
     latent_step: StepSize
 
@@ -70,15 +71,15 @@ class Alternating:
     learns_covariance : bool
         Proposals of theta take over the covariance of the tuning draws, as in pmgp's step methods; otherwise it stays a
         multiple of the identity, as in the article.
-    latent : LatentHMC
+    latent : HamiltonianUpdate
     """
 
     scheme: Scheme
     latent_updates: int
     learns_covariance: bool = False
-    latent: LatentHMC = field(default_factory=lambda: LatentHMC("v2", max_leapfrog=10))
+    latent: HamiltonianUpdate = field(default_factory=lambda: HamiltonianUpdate("v2", max_leapfrog=10))
 
-    def start(self, rng: np.random.Generator, problem: Problem, current: Current, tune: int, draws: int) -> Iterate:
+    def start(self, rng: np.random.Generator, problem: Problem, current: JointState, tune: int, draws: int) -> Iterate:
         """Begin a chain."""
         # The covariance is taken over at fractions of the tuning iterations: never, where there are none.
         adaptations = self.scheme.start(problem.dimension, tune if self.learns_covariance else 0)
@@ -98,8 +99,8 @@ class Alternating:
         """Nothing to do: an iteration is told whether it tunes."""
 
     def _move_latent(
-        self, rng: np.random.Generator, problem: Problem, current: Current, step: StepSize, tuning: bool
-    ) -> tuple[Current, StepSize, float]:
+        self, rng: np.random.Generator, problem: Problem, current: JointState, step: StepSize, tuning: bool
+    ) -> tuple[JointState, StepSize, float]:
         if self.latent_updates == 0:
             return current, step, np.nan
         together, rates = current.together, []
@@ -117,7 +118,7 @@ class Alternating:
 class Marginal:
     """The pseudo-marginal step method as it comes, which moves theta and f together and tunes itself."""
 
-    def start(self, rng: np.random.Generator, problem: Problem, current: Current, tune: int, draws: int) -> Iterate:
+    def start(self, rng: np.random.Generator, problem: Problem, current: JointState, tune: int, draws: int) -> Iterate:
         """Begin a chain."""
         method, parts = problem.pseudo_marginal, problem.model.parts
         method.setup_chain(rng, tune, draws)

@@ -25,10 +25,10 @@ from case_studies.tools.convergence import moments_at
 from case_studies.tools.effective_size import effective_sizes
 from case_studies.tools.grid import Unit
 from case_studies.tools.provenance import provenance
-from pmgp import linalg
-from pmgp.approximations import Laplace
-from pmgp.schemes.gibbs import Ancillary, JointUpdate, Scheme, Sufficient, Surrogate
-from pmgp.schemes.theta_operators import ThetaOperator
+from pmgp.core.approximations import Laplace
+from pmgp.core.numerics import linalg
+from pmgp.core.theta_updates.operators import ThetaOperator
+from pmgp.core.theta_updates.schemes import AncillaryScheme, JointScheme, Scheme, SufficientScheme, SurrogateScheme
 
 __all__ = [
     "OPERATORS", "OURS", "PROPOSALS", "SCALES", "SCHEMES", "SETTINGS", "Cell", "Scale", "cells", "run_unit",
@@ -152,7 +152,7 @@ def sampler(cell: Cell, problem: Problem) -> Sampler:
         return Marginal()
     if cell.method in OPERATORS:
         operator = ThetaOperator(OPERATORS[cell.method], max_leapfrog=10)
-        scheme = Sufficient(operator) if cell.table == 3 else Ancillary(operator)
+        scheme = SufficientScheme(operator) if cell.table == 3 else AncillaryScheme(operator)
     else:
         scheme = _scheme(cell.method, problem)
     return Alternating(scheme, LATENT_UPDATES.get(cell.table, 0), cell.proposal == "learned")
@@ -162,7 +162,9 @@ def _scheme(name: str, problem: Problem) -> Scheme:
     if name in ("ASIS", "SA"):
         assert problem.variance is not None
         return ExactVariance(variance=problem.variance, interweaving=name == "ASIS")
-    return {"AA": Ancillary(), "KHR": JointUpdate(approximation=Laplace(sweeps=0)), "SURR": Surrogate()}[name]
+    return {"AA": AncillaryScheme(), "KHR": JointScheme(approximation=Laplace(sweeps=0)), "SURR": SurrogateScheme()}[
+        name
+    ]
 
 
 def run_unit(scale: Scale, unit: Unit) -> dict[str, Any]:

@@ -12,10 +12,10 @@ from scipy.stats import gamma
 from case_studies.pseudo_marginal import study
 from case_studies.pseudo_marginal.problems import VARIANCE, Data, covariance, simulate
 from case_studies.tools.provenance import provenance
-from pmgp.approximations import Approximation
-from pmgp.estimators.importance import log_mean_exp
-from pmgp.latent import DensePrior
-from pmgp.likelihoods import BernoulliProbit
+from pmgp.core.approximations import Approximation
+from pmgp.core.estimators.importance import log_mean_exp
+from pmgp.core.gaussians import DensePrior
+from pmgp.core.likelihoods import BernoulliProbit
 
 __all__ = ["DRAWS", "GRID", "SIZES", "VARIANCES", "spreads", "spreads_of_independent_labels"]
 

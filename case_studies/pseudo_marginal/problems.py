@@ -16,8 +16,8 @@ import pmgp
 from case_studies.latent_operators.simulation import JITTER
 from case_studies.parameterizations import problems as base
 from pmgp import datasets
-from pmgp.latent import DensePrior
-from pmgp.schemes.densities import Current, Together
+from pmgp.core.gaussians import DensePrior
+from pmgp.core.theta_updates.densities import JointState, LatentPart
 
 __all__ = ["KERNELS", "LENGTHSCALE", "REAL", "SETTINGS", "VARIANCE", "Data", "Problem", "covariance", "simulate"]
 
@@ -100,14 +100,14 @@ class Problem(base.Problem):
         )
         self._variance_prior = variance_prior
 
-    def start(self, rng: np.random.Generator) -> Current:
+    def start(self, rng: np.random.Generator) -> JointState:
         """Draw where a chain starts."""
         shape, rate = self._variance_prior
         log_lengthscale = self._lengthscales(rng, self.dimension - 1)
         log_variance = np.array(np.log(rng.gamma(shape, 1.0 / rate)))
         theta = self.model.parts.ravel({"lengthscale_log__": log_lengthscale, "variance_log__": log_variance})
         prior = self.model.parts.prior(theta)
-        return Current(theta, Together(prior, self._latent(rng, prior)))
+        return JointState(theta, LatentPart(prior, self._latent(rng, prior)))
 
     @cached_property
     def with_laplace(self) -> Problem:

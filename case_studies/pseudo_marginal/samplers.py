@@ -9,14 +9,15 @@ import numpy as np
 
 from case_studies.parameterizations.samplers import Iterate, Sampler
 from case_studies.pseudo_marginal.problems import Problem
-from pmgp import linalg
-from pmgp.approximations import Approximation
-from pmgp.estimators import ImportanceSampling
-from pmgp.operators import StepSize
-from pmgp.schemes.densities import Current, DifferentiableModel
-from pmgp.schemes.evaluation import Evaluation, Evaluator
-from pmgp.schemes.gibbs import Outcome, Scheme
-from pmgp.schemes.theta_operators import Adaptation
+from pmgp.core.adaptation.step_size import StepSize
+from pmgp.core.approximations import Approximation
+from pmgp.core.estimators import ImportanceSampling
+from pmgp.core.joint_density import DifferentiableModel
+from pmgp.core.marginal.evaluation import Evaluation, Evaluator
+from pmgp.core.numerics import linalg
+from pmgp.core.theta_updates.densities import JointState
+from pmgp.core.theta_updates.operators import Adaptation
+from pmgp.core.theta_updates.schemes import Outcome, Scheme
 
 __all__ = ["PlainPseudoMarginal", "Repeated", "Traced"]
 
@@ -57,7 +58,7 @@ class PlainPseudoMarginal:
     tunes_on_evidence: bool = False
     repeats: int = 1
 
-    def start(self, rng: np.random.Generator, problem: Problem, current: Current, tune: int, draws: int) -> Iterate:
+    def start(self, rng: np.random.Generator, problem: Problem, current: JointState, tune: int, draws: int) -> Iterate:
         """Begin a chain."""
         first = 2.4 / np.sqrt(problem.dimension) * 0.5 if self.step_size is None else self.step_size
         evaluate, exact = Evaluator(problem.model.parts, self.approximation), not self.tunes_on_evidence or tune == 0
@@ -128,7 +129,7 @@ class Repeated(Scheme):
     def step(
         self,
         rng: np.random.Generator,
-        current: Current,
+        current: JointState,
         model: DifferentiableModel,
         adaptations: tuple[Adaptation, ...],
         tuning: bool,
@@ -157,7 +158,7 @@ class Traced:
     sampler: Sampler
     trace: list[np.ndarray] = field(default_factory=list)
 
-    def start(self, rng: np.random.Generator, problem: Problem, current: Current, tune: int, draws: int) -> Iterate:
+    def start(self, rng: np.random.Generator, problem: Problem, current: JointState, tune: int, draws: int) -> Iterate:
         """Begin a chain."""
         return self.sampler.start(rng, problem, current, tune, draws)
 

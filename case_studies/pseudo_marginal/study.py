@@ -19,9 +19,9 @@ from case_studies.parameterizations.study import Scale, run_chain
 from case_studies.pseudo_marginal.problems import KERNELS, REAL, Problem, simulate
 from case_studies.pseudo_marginal.samplers import PlainPseudoMarginal, Repeated, Traced
 from case_studies.tools.grid import Unit
-from pmgp.approximations import Approximation, ExpectationPropagation, Laplace
-from pmgp.operators import EllipticalSlice
-from pmgp.schemes.gibbs import Ancillary, Scheme, Surrogate
+from pmgp.core.approximations import Approximation, ExpectationPropagation, Laplace
+from pmgp.core.latent_updates import EllipticalSliceUpdate
+from pmgp.core.theta_updates.schemes import AncillaryScheme, Scheme, SurrogateScheme
 
 __all__ = [
     "ESTIMATORS", "METHODS", "OURS", "OURS_LAPLACE", "SCALES", "SIMULATED", "THINNING", "Cell", "cells",
@@ -188,8 +188,8 @@ def sampler(cell: Cell, step_size: float | None) -> Sampler:
     if cell.method in ESTIMATORS:
         name, draws = ESTIMATORS[cell.method]
         return PlainPseudoMarginal(APPROXIMATIONS[name], draws, step_size, cell.experiment == "real", repeats)
-    scheme: Scheme = Ancillary() if cell.method == "AA" else Surrogate()
-    moves = EllipticalSlice(LATENT_UPDATES[cell.experiment])
+    scheme: Scheme = AncillaryScheme() if cell.method == "AA" else SurrogateScheme()
+    moves = EllipticalSliceUpdate(LATENT_UPDATES[cell.experiment])
     return Alternating(Repeated(scheme=scheme, repeats=repeats), 1, latent=moves)
 
 

@@ -1,4 +1,7 @@
-"""Data sets of the articles, a reader for the user's own, and the preparation that both need."""
+"""Data sets of the articles, a reader for the user's own, and the preparation that both need.
+
+May import: nothing else of the package.
+"""
 
 from pmgp.datasets.dataset import Category, Dataset, DatasetError
 from pmgp.datasets.from_csv import read_csv

@@ -3,6 +3,8 @@
 ArviZ draws everything it has a plot for; the R-hat over iterations, the length-scales beside their
 prior and the pictures of predictions are ours. Every function returns a new matplotlib figure and shows
 nothing, so that it works without a display.
+
+May import: scores, diagnostics.
 """
 
 from pmgp.plots.abstention import abstention

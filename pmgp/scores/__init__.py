@@ -1,4 +1,7 @@
-"""Scores of predictions: of two classes here, of counts in `counts`, of ordered categories in `ordinal`."""
+"""Scores of predictions: of two classes here, of counts in `counts`, of ordered categories in `ordinal`.
+
+May import: nothing else of the package.
+"""
 
 from pmgp.scores import counts, ordinal
 from pmgp.scores.binary import (

@@ -9,13 +9,13 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
 
-from pmgp import linalg
-from pmgp.approximations import ExpectationPropagation, Laplace, expectation_propagation, moment_matching
-from pmgp.approximations.moment_matching import cavities, matched_sites
-from pmgp.latent import DensePrior, SiteApproximation
-from pmgp.latent.sites import condition_on_sites
-from pmgp.likelihoods import BernoulliLogit, BernoulliProbit
-from pmgp.quadrature import tilted_moments
+from pmgp.core.approximations import ExpectationPropagation, Laplace, expectation_propagation, moment_matching
+from pmgp.core.approximations.moment_matching import cavities, matched_sites
+from pmgp.core.gaussians import DensePrior, SiteApproximation
+from pmgp.core.gaussians.sites import condition_on_sites
+from pmgp.core.likelihoods import BernoulliLogit, BernoulliProbit
+from pmgp.core.numerics import linalg
+from pmgp.core.numerics.quadrature import tilted_moments
 from tests.approximations.test_laplace import Normal, StudentT, prior_of_a_process
 from tests.truths import low_rank_problem, posterior_by_summation
 

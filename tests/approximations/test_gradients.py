@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from pmgp.approximations import ExpectationPropagation, Laplace
-from pmgp.approximations.gradients import matched_gradient
-from pmgp.latent import DensePrior
-from pmgp.likelihoods import BernoulliLogit, BernoulliProbit
+from pmgp.core.approximations import ExpectationPropagation, Laplace
+from pmgp.core.approximations.gradients import matched_gradient
+from pmgp.core.gaussians import DensePrior
+from pmgp.core.likelihoods import BernoulliLogit, BernoulliProbit
 from tests.approximations.test_laplace import covariance_of_a_process
 
 METHODS = [Laplace(tolerance=1e-20), ExpectationPropagation(tolerance=1e-13, max_sweeps=300)]

@@ -8,10 +8,10 @@ from numpy.testing import assert_allclose
 from scipy.special import log_ndtr, logsumexp
 from scipy.stats import multivariate_normal
 
-from pmgp import linalg
-from pmgp.approximations import Laplace, laplace
-from pmgp.latent import DensePrior
-from pmgp.likelihoods import BernoulliLogit, BernoulliProbit
+from pmgp.core.approximations import Laplace, laplace
+from pmgp.core.gaussians import DensePrior
+from pmgp.core.likelihoods import BernoulliLogit, BernoulliProbit
+from pmgp.core.numerics import linalg
 from tests.truths import low_rank_problem
 
 PRECISE = Laplace(tolerance=1e-18)

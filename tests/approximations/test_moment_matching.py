@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy.special import log_ndtr
 
-from pmgp import linalg
-from pmgp.approximations import Laplace
-from pmgp.approximations.moment_matching import match_moments
-from pmgp.latent import DensePrior, SiteApproximation
-from pmgp.likelihoods import BernoulliProbit
+from pmgp.core.approximations import Laplace
+from pmgp.core.approximations.moment_matching import match_moments
+from pmgp.core.gaussians import DensePrior, SiteApproximation
+from pmgp.core.likelihoods import BernoulliProbit
+from pmgp.core.numerics import linalg
 from tests.truths import low_rank_problem
 
 

@@ -16,12 +16,12 @@ from case_studies.annealing.study import Block, Chain, Preliminary
 from case_studies.tools.command_line import selected
 from case_studies.tools.effective_size import effective_sizes
 from case_studies.tools.grid import Grid
-from pmgp.approximations import Laplace
-from pmgp.estimators import Estimate, ImportanceSampling
-from pmgp.estimators.importance import log_mean_exp
-from pmgp.latent import SiteApproximation
-from pmgp.latent.sites import condition_on_sites
-from pmgp.schemes.evaluation import Evaluator
+from pmgp.core.approximations import Laplace
+from pmgp.core.estimators import Estimate, ImportanceSampling
+from pmgp.core.estimators.importance import log_mean_exp
+from pmgp.core.gaussians import SiteApproximation
+from pmgp.core.gaussians.sites import condition_on_sites
+from pmgp.core.marginal.evaluation import Evaluator
 from tests.truths import standard_errors_from
 
 TINY = study.Scale("tiny", 3, 2, 60, 10, 40, (12,), 20, 5, 40, 2)

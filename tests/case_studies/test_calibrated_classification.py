@@ -84,7 +84,7 @@ def test_integrating_f_out_under_q_is_the_dense_formula(compiled):
     K = np.tril(K) + np.tril(K, -1).T
     mean = cross.T @ np.linalg.solve(K, q.mean)
     variance = np.exp(1.2) - np.sum(cross * np.linalg.solve(K + np.diag(1.0 / q.precision), cross), axis=0)
-    expected = pmgp.likelihoods.BernoulliProbit.probability(mean, variance)
+    expected = pmgp.core.likelihoods.BernoulliProbit.probability(mean, variance)
     np.testing.assert_allclose(compiled.probability_under_q(theta, squares), expected, atol=1e-9)
 
 

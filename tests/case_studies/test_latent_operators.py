@@ -13,8 +13,8 @@ from case_studies.latent_operators import comparison, results, simulation, study
 from case_studies.latent_operators.__main__ import run
 from case_studies.latent_operators.study import Cell
 from case_studies.tools.grid import Finished, Grid
-from pmgp import likelihoods
-from pmgp.latent import DensePrior
+from pmgp.core import likelihoods
+from pmgp.core.gaussians import DensePrior
 
 TINY = study.Scale("tiny", seed=1, chains=3, tune=20, draws=60, checkpoints=(20, 60), datasets=2)
 

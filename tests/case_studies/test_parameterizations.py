@@ -17,8 +17,14 @@ from case_studies.parameterizations.samplers import Alternating
 from case_studies.parameterizations.study import Cell
 from case_studies.tools.command_line import selected
 from case_studies.tools.grid import Grid, Unit
-from pmgp.schemes.gibbs import Ancillary, Interweaving, JointUpdate, Sufficient, Surrogate
-from pmgp.schemes.surrogate import SurrogateFrame
+from pmgp.core.theta_updates.schemes import (
+    AncillaryScheme,
+    InterweavingScheme,
+    JointScheme,
+    SufficientScheme,
+    SurrogateScheme,
+)
+from pmgp.core.theta_updates.surrogate import SurrogateFrame
 
 TINY = study.Scale("tiny", seed=3, chains=3, tune=20, draws=60, checkpoints=(20, 60), datasets=2)
 
@@ -109,7 +115,7 @@ def test_what_is_given_stays_as_it_was_simulated(given_latent, given_whitened):
     """F in Table 3 and nu in Table 4, after every chain; theta has moved, and sigma is part of it in Table 4 only."""
     data = truth(12, 2)
     for problem, dimension in ((given_latent, 2), (given_whitened, 3)):
-        scheme = Sufficient() if problem is given_latent else Ancillary()
+        scheme = SufficientScheme() if problem is given_latent else AncillaryScheme()
         sampler, rng = Alternating(scheme, 0), np.random.default_rng(1)
         current = problem.start(rng)
         iterate = sampler.start(rng, problem, current, 0, 0)
@@ -148,7 +154,7 @@ def test_methods_share_their_starts_and_no_two_chains_their_random_numbers():
 def test_proposals_stay_isotropic_unless_they_learn(given_whitened):
     factors = {}
     for learns in (False, True):
-        sampler, rng = Alternating(Ancillary(), 1, learns), np.random.default_rng(2)
+        sampler, rng = Alternating(AncillaryScheme(), 1, learns), np.random.default_rng(2)
         iterate = sampler.start(rng, given_whitened, given_whitened.start(rng), 100, 0)
         for _ in range(100):
             iterate = sampler.step(rng, given_whitened, iterate, True)
@@ -159,7 +165,7 @@ def test_proposals_stay_isotropic_unless_they_learn(given_whitened):
 
 
 def test_nothing_is_learned_after_tuning(given_whitened):
-    sampler, rng = Alternating(Interweaving(), 2, True), np.random.default_rng(2)
+    sampler, rng = Alternating(InterweavingScheme(), 2, True), np.random.default_rng(2)
     iterate = sampler.start(rng, given_whitened, given_whitened.start(rng), 100, 0)
     before = iterate.state
     for _ in range(5):
@@ -179,7 +185,9 @@ def z_score(problem, expected: picture.Picture, scheme, updates=1) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scheme", [Ancillary(), Sufficient(), Interweaving(), Surrogate(), JointUpdate()])
+@pytest.mark.parametrize(
+    "scheme", [AncillaryScheme(), SufficientScheme(), InterweavingScheme(), SurrogateScheme(), JointScheme()]
+)
 def test_every_scheme_samples_the_marginal_posterior(weak_data, scheme):
     problem, expected = weak_data
     assert abs(z_score(problem, expected, scheme)) < 4.0
@@ -189,7 +197,7 @@ def test_every_scheme_samples_the_marginal_posterior(weak_data, scheme):
 def test_a_chain_that_never_moves_f_by_itself_is_found_out(weak_data):
     """The broken twin of the test above: nu stays at its start."""
     problem, expected = weak_data
-    assert abs(z_score(problem, expected, Ancillary(), updates=0)) > 4.0
+    assert abs(z_score(problem, expected, AncillaryScheme(), updates=0)) > 4.0
 
 
 @pytest.fixture(scope="module")
@@ -200,7 +208,7 @@ def two_unknowns():
     observe = problems.OBSERVE["LRG"](simulation.likelihood("LRG", f, rng))
     model = problems.covariance_model(rng.uniform(size=(8, 2)), observe, isotropic=True)
     problem = problems.Problem(model, problems.uniform, problems.latent_from_prior)
-    return problem, means(problem, Ancillary())
+    return problem, means(problem, AncillaryScheme())
 
 
 def means(problem, scheme) -> tuple[np.ndarray, np.ndarray]:

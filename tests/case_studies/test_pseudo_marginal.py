@@ -21,12 +21,12 @@ from case_studies.tools.command_line import selected
 from case_studies.tools.convergence import Moments, rhat_at
 from case_studies.tools.grid import Unit
 from case_studies.tools.summary import rhat_columns
-from pmgp import linalg
-from pmgp.approximations import ExpectationPropagation, Laplace
-from pmgp.estimators import ImportanceSampling
-from pmgp.operators import EllipticalSlice
-from pmgp.schemes.evaluation import Evaluator
-from pmgp.schemes.gibbs import Ancillary, Surrogate
+from pmgp.core.approximations import ExpectationPropagation, Laplace
+from pmgp.core.estimators import ImportanceSampling
+from pmgp.core.latent_updates import EllipticalSliceUpdate
+from pmgp.core.marginal.evaluation import Evaluator
+from pmgp.core.numerics import linalg
+from pmgp.core.theta_updates.schemes import AncillaryScheme, SurrogateScheme
 
 TINY = Scale("tiny", seed=3, chains=3, tune=20, draws=60, checkpoints=(20, 60), datasets=1)
 
@@ -161,7 +161,7 @@ def test_tuning_on_the_evidence_ends_with_tuning(problem):
 @pytest.mark.slow
 def test_repeats_count(problem):
     """Twenty factorizations in an iteration of AA; at one theta f is moved afterwards."""
-    sampler = Alternating(Repeated(scheme=Ancillary(), repeats=20), 1, latent=EllipticalSlice(20))
+    sampler = Alternating(Repeated(scheme=AncillaryScheme(), repeats=20), 1, latent=EllipticalSliceUpdate(20))
     rng = np.random.default_rng(6)
     iterate = sampler.start(rng, problem, problem.start(rng), 0, 0)
     iterate = sampler.step(rng, problem, iterate, True)
@@ -184,7 +184,7 @@ def test_rows_have_the_samplers_that_they_name():
     assert made("real", "PM LA (1)") == PlainPseudoMarginal(APPROXIMATIONS["LA"], 1, None, True)
     assert made("table 1", study.OURS) == made("table 1", study.OURS_LAPLACE) == Marginal()
     surrogate = made("real", "SURR")
-    assert isinstance(surrogate.scheme.scheme, Surrogate)
+    assert isinstance(surrogate.scheme.scheme, SurrogateScheme)
     assert surrogate.latent.moves == 10
 
 

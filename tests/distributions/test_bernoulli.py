@@ -13,7 +13,7 @@ from pymc.distributions.moments import mean
 from scipy.special import expit, ndtr
 
 import pmgp
-from pmgp import likelihoods
+from pmgp.core import likelihoods
 
 LINKS = {"BernoulliProbit": ndtr, "BernoulliLogit": expit}
 every_distribution = pytest.mark.parametrize("name", LINKS)

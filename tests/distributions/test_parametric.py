@@ -18,7 +18,8 @@ from pymc.distributions.moments import mean
 from scipy.special import ndtr
 
 import pmgp
-from pmgp import distributions, likelihoods
+from pmgp.core import likelihoods
+from pmgp.interface import distributions
 from tests.distributions.test_bernoulli import LINKS
 
 POINTS = np.concatenate([np.linspace(-40.0, 40.0, 81), [-8.3, 8.3, 37.6]])

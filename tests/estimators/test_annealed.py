@@ -7,13 +7,13 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.special import ndtr
 
-from pmgp import linalg
-from pmgp.approximations import Laplace
-from pmgp.estimators import AnnealedImportanceSampling, ImportanceSampling, annealed, annealing_schedule
-from pmgp.estimators.importance import log_mean_exp
-from pmgp.latent import DensePrior, SiteApproximation
-from pmgp.likelihoods import BernoulliProbit
-from pmgp.operators.parallel_slice import slices_on_ellipses
+from pmgp.core.approximations import Laplace
+from pmgp.core.estimators import AnnealedImportanceSampling, ImportanceSampling, annealed, annealing_schedule
+from pmgp.core.estimators.importance import log_mean_exp
+from pmgp.core.gaussians import DensePrior, SiteApproximation
+from pmgp.core.likelihoods import BernoulliProbit
+from pmgp.core.numerics import linalg
+from pmgp.core.transitions.parallel_slices import slices_on_ellipses
 from tests.approximations.test_laplace import prior_of_a_process
 from tests.estimators.test_importance import one_site_posterior
 from tests.truths import low_rank_problem, posterior_by_summation, standard_errors_from

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.special import log_ndtr
 
-from pmgp.approximations import Laplace
-from pmgp.estimators import ImportanceSampling
-from pmgp.latent import DensePrior, SiteApproximation
-from pmgp.likelihoods import BernoulliProbit
+from pmgp.core.approximations import Laplace
+from pmgp.core.estimators import ImportanceSampling
+from pmgp.core.gaussians import DensePrior, SiteApproximation
+from pmgp.core.likelihoods import BernoulliProbit
 from tests.truths import low_rank_problem, standard_errors_from
 
 

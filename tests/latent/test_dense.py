@@ -7,8 +7,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import multivariate_normal
 
-from pmgp import linalg
-from pmgp.latent import DensePrior
+from pmgp.core.gaussians import DensePrior
+from pmgp.core.numerics import linalg
 
 MEAN = np.array([0.5, -1.0, 2.0, 0.0])
 ROOT = np.array([[1.3, 0, 0, 0], [0.7, 0.9, 0, 0], [-0.4, 0.8, 1.1, 0], [0.2, 0.1, -0.6, 0.5]])

@@ -9,10 +9,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import multivariate_normal
 
-from pmgp import linalg
-from pmgp.latent import DensePrior, SiteApproximation
-from pmgp.latent.sites import condition_on_sites, posterior_factor
-from pmgp.likelihoods import BernoulliProbit
+from pmgp.core.gaussians import DensePrior, SiteApproximation
+from pmgp.core.gaussians.sites import condition_on_sites, posterior_factor
+from pmgp.core.likelihoods import BernoulliProbit
+from pmgp.core.numerics import linalg
 
 
 def problem(n: int, seed: int = 1):

@@ -17,11 +17,11 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.special import expit, ndtr
 
-from pmgp import likelihoods
-from pmgp.approximations import Laplace
-from pmgp.latent import DensePrior
-from pmgp.likelihoods.impossible import Impossible
-from pmgp.likelihoods.normal_interval import NormalInterval
+from pmgp.core import likelihoods
+from pmgp.core.approximations import Laplace
+from pmgp.core.gaussians import DensePrior
+from pmgp.core.likelihoods.impossible import Impossible
+from pmgp.core.likelihoods.normal_interval import NormalInterval
 
 DIGITS = 220
 STEP = Decimal("1e-30")

@@ -8,19 +8,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from pmgp import linalg
-from pmgp.latent import SiteApproximation
-from pmgp.operators import (
-    EllipticalSlice,
-    LatentHMC,
-    LatentMetropolis,
-    LatentSMMALA,
+from pmgp.core.gaussians import SiteApproximation
+from pmgp.core.latent_updates import (
+    EllipticalSliceUpdate,
+    HamiltonianUpdate,
+    LangevinUpdate,
+    MetropolisUpdate,
     elliptical_slice,
     hmc,
     metropolis,
-    transitions,
 )
-from pmgp.operators.coordinates import ScaledDensity, scaled_by_posterior
+from pmgp.core.latent_updates.coordinates import ScaledDensity, scaled_by_posterior
+from pmgp.core.numerics import linalg
+from pmgp.core.transitions import hamiltonian, langevin
 
 
 def bracket_about_the_candidate(patch: pytest.MonkeyPatch) -> None:
@@ -59,12 +59,12 @@ def sites_not_divided_out(patch: pytest.MonkeyPatch) -> None:
 
 def proposals_taken_for_symmetric(patch: pytest.MonkeyPatch) -> None:
     """Neither proposal density enters the acceptance."""
-    right = transitions.metropolis_choice
+    right = langevin.metropolis_choice
 
     def broken(rng, current, candidate, log_ratio, evaluations):
         return right(rng, current, candidate, candidate.log_density - current.log_density, evaluations)
 
-    patch.setattr(transitions, "metropolis_choice", broken)
+    patch.setattr(langevin, "metropolis_choice", broken)
 
 
 def metric_without_its_determinant(patch: pytest.MonkeyPatch) -> None:
@@ -88,13 +88,13 @@ def momentum_of_another_covariance(patch: pytest.MonkeyPatch) -> None:
 
 def trajectories_always_accepted(patch: pytest.MonkeyPatch) -> None:
     """No Metropolis correction of the discretization, except that what diverges is refused."""
-    right = transitions.metropolis_choice
+    right = hamiltonian.metropolis_choice
 
     def broken(rng, current, candidate, log_ratio, evaluations):
         _, info = right(rng, current, candidate, log_ratio, evaluations)
         return candidate if info.acceptance_rate > 0.05 else current, info
 
-    patch.setattr(transitions, "metropolis_choice", broken)
+    patch.setattr(hamiltonian, "metropolis_choice", broken)
 
 
 def mass_matrix_term_forgotten(patch: pytest.MonkeyPatch) -> None:
@@ -148,18 +148,18 @@ class Twin(NamedTuple):
 
 
 TWINS = [
-    Twin(bracket_about_the_candidate, EllipticalSlice(), "skewed_single"),
-    Twin(ellipse_forgets_the_mean, EllipticalSlice(), "conjugate"),
-    Twin(sites_not_divided_out, EllipticalSlice(reference="laplace"), "skewed_pair"),
-    Twin(proposals_taken_for_symmetric, LatentSMMALA(), "skewed_single"),
-    Twin(metric_without_its_determinant, LatentSMMALA(), "skewed_single"),
-    Twin(momentum_of_another_covariance, LatentHMC("isotropic"), "conjugate"),
-    Twin(momentum_of_another_covariance, LatentHMC("v1"), "skewed_pair"),
-    Twin(momentum_of_another_covariance, LatentHMC("v2"), "conjugate"),
-    Twin(proposals_taken_for_symmetric, LatentHMC("v2"), "skewed_pair"),
-    Twin(trajectories_always_accepted, LatentHMC("v2"), "conjugate"),
-    Twin(mass_matrix_term_forgotten, LatentHMC("v1"), "conjugate"),
-    Twin(prior_counted_twice, LatentMetropolis("v2"), "skewed_pair"),
-    Twin(autoregression_towards_zero, LatentMetropolis("v2"), "conjugate"),
-    Twin(prior_not_counted, LatentMetropolis("v1"), "conjugate"),
+    Twin(bracket_about_the_candidate, EllipticalSliceUpdate(), "skewed_single"),
+    Twin(ellipse_forgets_the_mean, EllipticalSliceUpdate(), "conjugate"),
+    Twin(sites_not_divided_out, EllipticalSliceUpdate(reference="laplace"), "skewed_pair"),
+    Twin(proposals_taken_for_symmetric, LangevinUpdate(), "skewed_single"),
+    Twin(metric_without_its_determinant, LangevinUpdate(), "skewed_single"),
+    Twin(momentum_of_another_covariance, HamiltonianUpdate("isotropic"), "conjugate"),
+    Twin(momentum_of_another_covariance, HamiltonianUpdate("v1"), "skewed_pair"),
+    Twin(momentum_of_another_covariance, HamiltonianUpdate("v2"), "conjugate"),
+    Twin(proposals_taken_for_symmetric, HamiltonianUpdate("v2"), "skewed_pair"),
+    Twin(trajectories_always_accepted, HamiltonianUpdate("v2"), "conjugate"),
+    Twin(mass_matrix_term_forgotten, HamiltonianUpdate("v1"), "conjugate"),
+    Twin(prior_counted_twice, MetropolisUpdate("v2"), "skewed_pair"),
+    Twin(autoregression_towards_zero, MetropolisUpdate("v2"), "conjugate"),
+    Twin(prior_not_counted, MetropolisUpdate("v1"), "conjugate"),
 ]

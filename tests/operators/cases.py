@@ -8,18 +8,23 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from pmgp.likelihoods import BernoulliLogit, Likelihood, LogGaussianCox, OrdinalProbit, StochasticVolatility
-from pmgp.operators import EllipticalSlice, LatentHMC, LatentMetropolis, LatentSMMALA
+from pmgp.core.latent_updates import EllipticalSliceUpdate, HamiltonianUpdate, LangevinUpdate, MetropolisUpdate
+from pmgp.core.likelihoods import BernoulliLogit, Likelihood, LogGaussianCox, OrdinalProbit, StochasticVolatility
 
 VARIANTS: dict[str, list[Any]] = {
-    "EllipticalSlice": [EllipticalSlice(), EllipticalSlice(reference="laplace")],
-    "LatentHMC": [LatentHMC("isotropic"), LatentHMC("v1"), LatentHMC("v2")],
-    "LatentMetropolis": [LatentMetropolis("isotropic"), LatentMetropolis("v1"), LatentMetropolis("v2")],
-    "LatentSMMALA": [LatentSMMALA()],
+    "EllipticalSliceUpdate": [EllipticalSliceUpdate(), EllipticalSliceUpdate(reference="laplace")],
+    "HamiltonianUpdate": [HamiltonianUpdate("isotropic"), HamiltonianUpdate("v1"), HamiltonianUpdate("v2")],
+    "MetropolisUpdate": [MetropolisUpdate("isotropic"), MetropolisUpdate("v1"), MetropolisUpdate("v2")],
+    "LangevinUpdate": [LangevinUpdate()],
 }
 OPERATORS = [operator for variants in VARIANTS.values() for operator in variants]
 # Transitions that cost about as much time as 45,000 of Metropolis.
-LENGTHS = {"EllipticalSlice": 15_000, "LatentHMC": 15_000, "LatentMetropolis": 45_000, "LatentSMMALA": 15_000}
+LENGTHS = {
+    "EllipticalSliceUpdate": 15_000,
+    "HamiltonianUpdate": 15_000,
+    "MetropolisUpdate": 45_000,
+    "LangevinUpdate": 15_000,
+}
 
 THRESHOLDS = np.array([-1.0, 0.5, 2.0])
 
@@ -36,7 +41,7 @@ def length_of(operator: Any) -> int:
 
 every_operator = pytest.mark.parametrize("operator", OPERATORS, ids=name_of)
 tuned_operators = pytest.mark.parametrize(
-    "operator", [operator for operator in OPERATORS if not isinstance(operator, EllipticalSlice)], ids=name_of
+    "operator", [operator for operator in OPERATORS if not isinstance(operator, EllipticalSliceUpdate)], ids=name_of
 )
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from pmgp.latent import DensePrior
-from pmgp.likelihoods import Likelihood
-from pmgp.operators import StepSize
+from pmgp.core.adaptation.step_size import StepSize
+from pmgp.core.gaussians import DensePrior
+from pmgp.core.likelihoods import Likelihood
 
 BATCHES = 50
 # With the 49 degrees of freedom of batch means, one z-score in 130,000 is larger; the tests of this folder compare

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pmgp.latent import DensePrior
-from pmgp.likelihoods import BernoulliProbit, Likelihood, LogGaussianCox
+from pmgp.core.gaussians import DensePrior
+from pmgp.core.likelihoods import BernoulliProbit, Likelihood, LogGaussianCox
 from tests.operators.cases import GaussianLikelihood, length_of
 from tests.operators.chains import largest_distance, path
 

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from pmgp.approximations import Laplace
-from pmgp.latent import DensePrior
-from pmgp.likelihoods import Likelihood
-from pmgp.operators import LatentMetropolis
+from pmgp.core.approximations import Laplace
+from pmgp.core.gaussians import DensePrior
+from pmgp.core.latent_updates import MetropolisUpdate
+from pmgp.core.likelihoods import Likelihood
 from tests.operators.cases import Model, every_model, every_operator, length_of
 from tests.operators.chains import BOUND, batch_means, path
 
@@ -60,7 +60,7 @@ def _weighted(weights: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.n
 @every_operator
 def test_means_and_variances(operator, model):
     truth = posterior(model)
-    steps = length_of(operator) * (4 if operator == LatentMetropolis("isotropic") else 1) // 2
+    steps = length_of(operator) * (4 if operator == MetropolisUpdate("isotropic") else 1) // 2
     draws = path(operator, prior(), truth.likelihood, steps)
     mean, mean_error = batch_means(draws)
     variance, variance_error = batch_means(np.square(draws - truth.mean))

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from pmgp import linalg
-from pmgp.latent import DensePrior
-from pmgp.operators.coordinates import LatentDensity, ScaledDensity, scaled_by_posterior, scaled_by_prior
-from pmgp.operators.smmala import ManifoldDensity
+from pmgp.core.gaussians import DensePrior
+from pmgp.core.latent_updates.coordinates import LatentDensity, ScaledDensity, scaled_by_posterior, scaled_by_prior
+from pmgp.core.latent_updates.smmala import ManifoldDensity
+from pmgp.core.numerics import linalg
 from tests.operators.cases import GaussianLikelihood, Model, every_model
 
 SIZE = 6

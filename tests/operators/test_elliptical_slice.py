@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from pmgp.approximations import Laplace
-from pmgp.latent import SiteApproximation
-from pmgp.latent.sites import condition_on_sites
-from pmgp.operators import EllipticalSlice
-from pmgp.operators.elliptical_slice import slice_on_ellipse
+from pmgp.core.approximations import Laplace
+from pmgp.core.gaussians import SiteApproximation
+from pmgp.core.gaussians.sites import condition_on_sites
+from pmgp.core.latent_updates import EllipticalSliceUpdate
+from pmgp.core.transitions.elliptical_slice import slice_on_ellipse
 from tests.operators.chains import BOUND, largest_distance
 from tests.operators.targets import Target, conjugate, skewed_pair
 
@@ -28,7 +28,7 @@ def approximation(target: Target, kind: str) -> SiteApproximation:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["laplace", "flat sites"])
 def test_moves_about_a_given_reference(kind):
-    target, rng, operator = skewed_pair(), np.random.default_rng(5), EllipticalSlice()
+    target, rng, operator = skewed_pair(), np.random.default_rng(5), EllipticalSliceUpdate()
     reference, f = approximation(target, kind), np.zeros(2)
     draws = np.empty((20_000, 2))
     for row in draws:
@@ -74,7 +74,7 @@ def test_several_moves_are_single_ones_in_a_row(reference):
     target = conjugate()
     both = []
     for moves, calls in [(3, 1), (1, 3)]:
-        operator, rng = EllipticalSlice(moves, reference), np.random.default_rng(0)
+        operator, rng = EllipticalSliceUpdate(moves, reference), np.random.default_rng(0)
         prepared = operator.prepare(target.prior(), target.likelihood)
         point = operator.init(prepared, target.mean)
         for _ in range(calls):
@@ -87,7 +87,7 @@ def test_several_moves_are_single_ones_in_a_row(reference):
 
 @pytest.mark.parametrize("reference", ["prior", "laplace"])
 def test_the_kept_value_is_the_value_at_f(reference, rng):
-    target, operator = skewed_pair(), EllipticalSlice(2, reference)
+    target, operator = skewed_pair(), EllipticalSliceUpdate(2, reference)
     prepared = operator.prepare(target.prior(), target.likelihood)
     point, _ = operator.step(rng, operator.init(prepared, target.mean), prepared)
     assert point.log_density == pytest.approx(operator.init(prepared, point.payload).log_density, rel=1e-12)
@@ -96,9 +96,9 @@ def test_the_kept_value_is_the_value_at_f(reference, rng):
 @pytest.mark.parametrize("moves", [0, -1, 1.5])
 def test_the_number_of_moves_is_checked(moves):
     with pytest.raises(ValueError, match=rf"moves must be an integer of at least 1, not {moves}"):
-        EllipticalSlice(moves)
+        EllipticalSliceUpdate(moves)
 
 
 def test_an_unknown_reference_is_named():
     with pytest.raises(ValueError, match=r"reference must be one of prior, laplace, not 'posterior'"):
-        EllipticalSlice(reference="posterior")
+        EllipticalSliceUpdate(reference="posterior")

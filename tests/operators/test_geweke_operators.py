@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pmgp.latent import DensePrior
+from pmgp.core.gaussians import DensePrior
 from tests.operators.broken import TWINS
 from tests.operators.cases import MODELS, Model, every_model, every_operator
 from tests.operators.chains import BOUND, largest_distance, tune

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from pmgp import operators
+from pmgp.core import latent_updates
 from tests.operators import targets
 from tests.operators.broken import TWINS, Twin
 from tests.operators.cases import VARIANTS, every_operator, name_of
 from tests.operators.chains import BOUND
 
-NOT_OPERATORS = {"LatentOperator", "StepSize"}
+NOT_OPERATORS = {"LatentUpdate"}
 
 
 def test_every_operator_is_tested():
-    assert set(operators.__all__) - NOT_OPERATORS == set(VARIANTS)
+    assert set(latent_updates.__all__) - NOT_OPERATORS == set(VARIANTS)
 
 
 def test_every_variant_is_tested():
-    assert {operator.variant for operator in VARIANTS["LatentMetropolis"]} == set(operators.metropolis.VARIANTS)
-    assert {operator.variant for operator in VARIANTS["LatentHMC"]} == set(operators.hmc.COORDINATES)
+    assert {operator.variant for operator in VARIANTS["MetropolisUpdate"]} == set(latent_updates.metropolis.VARIANTS)
+    assert {operator.variant for operator in VARIANTS["HamiltonianUpdate"]} == set(latent_updates.hmc.COORDINATES)
 
 
 @pytest.mark.slow

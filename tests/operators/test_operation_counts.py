@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pmgp import linalg
-from pmgp.latent import DensePrior
-from pmgp.linalg import OperationCounts
-from pmgp.operators import EllipticalSlice, LatentHMC, LatentMetropolis, LatentSMMALA
+from pmgp.core.gaussians import DensePrior
+from pmgp.core.latent_updates import EllipticalSliceUpdate, HamiltonianUpdate, LangevinUpdate, MetropolisUpdate
+from pmgp.core.numerics import linalg
+from pmgp.core.numerics.linalg import OperationCounts
 from tests.operators.cases import MODELS, OPERATORS, Model, every_model, name_of
 
 SIZE = 12
@@ -34,16 +34,16 @@ def counted(operator: Any, model: Model, transitions: int, step_size: float = 0.
 
 def table_1(operator: Any, transitions: int) -> OperationCounts:
     """The row of an operator; for SMMALA with the constant that the table leaves out, K's factor and the start's."""
-    if isinstance(operator, LatentSMMALA):
+    if isinstance(operator, LangevinUpdate):
         return OperationCounts(cholesky=transitions + 2, inverse=1, matmul=0)
-    if operator == LatentHMC("v1"):
+    if operator == HamiltonianUpdate("v1"):
         return OperationCounts(cholesky=2, inverse=1, matmul=0)
     return OperationCounts(cholesky=1, inverse=0, matmul=0)
 
 
 # Only the volatility model's information is the same everywhere, and Laplace's approximation is not in the table.
 VARYING = [model for model in MODELS if model.name != "volatility"]
-TABLE = [operator for operator in OPERATORS if operator != EllipticalSlice(reference="laplace")]
+TABLE = [operator for operator in OPERATORS if operator != EllipticalSliceUpdate(reference="laplace")]
 
 
 @pytest.mark.parametrize("transitions", TRANSITIONS)
@@ -56,21 +56,21 @@ def test_counts_are_those_of_table_1(operator, model, transitions):
 @pytest.mark.parametrize("transitions", TRANSITIONS)
 def test_a_metric_that_does_not_change_is_factorized_once(transitions):
     (volatility,) = set(MODELS) - set(VARYING)
-    assert counted(LatentSMMALA(), volatility, transitions) == OperationCounts(cholesky=2, inverse=1, matmul=0)
+    assert counted(LangevinUpdate(), volatility, transitions) == OperationCounts(cholesky=2, inverse=1, matmul=0)
 
 
 @pytest.mark.parametrize("step_size", [1e-8, 1e8])
 def test_rejections_cost_what_acceptances_do(step_size):
     cox = MODELS[1]
-    assert counted(LatentSMMALA(), cox, 5, step_size).inverse == 1
-    assert counted(LatentSMMALA(), cox, 5, step_size).cholesky <= 7
-    assert counted(LatentMetropolis("v1"), cox, 5, step_size) == OperationCounts(1, 0, 0)
-    assert counted(LatentHMC("v2"), cox, 5, step_size) == OperationCounts(1, 0, 0)
+    assert counted(LangevinUpdate(), cox, 5, step_size).inverse == 1
+    assert counted(LangevinUpdate(), cox, 5, step_size).cholesky <= 7
+    assert counted(MetropolisUpdate("v1"), cox, 5, step_size) == OperationCounts(1, 0, 0)
+    assert counted(HamiltonianUpdate("v2"), cox, 5, step_size) == OperationCounts(1, 0, 0)
 
 
 @every_model
 def test_laplace_approximation_is_fitted_once(model):
-    first, later = (counted(EllipticalSlice(reference="laplace"), model, t) for t in (0, 20))
+    first, later = (counted(EllipticalSliceUpdate(reference="laplace"), model, t) for t in (0, 20))
     assert first == later
     assert first.cholesky > 1
     assert first.inverse == first.matmul == 0
@@ -85,15 +85,15 @@ def test_a_factor_that_is_known_is_not_made_again(operator):
     start = linalg.operations.snapshot()
     operator.init(operator.prepare(prior, likelihood), np.zeros(3))
     needed = linalg.operations.since(start).cholesky
-    expected = {LatentMetropolis: 0, LatentSMMALA: 1}.get(type(operator), 0)
-    if operator == LatentHMC("v1"):
+    expected = {MetropolisUpdate: 0, LangevinUpdate: 1}.get(type(operator), 0)
+    if operator == HamiltonianUpdate("v1"):
         expected = 2
-    elif operator == EllipticalSlice(reference="laplace"):
+    elif operator == EllipticalSliceUpdate(reference="laplace"):
         expected = counted_newton_steps(prior, likelihood)
     assert needed == expected
 
 
 def counted_newton_steps(prior: DensePrior, likelihood: Any) -> int:
-    from pmgp.approximations import Laplace
+    from pmgp.core.approximations import Laplace
 
     return Laplace(sweeps=0).fit(prior, likelihood).iterations

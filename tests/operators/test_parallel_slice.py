@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pmgp.operators.parallel_slice import slices_on_ellipses
+from pmgp.core.transitions.parallel_slices import slices_on_ellipses
 from tests.truths import standard_errors_from
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from pmgp.latent import DensePrior
-from pmgp.operators import StepSize
+from pmgp.core.adaptation.step_size import StepSize
+from pmgp.core.gaussians import DensePrior
 from tests.operators.cases import MODELS, tuned_operators
 from tests.operators.chains import tune
 

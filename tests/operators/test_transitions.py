@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from pmgp.latent import DensePrior
-from pmgp.operators import LatentHMC, LatentMetropolis, LatentSMMALA
-from pmgp.operators.base import Point, metropolis_choice
+from pmgp.core.gaussians import DensePrior
+from pmgp.core.latent_updates import HamiltonianUpdate, LangevinUpdate, MetropolisUpdate
+from pmgp.core.transitions.base import Point
+from pmgp.core.transitions.metropolis_hastings import metropolis_choice
 from tests.operators.cases import GaussianLikelihood, every_model, every_operator, tuned_operators
 
 SIZE = 5
@@ -66,7 +67,7 @@ def test_huge_steps_are_refused_without_a_word(operator, model, step_size):
         warnings.simplefilter("error")
         path, infos = run(operator, likelihood, step_size, steps=5)
     assert np.isfinite(path).all()
-    if operator != LatentMetropolis("v2"):
+    if operator != MetropolisUpdate("v2"):
         # A step of "v2" cannot be larger than one, a draw from the prior.
         assert_allclose(path, 0.0, atol=1e-12)
         assert not any(info.accepted for info in infos)
@@ -140,7 +141,7 @@ def test_the_same_generator_makes_the_same_chain(operator):
 
 
 def test_leapfrog_steps_are_uniform_from_one_to_the_largest():
-    _, infos = run(LatentHMC("v2", max_leapfrog=3), gaussian(), 0.1, steps=900)
+    _, infos = run(HamiltonianUpdate("v2", max_leapfrog=3), gaussian(), 0.1, steps=900)
     counts = np.bincount([info.evaluations for info in infos], minlength=5)
     assert counts[0] == counts[4] == 0
     # Chi-squared with two degrees of freedom exceeds 18 once in 8,000 runs.
@@ -151,13 +152,13 @@ def test_small_steps_conserve_the_energy():
     """The error of the energy falls with the cube of the step, for the same number of steps."""
     errors = []
     for step_size in (0.1, 0.05, 0.025):
-        _, infos = run(LatentHMC("v2", max_leapfrog=4), gaussian(), step_size, steps=400)
+        _, infos = run(HamiltonianUpdate("v2", max_leapfrog=4), gaussian(), step_size, steps=400)
         errors.append(-np.mean(np.log([info.acceptance_rate for info in infos])))
     assert np.log2(errors[0] / errors[1]) == pytest.approx(3.0, abs=0.5)
     assert np.log2(errors[1] / errors[2]) == pytest.approx(3.0, abs=0.5)
 
 
-@pytest.mark.parametrize("operator", [LatentMetropolis, LatentHMC])
+@pytest.mark.parametrize("operator", [MetropolisUpdate, HamiltonianUpdate])
 def test_an_unknown_variant_is_named(operator):
     with pytest.raises(ValueError, match=r"variant must be one of .*isotropic.*, not 'v3'"):
         operator("v3")
@@ -166,7 +167,7 @@ def test_an_unknown_variant_is_named(operator):
 @pytest.mark.parametrize("max_leapfrog", [0, -3, 2.5])
 def test_the_number_of_leapfrog_steps_is_checked(max_leapfrog):
     with pytest.raises(ValueError, match=rf"max_leapfrog must be an integer of at least 1, not {max_leapfrog}"):
-        LatentHMC(max_leapfrog=max_leapfrog)
+        HamiltonianUpdate(max_leapfrog=max_leapfrog)
 
 
 def test_information_that_is_not_finite_is_refused():
@@ -174,6 +175,6 @@ def test_information_that_is_not_finite_is_refused():
         def fisher_information(self, f):
             return np.where(np.abs(f) > 0.1, np.nan, 1.0)
 
-    path, infos = run(LatentSMMALA(), gaussian(Broken), 1.0)
+    path, infos = run(LangevinUpdate(), gaussian(Broken), 1.0)
     assert np.abs(path).max() <= 0.1
     assert any(info.acceptance_rate == 0.0 for info in infos)

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr
 
-from pmgp.approximations import Approximation, Laplace
-from pmgp.estimators import ImportanceSampling
-from pmgp.latent import DensePrior
-from pmgp.likelihoods import BernoulliProbit
-from pmgp.schemes.evaluation import Evaluator
-from pmgp.schemes.proposals import AdaptiveProposal
-from pmgp.schemes.pseudo_marginal import Frozen, PseudoMarginal
+from pmgp.core.approximations import Approximation, Laplace
+from pmgp.core.estimators import ImportanceSampling
+from pmgp.core.gaussians import DensePrior
+from pmgp.core.likelihoods import BernoulliProbit
+from pmgp.core.marginal.evaluation import Evaluator
+from pmgp.core.marginal.proposals import AdaptiveProposal
+from pmgp.core.marginal.pseudo_marginal import Frozen, PseudoMarginalChain
 
 DEFAULT = Laplace()
 
@@ -74,7 +74,7 @@ def prior_statistics(draws: int, seed: int) -> np.ndarray:
 
 
 def chain_statistics(
-    scheme: PseudoMarginal,
+    scheme: PseudoMarginalChain,
     steps: int,
     seed: int,
     use_latent: bool = False,
@@ -113,13 +113,13 @@ def largest_z_score(chain: np.ndarray, independent: np.ndarray, batches: int = 1
 
 
 def z_score(
-    scheme: PseudoMarginal | None = None,
+    scheme: PseudoMarginalChain | None = None,
     steps: int = 40_000,
     seed: int = 1,
     use_latent: bool = False,
     approximation: Approximation = DEFAULT,
 ) -> float:
     """Geweke's test of a scheme: about 3 at most if it is right (the largest of ten)."""
-    scheme = scheme or PseudoMarginal(ImportanceSampling(4), refresh_every=3)
+    scheme = scheme or PseudoMarginalChain(ImportanceSampling(4), refresh_every=3)
     chain = chain_statistics(scheme, steps, seed, use_latent, approximation)
     return largest_z_score(chain, prior_statistics(40_000, seed + 1))

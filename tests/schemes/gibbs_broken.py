@@ -8,15 +8,22 @@ from typing import NamedTuple
 
 import pytest
 
-from pmgp import linalg
-from pmgp.approximations import Laplace
-from pmgp.schemes import gibbs
-from pmgp.schemes.densities import AncillaryDensity, SufficientDensity, Together
-from pmgp.schemes.gibbs import Ancillary, Interweaving, JointUpdate, Scheme, Sufficient, Surrogate
-from pmgp.schemes.joint_update import JointDensity
-from pmgp.schemes.surrogate import SurrogateFrame
-from pmgp.schemes.theta_operators import ThetaOperator
-from pmgp.schemes.variance import ConjugateVariance
+from pmgp.core.approximations import Laplace
+from pmgp.core.numerics import linalg
+from pmgp.core.theta_updates import schemes
+from pmgp.core.theta_updates.densities import AncillaryDensity, LatentPart, SufficientDensity
+from pmgp.core.theta_updates.joint_update import JointDensity
+from pmgp.core.theta_updates.operators import ThetaOperator
+from pmgp.core.theta_updates.schemes import (
+    AncillaryScheme,
+    InterweavingScheme,
+    JointScheme,
+    Scheme,
+    SufficientScheme,
+    SurrogateScheme,
+)
+from pmgp.core.theta_updates.surrogate import SurrogateFrame
+from pmgp.core.theta_updates.variance import ConjugateVariance
 from tests.operators.broken import proposals_taken_for_symmetric
 from tests.schemes.gibbs_geweke import DifferentiableToy
 
@@ -26,7 +33,7 @@ VARIANCE = ConjugateVariance(1, DifferentiableToy.shape, DifferentiableToy.scale
 
 def nu_of_the_old_theta(patch: pytest.MonkeyPatch) -> None:
     """Interweaving whitens f with the factor of the theta that the iteration began with."""
-    step, ancillary = Interweaving.step, gibbs._ancillary
+    step, ancillary = InterweavingScheme.step, schemes._ancillary
     old = []
 
     def remembering(self, rng, current, *rest):
@@ -38,8 +45,8 @@ def nu_of_the_old_theta(patch: pytest.MonkeyPatch) -> None:
         density.nu = old[0].whiten(current.together.f)
         return density
 
-    patch.setattr(Interweaving, "step", remembering)
-    patch.setattr(gibbs, "_ancillary", stale)
+    patch.setattr(InterweavingScheme, "step", remembering)
+    patch.setattr(schemes, "_ancillary", stale)
 
 
 def f_left_behind(patch: pytest.MonkeyPatch) -> None:
@@ -89,7 +96,7 @@ def f_kept_with_the_weight_of_another(patch: pytest.MonkeyPatch) -> None:
 
     def broken(self, theta):
         log_weight, together = right(self, theta)
-        return log_weight, Together(together.prior, self.current.together.f, together.extra)
+        return log_weight, LatentPart(together.prior, self.current.together.f, together.extra)
 
     patch.setattr(JointDensity, "_given", broken)
 
@@ -112,14 +119,14 @@ class Twin(NamedTuple):
 
 
 TWINS = {
-    "nu of the old theta": Twin(nu_of_the_old_theta, Interweaving(variance=VARIANCE)),
-    "f left behind": Twin(f_left_behind, Ancillary()),
-    "f left behind, interweaving": Twin(f_left_behind, Interweaving()),
-    "determinant of the wrong sign": Twin(determinant_of_the_wrong_sign, Sufficient()),
-    "surrogate data without density": Twin(surrogate_data_without_density, Surrogate()),
-    "one approximation forgotten": Twin(one_approximation_forgotten, JointUpdate(approximation=POOR)),
-    "f' thrown away": Twin(f_kept_with_the_weight_of_another, JointUpdate(approximation=POOR)),
-    "sufficient, taken for symmetric": Twin(proposals_taken_for_symmetric, Sufficient(ThetaOperator("smmala"))),
-    "ancillary, taken for symmetric": Twin(proposals_taken_for_symmetric, Ancillary(ThetaOperator("smmala"))),
-    "n for n / 2": Twin(n_for_half_n, Sufficient(variance=VARIANCE)),
+    "nu of the old theta": Twin(nu_of_the_old_theta, InterweavingScheme(variance=VARIANCE)),
+    "f left behind": Twin(f_left_behind, AncillaryScheme()),
+    "f left behind, interweaving": Twin(f_left_behind, InterweavingScheme()),
+    "determinant of the wrong sign": Twin(determinant_of_the_wrong_sign, SufficientScheme()),
+    "surrogate data without density": Twin(surrogate_data_without_density, SurrogateScheme()),
+    "one approximation forgotten": Twin(one_approximation_forgotten, JointScheme(approximation=POOR)),
+    "f' thrown away": Twin(f_kept_with_the_weight_of_another, JointScheme(approximation=POOR)),
+    "sufficient, taken for symmetric": Twin(proposals_taken_for_symmetric, SufficientScheme(ThetaOperator("smmala"))),
+    "ancillary, taken for symmetric": Twin(proposals_taken_for_symmetric, AncillaryScheme(ThetaOperator("smmala"))),
+    "n for n / 2": Twin(n_for_half_n, SufficientScheme(variance=VARIANCE)),
 }

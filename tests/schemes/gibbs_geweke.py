@@ -13,12 +13,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from pmgp.latent import DensePrior
-from pmgp.likelihoods import LogGaussianCox
-from pmgp.operators import StepSize
-from pmgp.schemes.densities import Current, Together
-from pmgp.schemes.gibbs import Scheme
-from pmgp.schemes.theta_operators import Adaptation
+from pmgp.core.adaptation.step_size import StepSize
+from pmgp.core.gaussians import DensePrior
+from pmgp.core.likelihoods import LogGaussianCox
+from pmgp.core.theta_updates.densities import JointState, LatentPart
+from pmgp.core.theta_updates.operators import Adaptation
+from pmgp.core.theta_updates.schemes import Scheme
 
 N = 6
 # Coordinates that the random walk and hybrid Monte Carlo move in, deliberately not those of theta.
@@ -87,16 +87,16 @@ class DifferentiableToy:
         return np.array([self.location + self.spread * rng.standard_normal(), np.log(variance)])
 
 
-def draw_jointly(rng: np.random.Generator) -> tuple[Current, DifferentiableToy]:
+def draw_jointly(rng: np.random.Generator) -> tuple[JointState, DifferentiableToy]:
     """Theta, f, and a model with data drawn given f."""
     model = DifferentiableToy(np.zeros(N))
     theta = model.draw_theta(rng)
     prior = model.prior(theta)
     f = prior.sample(rng, 1)[0]
-    return Current(theta, Together(prior, f)), DifferentiableToy(rng.poisson(np.exp(f)))
+    return JointState(theta, LatentPart(prior, f)), DifferentiableToy(rng.poisson(np.exp(f)))
 
 
-def statistics(current: Current, y: np.ndarray) -> np.ndarray:
+def statistics(current: JointState, y: np.ndarray) -> np.ndarray:
     """Moments of theta, and of f whitened and plain, that tie them to theta and to y: (13,)."""
     theta, (prior, f, _) = current
     nu = prior.whiten(f)

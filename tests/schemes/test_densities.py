@@ -7,14 +7,14 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
-from pmgp import linalg
-from pmgp.approximations import Laplace
-from pmgp.latent import DensePrior
-from pmgp.linalg import NotPositiveDefiniteError
-from pmgp.schemes.densities import AncillaryDensity, Current, SufficientDensity, ThetaDensity, Together
-from pmgp.schemes.joint_update import JointDensity
-from pmgp.schemes.surrogate import BOUNDS, SurrogateDensity, SurrogateFrame, surrogate_noise
-from pmgp.schemes.variance import ConjugateVariance
+from pmgp.core.approximations import Laplace
+from pmgp.core.gaussians import DensePrior
+from pmgp.core.numerics import linalg
+from pmgp.core.numerics.linalg import NotPositiveDefiniteError
+from pmgp.core.theta_updates.densities import AncillaryDensity, JointState, LatentPart, SufficientDensity, ThetaDensity
+from pmgp.core.theta_updates.joint_update import JointDensity
+from pmgp.core.theta_updates.surrogate import BOUNDS, SurrogateDensity, SurrogateFrame, surrogate_noise
+from pmgp.core.theta_updates.variance import ConjugateVariance
 from tests.finite_differences import central_differences
 from tests.operators.cases import GaussianLikelihood
 from tests.schemes.gibbs_geweke import DifferentiableToy, N, draw_jointly
@@ -24,11 +24,11 @@ GRADIENTS = [SufficientDensity, AncillaryDensity]
 
 
 @pytest.fixture
-def here(rng) -> tuple[Current, DifferentiableToy]:
+def here(rng) -> tuple[JointState, DifferentiableToy]:
     return draw_jointly(rng)
 
 
-def every_density(current: Current, model: DifferentiableToy, seed: int = 0) -> list[ThetaDensity]:
+def every_density(current: JointState, model: DifferentiableToy, seed: int = 0) -> list[ThetaDensity]:
     rng = np.random.default_rng(seed)
     return [
         SufficientDensity(model, current),
@@ -170,7 +170,7 @@ def test_sufficient_metric(here):
     K = model.prior(THETA)
     scores = []
     for f in K.sample(rng, 4000):
-        here_f = Current(THETA, Together(K, f))
+        here_f = JointState(THETA, LatentPart(K, f))
         gradient = SufficientDensity(model, here_f).gradient(THETA)
         scores.append(gradient - model.theta_gradient(THETA, np.zeros((N, N)), np.zeros(N), f))
     products = np.einsum("ri,rj->rij", scores, scores)
@@ -321,7 +321,7 @@ def test_the_fisher_information_of_theta_is_kept(here):
     density = SufficientDensity(model, current)
     moved = density.with_metric(density.at(THETA))
     f = current.together.f + 0.5
-    later = SufficientDensity(model, Current(THETA, moved.payload._replace(f=f)))
+    later = SufficientDensity(model, JointState(THETA, moved.payload._replace(f=f)))
     start = linalg.operations.snapshot()
     factor = later.with_metric(later.at(THETA)).metric_factor
     assert linalg.operations.since(start) == (0, 0, 0)
@@ -394,7 +394,7 @@ def test_duplicate_inputs_get_the_jitter_of_the_prior(here, monkeypatch):
     )
     prior = model.prior(THETA)
     f = prior.sample(np.random.default_rng(0), 1)[0]
-    density = SurrogateDensity(model, Current(THETA, Together(prior, f)), np.random.default_rng(0))
+    density = SurrogateDensity(model, JointState(THETA, LatentPart(prior, f)), np.random.default_rng(0))
     point = density.at(THETA + 0.1)
     assert np.isfinite(point.log_density)
     assert_allclose(point.payload.f, f, atol=1e-2)
@@ -403,7 +403,7 @@ def test_duplicate_inputs_get_the_jitter_of_the_prior(here, monkeypatch):
 # A conjugate variance
 
 
-def sigma_draws(variance: ConjugateVariance, current: Current, draws: int) -> np.ndarray:
+def sigma_draws(variance: ConjugateVariance, current: JointState, draws: int) -> np.ndarray:
     rng = np.random.default_rng(0)
     return np.exp([variance.draw(rng, current).theta[1] for _ in range(draws)])
 
@@ -433,7 +433,7 @@ def test_a_drawn_variance_scales_what_is_known(here, known):
     prior = model.prior(current.theta)
     for name in known:
         getattr(prior, name)
-    current = Current(current.theta, Together(prior, current.together.f, np.ones(2)))
+    current = JointState(current.theta, LatentPart(prior, current.together.f, np.ones(2)))
     start = linalg.operations.snapshot()
     drawn = ConjugateVariance(1, model.shape, model.scale).draw(np.random.default_rng(0), current)
     assert linalg.operations.since(start) == (0 if known else 1, 0, 0)

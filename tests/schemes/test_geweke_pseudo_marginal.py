@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from pmgp.approximations import ExpectationPropagation, Laplace
-from pmgp.estimators import AnnealedImportanceSampling, ApproximateEvidence, Estimate, ImportanceSampling
-from pmgp.schemes.proposals import AdaptiveProposal
-from pmgp.schemes.pseudo_marginal import PseudoMarginal
+from pmgp.core.approximations import ExpectationPropagation, Laplace
+from pmgp.core.estimators import AnnealedImportanceSampling, ApproximateEvidence, Estimate, ImportanceSampling
+from pmgp.core.marginal.proposals import AdaptiveProposal
+from pmgp.core.marginal.pseudo_marginal import PseudoMarginalChain
 from tests.schemes.geweke import z_score
 
 pytestmark = pytest.mark.slow
@@ -18,32 +18,35 @@ BOUND = 4.0
 @pytest.mark.parametrize("delayed_acceptance", [True, False])
 @pytest.mark.parametrize("draws", [1, 4])
 def test_joint_distribution_is_kept(delayed_acceptance, draws):
-    scheme = PseudoMarginal(ImportanceSampling(draws), delayed_acceptance=delayed_acceptance, refresh_every=3)
+    scheme = PseudoMarginalChain(ImportanceSampling(draws), delayed_acceptance=delayed_acceptance, refresh_every=3)
     assert z_score(scheme) < BOUND
 
 
 def test_joint_distribution_of_the_latent_draws_is_kept():
-    assert z_score(PseudoMarginal(ImportanceSampling(2), latent_moves=2), use_latent=True) < BOUND
+    assert z_score(PseudoMarginalChain(ImportanceSampling(2), latent_moves=2), use_latent=True) < BOUND
 
 
 def test_joint_distribution_is_kept_with_expectation_propagation():
-    assert z_score(PseudoMarginal(ImportanceSampling(2)), steps=25_000, approximation=ExpectationPropagation()) < BOUND
+    assert (
+        z_score(PseudoMarginalChain(ImportanceSampling(2)), steps=25_000, approximation=ExpectationPropagation())
+        < BOUND
+    )
 
 
 @pytest.mark.parametrize("start", ["approximation", "prior"])
 def test_joint_distribution_is_kept_with_annealed_particles(start):
     """A short schedule from Laplace's own q, or from the prior, so that the weights are uneven."""
     estimator = AnnealedImportanceSampling(start, (0.0, 0.1, 0.4, 1.0), draws=2)
-    assert z_score(PseudoMarginal(estimator), steps=12_000, approximation=Laplace(sweeps=0)) < BOUND
+    assert z_score(PseudoMarginalChain(estimator), steps=12_000, approximation=Laplace(sweeps=0)) < BOUND
 
 
 def test_without_an_unbiased_estimate_the_joint_distribution_is_lost():
-    assert z_score(PseudoMarginal(ApproximateEvidence()), steps=30_000, approximation=Laplace(sweeps=0)) > BOUND
+    assert z_score(PseudoMarginalChain(ApproximateEvidence()), steps=30_000, approximation=Laplace(sweeps=0)) > BOUND
 
 
 def refreshed_with_a_poor_q() -> float:
     """Without moment matching the weights are uneven, and it matters which particle is kept."""
-    return z_score(PseudoMarginal(ImportanceSampling(2)), steps=30_000, approximation=Laplace(sweeps=0))
+    return z_score(PseudoMarginalChain(ImportanceSampling(2)), steps=30_000, approximation=Laplace(sweeps=0))
 
 
 def test_refreshment_keeps_the_joint_distribution():
@@ -83,5 +86,5 @@ def test_missing_correction_of_the_screen_is_rejected(monkeypatch):
     def screen_only(self, rng, state, current, candidate, screen, frozen):
         return self._estimate(rng, candidate, frozen), 1.0
 
-    monkeypatch.setattr(PseudoMarginal, "_accept", screen_only)
+    monkeypatch.setattr(PseudoMarginalChain, "_accept", screen_only)
     assert z_score(steps=100_000) > BOUND

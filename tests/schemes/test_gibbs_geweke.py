@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from pmgp.schemes import gibbs
-from pmgp.schemes.gibbs import Ancillary, Interweaving, JointUpdate, Scheme, Sufficient, Surrogate
-from pmgp.schemes.theta_operators import OPERATORS, ThetaOperator
+from pmgp.core.theta_updates import schemes
+from pmgp.core.theta_updates.operators import OPERATORS, ThetaOperator
+from pmgp.core.theta_updates.schemes import (
+    AncillaryScheme,
+    InterweavingScheme,
+    JointScheme,
+    Scheme,
+    SufficientScheme,
+    SurrogateScheme,
+)
 from tests.schemes.gibbs_broken import POOR, TWINS, VARIANCE
 from tests.schemes.gibbs_geweke import z_score
 
@@ -16,12 +23,12 @@ BOUND = 4.0
 
 EVERY_OPERATOR = [
     scheme(ThetaOperator(kind, max_leapfrog=3))
-    for scheme in (Sufficient, Ancillary, Interweaving)
+    for scheme in (SufficientScheme, AncillaryScheme, InterweavingScheme)
     for kind in OPERATORS
 ]
-CONJUGATE = [Sufficient(variance=VARIANCE), Interweaving(ThetaOperator("smmala"), VARIANCE)]
+CONJUGATE = [SufficientScheme(variance=VARIANCE), InterweavingScheme(ThetaOperator("smmala"), VARIANCE)]
 # A poor approximation of p(f|y, theta) makes weights uneven, and a good one must do as well.
-RANDOM_WALKS = [Surrogate(), JointUpdate(approximation=POOR), JointUpdate()]
+RANDOM_WALKS = [SurrogateScheme(), JointScheme(approximation=POOR), JointScheme()]
 
 
 def name_of(scheme: Scheme) -> str:
@@ -32,7 +39,7 @@ def name_of(scheme: Scheme) -> str:
 
 def test_every_scheme_is_tested():
     tested = {type(scheme).__name__ for scheme in [*EVERY_OPERATOR, *RANDOM_WALKS]}
-    assert tested == set(gibbs.__all__) - {"Scheme"}
+    assert tested == set(schemes.__all__) - {"Scheme"}
 
 
 @pytest.mark.parametrize("scheme", [*EVERY_OPERATOR, *CONJUGATE, *RANDOM_WALKS], ids=name_of)

@@ -6,13 +6,13 @@ import tracemalloc
 
 import numpy as np
 
-from pmgp.approximations import Laplace
-from pmgp.estimators import ImportanceSampling
-from pmgp.latent import DensePrior
-from pmgp.likelihoods import BernoulliProbit
-from pmgp.schemes.evaluation import Evaluator
-from pmgp.schemes.proposals import AdaptiveProposal
-from pmgp.schemes.pseudo_marginal import Frozen, PseudoMarginal
+from pmgp.core.approximations import Laplace
+from pmgp.core.estimators import ImportanceSampling
+from pmgp.core.gaussians import DensePrior
+from pmgp.core.likelihoods import BernoulliProbit
+from pmgp.core.marginal.evaluation import Evaluator
+from pmgp.core.marginal.proposals import AdaptiveProposal
+from pmgp.core.marginal.pseudo_marginal import Frozen, PseudoMarginalChain
 
 SIZE = 300
 
@@ -37,7 +37,7 @@ def peak_matrices(iterations: int) -> float:
     """Peak of the traced memory while a chain runs, in n x n matrices."""
     rng = np.random.default_rng(0)
     evaluate = Evaluator(Line(), Laplace())
-    scheme = PseudoMarginal(ImportanceSampling(16))
+    scheme = PseudoMarginalChain(ImportanceSampling(16))
     frozen = Frozen(AdaptiveProposal(1), None, 16)
     tracemalloc.start()
     try:

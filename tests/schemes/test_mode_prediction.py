@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pmgp.schemes.mode_prediction import ModePredictor
+from pmgp.core.adaptation.mode_prediction import ModePredictor
 
 
 def fitted(dimension: int, mode, pairs: int, seed: int = 0) -> ModePredictor:

@@ -11,10 +11,10 @@ import pytest
 
 import pmgp
 from pmgp import datasets
-from pmgp.approximations import Laplace
-from pmgp.estimators import ImportanceSampling
-from pmgp.model import LatentGaussianModel
-from pmgp.schemes.evaluation import Evaluator
+from pmgp.core.approximations import Laplace
+from pmgp.core.estimators import ImportanceSampling
+from pmgp.core.marginal.evaluation import Evaluator
+from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 
 pytestmark = pytest.mark.slow
 NAMES = ("lengthscale", "variance")

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_t
 
-from pmgp.schemes.proposals import DEGREES_OF_FREEDOM, INFLATION, AdaptiveProposal, Moments
+from pmgp.core.adaptation.moments import Moments
+from pmgp.core.marginal.proposals import DEGREES_OF_FREEDOM, INFLATION, AdaptiveProposal
 
 FACTOR = np.array([[0.5, 0.0], [0.3, 0.8]])
 LOCATION = np.array([1.0, -2.0])

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from pmgp.operators import StepSize
-from pmgp.operators.base import NOT_COMPUTED, Point
-from pmgp.schemes.densities import Current, Together
-from pmgp.schemes.gibbs import Ancillary, Interweaving
-from pmgp.schemes.theta_operators import OPERATORS, Adaptation, ThetaOperator
+from pmgp.core.adaptation.step_size import StepSize
+from pmgp.core.theta_updates.densities import JointState, LatentPart
+from pmgp.core.theta_updates.operators import OPERATORS, Adaptation, ThetaOperator
+from pmgp.core.theta_updates.schemes import AncillaryScheme, InterweavingScheme
+from pmgp.core.transitions.base import NOT_COMPUTED, Point
 from tests.operators.broken import proposals_taken_for_symmetric, trajectories_always_accepted
 from tests.schemes.gibbs_geweke import DifferentiableToy, draw_jointly
 
@@ -212,7 +212,7 @@ def test_the_step_size_while_tuning_and_afterwards(kind):
 
 def test_schemes_learn_in_each_stage_only_while_tuning():
     current, model = draw_jointly(np.random.default_rng(0))
-    scheme = Interweaving()
+    scheme = InterweavingScheme()
     adaptations = scheme.start(2, 10)
     outcome = scheme.step(np.random.default_rng(1), current, model, adaptations, True)
     assert [adaptation.iteration for adaptation in outcome.adaptations] == [1, 1]
@@ -224,7 +224,7 @@ def test_schemes_learn_in_each_stage_only_while_tuning():
 def test_a_theta_without_a_metric_stays(monkeypatch):
     current, model = draw_jointly(np.random.default_rng(0))
     monkeypatch.setattr(DifferentiableToy, "curvature", lambda self, theta, f: np.full((2, 2), np.nan))
-    scheme = Ancillary(ThetaOperator("smmala"))
+    scheme = AncillaryScheme(ThetaOperator("smmala"))
     outcome = scheme.step(np.random.default_rng(1), current, model, scheme.start(2, 0), False)
     assert_array_equal(outcome.current.theta, current.theta)
     assert outcome.current.together.f is current.together.f
@@ -235,12 +235,12 @@ def test_nothing_is_kept_of_the_theta_before():
     """The payload that comes back belongs to the theta that comes back."""
     rng = np.random.default_rng(0)
     current, model = draw_jointly(rng)
-    scheme = Interweaving()
+    scheme = InterweavingScheme()
     for _ in range(20):
         current = scheme.step(rng, current, model, scheme.start(2, 0), False).current
         assert_array_equal(current.together.prior.covariance, model.prior(current.theta).covariance)
-        assert isinstance(current, Current)
-        assert isinstance(current.together, Together)
+        assert isinstance(current, JointState)
+        assert isinstance(current.together, LatentPart)
 
 
 # Refusals

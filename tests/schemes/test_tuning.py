@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pmgp.approximations import Laplace
-from pmgp.estimators import ImportanceSampling
-from pmgp.schemes.calibration import CANDIDATES, TARGET_SPREAD, choose_draws
-from pmgp.schemes.evaluation import Evaluator
-from pmgp.schemes.proposals import AdaptiveProposal
-from pmgp.schemes.tuning import Tuning
+from pmgp.core.approximations import Laplace
+from pmgp.core.estimators import ImportanceSampling
+from pmgp.core.marginal.calibration import CANDIDATES, TARGET_SPREAD, choose_draws
+from pmgp.core.marginal.evaluation import Evaluator
+from pmgp.core.marginal.proposals import AdaptiveProposal
+from pmgp.core.marginal.tuning import Tuning
 from tests.schemes.geweke import ToyModel
 
 LABELS = np.array([0, 1, 1, 0, 1, 1])

@@ -10,9 +10,9 @@ import pytest
 from pymc.step_methods.compound import BlockedStep
 
 import pmgp
-from pmgp import threads
-from pmgp.step_methods.threads import LimitedThreads
-from pmgp.threads import blas_threads, threads_limited
+from pmgp.core.numerics import threads
+from pmgp.core.numerics.threads import blas_threads, threads_limited
+from pmgp.interface.steps.threads import LimitedThreads
 
 
 class Recording:

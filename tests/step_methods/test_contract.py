@@ -15,8 +15,8 @@ from pymc.backends import zarr
 from pymc.exceptions import SamplingError
 
 import pmgp
-from pmgp.model import ModelError
-from pmgp.step_methods.pseudo_marginal import PseudoMarginalState
+from pmgp.interface.model.latent_gaussian import ModelError
+from pmgp.interface.steps.pseudo_marginal import PseudoMarginalState
 
 FAST = {"mode": "FAST_COMPILE"}
 VARIABLES = ("lengthscale", "variance", "f")

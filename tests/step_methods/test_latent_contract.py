@@ -17,9 +17,9 @@ from numpy.testing import assert_array_equal
 from pymc.exceptions import SamplingError
 
 import pmgp
-from pmgp.model import ModelError
-from pmgp.step_methods.latent import LatentState
-from pmgp.step_methods.shared import SharedModel
+from pmgp.interface.model.latent_gaussian import ModelError
+from pmgp.interface.steps.latent_updates import LatentState
+from pmgp.interface.steps.shared import SharedModel
 from tests.truths import standard_errors_from
 
 FAST = {"mode": "FAST_COMPILE"}

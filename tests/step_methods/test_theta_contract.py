@@ -18,8 +18,8 @@ from pymc.exceptions import SamplingError
 from pymc.step_methods.compound import CompoundStep
 
 import pmgp
-from pmgp.model import LatentGaussianModel, ModelError
-from pmgp.step_methods.theta import ThetaState
+from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
+from pmgp.interface.steps.theta_updates import ThetaState
 
 FAST = {"mode": "FAST_COMPILE"}
 VARIABLES = ("lengthscale", "variance", "f")

@@ -13,7 +13,7 @@ import pytensor
 import xarray as xr
 
 import pmgp
-from pmgp.model import ModelError
+from pmgp.interface.model.latent_gaussian import ModelError
 from tests.support.models import N
 
 __all__ = ["STEPS", "YES", "outcome_of_prediction", "outcome_of_step", "quickly", "refusal"]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pymc as pm
 
-from pmgp.model import ModelError
+from pmgp.interface.model.latent_gaussian import ModelError
 from tests.support.features import COLUMNS, FEATURES
 from tests.support.models import COVARIANCES, LIKELIHOODS
 from tests.support.runs import STEPS, YES, outcome_of_prediction, outcome_of_step, quickly, refusal

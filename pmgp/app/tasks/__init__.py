@@ -1,4 +1,7 @@
-"""What depends on the kind of label: the model, predictions, scores and pictures. One file a kind."""
+"""What depends on the kind of label: the model, predictions, scores and pictures. One file a kind.
+
+May import: app, models, datasets, scores, plots, diagnostics, interface.
+"""
 
 from pmgp.app.tasks.base import Picture, Scores, Task
 from pmgp.app.tasks.binary import BinaryTask

@@ -1,0 +1,40 @@
+"""The protocol every approximation follows."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from pmgp.core.approximations.gradients import EvidenceGradient
+from pmgp.core.gaussians.dense import DensePrior
+from pmgp.core.gaussians.sites import SiteApproximation
+from pmgp.core.likelihoods.base import Likelihood
+
+__all__ = ["Approximation"]
+
+
+class Approximation(Protocol):
+    """Finds q(f), a Gaussian close to p(f|y, theta), as a function of theta alone."""
+
+    def fit(
+        self,
+        prior: DensePrior,
+        likelihood: Likelihood,
+        start: np.ndarray | None = None,
+        out: np.ndarray | None = None,
+    ) -> SiteApproximation:
+        """Q with its own log-evidence, from a start that :meth:`start_from` described, in the buffer `out`."""
+        ...
+
+    def refine(self, approximation: SiteApproximation, likelihood: Likelihood) -> SiteApproximation:
+        """Improve q before importance samples are drawn from it; the log-evidence stays."""
+        ...
+
+    def start_from(self, approximation: SiteApproximation) -> np.ndarray:
+        """What a fit at a theta nearby would best start from, as a vector that is smooth in theta."""
+        ...
+
+    def evidence_gradient(self, approximation: SiteApproximation, likelihood: Likelihood) -> EvidenceGradient:
+        """Gradient of the log-evidence of a fit to a tight tolerance."""
+        ...

@@ -1,0 +1,199 @@
+"""Expectation propagation: Gaussian sites that give q the moments of the exact terms in their cavities.
+
+Section 2.1.2 of the pseudo-marginal article, with all sites changed at once: a sweep is one factorization of B and one
+triangular inversion (`moment_matching`). Sweeps start from Laplace's sites, or from sites predicted from theta, and go
+on until q matches; all of that depends on theta alone, so that q does.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from pmgp.core.approximations.gradients import EvidenceGradient, laplace_gradient, matched_gradient
+from pmgp.core.approximations.laplace import Laplace
+from pmgp.core.approximations.moment_matching import MatchedSites, matched_sites
+from pmgp.core.gaussians.dense import DensePrior
+from pmgp.core.gaussians.sites import SMALLEST_PRECISION, SiteApproximation, condition_on_sites
+from pmgp.core.likelihoods.base import Likelihood
+from pmgp.core.numerics import linalg
+from pmgp.core.numerics.linalg import NotPositiveDefiniteError
+
+__all__ = ["ExpectationPropagation"]
+
+# Fraction of the way to the matching sites that a sweep goes at least; sites that overshoot together by less than a
+# factor of twenty, as those of duplicate inputs do, converge.
+SMALLEST_STEP = 0.05
+# A predicted start from which a sweep moves q further than this, in nats a site, is given up for Laplace's.
+POOR_START = 0.5
+LARGEST_LOG_PRECISION = 30.0
+
+
+@dataclass(frozen=True)
+class ExpectationPropagation:
+    """Gaussian approximation by expectation propagation.
+
+    Its evidence and its importance weights are far better than Laplace's where the posterior of f is skewed, as it is
+    for binary labels. A fit costs two to four times as much from nothing, and about as much from a predicted start.
+
+    Parameters
+    ----------
+    tolerance : float
+        Sweeps stop when one would change q by less than this: the Kullback-Leibler divergence of the two, in nats. The
+        error of the log-evidence that is left is of the same size.
+    max_sweeps : int
+        Where q does not match after so many sweeps, it is Laplace's approximation, and is marked as not converged.
+    laplace : Laplace
+        Finds the sites to start from.
+
+    Raises
+    ------
+    ValueError
+        For settings out of range.
+    """
+
+    tolerance: float = 0.05
+    max_sweeps: int = 50
+    laplace: Laplace = field(default_factory=Laplace)
+
+    def __post_init__(self) -> None:
+        if not self.tolerance > 0.0:
+            raise ValueError(f"tolerance must be positive, not {self.tolerance}")
+        if self.max_sweeps < 1:
+            raise ValueError(f"max_sweeps must be at least 1, not {self.max_sweeps}")
+
+    def fit(
+        self,
+        prior: DensePrior,
+        likelihood: Likelihood,
+        start: np.ndarray | None = None,
+        out: np.ndarray | None = None,
+    ) -> SiteApproximation:
+        """Approximate p(f|y, theta).
+
+        Parameters
+        ----------
+        prior : DensePrior
+        likelihood : Likelihood
+        start : (2n,) array, optional
+            Sites as :meth:`start_from` describes them; Laplace's if they are not given or turn out to be poor.
+        out : (n, n) array, optional
+            Fortran-ordered buffer for the factor of B.
+
+        Returns
+        -------
+        SiteApproximation
+            Not ``converged`` where it is Laplace's approximation instead. Where the likelihood is zero its log-evidence
+            is minus infinity.
+
+        Raises
+        ------
+        NotPositiveDefiniteError
+            If B cannot be factorized, as for a covariance with NaN in it.
+        ValueError
+            If the likelihood does not know its tilted moments.
+        """
+        possible = np.isfinite(likelihood.log_likelihood(prior.mean))
+        if possible and start is not None and np.isfinite(start).all():
+            with suppress(NotPositiveDefiniteError):
+                matched = self._sweep(_from_vector(prior, start, out), likelihood, POOR_START * prior.size)
+                if matched is not None:
+                    return matched
+        start_at_mode = self.laplace.fit(prior, likelihood, None, out)
+        if not np.isfinite(start_at_mode.log_evidence):
+            return start_at_mode
+        matched = self._sweep(start_at_mode, likelihood, np.inf)
+        if matched is not None:
+            return matched
+        return replace(self.laplace.fit(prior, likelihood, None, out), converged=False)
+
+    def refine(self, approximation: SiteApproximation, likelihood: Likelihood) -> SiteApproximation:
+        """Return the approximation as it is: its moments match."""
+        return approximation
+
+    def start_from(self, approximation: SiteApproximation) -> np.ndarray:
+        """Sites (b, log w), as one (2n,) array."""
+        return np.concatenate([approximation.linear, np.log(approximation.precision)])
+
+    def evidence_gradient(self, approximation: SiteApproximation, likelihood: Likelihood) -> EvidenceGradient:
+        """Gradient of the log-evidence; Laplace's where that stands in."""
+        if not approximation.converged:
+            return laplace_gradient(approximation, likelihood)
+        return matched_gradient(approximation, likelihood)
+
+    def _sweep(self, current: SiteApproximation, likelihood: Likelihood, largest: float) -> SiteApproximation | None:
+        """Sweep until q matches; None if it does not, or moves by more than `largest` nats at once."""
+        step, last = 1.0, None
+        for _ in range(self.max_sweeps):
+            matched = _match(current, likelihood)
+            change = np.stack([matched.linear - current.linear, matched.precision - current.precision])
+            if last is not None:
+                step = _secant_step(step * last, last - change, current.mean, matched.marginal_variance)
+            current, divergence = _moved(current, matched, step * change)
+            # Nearly a quadratic function of the step; a short one does not count as a small change.
+            divergence /= step**2
+            if divergence < self.tolerance:
+                return current
+            if not divergence < largest:
+                break
+            last = change
+        return None
+
+
+def _from_vector(prior: DensePrior, start: np.ndarray, out: np.ndarray | None) -> SiteApproximation:
+    linear, log_precision = np.split(start, 2)
+    precision = np.exp(np.clip(log_precision, np.log(SMALLEST_PRECISION), LARGEST_LOG_PRECISION))
+    mean, factor = condition_on_sites(prior, linear, precision, out)
+    return SiteApproximation(prior, linear, precision, mean, factor, np.nan, 0)
+
+
+def _match(current: SiteApproximation, likelihood: Likelihood) -> MatchedSites:
+    """Matched sites, with the factor of B destroyed: what follows makes another one in its place."""
+    matched = matched_sites(current, likelihood, overwrite=True)
+    if matched is None:
+        raise ValueError(
+            "expectation propagation needs a likelihood whose terms are known one by one, one for each latent value; "
+            'use approximation="laplace"'
+        )
+    return matched
+
+
+def _secant_step(moved: np.ndarray, reduced: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> float:
+    """Length of the next step (Barzilai and Borwein 1988), from how much the last one reduced the change asked for.
+
+    Where sites overshoot together that is more than all of it, and the steps become shorter: <s, r> / <r, r> for the
+    last step s and the reduction r, in the metric of the marginal divergences that a change of the sites makes.
+
+    Parameters
+    ----------
+    moved, reduced : (2, n) array
+        Changes of b and w.
+    mean, variance : (n,) array
+        Of q's marginals.
+    """
+    s, r = _standardized(moved, mean, variance), _standardized(reduced, mean, variance)
+    square = float(r @ r)
+    return float(np.clip(s @ r / square, SMALLEST_STEP, 1.0)) if square > 0.0 else 1.0
+
+
+def _standardized(change: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    linear, precision = change
+    return np.concatenate([np.sqrt(variance) * (linear - precision * mean), variance * precision / np.sqrt(2.0)])
+
+
+def _moved(current: SiteApproximation, matched: MatchedSites, change: np.ndarray) -> tuple[SiteApproximation, float]:
+    """Change the sites; how far q moves, in nats.
+
+    With changes db, dw and dmu, and v the variances of the old q, the Kullback-Leibler divergence of the new q from it
+    is [v' dw - log|B_new| + log|B_old| + dmu' (db - dw mu_old)] / 2: no inverse is needed.
+    """
+    db, dw = change
+    linear, precision = current.linear + db, np.maximum(current.precision + dw, SMALLEST_PRECISION)
+    mean, factor = condition_on_sites(current.prior, linear, precision, current.factor)
+    spread = float(matched.marginal_variance @ dw) - linalg.log_determinant(factor) + matched.log_determinant
+    divergence = 0.5 * (spread + float((mean - current.mean) @ (db - dw * current.mean)))
+    iterations = current.iterations + 1
+    moved = SiteApproximation(current.prior, linear, precision, mean, factor, matched.log_evidence, iterations)
+    return moved, divergence

@@ -1,0 +1,82 @@
+"""Gradients of the approximations' log-evidence in K, in m and in the likelihood's parameters.
+
+With R = W^1/2 B^-1 W^1/2 and alpha = K^-1 (mu - m) = b - W mu, the evidence of Gaussian sites has the gradients
+(alpha alpha' - R) / 2 in K and alpha in m. Expectation propagation's is stationary in its sites, so that these are all.
+Laplace's sites move with the mode: Algorithm 5.1 of Rasmussen and Williams (2006), here for any m and in one piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from pmgp.core.approximations.moment_matching import cavities
+from pmgp.core.gaussians.sites import SiteApproximation
+from pmgp.core.likelihoods.base import Likelihood
+from pmgp.core.numerics import linalg
+
+__all__ = ["EvidenceGradient", "laplace_gradient", "matched_gradient"]
+
+# Step of central differences of the curvature, of whose order 1e-11 the error is.
+STEP = 1e-4
+
+
+class EvidenceGradient(NamedTuple):
+    """How the log-evidence changes.
+
+    Attributes
+    ----------
+    covariance : (n, n) array
+        Gradient in K, symmetric, both triangles.
+    mean : (n,) array
+        Gradient in m.
+    along : callable
+        A function of the likelihood that changes with its parameters as the log-evidence does.
+    """
+
+    covariance: np.ndarray
+    mean: np.ndarray
+    along: Callable[[Likelihood], float]
+
+
+def matched_gradient(q: SiteApproximation, likelihood: Likelihood) -> EvidenceGradient:
+    """Gradient of expectation propagation's log-evidence at a fixed point."""
+    alpha = q.linear - q.precision * q.mean
+    cavity = cavities(q)
+    near = (q.mean, cavity.marginal_variance)
+
+    def along(other: Likelihood) -> float:
+        tilted = other.tilted_moments(cavity.mean, cavity.variance, near)
+        return np.nan if tilted is None else float(tilted.log_normalizer.sum())
+
+    return EvidenceGradient(0.5 * (np.outer(alpha, alpha) - _shrinkage(q)), alpha, along)
+
+
+def laplace_gradient(q: SiteApproximation, likelihood: Likelihood) -> EvidenceGradient:
+    """Gradient of Laplace's log-evidence at the mode."""
+    mode = q.mean
+    alpha = q.linear - q.precision * mode
+    shrinkage = _shrinkage(q)
+    covariance = linalg.symmetrized(q.prior.covariance)
+    variances = (1.0 - shrinkage.diagonal() / q.precision) / q.precision
+    third = (likelihood.curvature(mode - STEP) - likelihood.curvature(mode + STEP)) / (2.0 * STEP)
+    # How -log|B|/2 changes with the mode, and with what would move the mode if K did not pull it back.
+    by_mode = 0.5 * variances * third
+    by_shift = by_mode - shrinkage @ (covariance @ by_mode)
+    by_gradient = covariance @ by_shift
+    moved = np.outer(by_shift, alpha)
+    gradient = 0.5 * (np.outer(alpha, alpha) - shrinkage + moved + moved.T)
+
+    def along(other: Likelihood) -> float:
+        explicit = float(other.log_likelihood(mode)) - 0.5 * float(variances @ other.curvature(mode))
+        return explicit + float(by_gradient @ other.gradient(mode))
+
+    return EvidenceGradient(gradient, alpha + by_shift, along)
+
+
+def _shrinkage(q: SiteApproximation) -> np.ndarray:
+    """W^1/2 B^-1 W^1/2 = (K + W^-1)^-1, both triangles."""
+    root = np.sqrt(q.precision)
+    return root[:, None] * linalg.symmetrized(linalg.inverse(q.factor)) * root

@@ -1,0 +1,155 @@
+"""Laplace's approximation: Newton's method for the mode of p(f|y, theta).
+
+Section 2.1.1 of the pseudo-marginal article, with two changes that save factorizations. q takes its curvature from
+the last point at which B was factorized, so that no factorization is made at the mode itself; and the start can be
+predicted from theta (see `pmgp.core.adaptation.mode_prediction`). Both leave q a function of theta alone, which is all
+that an importance density has to be.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from pmgp.core.approximations.gradients import EvidenceGradient, laplace_gradient
+from pmgp.core.approximations.moment_matching import match_moments
+from pmgp.core.gaussians.dense import DensePrior
+from pmgp.core.gaussians.sites import SMALLEST_PRECISION, SiteApproximation, condition_on_sites
+from pmgp.core.likelihoods.base import Likelihood
+from pmgp.core.numerics import linalg
+
+__all__ = ["Laplace"]
+
+MAX_HALVINGS = 20
+
+
+class _Iterate(NamedTuple):
+    """A point of Newton's path: f, a = K^-1 (f - m) and the log of p(y|f) N(f|m, K) up to a constant."""
+
+    f: np.ndarray
+    a: np.ndarray
+    objective: float
+
+
+@dataclass(frozen=True)
+class Laplace:
+    """Gaussian approximation at the posterior mode of f.
+
+    Parameters
+    ----------
+    tolerance : float
+        Newton stops when the mean squared change of f falls below it; the article uses 1e-4. The error that is
+        left is of the order of the square of the last change.
+    max_iterations : int
+        Bound on Newton's steps. The last iterate is used if it is reached: the chain stays exact.
+    sweeps : int
+        Sweeps of moment matching by :meth:`refine`, before importance samples are drawn; 0 for plain Laplace.
+
+    Raises
+    ------
+    ValueError
+        For settings out of range.
+    """
+
+    tolerance: float = 1e-3
+    max_iterations: int = 100
+    sweeps: int = 2
+
+    def __post_init__(self) -> None:
+        if not self.tolerance > 0.0:
+            raise ValueError(f"tolerance must be positive, not {self.tolerance}")
+        if self.max_iterations < 1:
+            raise ValueError(f"max_iterations must be at least 1, not {self.max_iterations}")
+        if self.sweeps < 0:
+            raise ValueError(f"sweeps must not be negative: {self.sweeps}")
+
+    def fit(
+        self,
+        prior: DensePrior,
+        likelihood: Likelihood,
+        start: np.ndarray | None = None,
+        out: np.ndarray | None = None,
+    ) -> SiteApproximation:
+        """Approximate p(f|y, theta).
+
+        Parameters
+        ----------
+        prior : DensePrior
+        likelihood : Likelihood
+        start : (n,) array, optional
+            Where Newton starts, the prior mean if it is not given or turns out to be worse than that.
+        out : (n, n) array, optional
+            Fortran-ordered buffer for the factor of B.
+
+        Raises
+        ------
+        NotPositiveDefiniteError
+            If B cannot be factorized, as for a covariance with NaN in it.
+        """
+        m = prior.mean
+        origin = _Iterate(m, np.zeros_like(m), float(likelihood.log_likelihood(m)))
+        trusted = start is None or not np.isfinite(start).all()
+        current = origin if start is None or trusted else origin._replace(f=start)
+        steps = 0
+        while True:
+            steps += 1
+            precision = _precision(likelihood, current.f)
+            linear = precision * current.f + likelihood.gradient(current.f)
+            mean, factor = condition_on_sites(prior, linear, precision, out)
+            reached = _iterate(prior, likelihood, mean, linear - precision * mean)
+            if not trusted and not reached.objective >= origin.objective:
+                current, trusted = origin, True
+                continue
+            change = float(np.mean(np.square(reached.f - current.f)))
+            if change < self.tolerance or steps >= self.max_iterations:
+                break
+            current = reached if not trusted else _damped(likelihood, m, current, reached)
+            trusted = True
+        log_evidence = reached.objective - 0.5 * linalg.log_determinant(factor)
+        return SiteApproximation(prior, linear, precision, mean, factor, log_evidence, steps)
+
+    def refine(self, approximation: SiteApproximation, likelihood: Likelihood) -> SiteApproximation:
+        """Move the mean and the variances of q to where the posterior's are, for importance sampling.
+
+        The log-evidence stays Laplace's. Likelihoods without tilted moments keep Laplace's sites.
+        """
+        return match_moments(approximation, likelihood, self.sweeps)
+
+    def start_from(self, approximation: SiteApproximation) -> np.ndarray:
+        """Q's mean, which is the mode: an (n,) array."""
+        return approximation.mean
+
+    def evidence_gradient(self, approximation: SiteApproximation, likelihood: Likelihood) -> EvidenceGradient:
+        """Gradient of the log-evidence, as exact as the mode is."""
+        return laplace_gradient(approximation, likelihood)
+
+
+def _precision(likelihood: Likelihood, f: np.ndarray) -> np.ndarray:
+    """Curvature of the likelihood, or the Fisher information where that is not positive."""
+    curvature = likelihood.curvature(f)
+    if np.any(curvature <= 0.0):
+        curvature = np.where(curvature > 0.0, curvature, likelihood.fisher_information(f))
+    return np.maximum(curvature, SMALLEST_PRECISION)
+
+
+def _iterate(prior: DensePrior, likelihood: Likelihood, f: np.ndarray, a: np.ndarray) -> _Iterate:
+    objective = float(likelihood.log_likelihood(f)) - 0.5 * float(a @ (f - prior.mean))
+    return _Iterate(f, a, objective)
+
+
+def _damped(likelihood: Likelihood, m: np.ndarray, current: _Iterate, reached: _Iterate) -> _Iterate:
+    """Halve Newton's step until the objective does not fall; the path is linear in f and in a = K^-1 (f - m)."""
+    step = 1.0
+    candidate = reached
+    slack = 1e-9 * (1.0 + abs(current.objective))
+    for _ in range(MAX_HALVINGS):
+        if candidate.objective >= current.objective - slack:
+            break
+        step *= 0.5
+        f = current.f + step * (reached.f - current.f)
+        a = current.a + step * (reached.a - current.a)
+        objective = float(likelihood.log_likelihood(f)) - 0.5 * float(a @ (f - m))
+        candidate = _Iterate(f, a, objective)
+    return candidate

@@ -1,0 +1,18 @@
+"""Unbiased estimates of the marginal likelihood p(y|theta).
+
+May import: core.numerics, core.likelihoods, core.gaussians, core.transitions.
+"""
+
+from pmgp.core.estimators.annealed import AnnealedImportanceSampling, annealing_schedule
+from pmgp.core.estimators.approximate import ApproximateEvidence
+from pmgp.core.estimators.base import Estimator
+from pmgp.core.estimators.importance import Estimate, ImportanceSampling
+
+__all__ = [
+    "AnnealedImportanceSampling",
+    "ApproximateEvidence",
+    "Estimate",
+    "Estimator",
+    "ImportanceSampling",
+    "annealing_schedule",
+]

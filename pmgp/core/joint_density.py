@@ -1,0 +1,46 @@
+"""What the algorithms need of a model: the parts of its joint density, and their derivatives in theta."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from pmgp.core.gaussians.dense import DensePrior
+from pmgp.core.likelihoods.base import Likelihood
+
+__all__ = ["DifferentiableModel", "LatentModel"]
+
+
+class LatentModel(Protocol):
+    """Theta on the unconstrained scale, of shape (dimension,), to the parts of the joint density."""
+
+    def log_prior(self, theta: np.ndarray) -> float:
+        """Log p(theta), with the log-Jacobian of the transformation."""
+        ...
+
+    def prior(self, theta: np.ndarray) -> DensePrior:
+        """p(f|theta)."""
+        ...
+
+    def likelihood(self, theta: np.ndarray) -> Likelihood:
+        """p(y|f, theta) as a function of f."""
+        ...
+
+
+class DifferentiableModel(LatentModel, Protocol):
+    """A model with derivatives in theta."""
+
+    def theta_gradient(
+        self, theta: np.ndarray, covariance_bar: np.ndarray, mean_bar: np.ndarray, f: np.ndarray
+    ) -> np.ndarray:
+        """Gradient of log p(theta) + log p(y|f, theta) + <covariance_bar, K(theta)> + mean_bar' m(theta), f fixed."""
+        ...
+
+    def pushforward(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Derivatives of m and K by each element of theta: (dimension, n) and (dimension, n, n)."""
+        ...
+
+    def curvature(self, theta: np.ndarray, f: np.ndarray) -> np.ndarray:
+        """Minus the Hessian of log p(theta) + log p(y|f, theta) in theta, f fixed: (dimension, dimension)."""
+        ...

@@ -1,0 +1,53 @@
+"""The protocol of the transitions of f."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from pmgp.core.gaussians import DensePrior
+from pmgp.core.likelihoods.base import Likelihood
+from pmgp.core.transitions.base import Point, TransitionInfo
+
+__all__ = ["LatentUpdate"]
+
+
+class LatentUpdate(Protocol):
+    """A transition that leaves p(f|theta, y) invariant.
+
+    Attributes
+    ----------
+    target_acceptance : float
+        Recommended acceptance rate, that the step size is tuned to.
+    largest_step_size : float
+    """
+
+    target_acceptance: ClassVar[float]
+
+    @property
+    def largest_step_size(self) -> float:
+        """Bound on the step size."""
+        ...
+
+    def initial_step_size(self, n: int) -> float:
+        """Where tuning starts, for n latent values."""
+        ...
+
+    def prepare(self, prior: DensePrior, likelihood: Likelihood) -> Any:
+        """Do the O(n^3) work at one theta; the result is handed to the other two."""
+        ...
+
+    def init(self, target: Any, f: np.ndarray) -> Point:
+        """Start at latent values f of shape (n,)."""
+        ...
+
+    def restore(self, target: Any, point: Point) -> Point:
+        """Complete a point that was stored without its metric."""
+        ...
+
+    def step(
+        self, rng: np.random.Generator, point: Point, target: Any, step_size: float
+    ) -> tuple[Point, TransitionInfo]:
+        """One transition; f is the new point's payload."""
+        ...

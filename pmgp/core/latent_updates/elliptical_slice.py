@@ -1,0 +1,125 @@
+"""Elliptical slice sampling (Murray, Adams and MacKay 2010; Algorithm 3 of the comparative evaluation).
+
+The ellipses come from a Gaussian reference q, the target being q(f) r(f). With the prior for q, r is the likelihood:
+the algorithm as published. With an approximation of the posterior, r is the likelihood over the sites, and the
+ellipses reach across the whole posterior. Either way a call of r costs O(n).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from pmgp.core.approximations import Laplace
+from pmgp.core.gaussians import DensePrior, SiteApproximation
+from pmgp.core.latent_updates.variants import check_variant
+from pmgp.core.likelihoods.base import Likelihood
+from pmgp.core.transitions.base import Point, TransitionInfo
+from pmgp.core.transitions.elliptical_slice import slice_on_ellipse
+
+__all__ = ["EllipticalSliceUpdate", "SliceTarget"]
+
+
+class SliceTarget(NamedTuple):
+    """The Gaussians that give the ellipses, in turn, and the likelihood."""
+
+    references: tuple[DensePrior | SiteApproximation, ...]
+    likelihood: Likelihood
+
+    def log_ratio(self, f: np.ndarray, reference: DensePrior | SiteApproximation) -> float:
+        """Log of p(y|f) N(f|m, K) over a reference, up to a constant."""
+        return float(reference.log_ratio(self.likelihood, f))
+
+
+@dataclass(frozen=True)
+class EllipticalSliceUpdate:
+    """One or more elliptical slice transitions.
+
+    Parameters
+    ----------
+    moves : int
+        Transitions made by one call of :meth:`step` or :meth:`move`.
+    reference : {"prior", "laplace"}
+        The Gaussian that gives the ellipses where :meth:`prepare` makes it. After each move about Laplace's
+        approximation one about the prior is made: the tails of the posterior may be heavier than the approximation's,
+        and a chain that starts there would stay for long.
+
+    Raises
+    ------
+    ValueError
+        For fewer than one move, or another reference.
+    """
+
+    moves: int = 1
+    reference: str = "prior"
+    target_acceptance: ClassVar[float] = 1.0
+    largest_step_size: ClassVar[float] = 1.0
+
+    def __post_init__(self) -> None:
+        check_variant(self.reference, ("prior", "laplace"), "reference")
+        if not isinstance(self.moves, int | np.integer) or self.moves < 1:
+            raise ValueError(f"moves must be an integer of at least 1, not {self.moves}")
+
+    def initial_step_size(self, n: int) -> float:
+        """Nothing is tuned."""
+        return 1.0
+
+    def prepare(self, prior: DensePrior, likelihood: Likelihood) -> SliceTarget:
+        """Factorize K, and fit the approximation if there is to be one.
+
+        Laplace's approximation starts from the prior mean, so that it is a function of theta alone.
+        """
+        prior.factorize()
+        if self.reference == "prior":
+            return SliceTarget((prior,), likelihood)
+        return SliceTarget((Laplace(sweeps=0).fit(prior, likelihood), prior), likelihood)
+
+    def init(self, target: SliceTarget, f: np.ndarray) -> Point:
+        """Start at f."""
+        return Point(f, target.log_ratio(f, target.references[0]), f)
+
+    def restore(self, target: object, point: Point) -> Point:
+        """Nothing is left out of a stored point."""
+        return point
+
+    def step(
+        self, rng: np.random.Generator, point: Point, target: SliceTarget, step_size: float = 1.0
+    ) -> tuple[Point, TransitionInfo]:
+        """Make the moves; there is no step size."""
+        f, value, evaluations = point.position, point.log_density, 0
+        for _ in range(self.moves):
+            for reference in target.references:
+                f, value, calls = _move(rng, f, value, target, reference)
+                evaluations += calls
+                if len(target.references) > 1:
+                    following = target.references[reference is target.references[0]]
+                    value = target.log_ratio(f, following)
+        return Point(f, value, f), TransitionInfo(True, 1.0, evaluations)
+
+    def move(
+        self,
+        rng: np.random.Generator,
+        f: np.ndarray,
+        reference: DensePrior | SiteApproximation,
+        likelihood: Likelihood,
+    ) -> np.ndarray:
+        """Move f of shape (n,) about a given reference, leaving p(f|theta, y) invariant."""
+        target = SliceTarget((reference,), likelihood)
+        return self.step(rng, self.init(target, f), target)[0].payload
+
+
+def _move(
+    rng: np.random.Generator,
+    f: np.ndarray,
+    value: float,
+    target: SliceTarget,
+    reference: DensePrior | SiteApproximation,
+) -> tuple[np.ndarray, float, int]:
+    """One transition about a reference: f, the log-ratio there and the number of its evaluations."""
+    mean = reference.mean
+    deviation, value, evaluations = slice_on_ellipse(
+        rng, f - mean, reference.sample_deviations(rng, 1)[0], lambda e: target.log_ratio(mean + e, reference), value
+    )
+    return mean + deviation, value, evaluations

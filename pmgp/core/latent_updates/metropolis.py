@@ -1,0 +1,91 @@
+"""Metropolis transitions for f: isotropic, and Neal's two versions scaled by the prior."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from pmgp.core.gaussians import DensePrior
+from pmgp.core.latent_updates.coordinates import LatentDensity, ScaledDensity, scaled_by_prior
+from pmgp.core.latent_updates.variants import check_variant
+from pmgp.core.likelihoods.base import Likelihood
+from pmgp.core.numerics import linalg
+from pmgp.core.transitions.base import Point, TransitionInfo
+from pmgp.core.transitions.metropolis_hastings import metropolis_choice, random_walk
+
+__all__ = ["MetropolisUpdate"]
+
+VARIANTS = ("isotropic", "v1", "v2")
+
+
+@dataclass(frozen=True)
+class MetropolisUpdate:
+    """A random walk in f.
+
+    Parameters
+    ----------
+    variant : {"v2", "v1", "isotropic"}
+        For e standard normal and z = L e a draw from the prior's deviations: "v2" proposes
+        m + sqrt(1 - step^2) (f - m) + step z (equation 12 of the comparative evaluation), "v1" f + step z
+        (equation 11), "isotropic" f + step e (section 3.1).
+
+    Raises
+    ------
+    ValueError
+        For another variant.
+    """
+
+    variant: str = "v2"
+    target_acceptance: ClassVar[float] = 0.25
+
+    def __post_init__(self) -> None:
+        check_variant(self.variant, VARIANTS)
+
+    def initial_step_size(self, n: int) -> float:
+        """Where tuning starts."""
+        return 0.1 if self.variant != "isotropic" else 2.4 / np.sqrt(n)
+
+    @property
+    def largest_step_size(self) -> float:
+        """In "v2" a step of one is a draw from the prior."""
+        return 1.0 if self.variant == "v2" else np.inf
+
+    def prepare(self, prior: DensePrior, likelihood: Likelihood) -> LatentDensity | ScaledDensity:
+        """Factorize K."""
+        return (LatentDensity if self.variant == "isotropic" else scaled_by_prior)(prior, likelihood)
+
+    def init(self, target: LatentDensity | ScaledDensity, f: np.ndarray) -> Point:
+        """Start at f."""
+        if self.variant == "v2":
+            return _point_of_likelihood(target, f)
+        return target.at(target.enter(f))
+
+    def restore(self, target: object, point: Point) -> Point:
+        """Nothing is left out of a stored point."""
+        return point
+
+    def step(
+        self, rng: np.random.Generator, point: Point, target: LatentDensity | ScaledDensity, step_size: float
+    ) -> tuple[Point, TransitionInfo]:
+        """One transition."""
+        if self.variant == "v2":
+            return _autoregressive(rng, point, target, min(step_size, 1.0))
+        return random_walk(rng, point, target, step_size)
+
+
+def _point_of_likelihood(target: LatentDensity | ScaledDensity, f: np.ndarray) -> Point:
+    """The proposal is reversible under the prior, so that the likelihood alone decides."""
+    return Point(f, float(target.likelihood.log_likelihood(f)), f)
+
+
+def _autoregressive(
+    rng: np.random.Generator, point: Point, target: LatentDensity | ScaledDensity, step_size: float
+) -> tuple[Point, TransitionInfo]:
+    prior_draw = linalg.triangular_product(target.factor, rng.standard_normal(point.position.shape))
+    kept = np.sqrt(1.0 - step_size**2)
+    candidate = _point_of_likelihood(
+        target, target.mean + kept * (point.position - target.mean) + step_size * prior_draw
+    )
+    return metropolis_choice(rng, point, candidate, candidate.log_density - point.log_density, 1)

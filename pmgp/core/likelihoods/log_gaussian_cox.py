@@ -1,0 +1,76 @@
+"""Counts with a log-normal rate: the log-Gaussian Cox process on cells (appendix B.2 of the comparative evaluation)."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import gammaln
+
+from pmgp.core.likelihoods.checks import check_counts, check_positive, check_same_length
+from pmgp.core.numerics.quadrature import TiltedMoments, tilted_moments
+
+__all__ = ["MAX_LOG_RATE", "LogGaussianCox"]
+
+# Larger log-rates are cut off, so that rates, their squares and their sums stay finite.
+MAX_LOG_RATE = 300.0
+
+
+class LogGaussianCox:
+    """Counts y_i ~ Poisson(exposure_i exp(f_i)).
+
+    Parameters
+    ----------
+    y : (n,) array
+        Counts.
+    exposure : float or (n,) array
+        Area or duration that each count was collected over.
+
+    Raises
+    ------
+    ValueError
+        For counts that are negative or not whole numbers, and exposures that are not positive and finite or of another
+        length than the counts.
+
+    Notes
+    -----
+    Rates stop growing at exp(300), where the density is zero to all purposes: no f overflows.
+    """
+
+    def __init__(self, y: np.ndarray, exposure: np.ndarray | float = 1.0) -> None:
+        self.y = check_counts(y)
+        exposure = check_positive("exposure", exposure)
+        check_same_length("exposure", exposure, self.y)
+        self.log_exposure = np.log(exposure)
+        self._constant = self.y * self.log_exposure - gammaln(self.y + 1.0)
+
+    def _rate(self, f: np.ndarray) -> np.ndarray:
+        return np.exp(np.minimum(f + self.log_exposure, MAX_LOG_RATE))
+
+    def log_density(self, f: np.ndarray) -> np.ndarray:
+        """Log p(y_i|f_i): (..., n) -> (..., n)."""
+        return self.y * f + self._constant - self._rate(f)
+
+    def log_likelihood(self, f: np.ndarray) -> np.ndarray:
+        """Log p(y|f): (..., n) -> (...)."""
+        return self.log_density(f).sum(axis=-1)
+
+    def gradient(self, f: np.ndarray) -> np.ndarray:
+        """First derivative in f."""
+        return self.y - self._rate(f)
+
+    def curvature(self, f: np.ndarray) -> np.ndarray:
+        """Minus the second derivative in f: the rate, whatever the counts."""
+        return self._rate(f)
+
+    def third_derivative(self, f: np.ndarray) -> np.ndarray:
+        """Third derivative in f."""
+        return -self._rate(f)
+
+    def fisher_information(self, f: np.ndarray) -> np.ndarray:
+        """Expected curvature; equal to it for this canonical link."""
+        return self._rate(f)
+
+    def tilted_moments(
+        self, mean: np.ndarray, variance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None
+    ) -> TiltedMoments:
+        """Mean, variance and log normalizer of p(y_i|f_i) N(f_i|mean, variance), by quadrature."""
+        return tilted_moments(self.log_density, mean, variance, near)

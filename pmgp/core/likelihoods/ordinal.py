@@ -1,0 +1,79 @@
+"""Ordinal labels: the interval between thresholds that the latent value falls into, blurred by normal noise.
+
+Appendix B.4 of the comparative evaluation.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pmgp.core.likelihoods.checks import check_categories, check_positive, check_same_length, check_thresholds
+from pmgp.core.likelihoods.normal_interval import NormalInterval
+from pmgp.core.numerics.quadrature import TiltedMoments, tilted_moments
+
+__all__ = ["OrdinalProbit"]
+
+
+class OrdinalProbit:
+    """P(y = s|f) = Phi((b_(s+1) - f) / noise) - Phi((b_s - f) / noise), with b_0 and b_r infinite.
+
+    Parameters
+    ----------
+    y : (n,) array
+        Labels 0, ..., r - 1.
+    thresholds : (r - 1,) array
+        b_1 < ... < b_(r-1), on the scale of f.
+    noise : float or (n,) array
+        Standard deviation of the noise, on the scale of f.
+
+    Raises
+    ------
+    ValueError
+        For other labels; for thresholds that are not finite and strictly increasing; for a noise that is not positive
+        and finite, or of another length than the labels.
+    """
+
+    def __init__(self, y: np.ndarray, thresholds: np.ndarray, noise: np.ndarray | float = 1.0) -> None:
+        thresholds = check_thresholds(thresholds)
+        y = check_categories(y, thresholds.size + 1)
+        self.noise = check_positive("noise", noise)
+        check_same_length("noise", self.noise, y)
+        self.limits = np.concatenate([[-np.inf], thresholds, [np.inf]])
+        self.lower, self.upper = self.limits[y], self.limits[y + 1]
+
+    def log_density(self, f: np.ndarray) -> np.ndarray:
+        """Log p(y_i|f_i): (..., n) -> (..., n)."""
+        return self._interval(f).log_probability()
+
+    def log_likelihood(self, f: np.ndarray) -> np.ndarray:
+        """Log p(y|f): (..., n) -> (...)."""
+        return self.log_density(f).sum(axis=-1)
+
+    def gradient(self, f: np.ndarray) -> np.ndarray:
+        """First derivative in f."""
+        return self._interval(f).mean() / self.noise
+
+    def curvature(self, f: np.ndarray) -> np.ndarray:
+        """Minus the second derivative in f, between 0 and 1 / noise^2."""
+        return self._interval(f).variance_deficit() / self.noise**2
+
+    def third_derivative(self, f: np.ndarray) -> np.ndarray:
+        """Third derivative in f."""
+        return self._interval(f).third_cumulant() / self.noise**3
+
+    def fisher_information(self, f: np.ndarray) -> np.ndarray:
+        """Sum over the labels s of p(s|f) (d log p(s|f) / df)^2."""
+        each = self._between(self.limits[:-1, None], self.limits[1:, None], f)
+        return (np.exp(each.log_probability()) * np.square(each.mean() / self.noise)).sum(axis=0)
+
+    def tilted_moments(
+        self, mean: np.ndarray, variance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None
+    ) -> TiltedMoments:
+        """Mean, variance and log normalizer of p(y_i|f_i) N(f_i|mean, variance), by quadrature."""
+        return tilted_moments(self.log_density, mean, variance, near)
+
+    def _interval(self, f: np.ndarray) -> NormalInterval:
+        return self._between(self.lower, self.upper, f)
+
+    def _between(self, lower: np.ndarray, upper: np.ndarray, f: np.ndarray) -> NormalInterval:
+        return NormalInterval((lower - f) / self.noise, (upper - f) / self.noise, (upper - lower) / self.noise)

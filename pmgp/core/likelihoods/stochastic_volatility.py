@@ -1,0 +1,72 @@
+"""Returns whose log standard deviation is the latent process (appendix B.3 of the comparative evaluation)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pmgp.core.likelihoods.checks import check_finite
+from pmgp.core.numerics.quadrature import TiltedMoments, tilted_moments
+
+__all__ = ["StochasticVolatility"]
+
+LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
+# Larger logs of a squared standardized observation are cut off, so that squares and sums stay finite.
+MAX_LOG_SQUARE = 300.0
+
+
+class StochasticVolatility:
+    """Observations y_i ~ N(0, exp(f_i)^2).
+
+    Parameters
+    ----------
+    y : (n,) array
+        For example returns, with their mean subtracted.
+
+    Raises
+    ------
+    ValueError
+        For observations that are not finite.
+
+    Notes
+    -----
+    Squared standardized observations stop growing at exp(300), where the density is zero to all purposes: no f
+    overflows.
+    """
+
+    def __init__(self, y: np.ndarray) -> None:
+        with np.errstate(divide="ignore"):
+            self.log_square = 2.0 * np.log(np.abs(check_finite(y)))
+
+    def _square(self, f: np.ndarray) -> np.ndarray:
+        """(y_i / exp(f_i))^2."""
+        return np.exp(np.minimum(self.log_square - 2.0 * f, MAX_LOG_SQUARE))
+
+    def log_density(self, f: np.ndarray) -> np.ndarray:
+        """Log p(y_i|f_i): (..., n) -> (..., n)."""
+        return -LOG_SQRT_2PI - f - 0.5 * self._square(f)
+
+    def log_likelihood(self, f: np.ndarray) -> np.ndarray:
+        """Log p(y|f): (..., n) -> (...)."""
+        return self.log_density(f).sum(axis=-1)
+
+    def gradient(self, f: np.ndarray) -> np.ndarray:
+        """First derivative in f."""
+        return self._square(f) - 1.0
+
+    def curvature(self, f: np.ndarray) -> np.ndarray:
+        """Minus the second derivative in f; zero where the observation is."""
+        return 2.0 * self._square(f)
+
+    def third_derivative(self, f: np.ndarray) -> np.ndarray:
+        """Third derivative in f."""
+        return 4.0 * self._square(f)
+
+    def fisher_information(self, f: np.ndarray) -> np.ndarray:
+        """Expected curvature: 2 everywhere."""
+        return np.full_like(f, 2.0, dtype=float)
+
+    def tilted_moments(
+        self, mean: np.ndarray, variance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None
+    ) -> TiltedMoments:
+        """Mean, variance and log normalizer of p(y_i|f_i) N(f_i|mean, variance), by quadrature."""
+        return tilted_moments(self.log_density, mean, variance, near)

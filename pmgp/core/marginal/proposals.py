@@ -1,0 +1,100 @@
+"""Proposals for theta, learned while tuning and frozen afterwards.
+
+A mixture of a random walk with the full covariance of the tuning draws (adaptive Metropolis; Haario, Saksman and
+Tamminen 2001) and an independence proposal, a multivariate t fitted to the same draws. Where the posterior is close
+to elliptical the second one makes nearly independent draws; where it is not, the first one keeps the chain moving.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from pmgp.core.adaptation.moments import Moments
+
+__all__ = ["AdaptiveProposal", "Proposed"]
+
+INITIAL_SCALE = 0.5
+DEGREES_OF_FREEDOM = 5.0
+# The t is a little wider than the draws it was fitted to, so that the importance ratio is bounded in practice.
+INFLATION = 1.15
+
+
+class Proposed(NamedTuple):
+    """A proposed theta with log g(theta|theta') - log g(theta'|theta), and which component made it."""
+
+    theta: np.ndarray
+    log_hastings: float
+    independent: bool
+
+
+@dataclass(frozen=True)
+class AdaptiveProposal:
+    """The mixture proposal; :meth:`adapted` and :meth:`refitted` return changed copies, `propose` only reads.
+
+    Parameters
+    ----------
+    dimension : int
+        Length of theta.
+    target_rate : float
+        Acceptance rate that the random walk is scaled to; the articles tune to 20 to 30 %.
+    independence : float
+        Probability of the independence component, zero until the t has been fitted.
+    """
+
+    dimension: int
+    target_rate: float = 0.25
+    independence: float = 0.0
+    log_scale: float = np.log(INITIAL_SCALE)
+    location: np.ndarray | None = None
+    factor: np.ndarray | None = None
+    inverse_factor: np.ndarray | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        if self.factor is not None:
+            object.__setattr__(self, "inverse_factor", np.linalg.inv(self.factor))
+
+    def propose(self, rng: np.random.Generator, theta: np.ndarray) -> Proposed:
+        """Draw theta' given theta, both of shape (dimension,), on the unconstrained scale."""
+        independent = self.independence > 0.0 and rng.uniform() < self.independence
+        normals = rng.standard_normal(self.dimension)
+        if not independent:
+            step = normals if self.factor is None else self.factor @ normals
+            return Proposed(theta + np.exp(self.log_scale) * step, 0.0, False)
+        assert self.location is not None
+        assert self.factor is not None
+        divisor = np.sqrt(rng.chisquare(DEGREES_OF_FREEDOM) / DEGREES_OF_FREEDOM)
+        proposal = self.location + INFLATION * (self.factor @ normals) / divisor
+        return Proposed(proposal, self._log_t(theta) - self._log_t(proposal), True)
+
+    def _log_t(self, theta: np.ndarray) -> float:
+        """Log-density of the fitted t up to a constant."""
+        assert self.inverse_factor is not None
+        standard = self.inverse_factor @ (theta - self.location) / INFLATION
+        exponent = 0.5 * (DEGREES_OF_FREEDOM + self.dimension)
+        return -exponent * float(np.log1p(standard @ standard / DEGREES_OF_FREEDOM))
+
+    def adapted(self, acceptance: float, iteration: int) -> AdaptiveProposal:
+        """Move the random walk's scale towards the target rate (Robbins and Monro).
+
+        Parameters
+        ----------
+        acceptance : float
+            Acceptance probability of the last random-walk proposal.
+        iteration : int
+            Number of proposals so far; the steps shrink with it.
+        """
+        gain = min(1.0, 5.0 / (iteration + 1.0) ** 0.6)
+        return replace(self, log_scale=self.log_scale + gain * (acceptance - self.target_rate))
+
+    def refitted(self, moments: Moments, independence: float) -> AdaptiveProposal:
+        """Take location and covariance from the tuning draws; the first fit restarts the random walk's scale."""
+        factor = np.linalg.cholesky(moments.covariance())
+        log_scale = self.log_scale
+        if self.factor is None:
+            log_scale = float(np.log(2.4 / np.sqrt(self.dimension)))
+        return replace(
+            self, location=moments.mean.copy(), factor=factor, log_scale=log_scale, independence=independence
+        )

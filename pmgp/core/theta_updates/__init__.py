@@ -1,0 +1,5 @@
+"""Updates of theta beside f: sufficient, ancillary, interweaving, surrogate and joint.
+
+May import: core.numerics, core.likelihoods, core.gaussians, core.joint_density, core.transitions, core.adaptation,
+core.approximations.
+"""

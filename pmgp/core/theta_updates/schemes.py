@@ -1,0 +1,162 @@
+"""Schemes that update theta with f beside it: sufficient, ancillary, interweaving, surrogate and joint.
+
+Each is a sequence of stages; a stage says in which conditional density theta moves. Section 2 of the comparative
+evaluation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from pmgp.core.approximations import Approximation, Laplace
+from pmgp.core.joint_density import DifferentiableModel
+from pmgp.core.theta_updates.densities import AncillaryDensity, JointState, SufficientDensity, ThetaDensity
+from pmgp.core.theta_updates.joint_update import JointDensity
+from pmgp.core.theta_updates.operators import Adaptation, ThetaOperator
+from pmgp.core.theta_updates.surrogate import SurrogateDensity
+from pmgp.core.theta_updates.variance import ConjugateVariance
+from pmgp.core.transitions.base import TransitionInfo
+
+__all__ = ["AncillaryScheme", "InterweavingScheme", "JointScheme", "Scheme", "SufficientScheme", "SurrogateScheme"]
+
+Stage = Callable[[DifferentiableModel, JointState, np.random.Generator], ThetaDensity]
+
+
+class Outcome(NamedTuple):
+    """One iteration of a scheme: where the chain stands, what it has learned, and what each stage did."""
+
+    current: JointState
+    adaptations: tuple[Adaptation, ...]
+    infos: tuple[TransitionInfo, ...]
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """An iteration makes one transition of theta in each stage.
+
+    Parameters
+    ----------
+    operator : ThetaOperator
+    """
+
+    operator: ThetaOperator = field(default_factory=ThetaOperator)
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """Conditional densities that theta moves in, one after another."""
+        raise NotImplementedError
+
+    def start(self, dimension: int, length: int) -> tuple[Adaptation, ...]:
+        """Begin to learn; each stage has a step size of its own."""
+        return tuple(self.operator.start(dimension, length) for _ in self.stages)
+
+    def step(
+        self,
+        rng: np.random.Generator,
+        current: JointState,
+        model: DifferentiableModel,
+        adaptations: tuple[Adaptation, ...],
+        tuning: bool,
+    ) -> Outcome:
+        """Update theta, and f where it moves with theta; leaves p(theta, f|y) invariant."""
+        learned, infos = [], []
+        for stage, adaptation in zip(self.stages, adaptations, strict=True):
+            density = stage(model, current, rng)
+            point, info = self.operator.step(rng, current.theta, density, adaptation, tuning)
+            current = JointState(point.position, point.payload)
+            if tuning:
+                adaptation = self.operator.learn(adaptation, current.theta, info.acceptance_rate)
+            learned.append(adaptation)
+            infos.append(info)
+        return Outcome(current, tuple(learned), tuple(infos))
+
+
+def _sufficient(model: DifferentiableModel, current: JointState, rng: np.random.Generator) -> SufficientDensity:
+    return SufficientDensity(model, current)
+
+
+def _ancillary(model: DifferentiableModel, current: JointState, rng: np.random.Generator) -> AncillaryDensity:
+    return AncillaryDensity(model, current)
+
+
+@dataclass(frozen=True)
+class AncillaryScheme(Scheme):
+    """AA: theta given nu = L^-1 (f - m) and y; f moves with theta."""
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """One stage."""
+        return (_ancillary,)
+
+
+@dataclass(frozen=True)
+class SufficientScheme(Scheme):
+    """SA: theta given f; first a conjugate variance from its full conditional, if there is one.
+
+    Parameters
+    ----------
+    operator : ThetaOperator
+    variance : ConjugateVariance, optional
+    """
+
+    variance: ConjugateVariance | None = None
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """One stage."""
+        return (_sufficient,)
+
+    def step(
+        self,
+        rng: np.random.Generator,
+        current: JointState,
+        model: DifferentiableModel,
+        adaptations: tuple[Adaptation, ...],
+        tuning: bool,
+    ) -> Outcome:
+        """Update theta."""
+        if self.variance is not None:
+            current = self.variance.draw(rng, current)
+        return super().step(rng, current, model, adaptations, tuning)
+
+
+@dataclass(frozen=True)
+class InterweavingScheme(SufficientScheme):
+    """ASIS: theta given f, then nu from f and the new theta, then theta given nu and y (equation 6)."""
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """Two stages; the second takes its nu at the theta that the first one left."""
+        return (_sufficient, _ancillary)
+
+
+@dataclass(frozen=True)
+class SurrogateScheme(Scheme):
+    """SURR: theta given surrogate data and the whitened rest of f."""
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """One stage."""
+        return (SurrogateDensity,)
+
+
+@dataclass(frozen=True)
+class JointScheme(Scheme):
+    """KHR: theta and f proposed and accepted together.
+
+    Parameters
+    ----------
+    operator : ThetaOperator
+    approximation : Approximation
+    """
+
+    approximation: Approximation = field(default_factory=Laplace)
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """One stage."""
+        return (lambda model, current, rng: JointDensity(model, current, rng, self.approximation),)

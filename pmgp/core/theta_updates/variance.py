@@ -1,0 +1,40 @@
+"""A variance with an inverse-gamma prior, drawn from its full conditional given f (appendix A.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pmgp.core.theta_updates.densities import JointState, LatentPart
+
+__all__ = ["ConjugateVariance"]
+
+
+@dataclass(frozen=True)
+class ConjugateVariance:
+    """sigma ~ InverseGamma(shape, scale) where K = sigma Q and nothing else depends on sigma.
+
+    Given f it is inverse gamma with shape + n / 2 and scale + (f - m)' Q^-1 (f - m) / 2.
+
+    Parameters
+    ----------
+    index : int
+        Which element of theta is log sigma.
+    shape, scale : float
+    """
+
+    index: int
+    shape: float
+    scale: float
+
+    def draw(self, rng: np.random.Generator, current: JointState) -> JointState:
+        """Replace sigma by an exact draw; K and its factor are scaled, not made again."""
+        prior, f, _ = current.together
+        nu = prior.whiten(f)
+        log_sigma = current.theta[self.index]
+        scale = self.scale + 0.5 * np.exp(log_sigma) * float(nu @ nu)
+        drawn = np.log(scale) - np.log(rng.gamma(self.shape + 0.5 * f.size))
+        theta = current.theta.copy()
+        theta[self.index] = drawn
+        return JointState(theta, LatentPart(prior.scaled(float(np.exp(drawn - log_sigma))), f))

@@ -1,0 +1,79 @@
+"""What the transitions share: points of a chain, the densities they move in, and the family's protocol.
+
+A transition knows nothing of Gaussian processes. It moves a position in some coordinates, by a density that gives
+the log-density, its gradient and a metric there; the same code serves the latent values and the hyper-parameters.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+__all__ = ["NOT_COMPUTED", "Density", "MetricDensity", "Point", "TransitionInfo"]
+
+
+NOT_COMPUTED = np.empty(0)
+
+
+class Point(NamedTuple):
+    """A position and what is known there, so that a rejected proposal costs nothing twice.
+
+    Attributes
+    ----------
+    position : (n,) array
+    log_density : float
+        Up to a constant.
+    payload : object
+        What the position stands for: the latent values f of shape (n,), for densities over them.
+    gradient : (n,) array
+        Of the log-density; empty where the transition does not need it, as are the next two.
+    metric_factor : (n, n) array
+        Lower Cholesky factor of the metric tensor.
+    metric_key : (n,) array
+        What the metric depends on: one that has not changed is not factorized again.
+    """
+
+    position: np.ndarray
+    log_density: float
+    payload: Any
+    gradient: np.ndarray = NOT_COMPUTED
+    metric_factor: np.ndarray = NOT_COMPUTED
+    metric_key: np.ndarray = NOT_COMPUTED
+
+
+class TransitionInfo(NamedTuple):
+    """What a transition did.
+
+    Attributes
+    ----------
+    accepted : bool
+    acceptance_rate : float
+        Probability of acceptance, what the step size is tuned by.
+    evaluations : int
+        Evaluations of the likelihood or of its gradient.
+    """
+
+    accepted: bool
+    acceptance_rate: float
+    evaluations: int
+
+
+class Density(Protocol):
+    """A log-density over positions."""
+
+    def at(self, position: np.ndarray, gradient: bool = False) -> Point:
+        """Value at a position, with the gradient where asked for."""
+        ...
+
+    def gradient(self, position: np.ndarray) -> np.ndarray:
+        """Gradient of the log-density: (n,) -> (n,)."""
+        ...
+
+
+class MetricDensity(Density, Protocol):
+    """A density with a metric tensor G(x)."""
+
+    def with_metric(self, point: Point, known: Point | None = None) -> Point:
+        """Add the factor of G to a point; `known` is one whose metric may be the same."""
+        ...

@@ -1,0 +1,4 @@
+"""Fast ways to K(theta), from its graph.
+
+May import: interface.graphs.
+"""

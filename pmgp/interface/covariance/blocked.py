@@ -1,0 +1,185 @@
+"""Builds the lower triangle of a model's covariance in cache-sized blocks.
+
+K(theta) is taken apart into instructions (`covariance_program`), which NumPy's vectorized loops run block by block, on
+and below the diagonal only. The whole of K by PyTensor takes about as long as its Cholesky factorization, this a third
+of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from pytensor.graph.rewriting.utils import rewrite_graph
+from pytensor.tensor.variable import TensorVariable
+
+from pmgp.interface.covariance.program import Instruction, Program
+from pmgp.interface.graphs.theta_function import ThetaFunction
+
+__all__ = ["BlockedCovariance"]
+
+# Elements of a block: a few arrays of that size stay in the second-level cache.
+BLOCK_ELEMENTS = 32_768
+SMALLEST_BLOCK = 32
+
+
+class _Block(NamedTuple):
+    """A part of the upper triangle, and the memory for each register there; none where it needs none."""
+
+    rows: slice
+    columns: slice
+    memory: list[np.ndarray | None]
+
+
+class BlockedCovariance:
+    """Compiled theta -> (m, K), K in Fortran order with its lower triangle only.
+
+    Parameters
+    ----------
+    mean, covariance : TensorVariable
+        Graphs of theta.
+    theta : TensorVariable
+    compile_function : callable
+        From lists of inputs and outputs, and whether to interpret, to a function; a `Compiler`.
+
+    Raises
+    ------
+    UnsupportedGraphError
+        If the covariance is not of this form.
+    """
+
+    def __init__(
+        self,
+        mean: TensorVariable,
+        covariance: TensorVariable,
+        theta: TensorVariable,
+        compile_function: Callable[..., Callable[..., Any]],
+    ) -> None:
+        mean, covariance = rewrite_graph([mean, covariance], include=("canonicalize", "stabilize", "specialize"))
+        program = Program(covariance)
+        self._code, self._last_diagonal = _without_last_diagonal(program.code)
+        self._shape = (len(program.leaves), len(program.products), len(program.diagonals))
+        factors = [factor for pair in program.products for factor in pair]
+        outputs = [mean, *program.leaves, *factors, *program.diagonals]
+        whole = [leaf for leaf in program.leaves if not any(leaf.type.broadcastable)]
+        self._values = ThetaFunction(theta, outputs, compile_function, whole)
+        self.refresh_data()
+
+    def refresh_data(self) -> None:
+        """Compute again what does not depend on theta, as `pymc.set_data` may have changed it."""
+        self._values.refresh_data()
+        self._blocks: list[_Block] = []
+
+    def __call__(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean of shape (n,) and covariance of shape (n, n) at theta; what overflows is not finite, as by PyTensor."""
+        with np.errstate(all="ignore"):
+            mean, *values = self._values(theta)
+            upper = self._upper(len(mean), self._inputs(values))
+        return np.array(mean, dtype=float), upper.T
+
+    def _inputs(self, values: list[np.ndarray]) -> dict[str, list[Any]]:
+        leaves, products, _ = self._shape
+        return {
+            "leaf": values[:leaves],
+            "product": list(zip(values[leaves : leaves + 2 * products : 2], values[leaves + 1 :: 2], strict=False)),
+            "diagonal": values[leaves + 2 * products :],
+        }
+
+    def _upper(self, n: int, inputs: dict[str, list[Any]]) -> np.ndarray:
+        if not self._blocks:
+            self._blocks = _blocks(n, self._code)
+        upper = np.empty((n, n))
+        for block in self._blocks:
+            self._fill(upper[block.rows, block.columns], block, inputs)
+        if self._last_diagonal is not None:
+            np.einsum("ii->i", upper)[:] += inputs["diagonal"][self._last_diagonal.place]
+        return upper
+
+    def _fill(self, out: np.ndarray, block: _Block, inputs: dict[str, list[Any]]) -> None:
+        """Run the program on one block of the upper triangle in C order, the lower one in Fortran order."""
+        registers: list[np.ndarray] = []
+        rows, columns, memory = block
+        targets = [*memory[:-1], out if memory[-1] is not None else None]
+        for instruction, target in zip(self._code, targets, strict=True):
+            registers.append(_result(instruction, registers, inputs, rows, columns, target))
+        if registers[-1] is not out:
+            out[...] = registers[-1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the work space behind when it is pickled."""
+        return self.__dict__ | {"_blocks": []}
+
+
+def _result(
+    instruction: Instruction,
+    registers: list[np.ndarray],
+    inputs: dict[str, list[Any]],
+    rows: slice,
+    columns: slice,
+    target: np.ndarray | None,
+) -> np.ndarray:
+    """What an instruction fills its register with, in `target` where it can write to it."""
+    kind, function, sources, place, _ = instruction
+    operands = [registers[source] for source in sources]
+    if target is None:
+        return function(*operands) if kind == "call" else _part(inputs["leaf"][place], rows, columns)
+    if kind == "call":
+        function(*operands, out=target)
+    elif kind == "product":
+        left, right = inputs["product"][place]
+        np.matmul(left[rows], right[:, columns], out=target)
+    elif kind == "diagonal":
+        if target is not operands[0]:
+            target[...] = operands[0]
+        np.einsum("ii->i", target[:, : len(target)])[:] += inputs["diagonal"][place][rows]
+    return target
+
+
+def _part(leaf: np.ndarray, rows: slice, columns: slice) -> np.ndarray:
+    if leaf.size == 1:
+        return leaf
+    return leaf[rows if leaf.shape[0] > 1 else slice(None), columns if leaf.shape[1] > 1 else slice(None)]
+
+
+def _without_last_diagonal(code: list[Instruction]) -> tuple[list[Instruction], Instruction | None]:
+    """Set what is added to the diagonal at the very end, such as a jitter, apart: once will do for all blocks."""
+    *others, last = code
+    if last.kind == "diagonal" and last.sources == (len(others) - 1,):
+        return others, last
+    return code, None
+
+
+def _blocks(n: int, code: list[Instruction]) -> list[_Block]:
+    """Blocks that cover the upper triangle, with one work space for all."""
+    bounds = [0]
+    while (start := bounds[-1]) < n:
+        bounds.append(min(n, start + max(SMALLEST_BLOCK, BLOCK_ELEMENTS // (n - start))))
+    shapes = [(stop - start, n - start) for start, stop in pairwise(bounds)]
+    largest = max(height * width for height, width in shapes)
+    buffers = _buffers(code)
+    workspace = {place: np.full(largest, code[place].value) for place in buffers if place is not None}
+    blocks = []
+    for start, (height, width) in zip(bounds, shapes, strict=False):
+        parts = {place: buffer[: height * width].reshape(height, width) for place, buffer in workspace.items()}
+        blocks.append(
+            _Block(
+                slice(start, start + height),
+                slice(start, n),
+                [place if place is None else parts[place] for place in buffers],
+            )
+        )
+    return blocks
+
+
+def _buffers(code: list[Instruction]) -> list[int | None]:
+    """Which buffer each instruction writes to: that of a register that it is the last to use, or a new one."""
+    last_use = {source: position for position, step in enumerate(code) for source in step.sources}
+    buffers: list[int | None] = []
+    for position, step in enumerate(code):
+        owned = [s for s in step.sources if buffers[s] is not None and last_use[s] == position]
+        free = [buffers[s] for s in owned if code[s].kind != "constant"]
+        own = position if step.writes or step.kind == "constant" else None
+        buffers.append(free[0] if free and step.writes else own)
+    return buffers

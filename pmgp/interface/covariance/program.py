@@ -1,0 +1,254 @@
+"""A covariance's graph as a list of instructions that NumPy can run block by block.
+
+K is taken as an elementwise function of what PyTensor computes quickly: products of an (n, d) by a (d, n) matrix,
+columns, rows and scalars.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytensor.scalar as ps
+import pytensor.tensor as pt
+from pytensor.graph.basic import Constant
+from pytensor.tensor.basic import ARange, Eye
+from pytensor.tensor.elemwise import Elemwise
+from pytensor.tensor.math import Dot
+from pytensor.tensor.subtensor import AdvancedIncSubtensor
+from pytensor.tensor.variable import TensorVariable
+
+from pmgp.interface.graphs.numpy_graph import UnsupportedGraphError, numpy_function
+
+__all__ = ["Instruction", "Program"]
+
+
+class Instruction(NamedTuple):
+    """What fills one register of a block.
+
+    A NumPy function of other registers ("call"), a part of an input ("leaf", "product"), one plus a "diagonal", or a
+    "constant".
+    """
+
+    kind: str
+    function: Any = None
+    sources: tuple[int, ...] = ()
+    place: int = 0
+    value: float = 0.0
+
+    @property
+    def writes(self) -> bool:
+        """Whether the result can be written to memory that it is given."""
+        if self.kind == "call":
+            return isinstance(self.function, np.ufunc) and self.function.types[0][-1] != "?"
+        return self.kind in ("product", "diagonal")
+
+
+class Program:
+    """A covariance as instructions on blocks.
+
+    Parameters
+    ----------
+    covariance : TensorVariable
+        A graph, canonical and specialized.
+
+    Raises
+    ------
+    UnsupportedGraphError
+        If it has an operation without equivalent in NumPy.
+
+    Attributes
+    ----------
+    code : list of Instruction
+        Instruction i fills register i.
+    leaves : list
+        Graphs that are sliced; their dimensions of length one are broadcast.
+    products : list
+        Pairs of graphs that are multiplied block by block.
+    diagonals : list
+        Graphs of vectors that are added to the diagonal.
+    """
+
+    def __init__(self, covariance: TensorVariable) -> None:
+        self.code: list[Instruction] = []
+        self.leaves: list[TensorVariable] = []
+        self.products: list[tuple[TensorVariable, TensorVariable]] = []
+        self.diagonals: list[TensorVariable] = []
+        self._registers: dict[TensorVariable, int] = {}
+        self._visit(covariance)
+
+    def _visit(self, variable: TensorVariable) -> int:
+        if variable not in self._registers:
+            self._registers[variable] = self._translate(variable)
+        return self._registers[variable]
+
+    def _translate(self, variable: TensorVariable) -> int:
+        node = variable.owner
+        if node is None or any(variable.type.broadcastable):
+            return self._input("leaf", self.leaves, variable)
+        if isinstance(node.op, Dot):
+            return self._input("product", self.products, tuple(node.inputs))
+        if _increments_diagonal(node):
+            return self._on_diagonal(self._visit(node.inputs[0]), node.inputs[1])
+        if isinstance(node.op, Elemwise):
+            return self._elementwise(node.op.scalar_op, list(node.inputs))
+        return self._input("leaf", self.leaves, variable)
+
+    def _append(self, instruction: Instruction) -> int:
+        self.code.append(instruction)
+        return len(self.code) - 1
+
+    def _input(self, kind: str, where: list[Any], what: Any) -> int:
+        where.append(what)
+        return self._append(Instruction(kind, place=len(where) - 1))
+
+    def _on_diagonal(self, register: int, values: TensorVariable) -> int:
+        self.diagonals.append(values)
+        return self._append(Instruction("diagonal", sources=(register,), place=len(self.diagonals) - 1))
+
+    def _elementwise(self, operation: ps.ScalarOp, inputs: list[TensorVariable]) -> int:
+        if operation == ps.clip:
+            return self._clip(*inputs)
+        if operation == ps.add:
+            return self._add(inputs)
+        if operation == ps.mul and (scaled := _scaled_clip(inputs)) is not None:
+            factors, limit = scaled
+            product = self._input("product", self.products, factors)
+            zero = self._append(Instruction("constant"))
+            return self._append(Instruction("call", limit, (product, zero)))
+        function = numpy_function(operation)
+        first, *rest = [self._visit(variable) for variable in inputs]
+        if operation != ps.mul:
+            return self._append(Instruction("call", function, (first, *rest)))
+        for register in rest:
+            first = self._append(Instruction("call", function, (first, register)))
+        return first
+
+    def _clip(self, variable: TensorVariable, lower: TensorVariable, upper: TensorVariable) -> int:
+        register = self._append(Instruction("call", np.maximum, (self._visit(variable), self._bound(lower))))
+        if isinstance(upper, Constant) and np.isposinf(upper.data).all():
+            return register
+        return self._append(Instruction("call", np.minimum, (register, self._bound(upper))))
+
+    def _bound(self, variable: TensorVariable) -> int:
+        """NumPy's maximum with an array that is constant takes a quarter of the time of that with a scalar."""
+        if isinstance(variable, Constant) and variable.data.size == 1:
+            return self._append(Instruction("constant", value=float(variable.data.item())))
+        return self._visit(variable)
+
+    def _add(self, inputs: list[TensorVariable]) -> int:
+        """A sum; terms that are diagonal matrices, such as a jitter, touch the diagonal only."""
+        diagonals = {variable: _diagonal_of(variable) for variable in inputs}
+        rest = [variable for variable in inputs if diagonals[variable] is None]
+        if not rest:
+            raise UnsupportedGraphError("a covariance that is diagonal")
+        augmented = _augmented_product(rest)
+        if augmented is None:
+            full = [self._visit(variable) for variable in rest]
+        else:
+            factors, rest = augmented
+            full = [self._input("product", self.products, factors), *[self._visit(variable) for variable in rest]]
+        register = full[0]
+        for other in full[1:]:
+            register = self._append(Instruction("call", np.add, (register, other)))
+        for values in diagonals.values():
+            if values is not None:
+                register = self._on_diagonal(register, values)
+        return register
+
+
+def _augmented_product(
+    terms: list[TensorVariable],
+) -> tuple[tuple[TensorVariable, TensorVariable], list[TensorVariable]] | None:
+    """Factors of one product that is the sum of a scaled product, columns and rows, and the terms that are left.
+
+    s A B + c 1' + 1 r' = [s A, c, 1] [B; 1'; r'], as in squared distances: the columns and rows cost nothing then.
+    """
+    products = [(term, parts) for term in terms if (parts := _scaled_product(term)) is not None]
+    columns = [term for term in terms if term.type.broadcastable == (False, True)]
+    rows = [term for term in terms if term.type.broadcastable == (True, False)]
+    if len(products) != 1 or not (columns or rows):
+        return None
+    term, (scale, left, right) = products[0]
+    column = pt.add(*columns) if len(columns) > 1 else (columns[0] if columns else pt.zeros_like(left[:, :1]))
+    row = pt.add(*rows) if len(rows) > 1 else (rows[0] if rows else pt.zeros_like(right[:1]))
+    factors = (
+        pt.concatenate([scale * left, column, _ones(column)], axis=1),
+        pt.concatenate([right, _ones(row), row], axis=0),
+    )
+    used = {term, *columns, *rows}
+    return factors, [other for other in terms if other not in used]
+
+
+def _ones(like: TensorVariable) -> TensorVariable:
+    shape = like.type.shape
+    return pt.ones_like(like) if None in shape else pt.constant(np.ones(shape))
+
+
+def _scaled_clip(
+    inputs: list[TensorVariable],
+) -> tuple[tuple[TensorVariable, TensorVariable], Callable[..., np.ndarray]] | None:
+    """Factors of c S, and what limits it at zero, for c max(S, 0) with a constant c and S a product as above.
+
+    It is min(c S, 0) for negative c, as in exp(-distance^2 / 2), and c goes into a thin factor.
+    """
+    constants = [variable for variable in inputs if isinstance(variable, Constant) and variable.data.size == 1]
+    clipped = [variable.owner for variable in inputs if _is_elementwise(variable, ps.clip)]
+    if len(inputs) != 2 or len(constants) != 1 or len(clipped) != 1:
+        return None
+    total, lower, upper = clipped[0].inputs
+    bounds = [
+        bound.data.item() if isinstance(bound, Constant) and bound.data.size == 1 else None for bound in (lower, upper)
+    ]
+    augmented = _augmented_product(list(total.owner.inputs)) if _is_elementwise(total, ps.add) else None
+    if bounds != [0.0, np.inf] or augmented is None or augmented[1]:
+        return None
+    scale, (left, right) = constants[0].data.item(), augmented[0]
+    return (scale * left, right), np.minimum if scale < 0.0 else np.maximum
+
+
+def _is_elementwise(variable: TensorVariable, operation: ps.ScalarOp) -> bool:
+    node = variable.owner
+    return node is not None and isinstance(node.op, Elemwise) and node.op.scalar_op == operation
+
+
+def _scaled_product(variable: TensorVariable) -> tuple[Any, TensorVariable, TensorVariable] | None:
+    node = variable.owner
+    if node is not None and isinstance(node.op, Dot):
+        return (1.0, *node.inputs)
+    if node is None or not isinstance(node.op, Elemwise) or node.op.scalar_op != ps.mul or len(node.inputs) != 2:
+        return None
+    for scale, product in (node.inputs, node.inputs[::-1]):
+        scalar = all(scale.type.broadcastable)
+        if scalar and product.owner is not None and isinstance(product.owner.op, Dot):
+            return (scale, *product.owner.inputs)
+    return None
+
+
+def _increments_diagonal(node: Any) -> bool:
+    """Whether a node adds a vector to the diagonal of a matrix."""
+    if not isinstance(node.op, AdvancedIncSubtensor) or node.op.set_instead_of_inc or len(node.inputs) != 4:
+        return False
+    rows, columns = node.inputs[2:]
+    return rows is columns and rows.owner is not None and isinstance(rows.owner.op, ARange)
+
+
+def _diagonal_of(variable: TensorVariable) -> TensorVariable | None:
+    """Diagonal of a graph that is a diagonal matrix: an identity, a constant, or a multiple of these."""
+    node = variable.owner
+    if isinstance(variable, Constant):
+        matrix = np.asarray(variable.data)
+        square = matrix.shape[0] == matrix.shape[1] > 1
+        return pt.constant(np.diag(matrix)) if square and np.array_equal(matrix, np.diag(np.diag(matrix))) else None
+    if node is None:
+        return None
+    if isinstance(node.op, Eye):
+        size, _, offset = node.inputs
+        return pt.ones(size) if isinstance(offset, Constant) and offset.data == 0 else None
+    if isinstance(node.op, Elemwise) and node.op.scalar_op == ps.mul:
+        scalars = [other for other in node.inputs if all(other.type.broadcastable)]
+        others = [other for other in node.inputs if not all(other.type.broadcastable)]
+        inner = _diagonal_of(others[0]) if len(others) == 1 else None
+        return None if inner is None else pt.mul(inner, *[scalar[0, 0] for scalar in scalars])
+    return None

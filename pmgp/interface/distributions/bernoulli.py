@@ -1,0 +1,137 @@
+"""Binary labels given latent values, as PyMC distributions with log-densities that are stable in both tails."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytensor.tensor as pt
+from pymc.distributions.distribution import Discrete
+from pymc.distributions.moments.means import _mean, maybe_resize
+from pytensor.tensor.random.basic import uniform
+from pytensor.tensor.variable import TensorVariable
+
+from pmgp.core.likelihoods.checks import check_binary
+from pmgp.interface.distributions.base import LatentVariable, as_parameter, known_observations, log_ndtr, ndtr, resized
+
+__all__ = ["BernoulliLogit", "BernoulliProbit"]
+
+
+def _binary_logp(value: TensorVariable, log_probability: TensorVariable) -> TensorVariable:
+    outside = pt.and_(pt.neq(value, 0), pt.neq(value, 1))
+    return pt.switch(outside, -np.inf, log_probability)
+
+
+class _BernoulliLatent(LatentVariable):
+    """A Bernoulli variable driven by a latent value through an inverse link."""
+
+    extended_signature = "[rng],[size],()->[rng],()"
+
+    @staticmethod
+    def inverse_link(f: TensorVariable) -> TensorVariable:
+        raise NotImplementedError
+
+    @classmethod
+    def draw(cls, rng: Any, size: Any, *parameters: TensorVariable) -> tuple[Any, TensorVariable]:
+        (f,) = parameters
+        next_rng, u = uniform(size=size, rng=rng, return_next_rng=True)
+        return next_rng, pt.lt(u, cls.inverse_link(f)).astype("int64")
+
+
+class BernoulliProbitRV(_BernoulliLatent):
+    """Random variable of `BernoulliProbit`."""
+
+    name = "bernoulli_probit"
+    _print_name = ("BernoulliProbit", "\\operatorname{BernoulliProbit}")
+
+    @staticmethod
+    def inverse_link(f: TensorVariable) -> TensorVariable:
+        return ndtr(f)
+
+
+class BernoulliLogitRV(_BernoulliLatent):
+    """Random variable of `BernoulliLogit`."""
+
+    name = "bernoulli_logit"
+    _print_name = ("BernoulliLogit", "\\operatorname{BernoulliLogit}")
+
+    @staticmethod
+    def inverse_link(f: TensorVariable) -> TensorVariable:
+        return pt.sigmoid(f)
+
+
+@_mean.register(_BernoulliLatent)
+def latent_bernoulli_mean(
+    op: _BernoulliLatent, rv: TensorVariable, rng: Any, size: Any, f: TensorVariable
+) -> TensorVariable:
+    """E[y|f], for `pymc.distributions.moments.mean`."""
+    return maybe_resize(op.inverse_link(f), size)
+
+
+class _LatentBernoulli(Discrete):
+    """What the two links share."""
+
+    def __new__(cls, name: str, *args: Any, **kwargs: Any) -> TensorVariable:
+        labels = known_observations(kwargs.get("observed"))
+        if labels is not None:
+            check_binary(labels)
+        return super().__new__(cls, name, *args, **kwargs)
+
+    @classmethod
+    def dist(cls, f: Any, **kwargs: Any) -> TensorVariable:
+        return super().dist([as_parameter(f)], **kwargs)
+
+    def support_point(rv: Any, size: Any, f: Any) -> TensorVariable:  # noqa: N805
+        return pt.ge(resized(f, size), 0.0).astype("int64")
+
+
+class BernoulliProbit(_LatentBernoulli):
+    r"""Binary labels with :math:`P(y = 1 \mid f) = \Phi(f)`.
+
+    Parameters
+    ----------
+    name : str
+    f : tensor_like of float
+        Latent values, one a label.
+    **kwargs
+        As of every PyMC distribution: ``observed`` (labels 0 or 1), ``dims``, ``shape``.
+
+    Raises
+    ------
+    ValueError
+        If an observed label is neither 0 nor 1.
+
+    Notes
+    -----
+    ``pm.Bernoulli(p=pm.math.invprobit(f))`` is the same model, but rounds to p = 1 from f = 8.3 on.
+    """
+
+    rv_type = BernoulliProbitRV
+    rv_op = BernoulliProbitRV.rv_op
+
+    def logp(value: TensorVariable, f: TensorVariable) -> TensorVariable:  # noqa: D102, N805
+        return _binary_logp(value, log_ndtr(pt.switch(pt.eq(value, 1), f, -f)))
+
+
+class BernoulliLogit(_LatentBernoulli):
+    r"""Binary labels with :math:`P(y = 1 \mid f) = 1 / (1 + e^{-f})`.
+
+    Parameters
+    ----------
+    name : str
+    f : tensor_like of float
+        Latent values, one a label.
+    **kwargs
+        As of every PyMC distribution: ``observed`` (labels 0 or 1), ``dims``, ``shape``.
+
+    Raises
+    ------
+    ValueError
+        If an observed label is neither 0 nor 1.
+    """
+
+    rv_type = BernoulliLogitRV
+    rv_op = BernoulliLogitRV.rv_op
+
+    def logp(value: TensorVariable, f: TensorVariable) -> TensorVariable:  # noqa: D102, N805
+        return _binary_logp(value, -pt.softplus(pt.switch(pt.eq(value, 1), -f, f)))

@@ -1,0 +1,83 @@
+"""Returns whose log standard deviation is the latent process, as a PyMC distribution."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytensor.tensor as pt
+from pymc.distributions.distribution import Continuous
+from pymc.distributions.moments.means import _mean, maybe_resize
+from pytensor.tensor.random.basic import normal
+from pytensor.tensor.variable import TensorVariable
+
+from pmgp.core.likelihoods.checks import check_finite
+from pmgp.core.likelihoods.stochastic_volatility import LOG_SQRT_2PI, MAX_LOG_SQUARE
+from pmgp.interface.distributions.base import LatentVariable, as_parameter, known_observations, resized
+
+__all__ = ["StochasticVolatility"]
+
+
+class StochasticVolatilityRV(LatentVariable):
+    """Random variable of `StochasticVolatility`."""
+
+    name = "stochastic_volatility"
+    extended_signature = "[rng],[size],()->[rng],()"
+    _print_name = ("StochasticVolatility", "\\operatorname{StochasticVolatility}")
+
+    @classmethod
+    def draw(cls, rng: Any, size: Any, *parameters: TensorVariable) -> tuple[Any, TensorVariable]:
+        (f,) = parameters
+        next_rng, standard = normal(size=size, rng=rng, return_next_rng=True)
+        return next_rng, pt.exp(f) * standard
+
+
+@_mean.register(StochasticVolatilityRV)
+def stochastic_volatility_mean(
+    op: StochasticVolatilityRV, rv: TensorVariable, rng: Any, size: Any, f: TensorVariable
+) -> TensorVariable:
+    """E[y|f], for `pymc.distributions.moments.mean`: zero."""
+    return maybe_resize(pt.zeros_like(f), size)
+
+
+class StochasticVolatility(Continuous):
+    r"""Observations :math:`y \sim \mathcal N(0, (e^f)^2)`, such as returns with their mean subtracted.
+
+    Parameters
+    ----------
+    name : str
+    f : tensor_like of float
+        Latent values: the log of the standard deviation of each observation.
+    **kwargs
+        As of every PyMC distribution: ``observed`` (finite numbers), ``dims``, ``shape``.
+
+    Raises
+    ------
+    ValueError
+        If an observation is not finite.
+
+    Notes
+    -----
+    ``pm.Normal(mu=0, sigma=pm.math.exp(f))`` is the same model. Here exp(-f) stops growing at exp(150), where the
+    density of anything but zero vanishes to all purposes, so that no f overflows.
+    """
+
+    rv_type = StochasticVolatilityRV
+    rv_op = StochasticVolatilityRV.rv_op
+
+    def __new__(cls, name: str, *args: Any, **kwargs: Any) -> TensorVariable:  # noqa: D102
+        observations = known_observations(kwargs.get("observed"))
+        if observations is not None:
+            check_finite(observations)
+        return super().__new__(cls, name, *args, **kwargs)
+
+    @classmethod
+    def dist(cls, f: Any, **kwargs: Any) -> TensorVariable:  # noqa: D102
+        return super().dist([as_parameter(f)], **kwargs)
+
+    def support_point(rv: Any, size: Any, f: Any) -> TensorVariable:  # noqa: D102, N805
+        return resized(pt.zeros_like(f), size)
+
+    def logp(value: TensorVariable, f: TensorVariable) -> TensorVariable:  # noqa: D102, N805
+        standardized = value * pt.exp(pt.minimum(-f, 0.5 * MAX_LOG_SQUARE))
+        return pt.switch(pt.isinf(value), -np.inf, -LOG_SQRT_2PI - f - 0.5 * pt.square(standardized))

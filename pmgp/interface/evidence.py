@@ -1,0 +1,126 @@
+"""The marginal likelihood p(y|theta) of a PyMC model at given hyper-parameters."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pymc as pm
+
+from pmgp.core.approximations import Approximation
+from pmgp.core.estimators import Estimator
+from pmgp.core.estimators.importance import log_mean_exp
+from pmgp.core.marginal.evaluation import Evaluation, Evaluator
+from pmgp.core.numerics.linalg import NotPositiveDefiniteError
+from pmgp.core.numerics.threads import suitable_threads, threads_limited
+from pmgp.interface.model.latent_gaussian import LatentGaussianModel
+from pmgp.interface.model.points import value_point
+from pmgp.interface.steps.pseudo_marginal import APPROXIMATIONS, ESTIMATORS
+from pmgp.interface.steps.starts import unusable_start
+from pmgp.interface.steps.validation import resolve
+
+__all__ = ["LogMarginalLikelihood", "log_marginal_likelihood"]
+
+
+class LogMarginalLikelihood(NamedTuple):
+    """An estimate of log p(y|theta).
+
+    Attributes
+    ----------
+    value : float
+        Log of the mean of the estimates of p(y|theta).
+    standard_error : float
+        Of `value`, from the spread of the estimates; where it is not far below one it is itself unreliable.
+    estimates : (repeats,) array
+        Logs of the single, unbiased estimates.
+    """
+
+    value: float
+    standard_error: float
+    estimates: np.ndarray
+
+
+def log_marginal_likelihood(
+    model: pm.Model | None = None,
+    point: dict[str, Any] | None = None,
+    *,
+    estimator: Estimator | str = "importance",
+    approximation: Approximation | str = "ep",
+    repeats: int = 20,
+    latent: Any = None,
+    random_seed: Any = None,
+    compile_kwargs: dict[str, Any] | None = None,
+) -> LogMarginalLikelihood:
+    """Estimate log p(y|theta), f integrated out.
+
+    Parameters
+    ----------
+    model : pymc.Model, optional
+        The model on the context stack by default.
+    point : dict, optional
+        Values of the hyper-parameters by name, on their own scale ("lengthscale") or transformed
+        (``"lengthscale_log__"``); a scalar stands for all elements of a vector. What is left out has its initial value.
+    estimator : ImportanceSampling, AnnealedImportanceSampling, "importance", "annealed" or "none"
+        With 64 draws where it leaves their number open. ``"none"`` returns the approximation's own evidence, of whose
+        error `standard_error` knows nothing.
+    approximation : Laplace, ExpectationPropagation, "laplace" or "ep"
+    repeats : int
+        Number of independent estimates, at least 2.
+    latent : variable or str, optional
+        Which multivariate normal variable is f, if the model has several.
+    random_seed : int or numpy.random.Generator, optional
+    compile_kwargs : dict, optional
+        For PyTensor, as in `pymc.sample`.
+
+    Returns
+    -------
+    LogMarginalLikelihood
+
+    Raises
+    ------
+    ModelError
+        If the model is not of the form that `PseudoMarginal` needs.
+    ValueError
+        For settings out of range, for values in `point` that are not their variables' own, and where the covariance
+        cannot be factorized or the prior density is zero.
+
+    Examples
+    --------
+    >>> pmgp.log_marginal_likelihood(model, {"lengthscale": 1.0, "variance": 4.0})  # doctest: +SKIP
+    """
+    if repeats < 2:
+        raise ValueError(f"repeats must be at least 2 for a standard error, not {repeats}")
+    model = pm.modelcontext(model)
+    method = resolve(estimator, ESTIMATORS, "estimator")
+    draws = 64 if method.draws == "auto" else method.draws
+    values = value_point(model, point)
+    parts = LatentGaussianModel(model, latent, values, compile_kwargs)
+    rng = np.random.default_rng(random_seed)
+    with threads_limited(suitable_threads(values[parts.latent_value.name].size)):
+        evaluation = _prepared(parts, parts.ravel(values), resolve(approximation, APPROXIMATIONS, "approximation"))
+        logs = np.array([_estimate(rng, method, evaluation, draws) for _ in range(repeats)])
+    return _summary(logs)
+
+
+def _prepared(parts: LatentGaussianModel, theta: np.ndarray, approximation: Approximation) -> Evaluation:
+    evaluate = Evaluator(parts, approximation)
+    evaluation = evaluate(theta, None)
+    if not np.isfinite(evaluation.log_screen):
+        raise ValueError(unusable_start(parts, theta))
+    try:
+        return evaluate.prepare(evaluation)
+    except NotPositiveDefiniteError as error:
+        raise ValueError(unusable_start(parts, theta)) from error
+
+
+def _estimate(rng: np.random.Generator, method: Estimator, evaluation: Evaluation, draws: int) -> float:
+    return method.estimate(rng, evaluation.approximation, evaluation.likelihood, draws).log_evidence
+
+
+def _summary(logs: np.ndarray) -> LogMarginalLikelihood:
+    value = float(log_mean_exp(logs))
+    if not np.isfinite(value):
+        return LogMarginalLikelihood(value, np.inf, logs)
+    relative = np.exp(logs - value)
+    # The delta method: the relative error of the mean is the error of its log.
+    return LogMarginalLikelihood(value, float(relative.std(ddof=1) / np.sqrt(len(logs))), logs)

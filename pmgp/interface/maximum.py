@@ -1,0 +1,202 @@
+"""Hyper-parameters that maximize the approximate marginal likelihood, with or without their prior."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from pymc.util import get_default_varnames
+from pytensor.graph.traversal import ancestors
+from scipy.optimize import OptimizeResult, minimize
+
+from pmgp.core.approximations import Approximation, ExpectationPropagation, Laplace
+from pmgp.core.gaussians import SiteApproximation
+from pmgp.core.numerics.linalg import NotPositiveDefiniteError
+from pmgp.core.numerics.threads import suitable_threads, threads_limited
+from pmgp.interface.model.latent_gaussian import LatentGaussianModel
+from pmgp.interface.model.points import value_point
+from pmgp.interface.steps.pseudo_marginal import APPROXIMATIONS
+from pmgp.interface.steps.starts import unusable_start
+from pmgp.interface.steps.validation import resolve
+
+__all__ = ["Maximum", "find_map"]
+
+# The gradient holds at the fixed point; fits are tighter here than in a chain, whose exactness does not depend on it.
+TIGHT: dict[str, Approximation] = {
+    "laplace": Laplace(tolerance=1e-12),
+    "ep": ExpectationPropagation(tolerance=1e-8, max_sweeps=200),
+}
+# Central differences in the likelihood's own parameters.
+STEP = 1e-5
+# In place of the log-density where there is none: the line search turns back.
+VERY_LOW = -1e25
+
+
+class Maximum(NamedTuple):
+    """Where the approximate evidence is largest.
+
+    Attributes
+    ----------
+    point : dict
+        Values of all variables on their own scale, f at the mean of q.
+    log_evidence : float
+        The approximation's log p(y|theta).
+    log_prior : float
+        Log p(theta) on theta's own scale, without Jacobian.
+    approximation : SiteApproximation
+        q(f) there; ``approximation.sample(rng, size)`` draws from it.
+    converged : bool
+    message : str
+        Of the optimizer.
+    """
+
+    point: dict[str, np.ndarray]
+    log_evidence: float
+    log_prior: float
+    approximation: SiteApproximation
+    converged: bool
+    message: str
+
+
+def find_map(
+    model: pm.Model | None = None,
+    *,
+    approximation: Approximation | str = "ep",
+    prior: bool = True,
+    start: dict[str, Any] | None = None,
+    latent: Any = None,
+    max_iterations: int = 200,
+    compile_kwargs: dict[str, Any] | None = None,
+) -> Maximum:
+    """Maximize log p~(y|theta) + log p(theta), f integrated out approximately.
+
+    As in `pymc.find_MAP`, the prior density is that on theta's own scale: the Jacobian of the transformation to the
+    unconstrained scale, where the optimizer works, is left out. Unlike it, f is integrated out, so that the maximum is
+    not at a degenerate theta.
+
+    Parameters
+    ----------
+    model : pymc.Model, optional
+        The model on the context stack by default.
+    approximation : "ep", "laplace", ExpectationPropagation or Laplace
+        The names stand for tight tolerances, which the gradient needs.
+    prior : bool
+        Without, theta has the maximum marginal likelihood ("type II").
+    start : dict, optional
+        Values of hyper-parameters to start from, as in :func:`pmgp.log_marginal_likelihood`.
+    latent : variable or str, optional
+        Which multivariate normal variable is f, if the model has several.
+    max_iterations : int
+        Of L-BFGS.
+    compile_kwargs : dict, optional
+        For PyTensor, as in `pymc.sample`.
+
+    Returns
+    -------
+    Maximum
+
+    Raises
+    ------
+    ModelError
+        If the model is not of the form that `PseudoMarginal` needs.
+    ValueError
+        For unknown approximations, and if the objective is not finite at the start.
+
+    References
+    ----------
+    Rasmussen, C. E. and Williams, C. K. I. (2006). Gaussian Processes for Machine Learning, sections 5.5.1 and 5.5.2.
+    """
+    model = pm.modelcontext(model)
+    method = TIGHT.get(approximation) if isinstance(approximation, str) else None
+    method = method or resolve(approximation, APPROXIMATIONS, "approximation")
+    values = value_point(model, start)
+    parts = LatentGaussianModel(model, latent, values, compile_kwargs)
+    objective = Objective(model, parts, method, prior)
+    with threads_limited(suitable_threads(values[parts.latent_value.name].size)):
+        found = _maximize(objective, parts.ravel(values), max_iterations)
+        q = objective.fit(found.x)
+    point = _natural_point(model, parts, found.x, q.mean)
+    return Maximum(point, q.log_evidence, objective.log_prior(found.x)[0], q, bool(found.success), str(found.message))
+
+
+def _maximize(objective: Objective, theta: np.ndarray, max_iterations: int) -> OptimizeResult:
+    if objective(theta)[0] <= VERY_LOW:
+        raise ValueError(unusable_start(objective.parts, theta))
+    return minimize(objective.negative, theta, jac=True, method="L-BFGS-B", options={"maxiter": max_iterations})
+
+
+class Objective:
+    """Log p~(y|theta), with log p(theta) if there is to be a prior, and its gradient in theta.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    parts : LatentGaussianModel
+    approximation : Approximation
+    prior : bool
+    """
+
+    def __init__(self, model: pm.Model, parts: LatentGaussianModel, approximation: Approximation, prior: bool) -> None:
+        self.parts = parts
+        self.approximation = approximation
+        self.prior = prior
+        self._log_prior = parts.compile_gradient([], _log_prior_without_jacobian(model, parts))
+
+    def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Value, and gradient of shape (dimension,); a very low value where there is none."""
+        log_prior, prior_gradient = self.log_prior(theta)
+        try:
+            q = self.fit(theta)
+        except NotPositiveDefiniteError:
+            return VERY_LOW, np.zeros_like(theta)
+        value, gradient = q.log_evidence, self.evidence_gradient(theta, q)
+        if self.prior:
+            value, gradient = value + log_prior, gradient + prior_gradient
+        if not np.isfinite(value) or not np.isfinite(gradient).all():
+            return VERY_LOW, np.zeros_like(theta)
+        return value, gradient
+
+    def negative(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """What is minimized, with its gradient."""
+        value, gradient = self(theta)
+        return -value, -gradient
+
+    def log_prior(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Log p(theta) without Jacobian, and its gradient on the unconstrained scale."""
+        value, gradient = self._log_prior(theta)
+        return float(value), gradient
+
+    def fit(self, theta: np.ndarray) -> SiteApproximation:
+        """The approximation, from a start that does not depend on where the optimizer was before."""
+        return self.approximation.fit(self.parts.prior(theta), self.parts.likelihood(theta))
+
+    def evidence_gradient(self, theta: np.ndarray, q: SiteApproximation) -> np.ndarray:
+        """Gradient of the log-evidence: through K and m exactly, through the likelihood by central differences.
+
+        The latter cost O(n) each, because sites (or the mode) stay where they are.
+        """
+        gradient = self.approximation.evidence_gradient(q, self.parts.likelihood(theta))
+        through_process = self.parts.covariance_pullback(theta, gradient.covariance, gradient.mean)
+
+        def along(shift: np.ndarray) -> float:
+            return gradient.along(self.parts.likelihood(theta + shift))
+
+        shifts = STEP * np.eye(len(theta))
+        return through_process + np.array([(along(s) - along(-s)) / (2.0 * STEP) for s in shifts])
+
+
+def _log_prior_without_jacobian(model: pm.Model, parts: LatentGaussianModel) -> Any:
+    variables = [v for v in (*model.basic_RVs, *model.potentials) if v is not parts.latent]
+    terms = model.logp(vars=variables, sum=False, jacobian=False)
+    return pt.add(*[term.sum() for term in terms if parts.latent_value not in set(ancestors([term]))], 0.0)
+
+
+def _natural_point(
+    model: pm.Model, parts: LatentGaussianModel, theta: np.ndarray, f: np.ndarray
+) -> dict[str, np.ndarray]:
+    values = {**parts.unravel(theta), parts.latent_value.name: f}
+    variables = get_default_varnames(model.unobserved_value_vars, include_transformed=False)
+    outputs = model.compile_fn(variables, inputs=model.value_vars)(values)
+    return {variable.name: value for variable, value in zip(variables, outputs, strict=True)}

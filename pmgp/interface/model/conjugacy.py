@@ -1,0 +1,89 @@
+"""Finds a variance whose full conditional given f is known: an inverse-gamma prior, and K proportional to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pymc as pm
+from pymc.distributions.transforms import LogTransform
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.random.basic import InvGammaRV
+from pytensor.tensor.variable import TensorVariable
+
+from pmgp.core.theta_updates.variance import ConjugateVariance
+from pmgp.interface.model.latent_gaussian import LatentGaussianModel
+
+__all__ = ["find_conjugate_variance"]
+
+# Of log sigma. What does not scale with sigma, like the jitter that gp.prior adds by default, shows where it is small.
+SPAN = 25.0
+TOLERANCE = 1e-12
+
+
+def find_conjugate_variance(model: pm.Model, parts: LatentGaussianModel) -> ConjugateVariance | None:
+    """The first hyper-parameter that can be drawn from its full conditional given f, if there is one.
+
+    It must have an inverse-gamma prior with constant parameters, K must be proportional to it, and nothing else
+    depend on it. Proportionality is checked at random theta; ``gp.prior(..., jitter=0)`` is needed, with a jitter that
+    scales with the variance where one is wanted: ``variance * (kernel + pm.gp.cov.WhiteNoise(1e-3))``.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    parts : LatentGaussianModel
+        Of the same model.
+    """
+    for variable in model.free_RVs:
+        parameters = _inverse_gamma_parameters(model, variable)
+        if parameters is None or not _alone(model, parts, variable):
+            continue
+        index = _index(parts, model.rvs_to_values[variable].name)
+        if _proportional(parts, index):
+            return ConjugateVariance(index, *parameters)
+    return None
+
+
+def _inverse_gamma_parameters(model: pm.Model, variable: TensorVariable) -> tuple[float, float] | None:
+    node = variable.owner
+    if variable.ndim != 0 or node is None or not isinstance(node.op, InvGammaRV):
+        return None
+    if not isinstance(model.rvs_to_transforms[variable], LogTransform):
+        return None
+    parameters = node.op.dist_params(node)
+    if set(ancestors(parameters)) & {*model.free_RVs, *model.data_vars}:
+        return None
+    shape, scale = (float(parameter.eval()) for parameter in parameters)
+    return shape, scale
+
+
+def _alone(model: pm.Model, parts: LatentGaussianModel, variable: TensorVariable) -> bool:
+    """Whether only the prior of f and its own depend on the variable."""
+    others: list[Any] = [v for v in (*model.basic_RVs, *model.potentials) if v not in (variable, parts.latent)]
+    terms = model.logp(vars=others, sum=False)
+    return model.rvs_to_values[variable] not in set(ancestors(terms))
+
+
+def _index(parts: LatentGaussianModel, name: str) -> int:
+    point = {other: np.full_like(value, float(other == name)) for other, value in parts.unravel(_zeros(parts)).items()}
+    return int(np.argmax(parts.ravel(point)))
+
+
+def _zeros(parts: LatentGaussianModel) -> np.ndarray:
+    return np.zeros(parts.dimension)
+
+
+def _proportional(parts: LatentGaussianModel, index: int) -> bool:
+    """Whether K at random theta is proportional to the variance, and the mean does not depend on it."""
+    rng = np.random.default_rng(0)
+    for _ in range(2):
+        more = rng.uniform(-0.5, 0.5, parts.dimension)
+        less = more.copy()
+        less[index] -= SPAN
+        before, after = parts.prior(less), parts.prior(more)
+        expected = np.exp(SPAN) * np.tril(before.covariance)
+        if not np.allclose(np.tril(after.covariance), expected, rtol=0.0, atol=TOLERANCE * np.abs(expected).max()):
+            return False
+        if not np.array_equal(after.mean, before.mean):
+            return False
+    return True

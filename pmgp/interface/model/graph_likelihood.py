@@ -1,0 +1,157 @@
+"""A likelihood that is given by its graph: its terms and their derivatives in f, compiled by PyTensor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytensor.tensor as pt
+from pymc.logprob.utils import local_check_parameter_to_ninf_switch
+from pytensor.graph.replace import vectorize_graph
+from pytensor.graph.rewriting.basic import in2out
+from pytensor.graph.rewriting.utils import rewrite_graph
+from pytensor.tensor.variable import TensorVariable
+
+from pmgp.core.numerics.quadrature import TiltedMoments, tilted_moments
+from pmgp.interface.graphs.compilation import CompiledWhenCalled, First
+from pmgp.interface.graphs.unrolling import NotElementwiseError, elementwise
+from pmgp.interface.model.likelihood_terms import LikelihoodTerms
+
+__all__ = ["LikelihoodFunctions", "PyTensorLikelihood", "compile_likelihood"]
+
+CHECKS_AS_SWITCHES = in2out(local_check_parameter_to_ninf_switch)
+# Relative to a term and absolute.
+SAME = 1e-9
+
+
+class PyTensorLikelihood:
+    """A likelihood given by compiled PyTensor functions, at one theta.
+
+    Parameters
+    ----------
+    functions : LikelihoodFunctions
+    theta : (dimension,) array
+    """
+
+    def __init__(self, functions: LikelihoodFunctions, theta: np.ndarray) -> None:
+        self.functions = functions
+        self.theta = theta
+
+    def log_likelihood(self, f: np.ndarray) -> np.ndarray:
+        """Log p(y|f): (..., n) -> (...)."""
+        rows = np.ascontiguousarray(f.reshape(-1, f.shape[-1]))
+        return self.functions.terms.flat(rows, self.theta).sum(axis=1).reshape(f.shape[:-1])
+
+    def gradient(self, f: np.ndarray) -> np.ndarray:
+        """First derivative in f: (n,) -> (n,). Compiled when it is first needed, as those that follow."""
+        return self.functions.gradient(np.ascontiguousarray(f), self.theta)
+
+    def curvature(self, f: np.ndarray) -> np.ndarray:
+        """Minus the second derivative in f: (n,) -> (n,)."""
+        return self.functions.curvature(np.ascontiguousarray(f), self.theta)
+
+    def third_derivative(self, f: np.ndarray) -> np.ndarray:
+        """Third derivative in f: (n,) -> (n,)."""
+        return self.functions.third(np.ascontiguousarray(f), self.theta)
+
+    def tilted_moments(
+        self, mean: np.ndarray, variance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None
+    ) -> TiltedMoments | None:
+        """Moments of the sites by quadrature; None where a term of log p(y|f) depends on several latent values."""
+        terms = self.functions.terms
+        if not terms.separate:
+            return None
+        return tilted_moments(lambda f: terms.sites(f, self.theta), mean, variance, near)
+
+    def fisher_information(self, f: np.ndarray) -> np.ndarray:
+        """Size of the curvature: positive like the Fisher information, which the graph of log p does not give."""
+        return np.abs(self.curvature(f))
+
+
+@dataclass
+class LikelihoodFunctions:
+    """The terms of log p(y|f, theta), and functions of (f, theta) with f of shape (n,)."""
+
+    terms: LikelihoodTerms
+    gradient: Callable[..., np.ndarray]
+    curvature: Callable[..., np.ndarray]
+    third: Callable[..., np.ndarray]
+
+
+def compile_likelihood(
+    names: list[str],
+    terms: list[TensorVariable],
+    latent: TensorVariable,
+    compile_function: Callable[..., Callable[..., Any]],
+    at: tuple[np.ndarray, np.ndarray],
+) -> LikelihoodFunctions:
+    """Functions of a likelihood's graph.
+
+    Parameters
+    ----------
+    names : list of str
+        Of the terms.
+    terms : list of variables
+        Of any shape, in terms of f and theta.
+    latent : vector
+        f.
+    compile_function : callable
+        From inputs and outputs, and whether to interpret, to a function of (inputs, theta).
+    at : tuple of arrays
+        f and theta, where the graphs that are compiled are compared with those of the model.
+    """
+    terms = _unrolled_where_same(terms, latent, compile_function, at)
+    rows = pt.matrix("f_rows", dtype=latent.dtype)
+    evaluate = compile_function([rows], vectorize_graph(terms, replace={latent: rows}))
+    # Expectation propagation needs no derivatives; Laplace's method needs them all the time.
+    gradient = pt.grad(pt.add(*[term.sum() for term in terms], 0.0), latent)
+    curvature = -pt.grad(gradient.sum(), latent, disconnected_inputs="ignore")
+    third = -pt.grad(curvature.sum(), latent, disconnected_inputs="ignore")
+    derivatives = [
+        First(CompiledWhenCalled(partial(compile_function, [latent], [derivative])))
+        for derivative in (gradient, curvature, third)
+    ]
+    return LikelihoodFunctions(LikelihoodTerms(names, evaluate), *derivatives)
+
+
+def _unrolled_where_same(
+    terms: list[TensorVariable],
+    latent: TensorVariable,
+    compile_function: Callable[..., Callable[..., Any]],
+    at: tuple[np.ndarray, np.ndarray],
+) -> list[TensorVariable]:
+    """The terms, so written that they can be evaluated for many f at once: unrolled, where that gives the same."""
+    found = [_elementwise_or_none(term, latent) for term in terms]
+    pairs = [graph for pair in zip(terms, found, strict=True) if pair[1] is not None for graph in pair]
+    values = iter(compile_function([latent], pairs, interpreted=True)(*at))
+    return [
+        unrolled if unrolled is not None and _same(next(values), next(values)) else _independent_rows(term)
+        for term, unrolled in zip(terms, found, strict=True)
+    ]
+
+
+def _elementwise_or_none(term: TensorVariable, latent: TensorVariable) -> TensorVariable | None:
+    try:
+        return elementwise(term, latent)
+    except NotElementwiseError:
+        return None
+
+
+def _same(expected: np.ndarray, found: np.ndarray) -> bool:
+    """Whether two evaluations of a term agree; what is impossible may be so for single observations only."""
+    if expected.shape != found.shape or np.isfinite(expected).all() != np.isfinite(found).all():
+        return False
+    finite = np.isfinite(expected) & np.isfinite(found)
+    return bool(np.allclose(found[finite], expected[finite], rtol=SAME, atol=SAME))
+
+
+def _independent_rows(term: TensorVariable) -> TensorVariable:
+    """The term with checks of parameters that are made for each f.
+
+    PyTensor makes a check of a parameter that depends on f for all f together: one draw outside of the parameter's
+    domain would make every draw impossible.
+    """
+    return rewrite_graph(term, include=(), custom_rewrite=CHECKS_AS_SWITCHES, clone=True)

@@ -1,0 +1,160 @@
+"""The observations that depend on f: whether their shapes go with those of their parameters, and their values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pymc as pm
+from pymc.pytensorf import compile as compile_pytensor
+from pytensor.compile import SharedVariable
+from pytensor.graph.basic import Constant
+from pytensor.tensor.variable import TensorVariable
+
+from pmgp.interface.distributions.base import broadcasts_to
+from pmgp.interface.model.latent_variable import ModelError
+
+__all__ = ["Observations", "naming_shapes", "refuse_shapes"]
+
+
+class Observations:
+    """The observed variables that depend on f: their shapes and values.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    latent : variable
+    variables : list of variables
+        Observed ones and potentials; the latter have no values of their own.
+    """
+
+    def __init__(self, model: pm.Model, latent: TensorVariable, variables: list[TensorVariable]) -> None:
+        self.latent_name = latent.name
+        self._values = {v.name: model.rvs_to_values[v] for v in variables if v in model.observed_RVs}
+        self._support = {
+            v.name: getattr(v.owner.op, "ndim_supp", None) or 0 for v in variables if v in model.observed_RVs
+        }
+
+    def value(self, name: str) -> np.ndarray | None:
+        """What was observed, if the variable is not a potential."""
+        variable = self._values.get(name)
+        return None if variable is None else _value(variable)
+
+    def require_length(self, n: int) -> None:
+        """Refuse other than one observation for each latent value, as closed forms want them.
+
+        Raises
+        ------
+        ModelError
+            Naming the shapes.
+        """
+        for name, variable in self._values.items():
+            if (shape := _value(variable).shape) != (n,):
+                raise ModelError(_wrong_shape(name, shape, (n,), self.latent_name, n))
+
+    def refuse_shape(self, name: str, shape: tuple[int, ...], n: int) -> None:
+        """Refuse observations that were broadcast: log-densities of the given shape are more than there are data.
+
+        Raises
+        ------
+        ModelError
+            Naming the shapes.
+        """
+        value = self.value(name)
+        if value is None:
+            return
+        expected = value.shape[: value.ndim - self._support[name]]
+        if np.prod(shape) > np.prod(expected):
+            raise ModelError(_wrong_shape(name, value.shape, shape, self.latent_name, n))
+
+
+def refuse_shapes(
+    model: pm.Model,
+    latent: TensorVariable,
+    variables: list[TensorVariable],
+    point: dict[str, np.ndarray],
+    static: bool = False,
+) -> None:
+    """Refuse observations whose shape does not go with that of their parameters.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    latent : variable
+    variables : list of variables
+        Those that depend on f.
+    point : dict
+        Values of all variables, for their shapes.
+    static : bool
+        Look at the shapes alone that the graph knows, which takes no time.
+
+    Raises
+    ------
+    ModelError
+        Naming both shapes.
+    """
+    n = len(point[model.rvs_to_values[latent].name])
+    for rv in [v for v in variables if v in model.observed_RVs]:
+        value = _value(model.rvs_to_values[rv])
+        shapes = _parameter_shapes(model, rv, None if static else point)
+        expected = value.shape[: value.ndim - (rv.owner.op.ndim_supp or 0)]
+        wrong = [shape for shape in shapes if not broadcasts_to(shape, expected)]
+        if wrong:
+            raise ModelError(_wrong_shape(rv.name, value.shape, wrong[0], latent.name, n))
+
+
+@contextmanager
+def naming_shapes(
+    model: pm.Model, latent: TensorVariable, variables: list[TensorVariable], point: dict[str, np.ndarray]
+) -> Iterator[None]:
+    """Raise the error of :func:`refuse_shapes` in place of PyTensor's, where that comes from shapes.
+
+    Raises
+    ------
+    ModelError
+        Naming both shapes.
+    """
+    try:
+        yield
+    except ModelError:
+        raise
+    except (ValueError, TypeError, AssertionError):
+        refuse_shapes(model, latent, variables, point)
+        raise
+
+
+def _parameter_shapes(
+    model: pm.Model, rv: TensorVariable, point: dict[str, np.ndarray] | None
+) -> list[tuple[int, ...]]:
+    """Shapes of the parameters of a variable, without the dimensions that belong to one observation."""
+    dimensions = getattr(rv.owner.op, "ndims_params", None)
+    if dimensions is None:
+        return []
+    parameters = rv.owner.op.dist_params(rv.owner)
+    if point is None:
+        shapes = [tuple(1 if length is None else length for length in p.type.shape) for p in parameters]
+    else:
+        graphs = model.replace_rvs_by_values([p.shape for p in parameters])
+        function = compile_pytensor(model.value_vars, graphs, mode="FAST_COMPILE", on_unused_input="ignore")
+        shapes = [tuple(map(int, shape)) for shape in function(**{v.name: point[v.name] for v in model.value_vars})]
+    return [shape[: len(shape) - core] for shape, core in zip(shapes, dimensions, strict=True)]
+
+
+def _wrong_shape(name: str, observed: tuple[int, ...], other: tuple[int, ...], latent: str, n: int) -> str:
+    advice = "give one observation for each latent value it depends on, such as one for each row of X"
+    if len(observed) == 2 and 1 in observed:
+        advice = "give a vector of observations, observed=y.ravel()"
+    return (
+        f"{name!r} has observations of shape {observed}, but {latent!r} has shape ({n},), which makes its parameters "
+        f"{other}: {advice}"
+    )
+
+
+def _value(variable: TensorVariable) -> np.ndarray:
+    """Current value of observations."""
+    if isinstance(variable, Constant):
+        return np.asarray(variable.data)
+    if isinstance(variable, SharedVariable):
+        return np.asarray(variable.get_value(borrow=True))
+    return np.asarray(variable.eval(mode="FAST_COMPILE"))

@@ -1,0 +1,229 @@
+"""The latent process at new inputs, given its values at the old ones.
+
+The covariance between old and new inputs comes from the model's own graph: the inputs X that the covariance of f was
+built from are replaced by X stacked on the new ones. So every covariance and mean function of `pymc.gp` works.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytensor.tensor as pt
+from pymc.pytensorf import compile as compile_pytensor
+from pytensor.compile import SharedVariable
+from pytensor.graph.basic import Constant
+from pytensor.graph.replace import clone_replace
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.variable import TensorVariable
+
+from pmgp.core.gaussians import DensePrior
+from pmgp.core.numerics import linalg
+from pmgp.interface.model.latent_gaussian import ModelError
+from pmgp.interface.prediction.joint_covariance import JointMoments, Parts, compile_joint_moments
+from pmgp.interface.prediction.new_points import NewInputs
+from pmgp.interface.prediction.point_function import QUICKLY
+from pmgp.interface.prediction.rules import NotPointwiseError, UnknownOperationError
+
+__all__ = ["Conditional", "LatentProcess"]
+
+Moments = tuple[TensorVariable, TensorVariable]
+
+# Elements of the largest array: 4 million numbers are 32 MB.
+LARGEST = 4_000_000
+FEWEST_POINTS = 256
+# Inputs at which the parts of the covariance are compared with the whole of it.
+PROBED = 20
+# Relative to the mean variance of the process.
+RELATIVE_JITTERS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6)
+
+
+class LatentProcess:
+    """A latent process given by the graph of its mean and covariance.
+
+    Parameters
+    ----------
+    f : TensorVariable
+    theta : list of variables
+        The free variables that the moments depend on.
+
+    Attributes
+    ----------
+    theta : list of variables
+    inputs : list of variables
+        That hold the inputs in the graph.
+    X : (n, d) array
+    """
+
+    def __init__(self, f: TensorVariable, theta: list[TensorVariable]) -> None:
+        self._f = f
+        self.theta = theta
+        self._size = int(f.type.shape[0] if f.type.shape[0] is not None else f.shape.eval()[0])
+        self._joint = pt.matrix("X_joint", dtype="float64")
+        self._values = [rv.type() for rv in theta]
+        self._graphs, self.inputs = self._at_other_inputs()
+        self.X = self._checked_inputs()
+        self._moments: JointMoments | None = None
+
+    @property
+    def size(self) -> int:
+        """Length of f."""
+        return self._size
+
+    def block_size(self, number: int) -> int:
+        """How many of a number of new inputs to handle at a time."""
+        if self._moments is None or self._moments.whole:
+            return min(number, max(FEWEST_POINTS, int(np.sqrt(LARGEST)) - self.size))
+        return min(number, max(FEWEST_POINTS, LARGEST // self.size))
+
+    def compile(self, Xnew: np.ndarray, theta: list[np.ndarray]) -> None:
+        """Prepare for inputs like these.
+
+        Raises
+        ------
+        ModelError
+            If the covariance cannot be evaluated at new inputs.
+        """
+        probe = np.concatenate([self.X[:PROBED], Xnew[:PROBED], self.X[:1]])
+        try:
+            compiler = _compiler([self._joint, *self._values])
+            self._moments = compile_joint_moments(*self._graphs, compiler, probe, theta)
+            self._parts(Xnew[:1], theta)
+        except (AssertionError, IndexError, TypeError, ValueError, NotImplementedError) as error:
+            message = f"the covariance of {self._f.name!r} cannot be evaluated at new inputs: {error}"
+            raise ModelError(message) from error
+
+    def given_theta(self, theta: list[np.ndarray], Xnew: np.ndarray, block_size: int) -> Conditional:
+        """The process at one theta and the new inputs."""
+        blocks = [slice(start, min(start + block_size, len(Xnew))) for start in range(0, len(Xnew), block_size)]
+        return Conditional(self.size, blocks, lambda block: self._parts(Xnew[block], theta))
+
+    def _parts(self, Xnew: np.ndarray, theta: list[np.ndarray]) -> Parts:
+        assert self._moments is not None
+        return self._moments(np.concatenate([self.X, Xnew]), theta)
+
+    def _at_other_inputs(self) -> tuple[Moments, list[Any]]:
+        """Graphs of mean and covariance at other inputs, and what held the old ones."""
+        mean, covariance = self._f.owner.op.dist_params(self._f.owner)
+        new = NewInputs(self._joint, self.size, self.theta)
+        try:
+            graphs = new.build(mean, frozenset([0]), ()), new.build(covariance, frozenset([0, 1]), ())
+        except UnknownOperationError:
+            inputs = self._matrices_by_shape([mean, covariance])
+            return self._with_values((mean, covariance), dict.fromkeys(inputs, self._joint)), inputs
+        except NotPointwiseError as error:
+            raise ModelError(
+                f"the mean or the covariance of {self._f.name!r} is not a function of inputs alone: {error}; "
+                "build it with pm.gp.Latent(...).prior(..., X=X), X an array or a pm.Data of shape (n, d)"
+            ) from error
+        return self._with_values(graphs, {}), new.inputs
+
+    def _with_values(self, graphs: Moments, replacements: dict[Any, Any]) -> Moments:
+        """The graphs with values of theta: cloning copies random variables too, and copies are drawn from the prior."""
+        replacements = replacements | dict(zip(self.theta, self._values, strict=True))
+        mean, covariance = clone_replace(list(graphs), replacements, rebuild_strict=False)
+        return mean, covariance
+
+    def _matrices_by_shape(self, moments: list[TensorVariable]) -> list[Any]:
+        """Matrices with a row for each input; for a covariance with operations of its own."""
+        return [
+            variable
+            for variable in ancestors(moments, blockers=self.theta)
+            if isinstance(variable, Constant | SharedVariable)
+            and getattr(variable.type, "ndim", 0) == 2
+            and len(value := _value(variable)) == self.size != value.shape[1]
+        ]
+
+    def _checked_inputs(self) -> np.ndarray:
+        if not self.inputs:
+            raise ModelError(
+                f"the inputs that the covariance of {self._f.name!r} was built from were not found in the model: "
+                "build it with pm.gp.Latent(...).prior(..., X=X), X an array or a pm.Data of shape (n, d)"
+            )
+        first, *others = map(_value, self.inputs)
+        if any(not np.array_equal(first, other) for other in others):
+            raise ModelError(
+                f"the covariance of {self._f.name!r} is built from several different input matrices, as it is when "
+                "active_dims select columns of a plain array: build the model with X=pm.Data('X', X)"
+            )
+        return first
+
+
+def _compiler(inputs: list[TensorVariable]) -> Callable[[list[TensorVariable]], Callable[..., list[np.ndarray]]]:
+    return lambda outputs: compile_pytensor(inputs, outputs, mode=QUICKLY, on_unused_input="ignore")
+
+
+class Conditional:
+    """The latent process at one theta.
+
+    Parameters
+    ----------
+    size : int
+        Number of old inputs, n.
+    blocks : list of slices
+        Of the new inputs.
+    parts : callable
+        Moments at the old inputs, followed by those of a slice of the new ones.
+    """
+
+    def __init__(self, size: int, blocks: list[slice], parts: Callable[[slice], Parts]) -> None:
+        self._old = slice(0, size)
+        self._blocks = blocks
+        self._parts = parts
+        self._first = parts(blocks[0])
+        self.prior = DensePrior(self._first.mean[:size], self._first.lower_triangle(self._old))
+
+    def whiten(self, f: np.ndarray) -> np.ndarray:
+        """L^-1 (f - m) for draws of f at the old inputs, (k, n) -> (n, k)."""
+        return linalg.triangular_solve(self.prior.factor, np.asfortranarray((f - self.prior.mean).T))
+
+    def pointwise(self, whitened: np.ndarray) -> list[tuple[slice, np.ndarray, np.ndarray]]:
+        """Mean and variance at the new inputs, block by block: arrays of shapes (k, m) and (m,)."""
+        return [(block, *self._moments(block, whitened)) for block in self._blocks]
+
+    def _moments(self, block: slice, whitened: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        parts, new, projected = self._projected(block)
+        variance = parts.diagonal(new) - np.einsum("ij,ij->j", projected, projected)
+        return parts.mean[new] + whitened.T @ projected, np.maximum(variance, 0.0)
+
+    def jointly(self, whitened: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean, of shape (k, m), and lower factor of the covariance between all new inputs.
+
+        Raises
+        ------
+        NotPositiveDefiniteError
+            If it stays indefinite with a jitter.
+        """
+        block = slice(0, self._blocks[-1].stop)
+        parts, new, projected = self._projected(block)
+        covariance = parts.lower_triangle(new)
+        scale = float(np.einsum("ii->i", covariance).mean())
+        # Above the diagonal there may be anything.
+        with np.errstate(all="ignore"):
+            covariance -= projected.T @ projected
+        return parts.mean[new] + whitened.T @ projected, _factor(covariance, scale)
+
+    def _projected(self, block: slice) -> tuple[Parts, slice, np.ndarray]:
+        """L^-1 K between old and new inputs, of shape (n, m)."""
+        parts = self._first if block == self._blocks[0] else self._parts(block)
+        new = slice(self._old.stop, self._old.stop + block.stop - block.start)
+        cross = parts.rectangle(new, self._old)
+        return parts, new, linalg.triangular_solve(self.prior.factor, np.asfortranarray(cross.T))
+
+
+def _factor(covariance: np.ndarray, scale: float) -> np.ndarray:
+    diagonal = np.einsum("ii->i", covariance)
+    added = 0.0
+    for relative in RELATIVE_JITTERS:
+        diagonal += relative * scale - added
+        added = relative * scale
+        try:
+            return linalg.cholesky(covariance)
+        except linalg.NotPositiveDefiniteError:
+            continue
+    raise linalg.NotPositiveDefiniteError("the covariance between the new inputs, given f at the old ones, is singular")
+
+
+def _value(variable: Any) -> np.ndarray:
+    return np.asarray(variable.get_value() if isinstance(variable, SharedVariable) else variable.data, dtype=float)

@@ -1,0 +1,219 @@
+"""Rewrites a graph of the old observations as one of new points.
+
+What belongs to an observation is read from the graph, never from a length. The axis of the result that runs over
+observations is demanded of its inputs, operation by operation (`rules`), down to the leaves: the latent vector becomes
+its values at the new points, and data of which the axis is demanded become covariates of the new points. An
+observation that selects one latent value each, like f[index], is one of a new point as it stands.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any
+
+import pytensor.tensor as pt
+from pytensor.compile import SharedVariable
+from pytensor.graph.basic import Constant
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.shape import Shape, Shape_i
+from pytensor.tensor.type import TensorType
+from pytensor.tensor.variable import TensorVariable
+
+from pmgp.interface.prediction import rules
+from pmgp.interface.prediction.rules import Axes, Level, NotPointwiseError
+
+__all__ = ["NewInputs", "NewPoints", "Rewriter"]
+
+
+class Rewriter(ABC):
+    """Builds graphs whose demanded axes have another length.
+
+    Parameters
+    ----------
+    number : TensorVariable
+        The new length.
+    size : int
+        The old one.
+    leaves : iterable of variables
+        At which a graph ends.
+    """
+
+    def __init__(self, number: TensorVariable, size: int, leaves: Iterable[TensorVariable]) -> None:
+        self.number = number
+        self.size = size
+        self.leaves = set(leaves)
+        self.selections: set[Any] = set()
+        self._built: dict[tuple[TensorVariable, Axes, Level], TensorVariable] = {}
+        self._inlined: dict[TensorVariable, TensorVariable] = {}
+
+    def build(self, variable: TensorVariable, axes: Axes, level: Level) -> TensorVariable:
+        """The graph with the new length along the axes, after the selections of `level`."""
+        if not axes and not self.depends(variable):
+            if self.size == 1 and rules.has_squeeze(variable, self.leaves):
+                raise NotPointwiseError("an axis of length one was dropped, which may be that of the only observation")
+            return variable
+        key = (variable, axes, level)
+        if key not in self._built:
+            end = variable.owner is None or variable in self.leaves
+            self._built[key] = self.leaf(variable, axes, level) if end else rules.apply(self, variable, axes, level)
+        return self._built[key]
+
+    @abstractmethod
+    def leaf(self, variable: TensorVariable, axes: Axes, level: Level) -> TensorVariable:
+        """What stands for an end of the graph."""
+
+    def depends(self, variable: TensorVariable) -> bool:
+        """Whether a graph must be rebuilt even if none of its axes is demanded."""
+        return False
+
+    def runs(self, variable: TensorVariable, axis: int) -> bool:
+        """Whether an axis that is aligned with a demanded one has one element for each of its elements.
+
+        A single element cannot be told from a value for all by its length, so both are followed to the leaves.
+        """
+        return self.size == 1 or not variable.type.broadcastable[axis]
+
+    def inlined(self, variable: TensorVariable) -> TensorVariable:
+        """The graph inside an operation that is made of others."""
+        if variable not in self._inlined:
+            self._inlined[variable] = rules.inner_graph(variable)
+        return self._inlined[variable]
+
+
+class NewInputs(Rewriter):
+    """Graphs of a mean or covariance at other inputs.
+
+    Parameters
+    ----------
+    joint : TensorVariable
+        The other inputs, a matrix.
+    size : int
+        Number of old inputs.
+    leaves : iterable of variables
+        The hyper-parameters.
+
+    Attributes
+    ----------
+    inputs : list of variables
+        That hold the old inputs.
+    """
+
+    def __init__(self, joint: TensorVariable, size: int, leaves: Iterable[TensorVariable]) -> None:
+        super().__init__(joint.shape[0], size, leaves)
+        self.joint = joint
+        self.inputs: list[Any] = []
+
+    def leaf(self, variable: TensorVariable, axes: Axes, level: Level) -> TensorVariable:
+        """The other inputs; nothing else has a value for each of them."""
+        if isinstance(variable, Constant | SharedVariable) and variable.ndim == 2 and axes == {0} and not level:
+            if variable not in self.inputs:
+                self.inputs.append(variable)
+            return self.joint.astype(variable.type.dtype)
+        raise NotPointwiseError(f"{_described(variable)} has a value for each of the {self.size} old inputs")
+
+
+def _described(variable: TensorVariable) -> str:
+    return f"an array of shape {variable.data.shape}" if isinstance(variable, Constant) else f"{variable.name!r}"
+
+
+class NewPoints(Rewriter):
+    """Graphs of new points, from graphs of the observations that depend on a latent vector.
+
+    Parameters
+    ----------
+    f : TensorVariable
+        The latent vector.
+    size : int
+        Its length.
+    leaves : iterable of variables
+        The model's other random variables, at which a graph ends.
+    data : dict
+        Name of each `pymc.Data`, by variable.
+
+    Attributes
+    ----------
+    points : TensorVariable
+        Stands for f, a vector with one element a new point.
+    covariates : dict
+        What stands for the data that have a value for each observation, by name.
+    axes, levels : dict
+        The axis of each that runs over the points, and the selections between it and the observations.
+    """
+
+    def __init__(
+        self, f: TensorVariable, size: int, leaves: Iterable[TensorVariable], data: dict[TensorVariable, str]
+    ) -> None:
+        self.f = f
+        self.points = pt.vector("latent_points", dtype="float64")
+        super().__init__(self.points.shape[0], size, {f, *leaves})
+        self.covariates: dict[str, TensorVariable] = {}
+        self.axes: dict[str, int] = {}
+        self.levels: dict[str, Level] = {}
+        self.latent_levels: set[Level] = set()
+        self._data = data
+        self._dependent: dict[TensorVariable, bool] = {}
+
+    def __call__(self, variable: TensorVariable, axis: int) -> TensorVariable:
+        """The graph with new points along an axis instead of observations.
+
+        Raises
+        ------
+        NotPointwiseError
+            If its value at a new point is not determined by the latent value and the covariates there.
+        """
+        self.selections |= {
+            rules.selection_of(other)
+            for other in ancestors([variable], blockers=self.leaves)
+            if rules.is_selection(other) and self.depends(other.owner.inputs[0])
+        }
+        result = self.build(variable, frozenset([axis]), ())
+        if len(self.latent_levels) > 1:
+            raise NotPointwiseError(f"an observation depends on several elements of {self.f.name!r}")
+        return result
+
+    def depends(self, variable: TensorVariable) -> bool:
+        """Whether the values, not only the shape, depend on those of f."""
+        if variable is self.f:
+            return True
+        if variable.owner is None or variable in self.leaves:
+            return False
+        if variable not in self._dependent:
+            shape = isinstance(variable.owner.op, Shape | Shape_i)
+            self._dependent[variable] = not shape and any(self.depends(other) for other in variable.owner.inputs)
+        return self._dependent[variable]
+
+    def leaf(self, variable: TensorVariable, axes: Axes, level: Level) -> TensorVariable:
+        """New values of f and of data that have one for each observation."""
+        if variable is self.f:
+            return self._latent(axes, level)
+        if variable in self._data:
+            return self._covariate(variable, axes, level)
+        if variable in self.leaves:
+            raise NotPointwiseError(f"the variable {variable.name!r} has a value of its own for each observation")
+        if isinstance(variable, Constant):
+            raise NotPointwiseError(
+                f"an array of shape {variable.data.shape} has a value of its own for each observation: "
+                "wrap it in pm.Data('NAME', ...), and pass at={'NAME': its values at the new points}"
+            )
+        raise NotPointwiseError(f"{variable} has a value of its own for each observation")
+
+    def _latent(self, axes: Axes, level: Level) -> TensorVariable:
+        if not axes:
+            raise NotPointwiseError(
+                f"an observation depends on several elements of {self.f.name!r}, or on a particular one"
+            )
+        self.latent_levels.add(level)
+        return self.points
+
+    def _covariate(self, variable: TensorVariable, axes: Axes, level: Level) -> TensorVariable:
+        name = self._data[variable]
+        known = self.covariates.get(name)
+        if len(axes) > 1 or (known is not None and (axes, level) != (frozenset([self.axes[name]]), self.levels[name])):
+            raise NotPointwiseError(f"{name!r} is used in several ways")
+        if known is None:
+            (axis,) = axes
+            shape = tuple(None if i == axis else length for i, length in enumerate(variable.type.shape))
+            self.covariates[name] = TensorType(variable.type.dtype, shape)(name)
+            self.axes[name], self.levels[name] = axis, level
+        return self.covariates[name]

@@ -1,0 +1,130 @@
+"""Expectations at new inputs, averaged over posterior draws of theta and f (equation 20 of the first article)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+
+from pmgp.core.numerics.threads import suitable_threads, threads_limited
+from pmgp.interface.prediction.responses import Expectation, expectations_of
+from pmgp.interface.prediction.setting import Setting, prepare
+
+__all__ = ["predict"]
+
+LATENT = ("latent_mean", "square", "latent_variance")
+
+
+def predict(
+    idata: Any,
+    Xnew: Any,
+    *,
+    model: pm.Model | None = None,
+    latent: Any = None,
+    at: dict[str, Any] | None = None,
+    draws: int | None = 1000,
+    block_size: int | None = None,
+    progressbar: bool = True,
+) -> xr.Dataset:
+    """Predictive distribution at new inputs, averaged over the posterior.
+
+    Parameters
+    ----------
+    idata : xarray.DataTree
+        What `pymc.sample` returned, with f and the hyper-parameters in its posterior group.
+    Xnew : (m, d) array
+        New inputs, on the scale of the inputs that the model was built with.
+    model : pymc.Model, optional
+        The model that was sampled; taken from the context if it is not given.
+    latent : variable or str, optional
+        Which variable is f, if the model has several multivariate normal ones.
+    at : dict, optional
+        Other data of the likelihood at the new points, such as exposures, numbers of trials or covariates: by name of
+        the `pymc.Data`, an array of shape (m, ...), or a number that holds for all new points.
+    draws : int or None
+        At most this many posterior draws are used, evenly spaced over all chains; None for all.
+    block_size : int, optional
+        New inputs handled at a time; by default as many as take some tens of megabytes.
+    progressbar : bool
+
+    Returns
+    -------
+    xarray.Dataset
+        Over the dimension ``point``, ``latent_mean`` and ``latent_variance`` of f at the new inputs, and for the
+        observed variable that depends on f
+
+        - ``probability`` of the label 1, if it is binary;
+        - ``probabilities`` of its categories, over ``point`` and ``category``, if it is categorical or ordinal, and
+          for `OrdinalProbit` the expected label ``mean``, too;
+        - the expected observation ``mean`` otherwise.
+
+        In closed form for a probit link, by Gauss-Hermite quadrature else. With several such variables, the name of
+        each and an underscore stand before these names.
+
+    Warns
+    -----
+    UserWarning
+        If nothing can be said of an observed variable at new points; the latent variable's mean and variance are given
+        nevertheless. The message says why.
+
+    Raises
+    ------
+    ValueError
+        If Xnew has no rows, the wrong number of columns, or values that are not finite; if a name in `at` is no data of
+        the likelihood, or its values have the wrong shape or are not finite; if the posterior lacks a variable.
+    ModelError
+        If the model has no latent process whose inputs can be found.
+
+    Notes
+    -----
+    An observation may select one latent value, as in ``f[index]``: a new point is then one more place, observed once.
+    """
+    setting = prepare(idata, Xnew, model, latent, at, draws)
+    found = setting.understood("Expected observations", lambda variable: expectations_of(setting.points, variable))
+    prefixed = len(setting.observed) > 1
+    expectations = {
+        f"{name}_{kind}" if prefixed else kind: function
+        for name, kinds in found.items()
+        for kind, function in kinds.items()
+    }
+    with threads_limited(suitable_threads(setting.process.size)):
+        sums = _sums(setting, expectations, block_size, progressbar)
+    total = len(setting.draws.theta)
+    averages = {name: values / total for name, values in sums.items()}
+    square = averages.pop("square")
+    # The law of total variance: within draws of (theta, f), and between them.
+    averages["latent_variance"] += np.maximum(square - averages["latent_mean"] ** 2, 0.0)
+    return _dataset(averages, total)
+
+
+def _sums(
+    setting: Setting, expectations: dict[str, Expectation], block_size: int | None, progressbar: bool
+) -> dict[str, np.ndarray]:
+    """Sums over the draws, of shapes (m,) and (m, categories)."""
+    number, theta = len(setting.points.Xnew), setting.draws.theta
+    sums = {name: np.zeros(number) for name in LATENT}
+    for indices, conditional, whitened in setting.conditionals(block_size, progressbar):
+        for where, means, variance in conditional.pointwise(whitened):
+            sums["latent_mean"][where] += means.sum(axis=0)
+            sums["square"][where] += np.square(means).sum(axis=0)
+            sums["latent_variance"][where] += len(indices) * variance
+            for name, expectation in expectations.items():
+                values = sum(expectation(m, variance, theta[i], where) for m, i in zip(means, indices, strict=True))
+                if name not in sums:
+                    sums[name] = np.zeros((number, *np.shape(values)[1:]))
+                sums[name][where] += values
+    return sums
+
+
+def _dataset(averages: dict[str, np.ndarray], draws: int) -> xr.Dataset:
+    order = [name for name in averages if name not in LATENT] + ["latent_mean", "latent_variance"]
+    variables, coordinates = {}, {"point": np.arange(len(averages["latent_mean"]))}
+    for name in order:
+        values = averages[name]
+        category = name.replace("probabilities", "category")
+        variables[name] = (("point", category)[: values.ndim], values)
+        if values.ndim == 2:
+            coordinates[category] = np.arange(values.shape[1])
+    return xr.Dataset(variables, coords=coordinates, attrs={"draws": draws})

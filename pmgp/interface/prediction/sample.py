@@ -1,0 +1,155 @@
+"""Draws at new inputs, one for each draw of the posterior."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from pytensor.tensor.variable import TensorVariable
+
+from pmgp.core.numerics.threads import suitable_threads, threads_limited
+from pmgp.interface.prediction.point_function import PointFunction
+from pmgp.interface.prediction.rules import NotPointwiseError
+from pmgp.interface.prediction.setting import Setting, prepare
+
+__all__ = ["sample_predictions"]
+
+
+def sample_predictions(
+    idata: Any,
+    Xnew: Any,
+    *,
+    model: pm.Model | None = None,
+    latent: Any = None,
+    at: dict[str, Any] | None = None,
+    draws: int | None = 1000,
+    joint: bool = True,
+    random_seed: Any = None,
+    progressbar: bool = True,
+) -> xr.DataTree:
+    """Draw the latent variable and observations at new inputs.
+
+    Parameters
+    ----------
+    idata : xarray.DataTree
+        What `pymc.sample` returned, with f and the hyper-parameters in its posterior group.
+    Xnew : (m, d) array
+        New inputs, on the scale of the inputs that the model was built with.
+    model : pymc.Model, optional
+        The model that was sampled; taken from the context if it is not given.
+    latent : variable or str, optional
+        Which variable is f, if the model has several multivariate normal ones.
+    at : dict, optional
+        Other data of the likelihood at the new points, as for :func:`predict`.
+    draws : int or None
+        At most this many draws, the same number of each chain, evenly spaced; None for one of each posterior draw.
+    joint : bool
+        Draw f at all new inputs together, as for sample paths; that takes O(m^2) memory, and O(m^3) time for each
+        different theta. Otherwise each new input by itself: the correlation between them is lost.
+    random_seed : int or numpy.random.Generator, optional
+        The same seed gives the same draws.
+    progressbar : bool
+
+    Returns
+    -------
+    xarray.DataTree
+        In the group ``predictions``, over ``chain``, ``draw`` and ``point``: f and the observed variables that depend
+        on it, under their own names. In ``predictions_constant_data``, ``Xnew`` and what was given by `at`.
+
+    Warns
+    -----
+    UserWarning
+        If an observed variable cannot be drawn at new points; the message says why.
+
+    Raises
+    ------
+    ValueError
+        As for :func:`predict`.
+    ModelError
+        If the model has no latent process whose inputs can be found.
+
+    Examples
+    --------
+    >>> predictions = pmgp.sample_predictions(idata, Xnew, model=model, random_seed=1)
+    >>> paths = predictions["predictions"]["f"]
+    """
+    if not isinstance(joint, bool | np.bool_):
+        raise ValueError(f"joint must be True or False, not {joint!r}")
+    rng = _generator(random_seed)
+    setting = prepare(idata, Xnew, model, latent, at, draws, by_chain=True)
+    functions = setting.understood("Observations", lambda variable: _drawing(setting, variable, rng))
+    with threads_limited(suitable_threads(setting.process.size)):
+        f = _draw_latent(setting, bool(joint), rng, progressbar)
+    drawn = {setting.points.f.name: f}
+    everywhere = slice(0, f.shape[1])
+    for name, function in functions.items():
+        rows = [function(f[i : i + 1], theta, everywhere)[0] for i, theta in enumerate(setting.draws.theta)]
+        drawn[name] = np.array(rows)
+    return _tree(setting, drawn)
+
+
+def _generator(random_seed: Any) -> np.random.Generator:
+    try:
+        return np.random.default_rng(random_seed)
+    except (TypeError, ValueError) as error:
+        message = f"random_seed must be a whole number, 0 or more, or a numpy.random.Generator, not {random_seed!r}"
+        raise ValueError(message) from error
+
+
+def _draw_latent(setting: Setting, joint: bool, rng: np.random.Generator, progressbar: bool) -> np.ndarray:
+    """Draws of f at the new inputs, of shape (draws, m)."""
+    number = len(setting.points.Xnew)
+    # All at once and in the order of the draws, which then do not depend on how those are grouped.
+    drawn = rng.standard_normal((len(setting.draws.theta), number))
+    for indices, conditional, whitened in setting.conditionals(number if joint else None, progressbar):
+        if joint:
+            means, factor = conditional.jointly(whitened)
+            drawn[indices] = means + drawn[indices] @ np.tril(factor).T
+            continue
+        for where, means, variance in conditional.pointwise(whitened):
+            drawn[indices, where] = means + np.sqrt(variance) * drawn[indices, where]
+    return drawn
+
+
+def _drawing(setting: Setting, observed: TensorVariable, rng: np.random.Generator) -> PointFunction:
+    """Draws of an observed variable as a function of the latent values."""
+    if observed.ndim != 1:
+        raise NotPointwiseError(f"an observation of it has {observed.ndim} dimensions, only vectors can be drawn")
+    try:
+        function = setting.points.function(observed, observed, random_seed=int(rng.integers(2**31)))
+    except NotPointwiseError:
+        raise
+    except (TypeError, ValueError, NotImplementedError) as error:
+        raise NotPointwiseError(f"its distribution cannot be built with parameters at new points: {error}") from error
+    number = len(setting.points.Xnew)
+    try:
+        function(np.zeros((1, number)), setting.draws.theta[0], slice(0, number))
+    except NotImplementedError as error:
+        raise NotPointwiseError(f"its distribution cannot be drawn from: {error}") from error
+    return function
+
+
+def _tree(setting: Setting, drawn: dict[str, np.ndarray]) -> xr.DataTree:
+    coordinates = setting.coordinates
+    shape = len(coordinates["chain"]), len(coordinates["draw"])
+    points = setting.points
+    point = {"point": np.arange(len(points.Xnew))}
+    dimensions = ("chain", "draw", "point")
+    predictions = {name: (dimensions, values.reshape(*shape, -1)) for name, values in drawn.items()}
+    constant: dict[str, Any] = {"Xnew": (("point", "feature"), points.Xnew)}
+    for name, value in points.at.items():
+        constant[name] = _named(name, value, len(points.Xnew))
+    return xr.DataTree.from_dict(
+        {
+            "predictions": xr.Dataset(predictions, coords={**coordinates, **point}),
+            "predictions_constant_data": xr.Dataset(constant, coords=point),
+        }
+    )
+
+
+def _named(name: str, value: np.ndarray, number: int) -> tuple[tuple[str, ...], np.ndarray]:
+    """Dimensions of data at the new points, and the data."""
+    first = ("point",) if value.ndim and len(value) == number else tuple(f"{name}_dim_0" for _ in value.shape[:1])
+    return (*first, *(f"{name}_dim_{i}" for i in range(1, value.ndim))), value

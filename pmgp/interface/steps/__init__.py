@@ -1,0 +1,21 @@
+"""The schemes and operators as PyMC step methods.
+
+May import: core, interface.graphs, interface.model.
+"""
+
+from pmgp.interface.steps.latent_updates import EllipticalSlice, LatentHMC, LatentMetropolis, LatentSMMALA
+from pmgp.interface.steps.pseudo_marginal import PseudoMarginal
+from pmgp.interface.steps.theta_updates import Ancillary, Interweaving, JointUpdate, Sufficient, Surrogate
+
+__all__ = [
+    "Ancillary",
+    "EllipticalSlice",
+    "Interweaving",
+    "JointUpdate",
+    "LatentHMC",
+    "LatentMetropolis",
+    "LatentSMMALA",
+    "PseudoMarginal",
+    "Sufficient",
+    "Surrogate",
+]

@@ -1,0 +1,347 @@
+"""The pseudo-marginal scheme as a PyMC step method."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import field
+from typing import Any, ClassVar
+
+import numpy as np
+import pymc as pm
+from pymc.exceptions import SamplingError
+from pymc.step_methods.compound import BlockedStep, Competence, StepMethodState
+from pymc.step_methods.state import dataclass_state
+from pymc.util import get_random_generator
+
+from pmgp.core.adaptation.mode_prediction import ModePredictor
+from pmgp.core.approximations import Approximation, ExpectationPropagation, Laplace
+from pmgp.core.estimators import AnnealedImportanceSampling, ApproximateEvidence, Estimator, ImportanceSampling
+from pmgp.core.marginal.calibration import LARGE_SPREAD, choose_draws
+from pmgp.core.marginal.evaluation import Evaluation, Evaluator
+from pmgp.core.marginal.proposals import AdaptiveProposal
+from pmgp.core.marginal.pseudo_marginal import Frozen, PseudoMarginalChain, State
+from pmgp.core.marginal.tuning import Tuning
+from pmgp.core.numerics import linalg
+from pmgp.interface.model.latent_gaussian import LatentGaussianModel
+from pmgp.interface.steps.progress import EvidenceProgress
+from pmgp.interface.steps.starts import unusable_start
+from pmgp.interface.steps.threads import LimitedThreads
+from pmgp.interface.steps.validation import (
+    check_settings,
+    check_variables,
+    indefinite_proposals,
+    large_spread,
+    resolve,
+    unconverged_proposals,
+)
+
+__all__ = ["PseudoMarginal"]
+
+APPROXIMATIONS: dict[str, type] = {"ep": ExpectationPropagation, "laplace": Laplace}
+ESTIMATORS: dict[str, type] = {
+    "annealed": AnnealedImportanceSampling,
+    "importance": ImportanceSampling,
+    "none": ApproximateEvidence,
+}
+START_ATTEMPTS = 20
+
+
+def chosen_approximation(given: Approximation | str, model: LatentGaussianModel) -> Approximation:
+    """The approximation that is asked for, or the one that suits the model."""
+    if isinstance(given, str) and given == "auto":
+        return ExpectationPropagation() if model.sites_known else Laplace()
+    return resolve(given, {"auto": ExpectationPropagation, **APPROXIMATIONS}, "approximation")
+
+
+@dataclass_state
+class PseudoMarginalState(StepMethodState):
+    """Everything that changes while a chain runs."""
+
+    tune: bool
+    n_tune: int
+    n_draws: int
+    indefinite: int
+    unconverged: int
+    theta: np.ndarray
+    latent: np.ndarray
+    tuning: Tuning | None
+    frozen: Frozen | None
+    chain: State | None
+    theta_names: list[str] = field(metadata={"frozen": True})
+
+
+class PseudoMarginal(EvidenceProgress, LimitedThreads):
+    """Pseudo-marginal Metropolis-Hastings for the hyper-parameters of a Gaussian process, with exact draws of f.
+
+    The step updates all free variables of the model: the latent multivariate normal f and, as one vector theta on
+    the unconstrained scale, all others. While the chain tunes, it samples under the approximation's own marginal
+    likelihood and learns its proposals; then it switches to an unbiased estimate of p(y|theta) and is exact.
+
+    Parameters
+    ----------
+    vars : list of variables, optional
+        Must be all free variables of the model, the default.
+    approximation : Laplace, ExpectationPropagation, "auto", "laplace" or "ep"
+        The Gaussian q(f) that importance samples come from, and whose evidence proposals are screened with. ``"auto"``
+        is expectation propagation, or Laplace's method where the terms of the likelihood are not known one by one.
+    estimator : ImportanceSampling, AnnealedImportanceSampling, "importance", "annealed" or "none"
+        The unbiased estimator of p(y|theta). With ``"none"`` the approximation's own marginal likelihood is sampled,
+        and f drawn from q: **not exact**, with the error of Laplace's method or of expectation propagation; it is there
+        to be compared with.
+    latent : variable or str, optional
+        Which multivariate normal variable is f, if the model has several.
+    target_acceptance : float
+        Acceptance rate that the random walk is tuned to, between 0 and 1.
+    delayed_acceptance : bool
+        Screen proposals with the approximation before the estimate is made. Exact either way.
+    latent_moves : int
+        Elliptical slice moves of f in every iteration.
+    refresh_every : int, optional
+        Refresh the importance samples in every so many iterations; 0 for never. By default in every one, and in every
+        tenth of annealed ones. Rarer is cheaper, but a chain that met a large weight stays longer, and f with it.
+    model, rng, initial_point, compile_kwargs, blocked
+        As in every PyMC step method.
+
+    Raises
+    ------
+    ModelError
+        If the model has no latent multivariate normal variable (build the process with
+        ``gp.prior(..., reparameterize=False)``), its likelihood does not factorize over f, or not all free variables
+        are given.
+    ValueError
+        For unknown approximations or estimators, and settings out of range.
+
+    Notes
+    -----
+    Sample statistics: ``accepted``, ``acceptance_rate``, ``log_marginal_likelihood`` (the stored estimate of
+    log p(y|theta)), ``importance_ess`` (effective number of importance samples behind it), ``n_cholesky``,
+    ``n_inverse``, ``n_matmul`` (O(n^3) operations of the iteration), ``n_newton`` (Newton steps, or sweeps of
+    expectation propagation), ``indefinite`` (the covariance at the proposal could not be factorized), ``converged``
+    (the approximation at the proposal did; where it did not, Laplace's stands in for it), ``importance_draws``,
+    ``exact`` (false throughout for ``estimator="none"``, and while tuning).
+
+    References
+    ----------
+    Filippone, M. and Girolami, M. (2014). Pseudo-marginal Bayesian inference for Gaussian processes. IEEE TPAMI 36.
+
+    Examples
+    --------
+    >>> with model:  # doctest: +SKIP
+    ...     idata = pm.sample(step=pmgp.PseudoMarginal())
+    """
+
+    name = "pseudo_marginal"
+    default_blocked = True
+    default_tune_steps = 1000
+    stats_dtypes_shapes: ClassVar[dict[str, Any]] = {
+        "tune": (bool, []),
+        "accepted": (np.float64, []),
+        "acceptance_rate": (np.float64, []),
+        "log_marginal_likelihood": (np.float64, []),
+        "importance_ess": (np.float64, []),
+        "importance_draws": (np.int64, []),
+        "n_cholesky": (np.int64, []),
+        "n_inverse": (np.int64, []),
+        "n_matmul": (np.int64, []),
+        "n_newton": (np.int64, []),
+        "indefinite": (bool, []),
+        "converged": (bool, []),
+        "exact": (bool, []),
+    }
+    _state_class = PseudoMarginalState
+
+    def __init__(
+        self,
+        vars: list[Any] | None = None,
+        *,
+        approximation: Approximation | str = "auto",
+        estimator: Estimator | str = "importance",
+        latent: Any = None,
+        target_acceptance: float = 0.25,
+        delayed_acceptance: bool = True,
+        latent_moves: int = 1,
+        refresh_every: int | None = None,
+        model: pm.Model | None = None,
+        rng: Any = None,
+        initial_point: dict[str, np.ndarray] | None = None,
+        compile_kwargs: dict[str, Any] | None = None,
+        blocked: bool = True,
+    ) -> None:
+        model = pm.modelcontext(model)
+        check_settings(target_acceptance, latent_moves, refresh_every)
+        self.latent_model = LatentGaussianModel(model, latent, initial_point, compile_kwargs)
+        self.vars = check_variables(vars, model, self.latent_model)
+        self.blocked = blocked
+        self.rng = get_random_generator(rng)
+        self.target_acceptance = target_acceptance
+        self.approximation = chosen_approximation(approximation, self.latent_model)
+        if isinstance(self.approximation, Laplace):
+            self.latent_model.compile_derivatives(second=True)
+        self.scheme = PseudoMarginalChain(
+            resolve(estimator, ESTIMATORS, "estimator"),
+            delayed_acceptance,
+            latent_moves,
+            refresh_every,
+        )
+        self.theta_names = self.latent_model.theta_names
+        self.latent_name = self.latent_model.latent_value.name
+        self._evaluate = Evaluator(self.latent_model, self.approximation)
+        self._reset(0, 0)
+
+    def _reset(self, n_tune: int, n_draws: int) -> None:
+        self.n_tune, self.n_draws = n_tune, n_draws
+        self.indefinite = self.unconverged = 0
+        self.tune = n_tune > 0
+        self.theta = np.empty(0)
+        self.latent = np.empty(0)
+        self.tuning: Tuning | None = None
+        self.frozen: Frozen | None = None
+        self.chain: State | None = None
+        # The evaluation at theta is a function of theta and of the frozen predictor: a cache, not state.
+        self._current: Evaluation | None = None
+
+    def _start_chain(self, tune: int, draws: int) -> None:
+        self.latent_model.refresh_data()
+        self._reset(tune, draws)
+
+    def _update(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[dict[str, Any]]]:
+        start = linalg.operations.snapshot()
+        if self.tuning is None and self.chain is None:
+            self._start(point)
+        else:
+            self._refuse_foreign_moves(point)
+        stats = self._move()
+        counts = linalg.operations.since(start)
+        stats |= {"n_cholesky": counts.cholesky, "n_inverse": counts.inverse, "n_matmul": counts.matmul}
+        new_point = dict(point)
+        new_point.update(self.latent_model.unravel(self.theta))
+        new_point[self.latent_name] = self.latent
+        return new_point, [stats]
+
+    def _move(self) -> dict[str, Any]:
+        if self.chain is not None and self.frozen is not None:
+            return self._sampling_step(self.chain, self.frozen)
+        assert self.tuning is not None
+        return self._tuning_step(self.tuning)
+
+    def _finish_tuning(self) -> None:
+        """Freeze what was learned, choose the number of importance samples, and start the exact chain."""
+        if self.tuning is not None:
+            self._freeze(self.tuning)
+
+    def _start(self, point: dict[str, np.ndarray]) -> None:
+        model = self.latent_model
+        current = self._evaluate(model.ravel(point), None)
+        if not self._usable(current):
+            raise SamplingError(unusable_start(model, current.theta))
+        if self.tune:
+            current = self._disperse(current)
+        self._hold(current)
+        proposal = AdaptiveProposal(model.dimension, self.target_acceptance)
+        self.tuning = Tuning(model.dimension, len(self._evaluate.start_from(current)), max(self.n_tune, 1), proposal)
+        if not self.tune:
+            self._freeze(self.tuning)
+
+    def _disperse(self, current: Evaluation) -> Evaluation:
+        """Start each chain at its own theta, uniform within one unit of the given one, as R-hat supposes."""
+        for _ in range(START_ATTEMPTS):
+            shifted = self._evaluate(current.theta + self.rng.uniform(-1.0, 1.0, current.theta.shape), None)
+            if self._usable(shifted):
+                return shifted
+        return current
+
+    def _usable(self, current: Evaluation) -> bool:
+        return bool(np.isfinite(current.log_screen)) and current.has_prior_factor()
+
+    def _freeze(self, tuning: Tuning) -> None:
+        predictor = tuning.predictor
+        draws, spread = choose_draws(self.rng, self.scheme.estimator, tuning.kept, self._evaluate, predictor)
+        if spread > LARGE_SPREAD:
+            warnings.warn(large_spread(draws, spread, type(self.scheme.estimator).__name__), UserWarning, stacklevel=2)
+        self.frozen = Frozen(tuning.frozen_proposal(), predictor, draws)
+        self._hold(self._evaluate.prepare(self._evaluate(self.theta, predictor)))
+        try:
+            self.chain = self.scheme.init(self.rng, self._evaluation(predictor), self.frozen)
+        except FloatingPointError as error:
+            raise SamplingError(str(error)) from error
+        self.tuning = None
+
+    def _hold(self, current: Evaluation) -> None:
+        self._current, self.theta, self.latent = current, current.theta, current.approximation.mean
+
+    def _evaluation(self, predictor: ModePredictor | None) -> Evaluation:
+        """The evaluation at theta, computed again where a restored state came without it."""
+        if self._current is None:
+            self._current = self._evaluate(self.theta, predictor)
+        return self._current
+
+    def _tuning_step(self, tuning: Tuning) -> dict[str, Any]:
+        current, accepted, rate = tuning.step(self.rng, self._evaluation(tuning.predictor), self._evaluate)
+        self._hold(current)
+        if tuning.just_refitted:
+            self._current = None
+        return {
+            "tune": True,
+            "accepted": float(accepted),
+            "acceptance_rate": rate,
+            "log_marginal_likelihood": current.approximation.log_evidence,
+            "importance_ess": np.nan,
+            "importance_draws": 0,
+            "n_newton": current.approximation.iterations,
+            "indefinite": False,
+            "converged": current.converged,
+            "exact": False,
+        }
+
+    def _sampling_step(self, chain: State, frozen: Frozen) -> dict[str, Any]:
+        current = self._evaluate.prepare(self._evaluation(frozen.predictor))
+        self.chain, self._current, info = self.scheme.step(self.rng, chain, current, self._evaluate, frozen)
+        self.theta, self.latent = self.chain.theta, info.latent
+        self.indefinite += info.indefinite
+        self.unconverged += not info.converged
+        if self.chain.iteration == self.n_draws:
+            self._report_failures()
+        return {
+            "tune": False,
+            "accepted": float(info.accepted),
+            "acceptance_rate": info.acceptance_rate,
+            "log_marginal_likelihood": self.chain.log_estimate,
+            "importance_ess": self.chain.effective_size,
+            "importance_draws": frozen.draws,
+            "n_newton": info.iterations,
+            "indefinite": info.indefinite,
+            "converged": info.converged,
+            "exact": self.scheme.estimator.exact,
+        }
+
+    def _report_failures(self) -> None:
+        if self.indefinite:
+            warnings.warn(indefinite_proposals(self.indefinite, self.n_draws), UserWarning, stacklevel=2)
+        if self.unconverged:
+            warnings.warn(unconverged_proposals(self.unconverged, self.n_draws), UserWarning, stacklevel=2)
+
+    def _refuse_foreign_moves(self, point: dict[str, np.ndarray]) -> None:
+        if np.array_equal(self.latent_model.ravel(point), self.theta):
+            return
+        raise SamplingError(
+            "another step method moved the hyper-parameters, which would invalidate the stored estimate of p(y|theta); "
+            "PseudoMarginal updates all free variables by itself: pass it alone as step="
+        )
+
+    @property
+    def sampling_state(self) -> Any:
+        """The chain's state; setting it drops what is cached."""
+        return BlockedStep.sampling_state.fget(self)
+
+    @sampling_state.setter
+    def sampling_state(self, state: Any) -> None:
+        BlockedStep.sampling_state.fset(self, state)
+        self._current = None
+
+    def _caches(self) -> dict[str, Any]:
+        return {"_current": None, "_evaluate": Evaluator(self.latent_model, self.approximation)}
+
+    @staticmethod
+    def competence(var: Any, has_grad: bool) -> Competence:
+        """Never chosen automatically."""
+        return Competence.INCOMPATIBLE

@@ -1,0 +1,79 @@
+"""What the step methods of one model share: its compiled functions, and the prior of f at the last theta.
+
+Step methods that are combined in one `pymc.sample` meet the same theta one after another. K is built and factorized
+by the first that needs it, and not again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import pymc as pm
+
+from pmgp.core.gaussians import DensePrior
+from pmgp.interface.model.latent_gaussian import LatentGaussianModel
+
+__all__ = ["SharedModel", "share"]
+
+
+class SharedModel:
+    """A model taken apart, that remembers the prior of f at one theta.
+
+    Parameters
+    ----------
+    parts : LatentGaussianModel
+    """
+
+    def __init__(self, parts: LatentGaussianModel) -> None:
+        self.parts = parts
+        self._theta = np.empty(0)
+        self._prior: DensePrior | None = None
+
+    def prior(self, theta: np.ndarray) -> DensePrior:
+        """p(f|theta), with its factor once that has been made."""
+        if self._prior is None or not np.array_equal(theta, self._theta):
+            self._theta, self._prior = theta.copy(), self.parts.prior(theta)
+        return self._prior
+
+    def remember(self, theta: np.ndarray, prior: DensePrior) -> None:
+        """Keep the prior of a theta that the chain has moved to."""
+        self._theta, self._prior = theta.copy(), prior
+
+    def refresh_data(self) -> None:
+        """Read the model's data again, and forget what depended on the old ones."""
+        self._prior = None
+        self.parts.refresh_data()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the n x n matrices behind when the step methods are pickled."""
+        return {"parts": self.parts, "_theta": np.empty(0), "_prior": None}
+
+
+_shared: WeakKeyDictionary[pm.Model, dict[tuple, SharedModel]] = WeakKeyDictionary()
+
+
+def share(
+    model: pm.Model,
+    latent: Any = None,
+    initial_point: dict[str, np.ndarray] | None = None,
+    compile_kwargs: dict[str, Any] | None = None,
+) -> SharedModel:
+    """Take a model apart, or return its parts if that was done before and the model has not changed since.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    latent, initial_point, compile_kwargs
+        As of `LatentGaussianModel`.
+    """
+    variables = tuple(id(variable) for variable in (*model.basic_RVs, *model.potentials))
+    shapes = None if initial_point is None else tuple((name, np.shape(v)) for name, v in initial_point.items())
+    name = latent if latent is None or isinstance(latent, str) else latent.name
+    key = (variables, name, shapes, repr(compile_kwargs))
+    known = _shared.setdefault(model, {})
+    if key not in known:
+        parts = LatentGaussianModel(model, latent, initial_point, compile_kwargs, given_theta=True)
+        known[key] = SharedModel(parts)
+    return known[key]

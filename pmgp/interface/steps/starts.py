@@ -1,0 +1,112 @@
+"""Why a chain cannot start at a point: each part of the joint density is looked at, and the first bad one named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pmgp.core.likelihoods.checks import places
+from pmgp.core.likelihoods.impossible import Impossible
+from pmgp.core.numerics import linalg
+from pmgp.interface.model.checks import is_finite, not_finite
+from pmgp.interface.model.latent_gaussian import LatentGaussianModel
+
+__all__ = ["unusable_latent_start", "unusable_start"]
+
+# Where the likelihood is looked at, in standard deviations of f from its prior mean.
+DEVIATIONS = (0.0, -1.0, 1.0, -3.0, 3.0)
+
+
+def unusable_start(model: LatentGaussianModel, theta: np.ndarray) -> str:
+    """Why theta cannot be evaluated, f integrated out."""
+    values = model.unravel(theta)
+    reason = _of_theta(model, theta) or _of_likelihood(model, theta) or _of_derivatives(model, theta)
+    if reason is None:
+        reason = (
+            "the approximate evidence, or its gradient, is not finite, though p(theta), the covariance of f, and the "
+            "likelihood and its derivatives at the prior mean of f are; give other initvals, or another approximation"
+        )
+    return f"cannot start: {reason} ({_listed(values)}, on the unconstrained scale)"
+
+
+def unusable_latent_start(model: LatentGaussianModel, point: dict[str, np.ndarray], reason: str) -> str:
+    """Why f cannot be updated at a point; `reason` is what the step method met."""
+    theta, f = model.ravel(point), point[model.latent_value.name]
+    found = _of_theta(model, theta) or _of_likelihood_at(model, theta, f) or reason
+    values = _listed({name: point[name] for name in model.theta_names}) or "no hyper-parameters"
+    return f"cannot update {model.latent.name!r}: {found} ({values}, on the unconstrained scale)"
+
+
+def _listed(values: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in values.items())
+
+
+def _of_theta(model: LatentGaussianModel, theta: np.ndarray) -> str | None:
+    """What is wrong with the prior of theta, with the parameters of the likelihood, or with the prior of f."""
+    if not np.isfinite(model.log_prior(theta)):
+        return "the prior density of the hyper-parameters is not finite there; give other initvals"
+    likelihood = model.likelihood(theta)
+    if isinstance(likelihood, Impossible):
+        return likelihood.reason
+    return _of_prior(model, theta)
+
+
+def _of_prior(model: LatentGaussianModel, theta: np.ndarray) -> str | None:
+    name = model.latent.name
+    prior = model.prior(theta)
+    if not np.isfinite(prior.mean).all():
+        return f"the prior mean of {name!r} is not finite in {places(~np.isfinite(prior.mean))}"
+    if not is_finite(prior):
+        rows = ~np.isfinite(np.tril(prior.covariance)).all(axis=1)
+        return f"the prior covariance of {name!r} is not finite in {places(rows)}, though its inputs are"
+    try:
+        prior.factorize()
+    except linalg.NotPositiveDefiniteError:
+        eigenvalues = np.linalg.eigvalsh(np.tril(model.prior(theta).covariance), UPLO="L")
+        return (
+            f"the prior covariance of {name!r} is not positive definite: its eigenvalues go from {eigenvalues[0]:.3g} "
+            f"to {eigenvalues[-1]:.3g}; check the covariance function, or give other initvals"
+        )
+    return None
+
+
+def _of_likelihood(model: LatentGaussianModel, theta: np.ndarray) -> str | None:
+    """What is wrong with the likelihood for f at its prior mean, and whether another f would help."""
+    prior = model.prior(theta)
+    deviation = np.sqrt(np.einsum("ii->i", prior.covariance))
+    rows = prior.mean + np.multiply.outer(DEVIATIONS, deviation)
+    at_mean = _of_likelihood_at(model, theta, prior.mean)
+    if at_mean is None or model.terms is None:
+        return at_mean
+    for name, values in model.terms.by_name(np.ascontiguousarray(rows), theta).items():
+        never = ~np.isfinite(values).any(axis=0)
+        if never.any():
+            return (
+                f"{not_finite(model, name, never, values[0])}, wherever {model.latent.name!r} was within three prior "
+                "standard deviations of its prior mean: such observations are outside the support of their "
+                "distribution, or its other parameters are impossible"
+            )
+    return f"{at_mean}, at the prior mean of {model.latent.name!r}, where approximations start; give it another mean"
+
+
+def _of_likelihood_at(model: LatentGaussianModel, theta: np.ndarray, f: np.ndarray) -> str | None:
+    if model.terms is None:
+        value = float(model.likelihood(theta).log_likelihood(f))
+        return None if np.isfinite(value) else f"the log-likelihood is {value}"
+    for name, values in model.terms.by_name(f[None, :], theta).items():
+        wrong = ~np.isfinite(values[0])
+        if wrong.any():
+            return not_finite(model, name, wrong, values[0])
+    return None
+
+
+def _of_derivatives(model: LatentGaussianModel, theta: np.ndarray) -> str | None:
+    likelihood, mean = model.likelihood(theta), model.prior(theta).mean
+    for what, values in (("first", likelihood.gradient(mean)), ("second", likelihood.curvature(mean))):
+        if not np.isfinite(values).all():
+            return (
+                f"the {what} derivative of the log-likelihood in {model.latent.name!r} is not finite in "
+                f"{places(~np.isfinite(values))} at the prior mean, though the log-likelihood is"
+            )
+    return None

@@ -1,0 +1,121 @@
+"""Checks of what a step method is given, and the words of its errors and warnings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pymc as pm
+
+from pmgp.core.marginal.calibration import LARGE_SPREAD
+from pmgp.interface.model.checks import refuse_other_processes
+from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
+
+__all__ = [
+    "check_acceptance",
+    "check_hyperparameters",
+    "check_settings",
+    "check_variables",
+    "indefinite_proposals",
+    "large_spread",
+    "latent_of",
+    "resolve",
+    "unconverged_proposals",
+]
+
+
+def resolve(given: Any, known: dict[str, type], what: str) -> Any:
+    """An instance of one of the known types from an instance or a name."""
+    if isinstance(given, str):
+        if given not in known:
+            raise ValueError(f"unknown {what} {given!r}; known are {', '.join(sorted(known))}")
+        return known[given]()
+    if not isinstance(given, tuple(known.values())):
+        raise ValueError(f"{what} must be one of {', '.join(sorted(known))} or an instance, not {given!r}")
+    return given
+
+
+def check_acceptance(target_acceptance: float) -> None:
+    """Refuse a target acceptance rate that is not one."""
+    if not 0.0 < target_acceptance < 1.0:
+        raise ValueError(f"target_acceptance must lie between 0 and 1, not {target_acceptance}")
+
+
+def check_hyperparameters(vars: Any, model: pm.Model, parts: LatentGaussianModel, method: str) -> list[Any]:
+    """All free variables but f, or an error that names what is missing, or what is a latent process itself."""
+    if not parts.theta_values:
+        raise ModelError(f"the model has no hyper-parameters besides {parts.latent.name!r}: there is nothing to infer")
+    refuse_other_processes(model, parts)
+    if vars is None:
+        return list(parts.theta_values)
+    given = {model.rvs_to_values.get(v, v) for v in (vars if isinstance(vars, list | tuple) else [vars])}
+    missing = [value.name for value in parts.theta_values if value not in given]
+    foreign = [value.name for value in given if value not in parts.theta_values]
+    if missing or foreign:
+        raise ModelError(
+            f"{method} updates all hyper-parameters together and not the latent vector; missing: "
+            f"{', '.join(missing) or 'none'}, not its own: {', '.join(foreign) or 'none'}; leave vars out"
+        )
+    return list(parts.theta_values)
+
+
+def latent_of(vars: Any, latent: Any, model: pm.Model, method: str) -> Any:
+    """Which variable is to be f: given as the only one of `vars`, as `latent`, or not at all."""
+    if vars is None:
+        return latent
+    given = list(vars) if isinstance(vars, list | tuple) else [vars]
+    if len(given) == 1 and latent is None:
+        return given[0]
+    names = ", ".join(getattr(variable, "name", str(variable)) for variable in given)
+    raise ModelError(f"{method} updates one latent vector, but was given {names} (latent={latent}); give one variable")
+
+
+def check_settings(target_acceptance: float, latent_moves: int, refresh_every: int | None) -> None:
+    """Refuse settings that are out of range."""
+    check_acceptance(target_acceptance)
+    if not isinstance(latent_moves, int | np.integer) or latent_moves < 1:
+        raise ValueError(f"latent_moves must be an integer of at least 1, not {latent_moves}")
+    if refresh_every is not None and (not isinstance(refresh_every, int | np.integer) or refresh_every < 0):
+        raise ValueError(f"refresh_every must be an integer and not negative: {refresh_every}")
+
+
+def check_variables(vars: list[Any] | None, model: pm.Model, latent_model: LatentGaussianModel) -> list[Any]:
+    """All free variables of the model, f among them, or an error that names what is missing."""
+    wanted = [*latent_model.theta_values, latent_model.latent_value]
+    if vars is None:
+        return wanted
+    given = {model.rvs_to_values.get(variable, variable) for variable in vars}
+    missing = [value.name for value in wanted if value not in given]
+    if missing:
+        raise ModelError(
+            f"PseudoMarginal updates f and all hyper-parameters together, but was not given {', '.join(missing)}; "
+            "leave vars out, and use no other step method beside it"
+        )
+    return wanted
+
+
+def large_spread(draws: int, spread: float, estimator: str) -> str:
+    """What to do when the importance samples chosen are not enough."""
+    samples = "sample" if draws == 1 else "samples"
+    return (
+        f"with {draws} importance {samples} the log of the estimated p(y|theta) still has a standard deviation of "
+        f"{spread:.1f} (at most {LARGE_SPREAD} is good): the chain is exact but may stick. Give more samples, "
+        f"estimator=pmgp.{estimator}(draws=...), and check R-hat and the trace of log_marginal_likelihood."
+    )
+
+
+def indefinite_proposals(count: int, draws: int) -> str:
+    """That covariances could not be factorized, and what to do."""
+    return (
+        f"at {count} of {draws} proposals the covariance of f could not be factorized, and they were rejected; "
+        'idata.sample_stats["indefinite"] says when. If they are many, raise the jitter of gp.prior(..., jitter=...)'
+    )
+
+
+def unconverged_proposals(count: int, draws: int) -> str:
+    """That expectation propagation failed at some proposals, and what to do."""
+    return (
+        f"at {count} of {draws} proposals expectation propagation did not converge, and Laplace's approximation stood "
+        'in for it: the chain is exact all the same; idata.sample_stats["converged"] says when. If they are many, give '
+        'approximation=pmgp.ExpectationPropagation(max_sweeps=200) or "laplace"'
+    )
