@@ -145,7 +145,7 @@ def test_a_covariance_of_rank_one_is_jittered():
     prior = DensePrior(np.zeros(5), np.ones((5, 5), order="F"))
     likelihood = BernoulliProbit(np.array([0, 1, 1, 1, 0]))
     for method in (Laplace(), ExpectationPropagation()):
-        q = method.fit(prior, likelihood)
+        q = method.fit(prior.factorized(), likelihood)
         f = q.sample(np.random.default_rng(0), 50)
         assert np.isfinite(f).all()
         assert np.ptp(f, axis=1).max() < 1e-2

@@ -9,9 +9,9 @@ import pymc as pm
 
 from pmgp.core.approximations import Approximation
 from pmgp.core.estimators import Estimator
+from pmgp.core.estimators.base import Calibrated
 from pmgp.core.estimators.importance import log_mean_exp
-from pmgp.core.marginal.evaluation import Evaluation, Evaluator
-from pmgp.core.numerics.linalg import NotPositiveDefiniteError
+from pmgp.core.marginal.evaluation import Evaluator, Fitted, Ready
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.model.points import value_point
@@ -92,7 +92,7 @@ def log_marginal_likelihood(
         raise ValueError(f"repeats must be at least 2 for a standard error, not {repeats}")
     model = pm.modelcontext(model)
     method = resolve(estimator, ESTIMATORS, "estimator")
-    draws = 64 if method.draws == "auto" else method.draws
+    draws = 64 if isinstance(method, Calibrated) and method.draws == "auto" else None
     values = value_point(model, point)
     parts = LatentGaussianModel(model, latent, values, compile_kwargs)
     rng = np.random.default_rng(random_seed)
@@ -102,18 +102,17 @@ def log_marginal_likelihood(
     return _summary(logs)
 
 
-def _prepared(parts: LatentGaussianModel, theta: np.ndarray, approximation: Approximation) -> Evaluation:
+def _prepared(parts: LatentGaussianModel, theta: np.ndarray, approximation: Approximation) -> Ready:
     evaluate = Evaluator(parts, approximation)
     evaluation = evaluate(theta, None)
-    if not np.isfinite(evaluation.log_screen):
-        raise ValueError(unusable_start(parts, theta))
-    try:
-        return evaluate.prepare(evaluation)
-    except NotPositiveDefiniteError as error:
-        raise ValueError(unusable_start(parts, theta)) from error
+    if isinstance(evaluation, Fitted) and np.isfinite(evaluation.log_screen):
+        ready = evaluate.prepare(evaluation)
+        if isinstance(ready, Ready):
+            return ready
+    raise ValueError(unusable_start(parts, theta))
 
 
-def _estimate(rng: np.random.Generator, method: Estimator, evaluation: Evaluation, draws: int) -> float:
+def _estimate(rng: np.random.Generator, method: Estimator, evaluation: Ready, draws: int | None) -> float:
     return method.estimate(rng, evaluation.approximation, evaluation.likelihood, draws).log_evidence
 
 

@@ -13,7 +13,6 @@ from scipy.optimize import OptimizeResult, minimize
 
 from pmgp.core.approximations import Approximation, ExpectationPropagation, Laplace
 from pmgp.core.gaussians import SiteApproximation
-from pmgp.core.numerics.linalg import NotPositiveDefiniteError
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.model.points import value_point
@@ -117,6 +116,8 @@ def find_map(
     with threads_limited(suitable_threads(values[parts.latent_value.name].size)):
         found = _maximize(objective, parts.ravel(values), max_iterations)
         q = objective.fit(found.x)
+    if q is None:
+        raise ValueError(unusable_start(parts, found.x))
     point = _natural_point(model, parts, found.x, q.mean)
     return Maximum(point, q.log_evidence, objective.log_prior(found.x)[0], q, bool(found.success), str(found.message))
 
@@ -147,9 +148,8 @@ class Objective:
     def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Value, and gradient of shape (dimension,); a very low value where there is none."""
         log_prior, prior_gradient = self.log_prior(theta)
-        try:
-            q = self.fit(theta)
-        except NotPositiveDefiniteError:
+        q = self.fit(theta)
+        if q is None:
             return VERY_LOW, np.zeros_like(theta)
         value, gradient = q.log_evidence, self.evidence_gradient(theta, q)
         if self.prior:
@@ -168,8 +168,8 @@ class Objective:
         value, gradient = self._log_prior(theta)
         return float(value), gradient
 
-    def fit(self, theta: np.ndarray) -> SiteApproximation:
-        """The approximation, from a start that does not depend on where the optimizer was before."""
+    def fit(self, theta: np.ndarray) -> SiteApproximation | None:
+        """q from a start that does not depend on where the optimizer was before; None where K is indefinite."""
         return self.approximation.fit(self.parts.prior(theta), self.parts.likelihood(theta))
 
     def evidence_gradient(self, theta: np.ndarray, q: SiteApproximation) -> np.ndarray:

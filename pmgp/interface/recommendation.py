@@ -178,7 +178,7 @@ def _traits(model: pm.Model, latent: Any) -> Traits:
     refuse_other_processes(model, parts)
     theta = parts.ravel(model.initial_point())
     prior, likelihood = parts.prior(theta), parts.likelihood(theta)
-    variance = np.einsum("ii->i", prior.covariance).copy()
+    variance = prior.variance.copy()
     factorizes = _factorizes(model, parts)
     places = prior.mean + np.multiply.outer(PROBES, np.sqrt(variance))
     return Traits(

@@ -19,8 +19,7 @@ from case_studies.tools.grid import Grid
 from pmgp.core.approximations import Laplace
 from pmgp.core.estimators import Estimate, ImportanceSampling
 from pmgp.core.estimators.importance import log_mean_exp
-from pmgp.core.gaussians import SiteApproximation
-from pmgp.core.gaussians.sites import condition_on_sites
+from pmgp.core.gaussians import Conditioning, SiteApproximation
 from pmgp.core.marginal.evaluation import Evaluator
 from tests.truths import standard_errors_from
 
@@ -41,8 +40,9 @@ def wide_reference() -> SiteApproximation:
     """A Gaussian whose tails are heavier than the posterior's, as those of Laplace's q are not: bounded weights."""
     given = paths.example()
     precision, linear = np.full(2, 0.3 / paths.VARIANCE), np.full(2, 0.3)
-    mean, factor = condition_on_sites(given.prior, linear, precision)
-    return SiteApproximation(given.prior, linear, precision, mean, factor, np.nan, 0)
+    conditioned = Conditioning(given.prior)
+    assert conditioned.on(linear, precision)
+    return conditioned.approximation(np.nan, 0)
 
 
 def errors_from_truth(reference, seed: int = 1) -> float:

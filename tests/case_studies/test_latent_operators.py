@@ -123,8 +123,8 @@ def test_chains_start_at_draws_of_the_prior_that_all_operators_share(monkeypatch
     monkeypatch.setattr(study, "run_chain", spy)
     for name in ("MH v2", "ELL-SS"):
         study.run_cell(TINY, Cell(10, 2, 0, "LCX", name))
-    np.testing.assert_array_equal(starts["LatentMetropolis"], starts["EllipticalSlice"])
-    assert not np.allclose(starts["EllipticalSlice"][0], starts["EllipticalSlice"][1])
+    np.testing.assert_array_equal(starts["MetropolisUpdate"], starts["EllipticalSliceUpdate"])
+    assert not np.allclose(starts["EllipticalSliceUpdate"][0], starts["EllipticalSliceUpdate"][1])
 
 
 def test_random_numbers_differ_between_chains():

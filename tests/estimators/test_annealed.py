@@ -217,7 +217,7 @@ def test_without_temperatures_in_between_particles_are_importance_samples(start,
 def test_no_factorization_is_needed(rng):
     prior, y, _ = low_rank_problem(30)
     q = Laplace().fit(prior, BernoulliProbit(y))
-    q.prior.factorize()
+    assert q.prior.factorized() is q.prior
     before = linalg.operations.snapshot()
     AnnealedImportanceSampling(draws=3).estimate(rng, q, BernoulliProbit(y))
     assert linalg.operations.since(before) == (0, 0, 0)

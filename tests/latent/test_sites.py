@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import multivariate_normal
 
-from pmgp.core.gaussians import DensePrior, SiteApproximation
-from pmgp.core.gaussians.sites import condition_on_sites, posterior_factor
+from pmgp.core.gaussians import Conditioning, DensePrior, SiteApproximation, observed
 from pmgp.core.likelihoods import BernoulliProbit
 from pmgp.core.numerics import linalg
 
@@ -28,8 +25,9 @@ def approximate(mean, covariance, linear, precision) -> SiteApproximation:
     hidden = np.array(covariance, order="F")
     hidden[np.triu_indices(len(mean), 1)] = np.nan
     prior = DensePrior(mean, hidden)
-    center, factor = condition_on_sites(prior, linear, precision)
-    return SiteApproximation(prior, linear, precision, center, factor, 0.0, 0)
+    conditioned = Conditioning(prior)
+    assert conditioned.on(linear, precision)
+    return conditioned.approximation(0.0, 0)
 
 
 def dense_posterior(mean, covariance, linear, precision) -> tuple[np.ndarray, np.ndarray]:
@@ -77,15 +75,56 @@ def test_conditioning_with_extreme_precisions(precision):
     assert_allclose(approximate(mean, covariance, linear, w).mean, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_conditioning_makes_one_cholesky_in_the_buffer_given():
+def test_conditioning_makes_one_cholesky():
     mean, covariance, linear, precision = problem(5)
-    prior = DensePrior(mean, np.asfortranarray(covariance))
-    out = np.full((5, 5), np.nan, order="F")
+    conditioned = Conditioning(DensePrior(mean, np.asfortranarray(covariance)))
     start = linalg.operations.snapshot()
-    center, factor = condition_on_sites(prior, linear, precision, out)
+    assert conditioned.on(linear, precision)
     assert linalg.operations.since(start) == (1, 0, 0)
-    assert np.shares_memory(factor, out)
-    assert_allclose(center, approximate(mean, covariance, linear, precision).mean, rtol=1e-13)
+    assert_allclose(conditioned.mean, approximate(mean, covariance, linear, precision).mean, rtol=1e-13)
+
+
+def test_no_two_approximations_share_memory():
+    """What is conditioned on afterwards leaves a q as it was: its evidence, its draws and its variances."""
+    mean, covariance, linear, precision = problem(4)
+    conditioned = Conditioning(DensePrior(mean, np.asfortranarray(covariance)))
+    assert conditioned.on(linear, precision)
+    first = conditioned.approximation(0.0, 0)
+    expected = approximate(mean, covariance, linear, precision)
+    assert conditioned.on(2.0 * linear, 3.0 * precision)
+    assert conditioned.inverse_diagonal.shape == (4,)
+    assert conditioned.on(0.5 * linear, 0.1 * precision)
+    second = conditioned.approximation(0.0, 0)
+    assert not np.shares_memory(first.factor, second.factor)
+    assert first.log_normalizer == expected.log_normalizer
+    draws = [q.sample(np.random.default_rng(1), 3) for q in (first, expected)]
+    assert_array_equal(*draws)
+    assert_array_equal(first.variance, expected.variance)
+
+
+def test_a_factor_that_was_used_up_is_not_used_again():
+    mean, covariance, linear, precision = problem(3)
+    conditioned = Conditioning(DensePrior(mean, np.asfortranarray(covariance)))
+    with pytest.raises(ValueError, match="condition on sites first"):
+        conditioned.approximation(0.0, 0)
+    assert conditioned.on(linear, precision)
+    expected = approximate(mean, covariance, linear, precision).inverse_diagonal
+    assert_allclose(conditioned.inverse_diagonal, expected, rtol=1e-13)
+    with pytest.raises(ValueError, match="condition on sites first"):
+        conditioned.approximation(0.0, 0)
+
+
+def test_an_indefinite_b_cannot_be_conditioned_on():
+    conditioned = Conditioning(DensePrior(np.zeros(2), np.asfortranarray([[1.0, 5.0], [5.0, 1.0]])))
+    assert not conditioned.on(np.zeros(2), np.ones(2))
+    with pytest.raises(ValueError, match="condition on sites first"):
+        conditioned.approximation(0.0, 0)
+    assert conditioned.on(np.zeros(2), np.full(2, 0.1))
+
+
+def test_variances_are_those_of_the_dense_posterior():
+    parts = problem(5)
+    assert_allclose(approximate(*parts).variance, np.diag(dense_posterior(*parts)[1]), rtol=1e-9)
 
 
 def test_sample_moments():
@@ -106,25 +145,13 @@ def test_draws_are_the_mean_plus_deviations():
     assert_allclose(draws, q.mean + deviations, rtol=1e-14)
 
 
-def test_draws_made_ahead_are_handed_out_once():
+def test_draws_take_their_randomness_from_the_generator_given():
+    """Whatever was drawn before."""
     q = approximate(*problem(3))
     expected = q.sample_deviations(np.random.default_rng(2), 5)
-    unused = np.random.default_rng(3)
-    q.draw_ahead(np.random.default_rng(2), 5)
-    handed = [q.sample_deviations(unused, size) for size in (1, 4)]
-    assert_array_equal(np.concatenate(handed), expected)
-    assert unused.bit_generator.state == np.random.default_rng(3).bit_generator.state
-    assert_array_equal(q.sample_deviations(unused, 2), q.sample_deviations(np.random.default_rng(3), 2))
-
-
-def test_what_was_drawn_ahead_is_left_where_it_does_not_suffice_or_fit():
-    q = approximate(*problem(3))
-    expected = q.sample_deviations(np.random.default_rng(3), 4)
-    q.draw_ahead(np.random.default_rng(2), 3)
-    assert_array_equal(q.sample_deviations(np.random.default_rng(3), 4), expected)
-    q.draw_ahead(np.random.default_rng(2), 6)
-    other = replace(q, linear=q.linear + 1.0)
-    assert_array_equal(other.sample_deviations(np.random.default_rng(3), 4), expected)
+    q.sample_deviations(np.random.default_rng(7), 9)
+    assert_array_equal(q.sample_deviations(np.random.default_rng(2), 5), expected)
+    assert_array_equal(q.deviations_from(np.random.default_rng(2).standard_normal((2, 5, 3))), expected)
 
 
 @pytest.mark.parametrize("n", [1, 2, 6])
@@ -163,27 +190,27 @@ def test_factor_of_the_posterior_covariance(n, monkeypatch):
 
     monkeypatch.setattr(linalg, "scaled_plus_identity", littered)
     start = linalg.operations.snapshot()
-    factor_of_b, factor = posterior_factor(DensePrior(mean, np.asfortranarray(covariance)), precision)
+    found = observed(DensePrior(mean, np.asfortranarray(covariance)), precision)
     assert linalg.operations.since(start) == (2, 1, 0)
     root = np.sqrt(precision)
-    lower = np.tril(factor)
+    lower = np.tril(found.factor)
     assert_allclose(
         lower @ lower.T, np.linalg.inv(np.linalg.inv(covariance) + np.diag(precision)), rtol=1e-7, atol=1e-9
     )
-    lower = np.tril(factor_of_b)
+    lower = np.tril(found.factor_of_sum)
     assert_allclose(lower @ lower.T, np.eye(n) + root[:, None] * covariance * root, rtol=1e-10, atol=1e-12)
 
 
 def test_factor_of_the_posterior_covariance_of_a_singular_prior():
     """Equal inputs: K gets the jitter that its own factorization would add."""
     prior = DensePrior(np.zeros(3), np.ones((3, 3), order="F"))
-    _, factor = posterior_factor(prior, np.full(3, 2.0))
-    lower = np.tril(factor)
-    assert 0.0 < prior.jitter < 1e-3
+    found = observed(prior, np.full(3, 2.0))
+    lower = np.tril(found.factor)
+    assert prior.jitter == 0.0
+    assert 0.0 < found.prior.jitter < 1e-3
     assert_allclose(lower @ lower.T, np.full((3, 3), 1.0 / 7.0), atol=1e-4)
 
 
 def test_factor_of_the_posterior_covariance_of_an_indefinite_prior():
     prior = DensePrior(np.zeros(2), np.array([[1.0, 2.0], [2.0, 1.0]], order="F"))
-    with pytest.raises(linalg.NotPositiveDefiniteError, match="stays indefinite"):
-        posterior_factor(prior, np.ones(2))
+    assert observed(prior, np.ones(2)) is None

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from pmgp.core.gaussians import SiteApproximation
+from pmgp.core.gaussians import DensePrior, SiteApproximation
 from pmgp.core.latent_updates import (
     EllipticalSliceUpdate,
     HamiltonianUpdate,
@@ -45,8 +45,7 @@ def bracket_about_the_candidate(patch: pytest.MonkeyPatch) -> None:
 def ellipse_forgets_the_mean(patch: pytest.MonkeyPatch) -> None:
     """The ellipse is drawn about zero."""
 
-    def broken(rng, f, value, target, reference):
-        auxiliary = reference.sample_deviations(rng, 1)[0]
+    def broken(rng, f, value, target, reference, auxiliary):
         return elliptical_slice.slice_on_ellipse(rng, f, auxiliary, lambda g: target.log_ratio(g, reference), value)
 
     patch.setattr(elliptical_slice, "_move", broken)
@@ -102,7 +101,7 @@ def mass_matrix_term_forgotten(patch: pytest.MonkeyPatch) -> None:
 
     def broken(prior, likelihood):
         right = scaled_by_posterior(prior, likelihood)
-        return ScaledDensity(right.mean, right.factor, likelihood)
+        return ScaledDensity(right.coordinates, likelihood)
 
     patch.setitem(hmc.COORDINATES, "v1", broken)
 
@@ -112,7 +111,7 @@ def prior_counted_twice(patch: pytest.MonkeyPatch) -> None:
     right = metropolis._point_of_likelihood
 
     def broken(target, f):
-        nu = linalg.triangular_solve(target.factor, f - target.mean)
+        nu = target.coordinates.whiten(f)
         point = right(target, f)
         return point._replace(log_density=point.log_density - 0.5 * float(nu @ nu))
 
@@ -135,7 +134,7 @@ def autoregression_towards_zero(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
         metropolis,
         "scaled_by_prior",
-        lambda prior, likelihood: ScaledDensity(np.zeros(prior.size), prior.factor, likelihood),
+        lambda prior, likelihood: ScaledDensity(DensePrior(np.zeros(prior.size), prior.covariance), likelihood),
     )
 
 

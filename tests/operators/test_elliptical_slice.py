@@ -7,8 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from pmgp.core.approximations import Laplace
-from pmgp.core.gaussians import SiteApproximation
-from pmgp.core.gaussians.sites import condition_on_sites
+from pmgp.core.gaussians import Conditioning, SiteApproximation
 from pmgp.core.latent_updates import EllipticalSliceUpdate
 from pmgp.core.transitions.elliptical_slice import slice_on_ellipse
 from tests.operators.chains import BOUND, largest_distance
@@ -21,8 +20,9 @@ def approximation(target: Target, kind: str) -> SiteApproximation:
         return Laplace().fit(prior, target.likelihood)
     # Sites that say almost nothing: the ellipses come from the prior.
     precision, linear = np.full(prior.size, 1e-8), np.zeros(prior.size)
-    mean, factor = condition_on_sites(prior, linear, precision)
-    return SiteApproximation(prior, linear, precision, mean, factor, 0.0, 0)
+    conditioned = Conditioning(prior)
+    assert conditioned.on(linear, precision)
+    return conditioned.approximation(0.0, 0)
 
 
 @pytest.mark.slow

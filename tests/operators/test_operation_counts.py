@@ -80,7 +80,7 @@ def test_laplace_approximation_is_fitted_once(model):
 def test_a_factor_that_is_known_is_not_made_again(operator):
     """Several operators that share a prior factorize K once in all."""
     prior = DensePrior(np.zeros(3), np.asfortranarray(np.eye(3) + 0.5))
-    prior.factorize()
+    assert prior.factorized() is prior
     likelihood = MODELS[0].likelihood(np.array([0, 1, 1]))
     start = linalg.operations.snapshot()
     operator.init(operator.prepare(prior, likelihood), np.zeros(3))

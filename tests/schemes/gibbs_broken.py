@@ -9,6 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from pmgp.core.approximations import Laplace
+from pmgp.core.gaussians import ObservedPrior
 from pmgp.core.numerics import linalg
 from pmgp.core.theta_updates import schemes
 from pmgp.core.theta_updates.densities import AncillaryDensity, LatentPart, SufficientDensity
@@ -22,7 +23,6 @@ from pmgp.core.theta_updates.schemes import (
     SufficientScheme,
     SurrogateScheme,
 )
-from pmgp.core.theta_updates.surrogate import SurrogateFrame
 from pmgp.core.theta_updates.variance import ConjugateVariance
 from tests.operators.broken import proposals_taken_for_symmetric
 from tests.schemes.gibbs_geweke import DifferentiableToy
@@ -73,7 +73,7 @@ def determinant_of_the_wrong_sign(patch: pytest.MonkeyPatch) -> None:
 
 def surrogate_data_without_density(patch: pytest.MonkeyPatch) -> None:
     """p(g|theta) is left out."""
-    patch.setattr(SurrogateFrame, "log_density", lambda self, surrogate: 0.0)
+    patch.setattr(ObservedPrior, "log_density_of", lambda self, observations: 0.0)
 
 
 def one_approximation_forgotten(patch: pytest.MonkeyPatch) -> None:

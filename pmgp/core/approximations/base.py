@@ -18,17 +18,13 @@ class Approximation(Protocol):
     """Finds q(f), a Gaussian close to p(f|y, theta), as a function of theta alone."""
 
     def fit(
-        self,
-        prior: DensePrior,
-        likelihood: Likelihood,
-        start: np.ndarray | None = None,
-        out: np.ndarray | None = None,
-    ) -> SiteApproximation:
-        """Q with its own log-evidence, from a start that :meth:`start_from` described, in the buffer `out`."""
+        self, prior: DensePrior, likelihood: Likelihood, start: np.ndarray | None = None
+    ) -> SiteApproximation | None:
+        """q with its own log-evidence, from a start that :meth:`start_from` described; None where K is indefinite."""
         ...
 
-    def refine(self, approximation: SiteApproximation, likelihood: Likelihood) -> SiteApproximation:
-        """Improve q before importance samples are drawn from it; the log-evidence stays."""
+    def refine(self, approximation: SiteApproximation, likelihood: Likelihood) -> SiteApproximation | None:
+        """Improve q before importance samples are drawn from it, the log-evidence stays; None as for :meth:`fit`."""
         ...
 
     def start_from(self, approximation: SiteApproximation) -> np.ndarray:

@@ -7,19 +7,17 @@ on until q matches; all of that depends on theta alone, so that q does.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from enum import Enum
 
 import numpy as np
 
 from pmgp.core.approximations.gradients import EvidenceGradient, laplace_gradient, matched_gradient
 from pmgp.core.approximations.laplace import Laplace
-from pmgp.core.approximations.moment_matching import MatchedSites, matched_sites
-from pmgp.core.gaussians.dense import DensePrior
-from pmgp.core.gaussians.sites import SMALLEST_PRECISION, SiteApproximation, condition_on_sites
+from pmgp.core.approximations.moment_matching import Conditioned, MatchedSites, matched_sites
+from pmgp.core.gaussians import Conditioning, DensePrior, SiteApproximation
+from pmgp.core.gaussians.sites import SMALLEST_PRECISION
 from pmgp.core.likelihoods.base import Likelihood
-from pmgp.core.numerics import linalg
-from pmgp.core.numerics.linalg import NotPositiveDefiniteError
 
 __all__ = ["ExpectationPropagation"]
 
@@ -65,12 +63,8 @@ class ExpectationPropagation:
             raise ValueError(f"max_sweeps must be at least 1, not {self.max_sweeps}")
 
     def fit(
-        self,
-        prior: DensePrior,
-        likelihood: Likelihood,
-        start: np.ndarray | None = None,
-        out: np.ndarray | None = None,
-    ) -> SiteApproximation:
+        self, prior: DensePrior, likelihood: Likelihood, start: np.ndarray | None = None
+    ) -> SiteApproximation | None:
         """Approximate p(f|y, theta).
 
         Parameters
@@ -79,35 +73,32 @@ class ExpectationPropagation:
         likelihood : Likelihood
         start : (2n,) array, optional
             Sites as :meth:`start_from` describes them; Laplace's if they are not given or turn out to be poor.
-        out : (n, n) array, optional
-            Fortran-ordered buffer for the factor of B.
 
         Returns
         -------
-        SiteApproximation
+        SiteApproximation or None
             Not ``converged`` where it is Laplace's approximation instead. Where the likelihood is zero its log-evidence
-            is minus infinity.
+            is minus infinity. None where B is indefinite, as for a covariance with NaN in it.
 
         Raises
         ------
-        NotPositiveDefiniteError
-            If B cannot be factorized, as for a covariance with NaN in it.
         ValueError
             If the likelihood does not know its tilted moments.
         """
         possible = np.isfinite(likelihood.log_likelihood(prior.mean))
         if possible and start is not None and np.isfinite(start).all():
-            with suppress(NotPositiveDefiniteError):
-                matched = self._sweep(_from_vector(prior, start, out), likelihood, POOR_START * prior.size)
-                if matched is not None:
+            conditioned = Conditioning(prior)
+            if conditioned.on(*_sites_of(start)):
+                matched = self._sweep(conditioned, likelihood, POOR_START * prior.size)
+                if isinstance(matched, SiteApproximation):
                     return matched
-        start_at_mode = self.laplace.fit(prior, likelihood, None, out)
-        if not np.isfinite(start_at_mode.log_evidence):
-            return start_at_mode
-        matched = self._sweep(start_at_mode, likelihood, np.inf)
-        if matched is not None:
+        at_mode = self.laplace.fit(prior, likelihood)
+        if at_mode is None or not np.isfinite(at_mode.log_evidence):
+            return at_mode
+        matched = self._sweep(at_mode, likelihood, np.inf)
+        if isinstance(matched, SiteApproximation):
             return matched
-        return replace(self.laplace.fit(prior, likelihood, None, out), converged=False)
+        return None if matched is Failure.INDEFINITE else replace(at_mode, converged=False)
 
     def refine(self, approximation: SiteApproximation, likelihood: Likelihood) -> SiteApproximation:
         """Return the approximation as it is: its moments match."""
@@ -123,41 +114,42 @@ class ExpectationPropagation:
             return laplace_gradient(approximation, likelihood)
         return matched_gradient(approximation, likelihood)
 
-    def _sweep(self, current: SiteApproximation, likelihood: Likelihood, largest: float) -> SiteApproximation | None:
-        """Sweep until q matches; None if it does not, or moves by more than `largest` nats at once."""
+    def _sweep(self, start: Conditioned, likelihood: Likelihood, largest: float) -> SiteApproximation | Failure:
+        """Sweep until q matches; it fails where q moves by more than `largest` nats at once, too."""
+        current, conditioned = start, start if isinstance(start, Conditioning) else Conditioning(start.prior)
+        iterations = start.iterations if isinstance(start, SiteApproximation) else 0
         step, last = 1.0, None
-        for _ in range(self.max_sweeps):
-            matched = _match(current, likelihood)
+        for sweep in range(1, self.max_sweeps + 1):
+            matched = matched_sites(current, likelihood)
+            if matched is None:
+                return Failure.INDEFINITE
             change = np.stack([matched.linear - current.linear, matched.precision - current.precision])
             if last is not None:
                 step = _secant_step(step * last, last - change, current.mean, matched.marginal_variance)
-            current, divergence = _moved(current, matched, step * change)
+            divergence = _move(conditioned, current, matched, step * change)
+            if divergence is None:
+                return Failure.INDEFINITE
+            current = conditioned
             # Nearly a quadratic function of the step; a short one does not count as a small change.
             divergence /= step**2
             if divergence < self.tolerance:
-                return current
+                return conditioned.approximation(matched.log_evidence, iterations + sweep)
             if not divergence < largest:
                 break
             last = change
-        return None
+        return Failure.NOT_CONVERGED
 
 
-def _from_vector(prior: DensePrior, start: np.ndarray, out: np.ndarray | None) -> SiteApproximation:
+class Failure(Enum):
+    """Why sweeps gave no q."""
+
+    INDEFINITE = "indefinite"
+    NOT_CONVERGED = "not converged"
+
+
+def _sites_of(start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     linear, log_precision = np.split(start, 2)
-    precision = np.exp(np.clip(log_precision, np.log(SMALLEST_PRECISION), LARGEST_LOG_PRECISION))
-    mean, factor = condition_on_sites(prior, linear, precision, out)
-    return SiteApproximation(prior, linear, precision, mean, factor, np.nan, 0)
-
-
-def _match(current: SiteApproximation, likelihood: Likelihood) -> MatchedSites:
-    """Matched sites, with the factor of B destroyed: what follows makes another one in its place."""
-    matched = matched_sites(current, likelihood, overwrite=True)
-    if matched is None:
-        raise ValueError(
-            "expectation propagation needs a likelihood whose terms are known one by one, one for each latent value; "
-            'use approximation="laplace"'
-        )
-    return matched
+    return linear, np.exp(np.clip(log_precision, np.log(SMALLEST_PRECISION), LARGEST_LOG_PRECISION))
 
 
 def _secant_step(moved: np.ndarray, reduced: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> float:
@@ -183,17 +175,15 @@ def _standardized(change: np.ndarray, mean: np.ndarray, variance: np.ndarray) ->
     return np.concatenate([np.sqrt(variance) * (linear - precision * mean), variance * precision / np.sqrt(2.0)])
 
 
-def _moved(current: SiteApproximation, matched: MatchedSites, change: np.ndarray) -> tuple[SiteApproximation, float]:
-    """Change the sites; how far q moves, in nats.
+def _move(conditioned: Conditioning, current: Conditioned, matched: MatchedSites, change: np.ndarray) -> float | None:
+    """Change the sites; how far q moves, in nats, or None where B is indefinite.
 
     With changes db, dw and dmu, and v the variances of the old q, the Kullback-Leibler divergence of the new q from it
     is [v' dw - log|B_new| + log|B_old| + dmu' (db - dw mu_old)] / 2: no inverse is needed.
     """
     db, dw = change
-    linear, precision = current.linear + db, np.maximum(current.precision + dw, SMALLEST_PRECISION)
-    mean, factor = condition_on_sites(current.prior, linear, precision, current.factor)
-    spread = float(matched.marginal_variance @ dw) - linalg.log_determinant(factor) + matched.log_determinant
-    divergence = 0.5 * (spread + float((mean - current.mean) @ (db - dw * current.mean)))
-    iterations = current.iterations + 1
-    moved = SiteApproximation(current.prior, linear, precision, mean, factor, matched.log_evidence, iterations)
-    return moved, divergence
+    old = current.mean
+    if not conditioned.on(current.linear + db, np.maximum(current.precision + dw, SMALLEST_PRECISION)):
+        return None
+    spread = float(matched.marginal_variance @ dw) - conditioned.log_determinant + matched.log_determinant
+    return 0.5 * (spread + float((conditioned.mean - old) @ (db - dw * old)))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pmgp.core.approximations.moment_matching import cavities
-from pmgp.core.gaussians.sites import SiteApproximation
+from pmgp.core.gaussians import SiteApproximation
 from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.numerics import linalg
 
@@ -45,27 +45,28 @@ def matched_gradient(q: SiteApproximation, likelihood: Likelihood) -> EvidenceGr
     """Gradient of expectation propagation's log-evidence at a fixed point."""
     alpha = q.linear - q.precision * q.mean
     cavity = cavities(q)
+    if cavity is None:
+        raise linalg.NotPositiveDefiniteError("the covariance gives a latent value a negative posterior variance")
     near = (q.mean, cavity.marginal_variance)
 
     def along(other: Likelihood) -> float:
         tilted = other.tilted_moments(cavity.mean, cavity.variance, near)
         return np.nan if tilted is None else float(tilted.log_normalizer.sum())
 
-    return EvidenceGradient(0.5 * (np.outer(alpha, alpha) - _shrinkage(q)), alpha, along)
+    return EvidenceGradient(0.5 * (np.outer(alpha, alpha) - q.shrinkage), alpha, along)
 
 
 def laplace_gradient(q: SiteApproximation, likelihood: Likelihood) -> EvidenceGradient:
     """Gradient of Laplace's log-evidence at the mode."""
     mode = q.mean
     alpha = q.linear - q.precision * mode
-    shrinkage = _shrinkage(q)
-    covariance = linalg.symmetrized(q.prior.covariance)
+    shrinkage = q.shrinkage
     variances = (1.0 - shrinkage.diagonal() / q.precision) / q.precision
     third = (likelihood.curvature(mode - STEP) - likelihood.curvature(mode + STEP)) / (2.0 * STEP)
     # How -log|B|/2 changes with the mode, and with what would move the mode if K did not pull it back.
     by_mode = 0.5 * variances * third
-    by_shift = by_mode - shrinkage @ (covariance @ by_mode)
-    by_gradient = covariance @ by_shift
+    by_shift = by_mode - shrinkage @ q.prior.product(by_mode)
+    by_gradient = q.prior.product(by_shift)
     moved = np.outer(by_shift, alpha)
     gradient = 0.5 * (np.outer(alpha, alpha) - shrinkage + moved + moved.T)
 
@@ -74,9 +75,3 @@ def laplace_gradient(q: SiteApproximation, likelihood: Likelihood) -> EvidenceGr
         return explicit + float(by_gradient @ other.gradient(mode))
 
     return EvidenceGradient(gradient, alpha + by_shift, along)
-
-
-def _shrinkage(q: SiteApproximation) -> np.ndarray:
-    """W^1/2 B^-1 W^1/2 = (K + W^-1)^-1, both triangles."""
-    root = np.sqrt(q.precision)
-    return root[:, None] * linalg.symmetrized(linalg.inverse(q.factor)) * root

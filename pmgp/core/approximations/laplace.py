@@ -15,10 +15,9 @@ import numpy as np
 
 from pmgp.core.approximations.gradients import EvidenceGradient, laplace_gradient
 from pmgp.core.approximations.moment_matching import match_moments
-from pmgp.core.gaussians.dense import DensePrior
-from pmgp.core.gaussians.sites import SMALLEST_PRECISION, SiteApproximation, condition_on_sites
+from pmgp.core.gaussians import Conditioning, DensePrior, SiteApproximation
+from pmgp.core.gaussians.sites import SMALLEST_PRECISION
 from pmgp.core.likelihoods.base import Likelihood
-from pmgp.core.numerics import linalg
 
 __all__ = ["Laplace"]
 
@@ -66,12 +65,8 @@ class Laplace:
             raise ValueError(f"sweeps must not be negative: {self.sweeps}")
 
     def fit(
-        self,
-        prior: DensePrior,
-        likelihood: Likelihood,
-        start: np.ndarray | None = None,
-        out: np.ndarray | None = None,
-    ) -> SiteApproximation:
+        self, prior: DensePrior, likelihood: Likelihood, start: np.ndarray | None = None
+    ) -> SiteApproximation | None:
         """Approximate p(f|y, theta).
 
         Parameters
@@ -80,15 +75,14 @@ class Laplace:
         likelihood : Likelihood
         start : (n,) array, optional
             Where Newton starts, the prior mean if it is not given or turns out to be worse than that.
-        out : (n, n) array, optional
-            Fortran-ordered buffer for the factor of B.
 
-        Raises
-        ------
-        NotPositiveDefiniteError
-            If B cannot be factorized, as for a covariance with NaN in it.
+        Returns
+        -------
+        SiteApproximation or None
+            None where B is indefinite, as for a covariance with NaN in it.
         """
         m = prior.mean
+        conditioned = Conditioning(prior)
         origin = _Iterate(m, np.zeros_like(m), float(likelihood.log_likelihood(m)))
         trusted = start is None or not np.isfinite(start).all()
         current = origin if start is None or trusted else origin._replace(f=start)
@@ -97,8 +91,9 @@ class Laplace:
             steps += 1
             precision = _precision(likelihood, current.f)
             linear = precision * current.f + likelihood.gradient(current.f)
-            mean, factor = condition_on_sites(prior, linear, precision, out)
-            reached = _iterate(prior, likelihood, mean, linear - precision * mean)
+            if not conditioned.on(linear, precision):
+                return None
+            reached = _iterate(prior, likelihood, conditioned.mean, linear - precision * conditioned.mean)
             if not trusted and not reached.objective >= origin.objective:
                 current, trusted = origin, True
                 continue
@@ -107,10 +102,9 @@ class Laplace:
                 break
             current = reached if not trusted else _damped(likelihood, m, current, reached)
             trusted = True
-        log_evidence = reached.objective - 0.5 * linalg.log_determinant(factor)
-        return SiteApproximation(prior, linear, precision, mean, factor, log_evidence, steps)
+        return conditioned.approximation(reached.objective - 0.5 * conditioned.log_determinant, steps)
 
-    def refine(self, approximation: SiteApproximation, likelihood: Likelihood) -> SiteApproximation:
+    def refine(self, approximation: SiteApproximation, likelihood: Likelihood) -> SiteApproximation | None:
         """Move the mean and the variances of q to where the posterior's are, for importance sampling.
 
         The log-evidence stays Laplace's. Likelihoods without tilted moments keep Laplace's sites.
@@ -118,7 +112,7 @@ class Laplace:
         return match_moments(approximation, likelihood, self.sweeps)
 
     def start_from(self, approximation: SiteApproximation) -> np.ndarray:
-        """Q's mean, which is the mode: an (n,) array."""
+        """q's mean, which is the mode: an (n,) array."""
         return approximation.mean
 
     def evidence_gradient(self, approximation: SiteApproximation, likelihood: Likelihood) -> EvidenceGradient:

@@ -12,18 +12,31 @@ which needs no n x n matrix beside the factor of B and does not subtract where a
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from pmgp.core.gaussians.sites import SMALLEST_PRECISION, SiteApproximation, condition_on_sites
+from pmgp.core.gaussians import Conditioning, DensePrior, SiteApproximation
+from pmgp.core.gaussians.sites import SMALLEST_PRECISION, marginal_variance
 from pmgp.core.likelihoods.base import Likelihood
-from pmgp.core.numerics import linalg
+from pmgp.core.numerics.quadrature import TiltedMoments
 
-__all__ = ["Cavities", "MatchedSites", "cavities", "match_moments", "matched_sites"]
+__all__ = [
+    "Cavities",
+    "Conditioned",
+    "MatchedSites",
+    "UnknownMomentsError",
+    "cavities",
+    "match_moments",
+    "matched_sites",
+]
 
 # Of diagonal elements of B^-1, which are at most one for a covariance that is positive semidefinite.
 ROUNDING = 1e-6
+
+
+class UnknownMomentsError(ValueError):
+    """A likelihood that does not know its tilted moments."""
 
 
 class MatchedSites(NamedTuple):
@@ -57,7 +70,46 @@ class Cavities(NamedTuple):
     inverse_diagonal: np.ndarray
 
 
-def match_moments(approximation: SiteApproximation, likelihood: Likelihood, sweeps: int) -> SiteApproximation:
+class Conditioned(Protocol):
+    """q for some sites, as far as moment matching looks at it: a `SiteApproximation`, or a `Conditioning`."""
+
+    @property
+    def prior(self) -> DensePrior:
+        """N(f|m, K)."""
+        ...
+
+    @property
+    def linear(self) -> np.ndarray:
+        """Site parameters b: (n,)."""
+        ...
+
+    @property
+    def precision(self) -> np.ndarray:
+        """Site parameters w: (n,)."""
+        ...
+
+    @property
+    def mean(self) -> np.ndarray:
+        """Mean of q: (n,)."""
+        ...
+
+    @property
+    def log_determinant(self) -> float:
+        """Of B."""
+        ...
+
+    @property
+    def log_normalizer(self) -> float:
+        """Log of the integral of the prior times the sites."""
+        ...
+
+    @property
+    def inverse_diagonal(self) -> np.ndarray:
+        """Diagonal of B^-1: (n,)."""
+        ...
+
+
+def match_moments(approximation: SiteApproximation, likelihood: Likelihood, sweeps: int) -> SiteApproximation | None:
     """Match the marginal moments of q, starting from its sites.
 
     The number of sweeps is fixed, so that q stays a function of theta. Each costs a triangular inversion and a
@@ -72,37 +124,53 @@ def match_moments(approximation: SiteApproximation, likelihood: Likelihood, swee
 
     Returns
     -------
-    SiteApproximation
-        With the log-evidence of the one that was given.
+    SiteApproximation or None
+        With the log-evidence of the one that was given; None where K turns out to be indefinite.
     """
-    buffer: np.ndarray | None = None
+    if sweeps == 0:
+        return approximation
+    conditioned = Conditioning(approximation.prior)
+    current: Conditioned = approximation
     for _ in range(sweeps):
-        sites = matched_sites(approximation, likelihood)
-        if sites is None:
+        try:
+            sites = matched_sites(current, likelihood)
+        except UnknownMomentsError:
             return approximation
-        mean, buffer = condition_on_sites(approximation.prior, sites.linear, sites.precision, buffer)
-        approximation = replace(approximation, linear=sites.linear, precision=sites.precision, mean=mean, factor=buffer)
-    return approximation
+        if sites is None or not conditioned.on(sites.linear, sites.precision):
+            return None
+        current = conditioned
+    matched = conditioned.approximation(approximation.log_evidence, approximation.iterations)
+    return replace(matched, converged=approximation.converged)
 
 
-def matched_sites(
-    approximation: SiteApproximation, likelihood: Likelihood, *, overwrite: bool = False
-) -> MatchedSites | None:
-    """The sites that give q the tilted moments; None for a likelihood that does not know them.
+def matched_sites(approximation: Conditioned, likelihood: Likelihood) -> MatchedSites | None:
+    """The sites that give q the tilted moments; None where K turns out to be indefinite.
 
     Parameters
     ----------
-    approximation : SiteApproximation
+    approximation : SiteApproximation or Conditioning
+        A `Conditioning` loses its factor of B.
     likelihood : Likelihood
-    overwrite : bool
-        Destroy the approximation's factor of B, which saves an n x n buffer.
+
+    Raises
+    ------
+    UnknownMomentsError
+        If the likelihood does not know its tilted moments.
     """
-    log_normalizer, log_determinant = approximation.log_normalizer, linalg.log_determinant(approximation.factor)
-    cavity = cavities(approximation, overwrite=overwrite)
+    cavity = cavities(approximation)
+    if cavity is None:
+        return None
     near = (approximation.mean, cavity.marginal_variance)
     tilted = likelihood.tilted_moments(cavity.mean, cavity.variance, near)
     if tilted is None:
-        return None
+        raise UnknownMomentsError(
+            "expectation propagation needs a likelihood whose terms are known one by one, one for each latent value; "
+            'use approximation="laplace"'
+        )
+    return _matched(approximation, cavity, tilted)
+
+
+def _matched(approximation: Conditioned, cavity: Cavities, tilted: TiltedMoments) -> MatchedSites:
     sound = np.isfinite(tilted.mean) & (tilted.variance > 0.0)
     # Where a term is not log-concave the matching site may have a negative precision; it is raised to almost zero, and
     # q keeps the tilted mean.
@@ -110,32 +178,27 @@ def matched_sites(
     precision = np.where(sound, np.maximum(difference, SMALLEST_PRECISION), approximation.precision)
     linear = np.where(sound, tilted.mean, 0.0) * (1.0 / cavity.variance + precision) - cavity.mean / cavity.variance
     linear = np.where(sound, linear, approximation.linear)
-    log_evidence = log_normalizer + float(np.sum(tilted.log_normalizer - _log_site_normalizer(approximation, cavity)))
-    return MatchedSites(linear, precision, log_evidence, cavity.marginal_variance, log_determinant)
+    by_site = tilted.log_normalizer - _log_site_normalizer(approximation, cavity)
+    log_evidence = approximation.log_normalizer + float(np.sum(by_site))
+    return MatchedSites(linear, precision, log_evidence, cavity.marginal_variance, approximation.log_determinant)
 
 
-def cavities(approximation: SiteApproximation, *, overwrite: bool = False) -> Cavities:
-    """Q without each of its sites, one by one; with `overwrite` its factor of B is lost.
+def cavities(approximation: Conditioned) -> Cavities | None:
+    """q without each of its sites, one by one; None where a marginal variance of q is negative.
 
-    Raises
-    ------
-    NotPositiveDefiniteError
-        If a marginal variance of q is negative: K is indefinite, and not so much that B were too.
+    Then K is indefinite, and not so much that B were too.
     """
-    inverse_diagonal = linalg.inverse_diagonal(approximation.factor, overwrite=overwrite)
+    inverse_diagonal = approximation.inverse_diagonal
     if inverse_diagonal.max() > 1.0 + ROUNDING:
-        raise linalg.NotPositiveDefiniteError("the covariance gives a latent value a negative posterior variance")
-    prior_variance = approximation.prior.covariance.diagonal()
-    marginal = (1.0 - inverse_diagonal) / approximation.precision
-    # Beside a prior that leaves next to no variance, what the sites take from it is lost in rounding.
-    marginal = np.where(marginal > 0.0, marginal, prior_variance)
+        return None
+    marginal = marginal_variance(approximation.prior, approximation.precision, inverse_diagonal)
     # A cavity is no wider than the prior; rounding would make it so where a precision is next to nothing.
-    variance = np.minimum(marginal / inverse_diagonal, prior_variance)
+    variance = np.minimum(marginal / inverse_diagonal, approximation.prior.variance)
     mean = (approximation.mean - approximation.linear * marginal) / inverse_diagonal
     return Cavities(mean, variance, marginal, inverse_diagonal)
 
 
-def _log_site_normalizer(approximation: SiteApproximation, cavity: Cavities) -> np.ndarray:
+def _log_site_normalizer(approximation: Conditioned, cavity: Cavities) -> np.ndarray:
     """Log of the integral of the cavity N(f|c, s) times exp(b f - w f^2 / 2), where 1 + s w = 1 / d.
 
     With log Z_q it makes up the evidence of expectation propagation, log Z_q + sum_i [log Z^_i - this]: q's normalizer

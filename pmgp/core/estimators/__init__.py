@@ -5,8 +5,8 @@ May import: core.numerics, core.likelihoods, core.gaussians, core.transitions.
 
 from pmgp.core.estimators.annealed import AnnealedImportanceSampling, annealing_schedule
 from pmgp.core.estimators.approximate import ApproximateEvidence
-from pmgp.core.estimators.base import Estimator
-from pmgp.core.estimators.importance import Estimate, ImportanceSampling
+from pmgp.core.estimators.base import Estimate, Estimator
+from pmgp.core.estimators.importance import ImportanceSampling
 
 __all__ = [
     "AnnealedImportanceSampling",

@@ -13,9 +13,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from pmgp.core.estimators.importance import Estimate, log_mean_exp
-from pmgp.core.gaussians.dense import DensePrior
-from pmgp.core.gaussians.sites import SiteApproximation
+from pmgp.core.estimators.importance import WeightedParticles, log_mean_exp
+from pmgp.core.gaussians import Gaussian, SiteApproximation
 from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.transitions.parallel_slices import slices_on_ellipses
 
@@ -76,11 +75,8 @@ class AnnealedImportanceSampling:
     temperatures: Sequence[float] | None = None
     draws: int = 1
     ellipses: int | None = None
-    exact: ClassVar[bool] = True
     antithetic: ClassVar[bool] = False
     calibration_pool: ClassVar[int] = 128
-    # It takes as long as the estimate at a proposal, and annealed weights hold a chain up less.
-    refresh_every: ClassVar[int] = 10
 
     def __post_init__(self) -> None:
         if self.start not in ("approximation", "prior"):
@@ -97,7 +93,7 @@ class AnnealedImportanceSampling:
         approximation: SiteApproximation,
         likelihood: Likelihood,
         draws: int | None = None,
-    ) -> Estimate:
+    ) -> WeightedParticles:
         """Anneal particles and weigh them.
 
         Parameters
@@ -111,11 +107,6 @@ class AnnealedImportanceSampling:
         number = self.draws if draws is None else draws
         return self._weighed(approximation, *self._fresh(rng, approximation, likelihood, number))
 
-    @staticmethod
-    def redrawn(draws: int) -> int:
-        """Nothing that is worth drawing ahead."""
-        return 0
-
     def estimate_given(
         self,
         rng: np.random.Generator,
@@ -123,7 +114,7 @@ class AnnealedImportanceSampling:
         likelihood: Likelihood,
         retained: np.ndarray,
         draws: int | None = None,
-    ) -> Estimate:
+    ) -> WeightedParticles:
         """Anneal all particles but one, which is kept.
 
         If `retained` is from p(f|theta, y), the path that led to it is drawn backwards from it: the slice moves are
@@ -160,27 +151,29 @@ class AnnealedImportanceSampling:
         number = ELLIPSES[self.start] if self.ellipses is None else self.ellipses
         return min(number, len(betas) - 2)
 
-    def _weighed(self, approximation: SiteApproximation, particles: np.ndarray, log_weights: np.ndarray) -> Estimate:
+    def _weighed(
+        self, approximation: SiteApproximation, particles: np.ndarray, log_weights: np.ndarray
+    ) -> WeightedParticles:
         # With zero sites, those of the prior, the normalizer of the reference is one.
         normalizer = approximation.log_normalizer if self.start == "approximation" else 0.0
         log_weights = np.where(np.isnan(log_weights), -np.inf, log_weights + normalizer)
-        return Estimate(float(log_mean_exp(log_weights)), particles, log_weights)
+        return WeightedParticles(float(log_mean_exp(log_weights)), particles, log_weights)
 
-    def _reference(self, approximation: SiteApproximation) -> DensePrior | SiteApproximation:
+    def _reference(self, approximation: SiteApproximation) -> Gaussian:
         return approximation if self.start == "approximation" else approximation.prior
 
     def _temperatures(self, n: int) -> np.ndarray:
         return annealing_schedule(n) if self.temperatures is None else np.array(self.temperatures)
 
 
-def _drawn(rng: np.random.Generator, reference: DensePrior | SiteApproximation, sets: int, draws: int) -> np.ndarray:
+def _drawn(rng: np.random.Generator, reference: Gaussian, sets: int, draws: int) -> np.ndarray:
     """Draws less the mean of the reference, of shape (sets, draws, n), made as columns of one matrix."""
     return reference.sample_deviations(rng, sets * draws).reshape(sets, draws, len(reference.mean))
 
 
 def _annealed(
     rng: np.random.Generator,
-    reference: DensePrior | SiteApproximation,
+    reference: Gaussian,
     likelihood: Likelihood,
     deviations: np.ndarray,
     axes: list[np.ndarray],

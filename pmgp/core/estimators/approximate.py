@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
-from pmgp.core.estimators.importance import Estimate
-from pmgp.core.gaussians.sites import SiteApproximation
+from pmgp.core.estimators.importance import WeightedParticles
+from pmgp.core.gaussians import SiteApproximation
 from pmgp.core.likelihoods.base import Likelihood
 
 __all__ = ["ApproximateEvidence"]
@@ -22,26 +21,15 @@ class ApproximateEvidence:
     article ("MCMC EP"). The error is that of the approximation and does not vanish in longer chains.
     """
 
-    draws: ClassVar[int] = 1
-    exact: ClassVar[bool] = False
-    antithetic: ClassVar[bool] = False
-    calibration_pool: ClassVar[int] = 0
-    refresh_every: ClassVar[int] = 1
-
     def estimate(
         self,
         rng: np.random.Generator,
         approximation: SiteApproximation,
         likelihood: Likelihood,
         draws: int | None = None,
-    ) -> Estimate:
+    ) -> WeightedParticles:
         """The approximation's log-evidence, with one draw from q for a particle."""
-        return Estimate(approximation.log_evidence, approximation.sample(rng, 1), np.zeros(1))
-
-    @staticmethod
-    def redrawn(draws: int) -> int:
-        """Nothing that is worth drawing ahead."""
-        return 0
+        return WeightedParticles(approximation.log_evidence, approximation.sample(rng, 1), np.zeros(1))
 
     def estimate_given(
         self,
@@ -50,6 +38,18 @@ class ApproximateEvidence:
         likelihood: Likelihood,
         retained: np.ndarray,
         draws: int | None = None,
-    ) -> Estimate:
+    ) -> WeightedParticles:
         """Another draw from q; nothing is kept."""
         return self.estimate(rng, approximation, likelihood)
+
+    @staticmethod
+    def redrawn(draws: int) -> int:
+        """The one draw of f."""
+        return 1
+
+    @staticmethod
+    def estimate_from(
+        approximation: SiteApproximation, likelihood: Likelihood, retained: np.ndarray, deviations: np.ndarray
+    ) -> WeightedParticles:
+        """Another draw from q, made before."""
+        return WeightedParticles(approximation.log_evidence, approximation.mean + deviations, np.zeros(1))

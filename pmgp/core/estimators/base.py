@@ -1,46 +1,40 @@
-"""The protocol every estimator of the marginal likelihood follows."""
+"""The protocols of estimators of the marginal likelihood, and of the estimates they make."""
 
 from __future__ import annotations
 
-from typing import ClassVar, Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from pmgp.core.estimators.importance import Estimate
-from pmgp.core.gaussians.sites import SiteApproximation
+from pmgp.core.gaussians import SiteApproximation
 from pmgp.core.likelihoods.base import Likelihood
 
-__all__ = ["Estimator"]
+__all__ = ["Calibrated", "Estimate", "Estimator", "SharesDraws", "Weighted"]
+
+
+class Estimate(Protocol):
+    """An estimate of p(y|theta), and what it knows of f."""
+
+    @property
+    def log_evidence(self) -> float:
+        """Log of the estimate."""
+        ...
+
+    @property
+    def effective_size(self) -> float:
+        """Effective number of draws behind it."""
+        ...
+
+    def choose(self, rng: np.random.Generator) -> np.ndarray:
+        """A draw of f, from p(f|theta, y) where the estimate is one that a chain has accepted: (n,)."""
+        ...
 
 
 class Estimator(Protocol):
-    """Estimates p(y|theta) from particles that are drawn with the help of q.
+    """Estimates p(y|theta) without bias.
 
-    Attributes
-    ----------
-    exact : bool
-        Whether the estimate is unbiased, and a particle picked by its weight therefore an exact draw.
-    antithetic : bool
-        Whether particles come in mirror images, the second half those of the first.
-    calibration_pool : int
-        How many particles measure the spread of the estimate; 0 if there is nothing to measure.
-    refresh_every : int
-        In every how many iterations of a chain an estimate given the retained particle is worth its time.
+    It is given q, which knows its prior; an estimator that draws nothing from q may leave that aside.
     """
-
-    exact: ClassVar[bool]
-    calibration_pool: ClassVar[int]
-    refresh_every: ClassVar[int]
-
-    @property
-    def antithetic(self) -> bool:
-        """Whether particles come in mirror images."""
-        ...
-
-    @property
-    def draws(self) -> int | str:
-        """Number of particles, or "auto" if a scheme has to choose it."""
-        ...
 
     def estimate(
         self,
@@ -49,11 +43,7 @@ class Estimator(Protocol):
         likelihood: Likelihood,
         draws: int | None = None,
     ) -> Estimate:
-        """Fresh particles and the estimate they make."""
-        ...
-
-    def redrawn(self, draws: int) -> int:
-        """How many draws of q :meth:`estimate_given` asks for at once; 0 if they are not worth making ahead."""
+        """A fresh estimate; with `draws` draws, where a scheme has chosen their number."""
         ...
 
     def estimate_given(
@@ -64,5 +54,72 @@ class Estimator(Protocol):
         retained: np.ndarray,
         draws: int | None = None,
     ) -> Estimate:
-        """An estimate from fresh particles and one that is kept."""
+        """An estimate given a draw of f that is kept: a Gibbs update of the chain's extended target."""
+        ...
+
+
+class Weighted(Estimate, Protocol):
+    """An estimate that is a mean of weights."""
+
+    @property
+    def log_weights(self) -> np.ndarray:
+        """Their logarithms: (draws,)."""
+        ...
+
+
+@runtime_checkable
+class Calibrated(Protocol):
+    """An estimator that is a mean of independent weights, so that a scheme can choose how many there are.
+
+    Attributes
+    ----------
+    draws : int or "auto"
+        Number of particles, or "auto" if a scheme has to choose it.
+    calibration_pool : int
+        How many particles measure the spread of the estimate.
+    antithetic : bool
+        Whether particles come in mirror images, the second half those of the first.
+    """
+
+    @property
+    def draws(self) -> int | str:
+        """Number of particles."""
+        ...
+
+    @property
+    def calibration_pool(self) -> int:
+        """Number of particles that measure the spread."""
+        ...
+
+    @property
+    def antithetic(self) -> bool:
+        """Whether particles come in mirror images."""
+        ...
+
+    def estimate(
+        self,
+        rng: np.random.Generator,
+        approximation: SiteApproximation,
+        likelihood: Likelihood,
+        draws: int | None = None,
+    ) -> Weighted:
+        """A fresh estimate, with its weights."""
+        ...
+
+
+@runtime_checkable
+class SharesDraws(Protocol):
+    """An estimator whose conditional estimate is made of draws of q, so that a scheme can make them with its own.
+
+    A matrix product with eight columns takes little longer than one with one.
+    """
+
+    def redrawn(self, draws: int) -> int:
+        """How many draws of q a conditional estimate is made of, besides what is retained."""
+        ...
+
+    def estimate_from(
+        self, approximation: SiteApproximation, likelihood: Likelihood, retained: np.ndarray, deviations: np.ndarray
+    ) -> Estimate:
+        """The conditional estimate from so many draws of q less its mean: (redrawn, n)."""
         ...

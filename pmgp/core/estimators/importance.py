@@ -12,13 +12,13 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from pmgp.core.gaussians.sites import SiteApproximation
+from pmgp.core.gaussians import SiteApproximation
 from pmgp.core.likelihoods.base import Likelihood
 
-__all__ = ["Estimate", "ImportanceSampling", "log_mean_exp"]
+__all__ = ["ImportanceSampling", "WeightedParticles", "log_mean_exp"]
 
 
-class Estimate(NamedTuple):
+class WeightedParticles(NamedTuple):
     """An unbiased estimate of p(y|theta) with the particles it was made from.
 
     Attributes
@@ -74,9 +74,7 @@ class ImportanceSampling:
 
     draws: int | str = "auto"
     antithetic: bool = True
-    exact: ClassVar[bool] = True
     calibration_pool: ClassVar[int] = 1024
-    refresh_every: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         if self.draws == "auto":
@@ -95,7 +93,7 @@ class ImportanceSampling:
         approximation: SiteApproximation,
         likelihood: Likelihood,
         draws: int | None = None,
-    ) -> Estimate:
+    ) -> WeightedParticles:
         """Draw particles from q and weigh them.
 
         Parameters
@@ -125,7 +123,7 @@ class ImportanceSampling:
         likelihood: Likelihood,
         retained: np.ndarray,
         draws: int | None = None,
-    ) -> Estimate:
+    ) -> WeightedParticles:
         """Redraw all particles but one (with its mirror image), which is kept.
 
         If `retained` is from p(f|theta, y), the result is a draw from the extended target of the pseudo-marginal
@@ -138,13 +136,26 @@ class ImportanceSampling:
             The particle that is kept, first among the new ones.
         """
         draws = self._number(draws)
+        deviations = approximation.sample_deviations(rng, self.redrawn(draws))
+        return self._from(approximation, likelihood, retained, deviations, self._paired(draws))
+
+    def estimate_from(
+        self, approximation: SiteApproximation, likelihood: Likelihood, retained: np.ndarray, deviations: np.ndarray
+    ) -> WeightedParticles:
+        """:meth:`estimate_given`, from draws of q less its mean that were made before: (redrawn, n)."""
+        return self._from(approximation, likelihood, retained, deviations, self.antithetic)
+
+    def _from(
+        self,
+        approximation: SiteApproximation,
+        likelihood: Likelihood,
+        retained: np.ndarray,
+        deviations: np.ndarray,
+        paired: bool,
+    ) -> WeightedParticles:
         kept = (retained - approximation.mean)[None, :]
-        if self._paired(draws):
-            fresh = approximation.sample_deviations(rng, self.redrawn(draws))
-            deviations = np.concatenate([kept, fresh, -kept, -fresh])
-        else:
-            deviations = np.concatenate([kept, approximation.sample_deviations(rng, self.redrawn(draws))])
-        return _weigh(approximation, likelihood, approximation.mean + deviations)
+        halves = [kept, deviations, -kept, -deviations] if paired else [kept, deviations]
+        return _weigh(approximation, likelihood, approximation.mean + np.concatenate(halves))
 
     def _number(self, draws: int | None) -> int:
         number = self.draws if draws is None else draws
@@ -153,10 +164,10 @@ class ImportanceSampling:
         return int(number)
 
 
-def _weigh(approximation: SiteApproximation, likelihood: Likelihood, particles: np.ndarray) -> Estimate:
+def _weigh(approximation: SiteApproximation, likelihood: Likelihood, particles: np.ndarray) -> WeightedParticles:
     log_weights = approximation.log_weights(likelihood, particles)
     log_weights = np.where(np.isnan(log_weights), -np.inf, log_weights)
-    return Estimate(float(log_mean_exp(log_weights)), particles, log_weights)
+    return WeightedParticles(float(log_mean_exp(log_weights)), particles, log_weights)
 
 
 def log_mean_exp(values: np.ndarray) -> np.ndarray:

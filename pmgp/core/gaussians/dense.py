@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import cached_property
+
 import numpy as np
 
 from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.numerics import linalg
 
-__all__ = ["DensePrior"]
+__all__ = ["INDEFINITE", "DensePrior"]
 
 # Jitter relative to the mean prior variance, tried in turn when a factorization fails. A fixed sequence, so that
 # the covariance that is used in the end is a function of theta alone.
 RELATIVE_JITTERS = (1e-8, 1e-6, 1e-4)
+INDEFINITE = f"the prior covariance stays indefinite with a jitter of {RELATIVE_JITTERS[-1]:g} times its mean variance"
 
 
 class DensePrior:
@@ -21,20 +25,15 @@ class DensePrior:
     ----------
     mean : (n,) array
     covariance : (n, n) array
-        Fortran order; only the lower triangle is read. It is taken over, not copied, and may get a jitter.
-
-    Attributes
-    ----------
+        Fortran order; only the lower triangle is read. It is taken over, not copied, and never changed.
     jitter : float
-        What was added to the diagonal so that the factorization went through, in units of the variance.
+        What is on its diagonal so that it can be factorized, in units of the variance.
     """
 
-    def __init__(self, mean: np.ndarray, covariance: np.ndarray) -> None:
+    def __init__(self, mean: np.ndarray, covariance: np.ndarray, jitter: float = 0.0) -> None:
         self.mean = mean
         self.covariance = covariance
-        self.jitter = 0.0
-        self._factor: np.ndarray | None = None
-        self._inverse: np.ndarray | None = None
+        self.jitter = jitter
 
     @property
     def size(self) -> int:
@@ -42,66 +41,71 @@ class DensePrior:
         return self.mean.shape[0]
 
     @property
-    def factor(self) -> np.ndarray:
-        """Lower Cholesky factor L of K plus the jitter.
-
-        Raises
-        ------
-        NotPositiveDefiniteError
-            If K stays indefinite with the largest jitter.
-        """
-        return self.factorize()
-
-    def factorize(self) -> np.ndarray:
-        """Make the factor, if it has not been made, adding a jitter where one is needed."""
-        if self._factor is None:
-            self._factor = self._factor_with_jitter()
-        return self._factor
+    def variance(self) -> np.ndarray:
+        """Prior variances: (n,)."""
+        return self.covariance.diagonal()
 
     @property
-    def inverse(self) -> np.ndarray:
-        """Lower triangle of (K plus the jitter)^-1, made once.
+    def is_finite(self) -> bool:
+        """Whether mean and covariance are; above the diagonal may stand anything."""
+        return bool(np.isfinite(self.mean).all() and np.isfinite(np.tril(self.covariance)).all())
+
+    @cached_property
+    def factor(self) -> np.ndarray:
+        """Lower Cholesky factor L of K.
 
         Raises
         ------
         NotPositiveDefiniteError
-            If K stays indefinite with the largest jitter.
+            If K is indefinite to working precision; see :meth:`factorized`.
         """
-        if self._inverse is None:
-            self._inverse = linalg.inverse(self.factor)
-        return self._inverse
+        return linalg.cholesky(self.covariance)
 
-    def _factor_with_jitter(self) -> np.ndarray:
+    @cached_property
+    def inverse(self) -> np.ndarray:
+        """Lower triangle of K^-1."""
+        return linalg.inverse(self.factor)
+
+    def factorized(self) -> DensePrior | None:
+        """The same prior with its factor, or one with a jitter where K needs it; None where K stays indefinite."""
+        return self if self._definite else self._raised
+
+    @cached_property
+    def _definite(self) -> bool:
         try:
-            return linalg.cholesky(self.covariance)
+            return self.factor is not None
         except linalg.NotPositiveDefiniteError:
-            pass
-        diagonal = np.einsum("ii->i", self.covariance)
-        scale = float(diagonal.mean())
-        for relative in RELATIVE_JITTERS:
-            diagonal += relative * scale - self.jitter
-            self.jitter = relative * scale
-            try:
-                return linalg.cholesky(self.covariance)
-            except linalg.NotPositiveDefiniteError:
-                continue
-        raise linalg.NotPositiveDefiniteError(
-            f"the prior covariance stays indefinite with a jitter of {RELATIVE_JITTERS[-1]:g} times its mean variance"
-        )
+            return False
+
+    @cached_property
+    def _raised(self) -> DensePrior | None:
+        """With the smallest jitter that suffices."""
+        scale = float(self.variance.mean())
+        raised = (self._with_jitter(relative * scale) for relative in RELATIVE_JITTERS)
+        return next((prior for prior in raised if prior._definite), None)
+
+    def _with_jitter(self, jitter: float) -> DensePrior:
+        covariance = self.covariance.copy(order="F")
+        np.einsum("ii->i", covariance)[:] += jitter - self.jitter
+        return DensePrior(self.mean, covariance, jitter)
 
     def scaled(self, ratio: float) -> DensePrior:
         """N(m, ratio K), its factor and its inverse made from this one's, where they are known."""
         # Above the diagonals stands what was in memory.
         with np.errstate(all="ignore"):
-            prior = DensePrior(self.mean, ratio * self.covariance)
-            prior.jitter = ratio * self.jitter
-            prior._factor = None if self._factor is None else np.sqrt(ratio) * self._factor
-            prior._inverse = None if self._inverse is None else self._inverse / ratio
+            prior = DensePrior(self.mean, ratio * self.covariance, ratio * self.jitter)
+            if "factor" in self.__dict__:
+                prior.factor = np.sqrt(ratio) * self.factor
+            if "inverse" in self.__dict__:
+                prior.inverse = self.inverse / ratio
         return prior
 
     def sample_deviations(self, rng: np.random.Generator, size: int) -> np.ndarray:
         """Draws of f - m, of shape (size, n)."""
-        normals = rng.standard_normal((size, self.size))
+        return self.deviations_from(rng.standard_normal((size, self.size)))
+
+    def deviations_from(self, normals: np.ndarray) -> np.ndarray:
+        """L e for each row e of standard normals: (size, n) -> (size, n)."""
         return linalg.triangular_product(self.factor, normals.T).T
 
     def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
@@ -113,15 +117,78 @@ class DensePrior:
         """Log of p(y|f) N(f|m, K) over the prior, that is of the likelihood: (..., n) -> (...)."""
         return likelihood.log_likelihood(f)
 
-    def unwhiten(self, nu: np.ndarray) -> np.ndarray:
-        """F = m + L nu for nu of shape (n,)."""
-        return self.mean + linalg.triangular_product(self.factor, nu)
-
     def whiten(self, f: np.ndarray) -> np.ndarray:
-        """Nu = L^-1 (f - m) for f of shape (n,)."""
-        return linalg.triangular_solve(self.factor, f - self.mean)
+        """L^-1 (f - m) for f of shape (n,), or of several f that are rows: (k, n)."""
+        deviation = f - self.mean
+        if deviation.ndim == 1:
+            return linalg.triangular_solve(self.factor, deviation)
+        return linalg.triangular_solve(self.factor, np.asfortranarray(deviation.T)).T
+
+    def deviation(self, nu: np.ndarray) -> np.ndarray:
+        """L nu for nu of shape (n,)."""
+        return linalg.triangular_product(self.factor, nu)
+
+    def unwhiten(self, nu: np.ndarray) -> np.ndarray:
+        """m + L nu for nu of shape (n,)."""
+        return self.mean + self.deviation(nu)
+
+    def pull(self, gradient: np.ndarray) -> np.ndarray:
+        """L' g, the gradient in nu of what has the gradient g in f = m + L nu: (n,) -> (n,)."""
+        return linalg.triangular_product(self.factor, gradient, transpose=True)
+
+    def solve(self, x: np.ndarray) -> np.ndarray:
+        """K^-1 x for x of shape (n,) or (n, k)."""
+        return linalg.cholesky_solve(self.factor, x)
+
+    def project(self, cross: np.ndarray) -> np.ndarray:
+        """L^-1 C for the covariances C of shape (n, k) with other variables."""
+        return linalg.triangular_solve(self.factor, np.asfortranarray(cross))
+
+    def product(self, x: np.ndarray) -> np.ndarray:
+        """K x for x of shape (n,) or (n, k)."""
+        return linalg.symmetric_product(self.covariance, x)
 
     def log_density(self, f: np.ndarray) -> float:
         """Log N(f|m, K) for f of shape (n,)."""
         nu = self.whiten(f)
         return -0.5 * float(nu @ nu + self.size * np.log(2.0 * np.pi) + linalg.log_determinant(self.factor))
+
+    def log_density_gradient(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Gradients of log N(f|m, K) in K and m: (a a' - K^-1) / 2, both triangles, and a = K^-1 (f - m)."""
+        weighted = self.solve(f - self.mean)
+        return 0.5 * (np.outer(weighted, weighted) - linalg.symmetrized(self.inverse)), weighted
+
+    def unwhitening_gradient(self, nu: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+        """Gradient in K, both triangles, of what has the gradient g in f = m + L nu."""
+        return linalg.cholesky_pullback(self.factor, gradient, nu)
+
+    def unwhitening_change(self, nu: np.ndarray, change: np.ndarray) -> np.ndarray:
+        """How L nu changes with a symmetric change of K: (n, n) -> (n,)."""
+        return linalg.cholesky_pushforward(self.factor, change, nu)
+
+    def fisher_information(self, means: np.ndarray, covariances: Iterable[np.ndarray]) -> np.ndarray:
+        """Fisher information of N(m, K) about parameters, by the derivatives of m and K by each of them.
+
+        With tr(K^-1 dK_i K^-1 dK_j) / 2 + dm_i' K^-1 dm_j: a product of n x n matrices for each parameter.
+
+        Parameters
+        ----------
+        means : (p, n) array
+        covariances : p arrays of shape (n, n)
+        """
+        products = [linalg.matrix_product(self.inverse, change) for change in covariances]
+        traces = np.array([[np.einsum("ij,ji->", a, b) for b in products] for a in products])
+        return 0.5 * traces + means @ self.solve(means.T)
+
+    def precision_product(self, x: np.ndarray) -> np.ndarray:
+        """K^-1 x by the inverse, for many x of shape (n,)."""
+        return linalg.symmetric_product(self.inverse, x)
+
+    def precision_factor(self, information: np.ndarray) -> np.ndarray | None:
+        """Lower Cholesky factor of K^-1 + diag(information); None where it has none."""
+        metric = self.inverse.copy(order="F")
+        np.einsum("ii->i", metric)[:] += information
+        try:
+            return linalg.cholesky(metric, overwrite=True)
+        except linalg.NotPositiveDefiniteError:
+            return None

@@ -15,13 +15,13 @@ from pmgp.core.gaussians.dense import DensePrior
 from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.numerics import linalg
 
-__all__ = ["SMALLEST_PRECISION", "SiteApproximation", "condition_on_sites", "posterior_factor"]
+__all__ = ["SMALLEST_PRECISION", "Conditioning", "SiteApproximation"]
 
 # Sites need a positive precision; below this one the data say nothing about that latent value.
 SMALLEST_PRECISION = 1e-10
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class SiteApproximation:
     """A Gaussian q(f) close to p(f|y, theta).
 
@@ -53,18 +53,30 @@ class SiteApproximation:
     iterations: int
     converged: bool = True
 
-    def __post_init__(self) -> None:
-        # Not a field: draws of one q must not come along when a copy with other sites is made.
-        self._ahead = np.empty((0, self.mean.shape[0]))
+    @property
+    def size(self) -> int:
+        """Number of latent values n."""
+        return self.mean.shape[0]
+
+    @cached_property
+    def log_determinant(self) -> float:
+        """Log-determinant of B."""
+        return linalg.log_determinant(self.factor)
+
+    @cached_property
+    def inverse_diagonal(self) -> np.ndarray:
+        """Diagonal of B^-1: (n,)."""
+        return linalg.inverse_diagonal(self.factor)
+
+    @property
+    def variance(self) -> np.ndarray:
+        """Marginal variances of q: (n,)."""
+        return marginal_variance(self.prior, self.precision, self.inverse_diagonal)
 
     @cached_property
     def log_normalizer(self) -> float:
         """Log of the integral of N(f|m, K) prod_i exp(b_i f_i - w_i f_i^2 / 2) over f."""
-        m = self.prior.mean
-        centered = self.linear - self.precision * m
-        offset = float(m @ (self.linear - 0.5 * self.precision * m))
-        quadratic = 0.5 * float(centered @ (self.mean - m))
-        return offset + quadratic - 0.5 * linalg.log_determinant(self.factor)
+        return log_normalizer(self.prior.mean, self.linear, self.precision, self.mean, self.log_determinant)
 
     def log_ratio(self, likelihood: Likelihood, f: np.ndarray) -> np.ndarray:
         """Log of the likelihood over the sites, prod_i p(y_i|f_i) / site_i(f_i): (..., n) -> (...)."""
@@ -75,98 +87,126 @@ class SiteApproximation:
         return self.log_normalizer + self.log_ratio(likelihood, f)
 
     def sample_deviations(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        """Draws of f - mean under q, of shape (size, n); first those that were drawn ahead, each of them once."""
-        if size > len(self._ahead):
-            return self._drawn(rng, size)
-        handed, self._ahead = self._ahead[:size], self._ahead[size:]
-        return handed
+        """Draws of f - mean under q, of shape (size, n)."""
+        return self.deviations_from(rng.standard_normal((2, size, self.size)))
 
-    def draw_ahead(self, rng: np.random.Generator, size: int) -> None:
-        """Make draws for the calls of :meth:`sample_deviations` that follow, all as columns of one matrix.
-
-        A matrix product with eight columns takes little longer than one with one.
-        """
-        self._ahead = self._drawn(rng, size)
-
-    def _drawn(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        """Draws of f - mean under q.
+    def deviations_from(self, normals: np.ndarray) -> np.ndarray:
+        """Draws of f - mean under q, made of standard normals: (2, size, n) -> (size, n).
 
         With u = L e1, the vector u - K W^1/2 B^-1 (W^1/2 u + e2) has q's covariance (K^-1 + W)^-1, for
         e1 and e2 standard normal; all draws are columns of one matrix.
         """
-        n = self.mean.shape[0]
         root = np.sqrt(self.precision)[:, None]
-        u = linalg.triangular_product(self.prior.factor, rng.standard_normal((size, n)).T)
-        e2 = rng.standard_normal((size, n)).T
-        solved = linalg.cholesky_solve(self.factor, root * u + e2)
-        return (u - linalg.symmetric_product(self.prior.covariance, root * solved)).T
+        u = self.prior.deviations_from(normals[0]).T
+        solved = linalg.cholesky_solve(self.factor, root * u + normals[1].T)
+        return (u - self.prior.product(root * solved)).T
 
     def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
         """Independent draws from q, of shape (size, n)."""
         return self.mean + self.sample_deviations(rng, size)
 
+    def project(self, cross: np.ndarray) -> np.ndarray:
+        """C_B^-1 W^1/2 C for the covariances C of shape (n, k) with other variables, C_B the factor of B.
 
-def posterior_factor(prior: DensePrior, precision: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Cholesky factors of B = I + W^1/2 K W^1/2 and of (K^-1 + W)^-1 = W^-1/2 (I - B^-1) W^-1/2.
+        What the sites take from the variances of these is the squared norm of its columns.
+        """
+        return linalg.triangular_solve(self.factor, np.asfortranarray(np.sqrt(self.precision)[:, None] * cross))
 
-    Two factorizations and one inversion; K itself is not factorized, unless it turns out to need a jitter.
-
-    Parameters
-    ----------
-    prior : DensePrior
-    precision : (n,) array
-        W, positive and not much below the prior precision, where I - B^-1 would cancel.
-
-    Raises
-    ------
-    NotPositiveDefiniteError
-        If K is indefinite and stays so with a jitter.
-    """
-    try:
-        return _posterior_factor(prior.covariance, np.sqrt(precision))
-    except linalg.NotPositiveDefiniteError:
-        prior.factorize()
-        return _posterior_factor(prior.covariance, np.sqrt(precision))
+    @cached_property
+    def shrinkage(self) -> np.ndarray:
+        """W^1/2 B^-1 W^1/2 = (K + W^-1)^-1, both triangles."""
+        root = np.sqrt(self.precision)
+        return root[:, None] * linalg.symmetrized(linalg.inverse(self.factor)) * root
 
 
-def _posterior_factor(covariance: np.ndarray, root: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    factor = linalg.cholesky(linalg.scaled_plus_identity(covariance, root), overwrite=True)
-    # Above the diagonal stands what was in memory, which may be anything.
-    with np.errstate(all="ignore"):
-        posterior = np.negative(linalg.inverse(factor), order="F")
-        np.einsum("ii->i", posterior)[:] += 1.0
-        posterior /= root[:, None]
-        posterior /= root
-    return factor, linalg.cholesky(posterior, overwrite=True)
+def log_normalizer(
+    prior_mean: np.ndarray, linear: np.ndarray, precision: np.ndarray, mean: np.ndarray, log_determinant: float
+) -> float:
+    """Log of the integral of the prior times the sites: m'(b - W m / 2) + b'_c (mu - m) / 2 - log|B| / 2."""
+    centered = linear - precision * prior_mean
+    offset = float(prior_mean @ (linear - 0.5 * precision * prior_mean))
+    return offset + 0.5 * float(centered @ (mean - prior_mean)) - 0.5 * log_determinant
 
 
-def condition_on_sites(
-    prior: DensePrior,
-    linear: np.ndarray,
-    precision: np.ndarray,
-    out: np.ndarray | None = None,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Mean of q and the factor of B for given sites: one Cholesky factorization.
+def marginal_variance(prior: DensePrior, precision: np.ndarray, inverse_diagonal: np.ndarray) -> np.ndarray:
+    """Variances of q's marginals, (1 - diag(B^-1)) / w."""
+    marginal = (1.0 - inverse_diagonal) / precision
+    # Beside a prior that leaves next to no variance, what the sites take from it is lost in rounding.
+    return np.where(marginal > 0.0, marginal, prior.variance)
 
-    With centered sites b' = b - W m and c = B^-1 W^1/2 K b', the mean is m + W^-1/2 c: B c = W^1/2 K b' gives
-    K W^1/2 c = W^-1/2 (W^1/2 K b' - c), so that the second product with K cancels. Needs positive precisions.
+
+class Conditioning:
+    """A prior conditioned on one set of sites after another, in the same memory.
+
+    What searches for sites uses it while it searches; :meth:`approximation` then takes the memory along, so that no q
+    ever shares it.
 
     Parameters
     ----------
     prior : DensePrior
+
+    Attributes
+    ----------
     linear, precision : (n,) array
         Sites b and w.
-    out : (n, n) array, optional
-        Fortran-ordered buffer for the factor.
-
-    Returns
-    -------
     mean : (n,) array
-    factor : (n, n) array
+        Mean of q.
+    log_determinant : float
+        Of B.
     """
-    root = np.sqrt(precision)
-    factor = linalg.scaled_plus_identity(prior.covariance, root, out)
-    factor = linalg.cholesky(factor, overwrite=True)
-    centered = linear - precision * prior.mean
-    solved = linalg.cholesky_solve(factor, root * linalg.symmetric_product(prior.covariance, centered))
-    return prior.mean + solved / root, factor
+
+    linear: np.ndarray
+    precision: np.ndarray
+    mean: np.ndarray
+    log_determinant: float
+
+    def __init__(self, prior: DensePrior) -> None:
+        self.prior = prior
+        self._memory: np.ndarray | None = None
+        self._factor: np.ndarray | None = None
+
+    def on(self, linear: np.ndarray, precision: np.ndarray) -> bool:
+        """Condition on sites, by one Cholesky factorization; false where B is indefinite, as for a K with NaN in it.
+
+        With centered sites b' = b - W m and c = B^-1 W^1/2 K b', the mean is m + W^-1/2 c: B c = W^1/2 K b' gives
+        K W^1/2 c = W^-1/2 (W^1/2 K b' - c), so that the second product with K cancels. Needs positive precisions.
+
+        Parameters
+        ----------
+        linear, precision : (n,) array
+        """
+        root = np.sqrt(precision)
+        self._factor = None
+        self._memory = linalg.scaled_plus_identity(self.prior.covariance, root, self._memory)
+        try:
+            self._factor = linalg.cholesky(self._memory, overwrite=True)
+        except linalg.NotPositiveDefiniteError:
+            return False
+        centered = linear - precision * self.prior.mean
+        solved = linalg.cholesky_solve(self._factor, root * self.prior.product(centered))
+        self.linear, self.precision = linear, precision
+        self.mean = self.prior.mean + solved / root
+        self.log_determinant = linalg.log_determinant(self._factor)
+        return True
+
+    @property
+    def log_normalizer(self) -> float:
+        """Log of the integral of the prior times the sites."""
+        return log_normalizer(self.prior.mean, self.linear, self.precision, self.mean, self.log_determinant)
+
+    @property
+    def inverse_diagonal(self) -> np.ndarray:
+        """Diagonal of B^-1, computed in place of B's factor: no q can be made of these sites any more."""
+        factor, self._factor = self._take(), None
+        return linalg.inverse_diagonal(factor, overwrite=True)
+
+    def approximation(self, log_evidence: float, iterations: int) -> SiteApproximation:
+        """q for the sites conditioned on last, with the memory; what is conditioned on next gets memory of its own."""
+        factor = self._take()
+        self._memory = self._factor = None
+        return SiteApproximation(self.prior, self.linear, self.precision, self.mean, factor, log_evidence, iterations)
+
+    def _take(self) -> np.ndarray:
+        if self._factor is None:
+            raise ValueError("the factor of B is not there: condition on sites first")
+        return self._factor

@@ -35,11 +35,11 @@ class LatentUpdate(Protocol):
         ...
 
     def prepare(self, prior: DensePrior, likelihood: Likelihood) -> Any:
-        """Do the O(n^3) work at one theta; the result is handed to the other two."""
+        """Do the O(n^3) work at one theta; the result is handed to the others. None where K is indefinite."""
         ...
 
     def init(self, target: Any, f: np.ndarray) -> Point:
-        """Start at latent values f of shape (n,)."""
+        """Start at latent values f of shape (n,); the log-density is minus infinity where that cannot be."""
         ...
 
     def restore(self, target: Any, point: Point) -> Point:

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from pmgp.core.gaussians import DensePrior
-from pmgp.core.gaussians.sites import posterior_factor
+from pmgp.core.gaussians import Coordinates, DensePrior, observed
 from pmgp.core.likelihoods.base import Likelihood
-from pmgp.core.numerics import linalg
 from pmgp.core.transitions.base import NOT_COMPUTED, Point
 
-__all__ = ["LatentDensity", "ScaledDensity", "scaled_by_posterior", "scaled_by_prior"]
+__all__ = ["LatentDensity", "ScaledDensity", "latent", "scaled_by_posterior", "scaled_by_prior"]
 
 # Relative to the prior precision. Any diagonal C is exact; for smaller ones I - B^-1 would cancel.
 SMALLEST_INFORMATION = 1e-3
@@ -31,9 +29,8 @@ class LatentDensity:
     """
 
     def __init__(self, prior: DensePrior, likelihood: Likelihood) -> None:
-        self.mean = prior.mean
+        self.prior = prior
         self.likelihood = likelihood
-        self.factor = prior.factor
 
     def enter(self, f: np.ndarray) -> np.ndarray:
         """Position that stands for f."""
@@ -41,11 +38,11 @@ class LatentDensity:
 
     def _weighted(self, deviation: np.ndarray) -> np.ndarray:
         """K^-1 (f - m)."""
-        return linalg.cholesky_solve(self.factor, deviation)
+        return self.prior.solve(deviation)
 
     def at(self, position: np.ndarray, gradient: bool = False) -> Point:
         """Value, and the gradient where asked for."""
-        deviation = position - self.mean
+        deviation = position - self.prior.mean
         weighted = self._weighted(deviation)
         log_density = float(self.likelihood.log_likelihood(position)) - 0.5 * float(deviation @ weighted)
         slope = self.likelihood.gradient(position) - weighted if gradient else NOT_COMPUTED
@@ -53,7 +50,7 @@ class LatentDensity:
 
     def gradient(self, position: np.ndarray) -> np.ndarray:
         """Gradient of the log-density."""
-        return self.likelihood.gradient(position) - self._weighted(position - self.mean)
+        return self.likelihood.gradient(position) - self._weighted(position - self.prior.mean)
 
 
 class ScaledDensity:
@@ -64,30 +61,26 @@ class ScaledDensity:
 
     Parameters
     ----------
-    mean : (n,) array
-    factor : (n, n) array
-        D, lower triangular.
+    coordinates : Coordinates
+        x and f, as a Gaussian has them.
     likelihood : Likelihood
     information : (n,) array, optional
-        C; none means zero, and D the Cholesky factor of K.
+        C; none means zero, and coordinates of the prior.
     """
 
-    def __init__(
-        self, mean: np.ndarray, factor: np.ndarray, likelihood: Likelihood, information: np.ndarray | None = None
-    ) -> None:
-        self.mean = mean
-        self.factor = factor
+    def __init__(self, coordinates: Coordinates, likelihood: Likelihood, information: np.ndarray | None = None) -> None:
+        self.coordinates = coordinates
         self.likelihood = likelihood
         self.information = information
 
     def enter(self, f: np.ndarray) -> np.ndarray:
         """Position that stands for f."""
-        return linalg.triangular_solve(self.factor, f - self.mean)
+        return self.coordinates.whiten(f)
 
     def at(self, position: np.ndarray, gradient: bool = False) -> Point:
         """Value, and the gradient where asked for."""
-        deviation = linalg.triangular_product(self.factor, position)
-        f = self.mean + deviation
+        deviation = self.coordinates.deviation(position)
+        f = self.coordinates.mean + deviation
         log_density = float(self.likelihood.log_likelihood(f)) - 0.5 * float(position @ position)
         if self.information is not None:
             log_density += 0.5 * float(deviation @ (self.information * deviation))
@@ -96,32 +89,34 @@ class ScaledDensity:
 
     def gradient(self, position: np.ndarray) -> np.ndarray:
         """Gradient of the log-density."""
-        deviation = linalg.triangular_product(self.factor, position)
-        return self._slope(position, deviation, self.mean + deviation)
+        deviation = self.coordinates.deviation(position)
+        return self._slope(position, deviation, self.coordinates.mean + deviation)
 
     def _slope(self, position: np.ndarray, deviation: np.ndarray, f: np.ndarray) -> np.ndarray:
         inner = self.likelihood.gradient(f)
         if self.information is not None:
             inner = inner + self.information * deviation
-        return linalg.triangular_product(self.factor, inner, transpose=True) - position
+        return self.coordinates.pull(inner) - position
 
 
-def scaled_by_prior(prior: DensePrior, likelihood: Likelihood) -> ScaledDensity:
+def latent(prior: DensePrior, likelihood: Likelihood) -> LatentDensity | None:
+    """f itself; None where K is indefinite, as in the other two."""
+    factorized = prior.factorized()
+    return None if factorized is None else LatentDensity(factorized, likelihood)
+
+
+def scaled_by_prior(prior: DensePrior, likelihood: Likelihood) -> ScaledDensity | None:
     """D = L, the Cholesky factor of K: no further O(n^3) operation ("v2")."""
-    return ScaledDensity(prior.mean, prior.factor, likelihood)
+    factorized = prior.factorized()
+    return None if factorized is None else ScaledDensity(factorized, likelihood)
 
 
-def scaled_by_posterior(prior: DensePrior, likelihood: Likelihood) -> ScaledDensity:
+def scaled_by_posterior(prior: DensePrior, likelihood: Likelihood) -> ScaledDensity | None:
     """C the Fisher information at the prior mean: two factorizations and one inversion ("v1").
 
     Section 3.6 of the comparative evaluation; K itself is not factorized.
-
-    Raises
-    ------
-    NotPositiveDefiniteError
-        If K is indefinite and stays so with a jitter.
     """
-    variance = np.einsum("ii->i", prior.covariance)
-    information = np.maximum(likelihood.fisher_information(prior.mean), SMALLEST_INFORMATION / variance.mean())
-    _, factor = posterior_factor(prior, information)
-    return ScaledDensity(prior.mean, factor, likelihood, information)
+    smallest = SMALLEST_INFORMATION / prior.variance.mean()
+    information = np.maximum(likelihood.fisher_information(prior.mean), smallest)
+    coordinates = observed(prior, information)
+    return None if coordinates is None else ScaledDensity(coordinates, likelihood, information)

@@ -13,7 +13,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from pmgp.core.approximations import Laplace
-from pmgp.core.gaussians import DensePrior, SiteApproximation
+from pmgp.core.gaussians import DensePrior, Gaussian
 from pmgp.core.latent_updates.variants import check_variant
 from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.transitions.base import Point, TransitionInfo
@@ -25,10 +25,10 @@ __all__ = ["EllipticalSliceUpdate", "SliceTarget"]
 class SliceTarget(NamedTuple):
     """The Gaussians that give the ellipses, in turn, and the likelihood."""
 
-    references: tuple[DensePrior | SiteApproximation, ...]
+    references: tuple[Gaussian, ...]
     likelihood: Likelihood
 
-    def log_ratio(self, f: np.ndarray, reference: DensePrior | SiteApproximation) -> float:
+    def log_ratio(self, f: np.ndarray, reference: Gaussian) -> float:
         """Log of p(y|f) N(f|m, K) over a reference, up to a constant."""
         return float(reference.log_ratio(self.likelihood, f))
 
@@ -66,15 +66,16 @@ class EllipticalSliceUpdate:
         """Nothing is tuned."""
         return 1.0
 
-    def prepare(self, prior: DensePrior, likelihood: Likelihood) -> SliceTarget:
-        """Factorize K, and fit the approximation if there is to be one.
+    def prepare(self, prior: DensePrior, likelihood: Likelihood) -> SliceTarget | None:
+        """Factorize K, and fit the approximation if there is to be one; None where K is indefinite.
 
         Laplace's approximation starts from the prior mean, so that it is a function of theta alone.
         """
-        prior.factorize()
-        if self.reference == "prior":
-            return SliceTarget((prior,), likelihood)
-        return SliceTarget((Laplace(sweeps=0).fit(prior, likelihood), prior), likelihood)
+        factorized = prior.factorized()
+        if factorized is None or self.reference == "prior":
+            return None if factorized is None else SliceTarget((factorized,), likelihood)
+        approximation = Laplace(sweeps=0).fit(factorized, likelihood)
+        return None if approximation is None else SliceTarget((approximation, factorized), likelihood)
 
     def init(self, target: SliceTarget, f: np.ndarray) -> Point:
         """Start at f."""
@@ -85,13 +86,25 @@ class EllipticalSliceUpdate:
         return point
 
     def step(
-        self, rng: np.random.Generator, point: Point, target: SliceTarget, step_size: float = 1.0
+        self,
+        rng: np.random.Generator,
+        point: Point,
+        target: SliceTarget,
+        step_size: float = 1.0,
+        auxiliaries: np.ndarray | None = None,
     ) -> tuple[Point, TransitionInfo]:
-        """Make the moves; there is no step size."""
+        """Make the moves; there is no step size.
+
+        Parameters
+        ----------
+        auxiliaries : (moves, n) array, optional
+            Draws of the one reference less its mean, that give the ellipses; made here if they are not given.
+        """
         f, value, evaluations = point.position, point.log_density, 0
-        for _ in range(self.moves):
+        for number in range(self.moves):
             for reference in target.references:
-                f, value, calls = _move(rng, f, value, target, reference)
+                auxiliary = reference.sample_deviations(rng, 1)[0] if auxiliaries is None else auxiliaries[number]
+                f, value, calls = _move(rng, f, value, target, reference, auxiliary)
                 evaluations += calls
                 if len(target.references) > 1:
                     following = target.references[reference is target.references[0]]
@@ -102,12 +115,13 @@ class EllipticalSliceUpdate:
         self,
         rng: np.random.Generator,
         f: np.ndarray,
-        reference: DensePrior | SiteApproximation,
+        reference: Gaussian,
         likelihood: Likelihood,
+        auxiliaries: np.ndarray | None = None,
     ) -> np.ndarray:
         """Move f of shape (n,) about a given reference, leaving p(f|theta, y) invariant."""
         target = SliceTarget((reference,), likelihood)
-        return self.step(rng, self.init(target, f), target)[0].payload
+        return self.step(rng, self.init(target, f), target, auxiliaries=auxiliaries)[0].payload
 
 
 def _move(
@@ -115,11 +129,12 @@ def _move(
     f: np.ndarray,
     value: float,
     target: SliceTarget,
-    reference: DensePrior | SiteApproximation,
+    reference: Gaussian,
+    auxiliary: np.ndarray,
 ) -> tuple[np.ndarray, float, int]:
     """One transition about a reference: f, the log-ratio there and the number of its evaluations."""
     mean = reference.mean
     deviation, value, evaluations = slice_on_ellipse(
-        rng, f - mean, reference.sample_deviations(rng, 1)[0], lambda e: target.log_ratio(mean + e, reference), value
+        rng, f - mean, auxiliary, lambda e: target.log_ratio(mean + e, reference), value
     )
     return mean + deviation, value, evaluations

@@ -9,7 +9,13 @@ from typing import ClassVar
 import numpy as np
 
 from pmgp.core.gaussians import DensePrior
-from pmgp.core.latent_updates.coordinates import LatentDensity, ScaledDensity, scaled_by_posterior, scaled_by_prior
+from pmgp.core.latent_updates.coordinates import (
+    LatentDensity,
+    ScaledDensity,
+    latent,
+    scaled_by_posterior,
+    scaled_by_prior,
+)
 from pmgp.core.latent_updates.variants import check_variant
 from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.transitions.base import Point, TransitionInfo
@@ -17,8 +23,8 @@ from pmgp.core.transitions.hamiltonian import hamiltonian
 
 __all__ = ["HamiltonianUpdate"]
 
-COORDINATES: dict[str, Callable[[DensePrior, Likelihood], LatentDensity | ScaledDensity]] = {
-    "isotropic": LatentDensity,
+COORDINATES: dict[str, Callable[[DensePrior, Likelihood], LatentDensity | ScaledDensity | None]] = {
+    "isotropic": latent,
     "v1": scaled_by_posterior,
     "v2": scaled_by_prior,
 }
@@ -56,8 +62,8 @@ class HamiltonianUpdate:
         """Where tuning starts: the scaling of the stable step with dimension."""
         return 0.5 * n**-0.25
 
-    def prepare(self, prior: DensePrior, likelihood: Likelihood) -> LatentDensity | ScaledDensity:
-        """Make the factor of the inverse mass matrix."""
+    def prepare(self, prior: DensePrior, likelihood: Likelihood) -> LatentDensity | ScaledDensity | None:
+        """Make the factor of the inverse mass matrix; None where K is indefinite."""
         return COORDINATES[self.variant](prior, likelihood)
 
     def init(self, target: LatentDensity | ScaledDensity, f: np.ndarray) -> Point:

@@ -8,10 +8,9 @@ from typing import ClassVar
 import numpy as np
 
 from pmgp.core.gaussians import DensePrior
-from pmgp.core.latent_updates.coordinates import LatentDensity, ScaledDensity, scaled_by_prior
+from pmgp.core.latent_updates.coordinates import LatentDensity, ScaledDensity, latent, scaled_by_prior
 from pmgp.core.latent_updates.variants import check_variant
 from pmgp.core.likelihoods.base import Likelihood
-from pmgp.core.numerics import linalg
 from pmgp.core.transitions.base import Point, TransitionInfo
 from pmgp.core.transitions.metropolis_hastings import metropolis_choice, random_walk
 
@@ -52,9 +51,9 @@ class MetropolisUpdate:
         """In "v2" a step of one is a draw from the prior."""
         return 1.0 if self.variant == "v2" else np.inf
 
-    def prepare(self, prior: DensePrior, likelihood: Likelihood) -> LatentDensity | ScaledDensity:
-        """Factorize K."""
-        return (LatentDensity if self.variant == "isotropic" else scaled_by_prior)(prior, likelihood)
+    def prepare(self, prior: DensePrior, likelihood: Likelihood) -> LatentDensity | ScaledDensity | None:
+        """Factorize K; None where it is indefinite."""
+        return (latent if self.variant == "isotropic" else scaled_by_prior)(prior, likelihood)
 
     def init(self, target: LatentDensity | ScaledDensity, f: np.ndarray) -> Point:
         """Start at f."""
@@ -70,7 +69,7 @@ class MetropolisUpdate:
         self, rng: np.random.Generator, point: Point, target: LatentDensity | ScaledDensity, step_size: float
     ) -> tuple[Point, TransitionInfo]:
         """One transition."""
-        if self.variant == "v2":
+        if isinstance(target, ScaledDensity) and self.variant == "v2":
             return _autoregressive(rng, point, target, min(step_size, 1.0))
         return random_walk(rng, point, target, step_size)
 
@@ -81,11 +80,10 @@ def _point_of_likelihood(target: LatentDensity | ScaledDensity, f: np.ndarray) -
 
 
 def _autoregressive(
-    rng: np.random.Generator, point: Point, target: LatentDensity | ScaledDensity, step_size: float
+    rng: np.random.Generator, point: Point, target: ScaledDensity, step_size: float
 ) -> tuple[Point, TransitionInfo]:
-    prior_draw = linalg.triangular_product(target.factor, rng.standard_normal(point.position.shape))
+    mean = target.coordinates.mean
+    prior_draw = target.coordinates.deviation(rng.standard_normal(point.position.shape))
     kept = np.sqrt(1.0 - step_size**2)
-    candidate = _point_of_likelihood(
-        target, target.mean + kept * (point.position - target.mean) + step_size * prior_draw
-    )
+    candidate = _point_of_likelihood(target, mean + kept * (point.position - mean) + step_size * prior_draw)
     return metropolis_choice(rng, point, candidate, candidate.log_density - point.log_density, 1)

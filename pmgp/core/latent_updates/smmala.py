@@ -10,7 +10,6 @@ import numpy as np
 from pmgp.core.gaussians import DensePrior
 from pmgp.core.latent_updates.coordinates import LatentDensity
 from pmgp.core.likelihoods.base import Likelihood
-from pmgp.core.numerics import linalg
 from pmgp.core.transitions.base import Point, TransitionInfo
 from pmgp.core.transitions.langevin import langevin
 
@@ -29,27 +28,16 @@ class ManifoldDensity(LatentDensity):
     likelihood : Likelihood
     """
 
-    def __init__(self, prior: DensePrior, likelihood: Likelihood) -> None:
-        super().__init__(prior, likelihood)
-        self.inverse = prior.inverse
-
     def _weighted(self, deviation: np.ndarray) -> np.ndarray:
-        return linalg.symmetric_product(self.inverse, deviation)
+        return self.prior.precision_product(deviation)
 
-    def with_metric(self, point: Point, known: Point | None = None) -> Point:
-        """Add the factor of G.
-
-        Raises
-        ------
-        NotPositiveDefiniteError
-            If the information at f is not finite.
-        """
+    def with_metric(self, point: Point, known: Point | None = None) -> Point | None:
+        """Add the factor of G; None where the information at f is not finite."""
         information = self.likelihood.fisher_information(point.payload)
         if known is not None and np.array_equal(information, known.metric_key):
             return point._replace(metric_factor=known.metric_factor, metric_key=information)
-        metric = self.inverse.copy(order="F")
-        np.einsum("ii->i", metric)[:] += information
-        return point._replace(metric_factor=linalg.cholesky(metric, overwrite=True), metric_key=information)
+        factor = self.prior.precision_factor(information)
+        return None if factor is None else point._replace(metric_factor=factor, metric_key=information)
 
 
 @dataclass(frozen=True)
@@ -63,17 +51,20 @@ class LangevinUpdate:
         """Where tuning starts: the scaling of Langevin proposals with dimension."""
         return n ** (-1.0 / 6.0)
 
-    def prepare(self, prior: DensePrior, likelihood: Likelihood) -> ManifoldDensity:
-        """Factorize and invert K."""
-        return ManifoldDensity(prior, likelihood)
+    def prepare(self, prior: DensePrior, likelihood: Likelihood) -> ManifoldDensity | None:
+        """Factorize K, which is inverted when it is first needed; None where it is indefinite."""
+        factorized = prior.factorized()
+        return None if factorized is None else ManifoldDensity(factorized, likelihood)
 
     def init(self, target: ManifoldDensity, f: np.ndarray) -> Point:
         """Start at f."""
-        return target.with_metric(target.at(f, gradient=True))
+        point = target.at(f, gradient=True)
+        complete = target.with_metric(point)
+        return point._replace(log_density=-np.inf) if complete is None else complete
 
     def restore(self, target: ManifoldDensity, point: Point) -> Point:
         """Factorize the metric of a point that was stored without it."""
-        return point if point.metric_factor.size else target.with_metric(point)
+        return point if point.metric_factor.size else self.init(target, point.payload)
 
     def step(
         self, rng: np.random.Generator, point: Point, target: ManifoldDensity, step_size: float

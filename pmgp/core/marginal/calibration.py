@@ -6,10 +6,9 @@ import numpy as np
 from scipy.special import ndtri
 
 from pmgp.core.adaptation.mode_prediction import ModePredictor
-from pmgp.core.estimators.base import Estimator
+from pmgp.core.estimators.base import Calibrated, Estimator
 from pmgp.core.estimators.importance import log_mean_exp
-from pmgp.core.marginal.evaluation import Evaluator
-from pmgp.core.numerics import linalg
+from pmgp.core.marginal.evaluation import Evaluator, Fitted, Ready
 
 __all__ = ["LARGE_SPREAD", "choose_draws"]
 
@@ -27,7 +26,7 @@ def choose_draws(
     thetas: list[np.ndarray],
     evaluate: Evaluator,
     predictor: ModePredictor | None,
-) -> tuple[int, float]:
+) -> tuple[int | None, float]:
     """Choose the number of importance samples, or take the estimator's own.
 
     Parameters
@@ -41,13 +40,16 @@ def choose_draws(
 
     Returns
     -------
-    draws : int
+    draws : int or None
+        None for an estimator that knows its own number.
     spread : float
         Standard deviation of the log-estimate with that number, the upper quartile over `thetas`; NaN without any, and
-        where the estimator has none.
+        where the estimator is not `Calibrated`.
     """
+    if not isinstance(estimator, Calibrated):
+        return None, np.nan
     fixed = None if estimator.draws == "auto" else int(estimator.draws)
-    if not thetas or not estimator.calibration_pool:
+    if not thetas:
         return fixed or DEFAULT_DRAWS, np.nan
     candidates = CANDIDATES if fixed is None else (fixed,)
     spreads = np.array([_spreads(rng, estimator, theta, evaluate, predictor, candidates) for theta in thetas])
@@ -60,7 +62,7 @@ def choose_draws(
 
 def _spreads(
     rng: np.random.Generator,
-    estimator: Estimator,
+    estimator: Calibrated,
     theta: np.ndarray,
     evaluate: Evaluator,
     predictor: ModePredictor | None,
@@ -68,15 +70,11 @@ def _spreads(
 ) -> list[float]:
     """Standard deviation of the log-estimate at one theta for each number of draws, from one pool of log-weights."""
     evaluation = evaluate(theta, predictor)
-    if evaluation.fitted is None:
+    ready = evaluate.prepare(evaluation) if isinstance(evaluation, Fitted) else evaluation
+    if not isinstance(ready, Ready):
         return [np.inf] * len(candidates)
     pool = max(estimator.calibration_pool, 4 * max(candidates))
-    try:
-        evaluation = evaluate.prepare(evaluation)
-        estimate = estimator.estimate(rng, evaluation.approximation, evaluation.likelihood, pool)
-    except linalg.NotPositiveDefiniteError:
-        return [np.inf] * len(candidates)
-    evaluate.recycle(evaluation)
+    estimate = estimator.estimate(rng, ready.approximation, ready.likelihood, pool)
     log_weights = _pairs_adjacent(estimate.log_weights, estimator.antithetic)
     return [_spread_of_groups(log_weights, draws, estimator.antithetic and draws > 1, rng) for draws in candidates]
 

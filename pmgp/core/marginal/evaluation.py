@@ -1,4 +1,4 @@
-"""What a scheme needs of a model, and one evaluation of it at a proposed theta."""
+"""One evaluation of a model at a proposed theta: as far as it could be computed."""
 
 from __future__ import annotations
 
@@ -9,76 +9,87 @@ import numpy as np
 
 from pmgp.core.adaptation.mode_prediction import ModePredictor
 from pmgp.core.approximations.base import Approximation
-from pmgp.core.gaussians.sites import SiteApproximation, condition_on_sites
+from pmgp.core.gaussians import Conditioning, SiteApproximation
 from pmgp.core.joint_density import LatentModel
 from pmgp.core.likelihoods.base import Likelihood
-from pmgp.core.numerics import linalg
 
-__all__ = ["Evaluation", "Evaluator"]
+__all__ = ["Evaluated", "Evaluation", "Evaluator", "Fitted", "Indefinite", "OutsideSupport", "Ready"]
 
 
-class Evaluation(NamedTuple):
-    """The model at one theta, as far as it could be computed.
+class OutsideSupport(NamedTuple):
+    """Theta has prior density zero; nothing else was computed."""
+
+    theta: np.ndarray
+    log_screen: float = -np.inf
+
+
+class Indefinite(NamedTuple):
+    """The covariance of f cannot be factorized at theta."""
+
+    theta: np.ndarray
+    log_screen: float = -np.inf
+
+
+class Fitted(NamedTuple):
+    """The model at one theta, with q.
 
     Attributes
     ----------
     theta : (dimension,) array
     log_prior : float
-        Minus infinity outside the support; then nothing else was computed.
-    fitted : SiteApproximation or None
-        None also where the covariance cannot be factorized.
-    likelihood_at_theta : Likelihood or None
-    prepared : bool
-        Whether importance samples can be drawn; see :meth:`Evaluator.prepare`.
+        log p(theta).
+    approximation : SiteApproximation
+        q(f).
+    likelihood : Likelihood
+        p(y|f, theta).
     """
 
     theta: np.ndarray
     log_prior: float
-    fitted: SiteApproximation | None = None
-    likelihood_at_theta: Likelihood | None = None
-    prepared: bool = False
-
-    @property
-    def indefinite(self) -> bool:
-        """Whether theta lies in the prior's support, but its covariance could not be factorized."""
-        return self.fitted is None and bool(np.isfinite(self.log_prior))
-
-    @property
-    def converged(self) -> bool:
-        """Whether there is an approximation, and it is the one that was asked for."""
-        return self.fitted is not None and self.fitted.converged
-
-    def has_prior_factor(self) -> bool:
-        """Whether K can be factorized, which B can where K is slightly indefinite; the exact chain needs both."""
-        try:
-            self.approximation.prior.factorize()
-        except linalg.NotPositiveDefiniteError:
-            return False
-        return True
-
-    @property
-    def approximation(self) -> SiteApproximation:
-        """q(f) at a theta where there is one."""
-        assert self.fitted is not None
-        return self.fitted
-
-    @property
-    def likelihood(self) -> Likelihood:
-        """p(y|f, theta) at a theta where it was computed."""
-        assert self.likelihood_at_theta is not None
-        return self.likelihood_at_theta
+    approximation: SiteApproximation
+    likelihood: Likelihood
 
     @property
     def log_screen(self) -> float:
-        """Log p(theta) plus the approximation's log-evidence: what tuning targets and proposals are screened with."""
-        if self.fitted is None:
-            return -np.inf
-        value = self.log_prior + self.fitted.log_evidence
+        """log p(theta) plus the approximation's log-evidence: what tuning targets and proposals are screened with."""
+        value = self.log_prior + self.approximation.log_evidence
         return value if np.isfinite(value) else -np.inf
+
+    def with_prior_factor(self) -> Fitted | None:
+        """The same where K can be factorized, if with a jitter; the exact chain needs that, and B may do without."""
+        prior = self.approximation.prior.factorized()
+        return None if prior is None else self._replace(approximation=replace(self.approximation, prior=prior))
+
+
+class Ready(NamedTuple):
+    """The model at one theta, with q made ready for importance samples: K is factorized and the moments match.
+
+    Attributes
+    ----------
+    theta : (dimension,) array
+    log_prior : float
+        log p(theta).
+    log_screen : float
+        That of the approximation as it was fitted.
+    approximation : SiteApproximation
+        q(f).
+    likelihood : Likelihood
+        p(y|f, theta).
+    """
+
+    theta: np.ndarray
+    log_prior: float
+    log_screen: float
+    approximation: SiteApproximation
+    likelihood: Likelihood
+
+
+Evaluation = OutsideSupport | Indefinite | Fitted
+Evaluated = Fitted | Ready
 
 
 class Evaluator:
-    """Evaluates a model at theta, keeping one spare n x n buffer for the factor of B.
+    """Evaluates a model at theta.
 
     Parameters
     ----------
@@ -89,51 +100,44 @@ class Evaluator:
     def __init__(self, model: LatentModel, approximation: Approximation) -> None:
         self.model = model
         self.approximation = approximation
-        self._spare: np.ndarray | None = None
 
     def __call__(self, theta: np.ndarray, predictor: ModePredictor | None) -> Evaluation:
         """Approximate p(f|y, theta); depends on theta and on the predictor's coefficients, on nothing else."""
         log_prior = self.model.log_prior(theta)
         if not np.isfinite(log_prior):
-            return Evaluation(theta, -np.inf)
+            return OutsideSupport(theta)
         start = None if predictor is None else predictor.predict(theta)
         likelihood = self.model.likelihood(theta)
-        prior = self.model.prior(theta)
-        out, self._spare = self._spare, None
-        if out is not None and len(out) != prior.size:
-            out = None
-        try:
-            fitted = self.approximation.fit(prior, likelihood, start, out)
-        except linalg.NotPositiveDefiniteError:
-            return Evaluation(theta, log_prior)
-        return Evaluation(theta, log_prior, fitted, likelihood)
+        fitted = self.approximation.fit(self.model.prior(theta), likelihood, start)
+        return Indefinite(theta) if fitted is None else Fitted(theta, log_prior, fitted, likelihood)
 
-    def prepare(self, evaluation: Evaluation) -> Evaluation:
+    def prepare(self, evaluation: Evaluated) -> Ready | Indefinite:
         """Make what importance samples need: the Cholesky factor of K, and q as good as the approximation makes it.
 
         If K needed a jitter, q is first conditioned on the same sites again under the covariance that is used from
-        there on. Like the approximation itself this is a function of theta; an evaluation is prepared once.
-
-        Raises
-        ------
-        NotPositiveDefiniteError
-            If K stays indefinite.
+        there on. Like the approximation itself this is a function of theta; what is ready stays as it is.
         """
-        if evaluation.prepared:
+        if isinstance(evaluation, Ready):
             return evaluation
-        fitted = evaluation.approximation
-        fitted.prior.factorize()
-        if fitted.prior.jitter > 0.0:
-            mean, factor = condition_on_sites(fitted.prior, fitted.linear, fitted.precision)
-            fitted = replace(fitted, mean=mean, factor=factor)
-        fitted = self.approximation.refine(fitted, evaluation.likelihood)
-        return evaluation._replace(fitted=fitted, prepared=True)
+        fitted = evaluation.with_prior_factor()
+        if fitted is None:
+            return Indefinite(evaluation.theta)
+        approximation: SiteApproximation | None = fitted.approximation
+        if fitted.approximation.prior.jitter > 0.0:
+            approximation = _conditioned_again(fitted.approximation)
+        if approximation is not None:
+            approximation = self.approximation.refine(approximation, fitted.likelihood)
+        if approximation is None:
+            return Indefinite(evaluation.theta)
+        return Ready(fitted.theta, fitted.log_prior, fitted.log_screen, approximation, fitted.likelihood)
 
-    def start_from(self, evaluation: Evaluation) -> np.ndarray:
+    def start_from(self, evaluation: Evaluated) -> np.ndarray:
         """What an approximation at a theta nearby would start from, see `Approximation.start_from`."""
         return self.approximation.start_from(evaluation.approximation)
 
-    def recycle(self, evaluation: Evaluation | None) -> None:
-        """Take back the buffer of an evaluation that is no longer needed."""
-        if evaluation is not None and evaluation.fitted is not None:
-            self._spare = evaluation.fitted.factor
+
+def _conditioned_again(q: SiteApproximation) -> SiteApproximation | None:
+    conditioned = Conditioning(q.prior)
+    if not conditioned.on(q.linear, q.precision):
+        return None
+    return replace(conditioned.approximation(q.log_evidence, q.iterations), converged=q.converged)

@@ -18,17 +18,16 @@ The stored estimate of the current state is never recomputed otherwise.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from pmgp.core.adaptation.mode_prediction import ModePredictor
-from pmgp.core.estimators.base import Estimator
-from pmgp.core.estimators.importance import Estimate
+from pmgp.core.estimators.base import Estimate, Estimator, SharesDraws
 from pmgp.core.latent_updates.elliptical_slice import EllipticalSliceUpdate
-from pmgp.core.marginal.evaluation import Evaluation, Evaluator
+from pmgp.core.marginal.evaluation import Evaluation, Evaluator, Fitted, Indefinite, Ready
 from pmgp.core.marginal.proposals import AdaptiveProposal
-from pmgp.core.numerics import linalg
 
 __all__ = ["Frozen", "Info", "PseudoMarginalChain", "State"]
 
@@ -56,11 +55,14 @@ class State(NamedTuple):
 
 
 class Frozen(NamedTuple):
-    """What tuning has fixed: the proposal, the start of Newton's method, the number of importance samples."""
+    """What tuning has fixed: the proposal, the start of Newton's method, the number of importance samples.
+
+    The number is None for an estimator that knows its own.
+    """
 
     proposal: AdaptiveProposal
     predictor: ModePredictor | None
-    draws: int
+    draws: int | None
 
 
 class Info(NamedTuple):
@@ -74,6 +76,11 @@ class Info(NamedTuple):
     converged: bool
 
 
+# In every how many iterations an estimate given the retained particle is worth its time: always where it is made of a
+# few more columns of one product, and rarely where it takes as long as the estimate at a proposal.
+REFRESH_SHARED, REFRESH_ALONE = 1, 10
+
+
 @dataclass(frozen=True)
 class PseudoMarginalChain:
     """Configuration of the scheme.
@@ -84,7 +91,8 @@ class PseudoMarginalChain:
     delayed_acceptance : bool
         Screen proposals with the approximation's marginal likelihood.
     latent_moves : int
-        Elliptical slice moves for the trace's copy of f, in every iteration.
+        Elliptical slice moves for the trace's copy of f, in every iteration; none if the estimate is no unbiased one,
+        as a move towards p(f|theta, y) would make a draw from q neither the one nor the other.
     refresh_every : int, optional
         Refresh the particles in every so many iterations; 0 for never; what suits the estimator if not given.
     """
@@ -94,8 +102,8 @@ class PseudoMarginalChain:
     latent_moves: int = 1
     refresh_every: int | None = None
 
-    def init(self, rng: np.random.Generator, evaluation: Evaluation, frozen: Frozen) -> State:
-        """Start the chain at a prepared evaluation."""
+    def init(self, rng: np.random.Generator, evaluation: Ready, frozen: Frozen) -> State:
+        """Start the chain."""
         estimate = self._estimate(rng, evaluation, frozen)
         if not np.isfinite(estimate.log_evidence):
             raise FloatingPointError("every importance weight underflows at the chain's starting point")
@@ -105,49 +113,73 @@ class PseudoMarginalChain:
         self,
         rng: np.random.Generator,
         state: State,
-        current: Evaluation,
+        current: Ready,
         evaluate: Evaluator,
         frozen: Frozen,
-    ) -> tuple[State, Evaluation, Info]:
+    ) -> tuple[State, Ready, Info]:
         """One iteration.
 
         Parameters
         ----------
         rng : numpy.random.Generator
         state : State
-        current : Evaluation
-            The evaluation at ``state.theta``, prepared.
+        current : Ready
+            The evaluation at ``state.theta``.
         evaluate : Evaluator
         frozen : Frozen
         """
         proposed = frozen.proposal.propose(rng, state.theta)
-        candidate = evaluate(proposed.theta, frozen.predictor)
-        steps = 0 if candidate.fitted is None else candidate.fitted.iterations
-        converged = candidate.fitted is None or candidate.converged
-        indefinite = candidate.indefinite
-        estimate, rate = None, 0.0
+        candidate: Evaluation | Ready = evaluate(proposed.theta, frozen.predictor)
         screen = candidate.log_screen - current.log_screen + proposed.log_hastings
-        if self._passes(rng, screen):
-            try:
-                candidate = evaluate.prepare(candidate)
-            except linalg.NotPositiveDefiniteError:
-                indefinite = True
-            else:
-                estimate, rate = self._accept(rng, state, current, candidate, screen, frozen)
-        if estimate is not None:
-            state = self._state(rng, candidate, estimate, state.iteration)
-            current, candidate = candidate, current
-        evaluate.recycle(candidate)
+        fitted = candidate.approximation if isinstance(candidate, Fitted) else None
+        steps, converged = (0, True) if fitted is None else (fitted.iterations, fitted.converged)
+        # What is not needed any more is not kept: its matrices are most of the memory.
+        fitted = None
+        if isinstance(candidate, Fitted) and self._passes(rng, screen):
+            candidate = evaluate.prepare(candidate)
+        estimate, rate, indefinite = None, 0.0, isinstance(candidate, Indefinite)
+        if isinstance(candidate, Ready):
+            estimate, rate = self._accept(rng, state, current, candidate, screen, frozen)
+            if estimate is not None:
+                state, current = self._state(rng, candidate, estimate, state.iteration), candidate
+        del candidate
         state = state._replace(iteration=state.iteration + 1)
-        refreshes, ahead = self._refreshes(state.iteration), self.estimator.redrawn(frozen.draws)
-        if refreshes and ahead:
-            current.approximation.draw_ahead(rng, self.latent_moves + ahead)
-        latent = self._move_latent(rng, state, current)
-        if refreshes:
-            state = self.refresh(rng, state._replace(particle=latent), current, frozen)
+        state, latent = self._update_latent(rng, state, current, frozen)
         return state, current, Info(estimate is not None, rate, indefinite, latent, steps, converged)
 
-    def refresh(self, rng: np.random.Generator, state: State, current: Evaluation, frozen: Frozen) -> State:
+    def _update_latent(
+        self, rng: np.random.Generator, state: State, current: Ready, frozen: Frozen
+    ) -> tuple[State, np.ndarray]:
+        """The trace's copy of f, and the state after a refreshment given that copy, where one is due."""
+        if not self._refreshes(state.iteration):
+            return state, self._move_latent(rng, state, current)
+        shared = self._shared_draws(rng, current, frozen)
+        if shared is None:
+            latent = self._move_latent(rng, state, current)
+            return self.refresh(rng, state._replace(particle=latent), current, frozen), latent
+        latent = self._move_latent(rng, state, current, shared[: self.latent_moves])
+        return self._refreshed(rng, state, current, latent, shared[self.latent_moves :]), latent
+
+    def _refreshed(
+        self, rng: np.random.Generator, state: State, current: Ready, latent: np.ndarray, deviations: np.ndarray
+    ) -> State:
+        assert self._sharing is not None
+        estimate = self._sharing.estimate_from(current.approximation, current.likelihood, latent, deviations)
+        return self._state(rng, current, estimate, state.iteration)
+
+    @cached_property
+    def _sharing(self) -> SharesDraws | None:
+        """The estimator, if it is one that shares draws; looked up once, as that takes microseconds."""
+        return self.estimator if isinstance(self.estimator, SharesDraws) else None
+
+    def _shared_draws(self, rng: np.random.Generator, current: Ready, frozen: Frozen) -> np.ndarray | None:
+        """Draws of q less its mean for the moves and for the refreshment, as columns of one matrix."""
+        if self._sharing is None:
+            return None
+        redrawn = self._sharing.redrawn(frozen.draws or 1)
+        return current.approximation.sample_deviations(rng, self.latent_moves + redrawn) if redrawn else None
+
+    def refresh(self, rng: np.random.Generator, state: State, current: Ready, frozen: Frozen) -> State:
         """Redraw the estimate given the retained particle: a Gibbs update of the extended target."""
         estimate = self.estimator.estimate_given(
             rng, current.approximation, current.likelihood, state.particle, frozen.draws
@@ -155,7 +187,9 @@ class PseudoMarginalChain:
         return self._state(rng, current, estimate, state.iteration)
 
     def _refreshes(self, iteration: int) -> bool:
-        every = self.estimator.refresh_every if self.refresh_every is None else self.refresh_every
+        every = self.refresh_every
+        if every is None:
+            every = REFRESH_ALONE if self._sharing is None else REFRESH_SHARED
         return every > 0 and iteration % every == 0
 
     def _passes(self, rng: np.random.Generator, screen: float) -> bool:
@@ -168,8 +202,8 @@ class PseudoMarginalChain:
         self,
         rng: np.random.Generator,
         state: State,
-        current: Evaluation,
-        candidate: Evaluation,
+        current: Ready,
+        candidate: Ready,
         screen: float,
         frozen: Frozen,
     ) -> tuple[Estimate | None, float]:
@@ -182,16 +216,17 @@ class PseudoMarginalChain:
         rate = float(np.exp(min(0.0, log_ratio))) if np.isfinite(estimate.log_evidence) else 0.0
         return (estimate if rng.uniform() < rate else None), rate
 
-    def _estimate(self, rng: np.random.Generator, evaluation: Evaluation, frozen: Frozen) -> Estimate:
+    def _estimate(self, rng: np.random.Generator, evaluation: Ready, frozen: Frozen) -> Estimate:
         return self.estimator.estimate(rng, evaluation.approximation, evaluation.likelihood, frozen.draws)
 
-    def _state(self, rng: np.random.Generator, evaluation: Evaluation, estimate: Estimate, iteration: int) -> State:
+    def _state(self, rng: np.random.Generator, evaluation: Ready, estimate: Estimate, iteration: int) -> State:
         particle = estimate.choose(rng)
         return State(evaluation.theta, particle, estimate.log_evidence, estimate.effective_size, iteration)
 
-    def _move_latent(self, rng: np.random.Generator, state: State, current: Evaluation) -> np.ndarray:
-        # A move towards p(f|theta, y) would make a draw from q neither the one nor the other.
-        if not self.estimator.exact:
+    def _move_latent(
+        self, rng: np.random.Generator, state: State, current: Ready, auxiliaries: np.ndarray | None = None
+    ) -> np.ndarray:
+        if self.latent_moves == 0:
             return state.particle
         operator = EllipticalSliceUpdate(self.latent_moves)
-        return operator.move(rng, state.particle, current.approximation, current.likelihood)
+        return operator.move(rng, state.particle, current.approximation, current.likelihood, auxiliaries)

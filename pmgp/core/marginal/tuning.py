@@ -14,7 +14,7 @@ from scipy.special import ndtri
 
 from pmgp.core.adaptation.mode_prediction import ModePredictor
 from pmgp.core.adaptation.moments import Moments
-from pmgp.core.marginal.evaluation import Evaluation, Evaluator
+from pmgp.core.marginal.evaluation import Evaluated, Evaluation, Evaluator, Fitted
 from pmgp.core.marginal.proposals import AdaptiveProposal
 
 __all__ = ["Tuning"]
@@ -57,20 +57,17 @@ class Tuning:
     def __post_init__(self) -> None:
         self.moments = Moments(self.dimension)
 
-    def step(
-        self, rng: np.random.Generator, current: Evaluation, evaluate: Evaluator
-    ) -> tuple[Evaluation, bool, float]:
+    def step(self, rng: np.random.Generator, current: Evaluated, evaluate: Evaluator) -> tuple[Evaluated, bool, float]:
         """One Metropolis-Hastings step under the approximate marginal likelihood, and what is learned from it."""
         proposed = self.proposal.propose(rng, current.theta)
         candidate = evaluate(proposed.theta, self.predictor)
         log_ratio = candidate.log_screen - current.log_screen + proposed.log_hastings
         rate = float(np.exp(min(0.0, log_ratio))) if not np.isnan(log_ratio) else 0.0
-        accepted = rng.uniform() < rate and candidate.has_prior_factor()
+        accepted = candidate.with_prior_factor() if rng.uniform() < rate and isinstance(candidate, Fitted) else None
         self._learn(candidate, evaluate, proposed.independent, rate)
-        evaluate.recycle(current if accepted else candidate)
-        current = candidate if accepted else current
+        current = current if accepted is None else accepted
         self._remember(current)
-        return current, accepted, rate
+        return current, accepted is not None, rate
 
     def _learn(self, candidate: Evaluation, evaluate: Evaluator, independent: bool, rate: float) -> None:
         late = self.iteration >= MIXED * self.length
@@ -79,10 +76,12 @@ class Tuning:
             self.proposal = self.proposal.adapted(rate, self.random_walks)
         if late:
             (self.independent_rates if independent else self.random_walk_rates).append(rate)
-        if self.predictor is not None and candidate.converged and rate > 1e-6:
+        if self.predictor is None or not isinstance(candidate, Fitted) or rate <= 1e-6:
+            return
+        if candidate.approximation.converged:
             self.predictor.add(candidate.theta, evaluate.start_from(candidate))
 
-    def _remember(self, current: Evaluation) -> None:
+    def _remember(self, current: Evaluated) -> None:
         self.iteration += 1
         if self.iteration == int(BURN_IN * self.length):
             self.moments = Moments(self.dimension)

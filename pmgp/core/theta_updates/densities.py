@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pmgp.core.gaussians import DensePrior
+from pmgp.core.gaussians.dense import INDEFINITE
 from pmgp.core.joint_density import DifferentiableModel
-from pmgp.core.numerics import linalg
+from pmgp.core.numerics.linalg import NotPositiveDefiniteError
 from pmgp.core.transitions.base import NOT_COMPUTED, Point
 
-__all__ = ["AncillaryDensity", "JointState", "LatentPart", "SufficientDensity", "ThetaDensity"]
+__all__ = ["AncillaryDensity", "JointState", "LatentPart", "SufficientDensity", "ThetaDensity", "factorized"]
 
 
 class LatentPart(NamedTuple):
@@ -60,47 +61,41 @@ class ThetaDensity:
         """Whether the chain stands at theta; f is the chain's there, and not computed again with its rounding."""
         return theta is self.current.theta or np.array_equal(theta, self.current.theta)
 
-    def prior(self, theta: np.ndarray) -> DensePrior:
-        """p(f|theta)."""
-        return self.current.together.prior if self.is_current(theta) else self.model.prior(theta)
+    def prior(self, theta: np.ndarray) -> DensePrior | None:
+        """p(f|theta) with its factor; None where K is indefinite."""
+        prior = self.current.together.prior if self.is_current(theta) else self.model.prior(theta)
+        return prior.factorized()
 
     def at(self, position: np.ndarray, gradient: bool = False) -> Point:
         """Value, and the gradient where asked for."""
         log_prior = self.model.log_prior(position) if np.isfinite(position).all() else -np.inf
-        try:
-            if not np.isfinite(log_prior):
-                raise FloatingPointError("theta lies outside the support of its prior")
-            # Far out numbers grow too large; such a theta is rejected and needs no warning.
-            with np.errstate(all="ignore"):
-                log_density, together = self._given(position)
-                point = Point(position, log_prior + log_density, together)
-                return point._replace(gradient=self._slope(point)) if gradient else point
-        except (linalg.NotPositiveDefiniteError, FloatingPointError):
-            nowhere = np.full(position.shape, np.nan)
-            return Point(position, -np.inf, None, nowhere if gradient else NOT_COMPUTED)
+        # Far out numbers grow too large; such a theta is rejected and needs no warning.
+        with np.errstate(all="ignore"):
+            given = self._given(position) if np.isfinite(log_prior) else None
+            if given is None:
+                nowhere = np.full(position.shape, np.nan)
+                return Point(position, -np.inf, None, nowhere if gradient else NOT_COMPUTED)
+            log_density, together = given
+            point = Point(position, log_prior + log_density, together)
+            return point._replace(gradient=self._slope(point)) if gradient else point
 
     def gradient(self, position: np.ndarray) -> np.ndarray:
         """Gradient of the log-density; not a number where that is minus infinity."""
         return self.at(position, gradient=True).gradient
 
-    def with_metric(self, point: Point, known: Point | None = None) -> Point:
-        """Add the factor of the metric tensor.
+    def with_metric(self, point: Point, known: Point | None = None) -> Point | None:
+        """Add the factor of the metric tensor; None where the density is zero, or the metric cannot be computed.
 
         The articles' metric is the Fisher information plus minus the Hessian of the log-prior, which need not be
         positive definite on the unconstrained scale; its eigenvalues are replaced by their sizes.
-
-        Raises
-        ------
-        NotPositiveDefiniteError
-            If the metric cannot be computed at theta.
         """
         if point.payload is None:
-            raise linalg.NotPositiveDefiniteError("theta has density zero")
-        metric = self._information(point) + self.model.curvature(point.position, point.payload.f)
-        return point._replace(metric_factor=_positive_factor(metric))
+            return None
+        factor = _positive_factor(self._information(point) + self.model.curvature(point.position, point.payload.f))
+        return None if factor is None else point._replace(metric_factor=factor)
 
-    def _given(self, theta: np.ndarray) -> tuple[float, LatentPart]:
-        """Log of what multiplies p(theta), and what goes with theta."""
+    def _given(self, theta: np.ndarray) -> tuple[float, LatentPart] | None:
+        """Log of what multiplies p(theta), and what goes with theta; None where the density is zero."""
         raise NotImplementedError
 
     def _slope(self, point: Point) -> np.ndarray:
@@ -117,36 +112,28 @@ class SufficientDensity(ThetaDensity):
         super().__init__(model, current)
         self.f = current.together.f
 
-    def _given(self, theta: np.ndarray) -> tuple[float, LatentPart]:
+    def _given(self, theta: np.ndarray) -> tuple[float, LatentPart] | None:
         prior = self.prior(theta)
+        if prior is None:
+            return None
         log_likelihood = float(self.model.likelihood(theta).log_likelihood(self.f))
         extra = self.current.together.extra if self.is_current(theta) else None
         return prior.log_density(self.f) + log_likelihood, LatentPart(prior, self.f, extra)
 
     def _slope(self, point: Point) -> np.ndarray:
         """D log N(f|m, K) = <a a' - K^-1, dK> / 2 + a' dm with a = K^-1 (f - m)."""
-        prior = point.payload.prior
-        weighted = linalg.cholesky_solve(prior.factor, self.f - prior.mean)
-        bar = 0.5 * (np.outer(weighted, weighted) - linalg.symmetrized(prior.inverse))
-        return self.model.theta_gradient(point.position, bar, weighted, self.f)
+        covariance_bar, mean_bar = point.payload.prior.log_density_gradient(self.f)
+        return self.model.theta_gradient(point.position, covariance_bar, mean_bar, self.f)
 
-    def with_metric(self, point: Point, known: Point | None = None) -> Point:
+    def with_metric(self, point: Point, known: Point | None = None) -> Point | None:
         """Add the factor of the metric tensor, and to the payload the Fisher information, a function of theta alone."""
         if point.payload is not None and not isinstance(point.payload.extra, np.ndarray):
-            extra = self._fisher_information(point.position, point.payload.prior)
+            extra = point.payload.prior.fisher_information(*self.model.pushforward(point.position))
             point = point._replace(payload=point.payload._replace(extra=extra))
         return super().with_metric(point, known)
 
     def _information(self, point: Point) -> np.ndarray:
         return point.payload.extra
-
-    def _fisher_information(self, theta: np.ndarray, prior: DensePrior) -> np.ndarray:
-        """tr(K^-1 dK_i K^-1 dK_j) / 2 + dm_i' K^-1 dm_j: a product of n x n matrices for each element of theta."""
-        means, covariances = self.model.pushforward(theta)
-        products = [linalg.matrix_product(prior.inverse, change) for change in covariances]
-        traces = np.array([[np.einsum("ij,ji->", a, b) for b in products] for a in products])
-        solved = linalg.cholesky_solve(prior.factor, means.T)
-        return 0.5 * traces + means @ solved
 
 
 class AncillaryDensity(ThetaDensity):
@@ -154,32 +141,49 @@ class AncillaryDensity(ThetaDensity):
 
     def __init__(self, model: DifferentiableModel, current: JointState) -> None:
         super().__init__(model, current)
-        self.nu = current.together.prior.whiten(current.together.f)
+        self.nu = factorized(current.together.prior).whiten(current.together.f)
 
-    def _given(self, theta: np.ndarray) -> tuple[float, LatentPart]:
+    def _given(self, theta: np.ndarray) -> tuple[float, LatentPart] | None:
         prior = self.prior(theta)
+        if prior is None:
+            return None
         f = self.current.together.f if self.is_current(theta) else prior.unwhiten(self.nu)
         return float(self.model.likelihood(theta).log_likelihood(f)), LatentPart(prior, f)
 
     def _slope(self, point: Point) -> np.ndarray:
         prior, f, _ = point.payload
         slope = self.model.likelihood(point.position).gradient(f)
-        bar = linalg.cholesky_pullback(prior.factor, slope, self.nu)
-        return self.model.theta_gradient(point.position, bar, slope, f)
+        covariance_bar = prior.unwhitening_gradient(self.nu, slope)
+        return self.model.theta_gradient(point.position, covariance_bar, slope, f)
 
     def _information(self, point: Point) -> np.ndarray:
         """(dm_i + dL_i nu)' R (dm_j + dL_j nu), R the Fisher information of f."""
         prior, f, _ = point.payload
         means, covariances = self.model.pushforward(point.position)
-        changes = means + [linalg.cholesky_pushforward(prior.factor, change, self.nu) for change in covariances]
+        changes = means + [prior.unwhitening_change(self.nu, change) for change in covariances]
         return (changes * self.model.likelihood(point.position).fisher_information(f)) @ changes.T
 
 
-def _positive_factor(metric: np.ndarray) -> np.ndarray:
+def factorized(prior: DensePrior) -> DensePrior:
+    """The prior where the chain stands, with its factor.
+
+    Raises
+    ------
+    NotPositiveDefiniteError
+        If the chain was started where K is indefinite.
+    """
+    found = prior.factorized()
+    if found is None:
+        raise NotPositiveDefiniteError(INDEFINITE)
+    return found
+
+
+def _positive_factor(metric: np.ndarray) -> np.ndarray | None:
+    """Factor of a metric with its eigenvalues replaced by their sizes; None where it is zero or not finite."""
     if not np.isfinite(metric).all():
-        raise linalg.NotPositiveDefiniteError("the metric tensor of theta is not finite")
+        return None
     values, vectors = np.linalg.eigh(metric)
     size = np.maximum(np.abs(values), 1e-8 * np.abs(values).max())
     if not size.min() > 0.0:
-        raise linalg.NotPositiveDefiniteError("the metric tensor of theta is zero")
+        return None
     return np.asfortranarray(np.linalg.cholesky((vectors * size) @ vectors.T))

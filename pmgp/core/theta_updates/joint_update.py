@@ -11,47 +11,48 @@ import numpy as np
 from pmgp.core.approximations import Approximation
 from pmgp.core.gaussians import SiteApproximation
 from pmgp.core.joint_density import DifferentiableModel
-from pmgp.core.numerics import linalg
 from pmgp.core.theta_updates.densities import JointState, LatentPart, ThetaDensity
 
 __all__ = ["JointDensity"]
 
 
 class JointDensity(ThetaDensity):
-    """p(theta) p(y|f, theta) N(f|m, K) / q(f|theta), with f the chain's at its theta and drawn from q elsewhere.
+    """p(theta) p(y|f, theta) N(f|m, K) / q(f|theta), with f the chain's at its theta and a draw from q elsewhere.
 
-    A draw is made at every other theta that the density is asked for; it is meant for random walks only.
+    The draws at all other theta are made of the same normals; it is meant for random walks, which ask for one.
 
     Parameters
     ----------
     model : DifferentiableModel
     current : JointState
-    rng : numpy.random.Generator
     approximation : Approximation
+    normals : (2, 1, n) array
+        Standard normals that draws from q are made of.
     """
 
     def __init__(
-        self, model: DifferentiableModel, current: JointState, rng: np.random.Generator, approximation: Approximation
+        self, model: DifferentiableModel, current: JointState, approximation: Approximation, normals: np.ndarray
     ) -> None:
         super().__init__(model, current)
-        self.rng = rng
         self.approximation = approximation
+        self.normals = normals
 
-    def _fit(self, theta: np.ndarray) -> SiteApproximation:
-        """Q at theta, a function of theta alone."""
+    def _fit(self, theta: np.ndarray) -> SiteApproximation | None:
+        """q at theta, a function of theta alone; None where K is indefinite."""
         known = self.current.together.extra
         if self.is_current(theta) and isinstance(known, SiteApproximation):
             return known
+        # With its factor first, as a jitter changes K and so q.
         prior = self.prior(theta)
-        # First, as a jitter changes K and so q.
-        prior.factorize()
         likelihood = self.model.likelihood(theta)
-        return self.approximation.refine(self.approximation.fit(prior, likelihood), likelihood)
+        fitted = None if prior is None else self.approximation.fit(prior, likelihood)
+        return None if fitted is None else self.approximation.refine(fitted, likelihood)
 
-    def _given(self, theta: np.ndarray) -> tuple[float, LatentPart]:
+    def _given(self, theta: np.ndarray) -> tuple[float, LatentPart] | None:
         fitted = self._fit(theta)
-        f = self.current.together.f if self.is_current(theta) else fitted.sample(self.rng, 1)[0]
+        if fitted is None:
+            return None
+        current = self.is_current(theta)
+        f = self.current.together.f if current else fitted.mean + fitted.deviations_from(self.normals)[0]
         log_weight = float(fitted.log_weights(self.model.likelihood(theta), f))
-        if not np.isfinite(log_weight):
-            raise linalg.NotPositiveDefiniteError("the importance weight is not finite")
-        return log_weight, LatentPart(fitted.prior, f, fitted)
+        return (log_weight, LatentPart(fitted.prior, f, fitted)) if np.isfinite(log_weight) else None

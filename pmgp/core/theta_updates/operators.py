@@ -14,7 +14,7 @@ import numpy as np
 
 from pmgp.core.adaptation.moments import Moments
 from pmgp.core.adaptation.step_size import StepSize
-from pmgp.core.numerics.linalg import NotPositiveDefiniteError, triangular_solve
+from pmgp.core.numerics.linalg import triangular_solve
 from pmgp.core.transitions.base import NOT_COMPUTED, MetricDensity, Point, TransitionInfo
 from pmgp.core.transitions.hamiltonian import hamiltonian
 from pmgp.core.transitions.langevin import langevin
@@ -175,8 +175,7 @@ class ThetaOperator:
         self, rng: np.random.Generator, theta: np.ndarray, density: MetricDensity, step_size: float
     ) -> tuple[Point, TransitionInfo]:
         point = density.at(theta, gradient=True)
-        try:
-            point = density.with_metric(point)
-        except NotPositiveDefiniteError:
+        complete = density.with_metric(point)
+        if complete is None:
             return point, TransitionInfo(False, 0.0, 1)
-        return langevin(rng, point, density, step_size)
+        return langevin(rng, complete, density, step_size)

@@ -83,6 +83,10 @@ def _ancillary(model: DifferentiableModel, current: JointState, rng: np.random.G
     return AncillaryDensity(model, current)
 
 
+def _surrogate(model: DifferentiableModel, current: JointState, rng: np.random.Generator) -> SurrogateDensity:
+    return SurrogateDensity(model, current, rng.standard_normal(current.together.f.size))
+
+
 @dataclass(frozen=True)
 class AncillaryScheme(Scheme):
     """AA: theta given nu = L^-1 (f - m) and y; f moves with theta."""
@@ -141,7 +145,7 @@ class SurrogateScheme(Scheme):
     @property
     def stages(self) -> tuple[Stage, ...]:
         """One stage."""
-        return (SurrogateDensity,)
+        return (_surrogate,)
 
 
 @dataclass(frozen=True)
@@ -159,4 +163,8 @@ class JointScheme(Scheme):
     @property
     def stages(self) -> tuple[Stage, ...]:
         """One stage."""
-        return (lambda model, current, rng: JointDensity(model, current, rng, self.approximation),)
+        return (self._density,)
+
+    def _density(self, model: DifferentiableModel, current: JointState, rng: np.random.Generator) -> JointDensity:
+        normals = rng.standard_normal((2, 1, current.together.f.size))
+        return JointDensity(model, current, self.approximation, normals)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pmgp.core.theta_updates.densities import JointState, LatentPart
+from pmgp.core.theta_updates.densities import JointState, LatentPart, factorized
 
 __all__ = ["ConjugateVariance"]
 
@@ -30,7 +30,8 @@ class ConjugateVariance:
 
     def draw(self, rng: np.random.Generator, current: JointState) -> JointState:
         """Replace sigma by an exact draw; K and its factor are scaled, not made again."""
-        prior, f, _ = current.together
+        f = current.together.f
+        prior = factorized(current.together.prior)
         nu = prior.whiten(f)
         log_sigma = current.theta[self.index]
         scale = self.scale + 0.5 * np.exp(log_sigma) * float(nu @ nu)

@@ -74,6 +74,6 @@ class Density(Protocol):
 class MetricDensity(Density, Protocol):
     """A density with a metric tensor G(x)."""
 
-    def with_metric(self, point: Point, known: Point | None = None) -> Point:
+    def with_metric(self, point: Point, known: Point | None = None) -> Point | None:
         """Add the factor of G to a point; `known` is one whose metric may be the same."""
         ...

@@ -24,14 +24,13 @@ def langevin(
     shift = linalg.triangular_solve(point.metric_factor, noise, transpose=True)
     with np.errstate(all="ignore"):
         candidate = density.at(_drifted(point, step_size) + step_size * shift, gradient=True)
-        try:
-            candidate = density.with_metric(candidate, point)
-        except (linalg.NotPositiveDefiniteError, FloatingPointError):
+        complete = density.with_metric(candidate, point)
+        if complete is None:
             return point, TransitionInfo(False, 0.0, 1)
         forward = 0.5 * linalg.log_determinant(point.metric_factor) - 0.5 * float(noise @ noise)
-        backward = _log_proposal(candidate, point.position, step_size)
-        log_ratio = candidate.log_density - point.log_density + backward - forward
-    return metropolis_choice(rng, point, candidate, log_ratio, 1)
+        backward = _log_proposal(complete, point.position, step_size)
+        log_ratio = complete.log_density - point.log_density + backward - forward
+    return metropolis_choice(rng, point, complete, log_ratio, 1)
 
 
 def _drifted(point: Point, step_size: float) -> np.ndarray:

@@ -25,7 +25,6 @@ from pmgp.interface.model.likelihood_terms import LikelihoodTerms, binary_masks,
 from pmgp.interface.model.observations import Observations
 
 __all__ = [
-    "is_finite",
     "naming_missing_gradients",
     "not_finite",
     "probes",
@@ -126,18 +125,13 @@ def refuse_infinite_inputs(latent: str, graphs: list[TensorVariable], prior: Den
         if array.dtype.kind != "f" or array.ndim == 0 or len(array) != n:
             continue
         wrong = ~np.isfinite(array)
-        if wrong.any() and not is_finite(prior):
+        if wrong.any() and not prior.is_finite:
             rows = wrong.reshape(n, -1).any(axis=1)
             name = repr(variable.name) if isinstance(variable, SharedVariable) and variable.name else "X"
             raise ModelError(
                 f"the inputs {name} of {latent!r}, of shape {array.shape}, have values that are not finite in "
                 f"{places(rows)}; fill them in, or leave out these rows and their observations"
             )
-
-
-def is_finite(prior: DensePrior) -> bool:
-    """Whether mean and covariance are; above the diagonal may stand anything."""
-    return bool(np.isfinite(prior.mean).all() and np.isfinite(np.tril(prior.covariance)).all())
 
 
 def refuse_impossible(model: Parts) -> None:

@@ -235,7 +235,7 @@ class LatentGaussianModel:
         if self._blocked is not None:
             self._blocked.refresh_data()
         prior = self.prior(self.initial_theta)
-        self.initial_moments = prior.mean, np.einsum("ii->i", prior.covariance).copy()
+        self.initial_moments = prior.mean, prior.variance.copy()
         refuse_infinite_inputs(self.latent.name, [self.graphs.mean, self.graphs.covariance], prior)
         if self._closed_form is None:
             self._probe()

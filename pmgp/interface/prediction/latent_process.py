@@ -19,6 +19,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.core.gaussians import DensePrior
+from pmgp.core.gaussians.dense import INDEFINITE
 from pmgp.core.numerics import linalg
 from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.prediction.joint_covariance import JointMoments, Parts, compile_joint_moments
@@ -172,11 +173,14 @@ class Conditional:
         self._blocks = blocks
         self._parts = parts
         self._first = parts(blocks[0])
-        self.prior = DensePrior(self._first.mean[:size], self._first.lower_triangle(self._old))
+        prior = DensePrior(self._first.mean[:size], self._first.lower_triangle(self._old)).factorized()
+        if prior is None:
+            raise linalg.NotPositiveDefiniteError(INDEFINITE)
+        self.prior = prior
 
     def whiten(self, f: np.ndarray) -> np.ndarray:
         """L^-1 (f - m) for draws of f at the old inputs, (k, n) -> (n, k)."""
-        return linalg.triangular_solve(self.prior.factor, np.asfortranarray((f - self.prior.mean).T))
+        return self.prior.whiten(f).T
 
     def pointwise(self, whitened: np.ndarray) -> list[tuple[slice, np.ndarray, np.ndarray]]:
         """Mean and variance at the new inputs, block by block: arrays of shapes (k, m) and (m,)."""
@@ -209,7 +213,7 @@ class Conditional:
         parts = self._first if block == self._blocks[0] else self._parts(block)
         new = slice(self._old.stop, self._old.stop + block.stop - block.start)
         cross = parts.rectangle(new, self._old)
-        return parts, new, linalg.triangular_solve(self.prior.factor, np.asfortranarray(cross.T))
+        return parts, new, self.prior.project(cross.T)
 
 
 def _factor(covariance: np.ndarray, scale: float) -> np.ndarray:

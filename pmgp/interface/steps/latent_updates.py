@@ -14,6 +14,7 @@ from pymc.util import get_random_generator
 
 from pmgp.core import latent_updates
 from pmgp.core.adaptation.step_size import StepSize
+from pmgp.core.gaussians.dense import INDEFINITE
 from pmgp.core.latent_updates import LatentUpdate
 from pmgp.core.numerics import linalg
 from pmgp.core.transitions.base import NOT_COMPUTED, Point, TransitionInfo
@@ -124,17 +125,13 @@ class _LatentStep(LimitedThreads):
 
     def _prepare(self, theta: np.ndarray, point: dict[str, np.ndarray]) -> None:
         shared = self.shared_model
-        try:
-            self._target = self.operator.prepare(shared.prior(theta), shared.parts.likelihood(theta))
-        except (linalg.NotPositiveDefiniteError, FloatingPointError) as error:
-            raise SamplingError(unusable_latent_start(shared.parts, point, str(error))) from error
+        self._target = self.operator.prepare(shared.prior(theta), shared.parts.likelihood(theta))
+        if self._target is None:
+            raise SamplingError(unusable_latent_start(shared.parts, point, INDEFINITE))
         self.theta = theta
 
     def _begin(self, f: np.ndarray, point: dict[str, np.ndarray]) -> Point:
-        try:
-            chain = self.operator.init(self._target, f)
-        except linalg.NotPositiveDefiniteError as error:
-            raise SamplingError(unusable_latent_start(self.shared_model.parts, point, str(error))) from error
+        chain = self.operator.init(self._target, f)
         if not np.isfinite(chain.log_density):
             reason = "the log-likelihood is not finite there"
             raise SamplingError(unusable_latent_start(self.shared_model.parts, point, reason))

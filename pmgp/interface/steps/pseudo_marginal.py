@@ -17,7 +17,7 @@ from pmgp.core.adaptation.mode_prediction import ModePredictor
 from pmgp.core.approximations import Approximation, ExpectationPropagation, Laplace
 from pmgp.core.estimators import AnnealedImportanceSampling, ApproximateEvidence, Estimator, ImportanceSampling
 from pmgp.core.marginal.calibration import LARGE_SPREAD, choose_draws
-from pmgp.core.marginal.evaluation import Evaluation, Evaluator
+from pmgp.core.marginal.evaluation import Evaluated, Evaluator, Fitted, Ready
 from pmgp.core.marginal.proposals import AdaptiveProposal
 from pmgp.core.marginal.pseudo_marginal import Frozen, PseudoMarginalChain, State
 from pmgp.core.marginal.tuning import Tuning
@@ -177,12 +177,9 @@ class PseudoMarginal(EvidenceProgress, LimitedThreads):
         self.approximation = chosen_approximation(approximation, self.latent_model)
         if isinstance(self.approximation, Laplace):
             self.latent_model.compile_derivatives(second=True)
-        self.scheme = PseudoMarginalChain(
-            resolve(estimator, ESTIMATORS, "estimator"),
-            delayed_acceptance,
-            latent_moves,
-            refresh_every,
-        )
+        chosen = resolve(estimator, ESTIMATORS, "estimator")
+        self.exact = not isinstance(chosen, ApproximateEvidence)
+        self.scheme = PseudoMarginalChain(chosen, delayed_acceptance, latent_moves if self.exact else 0, refresh_every)
         self.theta_names = self.latent_model.theta_names
         self.latent_name = self.latent_model.latent_value.name
         self._evaluate = Evaluator(self.latent_model, self.approximation)
@@ -198,7 +195,7 @@ class PseudoMarginal(EvidenceProgress, LimitedThreads):
         self.frozen: Frozen | None = None
         self.chain: State | None = None
         # The evaluation at theta is a function of theta and of the frozen predictor: a cache, not state.
-        self._current: Evaluation | None = None
+        self._current: Evaluated | None = None
 
     def _start_chain(self, tune: int, draws: int) -> None:
         self.latent_model.refresh_data()
@@ -231,9 +228,10 @@ class PseudoMarginal(EvidenceProgress, LimitedThreads):
 
     def _start(self, point: dict[str, np.ndarray]) -> None:
         model = self.latent_model
-        current = self._evaluate(model.ravel(point), None)
-        if not self._usable(current):
-            raise SamplingError(unusable_start(model, current.theta))
+        theta = model.ravel(point)
+        current = self._usable(theta)
+        if current is None:
+            raise SamplingError(unusable_start(model, theta))
         if self.tune:
             current = self._disperse(current)
         self._hold(current)
@@ -242,38 +240,54 @@ class PseudoMarginal(EvidenceProgress, LimitedThreads):
         if not self.tune:
             self._freeze(self.tuning)
 
-    def _disperse(self, current: Evaluation) -> Evaluation:
+    def _disperse(self, current: Fitted) -> Fitted:
         """Start each chain at its own theta, uniform within one unit of the given one, as R-hat supposes."""
         for _ in range(START_ATTEMPTS):
-            shifted = self._evaluate(current.theta + self.rng.uniform(-1.0, 1.0, current.theta.shape), None)
-            if self._usable(shifted):
+            shifted = self._usable(current.theta + self.rng.uniform(-1.0, 1.0, current.theta.shape))
+            if shifted is not None:
                 return shifted
         return current
 
-    def _usable(self, current: Evaluation) -> bool:
-        return bool(np.isfinite(current.log_screen)) and current.has_prior_factor()
+    def _usable(self, theta: np.ndarray) -> Fitted | None:
+        """The evaluation at a theta where a chain may start."""
+        evaluation = self._evaluate(theta, None)
+        if not isinstance(evaluation, Fitted) or not np.isfinite(evaluation.log_screen):
+            return None
+        return evaluation.with_prior_factor()
 
     def _freeze(self, tuning: Tuning) -> None:
         predictor = tuning.predictor
         draws, spread = choose_draws(self.rng, self.scheme.estimator, tuning.kept, self._evaluate, predictor)
-        if spread > LARGE_SPREAD:
+        if draws is not None and spread > LARGE_SPREAD:
             warnings.warn(large_spread(draws, spread, type(self.scheme.estimator).__name__), UserWarning, stacklevel=2)
         self.frozen = Frozen(tuning.frozen_proposal(), predictor, draws)
-        self._hold(self._evaluate.prepare(self._evaluate(self.theta, predictor)))
+        # With the frozen predictor q is another one than before.
+        self._current = None
+        ready = self._ready(predictor)
+        self._hold(ready)
         try:
-            self.chain = self.scheme.init(self.rng, self._evaluation(predictor), self.frozen)
+            self.chain = self.scheme.init(self.rng, ready, self.frozen)
         except FloatingPointError as error:
             raise SamplingError(str(error)) from error
         self.tuning = None
 
-    def _hold(self, current: Evaluation) -> None:
+    def _hold(self, current: Evaluated) -> None:
         self._current, self.theta, self.latent = current, current.theta, current.approximation.mean
 
-    def _evaluation(self, predictor: ModePredictor | None) -> Evaluation:
+    def _evaluation(self, predictor: ModePredictor | None) -> Evaluated:
         """The evaluation at theta, computed again where a restored state came without it."""
         if self._current is None:
-            self._current = self._evaluate(self.theta, predictor)
+            evaluation = self._evaluate(self.theta, predictor)
+            if not isinstance(evaluation, Fitted):
+                raise SamplingError(unusable_start(self.latent_model, self.theta))
+            self._current = evaluation
         return self._current
+
+    def _ready(self, predictor: ModePredictor | None) -> Ready:
+        ready = self._evaluate.prepare(self._evaluation(predictor))
+        if not isinstance(ready, Ready):
+            raise SamplingError(unusable_start(self.latent_model, self.theta))
+        return ready
 
     def _tuning_step(self, tuning: Tuning) -> dict[str, Any]:
         current, accepted, rate = tuning.step(self.rng, self._evaluation(tuning.predictor), self._evaluate)
@@ -289,12 +303,12 @@ class PseudoMarginal(EvidenceProgress, LimitedThreads):
             "importance_draws": 0,
             "n_newton": current.approximation.iterations,
             "indefinite": False,
-            "converged": current.converged,
+            "converged": current.approximation.converged,
             "exact": False,
         }
 
     def _sampling_step(self, chain: State, frozen: Frozen) -> dict[str, Any]:
-        current = self._evaluate.prepare(self._evaluation(frozen.predictor))
+        current = self._ready(frozen.predictor)
         self.chain, self._current, info = self.scheme.step(self.rng, chain, current, self._evaluate, frozen)
         self.theta, self.latent = self.chain.theta, info.latent
         self.indefinite += info.indefinite
@@ -307,11 +321,11 @@ class PseudoMarginal(EvidenceProgress, LimitedThreads):
             "acceptance_rate": info.acceptance_rate,
             "log_marginal_likelihood": self.chain.log_estimate,
             "importance_ess": self.chain.effective_size,
-            "importance_draws": frozen.draws,
+            "importance_draws": frozen.draws or 1,
             "n_newton": info.iterations,
             "indefinite": info.indefinite,
             "converged": info.converged,
-            "exact": self.scheme.estimator.exact,
+            "exact": self.exact,
         }
 
     def _report_failures(self) -> None:

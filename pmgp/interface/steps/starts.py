@@ -8,8 +8,7 @@ import numpy as np
 
 from pmgp.core.likelihoods.checks import places
 from pmgp.core.likelihoods.impossible import Impossible
-from pmgp.core.numerics import linalg
-from pmgp.interface.model.checks import is_finite, not_finite
+from pmgp.interface.model.checks import not_finite
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 
 __all__ = ["unusable_latent_start", "unusable_start"]
@@ -57,13 +56,11 @@ def _of_prior(model: LatentGaussianModel, theta: np.ndarray) -> str | None:
     prior = model.prior(theta)
     if not np.isfinite(prior.mean).all():
         return f"the prior mean of {name!r} is not finite in {places(~np.isfinite(prior.mean))}"
-    if not is_finite(prior):
+    if not prior.is_finite:
         rows = ~np.isfinite(np.tril(prior.covariance)).all(axis=1)
         return f"the prior covariance of {name!r} is not finite in {places(rows)}, though its inputs are"
-    try:
-        prior.factorize()
-    except linalg.NotPositiveDefiniteError:
-        eigenvalues = np.linalg.eigvalsh(np.tril(model.prior(theta).covariance), UPLO="L")
+    if prior.factorized() is None:
+        eigenvalues = np.linalg.eigvalsh(np.tril(prior.covariance), UPLO="L")
         return (
             f"the prior covariance of {name!r} is not positive definite: its eigenvalues go from {eigenvalues[0]:.3g} "
             f"to {eigenvalues[-1]:.3g}; check the covariance function, or give other initvals"
@@ -74,7 +71,7 @@ def _of_prior(model: LatentGaussianModel, theta: np.ndarray) -> str | None:
 def _of_likelihood(model: LatentGaussianModel, theta: np.ndarray) -> str | None:
     """What is wrong with the likelihood for f at its prior mean, and whether another f would help."""
     prior = model.prior(theta)
-    deviation = np.sqrt(np.einsum("ii->i", prior.covariance))
+    deviation = np.sqrt(prior.variance)
     rows = prior.mean + np.multiply.outer(DEVIATIONS, deviation)
     at_mean = _of_likelihood_at(model, theta, prior.mean)
     if at_mean is None or model.terms is None:

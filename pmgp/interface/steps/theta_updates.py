@@ -13,6 +13,7 @@ from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 
 from pmgp.core.approximations import Approximation, ExpectationPropagation, Laplace
+from pmgp.core.gaussians.dense import INDEFINITE
 from pmgp.core.numerics import linalg
 from pmgp.core.theta_updates import schemes
 from pmgp.core.theta_updates.densities import JointState, LatentPart
@@ -127,11 +128,7 @@ class _ThetaStep(ThetaProgress, LimitedThreads):
         return JointState(theta, LatentPart(prior, f))
 
     def _check_start(self, theta: np.ndarray, together: LatentPart, point: dict[str, np.ndarray]) -> None:
-        reason = ""
-        try:
-            together.prior.factorize()
-        except linalg.NotPositiveDefiniteError as error:
-            reason = str(error)
+        reason = "" if together.prior.factorized() is not None else INDEFINITE
         if not np.isfinite(self.model.log_prior(theta)):
             reason = "the prior density of the hyper-parameters is not finite there"
         if not np.isfinite(self.model.likelihood(theta).log_likelihood(together.f)):

@@ -1,0 +1,109 @@
+"""The prior given observations of f with Gaussian noise, in coordinates where it is standard normal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pmgp.core.gaussians.dense import DensePrior
+from pmgp.core.numerics import linalg
+
+__all__ = ["ObservedPrior", "observed"]
+
+
+@dataclass(frozen=True, eq=False)
+class ObservedPrior:
+    """N(m, (K^-1 + W)^-1): f given observations with precisions W, as far as its mean does not depend on them.
+
+    Attributes
+    ----------
+    prior : DensePrior
+        With a jitter, where one was needed.
+    precision : (n,) array
+        W.
+    factor_of_sum : (n, n) array
+        Lower Cholesky factor of B = I + W^1/2 K W^1/2.
+    factor : (n, n) array
+        D, lower triangular, with D D' = (K^-1 + W)^-1.
+    """
+
+    prior: DensePrior
+    precision: np.ndarray
+    factor_of_sum: np.ndarray
+    factor: np.ndarray
+
+    @property
+    def mean(self) -> np.ndarray:
+        """m: (n,)."""
+        return self.prior.mean
+
+    def whiten(self, f: np.ndarray) -> np.ndarray:
+        """D^-1 (f - m): (n,) -> (n,)."""
+        return self.whitened(f - self.prior.mean)
+
+    def whitened(self, deviation: np.ndarray) -> np.ndarray:
+        """D^-1 e: (n,) -> (n,)."""
+        return linalg.triangular_solve(self.factor, deviation)
+
+    def deviation(self, x: np.ndarray) -> np.ndarray:
+        """D x: (n,) -> (n,)."""
+        return linalg.triangular_product(self.factor, x)
+
+    def unwhiten(self, x: np.ndarray) -> np.ndarray:
+        """m + D x: (n,) -> (n,)."""
+        return self.prior.mean + self.deviation(x)
+
+    def pull(self, gradient: np.ndarray) -> np.ndarray:
+        """D' g, the gradient in x of what has the gradient g in f = m + D x: (n,) -> (n,)."""
+        return linalg.triangular_product(self.factor, gradient, transpose=True)
+
+    def mean_given(self, observations: np.ndarray) -> np.ndarray:
+        """m + D D' W (g - m), the mean of f given observations g: (n,) -> (n,)."""
+        return self.unwhiten(self.pull((observations - self.prior.mean) * self.precision))
+
+    def log_density_of(self, observations: np.ndarray) -> float:
+        """Log N(g|m, K + W^-1) up to a constant."""
+        standard = (observations - self.prior.mean) * np.sqrt(self.precision)
+        whitened = linalg.triangular_solve(self.factor_of_sum, standard)
+        log_determinant = linalg.log_determinant(self.factor_of_sum) - float(np.log(self.precision).sum())
+        return -0.5 * (float(whitened @ whitened) + log_determinant)
+
+
+def observed(prior: DensePrior, precision: np.ndarray) -> ObservedPrior | None:
+    """Observe f: two factorizations and one inversion.
+
+    K itself is not factorized, unless it turns out to need a jitter.
+
+    Parameters
+    ----------
+    prior : DensePrior
+    precision : (n,) array
+        W, positive and not much below the prior precision, where I - B^-1 would cancel.
+
+    Returns
+    -------
+    ObservedPrior or None
+        None where K is indefinite and stays so with a jitter.
+    """
+    found = _observed(prior, precision)
+    if found is None:
+        raised = prior.factorized()
+        found = None if raised is None else _observed(raised, precision)
+    return found
+
+
+def _observed(prior: DensePrior, precision: np.ndarray) -> ObservedPrior | None:
+    """With D D' = W^-1/2 (I - B^-1) W^-1/2."""
+    root = np.sqrt(precision)
+    try:
+        factor = linalg.cholesky(linalg.scaled_plus_identity(prior.covariance, root), overwrite=True)
+        # Above the diagonal stands what was in memory, which may be anything.
+        with np.errstate(all="ignore"):
+            posterior = np.negative(linalg.inverse(factor), order="F")
+            np.einsum("ii->i", posterior)[:] += 1.0
+            posterior /= root[:, None]
+            posterior /= root
+        return ObservedPrior(prior, precision, factor, linalg.cholesky(posterior, overwrite=True))
+    except linalg.NotPositiveDefiniteError:
+        return None
