@@ -164,9 +164,7 @@ class _Pmgp:
         evaluator = Evaluator(self.parts, approximation)
 
         def evaluate() -> float:
-            evaluation = evaluator(self.theta, predictor)
-            evaluator.recycle(evaluation)
-            return evaluation.approximation.log_evidence
+            return evaluator(self.theta, predictor).approximation.log_evidence
 
         return Method("pmgp", name, self.link, evaluate)
 
@@ -186,9 +184,7 @@ class _Pmgp:
 
         def evaluate() -> float:
             evaluation = evaluator.prepare(evaluator(self.theta, None))
-            estimate = estimator.estimate(rng, evaluation.approximation, evaluation.likelihood)
-            evaluator.recycle(evaluation)
-            return estimate.log_evidence
+            return estimator.estimate(rng, evaluation.approximation, evaluation.likelihood).log_evidence
 
         return Method("pmgp", name, self.link, evaluate)
 

@@ -47,7 +47,7 @@ def measure(problem: Problem, scheme: type, seconds: float = SECONDS) -> dict[st
     with threadpool_limits(limits=1), problem.model() as model:
         step = scheme(model=model)
         point = _tuned(step, model)
-        lapack = _Lapack(step.shared_model.prior(step.model.parts.ravel(point)).factor)
+        lapack = _Lapack(step.shared_model.prior(step.model.parts.ravel(point)).factorized().factor)
         times, calls, counts = [], [], []
         end = perf_counter() + seconds
         while perf_counter() < end:

@@ -115,9 +115,7 @@ def _predictor(evaluate: Evaluator, tuned: Tuned) -> ModePredictor:
     predictor = ModePredictor(thetas.shape[1], len(first), thetas.mean(axis=0), thetas.std(axis=0) + 1e-3)
     wanted = min(len(thetas), 3 * len(predictor.gram))
     for theta in thetas[np.linspace(0, len(thetas) - 1, wanted).astype(int)]:
-        evaluation = evaluate(theta, None)
-        predictor.add(theta, evaluate.start_from(evaluation))
-        evaluate.recycle(evaluation)
+        predictor.add(theta, evaluate.start_from(evaluate(theta, None)))
     predictor.solve()
     return predictor
 

@@ -11,7 +11,6 @@ import pmgp
 from case_studies.calibrated_classification.data import Labeled
 from pmgp.core.approximations import ExpectationPropagation
 from pmgp.core.likelihoods import BernoulliProbit
-from pmgp.core.numerics.linalg import triangular_solve
 from pmgp.interface.maximum import TIGHT, Objective
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 
@@ -82,14 +81,14 @@ class Process:
         """
         q = PREDICTIVE.fit(self.parts.prior(theta), self.parts.likelihood(theta))
         cross, variance = _cross_covariance(theta, squares)
-        projected = triangular_solve(q.factor, np.asfortranarray(np.sqrt(q.precision)[:, None] * cross))
-        return _probability(cross.T @ (q.linear - q.precision * q.mean), variance, projected)
+        return _probability(cross.T @ (q.linear - q.precision * q.mean), variance, q.project(cross))
 
     def probability_given_f(self, theta: np.ndarray, f: np.ndarray, squares: np.ndarray) -> np.ndarray:
         """P(y* = 1) given the latent values f of shape (n,) at the training inputs: (m,)."""
-        prior = self.parts.prior(theta)
+        prior = self.parts.prior(theta).factorized()
+        assert prior is not None
         cross, variance = _cross_covariance(theta, squares)
-        projected = triangular_solve(prior.factor, np.asfortranarray(cross))
+        projected = prior.project(cross)
         return _probability(projected.T @ prior.whiten(f), variance, projected)
 
 

@@ -68,8 +68,9 @@ class _OnGrid:
     def prior(self, theta: np.ndarray) -> DensePrior:
         key = theta.tobytes()
         if key not in self._priors:
-            self._priors[key] = self.model.prior(theta)
-            self._priors[key].factorize()
+            factorized = self.model.prior(theta).factorized()
+            assert factorized is not None
+            self._priors[key] = factorized
         return self._priors[key]
 
     def likelihood(self, theta: np.ndarray) -> Likelihood:

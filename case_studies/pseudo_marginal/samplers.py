@@ -13,8 +13,7 @@ from pmgp.core.adaptation.step_size import StepSize
 from pmgp.core.approximations import Approximation
 from pmgp.core.estimators import ImportanceSampling
 from pmgp.core.joint_density import DifferentiableModel
-from pmgp.core.marginal.evaluation import Evaluation, Evaluator
-from pmgp.core.numerics import linalg
+from pmgp.core.marginal.evaluation import Evaluator, Fitted, Ready
 from pmgp.core.theta_updates.densities import JointState
 from pmgp.core.theta_updates.operators import Adaptation
 from pmgp.core.theta_updates.schemes import Outcome, Scheme
@@ -94,16 +93,13 @@ class PlainPseudoMarginal:
     def _log_density(self, rng: np.random.Generator, evaluate: Evaluator, theta: np.ndarray, exact: bool) -> float:
         """Log p(theta) plus the estimate of log p(y|theta), or the approximation's evidence."""
         evaluation = evaluate(theta, None)
-        if not np.isfinite(evaluation.log_screen):
+        if not isinstance(evaluation, Fitted) or not np.isfinite(evaluation.log_screen):
             return -np.inf
-        value = self._estimate(rng, evaluate, evaluation) if exact else evaluation.log_screen
-        evaluate.recycle(evaluation)
-        return value
+        return self._estimate(rng, evaluate, evaluation) if exact else evaluation.log_screen
 
-    def _estimate(self, rng: np.random.Generator, evaluate: Evaluator, evaluation: Evaluation) -> float:
-        try:
-            ready = evaluate.prepare(evaluation)
-        except linalg.NotPositiveDefiniteError:
+    def _estimate(self, rng: np.random.Generator, evaluate: Evaluator, evaluation: Fitted) -> float:
+        ready = evaluate.prepare(evaluation)
+        if not isinstance(ready, Ready):
             return -np.inf
         estimator = ImportanceSampling(self.draws, antithetic=False)
         return evaluation.log_prior + estimator.estimate(rng, ready.approximation, ready.likelihood).log_evidence

@@ -7,17 +7,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import pymc as pm
 
+from pmgp.core import approximations, estimators
 from pmgp.core.approximations import Approximation
 from pmgp.core.estimators import Estimator
 from pmgp.core.estimators.base import Calibrated
 from pmgp.core.estimators.importance import log_mean_exp
 from pmgp.core.marginal.evaluation import Evaluator, Fitted, Ready
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
+from pmgp.core.registry import resolve
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.model.points import value_point
-from pmgp.interface.steps.pseudo_marginal import APPROXIMATIONS, ESTIMATORS
 from pmgp.interface.steps.starts import unusable_start
-from pmgp.interface.steps.validation import resolve
 
 __all__ = ["LogMarginalLikelihood", "log_marginal_likelihood"]
 
@@ -91,13 +91,15 @@ def log_marginal_likelihood(
     if repeats < 2:
         raise ValueError(f"repeats must be at least 2 for a standard error, not {repeats}")
     model = pm.modelcontext(model)
-    method = resolve(estimator, ESTIMATORS, "estimator")
+    method = resolve(estimator, estimators.NAMES, Estimator, "estimator")
     draws = 64 if isinstance(method, Calibrated) and method.draws == "auto" else None
     values = value_point(model, point)
     parts = LatentGaussianModel(model, latent, values, compile_kwargs)
     rng = np.random.default_rng(random_seed)
     with threads_limited(suitable_threads(values[parts.latent_value.name].size)):
-        evaluation = _prepared(parts, parts.ravel(values), resolve(approximation, APPROXIMATIONS, "approximation"))
+        evaluation = _prepared(
+            parts, parts.ravel(values), resolve(approximation, approximations.NAMES, Approximation, "approximation")
+        )
         logs = np.array([_estimate(rng, method, evaluation, draws) for _ in range(repeats)])
     return _summary(logs)
 

@@ -11,19 +11,19 @@ from pymc.util import get_default_varnames
 from pytensor.graph.traversal import ancestors
 from scipy.optimize import OptimizeResult, minimize
 
-from pmgp.core.approximations import Approximation, ExpectationPropagation, Laplace
+from pmgp.core import approximations
+from pmgp.core.approximations import Differentiable, ExpectationPropagation, Laplace
 from pmgp.core.gaussians import SiteApproximation
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
+from pmgp.core.registry import resolve
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.model.points import value_point
-from pmgp.interface.steps.pseudo_marginal import APPROXIMATIONS
 from pmgp.interface.steps.starts import unusable_start
-from pmgp.interface.steps.validation import resolve
 
 __all__ = ["Maximum", "find_map"]
 
 # The gradient holds at the fixed point; fits are tighter here than in a chain, whose exactness does not depend on it.
-TIGHT: dict[str, Approximation] = {
+TIGHT: dict[str, Differentiable] = {
     "laplace": Laplace(tolerance=1e-12),
     "ep": ExpectationPropagation(tolerance=1e-8, max_sweeps=200),
 }
@@ -62,7 +62,7 @@ class Maximum(NamedTuple):
 def find_map(
     model: pm.Model | None = None,
     *,
-    approximation: Approximation | str = "ep",
+    approximation: Differentiable | str = "ep",
     prior: bool = True,
     start: dict[str, Any] | None = None,
     latent: Any = None,
@@ -109,7 +109,7 @@ def find_map(
     """
     model = pm.modelcontext(model)
     method = TIGHT.get(approximation) if isinstance(approximation, str) else None
-    method = method or resolve(approximation, APPROXIMATIONS, "approximation")
+    method = method or resolve(approximation, approximations.NAMES, Differentiable, "approximation")
     values = value_point(model, start)
     parts = LatentGaussianModel(model, latent, values, compile_kwargs)
     objective = Objective(model, parts, method, prior)
@@ -135,11 +135,11 @@ class Objective:
     ----------
     model : pymc.Model
     parts : LatentGaussianModel
-    approximation : Approximation
+    approximation : Differentiable
     prior : bool
     """
 
-    def __init__(self, model: pm.Model, parts: LatentGaussianModel, approximation: Approximation, prior: bool) -> None:
+    def __init__(self, model: pm.Model, parts: LatentGaussianModel, approximation: Differentiable, prior: bool) -> None:
         self.parts = parts
         self.approximation = approximation
         self.prior = prior

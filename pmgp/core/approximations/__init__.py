@@ -3,8 +3,11 @@
 May import: core.numerics, core.likelihoods, core.gaussians.
 """
 
-from pmgp.core.approximations.base import Approximation
+from pmgp.core.approximations.base import Approximation, Differentiable
 from pmgp.core.approximations.expectation_propagation import ExpectationPropagation
 from pmgp.core.approximations.laplace import Laplace
 
-__all__ = ["Approximation", "ExpectationPropagation", "Laplace"]
+__all__ = ["NAMES", "Approximation", "Differentiable", "ExpectationPropagation", "Laplace"]
+
+# What each name stands for.
+NAMES: dict[str, type[Approximation]] = {"ep": ExpectationPropagation, "laplace": Laplace}

@@ -11,7 +11,7 @@ from pmgp.core.gaussians.dense import DensePrior
 from pmgp.core.gaussians.sites import SiteApproximation
 from pmgp.core.likelihoods.base import Likelihood
 
-__all__ = ["Approximation"]
+__all__ = ["Approximation", "Differentiable"]
 
 
 class Approximation(Protocol):
@@ -30,6 +30,10 @@ class Approximation(Protocol):
     def start_from(self, approximation: SiteApproximation) -> np.ndarray:
         """What a fit at a theta nearby would best start from, as a vector that is smooth in theta."""
         ...
+
+
+class Differentiable(Approximation, Protocol):
+    """An approximation whose log-evidence has a gradient; its maximum can be found, and gradient moves can use it."""
 
     def evidence_gradient(self, approximation: SiteApproximation, likelihood: Likelihood) -> EvidenceGradient:
         """Gradient of the log-evidence of a fit to a tight tolerance."""

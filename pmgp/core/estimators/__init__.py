@@ -9,6 +9,7 @@ from pmgp.core.estimators.base import Estimate, Estimator
 from pmgp.core.estimators.importance import ImportanceSampling
 
 __all__ = [
+    "NAMES",
     "AnnealedImportanceSampling",
     "ApproximateEvidence",
     "Estimate",
@@ -16,3 +17,10 @@ __all__ = [
     "ImportanceSampling",
     "annealing_schedule",
 ]
+
+# What each name stands for.
+NAMES: dict[str, type[Estimator]] = {
+    "annealed": AnnealedImportanceSampling,
+    "importance": ImportanceSampling,
+    "none": ApproximateEvidence,
+}

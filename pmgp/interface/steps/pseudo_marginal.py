@@ -13,15 +13,17 @@ from pymc.step_methods.compound import BlockedStep, Competence, StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 
+from pmgp.core import approximations, estimators
 from pmgp.core.adaptation.mode_prediction import ModePredictor
 from pmgp.core.approximations import Approximation, ExpectationPropagation, Laplace
-from pmgp.core.estimators import AnnealedImportanceSampling, ApproximateEvidence, Estimator, ImportanceSampling
+from pmgp.core.estimators import ApproximateEvidence, Estimator
 from pmgp.core.marginal.calibration import LARGE_SPREAD, choose_draws
 from pmgp.core.marginal.evaluation import Evaluated, Evaluator, Fitted, Ready
 from pmgp.core.marginal.proposals import AdaptiveProposal
 from pmgp.core.marginal.pseudo_marginal import Frozen, PseudoMarginalChain, State
 from pmgp.core.marginal.tuning import Tuning
 from pmgp.core.numerics import linalg
+from pmgp.core.registry import resolve
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.steps.progress import EvidenceProgress
 from pmgp.interface.steps.starts import unusable_start
@@ -31,18 +33,11 @@ from pmgp.interface.steps.validation import (
     check_variables,
     indefinite_proposals,
     large_spread,
-    resolve,
     unconverged_proposals,
 )
 
 __all__ = ["PseudoMarginal"]
 
-APPROXIMATIONS: dict[str, type] = {"ep": ExpectationPropagation, "laplace": Laplace}
-ESTIMATORS: dict[str, type] = {
-    "annealed": AnnealedImportanceSampling,
-    "importance": ImportanceSampling,
-    "none": ApproximateEvidence,
-}
 START_ATTEMPTS = 20
 
 
@@ -50,7 +45,7 @@ def chosen_approximation(given: Approximation | str, model: LatentGaussianModel)
     """The approximation that is asked for, or the one that suits the model."""
     if isinstance(given, str) and given == "auto":
         return ExpectationPropagation() if model.sites_known else Laplace()
-    return resolve(given, {"auto": ExpectationPropagation, **APPROXIMATIONS}, "approximation")
+    return resolve(given, {"auto": ExpectationPropagation, **approximations.NAMES}, Approximation, "approximation")
 
 
 @dataclass_state
@@ -177,7 +172,7 @@ class PseudoMarginal(EvidenceProgress, LimitedThreads):
         self.approximation = chosen_approximation(approximation, self.latent_model)
         if isinstance(self.approximation, Laplace):
             self.latent_model.compile_derivatives(second=True)
-        chosen = resolve(estimator, ESTIMATORS, "estimator")
+        chosen = resolve(estimator, estimators.NAMES, Estimator, "estimator")
         self.exact = not isinstance(chosen, ApproximateEvidence)
         self.scheme = PseudoMarginalChain(chosen, delayed_acceptance, latent_moves if self.exact else 0, refresh_every)
         self.theta_names = self.latent_model.theta_names

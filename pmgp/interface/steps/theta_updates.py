@@ -12,9 +12,11 @@ from pymc.step_methods.compound import BlockedStep, Competence, StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 
-from pmgp.core.approximations import Approximation, ExpectationPropagation, Laplace
+from pmgp.core import approximations
+from pmgp.core.approximations import Approximation
 from pmgp.core.gaussians.dense import INDEFINITE
 from pmgp.core.numerics import linalg
+from pmgp.core.registry import resolve
 from pmgp.core.theta_updates import schemes
 from pmgp.core.theta_updates.densities import JointState, LatentPart
 from pmgp.core.theta_updates.operators import Adaptation, ThetaOperator
@@ -24,11 +26,9 @@ from pmgp.interface.steps.progress import ThetaProgress
 from pmgp.interface.steps.shared import share
 from pmgp.interface.steps.starts import unusable_latent_start
 from pmgp.interface.steps.threads import LimitedThreads
-from pmgp.interface.steps.validation import check_hyperparameters, resolve
+from pmgp.interface.steps.validation import check_hyperparameters
 
 __all__ = ["Ancillary", "Interweaving", "JointUpdate", "Sufficient", "Surrogate"]
-
-APPROXIMATIONS: dict[str, type] = {"laplace": Laplace, "ep": ExpectationPropagation}
 
 
 @dataclass_state
@@ -475,7 +475,7 @@ class JointUpdate(_ThetaStep):
         compile_kwargs: dict[str, Any] | None = None,
         blocked: bool = True,
     ) -> None:
-        self.approximation = resolve(approximation, APPROXIMATIONS, "approximation")
+        self.approximation = resolve(approximation, approximations.NAMES, Approximation, "approximation")
         super().__init__(
             vars,
             ThetaOperator("metropolis", target_acceptance),

@@ -19,20 +19,8 @@ __all__ = [
     "indefinite_proposals",
     "large_spread",
     "latent_of",
-    "resolve",
     "unconverged_proposals",
 ]
-
-
-def resolve(given: Any, known: dict[str, type], what: str) -> Any:
-    """An instance of one of the known types from an instance or a name."""
-    if isinstance(given, str):
-        if given not in known:
-            raise ValueError(f"unknown {what} {given!r}; known are {', '.join(sorted(known))}")
-        return known[given]()
-    if not isinstance(given, tuple(known.values())):
-        raise ValueError(f"{what} must be one of {', '.join(sorted(known))} or an instance, not {given!r}")
-    return given
 
 
 def check_acceptance(target_acceptance: float) -> None:

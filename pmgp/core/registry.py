@@ -1,0 +1,52 @@
+"""Algorithms by name, or as objects that follow their family's protocol, from wherever they come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+__all__ = ["resolve"]
+
+
+def resolve(given: Any, names: Mapping[str, Callable[[], Any]], protocol: type, what: str) -> Any:
+    """What was asked for.
+
+    Parameters
+    ----------
+    given : str or object
+        A name, or an object with the methods of the protocol.
+    names : mapping
+        The family's own table: a constructor for each name.
+    protocol : Protocol
+    what : str
+        What it is called in errors.
+
+    Raises
+    ------
+    ValueError
+        For an unknown name, and an object that does not have all the methods.
+    """
+    known = ", ".join(sorted(names))
+    if isinstance(given, str):
+        if given not in names:
+            raise ValueError(f"unknown {what} {given!r}; known are {known}")
+        return names[given]()
+    if isinstance(given, type):
+        raise ValueError(f"{what} must be an instance, not the class itself: write {given.__name__}()")
+    methods = _methods(protocol)
+    missing = [name for name in methods if not callable(getattr(given, name, None))]
+    if missing:
+        raise ValueError(
+            f"{what} must be one of {known} or an object with the methods {', '.join(methods)}, not {given!r}, which "
+            f"has no {' and no '.join(missing)}"
+        )
+    return given
+
+
+def _methods(protocol: type) -> list[str]:
+    """Those of the protocol, and of protocols that it extends."""
+    found: dict[str, None] = {}
+    for base in reversed(protocol.__mro__):
+        if getattr(base, "_is_protocol", False):
+            found |= dict.fromkeys(name for name, value in vars(base).items() if callable(value) and name[0] != "_")
+    return list(found)

@@ -1,0 +1,153 @@
+"""What a user defines outside of the package, by the protocols alone, is as good as what is built in."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import arviz as az
+import numpy as np
+import pymc as pm
+import pytest
+from scipy.stats import multivariate_normal
+
+import pmgp
+from pmgp.core.estimators.importance import log_mean_exp
+from pmgp.core.gaussians import Conditioning
+from pmgp.core.registry import resolve
+
+X = np.array([[-1.0], [0.0], [0.4], [1.3]])
+LABELS = np.array([0, 1, 1, 0])
+
+
+def model() -> pm.Model:
+    with pm.Model() as result:
+        variance = pm.LogNormal("variance", 0.5, 1.0)
+        f = pm.gp.Latent(cov_func=variance * pm.gp.cov.ExpQuad(1, ls=0.8)).prior("f", X=X, reparameterize=False)
+        pmgp.BernoulliProbit("y", f, observed=LABELS)
+    return result
+
+
+def exact_moments() -> tuple[float, float]:
+    """Mean and standard deviation of the log variance: p(y|theta) is an integral over an orthant."""
+    log_variance = np.linspace(-4.0, 5.5, 400)
+    signs = 2.0 * LABELS - 1.0
+    correlation = np.exp(-0.5 * np.square((X - X.T) / 0.8)) * np.outer(signs, signs)
+    evidence = [multivariate_normal.cdf(np.zeros(4), cov=np.eye(4) + np.exp(v) * correlation) for v in log_variance]
+    weights = np.array(evidence) * np.exp(-0.5 * np.square(log_variance - 0.5))
+    weights /= weights.sum()
+    mean = float(weights @ log_variance)
+    return mean, float(np.sqrt(weights @ np.square(log_variance - mean)))
+
+
+def sampled(**settings) -> np.ndarray:
+    """Draws of the log variance: (chains, draws)."""
+    with model():
+        idata = pm.sample(
+            4000, tune=500, chains=2, cores=1, step=pmgp.PseudoMarginal(**settings), random_seed=3, progressbar=False
+        )
+    return np.log(idata.posterior["variance"].to_numpy())
+
+
+def distance(draws: np.ndarray) -> float:
+    """The larger error of mean and standard deviation, in Monte Carlo standard errors."""
+    errors = [abs(draws.mean() - exact_moments()[0]) / float(az.mcse(draws, method="mean"))]
+    errors.append(abs(draws.std() - exact_moments()[1]) / float(az.mcse(draws, method="sd")))
+    return max(errors)
+
+
+class PriorSampling:
+    """An estimator: the mean likelihood of draws from the prior. It needs no q."""
+
+    def estimate(self, rng, approximation, likelihood, draws=None):
+        return _Mean.of(likelihood, approximation.prior.sample(rng, 40))
+
+    def estimate_given(self, rng, approximation, likelihood, retained, draws=None):
+        return _Mean.of(likelihood, np.vstack([retained, approximation.prior.sample(rng, 39)]))
+
+
+class _Mean(NamedTuple):
+    particles: np.ndarray
+    logs: np.ndarray
+
+    @classmethod
+    def of(cls, likelihood, particles):
+        return cls(particles, likelihood.log_likelihood(particles))
+
+    @property
+    def log_evidence(self):
+        return float(log_mean_exp(self.logs))
+
+    effective_size = 1.0
+
+    def choose(self, rng):
+        weights = np.exp(self.logs - self.logs.max())
+        return self.particles[rng.choice(len(weights), p=weights / weights.sum())]
+
+
+class OneStep:
+    """An approximation: Newton's first step from the prior mean."""
+
+    def fit(self, prior, likelihood, start=None):
+        precision = likelihood.curvature(prior.mean)
+        conditioned = Conditioning(prior)
+        if not conditioned.on(precision * prior.mean + likelihood.gradient(prior.mean), precision):
+            return None
+        return conditioned.approximation(conditioned.log_normalizer, 1)
+
+    def refine(self, approximation, likelihood):
+        return approximation
+
+    def start_from(self, approximation):
+        return approximation.mean
+
+
+class MeanOfLogs(PriorSampling):
+    """A broken twin: the mean of the logs in place of the log of the mean."""
+
+    def estimate(self, rng, approximation, likelihood, draws=None):
+        mean = super().estimate(rng, approximation, likelihood)
+        return _Mean(mean.particles, np.full(40, mean.logs.mean()))
+
+
+@pytest.mark.parametrize("settings", [{"estimator": PriorSampling()}, {"approximation": OneStep()}], ids=str)
+def test_an_algorithm_from_outside_samples_exactly(settings):
+    assert distance(sampled(**settings)) < 4.0
+
+
+def test_a_biased_estimator_does_not():
+    assert distance(sampled(estimator=MeanOfLogs(), refresh_every=0)) > 8.0
+
+
+def test_the_marginal_likelihood_by_an_estimator_from_outside():
+    found = pmgp.log_marginal_likelihood(
+        model(), {"variance": 2.0}, estimator=PriorSampling(), repeats=400, random_seed=1
+    )
+    signs = 2.0 * LABELS - 1.0
+    K = 2.0 * np.exp(-0.5 * np.square((X - X.T) / 0.8)) * np.outer(signs, signs)
+    expected = np.log(multivariate_normal.cdf(np.zeros(4), cov=np.eye(4) + K))
+    assert abs(found.value - expected) < 4.0 * found.standard_error
+
+
+class Fitting:
+    def fit(self):
+        """The protocol has more."""
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("nothing", "unknown approximation 'nothing'; known are ep, laplace"),
+        (pmgp.Laplace, r"must be an instance, not the class itself: write Laplace\(\)"),
+        (Fitting(), "with the methods fit, refine, start_from, not .*, which has no refine and no start_from"),
+    ],
+)
+def test_what_does_not_follow_the_protocol_is_refused(given, message):
+    from pmgp.core.approximations import NAMES, Approximation
+
+    with pytest.raises(ValueError, match=message):
+        resolve(given, NAMES, Approximation, "approximation")
+
+
+def test_the_maximum_needs_a_gradient():
+    with pytest.raises(ValueError, match="has no evidence_gradient"):
+        pmgp.find_map(model=model(), approximation=OneStep())
