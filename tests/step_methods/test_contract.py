@@ -249,21 +249,6 @@ def test_how_often_an_estimate_is_refreshed_by_default(probit_model, estimator, 
     assert_refreshed_in(np.arange(2, 61) % every == 0, probit_model, step)
 
 
-@pytest.mark.parametrize(
-    "settings", [{}, {"latent_moves": 3}, {"estimator": "annealed"}, {"estimator": "none"}, {"refresh_every": 2}]
-)
-def test_no_draw_is_kept_for_another_iteration(probit_model, settings):
-    """It would be state of the chain that a restored chain does not have."""
-    step = pmgp.PseudoMarginal(model=probit_model, compile_kwargs=FAST, **settings)
-    step.setup_chain(np.random.default_rng(1), 20, 20)
-    point = probit_model.initial_point()
-    for iteration in range(40):
-        if iteration == 20:
-            step.stop_tuning()
-        point, _ = step.step(point)
-        assert len(step._current.approximation._ahead) == 0
-
-
 def test_without_tuning(probit_model, step):
     idata = sample(probit_model, step, tune=0, chains=2)
     assert idata["posterior"]["f"].shape == (2, 12, 20)
