@@ -214,12 +214,16 @@ class LatentGaussianModel:
         return PyTensorLikelihood(self._functions, theta)
 
     def compile_derivatives(self, second: bool) -> None:
-        """Compile the derivative of log p(y|f, theta) in f, and the second one on demand, before workers have to."""
+        """Compile the gradient of log p(y|f, theta) in f, or with the `second` derivative, before workers have to.
+
+        The two derivatives at once are another function than the gradient alone: what needs both asks for both.
+        """
         likelihood, f = self.likelihood(self.initial_theta), self.initial_moments[0]
         with announced():
-            likelihood.gradient(f)
             if second:
-                likelihood.curvature(f)
+                likelihood.derivatives(f)
+            else:
+                likelihood.gradient(f)
 
     def refresh_data(self) -> None:
         """Read the data again, as `pymc.set_data` may have changed them, and what the likelihood depends on.

@@ -103,7 +103,7 @@ def _of_likelihood_at(model: LatentGaussianModel, theta: np.ndarray, f: np.ndarr
 
 def _of_derivatives(model: LatentGaussianModel, theta: np.ndarray) -> str | None:
     likelihood, mean = model.likelihood(theta), model.prior(theta).mean
-    for what, values in (("first", likelihood.gradient(mean)), ("second", likelihood.curvature(mean))):
+    for what, values in zip(("first", "second"), likelihood.derivatives(mean), strict=True):
         if not np.isfinite(values).all():
             return (
                 f"the {what} derivative of the log-likelihood in {model.latent.name!r} is not finite in "
