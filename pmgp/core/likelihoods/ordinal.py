@@ -6,6 +6,7 @@ Appendix B.4 of the comparative evaluation.
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import ndtr
 
 from pmgp.core.likelihoods.base import FactorizingLikelihood
 from pmgp.core.likelihoods.checks import check_categories, check_positive, check_same_length, check_thresholds
@@ -66,6 +67,23 @@ class OrdinalProbit(FactorizingLikelihood):
         """Sum over the labels s of p(s|f) (d log p(s|f) / df)^2."""
         each = self._between(self.limits[:-1, None], self.limits[1:, None], f)
         return (np.exp(each.log_probability()) * np.square(each.mean() / self.noise)).sum(axis=0)
+
+    @staticmethod
+    def probabilities(
+        mean: np.ndarray, variance: np.ndarray, thresholds: np.ndarray, noise: np.ndarray | float = 1.0
+    ) -> np.ndarray:
+        """P(y = s) for f ~ N(mean, variance), normal noise on a normal f: (m,) arrays to (m, r)."""
+        scale = np.sqrt(np.square(noise) + variance)
+        below = ndtr((thresholds - mean[:, None]) / scale[:, None])
+        return np.diff(np.pad(below, ((0, 0), (1, 1)), constant_values=(0.0, 1.0)), axis=1)
+
+    @classmethod
+    def expected_label(
+        cls, mean: np.ndarray, variance: np.ndarray, thresholds: np.ndarray, noise: np.ndarray | float = 1.0
+    ) -> np.ndarray:
+        """E[y] for f ~ N(mean, variance): (m,) arrays to (m,)."""
+        each = cls.probabilities(mean, variance, thresholds, noise)
+        return each @ np.arange(each.shape[-1])
 
     def _interval(self, f: np.ndarray) -> NormalInterval:
         return self._between(self.lower, self.upper, f)
