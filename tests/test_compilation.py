@@ -67,7 +67,7 @@ def counts():
 
 def derivatives(parts: LatentGaussianModel) -> list[bool]:
     """Whether the gradient, the gradient with the curvature, and the third derivative have been compiled."""
-    functions = parts._functions
+    functions = parts.model_likelihood.functions
     return [each.function is not None for each in (functions.gradient, functions.derivatives, functions.third)]
 
 
