@@ -66,9 +66,9 @@ def counts():
 
 
 def derivatives(parts: LatentGaussianModel) -> list[bool]:
-    """Whether the gradient, the curvature and the third derivative have been compiled."""
-    functions = parts._functions
-    return [first.function.function is not None for first in (functions.gradient, functions.curvature, functions.third)]
+    """Whether the gradient, the gradient with the curvature, and the third derivative have been compiled."""
+    functions = parts.model_likelihood.functions
+    return [each.function is not None for each in (functions.gradient, functions.derivatives, functions.third)]
 
 
 def test_expectation_propagation_compiles_no_derivatives(counts):
@@ -77,6 +77,8 @@ def test_expectation_propagation_compiles_no_derivatives(counts):
 
 def test_what_needs_derivatives_compiles_them_before_workers_must(counts):
     laplace = pmgp.PseudoMarginal(approximation="laplace", model=counts)
-    assert derivatives(laplace.latent_model) == [True, True, False]
+    assert derivatives(laplace.latent_model) == [False, True, False]
     hmc = pmgp.LatentHMC(variant="v2", model=counts)
     assert derivatives(hmc.shared_model.parts) == [True, False, False]
+    smmala = pmgp.LatentSMMALA(model=counts)
+    assert derivatives(smmala.shared_model.parts) == [True, True, False]

@@ -48,23 +48,23 @@ def parts(kernel, x=X) -> LatentGaussianModel:
 
 
 def test_thin_parts_need_no_compiler():
-    assert isinstance(parts(kernels()["ard"])._blocked._values._function, NumpyGraph)
+    assert isinstance(parts(kernels()["ard"]).latent_prior.blocked._values._function, NumpyGraph)
     with pm.Model() as model:
         ls = pm.Gamma("ls", 2.0, 2.0)
         f = pm.gp.Latent(cov_func=pm.gp.cov.Periodic(3, period=1.5, ls=ls)).prior("f", X=X, reparameterize=False)
         BernoulliLogit("y", f, observed=np.zeros(N))
     # A whole matrix moves with theta.
-    assert not isinstance(LatentGaussianModel(model)._blocked._values._function, NumpyGraph)
+    assert not isinstance(LatentGaussianModel(model).latent_prior.blocked._values._function, NumpyGraph)
 
 
 @pytest.mark.parametrize("name", kernels())
 def test_lower_triangle_and_mean_are_those_of_pytensor(name):
     model = parts(kernels()[name])
-    assert model._blocked is not None
+    assert model.latent_prior.blocked is not None
     rng = np.random.default_rng(0)
     for _ in range(3):
         theta = rng.normal(0.0, 0.5, model.dimension)
-        mean, expected = model._moments(theta)
+        mean, expected = model.latent_prior.moments(theta)
         prior = model.prior(theta)
         np.testing.assert_array_equal(prior.mean, mean)
         np.testing.assert_allclose(np.tril(prior.covariance, -1), np.tril(expected, -1), rtol=1e-12, atol=1e-13)
@@ -89,7 +89,7 @@ def test_any_size_of_block(monkeypatch, block):
     monkeypatch.setattr(blocked, "SMALLEST_BLOCK", 7)
     model = parts(kernels()["noise"])
     theta = np.array([0.1, -0.2, 0.3, 0.4])
-    expected = model._moments(theta)[1]
+    expected = model.latent_prior.moments(theta)[1]
     np.testing.assert_allclose(np.tril(model.prior(theta).covariance), np.tril(expected), rtol=1e-12, atol=1e-13)
 
 
@@ -100,7 +100,7 @@ def test_few_points(n):
         f = pm.gp.Latent(cov_func=s * pm.gp.cov.ExpQuad(3, ls=1.0)).prior("f", X=X[:n], reparameterize=False)
         BernoulliLogit("y", f, observed=np.zeros(n))
     latent_model, theta = LatentGaussianModel(model), np.array([0.3])
-    expected = latent_model._moments(theta)[1]
+    expected = latent_model.latent_prior.moments(theta)[1]
     np.testing.assert_allclose(np.tril(latent_model.prior(theta).covariance), np.tril(expected), rtol=1e-12)
 
 
@@ -111,9 +111,9 @@ def test_a_graph_without_this_form_is_left_to_pytensor():
         f = pm.MvNormal("f", mu=np.zeros(N), cov=pt.gammaln(2.0 + s * distances))
         BernoulliLogit("y", f, observed=np.zeros(N))
     latent_model = LatentGaussianModel(model)
-    assert latent_model._blocked is None
+    assert latent_model.latent_prior.blocked is None
     theta = np.array([0.7])
-    np.testing.assert_array_equal(latent_model.prior(theta).covariance, latent_model._moments(theta)[1])
+    np.testing.assert_array_equal(latent_model.prior(theta).covariance, latent_model.latent_prior.moments(theta)[1])
 
 
 def test_the_unsupported_is_named():
@@ -130,12 +130,12 @@ def test_new_data_are_read():
         f = pm.gp.Latent(cov_func=pm.gp.cov.ExpQuad(3, ls=ls)).prior("f", X=data, reparameterize=False)
         BernoulliLogit("y", f, observed=np.zeros(N))
     latent_model = LatentGaussianModel(model)
-    assert latent_model._blocked is not None
+    assert latent_model.latent_prior.blocked is not None
     theta = np.array([0.2])
     with model:
         pm.set_data({"x": 2.0 * X})
     latent_model.refresh_data()
-    expected = latent_model._moments(theta)[1]
+    expected = latent_model.latent_prior.moments(theta)[1]
     np.testing.assert_allclose(np.tril(latent_model.prior(theta).covariance), np.tril(expected), rtol=1e-12, atol=1e-13)
 
 
@@ -143,5 +143,5 @@ def test_it_can_be_pickled():
     model = parts(kernels()["ard"])
     theta = np.full(4, 0.1)
     expected = np.tril(model.prior(theta).covariance)
-    copy = pickle.loads(pickle.dumps(model._blocked))
+    copy = pickle.loads(pickle.dumps(model.latent_prior.blocked))
     np.testing.assert_array_equal(np.tril(copy(theta)[1]), expected)

@@ -121,6 +121,9 @@ class OnlyAtTheMean(ToyModel):
 
     curvature = fisher_information = gradient
 
+    def derivatives(self, f):
+        return self.gradient(f), self.curvature(f)
+
     def tilted_moments(self, mean, variance, near=None):
         return None
 

@@ -408,6 +408,8 @@ def test_likelihoods_by_graph_have_the_right_derivatives(name, rng):
     slope, bend = (upper - lower) / (2 * h), (2 * value(f) - upper - lower) / h**2
     assert_allclose(likelihood.gradient(f), slope, atol=1e-5)
     assert_allclose(likelihood.curvature(f), bend, atol=1e-5)
+    at_once = likelihood.derivatives(f)
+    assert_allclose(at_once, [likelihood.gradient(f), likelihood.curvature(f)], rtol=1e-10, atol=1e-12)
     third = (likelihood.curvature(f - h) - likelihood.curvature(f + h)) / (2 * h)
     assert_allclose(likelihood.third_derivative(f), third, rtol=1e-6, atol=1e-5)
     assert np.all(likelihood.fisher_information(f) >= 0.0)

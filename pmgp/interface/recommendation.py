@@ -13,7 +13,6 @@ import numpy as np
 import pymc as pm
 from pytensor.graph.traversal import ancestors
 
-from pmgp.interface.model.checks import refuse_other_processes
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError, find_latent
 from pmgp.interface.steps import Ancillary, EllipticalSlice, Interweaving, LatentHMC, PseudoMarginal
 from pmgp.interface.steps.shared import share
@@ -175,7 +174,7 @@ def _is_latent(model: pm.Model, name: str) -> bool:
 
 def _traits(model: pm.Model, latent: Any) -> Traits:
     parts = share(model, latent).parts
-    refuse_other_processes(model, parts)
+    parts.refuse_other_processes(model)
     theta = parts.ravel(model.initial_point())
     prior, likelihood = parts.prior(theta), parts.likelihood(theta)
     variance = prior.variance.copy()

@@ -26,6 +26,10 @@ class Sharpened(BernoulliLogit):
     def curvature(self, f):
         return np.square(self.sign) * super().curvature(self.sign * f)
 
+    def third_derivative(self, f):
+        z = self.sign * f
+        return self.sign**3 * BernoulliLogit.curvature(self, z) * np.tanh(0.5 * z)
+
 
 def problem(link):
     rng = np.random.default_rng(5)
@@ -73,3 +77,20 @@ def test_laplace_without_the_motion_of_its_mode_is_rejected():
     q = METHODS[0].fit(DensePrior(m, np.asfortranarray(K)), likelihood)
     fixed = matched_gradient(q, likelihood).covariance
     assert abs((fixed * K).sum() - differences(METHODS[0], m, K, likelihood, np.zeros(N), K)) > 1e-3
+
+
+class WithoutThird(BernoulliProbit):
+    """The broken twin: its third derivative is zero."""
+
+    def third_derivative(self, f):
+        return np.zeros_like(f)
+
+
+def test_the_motion_of_the_mode_takes_the_third_derivative():
+    m, K, likelihood = problem(BernoulliProbit)
+    q = METHODS[0].fit(DensePrior(m, np.asfortranarray(K)), likelihood)
+    labels = (likelihood.sign > 0.0).astype(int)
+    right, wrong = (METHODS[0].evidence_gradient(q, each).covariance for each in (likelihood, WithoutThird(labels)))
+    expected = differences(METHODS[0], m, K, likelihood, np.zeros(N), K)
+    assert (right * K).sum() == pytest.approx(expected, rel=1e-5)
+    assert abs((wrong * K).sum() - expected) > 1e-3

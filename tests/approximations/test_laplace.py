@@ -47,6 +47,9 @@ class Normal:
     def curvature(self, f):
         return np.ones_like(f)
 
+    def derivatives(self, f):
+        return self.gradient(f), self.curvature(f)
+
     fisher_information = curvature
 
 
@@ -73,6 +76,9 @@ class StudentT:
         square = self._square(f)
         numerator = (self.freedom + 1.0) * (self.freedom - square)
         return numerator / np.square(self.freedom + square) / self.scale**2
+
+    def derivatives(self, f):
+        return self.gradient(f), self.curvature(f)
 
     def fisher_information(self, f):
         ratio = (self.freedom + 1.0) / (self.freedom + 3.0)

@@ -469,3 +469,11 @@ def test_an_impossible_likelihood_is_rejected_before_its_derivatives_matter():
         approximation = Laplace().fit(prior, likelihood, start)
         assert approximation.log_evidence == -np.inf
         assert np.isfinite(Laplace().refine(approximation, likelihood).mean).all()
+
+
+@every_observation
+def test_derivatives_at_once_are_the_two(name, y):
+    likelihood = repeated(name, y)
+    gradient, curvature = likelihood.derivatives(POINTS)
+    assert_allclose(gradient, likelihood.gradient(POINTS), rtol=1e-14)
+    assert_allclose(curvature, likelihood.curvature(POINTS), rtol=1e-14)

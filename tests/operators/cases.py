@@ -91,5 +91,8 @@ class GaussianLikelihood:
     def curvature(self, f: np.ndarray) -> np.ndarray:
         return np.broadcast_to(self.precision, f.shape)
 
+    def derivatives(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return self.gradient(f), self.curvature(f)
+
     def fisher_information(self, f: np.ndarray) -> np.ndarray:
         return self.curvature(f)

@@ -11,6 +11,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import pmgp
+from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from tests.step_methods.test_contract import FAST
 
 LATENT = {
@@ -79,6 +80,23 @@ def test_a_copy_continues_identically(models, method, kind):
     point = paths[0][0]
     expected = advance(unused, point, TUNE + 2, TUNE + 6)[1][:, :-1]
     assert_array_equal(advance(twin, point, TUNE + 2, TUNE + 6)[1][:, :-1], expected)
+
+
+@pytest.mark.parametrize("kind", ["closed form", "graph"])
+def test_each_part_of_a_model_can_be_pickled_by_itself(models, kind):
+    parts = LatentGaussianModel(models[kind], compile_kwargs=FAST)
+    theta, f = parts.initial_theta, np.linspace(-1.0, 1.0, len(parts.initial_moments[0]))
+    copies = {
+        name: pickle.loads(pickle.dumps(getattr(parts, name)))
+        for name in ("theta", "theta_prior", "latent_prior", "model_likelihood", "observations")
+    }
+    assert_array_equal(copies["theta"].ravel(parts.unravel(theta)), theta)
+    assert copies["theta_prior"](theta) == parts.log_prior(theta)
+    assert_array_equal(copies["latent_prior"](theta).covariance, parts.prior(theta).covariance)
+    bars = np.eye(f.size), f
+    assert_array_equal(copies["latent_prior"].pullback(theta, *bars), parts.covariance_pullback(theta, *bars))
+    assert_array_equal(copies["model_likelihood"](theta).derivatives(f), parts.likelihood(theta).derivatives(f))
+    assert copies["observations"].latent_name == parts.latent.name
 
 
 def test_the_model_is_not_in_the_pickle(probit_model):

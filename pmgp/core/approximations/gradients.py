@@ -19,9 +19,6 @@ from pmgp.core.numerics import linalg
 
 __all__ = ["EvidenceGradient", "laplace_gradient", "matched_gradient"]
 
-# Step of central differences of the curvature, of whose order 1e-11 the error is.
-STEP = 1e-4
-
 
 class EvidenceGradient(NamedTuple):
     """How the log-evidence changes.
@@ -62,16 +59,16 @@ def laplace_gradient(q: SiteApproximation, likelihood: Likelihood) -> EvidenceGr
     alpha = q.linear - q.precision * mode
     shrinkage = q.shrinkage
     variances = (1.0 - shrinkage.diagonal() / q.precision) / q.precision
-    third = (likelihood.curvature(mode - STEP) - likelihood.curvature(mode + STEP)) / (2.0 * STEP)
     # How -log|B|/2 changes with the mode, and with what would move the mode if K did not pull it back.
-    by_mode = 0.5 * variances * third
+    by_mode = 0.5 * variances * likelihood.third_derivative(mode)
     by_shift = by_mode - shrinkage @ q.prior.product(by_mode)
     by_gradient = q.prior.product(by_shift)
     moved = np.outer(by_shift, alpha)
     gradient = 0.5 * (np.outer(alpha, alpha) - shrinkage + moved + moved.T)
 
     def along(other: Likelihood) -> float:
-        explicit = float(other.log_likelihood(mode)) - 0.5 * float(variances @ other.curvature(mode))
-        return explicit + float(by_gradient @ other.gradient(mode))
+        slope, curvature = other.derivatives(mode)
+        explicit = float(other.log_likelihood(mode)) - 0.5 * float(variances @ curvature)
+        return explicit + float(by_gradient @ slope)
 
     return EvidenceGradient(gradient, alpha + by_shift, along)

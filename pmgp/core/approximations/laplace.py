@@ -89,8 +89,9 @@ class Laplace:
         steps = 0
         while True:
             steps += 1
-            precision = _precision(likelihood, current.f)
-            linear = precision * current.f + likelihood.gradient(current.f)
+            gradient, curvature = likelihood.derivatives(current.f)
+            precision = _precision(likelihood, current.f, curvature)
+            linear = precision * current.f + gradient
             if not conditioned.on(linear, precision):
                 return None
             reached = _iterate(prior, likelihood, conditioned.mean, linear - precision * conditioned.mean)
@@ -120,9 +121,8 @@ class Laplace:
         return laplace_gradient(approximation, likelihood)
 
 
-def _precision(likelihood: Likelihood, f: np.ndarray) -> np.ndarray:
+def _precision(likelihood: Likelihood, f: np.ndarray, curvature: np.ndarray) -> np.ndarray:
     """Curvature of the likelihood, or the Fisher information where that is not positive."""
-    curvature = likelihood.curvature(f)
     if np.any(curvature <= 0.0):
         curvature = np.where(curvature > 0.0, curvature, likelihood.fisher_information(f))
     return np.maximum(curvature, SMALLEST_PRECISION)

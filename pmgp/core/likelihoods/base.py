@@ -1,14 +1,15 @@
-"""The protocol every likelihood follows."""
+"""The protocol every likelihood follows, and what follows from the density of a site."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Protocol
 
 import numpy as np
 
-from pmgp.core.numerics.quadrature import TiltedMoments
+from pmgp.core.numerics.quadrature import TiltedMoments, tilted_moments
 
-__all__ = ["Likelihood"]
+__all__ = ["FactorizingLikelihood", "Likelihood"]
 
 
 class Likelihood(Protocol):
@@ -26,8 +27,12 @@ class Likelihood(Protocol):
         """Minus the second derivative of each log p(y_i|f_i): (n,) -> (n,)."""
         ...
 
+    def derivatives(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Gradient and curvature at the same f, which may share work: (n,) to two (n,) arrays."""
+        ...
+
     def third_derivative(self, f: np.ndarray) -> np.ndarray:
-        """Third derivative of each log p(y_i|f_i): (n,) -> (n,)."""
+        """Third derivative of each log p(y_i|f_i), for gradients of Laplace's evidence: (n,) -> (n,)."""
         ...
 
     def tilted_moments(
@@ -42,3 +47,41 @@ class Likelihood(Protocol):
     def fisher_information(self, f: np.ndarray) -> np.ndarray:
         """Expected curvature under p(y_i|f_i), never negative: (n,) -> (n,)."""
         ...
+
+
+class FactorizingLikelihood(ABC):
+    """What follows from the density of a site: subclasses give that and its derivatives, and a closed form if any."""
+
+    @abstractmethod
+    def log_density(self, f: np.ndarray) -> np.ndarray:
+        """Log p(y_i|f_i), constants included: (..., n) -> (..., n)."""
+
+    @abstractmethod
+    def gradient(self, f: np.ndarray) -> np.ndarray:
+        """First derivative in f: (n,) -> (n,)."""
+
+    @abstractmethod
+    def curvature(self, f: np.ndarray) -> np.ndarray:
+        """Minus the second derivative in f: (n,) -> (n,)."""
+
+    @abstractmethod
+    def third_derivative(self, f: np.ndarray) -> np.ndarray:
+        """Third derivative in f: (n,) -> (n,)."""
+
+    @abstractmethod
+    def fisher_information(self, f: np.ndarray) -> np.ndarray:
+        """Expected curvature, never negative: (n,) -> (n,)."""
+
+    def log_likelihood(self, f: np.ndarray) -> np.ndarray:
+        """Log p(y|f): (..., n) -> (...)."""
+        return self.log_density(f).sum(axis=-1)
+
+    def derivatives(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Gradient and curvature at the same f: (n,) to two (n,) arrays."""
+        return self.gradient(f), self.curvature(f)
+
+    def tilted_moments(
+        self, mean: np.ndarray, variance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None
+    ) -> TiltedMoments | None:
+        """Mean, variance and log normalizer of p(y_i|f_i) N(f_i|mean, variance), by quadrature: (n,) arrays."""
+        return tilted_moments(self.log_density, mean, variance, near)

@@ -8,9 +8,10 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import expit, log_ndtr, ndtr
 
+from pmgp.core.likelihoods.base import FactorizingLikelihood
 from pmgp.core.likelihoods.checks import check_binary
 from pmgp.core.likelihoods.normal_tails import excess, hazard, third_derivative
-from pmgp.core.numerics.quadrature import TiltedMoments, normal_expectation, tilted_moments
+from pmgp.core.numerics.quadrature import TiltedMoments, normal_expectation
 
 __all__ = ["BernoulliLogit", "BernoulliProbit"]
 
@@ -28,7 +29,7 @@ def _signs(y: np.ndarray) -> np.ndarray:
     return 2.0 * check_binary(y) - 1.0
 
 
-class BernoulliProbit:
+class BernoulliProbit(FactorizingLikelihood):
     """P(y = 1|f) = Phi(f), the normal distribution function.
 
     Parameters
@@ -69,6 +70,12 @@ class BernoulliProbit:
         z = self.sign * f
         return hazard(z) * excess(z)
 
+    def derivatives(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Gradient and curvature, of one hazard."""
+        z = self.sign * f
+        slope = hazard(z)
+        return self.sign * slope, slope * excess(z)
+
     def third_derivative(self, f: np.ndarray) -> np.ndarray:
         """Third derivative in f."""
         return self.sign * third_derivative(self.sign * f)
@@ -93,7 +100,7 @@ class BernoulliProbit:
         return ndtr(mean / np.sqrt(1.0 + variance))
 
 
-class BernoulliLogit:
+class BernoulliLogit(FactorizingLikelihood):
     """P(y = 1|f) = 1 / (1 + exp(-f)).
 
     Parameters
@@ -137,12 +144,6 @@ class BernoulliLogit:
     def fisher_information(self, f: np.ndarray) -> np.ndarray:
         """Expected curvature; equal to it for this canonical link."""
         return self.curvature(f)
-
-    def tilted_moments(
-        self, mean: np.ndarray, variance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None
-    ) -> TiltedMoments:
-        """Mean, variance and log normalizer of p(y_i|f_i) N(f_i|mean, variance), by quadrature."""
-        return tilted_moments(self.log_density, mean, variance, near)
 
     @staticmethod
     def probability(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:

@@ -30,6 +30,10 @@ class Impossible:
     # So that whoever needs derivatives meets no NaN before log p(y|f) is looked at.
     curvature = fisher_information = third_derivative = gradient
 
+    def derivatives(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Both zero."""
+        return self.gradient(f), self.curvature(f)
+
     def tilted_moments(
         self, mean: np.ndarray, variance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None
     ) -> None:

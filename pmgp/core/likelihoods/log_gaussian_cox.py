@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import gammaln
 
+from pmgp.core.likelihoods.base import FactorizingLikelihood
 from pmgp.core.likelihoods.checks import check_counts, check_positive, check_same_length
-from pmgp.core.numerics.quadrature import TiltedMoments, tilted_moments
 
 __all__ = ["MAX_LOG_RATE", "LogGaussianCox"]
 
@@ -14,7 +14,7 @@ __all__ = ["MAX_LOG_RATE", "LogGaussianCox"]
 MAX_LOG_RATE = 300.0
 
 
-class LogGaussianCox:
+class LogGaussianCox(FactorizingLikelihood):
     """Counts y_i ~ Poisson(exposure_i exp(f_i)).
 
     Parameters
@@ -49,10 +49,6 @@ class LogGaussianCox:
         """Log p(y_i|f_i): (..., n) -> (..., n)."""
         return self.y * f + self._constant - self._rate(f)
 
-    def log_likelihood(self, f: np.ndarray) -> np.ndarray:
-        """Log p(y|f): (..., n) -> (...)."""
-        return self.log_density(f).sum(axis=-1)
-
     def gradient(self, f: np.ndarray) -> np.ndarray:
         """First derivative in f."""
         return self.y - self._rate(f)
@@ -61,6 +57,11 @@ class LogGaussianCox:
         """Minus the second derivative in f: the rate, whatever the counts."""
         return self._rate(f)
 
+    def derivatives(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Gradient and curvature, of one rate."""
+        rate = self._rate(f)
+        return self.y - rate, rate
+
     def third_derivative(self, f: np.ndarray) -> np.ndarray:
         """Third derivative in f."""
         return -self._rate(f)
@@ -68,9 +69,3 @@ class LogGaussianCox:
     def fisher_information(self, f: np.ndarray) -> np.ndarray:
         """Expected curvature; equal to it for this canonical link."""
         return self._rate(f)
-
-    def tilted_moments(
-        self, mean: np.ndarray, variance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None
-    ) -> TiltedMoments:
-        """Mean, variance and log normalizer of p(y_i|f_i) N(f_i|mean, variance), by quadrature."""
-        return tilted_moments(self.log_density, mean, variance, near)

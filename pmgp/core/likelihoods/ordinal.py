@@ -6,15 +6,16 @@ Appendix B.4 of the comparative evaluation.
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import ndtr
 
+from pmgp.core.likelihoods.base import FactorizingLikelihood
 from pmgp.core.likelihoods.checks import check_categories, check_positive, check_same_length, check_thresholds
 from pmgp.core.likelihoods.normal_interval import NormalInterval
-from pmgp.core.numerics.quadrature import TiltedMoments, tilted_moments
 
 __all__ = ["OrdinalProbit"]
 
 
-class OrdinalProbit:
+class OrdinalProbit(FactorizingLikelihood):
     """P(y = s|f) = Phi((b_(s+1) - f) / noise) - Phi((b_s - f) / noise), with b_0 and b_r infinite.
 
     Parameters
@@ -45,10 +46,6 @@ class OrdinalProbit:
         """Log p(y_i|f_i): (..., n) -> (..., n)."""
         return self._interval(f).log_probability()
 
-    def log_likelihood(self, f: np.ndarray) -> np.ndarray:
-        """Log p(y|f): (..., n) -> (...)."""
-        return self.log_density(f).sum(axis=-1)
-
     def gradient(self, f: np.ndarray) -> np.ndarray:
         """First derivative in f."""
         return self._interval(f).mean() / self.noise
@@ -56,6 +53,11 @@ class OrdinalProbit:
     def curvature(self, f: np.ndarray) -> np.ndarray:
         """Minus the second derivative in f, between 0 and 1 / noise^2."""
         return self._interval(f).variance_deficit() / self.noise**2
+
+    def derivatives(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Gradient and curvature, of one interval."""
+        interval = self._interval(f)
+        return interval.mean() / self.noise, interval.variance_deficit() / self.noise**2
 
     def third_derivative(self, f: np.ndarray) -> np.ndarray:
         """Third derivative in f."""
@@ -66,11 +68,22 @@ class OrdinalProbit:
         each = self._between(self.limits[:-1, None], self.limits[1:, None], f)
         return (np.exp(each.log_probability()) * np.square(each.mean() / self.noise)).sum(axis=0)
 
-    def tilted_moments(
-        self, mean: np.ndarray, variance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None
-    ) -> TiltedMoments:
-        """Mean, variance and log normalizer of p(y_i|f_i) N(f_i|mean, variance), by quadrature."""
-        return tilted_moments(self.log_density, mean, variance, near)
+    @staticmethod
+    def probabilities(
+        mean: np.ndarray, variance: np.ndarray, thresholds: np.ndarray, noise: np.ndarray | float = 1.0
+    ) -> np.ndarray:
+        """P(y = s) for f ~ N(mean, variance), normal noise on a normal f: (m,) arrays to (m, r)."""
+        scale = np.sqrt(np.square(noise) + variance)
+        below = ndtr((thresholds - mean[:, None]) / scale[:, None])
+        return np.diff(np.pad(below, ((0, 0), (1, 1)), constant_values=(0.0, 1.0)), axis=1)
+
+    @classmethod
+    def expected_label(
+        cls, mean: np.ndarray, variance: np.ndarray, thresholds: np.ndarray, noise: np.ndarray | float = 1.0
+    ) -> np.ndarray:
+        """E[y] for f ~ N(mean, variance): (m,) arrays to (m,)."""
+        each = cls.probabilities(mean, variance, thresholds, noise)
+        return each @ np.arange(each.shape[-1])
 
     def _interval(self, f: np.ndarray) -> NormalInterval:
         return self._between(self.lower, self.upper, f)

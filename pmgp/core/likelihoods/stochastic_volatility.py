@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from pmgp.core.likelihoods.base import FactorizingLikelihood
 from pmgp.core.likelihoods.checks import check_finite
-from pmgp.core.numerics.quadrature import TiltedMoments, tilted_moments
 
 __all__ = ["StochasticVolatility"]
 
@@ -14,7 +14,7 @@ LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
 MAX_LOG_SQUARE = 300.0
 
 
-class StochasticVolatility:
+class StochasticVolatility(FactorizingLikelihood):
     """Observations y_i ~ N(0, exp(f_i)^2).
 
     Parameters
@@ -45,10 +45,6 @@ class StochasticVolatility:
         """Log p(y_i|f_i): (..., n) -> (..., n)."""
         return -LOG_SQRT_2PI - f - 0.5 * self._square(f)
 
-    def log_likelihood(self, f: np.ndarray) -> np.ndarray:
-        """Log p(y|f): (..., n) -> (...)."""
-        return self.log_density(f).sum(axis=-1)
-
     def gradient(self, f: np.ndarray) -> np.ndarray:
         """First derivative in f."""
         return self._square(f) - 1.0
@@ -57,6 +53,11 @@ class StochasticVolatility:
         """Minus the second derivative in f; zero where the observation is."""
         return 2.0 * self._square(f)
 
+    def derivatives(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Gradient and curvature, of one square."""
+        square = self._square(f)
+        return square - 1.0, 2.0 * square
+
     def third_derivative(self, f: np.ndarray) -> np.ndarray:
         """Third derivative in f."""
         return 4.0 * self._square(f)
@@ -64,9 +65,3 @@ class StochasticVolatility:
     def fisher_information(self, f: np.ndarray) -> np.ndarray:
         """Expected curvature: 2 everywhere."""
         return np.full_like(f, 2.0, dtype=float)
-
-    def tilted_moments(
-        self, mean: np.ndarray, variance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None
-    ) -> TiltedMoments:
-        """Mean, variance and log normalizer of p(y_i|f_i) N(f_i|mean, variance), by quadrature."""
-        return tilted_moments(self.log_density, mean, variance, near)

@@ -1,4 +1,4 @@
-"""The likelihoods as PyMC distributions.
+"""The likelihoods as PyMC distributions, and records of what the package knows of each.
 
 May import: core, interface.graphs.
 """

@@ -11,8 +11,10 @@ from pymc.distributions.moments.means import _mean, maybe_resize
 from pytensor.tensor.random.basic import uniform
 from pytensor.tensor.variable import TensorVariable
 
+from pmgp.core import likelihoods
 from pmgp.core.likelihoods.checks import check_binary
 from pmgp.interface.distributions.base import LatentVariable, as_parameter, known_observations, log_ndtr, ndtr, resized
+from pmgp.interface.distributions.records import Expected, LikelihoodRecord, register
 
 __all__ = ["BernoulliLogit", "BernoulliProbit"]
 
@@ -135,3 +137,19 @@ class BernoulliLogit(_LatentBernoulli):
 
     def logp(value: TensorVariable, f: TensorVariable) -> TensorVariable:  # noqa: D102, N805
         return _binary_logp(value, -pt.softplus(pt.switch(pt.eq(value, 1), -f, f)))
+
+
+register(
+    LikelihoodRecord(
+        BernoulliProbitRV,
+        likelihoods.BernoulliProbit,
+        {"probability": Expected(under_normal=likelihoods.BernoulliProbit.probability)},
+    )
+)
+register(
+    LikelihoodRecord(
+        BernoulliLogitRV,
+        likelihoods.BernoulliLogit,
+        {"probability": Expected(under_normal=likelihoods.BernoulliLogit.probability)},
+    )
+)

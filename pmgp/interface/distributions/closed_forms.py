@@ -1,4 +1,4 @@
-"""The likelihoods of the numerical core that stand behind the distributions of this package.
+"""The likelihoods of the numerical core that stand behind distributions, as their records say.
 
 Where an observed variable has the latent vector itself for its first parameter, the core's closed forms replace the
 derivatives of its graph. The other parameters may be constants, data, or functions of theta.
@@ -15,24 +15,12 @@ from pytensor.graph.basic import Constant
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
-from pmgp.core import likelihoods
 from pmgp.core.likelihoods import Likelihood
 from pmgp.core.likelihoods.impossible import Impossible
-from pmgp.interface.distributions.bernoulli import BernoulliLogitRV, BernoulliProbitRV
-from pmgp.interface.distributions.log_gaussian_cox import LogGaussianCoxRV
-from pmgp.interface.distributions.ordinal import OrdinalProbitRV
-from pmgp.interface.distributions.stochastic_volatility import StochasticVolatilityRV
+from pmgp.interface.distributions.records import record_of
 from pmgp.interface.graphs.theta_function import ThetaFunction
 
-__all__ = ["CLOSED_FORMS", "ClosedForm", "find_closed_form"]
-
-CLOSED_FORMS: dict[type, Callable[..., Likelihood]] = {
-    BernoulliProbitRV: likelihoods.BernoulliProbit,
-    BernoulliLogitRV: likelihoods.BernoulliLogit,
-    LogGaussianCoxRV: likelihoods.LogGaussianCox,
-    OrdinalProbitRV: likelihoods.OrdinalProbit,
-    StochasticVolatilityRV: likelihoods.StochasticVolatility,
-}
+__all__ = ["ClosedForm", "find_closed_form"]
 
 
 class ClosedForm:
@@ -107,7 +95,7 @@ def find_closed_form(
     if len(variables) != 1 or variables[0] not in model.observed_RVs:
         return None
     node = variables[0].owner
-    constructor = CLOSED_FORMS.get(type(node.op))
+    constructor = record_of(variables[0]).constructor
     if constructor is None:
         return None
     first, *others = node.op.dist_params(node)

@@ -12,9 +12,11 @@ from pymc.distributions.moments.means import _mean, maybe_resize
 from pytensor.tensor.random.basic import poisson
 from pytensor.tensor.variable import TensorVariable
 
+from pmgp.core import likelihoods
 from pmgp.core.likelihoods.checks import check_counts, check_positive, check_same_length
 from pmgp.core.likelihoods.log_gaussian_cox import MAX_LOG_RATE
 from pmgp.interface.distributions.base import LatentVariable, as_parameter, known_observations, known_value, resized
+from pmgp.interface.distributions.records import LikelihoodRecord, register
 
 __all__ = ["LogGaussianCox"]
 
@@ -98,3 +100,6 @@ class LogGaussianCox(Discrete):
         count = pt.switch(outside, 0, value)
         logp = count * log_rate - pt.exp(pt.minimum(log_rate, MAX_LOG_RATE)) - pt.gammaln(count + 1.0)
         return check_parameters(pt.switch(outside, -np.inf, logp), exposure > 0, msg="exposure > 0")
+
+
+register(LikelihoodRecord(LogGaussianCoxRV, likelihoods.LogGaussianCox))

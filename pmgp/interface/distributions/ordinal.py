@@ -12,6 +12,7 @@ from pymc.distributions.moments.means import _mean, maybe_resize
 from pytensor.tensor.random.basic import normal
 from pytensor.tensor.variable import TensorVariable
 
+from pmgp.core import likelihoods
 from pmgp.core.likelihoods.checks import check_categories, check_positive, check_same_length, check_thresholds
 from pmgp.interface.distributions.base import (
     LatentVariable,
@@ -22,6 +23,7 @@ from pmgp.interface.distributions.base import (
     ndtr,
     resized,
 )
+from pmgp.interface.distributions.records import Expected, LikelihoodRecord, register
 
 __all__ = ["OrdinalProbit"]
 
@@ -155,3 +157,21 @@ def _log_interval(lower: TensorVariable, upper: TensorVariable) -> TensorVariabl
     small = pt.log(-pt.expm1(pt.switch(near, log_ratio, -1.0)))
     large = pt.log1p(-pt.exp(pt.switch(near, -1.0, log_ratio)))
     return log_upper + pt.switch(near, small, large)
+
+
+def _probabilities(f: TensorVariable, thresholds: TensorVariable, noise: TensorVariable) -> TensorVariable:
+    """Of each label, along a last axis."""
+    below = ndtr((thresholds - pt.expand_dims(f, -1)) / pt.expand_dims(noise, -1))
+    return pt.concatenate([below[..., :1], below[..., 1:] - below[..., :-1], 1.0 - below[..., -1:]], axis=-1)
+
+
+register(
+    LikelihoodRecord(
+        OrdinalProbitRV,
+        likelihoods.OrdinalProbit,
+        {
+            "mean": Expected(under_normal=likelihoods.OrdinalProbit.expected_label),
+            "probabilities": Expected(_probabilities, likelihoods.OrdinalProbit.probabilities),
+        },
+    )
+)

@@ -11,9 +11,11 @@ from pymc.distributions.moments.means import _mean, maybe_resize
 from pytensor.tensor.random.basic import normal
 from pytensor.tensor.variable import TensorVariable
 
+from pmgp.core import likelihoods
 from pmgp.core.likelihoods.checks import check_finite
 from pmgp.core.likelihoods.stochastic_volatility import LOG_SQRT_2PI, MAX_LOG_SQUARE
 from pmgp.interface.distributions.base import LatentVariable, as_parameter, known_observations, resized
+from pmgp.interface.distributions.records import LikelihoodRecord, register
 
 __all__ = ["StochasticVolatility"]
 
@@ -81,3 +83,6 @@ class StochasticVolatility(Continuous):
     def logp(value: TensorVariable, f: TensorVariable) -> TensorVariable:  # noqa: D102, N805
         standardized = value * pt.exp(pt.minimum(-f, 0.5 * MAX_LOG_SQUARE))
         return pt.switch(pt.isinf(value), -np.inf, -LOG_SQRT_2PI - f - 0.5 * pt.square(standardized))
+
+
+register(LikelihoodRecord(StochasticVolatilityRV, likelihoods.StochasticVolatility))

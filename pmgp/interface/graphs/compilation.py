@@ -18,7 +18,7 @@ from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 from pytensor.link.vm import VMLinker
 from pytensor.tensor.variable import TensorVariable
 
-__all__ = ["INTERPRETED", "CompiledWhenCalled", "Compiler", "First", "announced"]
+__all__ = ["INTERPRETED", "CompiledWhenCalled", "Compiler", "announced"]
 
 # Shown as PyMC shows its own messages.
 logger = logging.getLogger("pymc.pmgp")
@@ -60,17 +60,6 @@ class Compiler:
         function = compile_pytensor(inputs, outputs, on_unused_input="ignore", **{**mode, **self.settings})
         function.trust_input = True
         return function
-
-
-class First:
-    """Call a compiled function and return its only output; a class, so that it can be pickled."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.function = function
-
-    def __call__(self, *args: Any) -> Any:
-        """The first output."""
-        return self.function(*args)[0]
 
 
 class CompiledWhenCalled:

@@ -12,8 +12,8 @@ from pytensor.tensor.variable import TensorVariable
 
 from pmgp.core.gaussians import DensePrior
 from pmgp.core.likelihoods import Likelihood
-from pmgp.interface.model.checks import naming_missing_gradients
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
+from pmgp.interface.model.missing_gradients import naming_missing_gradients
 
 __all__ = ["DifferentiableLatentModel"]
 

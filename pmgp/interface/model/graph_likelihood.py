@@ -16,7 +16,7 @@ from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.core.numerics.quadrature import TiltedMoments, tilted_moments
-from pmgp.interface.graphs.compilation import CompiledWhenCalled, First
+from pmgp.interface.graphs.compilation import CompiledWhenCalled
 from pmgp.interface.graphs.unrolling import NotElementwiseError, elementwise
 from pmgp.interface.model.likelihood_terms import LikelihoodTerms
 
@@ -47,15 +47,20 @@ class PyTensorLikelihood:
 
     def gradient(self, f: np.ndarray) -> np.ndarray:
         """First derivative in f: (n,) -> (n,). Compiled when it is first needed, as those that follow."""
-        return self.functions.gradient(np.ascontiguousarray(f), self.theta)
+        return self.functions.gradient(np.ascontiguousarray(f), self.theta)[0]
 
     def curvature(self, f: np.ndarray) -> np.ndarray:
         """Minus the second derivative in f: (n,) -> (n,)."""
-        return self.functions.curvature(np.ascontiguousarray(f), self.theta)
+        return self.derivatives(f)[1]
+
+    def derivatives(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Gradient and curvature by one function: (n,) to two (n,) arrays."""
+        gradient, curvature = self.functions.derivatives(np.ascontiguousarray(f), self.theta)
+        return gradient, curvature
 
     def third_derivative(self, f: np.ndarray) -> np.ndarray:
         """Third derivative in f: (n,) -> (n,)."""
-        return self.functions.third(np.ascontiguousarray(f), self.theta)
+        return self.functions.third(np.ascontiguousarray(f), self.theta)[0]
 
     def tilted_moments(
         self, mean: np.ndarray, variance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None
@@ -73,12 +78,16 @@ class PyTensorLikelihood:
 
 @dataclass
 class LikelihoodFunctions:
-    """The terms of log p(y|f, theta), and functions of (f, theta) with f of shape (n,)."""
+    """The terms of log p(y|f, theta), and functions of (f, theta) to lists of arrays, all of shape (n,).
+
+    Gradient and curvature come from one function, which Numba compiles in less time than two; samplers that need the
+    gradient alone have one of their own.
+    """
 
     terms: LikelihoodTerms
-    gradient: Callable[..., np.ndarray]
-    curvature: Callable[..., np.ndarray]
-    third: Callable[..., np.ndarray]
+    gradient: CompiledWhenCalled
+    derivatives: CompiledWhenCalled
+    third: CompiledWhenCalled
 
 
 def compile_likelihood(
@@ -110,11 +119,11 @@ def compile_likelihood(
     gradient = pt.grad(pt.add(*[term.sum() for term in terms], 0.0), latent)
     curvature = -pt.grad(gradient.sum(), latent, disconnected_inputs="ignore")
     third = -pt.grad(curvature.sum(), latent, disconnected_inputs="ignore")
-    derivatives = [
-        First(CompiledWhenCalled(partial(compile_function, [latent], [derivative])))
-        for derivative in (gradient, curvature, third)
+    functions = [
+        CompiledWhenCalled(partial(compile_function, [latent], outputs))
+        for outputs in ([gradient], [gradient, curvature], [third])
     ]
-    return LikelihoodFunctions(LikelihoodTerms(names, evaluate), *derivatives)
+    return LikelihoodFunctions(LikelihoodTerms(names, evaluate), *functions)
 
 
 def _unrolled_where_same(

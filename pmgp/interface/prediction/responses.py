@@ -8,15 +8,10 @@ import numpy as np
 import pytensor.tensor as pt
 from pymc.distributions.moments import mean as conditional_mean
 from pymc.exceptions import UndefinedMomentException
-from pytensor.tensor.random.basic import BernoulliRV, CategoricalRV
 from pytensor.tensor.variable import TensorVariable
-from scipy.special import ndtr
 
-from pmgp.core import likelihoods
 from pmgp.core.numerics.quadrature import normal_expectation
-from pmgp.interface.distributions.base import ndtr as symbolic_ndtr
-from pmgp.interface.distributions.bernoulli import BernoulliLogitRV, BernoulliProbitRV
-from pmgp.interface.distributions.ordinal import OrdinalProbitRV
+from pmgp.interface.distributions.records import Expected, record_of
 from pmgp.interface.prediction.point_function import PointModel
 from pmgp.interface.prediction.rules import NotPointwiseError
 
@@ -24,12 +19,6 @@ __all__ = ["Expectation", "expectations_of"]
 
 # Of the mean and variance of f at the new points of a slice, and theta; of shape (m,), or (m, categories).
 Expectation = Callable[[np.ndarray, np.ndarray, list[np.ndarray], slice], np.ndarray]
-
-CLOSED_FORMS: dict[type, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
-    BernoulliProbitRV: likelihoods.BernoulliProbit.probability,
-    BernoulliLogitRV: likelihoods.BernoulliLogit.probability,
-}
-BINARY = (*CLOSED_FORMS, BernoulliRV)
 
 
 def expectations_of(points: PointModel, observed: TensorVariable) -> dict[str, Expectation]:
@@ -40,22 +29,20 @@ def expectations_of(points: PointModel, observed: TensorVariable) -> dict[str, E
     NotPointwiseError
         If there is no such thing at a new point; the message says why.
     """
-    op = observed.owner.op
-    if isinstance(op, OrdinalProbitRV):
-        return _ordinal(points, observed)
-    if isinstance(op, CategoricalRV):
-        probabilities = op.dist_params(observed.owner)[0]
-        return {"probabilities": _by_quadrature(points, observed, probabilities, core=1)}
-    if isinstance(op, tuple(CLOSED_FORMS)) and _is_latent(points, observed):
-        closed_form = CLOSED_FORMS[type(op)]
-        return {"probability": lambda mean, variance, theta, where: closed_form(mean, variance)}
-    if 0 < op.ndim_supp < observed.ndim:
+    return {name: _expectation(points, observed, name, each) for name, each in record_of(observed).expected.items()}
+
+
+def _expectation(points: PointModel, observed: TensorVariable, name: str, expected: Expected) -> Expectation:
+    if expected.under_normal is not None and _takes_closed_forms(points, observed):
+        return _in_closed_form(points, observed, expected.under_normal)
+    return _by_quadrature(points, observed, _given_f(observed, expected), core=int(name == "probabilities"))
+
+
+def _given_f(observed: TensorVariable, expected: Expected) -> TensorVariable:
+    if expected.given_f is not None:
+        return expected.given_f(*observed.owner.op.dist_params(observed.owner))
+    if 0 < observed.owner.op.ndim_supp < observed.ndim:
         raise NotPointwiseError("each of its observations is a vector")
-    name = "probability" if isinstance(op, BINARY) else "mean"
-    return {name: _by_quadrature(points, observed, _mean(observed))}
-
-
-def _mean(observed: TensorVariable) -> TensorVariable:
     try:
         return conditional_mean(observed)
     except UndefinedMomentException as error:
@@ -64,51 +51,51 @@ def _mean(observed: TensorVariable) -> TensorVariable:
         raise NotPointwiseError(f"PyMC does not know its mean: {error}") from error
 
 
-def _is_latent(points: PointModel, observed: TensorVariable) -> bool:
-    """Whether the first parameter is the latent value itself."""
-    first = observed.owner.op.dist_params(observed.owner)[0]
+def _takes_closed_forms(points: PointModel, observed: TensorVariable) -> bool:
+    """Whether the first parameter is the latent value itself, and all observations have the same vectors."""
+    (f, _), *others = _parameters(observed)
+    if observed.ndim != 1 or f.ndim != 1 or any(parameter.ndim > axes for parameter, axes in others if axes):
+        return False
     graph = points.new_points(observed)
-    return observed.ndim == 1 and first.ndim == 1 and graph(first, 0) is graph.points
+    return graph(f, 0) is graph.points
 
 
-def _by_quadrature(points: PointModel, observed: TensorVariable, given_f: TensorVariable, core: int = 0) -> Expectation:
-    function = points.function(observed, given_f, core)
+def _parameters(observed: TensorVariable) -> list[tuple[TensorVariable, int]]:
+    """The parameters of a variable, each with the number of its axes that belong to one observation."""
+    op = observed.owner.op
+    return list(zip(op.dist_params(observed.owner), op.ndims_params, strict=True))
+
+
+def _in_closed_form(
+    points: PointModel, observed: TensorVariable, under_normal: Callable[..., np.ndarray]
+) -> Expectation:
+    (f, _), *others = _parameters(observed)
+    values = [_vector(points, each) if axes else _scalar(points, observed, each, f) for each, axes in others]
 
     def expectation(mean: np.ndarray, variance: np.ndarray, theta: list[np.ndarray], where: slice) -> np.ndarray:
-        return normal_expectation(lambda latent: function(latent, theta, where), mean, variance)
+        return under_normal(mean, variance, *(value(mean, theta, where) for value in values))
 
     return expectation
 
 
-def _ordinal(points: PointModel, observed: TensorVariable) -> dict[str, Expectation]:
-    """Probabilities of each label, and the expected label."""
-    f, thresholds, noise = observed.owner.op.dist_params(observed.owner)
-    if thresholds.ndim == 1 and _is_latent(points, observed):
-        probabilities = _ordinal_closed_form(points, observed)
-    else:
-        probabilities = _by_quadrature(points, observed, _label_probabilities(f, thresholds, noise), core=1)
-
-    def mean(mean: np.ndarray, variance: np.ndarray, theta: list[np.ndarray], where: slice) -> np.ndarray:
-        each = probabilities(mean, variance, theta, where)
-        return each @ np.arange(each.shape[-1])
-
-    return {"mean": mean, "probabilities": probabilities}
+def _vector(points: PointModel, parameter: TensorVariable) -> Callable[..., np.ndarray]:
+    """A parameter that is the same for all observations, as a function of f's mean, theta and a slice of points."""
+    function = points.constant(parameter)
+    return lambda mean, theta, where: function(*theta)
 
 
-def _label_probabilities(f: TensorVariable, thresholds: TensorVariable, noise: TensorVariable) -> TensorVariable:
-    below = symbolic_ndtr((thresholds - pt.expand_dims(f, -1)) / pt.expand_dims(noise, -1))
-    return pt.concatenate([below[..., :1], below[..., 1:] - below[..., :-1], 1.0 - below[..., -1:]], axis=-1)
+def _scalar(
+    points: PointModel, observed: TensorVariable, parameter: TensorVariable, f: TensorVariable
+) -> Callable[..., np.ndarray]:
+    """A parameter that has a value at each new point, as a function of f's mean, theta and a slice of points."""
+    function = points.function(observed, parameter + pt.zeros_like(f))
+    return lambda mean, theta, where: function(mean[None], theta, where)[0]
 
 
-def _ordinal_closed_form(points: PointModel, observed: TensorVariable) -> Expectation:
-    """Normal noise on a normal f: P(y <= s) = Phi((b_(s+1) - mean) / sqrt(noise^2 + variance))."""
-    f, thresholds, noise = observed.owner.op.dist_params(observed.owner)
-    limits = points.constant(thresholds)
-    noise_at = points.function(observed, noise + pt.zeros_like(f))
+def _by_quadrature(points: PointModel, observed: TensorVariable, given_f: TensorVariable, core: int) -> Expectation:
+    function = points.function(observed, given_f, core)
 
     def expectation(mean: np.ndarray, variance: np.ndarray, theta: list[np.ndarray], where: slice) -> np.ndarray:
-        scale = np.sqrt(np.square(noise_at(mean[None], theta, where)[0]) + variance)
-        below = ndtr((limits(*theta) - mean[:, None]) / scale[:, None])
-        return np.diff(np.pad(below, ((0, 0), (1, 1)), constant_values=(0.0, 1.0)), axis=1)
+        return normal_expectation(lambda latent: function(latent, theta, where), mean, variance)
 
     return expectation

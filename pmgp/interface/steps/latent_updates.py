@@ -449,3 +449,4 @@ class LatentSMMALA(_TunedStep):
             compile_kwargs=compile_kwargs,
             blocked=blocked,
         )
+        self.shared_model.parts.compile_derivatives(second=False)

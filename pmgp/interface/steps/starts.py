@@ -80,8 +80,8 @@ def _of_likelihood(model: LatentGaussianModel, theta: np.ndarray) -> str | None:
         never = ~np.isfinite(values).any(axis=0)
         if never.any():
             return (
-                f"{not_finite(model, name, never, values[0])}, wherever {model.latent.name!r} was within three prior "
-                "standard deviations of its prior mean: such observations are outside the support of their "
+                f"{not_finite(model.observations, name, never, values[0])}, wherever {model.latent.name!r} was within "
+                "three prior standard deviations of its prior mean: such observations are outside the support of their "
                 "distribution, or its other parameters are impossible"
             )
     return f"{at_mean}, at the prior mean of {model.latent.name!r}, where approximations start; give it another mean"
@@ -94,13 +94,13 @@ def _of_likelihood_at(model: LatentGaussianModel, theta: np.ndarray, f: np.ndarr
     for name, values in model.terms.by_name(f[None, :], theta).items():
         wrong = ~np.isfinite(values[0])
         if wrong.any():
-            return not_finite(model, name, wrong, values[0])
+            return not_finite(model.observations, name, wrong, values[0])
     return None
 
 
 def _of_derivatives(model: LatentGaussianModel, theta: np.ndarray) -> str | None:
     likelihood, mean = model.likelihood(theta), model.prior(theta).mean
-    for what, values in (("first", likelihood.gradient(mean)), ("second", likelihood.curvature(mean))):
+    for what, values in zip(("first", "second"), likelihood.derivatives(mean), strict=True):
         if not np.isfinite(values).all():
             return (
                 f"the {what} derivative of the log-likelihood in {model.latent.name!r} is not finite in "

@@ -75,8 +75,10 @@ class _ThetaStep(ThetaProgress, LimitedThreads):
             parts.require_factorizing()
         self.vars = check_hyperparameters(vars, model, parts, type(self).__name__)
         kind = operator.kind
-        if factorizing or kind != "metropolis":
-            parts.compile_derivatives(second=factorizing)
+        if factorizing:
+            parts.compile_derivatives(second=True)
+        if kind != "metropolis":
+            parts.compile_derivatives(second=False)
         self.model = DifferentiableLatentModel(parts, gradient=kind != "metropolis", metric=kind == "smmala")
         self.scheme = self._make_scheme(operator, model)
         self.theta_names = parts.theta_names

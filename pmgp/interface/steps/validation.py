@@ -8,7 +8,6 @@ import numpy as np
 import pymc as pm
 
 from pmgp.core.marginal.calibration import LARGE_SPREAD
-from pmgp.interface.model.checks import refuse_other_processes
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
 
 __all__ = [
@@ -33,7 +32,7 @@ def check_hyperparameters(vars: Any, model: pm.Model, parts: LatentGaussianModel
     """All free variables but f, or an error that names what is missing, or what is a latent process itself."""
     if not parts.theta_values:
         raise ModelError(f"the model has no hyper-parameters besides {parts.latent.name!r}: there is nothing to infer")
-    refuse_other_processes(model, parts)
+    parts.refuse_other_processes(model)
     if vars is None:
         return list(parts.theta_values)
     given = {model.rvs_to_values.get(v, v) for v in (vars if isinstance(vars, list | tuple) else [vars])}

@@ -1,0 +1,17 @@
+"""Whether two ways to compute a part of a model agree."""
+
+from __future__ import annotations
+
+import numpy as np
+
+__all__ = ["same_values"]
+
+# Relative to the largest value. A covariance taken apart wrongly is far off; one that takes the root of a squared
+# distance differs from itself by the root of its rounding error.
+SAME = 1e-7
+
+
+def same_values(expected: np.ndarray, found: np.ndarray) -> bool:
+    """Whether all elements are equal, up to a fraction of the largest of them; NaN equals NaN."""
+    tolerance = SAME * np.abs(expected, where=np.isfinite(expected), out=np.zeros(expected.shape)).max(initial=0.0)
+    return bool(np.allclose(found, expected, rtol=0.0, atol=tolerance, equal_nan=True))

@@ -1,0 +1,96 @@
+"""The joint density of a model as graphs: its terms, split into those that depend on f and those that do not."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pymc as pm
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.variable import TensorVariable
+
+from pmgp.interface.model.latent_variable import ModelError, refuse_children
+
+__all__ = ["Graphs", "JointTerms", "split_terms", "theta_values"]
+
+
+class Graphs(NamedTuple):
+    """The parts of the joint density as PyTensor graphs of the model's value variables.
+
+    Attributes
+    ----------
+    log_prior : scalar
+    mean, covariance : vector and matrix
+        Of f.
+    likelihood : list
+        Terms of log p(y|f, theta).
+    """
+
+    log_prior: TensorVariable
+    mean: TensorVariable
+    covariance: TensorVariable
+    likelihood: list[TensorVariable]
+
+
+class JointTerms(NamedTuple):
+    """Terms of log p(y, theta|f), as graphs of the value variables.
+
+    Attributes
+    ----------
+    variables : list of variables
+        Those that depend on f: observed ones, potentials and, in a hierarchical model, free ones.
+    likelihood : list of variables
+        The term of each of them.
+    prior : list of variables
+        The terms that do not depend on f.
+    """
+
+    variables: list[TensorVariable]
+    likelihood: list[TensorVariable]
+    prior: list[TensorVariable]
+
+
+def split_terms(model: pm.Model, latent: TensorVariable, hierarchical: bool) -> JointTerms:
+    """Split the log-density, but for the prior of f.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    latent : variable
+        f.
+    hierarchical : bool
+        Whether free variables may depend on f.
+
+    Raises
+    ------
+    ModelError
+        If free variables do and may not, or no observed ones do.
+    """
+    variables = [v for v in (*model.basic_RVs, *model.potentials) if v is not latent]
+    terms = model.logp(vars=variables, sum=False)
+    depends = [model.rvs_to_values[latent] in set(ancestors([term])) for term in terms]
+    likelihood_variables = [v for v, d in zip(variables, depends, strict=True) if d]
+    children = [v for v in likelihood_variables if v in model.free_RVs]
+    if children and not hierarchical:
+        refuse_children(model, latent, children)
+    if not likelihood_variables:
+        raise ModelError(f"no observed variable depends on {latent.name!r}")
+    return JointTerms(
+        likelihood_variables,
+        [t for t, d in zip(terms, depends, strict=True) if d],
+        [t for t, d in zip(terms, depends, strict=True) if not d],
+    )
+
+
+def theta_values(model: pm.Model, latent: TensorVariable) -> list[TensorVariable]:
+    """The value variables of theta: of all that is free, but for f.
+
+    Raises
+    ------
+    ModelError
+        If some are discrete.
+    """
+    values = [model.rvs_to_values[rv] for rv in model.free_RVs if rv is not latent]
+    discrete = [value.name for value in values if value.dtype not in ("float32", "float64")]
+    if discrete:
+        raise ModelError(f"hyper-parameters must be continuous; these are not: {', '.join(discrete)}")
+    return values

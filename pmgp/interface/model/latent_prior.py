@@ -1,0 +1,106 @@
+"""p(f|theta): K in blocks where its graph allows it, by PyTensor's own function else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytensor.tensor as pt
+from pytensor.tensor.variable import TensorVariable
+
+from pmgp.core.gaussians import DensePrior
+from pmgp.interface.covariance.blocked import BlockedCovariance
+from pmgp.interface.graphs.compilation import CompiledWhenCalled
+from pmgp.interface.graphs.numpy_graph import UnsupportedGraphError
+from pmgp.interface.model.checks import refuse_infinite_inputs
+from pmgp.interface.model.comparison import same_values
+from pmgp.interface.model.theta_vector import ThetaVector
+
+__all__ = ["LatentPrior"]
+
+
+class LatentPrior:
+    """Theta to p(f|theta).
+
+    Parameters
+    ----------
+    name : str
+        Of f.
+    mean, covariance : vector and matrix
+        In terms of the value variables.
+    theta : ThetaVector
+
+    Attributes
+    ----------
+    blocked : BlockedCovariance, optional
+        The faster way to m and K, and the one that compiles faster, where there is one.
+    moments : CompiledWhenCalled
+        PyTensor's own way.
+    initial_moments : tuple of (n,) arrays
+        Means and variances of f at the initial theta, with the data as they were last read.
+    """
+
+    initial_moments: tuple[np.ndarray, np.ndarray]
+
+    def __init__(self, name: str, mean: TensorVariable, covariance: TensorVariable, theta: ThetaVector) -> None:
+        self.name = name
+        self.mean, self.covariance = mean, covariance
+        self._theta = theta
+        self.blocked = self._compile_blocked()
+        self.moments = CompiledWhenCalled(partial(theta.compile, [], [mean, covariance]))
+        self._pullback = CompiledWhenCalled(self._compile_pullback)
+
+    def __call__(self, theta: np.ndarray) -> DensePrior:
+        """p(f|theta)."""
+        if self.blocked is not None:
+            return DensePrior(*self.blocked(theta))
+        mean, covariance = self.moments(theta)
+        # The covariance is symmetric: the transpose of PyTensor's row-major array is the same matrix in LAPACK's order.
+        return DensePrior(np.asarray(mean, dtype=float), covariance.T)
+
+    def refresh_data(self) -> None:
+        """Read the inputs again, as `pymc.set_data` may have changed them.
+
+        Raises
+        ------
+        ModelError
+            If they are not finite.
+        """
+        if self.blocked is not None:
+            self.blocked.refresh_data()
+        prior = self(self._theta.initial)
+        self.initial_moments = prior.mean, prior.variance.copy()
+        refuse_infinite_inputs(self.name, [self.mean, self.covariance], prior)
+
+    def pullback(self, theta: np.ndarray, covariance_bar: np.ndarray, mean_bar: np.ndarray) -> np.ndarray:
+        """Gradient in theta of <covariance_bar, K(theta)> + mean_bar' m(theta); compiled when it is first needed.
+
+        Parameters
+        ----------
+        theta : (dimension,) array
+        covariance_bar : (n, n) array
+            Symmetric, both triangles.
+        mean_bar : (n,) array
+        """
+        return self._pullback(np.ascontiguousarray(covariance_bar), np.ascontiguousarray(mean_bar), theta)[1]
+
+    def _compile_pullback(self) -> Callable[..., Any]:
+        covariance_bar, mean_bar = pt.matrix("covariance_bar"), pt.vector("mean_bar")
+        inner = (covariance_bar * self.covariance).sum() + (mean_bar * self.mean).sum()
+        return self._theta.compile_gradient([covariance_bar, mean_bar], inner)
+
+    def _compile_blocked(self) -> BlockedCovariance | None:
+        if not self._theta.values:
+            return None
+        graphs, variable = self._theta.write([self.mean, self.covariance])
+        try:
+            blocked = BlockedCovariance(graphs[0], graphs[1], variable, self._theta.compile_function)
+        except UnsupportedGraphError:
+            return None
+        theta = self._theta.initial
+        mean, covariance = self._theta.compile([], [self.mean, self.covariance], interpreted=True)(theta)
+        own_mean, own_covariance = blocked(theta)
+        same = same_values(np.tril(covariance), np.tril(own_covariance)) and same_values(mean, own_mean)
+        return blocked if same else None

@@ -1,0 +1,27 @@
+"""Errors that name the operation of a model that has no gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pytensor.gradient import DisconnectedInputError, NullTypeGradError
+
+from pmgp.interface.model.latent_variable import ModelError
+
+__all__ = ["naming_missing_gradients"]
+
+
+@contextmanager
+def naming_missing_gradients(variables: str, advice: str) -> Iterator[None]:
+    """Say which operation has no gradient, and what to do.
+
+    Raises
+    ------
+    ModelError
+        In place of PyTensor's error.
+    """
+    try:
+        yield
+    except (NotImplementedError, NullTypeGradError, DisconnectedInputError) as error:
+        raise ModelError(f"an operation in the model has no gradient in {variables} ({error}); {advice}") from error

@@ -1,0 +1,172 @@
+"""p(y|f, theta) as a function of theta: in closed form, or by its graph, which is looked at to see what it does."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+import numpy as np
+from pytensor.tensor.variable import TensorVariable
+
+from pmgp.core.likelihoods import Likelihood
+from pmgp.interface.distributions.closed_forms import ClosedForm
+from pmgp.interface.model.checks import refuse_impossible
+from pmgp.interface.model.factorization import HessianInF
+from pmgp.interface.model.graph_likelihood import PyTensorLikelihood, compile_likelihood
+from pmgp.interface.model.joint_terms import JointTerms
+from pmgp.interface.model.latent_variable import ModelError
+from pmgp.interface.model.likelihood_terms import LikelihoodTerms
+from pmgp.interface.model.missing_gradients import naming_missing_gradients
+from pmgp.interface.model.observations import Observations
+from pmgp.interface.model.probes import Probes
+from pmgp.interface.model.theta_vector import ThetaVector
+
+__all__ = ["ClosedFormLikelihood", "GraphLikelihood", "ModelLikelihood", "naming_gradients_in_f"]
+
+
+class ModelLikelihood(Protocol):
+    """What is known of the likelihood of a model."""
+
+    @property
+    def terms(self) -> LikelihoodTerms | None:
+        """Its terms, if it is given by its graph."""
+        ...
+
+    def __call__(self, theta: np.ndarray) -> Likelihood:
+        """p(y|f, theta) as a function of f."""
+        ...
+
+    def refresh_data(self, probes: Probes) -> None:
+        """Read the observations again, and look at the likelihood where the probes are."""
+        ...
+
+    def refuse_impossible(self, probes: Probes) -> None:
+        """Refuse observations whose likelihood is zero wherever it was looked at."""
+        ...
+
+    def require_factorizing(self) -> None:
+        """Refuse a likelihood that does not factorize over f."""
+        ...
+
+
+class ClosedFormLikelihood:
+    """A likelihood of the core, with one observation for each latent value.
+
+    Parameters
+    ----------
+    closed_form : ClosedForm
+    observations : Observations
+    """
+
+    terms = None
+
+    def __init__(self, closed_form: ClosedForm, observations: Observations) -> None:
+        self._closed_form = closed_form
+        self._observations = observations
+
+    def __call__(self, theta: np.ndarray) -> Likelihood:
+        """p(y|f, theta)."""
+        return self._closed_form(theta)
+
+    def refresh_data(self, probes: Probes) -> None:
+        """Read the observations again.
+
+        Raises
+        ------
+        ModelError
+            If there is not one for each latent value.
+        ValueError
+            If they, or parameters at the initial theta, are outside their domain.
+        """
+        self._observations.require_length(probes.mean.size)
+        self._closed_form.refresh(probes.theta)
+
+    def refuse_impossible(self, probes: Probes) -> None:
+        """Nothing is impossible that was read."""
+
+    def require_factorizing(self) -> None:
+        """It does."""
+
+
+class GraphLikelihood:
+    """A likelihood that is given by its graph.
+
+    Parameters
+    ----------
+    joint : JointTerms
+    latent_value : vector
+        f.
+    theta : ThetaVector
+    observations : Observations
+    point : dict
+        Values of all variables, near which graphs are compared.
+    """
+
+    def __init__(
+        self,
+        joint: JointTerms,
+        latent_value: TensorVariable,
+        theta: ThetaVector,
+        observations: Observations,
+        point: dict[str, np.ndarray],
+    ) -> None:
+        f = np.asarray(point[latent_value.name], dtype=float)
+        at = f + np.linspace(-0.5, 0.5, f.size), theta.initial
+        names = [variable.name for variable in joint.variables]
+        self.functions = compile_likelihood(names, joint.likelihood, latent_value, theta.compile, at)
+        self._hessian = HessianInF(joint.likelihood, latent_value, theta)
+        self._observations = observations
+        self._coupling: str | None = None
+
+    @property
+    def terms(self) -> LikelihoodTerms:
+        """Its terms, and which latent value each of them belongs to."""
+        return self.functions.terms
+
+    def __call__(self, theta: np.ndarray) -> Likelihood:
+        """p(y|f, theta)."""
+        return PyTensorLikelihood(self.functions, theta)
+
+    def refresh_data(self, probes: Probes) -> None:
+        """Find out whether the likelihood factorizes, and which latent value each of its terms belongs to.
+
+        Raises
+        ------
+        ModelError
+            If the observations do not have the shape of their parameters.
+        """
+        places = list(probes)
+        theta, f, _ = places[0]
+        for name, values in self.terms.by_name(f[None, :], theta).items():
+            self._observations.refuse_shape(name, values.shape[1:], f.size)
+        self.terms.locate(places)
+        self._coupling = None if self.terms.separate else self._hessian.coupling(places)
+
+    def refuse_impossible(self, probes: Probes) -> None:
+        """Refuse observations whose likelihood is zero or not a number wherever it was looked at.
+
+        Raises
+        ------
+        ModelError
+            Naming the variable, the rows and the observed values.
+        """
+        refuse_impossible(self.terms, self._observations, probes)
+
+    def require_factorizing(self) -> None:
+        """Refuse a likelihood that does not factorize over f.
+
+        Raises
+        ------
+        ModelError
+            If its Hessian in f is not diagonal, or not to be had.
+        """
+        if self._coupling is not None:
+            raise ModelError(
+                f"the likelihood does not factorize over {self._observations.latent_name!r}: {self._coupling}; "
+                "each observation must depend on one latent value"
+            )
+
+
+def naming_gradients_in_f(latent_value: TensorVariable) -> AbstractContextManager[None]:
+    """Say which operation of a likelihood's graph has no gradient in f, and what to do."""
+    return naming_missing_gradients(repr(latent_value.name), "write it with PyTensor's own, or give it a gradient")

@@ -1,0 +1,50 @@
+"""Where a likelihood is looked at, to see what it depends on and whether it is possible."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+__all__ = ["Probes"]
+
+# How often the likelihood is looked at to see what it depends on.
+PROBES = 4
+
+
+@dataclass(frozen=True)
+class Probes:
+    """Theta, f, and how far f may be moved: at the initial theta and at random around it, always the same ones.
+
+    A likelihood may depend on several latent values through a parameter whose initial value is zero. Theta of density
+    zero are left out, but for the initial one.
+
+    Parameters
+    ----------
+    theta : (dimension,) array
+        The initial one.
+    log_prior : callable
+        Theta to log p(theta).
+    mean, variance : (n,) array
+        Of f at the initial theta.
+    """
+
+    theta: np.ndarray
+    log_prior: Callable[[np.ndarray], float]
+    mean: np.ndarray
+    variance: np.ndarray
+
+    def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Tuples of arrays of shapes (dimension,), (n,) and (n,)."""
+        rng = np.random.default_rng(0)
+        usable = np.isfinite(self.variance) & (self.variance > 0.0)
+        deviation = np.sqrt(np.where(usable, self.variance, 1.0))
+        for probe in range(PROBES):
+            theta = self.theta + (probe > 0) * rng.standard_normal(self.theta.size)
+            # Near the prior mean first, where most likelihoods are finite.
+            scale = (1.0 if probe else 0.1) * deviation
+            f = self.mean + scale * rng.standard_normal(self.mean.shape)
+            change = scale * rng.uniform(0.5, 1.5, self.mean.shape)
+            if probe == 0 or np.isfinite(self.log_prior(theta)):
+                yield theta, f, change

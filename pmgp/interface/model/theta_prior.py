@@ -1,0 +1,42 @@
+"""log p(theta), compiled."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytensor.tensor as pt
+from pytensor.tensor.variable import TensorVariable
+
+from pmgp.interface.graphs.unrolling import unrolled_sum
+from pmgp.interface.model.comparison import same_values
+from pmgp.interface.model.theta_vector import ThetaVector
+
+__all__ = ["ThetaPrior"]
+
+
+class ThetaPrior:
+    """Theta to log p(theta) on the unconstrained scale.
+
+    Parameters
+    ----------
+    terms : list of variables
+        Of the log-density, in terms of the value variables.
+    theta : ThetaVector
+
+    Attributes
+    ----------
+    graph : scalar
+        Their sum.
+    """
+
+    def __init__(self, terms: list[TensorVariable], theta: ThetaVector) -> None:
+        self.graph = pt.add(*[term.sum() for term in terms], 0.0)
+        unrolled = unrolled_sum(terms)
+        expected, found = theta.compile([], [self.graph, unrolled], interpreted=True)(theta.initial)
+        # The unrolled graph compiles faster where it has the same value.
+        self._function = theta.compile([], [unrolled if same_values(expected, found) else self.graph])
+        # Numba compiles at the first call: here, and not in each worker.
+        self._function(theta.initial)
+
+    def __call__(self, theta: np.ndarray) -> float:
+        """Log p(theta)."""
+        return float(self._function(theta)[0])

@@ -1,0 +1,99 @@
+"""Theta as one vector: its parts by name, and graphs of the model's value variables as functions of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytensor.tensor as pt
+from pymc.blocking import DictToArrayBijection
+from pymc.pytensorf import join_nonshared_inputs
+from pytensor.graph.rewriting.utils import rewrite_graph
+from pytensor.tensor.variable import TensorVariable
+
+from pmgp.interface.graphs.compilation import Compiler
+from pmgp.interface.graphs.theta_function import ThetaFunction
+from pmgp.interface.model.missing_gradients import naming_missing_gradients
+
+__all__ = ["ThetaVector"]
+
+
+class ThetaVector:
+    """The hyper-parameters on the unconstrained scale.
+
+    Parameters
+    ----------
+    values : list of variables
+        Value variables, in the order in which they stand in the vector.
+    point : dict
+        Their values at the model's initial point, by name.
+    compile_function : Compiler
+    """
+
+    def __init__(self, values: list[TensorVariable], point: dict[str, np.ndarray], compile_function: Compiler) -> None:
+        self.values = values
+        self.compile_function = compile_function
+        self._point = {value.name: np.asarray(point[value.name], dtype=float) for value in values}
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the value variables."""
+        return list(self._point)
+
+    @property
+    def initial(self) -> np.ndarray:
+        """Theta at the model's initial point."""
+        return self.ravel(self._point)
+
+    @property
+    def dimension(self) -> int:
+        """Length of theta."""
+        return sum(value.size for value in self._point.values())
+
+    def ravel(self, point: dict[str, np.ndarray]) -> np.ndarray:
+        """The vector from a point of the model."""
+        if not self._point:
+            return np.empty(0)
+        return DictToArrayBijection.map({name: np.asarray(point[name], dtype=float) for name in self._point}).data
+
+    def unravel(self, theta: np.ndarray) -> dict[str, np.ndarray]:
+        """Values of the variables by name, from the vector."""
+        parts = {}
+        start = 0
+        for name, value in self._point.items():
+            parts[name] = theta[start : start + value.size].reshape(value.shape).copy()
+            start += value.size
+        return parts
+
+    def write(self, outputs: list[TensorVariable]) -> tuple[list[TensorVariable], TensorVariable]:
+        """Write graphs of the value variables as graphs of the vector, which is returned with them."""
+        if not self.values:
+            return outputs, pt.vector("theta")
+        return join_nonshared_inputs(self._point, outputs, self.values)
+
+    def compile(
+        self, inputs: list[TensorVariable], outputs: list[TensorVariable], interpreted: bool = False
+    ) -> Callable[..., Any]:
+        """Make graphs of the value variables a function of (inputs, theta)."""
+        outputs, theta = self.write(outputs)
+        return self.compile_function([*inputs, theta], outputs, interpreted)
+
+    def compile_small(self, outputs: list[TensorVariable]) -> ThetaFunction:
+        """A function of theta alone with a few small values."""
+        outputs, theta = self.write(outputs)
+        outputs = rewrite_graph(outputs, include=("canonicalize", "stabilize", "specialize"))
+        return ThetaFunction(theta, outputs, self.compile_function)
+
+    def compile_gradient(self, inputs: list[TensorVariable], scalar: TensorVariable) -> Callable[..., Any]:
+        """Make a scalar graph and its gradient in theta a function of (inputs, theta).
+
+        Raises
+        ------
+        ModelError
+            If an operation has no gradient.
+        """
+        [scalar], theta = self.write([scalar])
+        with naming_missing_gradients("the hyper-parameters", "samplers that use no gradient, as PseudoMarginal, work"):
+            gradient = pt.grad(scalar, theta, disconnected_inputs="ignore")
+        return self.compile_function([*inputs, theta], [scalar, gradient])
