@@ -16,6 +16,7 @@ from pmgp.core import latent_updates
 from pmgp.core.adaptation.step_size import StepSize
 from pmgp.core.latent_updates import LatentUpdate
 from pmgp.core.numerics import linalg
+from pmgp.core.numerics.ledger import counted
 from pmgp.core.transitions.base import NOT_COMPUTED, Point, TransitionInfo
 from pmgp.interface.steps.progress import AcceptanceProgress, EvaluationsProgress
 from pmgp.interface.steps.shared import share
@@ -90,13 +91,13 @@ class _LatentStep(LimitedThreads):
         self._reset(tune)
 
     def _update(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[dict[str, Any]]]:
-        start = linalg.operations.snapshot()
-        chain = self._synchronized(point)
-        value = self.step_size.value if self.tune else self.step_size.frozen
-        self.chain, info = self.operator.step(self.rng, chain, self._target, value)
-        if self.tune:
-            self.step_size = self.step_size.updated(info.acceptance_rate, self.target_acceptance)
-        counts = linalg.operations.since(start)
+        with counted() as ledger:
+            chain = self._synchronized(point)
+            value = self.step_size.value if self.tune else self.step_size.frozen
+            self.chain, info = self.operator.step(self.rng, chain, self._target, value)
+            if self.tune:
+                self.step_size = self.step_size.updated(info.acceptance_rate, self.target_acceptance)
+        counts = ledger.total
         stats = {"n_cholesky": counts.cholesky, "n_inverse": counts.inverse, "n_matmul": counts.matmul}
         return point | {self.latent_name: self.chain.payload}, [stats | self._statistics(info, value)]
 

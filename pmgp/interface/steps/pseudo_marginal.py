@@ -21,7 +21,7 @@ from pmgp.core.marginal.evaluation import Evaluation, Evaluator
 from pmgp.core.marginal.proposals import AdaptiveProposal
 from pmgp.core.marginal.pseudo_marginal import Frozen, PseudoMarginalChain, State
 from pmgp.core.marginal.tuning import Tuning
-from pmgp.core.numerics import linalg
+from pmgp.core.numerics.ledger import counted
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.steps.progress import EvidenceProgress
 from pmgp.interface.steps.starts import unusable_start
@@ -205,13 +205,13 @@ class PseudoMarginal(EvidenceProgress, LimitedThreads):
         self._reset(tune, draws)
 
     def _update(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[dict[str, Any]]]:
-        start = linalg.operations.snapshot()
-        if self.tuning is None and self.chain is None:
-            self._start(point)
-        else:
-            self._refuse_foreign_moves(point)
-        stats = self._move()
-        counts = linalg.operations.since(start)
+        with counted() as ledger:
+            if self.tuning is None and self.chain is None:
+                self._start(point)
+            else:
+                self._refuse_foreign_moves(point)
+            stats = self._move()
+        counts = ledger.total
         stats |= {"n_cholesky": counts.cholesky, "n_inverse": counts.inverse, "n_matmul": counts.matmul}
         new_point = dict(point)
         new_point.update(self.latent_model.unravel(self.theta))

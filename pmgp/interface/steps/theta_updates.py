@@ -14,6 +14,7 @@ from pymc.util import get_random_generator
 
 from pmgp.core.approximations import Approximation, ExpectationPropagation, Laplace
 from pmgp.core.numerics import linalg
+from pmgp.core.numerics.ledger import counted
 from pmgp.core.theta_updates import schemes
 from pmgp.core.theta_updates.densities import JointState, LatentPart
 from pmgp.core.theta_updates.operators import Adaptation, ThetaOperator
@@ -98,13 +99,13 @@ class _ThetaStep(ThetaProgress, LimitedThreads):
         self._reset(tune)
 
     def _update(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[dict[str, Any]]]:
-        start = linalg.operations.snapshot()
-        parts = self.model.parts
-        outcome = self.scheme.step(self.rng, self._synchronized(point), self.model, self.adaptations, self.tune)
-        self._current, self.adaptations = outcome.current, outcome.adaptations
-        theta, together = outcome.current
-        self.shared_model.remember(theta, together.prior)
-        counts = linalg.operations.since(start)
+        with counted() as ledger:
+            parts = self.model.parts
+            outcome = self.scheme.step(self.rng, self._synchronized(point), self.model, self.adaptations, self.tune)
+            self._current, self.adaptations = outcome.current, outcome.adaptations
+            theta, together = outcome.current
+            self.shared_model.remember(theta, together.prior)
+        counts = ledger.total
         stats = {
             "tune": self.tune,
             "accepted": sum(info.accepted for info in outcome.infos) / len(outcome.infos),
