@@ -60,7 +60,7 @@ class Ledger:
     @property
     def total(self) -> OperationCounts:
         """The operations so far, or those of the block if that has ended."""
-        return OperationCounts(**self._numbers)
+        return OperationCounts(*self._numbers.values())
 
     def __enter__(self) -> Self:
         self._open = True
@@ -70,7 +70,7 @@ class Ledger:
     def __exit__(self, *error: object) -> None:
         self._open = False
         # Not always the last: a generator that waits inside its block outlives blocks that were opened before it.
-        _ledgers.set(tuple(ledger for ledger in _ledgers.get() if ledger is not self))
+        _ledgers.set(tuple([ledger for ledger in _ledgers.get() if ledger is not self]))
 
 
 _ledgers: ContextVar[tuple[Ledger, ...]] = ContextVar("ledgers", default=())
