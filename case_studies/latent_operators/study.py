@@ -28,7 +28,7 @@ from pmgp.core.latent_updates import (
     MetropolisUpdate,
 )
 from pmgp.core.likelihoods import Likelihood
-from pmgp.core.numerics import linalg
+from pmgp.core.numerics.ledger import OperationCounts, counted
 
 __all__ = ["OPERATORS", "OURS", "SCALES", "Cell", "Scale", "cells", "run_cell"]
 
@@ -123,7 +123,7 @@ class Chain(NamedTuple):
     step_size: float
     evaluations: float
     seconds: float
-    operations: linalg.OperationCounts
+    operations: OperationCounts
 
 
 def cells(
@@ -162,14 +162,13 @@ def run_cell(scale: Scale, cell: Cell) -> dict[str, Any]:
     """
     data, likelihood = _problem(scale, cell)
     operator = OPERATORS[cell.operator]
-    before = linalg.operations.snapshot()
-    target = operator.prepare(_prior(data), likelihood)
-    preparation = linalg.operations.since(before)
+    with counted() as preparation:
+        target = operator.prepare(_prior(data), likelihood)
     chains = [
         run_chain(_chain_stream(scale, cell, index), operator, target, start, scale)
         for index, start in enumerate(_starts(scale, cell, data))
     ]
-    return _summary(chains, preparation, scale)
+    return _summary(chains, preparation.total, scale)
 
 
 def _problem(scale: Scale, cell: Cell) -> tuple[simulation.Simulated, Likelihood]:
@@ -206,16 +205,17 @@ def run_chain(rng: np.random.Generator, operator: LatentUpdate, target: Any, sta
     point, step_size = _tuned(rng, operator, target, operator.init(target, start), scale.tune)
     draws = np.empty((scale.draws, start.size))
     acceptance, evaluations = 0.0, 0
-    operations, clock = linalg.operations.snapshot(), time.process_time()
-    for row in draws:
-        point, info = operator.step(rng, point, target, step_size)
-        row[:] = point.payload
-        acceptance += info.acceptance_rate
-        evaluations += info.evaluations
-    seconds, counts = time.process_time() - clock, linalg.operations.since(operations)
+    clock = time.process_time()
+    with counted() as counts:
+        for row in draws:
+            point, info = operator.step(rng, point, target, step_size)
+            row[:] = point.payload
+            acceptance += info.acceptance_rate
+            evaluations += info.evaluations
+    seconds = time.process_time() - clock
     sizes = (float(effective_sizes(draws).min()), float(autoregressive_sizes(draws).min()))
     means = (acceptance / scale.draws, step_size, evaluations / scale.draws)
-    return Chain(*sizes, moments_at(draws, scale.checkpoints), *means, seconds, counts)
+    return Chain(*sizes, moments_at(draws, scale.checkpoints), *means, seconds, counts.total)
 
 
 def _tuned(
@@ -229,17 +229,22 @@ def _tuned(
     return point, step.frozen
 
 
-def _summary(chains: Sequence[Chain], preparation: linalg.OperationCounts, scale: Scale) -> dict[str, Any]:
+def _summary(chains: Sequence[Chain], preparation: OperationCounts, scale: Scale) -> dict[str, Any]:
     rhat = rhat_at([chain.moments for chain in chains], scale.checkpoints).max(axis=1)
     return {
         "ess": [chain.ess for chain in chains],
         "ess_autoregressive": [chain.ess_autoregressive for chain in chains],
         "rhat": dict(zip(map(str, scale.checkpoints), rhat.tolist(), strict=True)),
         **{key: _mean(chains, key) for key in ("acceptance", "step_size", "evaluations", "seconds")},
-        "preparation": preparation._asdict(),
+        "preparation": _by_kind(preparation),
         **provenance(),
-        "sampling": dict(zip(linalg.OperationCounts._fields, _mean(chains, "operations"), strict=True)),
+        "sampling": _by_kind(OperationCounts(*_mean(chains, "operations"))),
     }
+
+
+def _by_kind(counts: OperationCounts) -> dict[str, float]:
+    """Those in O(n^3)."""
+    return dict(zip(OperationCounts._fields, counts.cubic, strict=False))
 
 
 def _mean(chains: Sequence[Chain], key: str) -> Any:

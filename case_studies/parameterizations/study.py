@@ -26,7 +26,7 @@ from case_studies.tools.effective_size import effective_sizes
 from case_studies.tools.grid import Unit
 from case_studies.tools.provenance import provenance
 from pmgp.core.approximations import Laplace
-from pmgp.core.numerics import linalg
+from pmgp.core.numerics.ledger import counted
 from pmgp.core.theta_updates.operators import ThetaOperator
 from pmgp.core.theta_updates.schemes import AncillaryScheme, JointScheme, Scheme, SufficientScheme, SurrogateScheme
 
@@ -203,16 +203,17 @@ def run_chain(rng: np.random.Generator, sampler: Sampler, problem: Problem, star
         iterate = sampler.step(rng, problem, iterate, True)
     sampler.stop_tuning(problem)
     draws, rates = np.empty((scale.draws, problem.dimension)), np.empty((scale.draws, 2))
-    operations, clock = linalg.operations.snapshot(), time.process_time()
-    for row, rate in zip(draws, rates, strict=True):
-        iterate = sampler.step(rng, problem, iterate, False)
-        row[:], rate[:] = iterate.theta, (iterate.acceptance, iterate.latent_acceptance)
-    seconds, counts = time.process_time() - clock, linalg.operations.since(operations)
+    clock = time.process_time()
+    with counted() as counts:
+        for row, rate in zip(draws, rates, strict=True):
+            iterate = sampler.step(rng, problem, iterate, False)
+            row[:], rate[:] = iterate.theta, (iterate.acceptance, iterate.latent_acceptance)
+    seconds = time.process_time() - clock
     return _summary(draws, scale) | {
         "acceptance": float(rates[:, 0].mean()),
         "latent_acceptance": float(rates[:, 1].mean()),
         "seconds": seconds,
-        **counts._asdict(),
+        **counts.total._asdict(),
         **provenance(),
     }
 

@@ -9,7 +9,7 @@ from scipy import stats
 
 from pmgp.core.approximations import Laplace
 from pmgp.core.gaussians import DensePrior, observed
-from pmgp.core.numerics import linalg
+from pmgp.core.numerics.ledger import counted
 from pmgp.core.theta_updates.densities import AncillaryDensity, JointState, LatentPart, SufficientDensity, ThetaDensity
 from pmgp.core.theta_updates.joint_update import JointDensity
 from pmgp.core.theta_updates.surrogate import BOUNDS, SurrogateDensity, surrogate_noise
@@ -235,11 +235,11 @@ def test_a_metric_that_cannot_be_computed(here, density, value, monkeypatch):
 def test_outside_the_support(here, theta):
     current, model = here
     for density in every_density(current, model):
-        start = linalg.operations.snapshot()
-        point = density.at(np.array(theta))
-        assert point.log_density == -np.inf
-        assert point.payload is None
-        assert linalg.operations.since(start) == (0, 0, 0)
+        with counted() as counts:
+            point = density.at(np.array(theta))
+            assert point.log_density == -np.inf
+            assert point.payload is None
+        assert counts.total.cubic == (0, 0, 0)
     for density in every_density(current, model)[:2]:
         assert np.isnan(density.gradient(np.array(theta))).all()
         assert density.with_metric(density.at(np.array(theta))) is None
@@ -290,9 +290,9 @@ def test_nothing_is_computed_again_where_the_chain_stands(here):
         known = current._replace(together=current.together._replace(extra=extra))
         arguments = {SurrogateDensity: (np.zeros(N),), JointDensity: (Laplace(), np.zeros((2, 1, N)))}
         conditional = again(model, known, *arguments.get(again, ()))
-        start = linalg.operations.snapshot()
-        assert conditional.at(current.theta).payload.f is current.together.f
-        assert linalg.operations.since(start) == (0, 0, 0)
+        with counted() as counts:
+            assert conditional.at(current.theta).payload.f is current.together.f
+        assert counts.total.cubic == (0, 0, 0)
 
 
 def test_operation_counts(here):
@@ -300,9 +300,9 @@ def test_operation_counts(here):
     current, model = here
     counts = {}
     for density in every_density(current, model):
-        start = linalg.operations.snapshot()
-        density.at(THETA)
-        counts[type(density).__name__] = tuple(linalg.operations.since(start))
+        with counted() as made:
+            density.at(THETA)
+        counts[type(density).__name__] = made.total.cubic
     assert counts["SufficientDensity"] == (1, 0, 0)
     assert counts["AncillaryDensity"] == (1, 0, 0)
     assert counts["SurrogateDensity"] == (2, 1, 0)
@@ -319,12 +319,12 @@ def test_operation_counts_of_derivatives(here, density, gradient, metric):
     """K^-1 and d products, or the reverse mode of the factorization and d times its forward mode."""
     current, model = here
     conditional = density(model, current)
-    start = linalg.operations.snapshot()
-    point = conditional.at(THETA, gradient=True)
-    assert linalg.operations.since(start) == gradient
-    start = linalg.operations.snapshot()
-    conditional.with_metric(point)
-    assert linalg.operations.since(start) == metric
+    with counted() as counts:
+        point = conditional.at(THETA, gradient=True)
+    assert counts.total.cubic == gradient
+    with counted() as counts:
+        conditional.with_metric(point)
+    assert counts.total.cubic == metric
 
 
 def test_the_fisher_information_of_theta_is_kept(here):
@@ -334,9 +334,9 @@ def test_the_fisher_information_of_theta_is_kept(here):
     moved = density.with_metric(density.at(THETA))
     f = current.together.f + 0.5
     later = SufficientDensity(model, JointState(THETA, moved.payload._replace(f=f)))
-    start = linalg.operations.snapshot()
-    factor = later.with_metric(later.at(THETA)).metric_factor
-    assert linalg.operations.since(start) == (0, 0, 0)
+    with counted() as counts:
+        factor = later.with_metric(later.at(THETA)).metric_factor
+    assert counts.total.cubic == (0, 0, 0)
     assert_array_equal(factor, moved.metric_factor)
 
 
@@ -348,9 +348,9 @@ def test_the_frame_by_dense_algebra(here, smallest, rng):
     current, _ = here
     prior, f = current.together.prior, current.together.f
     S = smallest * np.diag(1.0 + rng.uniform(size=N))
-    start = linalg.operations.snapshot()
-    frame = observed(prior, 1.0 / S.diagonal())
-    assert linalg.operations.since(start) == (2, 1, 0)
+    with counted() as counts:
+        frame = observed(prior, 1.0 / S.diagonal())
+    assert counts.total.cubic == (2, 1, 0)
     K, g = np.array(prior.covariance), f + rng.normal(size=N)
     R = np.linalg.inv(np.linalg.inv(K) + np.linalg.inv(S))
     D = np.tril(frame.factor)
@@ -449,16 +449,16 @@ def test_a_drawn_variance_scales_what_is_known(here, known):
     for name in known:
         getattr(prior, name)
     current = JointState(current.theta, LatentPart(prior, current.together.f, np.ones(2)))
-    start = linalg.operations.snapshot()
-    drawn = ConjugateVariance(1, model.shape, model.scale).draw(np.random.default_rng(0), current)
-    assert linalg.operations.since(start) == (0 if known else 1, 0, 0)
-    expected = model.prior(drawn.theta)
-    assert drawn.theta[0] == current.theta[0]
-    assert drawn.theta[1] != current.theta[1]
-    assert_allclose(drawn.together.prior.covariance, expected.covariance, rtol=1e-12)
-    assert_allclose(np.tril(drawn.together.prior.factor), np.tril(expected.factor), rtol=1e-9, atol=1e-12)
-    assert_allclose(np.tril(drawn.together.prior.inverse), np.tril(expected.inverse), rtol=1e-7, atol=1e-9)
-    assert linalg.operations.since(start).inverse == (1 if "inverse" in known else 2)
+    with counted() as counts:
+        drawn = ConjugateVariance(1, model.shape, model.scale).draw(np.random.default_rng(0), current)
+        assert counts.total.cubic == (0 if known else 1, 0, 0)
+        expected = model.prior(drawn.theta)
+        assert drawn.theta[0] == current.theta[0]
+        assert drawn.theta[1] != current.theta[1]
+        assert_allclose(drawn.together.prior.covariance, expected.covariance, rtol=1e-12)
+        assert_allclose(np.tril(drawn.together.prior.factor), np.tril(expected.factor), rtol=1e-9, atol=1e-12)
+        assert_allclose(np.tril(drawn.together.prior.inverse), np.tril(expected.inverse), rtol=1e-7, atol=1e-9)
+    assert counts.total.inverse == (1 if "inverse" in known else 2)
     assert drawn.together.f is current.together.f
     assert drawn.together.extra is None
 
@@ -473,8 +473,8 @@ def test_a_scaled_prior_keeps_its_relative_jitter():
 
 def test_the_inverse_of_a_prior_is_made_once(here):
     prior = here[0].together.prior
-    start = linalg.operations.snapshot()
-    inverse = np.tril(prior.inverse)
-    assert prior.inverse is prior.inverse
-    assert linalg.operations.since(start).inverse == 1
+    with counted() as counts:
+        inverse = np.tril(prior.inverse)
+        assert prior.inverse is prior.inverse
+    assert counts.total.inverse == 1
     assert_allclose(inverse, np.tril(np.linalg.inv(prior.covariance)), rtol=1e-6, atol=1e-9)

@@ -12,7 +12,7 @@ from pymc.step_methods.compound import BlockedStep
 import pmgp
 from pmgp.core.numerics import threads
 from pmgp.core.numerics.threads import blas_threads, threads_limited
-from pmgp.interface.steps.threads import LimitedThreads
+from pmgp.interface.steps.base import GaussianProcessStep
 
 
 class Recording:
@@ -21,8 +21,8 @@ class Recording:
     stats_dtypes_shapes: ClassVar[dict] = {"threads": (np.int64, [])}
 
     def _update(self, point):
-        point, [stats] = super()._update(point)
-        return point, [stats | {"threads": blas_threads()}]
+        moved, stats = super()._update(point)
+        return moved, stats | {"threads": blas_threads()}
 
 
 class RecordingPseudoMarginal(Recording, pmgp.PseudoMarginal):
@@ -94,4 +94,4 @@ def test_every_step_method_limits_threads():
     public = [getattr(pmgp, name) for name in pmgp.__all__]
     methods = [value for value in public if isinstance(value, type) and issubclass(value, BlockedStep)]
     assert len(methods) == 10
-    assert all(issubclass(method, LimitedThreads) for method in methods)
+    assert all(issubclass(method, GaussianProcessStep) for method in methods)

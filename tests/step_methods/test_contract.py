@@ -542,6 +542,35 @@ def test_nan_in_the_inputs_is_refused_by_the_constructor(binary_data):
         step_of(model, 10)
 
 
+def test_a_second_step_of_a_model_shares_its_functions_and_reads_the_data_again(binary_data):
+    X, y = binary_data
+    with pm.Model() as model:
+        data = pm.Data("X", X)
+        lengthscale = pm.Gamma("lengthscale", 2, 1)
+        gp = pm.gp.Latent(cov_func=pm.gp.cov.ExpQuad(2, ls=lengthscale))
+        pmgp.BernoulliProbit("y", gp.prior("f", X=data, reparameterize=False), observed=y)
+    first, second = (pmgp.PseudoMarginal(model=model, compile_kwargs=FAST) for _ in range(2))
+    assert second.latent_model is first.latent_model
+    assert pmgp.EllipticalSlice(model=model, compile_kwargs=FAST).latent_model is not first.latent_model
+    with model:
+        pm.set_data({"X": np.where(X[4, 1] == X, np.nan, X)})
+    with pytest.raises(ModelError, match="not finite in row 4"):
+        pmgp.PseudoMarginal(model=model, compile_kwargs=FAST)
+
+
+def test_two_steps_that_share_their_functions_do_not_disturb_each_other(step, other_step, start):
+    assert other_step.latent_model is step.latent_model
+    expected = chain(step, start, seed=5, length=20, tune=10)
+    for each in (step, other_step):
+        each.setup_chain(np.random.default_rng(5), 10, 10)
+    paths, points = [[], []], [start, start]
+    for iteration in range(20):
+        for number, each in enumerate((step, other_step)):
+            points[number], drawn = advance(each, points[number], iteration, iteration + 1, 10)
+            paths[number].append(drawn[0])
+    assert_array_equal(paths, [expected, expected])
+
+
 def test_a_start_outside_the_prior_is_refused():
     with pm.Model() as model:
         level = pm.Flat("level")

@@ -24,7 +24,7 @@ from tests.truths import standard_errors_from
 
 FAST = {"mode": "FAST_COMPILE"}
 TUNE = 30
-CACHES = {"_target", "shared_model"}
+CACHES = {"_target", "_point", "shared_model"}
 METHODS: dict[str, Callable[..., Any]] = {
     "slice": pmgp.EllipticalSlice,
     "slice-laplace": lambda **kw: pmgp.EllipticalSlice(reference="laplace", moves=2, **kw),

@@ -1,23 +1,21 @@
-"""Every LAPACK and BLAS call of the project that matters, with the O(n^3) ones counted.
+"""Every LAPACK and BLAS call of the project that matters, with the O(n^3) ones counted (`ledger.py`).
 
 Symmetric matrices and triangular factors are Fortran-ordered and live in their *lower* triangle; what is
 above the diagonal is never read. Counts follow Table 2 of the pseudo-marginal article: #C Cholesky
-factorizations, #I inversions, #M products of two n x n matrices. Work in O(n^2) is not counted.
+factorizations, #I inversions, #M products of two n x n matrices. Of the work in O(n^2), products of a symmetric matrix
+with vectors are counted, which are the cost of iterative methods.
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg.blas import dsymm, dsymv, dtrmm, dtrmv, dtrsm
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs, dtrtri, dtrtrs
 
+from pmgp.core.numerics.ledger import record
+
 __all__ = [
     "NotPositiveDefiniteError",
-    "OperationCounts",
-    "Operations",
     "cholesky",
     "cholesky_pullback",
     "cholesky_pushforward",
@@ -26,7 +24,6 @@ __all__ = [
     "inverse_diagonal",
     "log_determinant",
     "matrix_product",
-    "operations",
     "scaled_plus_identity",
     "symmetric_product",
     "symmetrized",
@@ -43,34 +40,6 @@ ABOVE = np.tri(BLOCK, k=-1, dtype=bool)
 
 class NotPositiveDefiniteError(np.linalg.LinAlgError):
     """A matrix that must be positive definite is not, to working precision."""
-
-
-class OperationCounts(NamedTuple):
-    """Numbers of O(n^3) operations."""
-
-    cholesky: int
-    inverse: int
-    matmul: int
-
-
-@dataclass
-class Operations:
-    """Running counters of this process; read differences with :meth:`snapshot`."""
-
-    cholesky: int = 0
-    inverse: int = 0
-    matmul: int = 0
-
-    def snapshot(self) -> OperationCounts:
-        """Return the counters as they stand."""
-        return OperationCounts(self.cholesky, self.inverse, self.matmul)
-
-    def since(self, start: OperationCounts) -> OperationCounts:
-        """Return how many operations were made after `start` was taken."""
-        return OperationCounts(*(now - then for now, then in zip(self.snapshot(), start, strict=True)))
-
-
-operations = Operations()
 
 
 def cholesky(a: np.ndarray, *, overwrite: bool = False) -> np.ndarray:
@@ -93,7 +62,7 @@ def cholesky(a: np.ndarray, *, overwrite: bool = False) -> np.ndarray:
     NotPositiveDefiniteError
         If a leading minor is not positive, or the matrix is not finite.
     """
-    operations.cholesky += 1
+    record("cholesky")
     factor, info = dpotrf(a, lower=1, overwrite_a=overwrite, clean=0)
     # LAPACK lets NaN and infinite pivots through.
     if info != 0 or not np.isfinite(factor.diagonal()).all():
@@ -122,7 +91,7 @@ def cholesky_pullback(factor: np.ndarray, cotangent: np.ndarray, vector: np.ndar
     (n, n) array
         Symmetric, both triangles.
     """
-    operations.cholesky += 1
+    record("cholesky")
     lower = np.tril(np.multiply.outer(triangular_product(factor, cotangent, transpose=True), vector))
     symmetric = np.asfortranarray(lower + np.tril(lower, -1).T)
     half = dtrsm(0.5, factor, symmetric, lower=1, trans_a=1, overwrite_b=1)
@@ -145,7 +114,7 @@ def cholesky_pushforward(factor: np.ndarray, tangent: np.ndarray, vector: np.nda
     -------
     (n,) array
     """
-    operations.cholesky += 1
+    record("cholesky")
     half = dtrsm(1.0, factor, tangent, lower=1)
     whitened = dtrsm(1.0, factor, half, side=1, lower=1, trans_a=1, overwrite_b=1)
     np.einsum("ii->i", whitened)[:] *= 0.5
@@ -162,7 +131,7 @@ def cholesky_solve(factor: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def inverse(factor: np.ndarray) -> np.ndarray:
     """Lower triangle of ``(L L')^-1`` from the factor."""
-    operations.inverse += 1
+    record("inverse")
     return dpotri(factor, lower=1)[0]
 
 
@@ -171,7 +140,7 @@ def inverse_diagonal(factor: np.ndarray, *, overwrite: bool = False) -> np.ndarr
 
     With `overwrite` the factor is lost, and an n x n buffer is saved.
     """
-    operations.inverse += 1
+    record("inverse")
     inverse = dtrtri(factor, lower=1, overwrite_c=overwrite)[0]
     diagonal = np.empty(len(factor))
     for start in range(0, len(factor), BLOCK):
@@ -201,7 +170,9 @@ def triangular_product(factor: np.ndarray, x: np.ndarray, *, transpose: bool = F
 def symmetric_product(a: np.ndarray, x: np.ndarray) -> np.ndarray:
     """``A x`` for symmetric A given by its lower triangle and `x` of shape (n,) or (n, k)."""
     if x.ndim == 1:
+        record("matvec")
         return dsymv(1.0, a, x, lower=1)
+    record("matvec", x.shape[1])
     if x.shape[1] == 1:
         return dsymv(1.0, a, x[:, 0], lower=1)[:, None]
     return dsymm(1.0, a, x, lower=1)
@@ -245,5 +216,5 @@ def symmetrized(a: np.ndarray) -> np.ndarray:
 
 def matrix_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """``A B`` for symmetric A given by its lower triangle and `b` of shape (n, n)."""
-    operations.matmul += 1
+    record("matmul")
     return dsymm(1.0, a, b, lower=1)

@@ -60,7 +60,7 @@ class EvaluationsProgress:
     """Mixin of step methods: likelihood evaluations of a transition of f."""
 
     @staticmethod
-    def _progressbar_config(n_chains: int = 1) -> tuple[list[TextColumn], dict[str, list[int]]]:
+    def _progressbar_config(n_chains: int = 1) -> tuple[list[TextColumn], dict[str, list[float]]]:
         columns = [TextColumn("{task.fields[latent_evaluations]}", table_column=Column("Evaluations", ratio=1))]
         return columns, {"latent_evaluations": [0] * n_chains}
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 import pymc as pm
 from pymc.exceptions import SamplingError
-from pymc.step_methods.compound import BlockedStep, Competence, StepMethodState
+from pymc.step_methods.compound import StepMethodState
 from pymc.step_methods.state import dataclass_state
-from pymc.util import get_random_generator
 
 from pmgp.core import approximations, estimators
 from pmgp.core.adaptation.mode_prediction import ModePredictor
@@ -22,12 +21,12 @@ from pmgp.core.marginal.evaluation import Evaluated, Evaluator, Fitted, Ready
 from pmgp.core.marginal.proposals import AdaptiveProposal
 from pmgp.core.marginal.pseudo_marginal import Frozen, PseudoMarginalChain, State
 from pmgp.core.marginal.tuning import Tuning
-from pmgp.core.numerics import linalg
 from pmgp.core.registry import resolve
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
+from pmgp.interface.steps.base import ACCEPTANCE, COUNTS, GaussianProcessStep, PyMCArguments
 from pmgp.interface.steps.progress import EvidenceProgress
+from pmgp.interface.steps.public import public_step
 from pmgp.interface.steps.starts import unusable_start
-from pmgp.interface.steps.threads import LimitedThreads
 from pmgp.interface.steps.validation import (
     check_settings,
     check_variables,
@@ -65,7 +64,8 @@ class PseudoMarginalState(StepMethodState):
     theta_names: list[str] = field(metadata={"frozen": True})
 
 
-class PseudoMarginal(EvidenceProgress, LimitedThreads):
+@public_step
+class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
     """Pseudo-marginal Metropolis-Hastings for the hyper-parameters of a Gaussian process, with exact draws of f.
 
     The step updates all free variables of the model: the latent multivariate normal f and, as one vector theta on
@@ -94,8 +94,7 @@ class PseudoMarginal(EvidenceProgress, LimitedThreads):
     refresh_every : int, optional
         Refresh the importance samples in every so many iterations; 0 for never. By default in every one, and in every
         tenth of annealed ones. Rarer is cheaper, but a chain that met a large weight stays longer, and f with it.
-    model, rng, initial_point, compile_kwargs, blocked
-        As in every PyMC step method.
+    $arguments
 
     Raises
     ------
@@ -126,24 +125,22 @@ class PseudoMarginal(EvidenceProgress, LimitedThreads):
     """
 
     name = "pseudo_marginal"
-    default_blocked = True
     default_tune_steps = 1000
     stats_dtypes_shapes: ClassVar[dict[str, Any]] = {
-        "tune": (bool, []),
-        "accepted": (np.float64, []),
-        "acceptance_rate": (np.float64, []),
+        **ACCEPTANCE,
         "log_marginal_likelihood": (np.float64, []),
         "importance_ess": (np.float64, []),
         "importance_draws": (np.int64, []),
-        "n_cholesky": (np.int64, []),
-        "n_inverse": (np.int64, []),
-        "n_matmul": (np.int64, []),
+        **COUNTS,
         "n_newton": (np.int64, []),
         "indefinite": (bool, []),
         "converged": (bool, []),
         "exact": (bool, []),
     }
     _state_class = PseudoMarginalState
+    _given_theta: ClassVar[bool] = False
+    # The evaluation at theta is a function of theta and of the frozen predictor: a cache, not state.
+    _current: Evaluated | None
 
     def __init__(
         self,
@@ -156,59 +153,40 @@ class PseudoMarginal(EvidenceProgress, LimitedThreads):
         delayed_acceptance: bool = True,
         latent_moves: int = 1,
         refresh_every: int | None = None,
-        model: pm.Model | None = None,
-        rng: Any = None,
-        initial_point: dict[str, np.ndarray] | None = None,
-        compile_kwargs: dict[str, Any] | None = None,
-        blocked: bool = True,
+        **others: Unpack[PyMCArguments],
     ) -> None:
-        model = pm.modelcontext(model)
         check_settings(target_acceptance, latent_moves, refresh_every)
-        self.latent_model = LatentGaussianModel(model, latent, initial_point, compile_kwargs)
-        self.vars = check_variables(vars, model, self.latent_model)
-        self.blocked = blocked
-        self.rng = get_random_generator(rng)
         self.target_acceptance = target_acceptance
+        super().__init__(vars, latent=latent, **others)
         self.approximation = chosen_approximation(approximation, self.latent_model)
+        self._evaluate = Evaluator(self.latent_model, self.approximation)
         if isinstance(self.approximation, Laplace):
             self.latent_model.compile_derivatives(second=True)
         chosen = resolve(estimator, estimators.NAMES, Estimator, "estimator")
         self.exact = not isinstance(chosen, ApproximateEvidence)
         self.scheme = PseudoMarginalChain(chosen, delayed_acceptance, latent_moves if self.exact else 0, refresh_every)
-        self.theta_names = self.latent_model.theta_names
-        self.latent_name = self.latent_model.latent_value.name
-        self._evaluate = Evaluator(self.latent_model, self.approximation)
         self._reset(0, 0)
 
+    def _own_variables(self, vars: list[Any] | None, model: pm.Model) -> list[Any]:
+        return check_variables(vars, model, self.latent_model)
+
     def _reset(self, n_tune: int, n_draws: int) -> None:
+        super()._reset(n_tune, n_draws)
         self.n_tune, self.n_draws = n_tune, n_draws
         self.indefinite = self.unconverged = 0
-        self.tune = n_tune > 0
         self.theta = np.empty(0)
         self.latent = np.empty(0)
         self.tuning: Tuning | None = None
         self.frozen: Frozen | None = None
         self.chain: State | None = None
-        # The evaluation at theta is a function of theta and of the frozen predictor: a cache, not state.
-        self._current: Evaluated | None = None
 
-    def _start_chain(self, tune: int, draws: int) -> None:
-        self.latent_model.refresh_data()
-        self._reset(tune, draws)
-
-    def _update(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[dict[str, Any]]]:
-        start = linalg.operations.snapshot()
+    def _update(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         if self.tuning is None and self.chain is None:
             self._start(point)
         else:
             self._refuse_foreign_moves(point)
         stats = self._move()
-        counts = linalg.operations.since(start)
-        stats |= {"n_cholesky": counts.cholesky, "n_inverse": counts.inverse, "n_matmul": counts.matmul}
-        new_point = dict(point)
-        new_point.update(self.latent_model.unravel(self.theta))
-        new_point[self.latent_name] = self.latent
-        return new_point, [stats]
+        return self.latent_model.unravel(self.theta) | {self.latent_name: self.latent}, stats
 
     def _move(self) -> dict[str, Any]:
         if self.chain is not None and self.frozen is not None:
@@ -336,21 +314,3 @@ class PseudoMarginal(EvidenceProgress, LimitedThreads):
             "another step method moved the hyper-parameters, which would invalidate the stored estimate of p(y|theta); "
             "PseudoMarginal updates all free variables by itself: pass it alone as step="
         )
-
-    @property
-    def sampling_state(self) -> Any:
-        """The chain's state; setting it drops what is cached."""
-        return BlockedStep.sampling_state.fget(self)
-
-    @sampling_state.setter
-    def sampling_state(self, state: Any) -> None:
-        BlockedStep.sampling_state.fset(self, state)
-        self._current = None
-
-    def _caches(self) -> dict[str, Any]:
-        return {"_current": None, "_evaluate": Evaluator(self.latent_model, self.approximation)}
-
-    @staticmethod
-    def competence(var: Any, has_grad: bool) -> Competence:
-        """Never chosen automatically."""
-        return Competence.INCOMPATIBLE

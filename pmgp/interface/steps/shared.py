@@ -59,21 +59,24 @@ def share(
     latent: Any = None,
     initial_point: dict[str, np.ndarray] | None = None,
     compile_kwargs: dict[str, Any] | None = None,
+    given_theta: bool = True,
 ) -> SharedModel:
     """Take a model apart, or return its parts if that was done before and the model has not changed since.
 
     Parameters
     ----------
     model : pymc.Model
-    latent, initial_point, compile_kwargs
+    latent, initial_point, compile_kwargs, given_theta
         As of `LatentGaussianModel`.
     """
     variables = tuple(id(variable) for variable in (*model.basic_RVs, *model.potentials))
     shapes = None if initial_point is None else tuple((name, np.shape(v)) for name, v in initial_point.items())
     name = latent if latent is None or isinstance(latent, str) else latent.name
-    key = (variables, name, shapes, repr(compile_kwargs))
+    key = (variables, name, shapes, repr(compile_kwargs), given_theta)
     known = _shared.setdefault(model, {})
     if key not in known:
-        parts = LatentGaussianModel(model, latent, initial_point, compile_kwargs, given_theta=True)
-        known[key] = SharedModel(parts)
+        known[key] = SharedModel(LatentGaussianModel(model, latent, initial_point, compile_kwargs, given_theta))
+    elif not given_theta:
+        # The data may be others by now, and what they make impossible is to be refused here and not in a worker.
+        known[key].refresh_data()
     return known[key]

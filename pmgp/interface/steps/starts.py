@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from pymc.exceptions import SamplingError
 
 from pmgp.core.likelihoods.checks import places
 from pmgp.core.likelihoods.impossible import Impossible
+from pmgp.core.numerics import linalg
 from pmgp.interface.model.checks import not_finite
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 
-__all__ = ["unusable_latent_start", "unusable_start"]
+__all__ = ["refusing_start", "unusable_latent_start", "unusable_start"]
 
 # Where the likelihood is looked at, in standard deviations of f from its prior mean.
 DEVIATIONS = (0.0, -1.0, 1.0, -3.0, 3.0)
@@ -27,6 +31,20 @@ def unusable_start(model: LatentGaussianModel, theta: np.ndarray) -> str:
             "likelihood and its derivatives at the prior mean of f are; give other initvals, or another approximation"
         )
     return f"cannot start: {reason} ({_listed(values)}, on the unconstrained scale)"
+
+
+@contextmanager
+def refusing_start(model: LatentGaussianModel, point: dict[str, np.ndarray]) -> Iterator[None]:
+    """Where K or the likelihood cannot be used inside the block, say why f cannot be updated at the point.
+
+    Raises
+    ------
+    SamplingError
+    """
+    try:
+        yield
+    except (linalg.NotPositiveDefiniteError, FloatingPointError) as error:
+        raise SamplingError(unusable_latent_start(model, point, str(error))) from error
 
 
 def unusable_latent_start(model: LatentGaussianModel, point: dict[str, np.ndarray], reason: str) -> str:

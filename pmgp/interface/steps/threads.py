@@ -9,15 +9,13 @@ from __future__ import annotations
 import sys
 from contextlib import AbstractContextManager
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
 from pymc.sampling import mcmc
 
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
-from pmgp.interface.steps.pickling import PickledStep
 
-__all__ = ["LimitedThreads", "ThreadShare", "share_of_chain"]
+__all__ = ["ThreadShare", "share_of_chain"]
 
 
 class ThreadShare(NamedTuple):
@@ -51,48 +49,3 @@ def share_of_chain() -> ThreadShare | None:
             return ThreadShare(None if cores is None else max(1, cores), given != "auto")
         frame = frame.f_back
     return None
-
-
-class LimitedThreads(PickledStep):
-    """Base of step methods that limit the threads of BLAS while they compute, and only then.
-
-    Subclasses define `_start_chain`, `_update`, the attribute `latent_name` and, where tuning leaves something to be
-    done, `_finish_tuning`.
-    """
-
-    latent_name: str
-    _threads = ThreadShare()
-    _n = 0
-
-    def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
-        """Forget the last chain and take this chain's random generator."""
-        super().setup_chain(rng, tune, draws)
-        # A spawned worker has it from the process that pickled the step.
-        self._threads = share_of_chain() or self._threads
-        with threads_limited(1):
-            self._start_chain(tune, draws)
-
-    def step(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[dict[str, Any]]]:
-        """One iteration."""
-        self._n = point[self.latent_name].size
-        with self._threads.limited(self._n):
-            return self._update(point)
-
-    def stop_tuning(self) -> None:
-        """End the tuning phase."""
-        super().stop_tuning()
-        with self._threads.limited(self._n):
-            self._finish_tuning()
-
-    def _start_chain(self, tune: int, draws: int) -> None:
-        raise NotImplementedError
-
-    def _update(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[dict[str, Any]]]:
-        raise NotImplementedError
-
-    def _finish_tuning(self) -> None:
-        """What is to be done between tuning and sampling: nothing."""
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Tell a spawned worker what `pymc.sample` grants."""
-        return super().__getstate__() | {"_threads": share_of_chain() or self._threads}

@@ -1,0 +1,93 @@
+"""How many operations in O(n^3) a piece of code makes, and how many products of an n x n matrix with a vector.
+
+>>> with counted() as counts:
+...     record("cholesky")
+>>> counts.total
+OperationCounts(cholesky=1, inverse=0, matmul=0, matvec=0)
+
+The blocks that are open belong to the context (:mod:`contextvars`) that opened them: other threads, and tasks that were
+started before, count for themselves. What a block starts in a copy of its context is counted to it.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from threading import Lock
+from typing import Literal, NamedTuple, Self
+
+__all__ = ["Ledger", "Operation", "OperationCounts", "counted", "record"]
+
+Operation = Literal["cholesky", "inverse", "matmul", "matvec"]
+
+
+class OperationCounts(NamedTuple):
+    """Numbers of operations with n x n matrices.
+
+    Attributes
+    ----------
+    cholesky : int
+        Cholesky factorizations.
+    inverse : int
+        Inversions.
+    matmul : int
+        Products of two n x n matrices.
+    matvec : int
+        Products of a symmetric n x n matrix with a vector: O(n^2) each, and one for each column of a thin matrix.
+    """
+
+    cholesky: int = 0
+    inverse: int = 0
+    matmul: int = 0
+    matvec: int = 0
+
+    @property
+    def cubic(self) -> tuple[int, int, int]:
+        """The numbers of those in O(n^3): all but the last."""
+        return self[:3]
+
+
+class Ledger:
+    """Counts what is recorded while its block lasts; see :func:`counted`."""
+
+    __slots__ = ("_lock", "_numbers", "_open")
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = dict.fromkeys(OperationCounts._fields, 0)
+        self._open = False
+        # Threads that run in copies of one context write into one ledger.
+        self._lock = Lock()
+
+    @property
+    def total(self) -> OperationCounts:
+        """The operations so far, or those of the block if that has ended."""
+        return OperationCounts(*self._numbers.values())
+
+    def __enter__(self) -> Self:
+        self._open = True
+        _ledgers.set((*_ledgers.get(), self))
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._open = False
+        # Not always the last: a generator that waits inside its block outlives blocks that were opened before it.
+        _ledgers.set(tuple([ledger for ledger in _ledgers.get() if ledger is not self]))
+
+
+_ledgers: ContextVar[tuple[Ledger, ...]] = ContextVar("ledgers", default=())
+
+
+def counted() -> Ledger:
+    """Count the operations of a block of code: ``with counted() as counts: ...``, and then ``counts.total``.
+
+    Blocks may lie in each other: what the inner one counts, the outer one counts too. An exception ends a block as
+    anything else does, and what was recorded until then is counted.
+    """
+    return Ledger()
+
+
+def record(operation: Operation, number: int = 1) -> None:
+    """Enter operations into all open blocks of this context; takes a fifth of a microsecond with one block open."""
+    for ledger in _ledgers.get():
+        with ledger._lock:
+            if ledger._open:
+                ledger._numbers[operation] += number
