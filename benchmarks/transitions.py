@@ -15,7 +15,7 @@ import numpy as np
 from scipy.linalg.blas import dtrmv
 from threadpoolctl import threadpool_limits
 
-from case_studies.latent_operators import simulation
+from case_studies.tools import simulation
 from pmgp.core.adaptation.step_size import StepSize
 from pmgp.core.gaussians import DensePrior
 from pmgp.core.latent_updates import (
@@ -88,8 +88,12 @@ class Problem(NamedTuple):
 
 def problem(model: str, n: int) -> Problem:
     """One data set of a model, with two inputs."""
-    data = simulation.simulate(n, 2, simulation.stream(SEED, n))
-    return Problem(data.covariance, simulation.likelihood(model, data.f, simulation.stream(SEED, n, 1)), data.f)
+    data = simulation.simulate(n, 2, _stream(n))
+    return Problem(data.covariance, simulation.likelihood(model, data.f, _stream(n, 1)), data.f)
+
+
+def _stream(*key: int) -> np.random.Generator:
+    return np.random.default_rng(np.random.SeedSequence(SEED, spawn_key=key))
 
 
 class Chain:

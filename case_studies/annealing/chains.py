@@ -157,7 +157,7 @@ def _plain_steps(
     evaluate = Evaluator(problem.parts, approximation)
     predictor = _predictor(evaluate, tuned)
     frozen = scheme.Frozen(tuned.proposal(), predictor, int(estimator.draws))
-    chain = scheme.PseudoMarginal(estimator, delayed_acceptance=False, refresh_every=0)
+    chain = scheme.PseudoMarginalChain(estimator, delayed_acceptance=False, refresh_every=0)
     current = evaluate.prepare(evaluate(np.array(tuned.thetas[-1]), predictor))
     state = chain.init(rng, current, frozen)
     while True:

@@ -9,6 +9,7 @@ import numpy as np
 import pymc as pm
 
 import pmgp
+from case_studies.tools.stream import stream
 from pmgp import datasets
 from pmgp.core.gaussians import DensePrior
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
@@ -110,7 +111,7 @@ def on_real_data(name: str, kernel: str) -> Problem:
 @lru_cache(maxsize=1)
 def synthetic(seed: int, n: int) -> Problem:
     """Section V.A, with one length-scale."""
-    data = simulate(np.random.default_rng([seed, n]), n)
+    data = simulate(stream(seed, "data", n), n)
     return classifier(data.X, data.y, "isotropic")
 
 

@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from threadpoolctl import threadpool_limits
 
 from case_studies.annealing.chains import EVERY_MOVE
 from case_studies.annealing.problems import VARIANCE, Problem, simulate, synthetic_prior
+from case_studies.tools.stream import stream
 from pmgp.core.approximations import Approximation, ExpectationPropagation, Laplace
 from pmgp.core.estimators import AnnealedImportanceSampling, Estimator, ImportanceSampling
 from pmgp.core.estimators.importance import log_mean_exp
@@ -73,18 +75,18 @@ def by_variance(seed: int, sizes: Sequence[int], factors: Sequence[float], datas
     found = {}
     for n in sizes:
         for number in range(datasets):
-            rng = np.random.default_rng([seed, n, number])
-            data = simulate(rng, n)
+            data = simulate(stream(seed, "variance", n, number), n)
             likelihood = BernoulliProbit(data.y)
             for factor in factors:
                 q = Laplace(sweeps=0).fit(synthetic_prior(data.X, factor * VARIANCE), likelihood)
+                rng = stream(seed, "variance", n, number, f"{factor:g}")
                 estimate = estimator.estimate(rng, q, likelihood, 4 * repetitions)
                 found[n, f"σ = {factor * VARIANCE:g}", f"data {number + 1}"] = _r(estimate.log_weights, repetitions)
     return pd.Series(found).rename_axis(["n", None, None]).unstack([1, 2]).sort_index(axis=1)
 
 
 def by_ellipses(seed: int, sizes: Sequence[int], factor: float, repetitions: int = 150) -> pd.DataFrame:
-    """R of annealing with 4 particles, and milliseconds of processor time an estimate.
+    """R of annealing with 4 particles, and milliseconds of one core an estimate.
 
     Rows are n and q, columns the numbers of auxiliary draws that the moves of a particle share. Tau is the one behind
     the data, and sigma a multiple of it.
@@ -92,16 +94,19 @@ def by_ellipses(seed: int, sizes: Sequence[int], factor: float, repetitions: int
     approximations: dict[str, Approximation] = {"Laplace": Laplace(sweeps=0), "EP": ExpectationPropagation()}
     found = {}
     for n, (name, approximation) in product(sizes, approximations.items()):
-        rng = np.random.default_rng([seed, n])
-        data = simulate(rng, n)
+        data = simulate(stream(seed, "ellipses", n), n)
         likelihood = BernoulliProbit(data.y)
         q = approximation.fit(synthetic_prior(data.X, factor * VARIANCE), likelihood)
         # So that the factorization is not in the first of the times.
         assert q.prior.factorized() is q.prior
         for label, ellipses in ELLIPSES.items():
-            estimator, clock = AnnealedImportanceSampling(draws=4, ellipses=ellipses), time.process_time()
-            logs = [estimator.estimate(rng, q, likelihood).log_evidence for _ in range(repetitions)]
-            found["ms", label, n, name] = 1000.0 * (time.process_time() - clock) / repetitions
+            rng = stream(seed, "ellipses", n, name, label)
+            estimator = AnnealedImportanceSampling(draws=4, ellipses=ellipses)
+            # Threads that wait for each other spin, which would count as processor time.
+            with threadpool_limits(limits=1):
+                clock = time.process_time()
+                logs = [estimator.estimate(rng, q, likelihood).log_evidence for _ in range(repetitions)]
+                found["ms", label, n, name] = 1000.0 * (time.process_time() - clock) / repetitions
             found["r", label, n, name] = np.std(logs, ddof=1) / np.log(10.0)
     columns = pd.MultiIndex.from_product([("r", "ms"), ELLIPSES], names=[None, "ellipses"])
     return pd.Series(found).rename_axis([None, "ellipses", "n", "q"]).unstack([0, 1])[columns]

@@ -18,6 +18,7 @@ from case_studies.annealing.scales import PARTICLES, SCALES, Scale
 from case_studies.annealing.spread import spread
 from case_studies.tools.grid import Grid
 from case_studies.tools.provenance import provenance
+from case_studies.tools.stream import stream
 from pmgp.core.approximations import Approximation, ExpectationPropagation, Laplace
 
 __all__ = [
@@ -137,11 +138,8 @@ def run(scale: Scale, grid: Grid, unit: Any) -> dict[str, Any]:
 
 
 def _stream(scale: Scale, unit: Any) -> np.random.Generator:
-    """Random numbers of one unit, independent of those of all others."""
-    names = [*REAL, *KERNELS, *APPROXIMATIONS, "prior", "IS", "AIS", OURS]
-    kinds = list(_COMPUTE)
-    key = [names.index(part) if isinstance(part, str) else part for part in unit]
-    return np.random.default_rng([scale.seed, kinds.index(type(unit)), *key])
+    """Random numbers of one unit, independent of those of all others; its name has its kind and all its fields."""
+    return stream(scale.seed, unit.name)
 
 
 def _preliminary(scale: Scale, grid: Grid, unit: Preliminary) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from case_studies.calibrated_classification import data
 from case_studies.calibrated_classification.classifiers import CLASSIFIERS, REFERENCE
 from case_studies.calibrated_classification.study import BINS, SCORES, Block, Scale
 from case_studies.tools.grid import Result
+from case_studies.tools.provenance import made_by
 from case_studies.tools.table import Table
 
 __all__ = ["COUNTS", "FOLDER", "KEY", "Tables", "histograms", "read", "rows", "settings", "tables_of"]
@@ -56,8 +57,7 @@ def rows(scale: Scale, block: Block, results: Mapping[str, Sequence[Result]]) ->
             **settings(scale, splits),
             **_compared(results[method], results[REFERENCE]),
             **{name: float(np.mean([one.get(name, np.nan) for one in results[method]])) for name in NOTES},
-            "version": results[method][0]["version"],
-            "machine": results[method][0]["machine"],
+            **made_by(results[method][0]),
         }
         for method in results
     ]

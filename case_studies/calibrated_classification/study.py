@@ -16,8 +16,8 @@ import numpy as np
 
 from case_studies.calibrated_classification import data
 from case_studies.calibrated_classification.classifiers import CLASSIFIERS, Chain, Predicted
-from case_studies.latent_operators.simulation import stream
 from case_studies.tools.provenance import provenance
+from case_studies.tools.stream import stream
 from pmgp import scores
 
 __all__ = [
@@ -38,7 +38,6 @@ SCORES = ("capacity_accuracy", "capacity_auc", "accuracy", "auc", "log_loss", "b
 
 BINS = 100
 ROUNDING = np.finfo(float).eps / 2
-SPLIT, CLASSIFIER = 0, 1
 
 
 @dataclass(frozen=True)
@@ -114,10 +113,19 @@ def units(block: Block, splits: Iterable[int]) -> list[Unit]:
 
 def labels_and_predictions(scale: Scale, unit: Unit) -> tuple[np.ndarray, Predicted]:
     """Labels of the test points, and what a classifier says about them."""
-    place = list(data.NAMES).index(unit.data)
-    split = data.split(stream(scale.seed, SPLIT, place, unit.split), data.load(unit.data), unit.n)
-    rng = stream(scale.seed, CLASSIFIER, place, unit.n, unit.split, list(CLASSIFIERS).index(unit.method))
+    split = data.split(_split_stream(scale, unit), data.load(unit.data), unit.n)
+    rng = _classifier_stream(scale, unit)
     return split.test.y, CLASSIFIERS[unit.method](rng, split, Chain(scale.tune, scale.draws))
+
+
+def _split_stream(scale: Scale, unit: Unit) -> np.random.Generator:
+    """All sizes share it: smaller training sets are parts of larger ones."""
+    return stream(scale.seed, "split", unit.data, unit.split)
+
+
+def _classifier_stream(scale: Scale, unit: Unit) -> np.random.Generator:
+    """Random numbers of one classifier on one split, independent of those of all others."""
+    return stream(scale.seed, "classifier", *unit)
 
 
 def run_unit(scale: Scale, unit: Unit) -> dict[str, Any]:

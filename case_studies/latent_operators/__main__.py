@@ -8,13 +8,16 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 
-from case_studies.latent_operators import results, simulation
+from case_studies.latent_operators import results
 from case_studies.latent_operators.study import OPERATORS, SCALES, Cell, Scale, cells, run_cell
+from case_studies.tools import simulation
 from case_studies.tools.command_line import parser
 from case_studies.tools.grid import Finished, Grid
+from case_studies.tools.rows import settings
+from case_studies.tools.table import Table
 
 
-def run(scale: Scale, chosen: list[Cell], grid: Grid, out: Path, processes: int) -> None:
+def run(scale: Scale, chosen: list[Cell], grid: Grid, table: Table, processes: int) -> None:
     """Run the cells; the table is written after each data set."""
     finished = grid.run(chosen, partial(run_cell, scale), processes)
     for dataset, of_one_data_set in groupby(finished, key=lambda one: one.cell.dataset):
@@ -22,7 +25,7 @@ def run(scale: Scale, chosen: list[Cell], grid: Grid, out: Path, processes: int)
         for one in of_one_data_set:
             rows.append(one)
             _report(one)
-        results.merge(results.table(scale, rows), out)
+        table.merge(results.table(scale, rows))
         print(f"data set {dataset}: {len(rows)} cells, {time.perf_counter() - start:.0f} s", flush=True)
 
 
@@ -51,10 +54,10 @@ def main() -> None:
     scale = SCALES[given.scale]
     datasets = range(scale.datasets) if given.datasets is None else given.datasets
     chosen = list(cells(given.n, given.d, datasets, given.models, given.operators))
-    out = given.out or results.FOLDER / f"{scale.name}.csv"
-    new = chosen if given.again else results.missing(out, scale, chosen)
-    print(f"{len(new)} cells to run; {len(chosen) - len(new)} of {len(chosen)} are in {out.name}", flush=True)
-    run(scale, new, Grid(given.runs / scale.name, scale.settings() | simulation.SETTINGS), out, given.processes)
+    table = results.table_of(given.out or results.FOLDER / f"{scale.name}.csv")
+    new = chosen if given.again else table.missing(chosen, settings(scale))
+    print(f"{len(new)} cells to run; {len(chosen) - len(new)} of {len(chosen)} are in {table.path.name}", flush=True)
+    run(scale, new, Grid(given.runs / scale.name, scale.settings() | simulation.SETTINGS), table, given.processes)
 
 
 if __name__ == "__main__":

@@ -5,23 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from case_studies.latent_operators import results, simulation
+from case_studies.latent_operators import results
 from case_studies.latent_operators.study import OPERATORS, OURS
+from case_studies.tools import simulation, summary
 from case_studies.tools.bars import bars
 from case_studies.tools.ordering import ordering
+from case_studies.tools.summary import printed, rhat_columns
 
-__all__ = ["coverage", "operations", "ordering_table", "orderings", "pooled", "rhat_columns", "table"]
+__all__ = ["coverage", "operations", "ordering_table", "orderings", "pooled", "table"]
 
 GROUP = ["n", "d", "model", "operator"]
 
 OPERATION_COLUMNS = [
     f"{phase}_{kind}" for phase in ("preparation", "sampling") for kind in ("cholesky", "inverse", "matmul")
 ]
-
-
-def rhat_columns(cells: pd.DataFrame) -> list[str]:
-    """Names of the columns with R-hat, in order of the checkpoints."""
-    return sorted((name for name in cells if name.startswith("rhat_")), key=lambda name: int(name.split("_")[1]))
 
 
 def pooled(cells: pd.DataFrame) -> pd.DataFrame:
@@ -43,19 +40,8 @@ def pooled(cells: pd.DataFrame) -> pd.DataFrame:
         per_second=cells["ess_mean"] / cells["seconds"],
         per_operation=cells["ess_mean"] / cells[OPERATION_COLUMNS].sum(axis=1),
     )
-    groups = cells.groupby(GROUP, sort=False)
-    summary = groups[["per_second", "per_operation", "acceptance", "evaluations", "seconds"]].mean()
-    for name in ("ess", "ess_ar"):
-        summary[f"{name}_mean"] = groups[f"{name}_mean"].mean()
-        summary[f"{name}_sd"] = groups.apply(_spread_of_all_chains, name, include_groups=False)
-    return summary.join(groups[rhat_columns(cells)].median()).assign(datasets=groups.size()).sort_index()
-
-
-def _spread_of_all_chains(cells: pd.DataFrame, name: str) -> float:
-    """Standard deviation over chains and data sets, from mean and standard deviation in each data set."""
-    chains, means = int(cells["chains"].iloc[0]), cells[f"{name}_mean"]
-    squares = (chains - 1) * np.square(cells[f"{name}_sd"]) + chains * np.square(means - means.mean())
-    return float(np.sqrt(squares.sum() / (chains * len(cells) - 1)))
+    averaged = ["per_second", "per_operation", "acceptance", "evaluations", "seconds"]
+    return summary.pooled(cells, GROUP, averaged).sort_index()
 
 
 def orderings(cells: pd.DataFrame) -> pd.Series:
@@ -75,28 +61,22 @@ def orderings(cells: pd.DataFrame) -> pd.Series:
 
 def table(cells: pd.DataFrame, n: int) -> pd.DataFrame:
     """Table 2 for one n: for each d our ESS by both estimates, the article's, and our R-hat as little bars."""
-    summary, article = pooled(cells).loc[n], results.read("article").set_index(GROUP).sort_index().loc[n]
+    pools, article = pooled(cells).loc[n], results.read("article").set_index(GROUP).sort_index().loc[n]
     rhats = rhat_columns(cells)
     blocks = {}
-    for d, ours in summary.groupby("d", sort=False):
+    for d, ours in pools.groupby("d", sort=False):
         rows = ours.droplevel("d")
         theirs = article.loc[d].reindex(rows.index)
         blocks[f"d = {d}"] = pd.DataFrame(
             {
-                "ESS": _printed(rows, "ess"),
-                "ESS (AR)": _printed(rows, "ess_ar"),
-                "article": _printed(theirs, "ess"),
+                "ESS": printed(rows, "ess"),
+                "ESS (AR)": printed(rows, "ess_ar"),
+                "article": printed(theirs, "ess"),
                 "R-hat": [bars(values) for values in rows[rhats].to_numpy()],
             },
             index=rows.index,
         )
     return _in_order(pd.concat(blocks, axis=1)).fillna("–")
-
-
-def _printed(rows: pd.DataFrame, name: str) -> list[str]:
-    """As the article prints it: mean (standard deviation); a dash where there is none."""
-    pairs = zip(rows[f"{name}_mean"], rows[f"{name}_sd"], strict=True)
-    return ["–" if np.isnan(mean) else f"{mean:.0f} ({sd:.0f})" for mean, sd in pairs]
 
 
 def _in_order(frame: pd.DataFrame) -> pd.DataFrame:

@@ -8,10 +8,13 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from case_studies.latent_operators import results, simulation
-from case_studies.latent_operators.comparison import GROUP, pooled, rhat_columns
+from case_studies.latent_operators import results
+from case_studies.latent_operators.comparison import GROUP, pooled
 from case_studies.latent_operators.study import OPERATORS, OURS
-from case_studies.tools.bars import LEVELS, levels
+from case_studies.tools import simulation
+from case_studies.tools.bars import LEVELS
+from case_studies.tools.drawing import bar_legend, draw_bars, draw_spread, hollow_mark
+from case_studies.tools.summary import rhat_columns, thousands
 from pmgp.plots.style import ACCENT, GRAY, WIDTH, style
 
 __all__ = ["cost", "efficiency", "speed_of_convergence"]
@@ -19,8 +22,6 @@ __all__ = ["cost", "efficiency", "speed_of_convergence"]
 NAMES = {"LRG": "LRG: logistic", "LCX": "LCX: Cox process", "VLT": "VLT: volatility", "ORD": "ORD: ordinal"}
 MARKERS = {2: "o", 10: "s"}
 COLORS = {2: ACCENT, 10: "#d1495b"}
-BAR_COLORS = ("#1b7ea3", "#8fc1d4", "#f0b67f", "#d1495b")
-BAR_LABELS = ("< 1.1", "1.1 to 1.3", "1.3 to 2", "≥ 2")
 
 
 def efficiency(cells: pd.DataFrame, n: int) -> Figure:
@@ -29,10 +30,12 @@ def efficiency(cells: pd.DataFrame, n: int) -> Figure:
     figure, grid = _panels(summary)
     for (d, model), axes in grid.items():
         ours = _rows(summary, d, model)
-        _spread(axes, ours, "ess", offset=-0.22, fmt="o", color=ACCENT, label="ours")
-        _spread(axes, ours, "ess_ar", offset=0.0, fmt="s", color=ACCENT, markerfacecolor="white", label="ours, by AR")
+        draw_spread(axes, ours, "ess", offset=-0.22, fmt="o", color=ACCENT, label="ours")
+        draw_spread(
+            axes, ours, "ess_ar", offset=0.0, fmt="s", color=ACCENT, markerfacecolor="white", label="ours, by AR"
+        )
         theirs = _rows(article, d, model)
-        _spread(axes, theirs, "ess", offset=0.22, fmt="D", color=GRAY, label="article")
+        draw_spread(axes, theirs, "ess", offset=0.22, fmt="D", color=GRAY, label="article")
         axes.set(xscale="log", xlim=(0.8, 2e4))
     _finish(figure, grid, "smallest ESS")
     return figure
@@ -44,38 +47,16 @@ def _rows(summary: pd.DataFrame, d: int, model: str) -> pd.DataFrame:
     return summary.reindex(index).droplevel(["d", "model"])
 
 
-def _spread(axes: Axes, rows: pd.DataFrame, name: str, offset: float, **look: object) -> None:
-    """Mean and standard deviation over chains; what would reach below one is cut off there."""
-    mean, sd = rows[f"{name}_mean"], rows[f"{name}_sd"]
-    lower = np.minimum(sd, np.maximum(mean - 0.8, 0.0))
-    heights = np.arange(len(rows)) + offset
-    axes.errorbar(mean, heights, xerr=[lower, sd], markersize=4, linewidth=1, elinewidth=0.8, **look)
-
-
 def speed_of_convergence(cells: pd.DataFrame, n: int) -> Figure:
     """The article's little bars: height and color say how large the median R-hat is at each checkpoint."""
     summary, columns = pooled(cells).loc[n], rhat_columns(cells)
     figure, grid = _panels(summary)
     for (d, model), axes in grid.items():
         for row, values in enumerate(_rows(summary, d, model)[columns].to_numpy()):
-            _little_bars(axes, row, values)
-        axes.set_xticks(range(len(columns)), [_thousands(name) for name in columns], rotation=60)
-    handles = [plt.Rectangle((0, 0), 1, 1, color=color) for color in BAR_COLORS]
-    _finish(figure, grid, "draws of each chain", (handles, [f"R-hat {label}" for label in BAR_LABELS]))
+            draw_bars(axes, row, values)
+        axes.set_xticks(range(len(columns)), [thousands(name) for name in columns], rotation=60)
+    _finish(figure, grid, "draws of each chain", bar_legend())
     return figure
-
-
-def _little_bars(axes: Axes, row: int, values: np.ndarray) -> None:
-    if np.isnan(values).any():
-        return
-    for column, level in enumerate(levels(values)):
-        height = 0.2 * (level + 1)
-        axes.bar(column, -height, width=0.8, bottom=row + 0.4, color=BAR_COLORS[level])
-
-
-def _thousands(name: str) -> str:
-    count = int(name.split("_")[1])
-    return f"{count // 1000}k" if count >= 1000 else str(count)
 
 
 def cost(cells: pd.DataFrame, n: int) -> Figure:
@@ -95,8 +76,7 @@ def cost(cells: pd.DataFrame, n: int) -> Figure:
             axes.set(xscale="log", xlabel="ESS per second" if name == "per_second" else "ESS per O(n³) operation")
     _label({(row, model): grid[row, column] for row in range(2) for column, model in enumerate(models)})
     keys = [plt.Line2D([], [], marker=MARKERS[d], color=COLORS[d], linestyle="", label=f"d = {d}") for d in dimensions]
-    hollow = plt.Line2D([], [], marker="o", color=GRAY, linestyle="", markerfacecolor="white", label="R-hat ≥ 1.1")
-    figure.legend(handles=[*keys, hollow], loc="outside upper center", ncols=3)
+    figure.legend(handles=[*keys, hollow_mark()], loc="outside upper center", ncols=3)
     return figure
 
 

@@ -6,14 +6,17 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from case_studies.latent_operators import simulation
-from case_studies.latent_operators.study import OPERATORS, Cell, Scale
+from case_studies.latent_operators.study import OPERATORS
+from case_studies.tools import simulation
 from case_studies.tools.grid import Finished
+from case_studies.tools.provenance import made_by
+from case_studies.tools.rows import settings, spread
+from case_studies.tools.scale import Scale
+from case_studies.tools.table import Table
 
-__all__ = ["FOLDER", "KEY", "merge", "missing", "read", "row", "table"]
+__all__ = ["FOLDER", "KEY", "read", "row", "table", "table_of"]
 
 FOLDER = Path(__file__).parent / "results"
 
@@ -30,30 +33,15 @@ def row(scale: Scale, finished: Finished) -> dict[str, Any]:
     cell, result = finished.cell, finished.result
     return {
         **cell._asdict(),
-        **_settings(scale),
-        **_spread("ess", result["ess"]),
-        **_spread("ess_ar", result["ess_autoregressive"]),
+        **settings(scale),
+        **spread("ess", result["ess"]),
+        **spread("ess_ar", result["ess_autoregressive"]),
         **{f"rhat_{count}": value for count, value in result["rhat"].items()},
         **{key: result[key] for key in ("acceptance", "step_size", "evaluations", "seconds")},
         **{f"preparation_{kind}": count for kind, count in result["preparation"].items()},
         **{f"sampling_{kind}": count for kind, count in result["sampling"].items()},
-        "version": result["version"],
-        "machine": result["machine"],
+        **made_by(result),
     }
-
-
-def _settings(scale: Scale) -> dict[str, Any]:
-    return {
-        "scale": scale.name,
-        "seed": scale.seed,
-        "chains": scale.chains,
-        "tune": scale.tune,
-        "draws": scale.draws,
-    }
-
-
-def _spread(name: str, values: list[float]) -> dict[str, float]:
-    return {f"{name}_mean": float(np.mean(values)), f"{name}_sd": float(np.std(values, ddof=1))}
 
 
 def table(scale: Scale, finished: Iterable[Finished]) -> pd.DataFrame:
@@ -68,25 +56,9 @@ def _sorted(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.sort_values(by, key=lambda column: column.replace(order)).reset_index(drop=True)
 
 
-def merge(new: pd.DataFrame, path: Path) -> None:
-    """Put rows into a CSV file, in place of those of the same cells; the other rows stay."""
-    if path.is_file():
-        old = pd.read_csv(path)
-        new = pd.concat([old, new]).drop_duplicates(KEY, keep="last")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_suffix(".part")
-    _sorted(new).to_csv(draft, index=False, float_format="%.6g", lineterminator="\n")
-    draft.replace(path)
-
-
-def missing(path: Path, scale: Scale, cells: Iterable[Cell]) -> list[Cell]:
-    """Those cells that a CSV file does not have yet, or not at this scale."""
-    if not path.is_file():
-        return list(cells)
-    old = pd.read_csv(path)
-    same = np.all([old[name] == value for name, value in _settings(scale).items()], axis=0)
-    there = set(old.loc[same, KEY].itertuples(index=False, name=None))
-    return [cell for cell in cells if tuple(cell) not in there]
+def table_of(path: Path) -> Table:
+    """The table in a file."""
+    return Table(path, KEY, _sorted)
 
 
 def read(name: str) -> pd.DataFrame:

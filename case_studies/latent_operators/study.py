@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from case_studies.latent_operators import simulation
+from case_studies.tools import simulation
 from case_studies.tools.autoregressive_size import autoregressive_sizes
 from case_studies.tools.convergence import Moments, moments_at, rhat_at
 from case_studies.tools.effective_size import effective_sizes
 from case_studies.tools.provenance import provenance
+from case_studies.tools.scale import COMPARATIVE_EVALUATION, Scale
+from case_studies.tools.stream import stream
 from pmgp.core.adaptation.step_size import StepSize
 from pmgp.core.gaussians import DensePrior
 from pmgp.core.latent_updates import (
@@ -46,42 +47,7 @@ OPERATORS: dict[str, LatentUpdate] = {
 }
 """In the order of the article's rows, by whose numbers the last row of its tables names them; ours is the last."""
 
-DATA, START, CHAIN = 0, 1, 2
-
-
-@dataclass(frozen=True)
-class Scale:
-    """How large the study is.
-
-    Parameters
-    ----------
-    name : str
-    seed : int
-    chains, tune, draws : int
-        Of each cell.
-    checkpoints : tuple of int
-        Numbers of draws at which R-hat is computed; the last is all of them.
-    datasets : int
-        How many data sets there are for each n and d.
-    """
-
-    name: str
-    seed: int
-    chains: int
-    tune: int
-    draws: int
-    checkpoints: tuple[int, ...]
-    datasets: int
-
-    def settings(self) -> dict[str, Any]:
-        """What a finished cell must have been made with, to count for this scale."""
-        return {key: value for key, value in asdict(self).items() if key != "datasets"}
-
-
-SCALES = {
-    "quick": Scale("quick", 11, 4, 500, 2000, (100, 200, 500, 1000, 2000), 2),
-    "paper": Scale("paper", 2013, 10, 5000, 20000, (1000, 2000, 5000, 10000, 20000), 10),
-}
+SCALES = COMPARATIVE_EVALUATION
 
 
 class Cell(NamedTuple):
@@ -173,10 +139,9 @@ def run_cell(scale: Scale, cell: Cell) -> dict[str, Any]:
 
 def _problem(scale: Scale, cell: Cell) -> tuple[simulation.Simulated, Likelihood]:
     """X, theta and f of the data set, the same for all models; and the likelihood that holds the model's y."""
-    place = (DATA, cell.n, cell.d, cell.dataset)
-    data = simulation.simulate(cell.n, cell.d, simulation.stream(scale.seed, *place))
-    y = simulation.stream(scale.seed, *place, _index(simulation.MODELS, cell.model))
-    return data, simulation.likelihood(cell.model, data.f, y)
+    place = (scale.seed, cell.n, cell.d, cell.dataset)
+    data = simulation.data_set(*place)
+    return data, simulation.observations(data, cell.model, *place)
 
 
 def _prior(data: simulation.Simulated) -> DensePrior:
@@ -187,17 +152,16 @@ def _starts(scale: Scale, cell: Cell, data: simulation.Simulated) -> Iterator[np
     """Draws of the prior, the same for all models and operators; not among the counted operations of any."""
     prior = _prior(data)
     for index in range(scale.chains):
-        yield prior.sample(simulation.stream(scale.seed, START, cell.n, cell.d, cell.dataset, index), 1)[0]
+        yield prior.sample(_start_stream(scale, cell, index), 1)[0]
+
+
+def _start_stream(scale: Scale, cell: Cell, index: int) -> np.random.Generator:
+    return stream(scale.seed, "start", cell.n, cell.d, cell.dataset, index)
 
 
 def _chain_stream(scale: Scale, cell: Cell, index: int) -> np.random.Generator:
     """Random numbers of one chain, independent of those of all other chains of the study."""
-    model, operator = _index(simulation.MODELS, cell.model), _index(OPERATORS, cell.operator)
-    return simulation.stream(scale.seed, CHAIN, cell.n, cell.d, cell.dataset, model, operator, index)
-
-
-def _index(names: Iterable[str], name: str) -> int:
-    return list(names).index(name)
+    return stream(scale.seed, "chain", *cell, index)
 
 
 def run_chain(rng: np.random.Generator, operator: LatentUpdate, target: Any, start: np.ndarray, scale: Scale) -> Chain:

@@ -7,13 +7,13 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
-from case_studies.latent_operators import simulation
 from case_studies.parameterizations import results, study
 from case_studies.parameterizations.problems import REAL
 from case_studies.parameterizations.study import OPERATORS, OURS, SCHEMES, SIMULATED, Cell, Scale
-from case_studies.tools import summary
+from case_studies.tools import simulation, summary
 from case_studies.tools.bars import bars
 from case_studies.tools.ordering import ordering
+from case_studies.tools.rows import COUNTS
 from case_studies.tools.summary import printed, rhat_columns
 
 __all__ = [
@@ -71,9 +71,9 @@ def pooled(cells: pd.DataFrame, table: int) -> pd.DataFrame:
     cells = cells[cells["table"] == table]
     cells = cells.assign(
         per_second=cells["ess_mean"] / cells["seconds"],
-        per_operation=cells["ess_mean"] / (cells[list(results.COUNTS)].sum(axis=1) * cells["draws"]),
+        per_operation=cells["ess_mean"] / (cells[list(COUNTS)].sum(axis=1) * cells["draws"]),
     )
-    means = ["per_second", "per_operation", "acceptance", "latent_acceptance", "seconds", *results.COUNTS]
+    means = ["per_second", "per_operation", "acceptance", "latent_acceptance", "seconds", *COUNTS]
     return _by_block(summary.pooled(cells, GROUP, means).reset_index())
 
 
@@ -200,7 +200,7 @@ def operations(cells: pd.DataFrame) -> pd.DataFrame:
     """
     dimensions = "d = " + cells["d"].astype(str)
     counts = as_in_article(cells.assign(problem=dimensions.where(cells["data"] == SIMULATED, cells["data"])))
-    text = counts.groupby(["table", "problem", "method"])[list(results.COUNTS)].agg(_range)
+    text = counts.groupby(["table", "problem", "method"])[list(COUNTS)].agg(_range)
     problems = counts[["table", "problem"]].drop_duplicates().sort_values("table", kind="stable")
     keys = [(*key, name) for key in problems.itertuples(index=False, name=None) for name in methods(key[0])]
     return text.set_axis(["#C", "#I", "#M"], axis=1).loc[[key for key in keys if key in text.index]]

@@ -10,10 +10,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from case_studies.latent_operators import simulation
 from case_studies.parameterizations.comparison import beside_article, blocks, methods
 from case_studies.parameterizations.picture import Picture
 from case_studies.parameterizations.study import OURS
+from case_studies.tools import simulation
 from case_studies.tools.bars import LEVELS
 from case_studies.tools.drawing import bar_legend, draw_bars, draw_spread, hollow_mark
 from case_studies.tools.summary import rhat_columns, thousands

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from case_studies.latent_operators import simulation
 from case_studies.parameterizations.problems import OBSERVE, Problem, covariance_model, latent_from_prior, uniform
+from case_studies.tools import simulation
 from pmgp.core.approximations import Laplace
 from pmgp.core.estimators import ImportanceSampling
 from pmgp.core.estimators.importance import Estimate

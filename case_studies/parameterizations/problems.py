@@ -1,4 +1,4 @@
-"""The posteriors that are sampled: PyMC models taken apart, and where their chains start.
+"""The posteriors that are sampled, and where their chains start.
 
 Eq. 1 of the comparative evaluation, K = sigma Q with a length-scale for each input, and the priors of its section 4.1.
 A jitter in units of sigma keeps K proportional to sigma, so that sigma can be drawn from its full conditional given f.
@@ -7,36 +7,27 @@ A jitter in units of sigma keeps K proportional to sigma, so that sigma can be d
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pymc as pm
 
 import pmgp
-from case_studies.latent_operators import simulation
-from case_studies.latent_operators.study import DATA
+from case_studies.tools import simulation
+from case_studies.tools.problem import Problem, latent_from_prior
 from pmgp import datasets
 from pmgp.core.gaussians import DensePrior
 from pmgp.core.likelihoods import Likelihood
-from pmgp.core.theta_updates.densities import JointState, LatentPart
-from pmgp.core.theta_updates.variance import ConjugateVariance
-from pmgp.interface.model.conjugacy import find_conjugate_variance
-from pmgp.interface.model.derivatives import DifferentiableLatentModel
-from pmgp.interface.model.latent_gaussian import LatentGaussianModel
-from pmgp.interface.steps import PseudoMarginal
 
 __all__ = [
-    "OBSERVE", "REAL", "Problem", "covariance_model", "given_latent", "given_whitened", "jointly", "latent_from_prior",
-    "lengthscales_from_prior", "on_real_data", "uniform",
+    "OBSERVE", "REAL", "covariance_model", "given_latent", "given_whitened", "jointly", "lengthscales_from_prior",
+    "on_real_data", "uniform",
 ]  # fmt: skip
 
 REAL = {"SPECT": "spect", "Ionosphere": "ionosphere", "Wisconsin": "breast", "Pima": "pima"}
 """Names of the data sets in Table 6, and in :mod:`pmgp.datasets`; in order of the time they take."""
 
 Observe = Callable[[str, Any], Any]
-DrawLatent = Callable[[np.random.Generator, DensePrior], np.ndarray]
-DrawLengthscales = Callable[[np.random.Generator, int], np.ndarray]
 
 
 def _logistic(likelihood: Any) -> Observe:
@@ -92,57 +83,6 @@ def covariance_model(
     return model
 
 
-class Problem:
-    """A posterior, and where chains start.
-
-    Parameters
-    ----------
-    model : pymc.Model
-    lengthscales : callable
-        From a random generator and d to the logarithms of length-scales.
-    latent : callable
-        From a random generator and the prior of f to f.
-    derivatives : bool
-        Whether to compile the gradient and the metric of theta.
-
-    Attributes
-    ----------
-    model : DifferentiableLatentModel
-    variance : ConjugateVariance or None
-        Sigma's full conditional given f.
-    """
-
-    def __init__(
-        self, model: pm.Model, lengthscales: DrawLengthscales, latent: DrawLatent, derivatives: bool = False
-    ) -> None:
-        self.pymc_model = model
-        parts = LatentGaussianModel(model)
-        self.model = DifferentiableLatentModel(parts, gradient=derivatives, metric=derivatives)
-        self.variance: ConjugateVariance | None = find_conjugate_variance(model, parts)
-        self._lengthscales = lengthscales
-        self._latent = latent
-
-    @property
-    def dimension(self) -> int:
-        """Length of theta."""
-        return self.model.parts.dimension
-
-    @cached_property
-    def pseudo_marginal(self) -> PseudoMarginal:
-        """The step method that samples theta and f together; it forgets one chain when the next one starts."""
-        return PseudoMarginal(model=self.pymc_model)
-
-    def start(self, rng: np.random.Generator) -> JointState:
-        """Draw where a chain starts; sigma, if it is not known, from its prior."""
-        parts = self.model.parts
-        log_variance = -np.log(rng.gamma(1.0))
-        count = self.dimension - ("variance_log__" in parts.theta_names)
-        values = {"lengthscale_log__": self._lengthscales(rng, count), "variance_log__": np.array(log_variance)}
-        theta = parts.ravel(values)
-        prior = parts.prior(theta)
-        return JointState(theta, LatentPart(prior, self._latent(rng, prior)))
-
-
 def uniform(rng: np.random.Generator, count: int) -> np.ndarray:
     """As section 4.1 starts chains: the range that the data's own length-scales are drawn from."""
     return rng.uniform(*simulation.LOG_LENGTHSCALES, size=count)
@@ -153,17 +93,10 @@ def lengthscales_from_prior(rng: np.random.Generator, count: int) -> np.ndarray:
     return np.log(rng.gamma(1.0, size=count))
 
 
-def latent_from_prior(rng: np.random.Generator, prior: DensePrior) -> np.ndarray:
-    """F given theta."""
-    return prior.sample(rng, 1)[0]
-
-
 def _simulated(seed: int, n: int, d: int, dataset: int, model: str) -> tuple[simulation.Simulated, Observe]:
-    """The data of the study of the latent operators: the same X, theta, f and y."""
-    place = (DATA, n, d, dataset)
-    data = simulation.simulate(n, d, simulation.stream(seed, *place))
-    rng = simulation.stream(seed, *place, list(simulation.MODELS).index(model))
-    return data, OBSERVE[model](simulation.likelihood(model, data.f, rng))
+    """X, theta and f, and y as an observed variable."""
+    data = simulation.data_set(seed, n, d, dataset)
+    return data, OBSERVE[model](simulation.observations(data, model, seed, n, d, dataset))
 
 
 def given_latent(seed: int, n: int, d: int, dataset: int, model: str) -> Problem:

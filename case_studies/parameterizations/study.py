@@ -7,26 +7,23 @@ show, of the hyper-parameters on the unconstrained scale, and besides time, acce
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from case_studies.latent_operators import simulation
-from case_studies.latent_operators.study import SCALES, Scale
 from case_studies.parameterizations import problems
 from case_studies.parameterizations.exact_variance import ExactVariance
-from case_studies.parameterizations.problems import REAL, Problem
-from case_studies.parameterizations.samplers import Alternating, Marginal, Sampler
-from case_studies.tools.autoregressive_size import autoregressive_sizes
-from case_studies.tools.convergence import moments_at
-from case_studies.tools.effective_size import effective_sizes
+from case_studies.parameterizations.problems import REAL
+from case_studies.tools import simulation
+from case_studies.tools.chain import run_chain
 from case_studies.tools.grid import Unit
-from case_studies.tools.provenance import provenance
+from case_studies.tools.problem import Problem
+from case_studies.tools.samplers import Alternating, Marginal, Sampler
+from case_studies.tools.scale import COMPARATIVE_EVALUATION, Scale
+from case_studies.tools.stream import stream
 from pmgp.core.approximations import Laplace
-from pmgp.core.numerics.ledger import counted
 from pmgp.core.theta_updates.operators import ThetaOperator
 from pmgp.core.theta_updates.schemes import AncillaryScheme, JointScheme, Scheme, SufficientScheme, SurrogateScheme
 
@@ -34,6 +31,8 @@ __all__ = [
     "OPERATORS", "OURS", "PROPOSALS", "SCALES", "SCHEMES", "SETTINGS", "Cell", "Scale", "cells", "run_unit",
     "units",
 ]  # fmt: skip
+
+SCALES = COMPARATIVE_EVALUATION
 
 OPERATORS = {"MH": "metropolis", "HMC": "hmc", "SMMALA": "smmala"}
 """Rows of Tables 3 and 4, by the names of pmgp."""
@@ -52,8 +51,6 @@ SIMULATED = "simulated"
 LATENT_UPDATES = {5: 1, 6: 5}
 SETTINGS = {"latent_updates": list(LATENT_UPDATES.values())}
 """What a finished chain depends on besides the scale and the simulation's settings."""
-
-START, CHAIN = 1, 2
 
 
 class Cell(NamedTuple):
@@ -168,61 +165,17 @@ def _scheme(name: str, problem: Problem) -> Scheme:
 
 
 def run_unit(scale: Scale, unit: Unit) -> dict[str, Any]:
-    """Run one chain.
-
-    Parameters
-    ----------
-    scale : Scale
-    unit : Unit
-
-    Returns
-    -------
-    dict
-        Plain numbers and lists of them, which :func:`results.row` makes part of a line of. `ess` and
-        `ess_autoregressive` are the smallest over theta, by ArviZ's estimate and by coda's; `means` and `variances` of
-        theta belong to the checkpoints; `cholesky`, `inverse` and `matmul` count the operations in O(n^3), and
-        `seconds` the processor time, of all draws that are kept.
-    """
+    """Run one chain, and return what :func:`run_chain` does."""
     problem = _problem(scale.seed, *unit.cell[:6])
-    start = problem.start(_stream(scale, START, unit.cell[:6], unit.chain))
-    rng = _stream(scale, CHAIN, unit.cell, unit.chain)
-    return run_chain(rng, sampler(unit.cell, problem), problem, start, scale)
+    start = problem.start(_start_stream(scale, unit))
+    return run_chain(_chain_stream(scale, unit), sampler(unit.cell, problem), problem, start, scale)
 
 
-def _stream(scale: Scale, kind: int, parts: Sequence[Any], chain: int) -> np.random.Generator:
-    """Random numbers of one place in the study, independent of those of all others; starts are shared by methods."""
-    names = [SIMULATED, *REAL, *simulation.MODELS, *OPERATORS, *SCHEMES, *PROPOSALS]
-    key = [names.index(part) if isinstance(part, str) else part for part in parts]
-    return simulation.stream(scale.seed, kind, *key, chain)
+def _start_stream(scale: Scale, unit: Unit) -> np.random.Generator:
+    """Methods share their starts."""
+    return stream(scale.seed, "start", *unit.cell[:6], unit.chain)
 
 
-def run_chain(rng: np.random.Generator, sampler: Sampler, problem: Problem, start: Any, scale: Scale) -> dict[str, Any]:
-    """Tune from a start, then sample."""
-    iterate = sampler.start(rng, problem, start, scale.tune, scale.draws)
-    for _ in range(scale.tune):
-        iterate = sampler.step(rng, problem, iterate, True)
-    sampler.stop_tuning(problem)
-    draws, rates = np.empty((scale.draws, problem.dimension)), np.empty((scale.draws, 2))
-    clock = time.process_time()
-    with counted() as counts:
-        for row, rate in zip(draws, rates, strict=True):
-            iterate = sampler.step(rng, problem, iterate, False)
-            row[:], rate[:] = iterate.theta, (iterate.acceptance, iterate.latent_acceptance)
-    seconds = time.process_time() - clock
-    return _summary(draws, scale) | {
-        "acceptance": float(rates[:, 0].mean()),
-        "latent_acceptance": float(rates[:, 1].mean()),
-        "seconds": seconds,
-        **counts.total._asdict(),
-        **provenance(),
-    }
-
-
-def _summary(draws: np.ndarray, scale: Scale) -> dict[str, Any]:
-    moments = moments_at(draws, scale.checkpoints)
-    return {
-        "ess": float(effective_sizes(draws).min()),
-        "ess_autoregressive": float(autoregressive_sizes(draws).min()),
-        "means": moments.means.tolist(),
-        "variances": moments.variances.tolist(),
-    }
+def _chain_stream(scale: Scale, unit: Unit) -> np.random.Generator:
+    """Random numbers of one chain, independent of those of all other chains of the study."""
+    return stream(scale.seed, "chain", *unit.cell, unit.chain)

@@ -12,6 +12,7 @@ from scipy.stats import gamma
 from case_studies.pseudo_marginal import study
 from case_studies.pseudo_marginal.problems import VARIANCE, Data, covariance, simulate
 from case_studies.tools.provenance import provenance
+from case_studies.tools.stream import stream
 from pmgp.core.approximations import Approximation
 from pmgp.core.estimators.importance import log_mean_exp
 from pmgp.core.gaussians import DensePrior
@@ -78,17 +79,18 @@ def spreads_of_independent_labels(
     """
     rows, approximation = {}, study.APPROXIMATIONS["EP"]
     for n in sizes:
-        data, rng = _data(seed, n, d), study.place_stream(seed, "figure", n, d)
+        data = _data(seed, n, d)
         K, likelihood = DensePrior(np.zeros(n), covariance(_squares(data.X), lengthscale)), BernoulliProbit(data.y)
         rows[n] = []
         for variance in VARIANCES:
-            logs = _log_estimates(rng, K.scaled(variance / VARIANCE), likelihood, approximation, repetitions)
+            place = (seed, "independent labels", n, d, f"{variance:g}")
+            logs = _log_estimates(place, K.scaled(variance / VARIANCE), likelihood, approximation, repetitions)
             rows[n].append(logs[max(DRAWS)].std(ddof=1))
     return pd.DataFrame.from_dict(rows, orient="index", columns=VARIANCES).rename_axis(index="n", columns="σ")
 
 
 def _data(seed: int, n: int, d: int) -> Data:
-    return simulate(n, d, study.place_stream(seed, "data", n, d))
+    return simulate(n, d, stream(seed, "data", n, d))
 
 
 def _squares(X: np.ndarray) -> np.ndarray:
@@ -99,32 +101,30 @@ def _squares(X: np.ndarray) -> np.ndarray:
 def _of_one_size(seed: int, n: int, repetitions: int, grid: np.ndarray) -> pd.DataFrame:
     data = _data(seed, n, 2)
     squares = _squares(data.X)
-    likelihood, prior, rng = (
-        BernoulliProbit(data.y),
-        gamma(1.0, scale=np.sqrt(2.0)),
-        study.place_stream(seed, "figure", n),
-    )
+    likelihood, prior = BernoulliProbit(data.y), gamma(1.0, scale=np.sqrt(2.0))
     rows: list[dict[str, Any]] = []
     for lengthscale in grid:
         at = {"n": n, "lengthscale": lengthscale, "prior": prior.pdf(lengthscale)}
         K = DensePrior(np.zeros(n), covariance(squares, lengthscale))
         for name, approximation in study.APPROXIMATIONS.items():
-            logs = _log_estimates(rng, K, likelihood, approximation, repetitions)
+            place = (seed, "figure", n, f"{lengthscale:.6g}", name)
+            logs = _log_estimates(place, K, likelihood, approximation, repetitions)
             rows.extend(at | {"approximation": name} | row for row in _summaries(logs, at["prior"]))
     return _normalized(pd.DataFrame(rows))
 
 
 def _log_estimates(
-    rng: np.random.Generator,
+    place: tuple[Any, ...],
     prior: DensePrior,
     likelihood: BernoulliProbit,
     approximation: Approximation,
     repetitions: int,
 ) -> dict[int, np.ndarray]:
-    """Logs of independent estimates by number of importance samples; equation 25."""
+    """Logs of independent estimates by number of importance samples; equation 25. Each has a stream at the place."""
     fitted = approximation.fit(prior, likelihood)
     logs = {}
     for draws in DRAWS:
+        rng = stream(*place, draws)
         batches = [fitted.log_weights(likelihood, fitted.sample(rng, draws)) for _ in range(repetitions)]
         logs[draws] = log_mean_exp(np.array(batches))
     return logs

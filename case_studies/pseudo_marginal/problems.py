@@ -13,8 +13,8 @@ import numpy as np
 import pymc as pm
 
 import pmgp
-from case_studies.latent_operators.simulation import JITTER
-from case_studies.parameterizations import problems as base
+from case_studies.tools import problem as base
+from case_studies.tools.simulation import JITTER
 from pmgp import datasets
 from pmgp.core.gaussians import DensePrior
 from pmgp.core.theta_updates.densities import JointState, LatentPart

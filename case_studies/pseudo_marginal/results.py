@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 from scipy.stats import f as f_distribution
 
-from case_studies.parameterizations import results as base
-from case_studies.parameterizations.study import Scale
 from case_studies.pseudo_marginal.problems import REAL
 from case_studies.pseudo_marginal.study import CHECKPOINTS, KERNELS, METHODS, SIMULATED, THINNING, Cell
+from case_studies.tools import rows
 from case_studies.tools.convergence import Moments, rhat_at
 from case_studies.tools.grid import Result
+from case_studies.tools.scale import Scale
 from case_studies.tools.table import Table
 
 __all__ = ["FOLDER", "convergence_of", "read", "rhat_upper_at", "row", "settings", "table_of", "trace_of"]
@@ -24,20 +24,20 @@ FOLDER = Path(__file__).parent / "results"
 
 UPPER = 0.975
 
-settings = base.settings
+settings = rows.settings
 
 
 def row(scale: Scale, cell: Cell, chains: Sequence[Result]) -> dict[str, Any]:
-    """One line of the table: that of the parameterizations' study, and what the article gives besides.
+    """One line of the table: that of :func:`case_studies.tools.rows.row`, and what the article gives besides.
 
     `rhat` is that of all draws; of the checkpoints only the article's are kept. `acceptance_sd` and `operations_sd` are
     over the chains; `operations_mean` counts all O(n^3) operations of an iteration.
     """
-    line = base.row(scale, cell, chains)
+    line = rows.row(scale, cell, chains)
     for count in scale.checkpoints:
         value = line[f"rhat_{count}"] if count in CHECKPOINTS else line.pop(f"rhat_{count}")
         line["rhat"] = value
-    operations = [sum(chain[name] for name in base.COUNTS) / scale.draws for chain in chains]
+    operations = [sum(chain[name] for name in rows.COUNTS) / scale.draws for chain in chains]
     del line["latent_acceptance"]
     return line | {
         "acceptance_sd": _sd([chain["acceptance"] for chain in chains]),

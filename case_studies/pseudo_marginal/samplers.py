@@ -1,4 +1,4 @@
-"""The article's samplers, as plain as it describes them; they follow the protocol of the parameterizations' study."""
+"""The article's samplers, as plain as it describes them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from case_studies.parameterizations.samplers import Iterate, Sampler
-from case_studies.pseudo_marginal.problems import Problem
+from case_studies.tools.problem import Problem
+from case_studies.tools.samplers import Iterate, Sampler
 from pmgp.core.adaptation.step_size import StepSize
 from pmgp.core.approximations import Approximation
 from pmgp.core.estimators import ImportanceSampling

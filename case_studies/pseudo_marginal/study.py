@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from case_studies.latent_operators.simulation import stream
-from case_studies.parameterizations.samplers import Alternating, Iterate, Marginal, Sampler
-from case_studies.parameterizations.study import Scale, run_chain
-from case_studies.pseudo_marginal.problems import KERNELS, REAL, Problem, simulate
+from case_studies.pseudo_marginal.problems import KERNELS, Problem, simulate
 from case_studies.pseudo_marginal.samplers import PlainPseudoMarginal, Repeated, Traced
+from case_studies.tools.chain import run_chain
 from case_studies.tools.grid import Unit
+from case_studies.tools.samplers import Alternating, Iterate, Marginal, Sampler
+from case_studies.tools.scale import Scale
+from case_studies.tools.stream import stream
 from pmgp.core.approximations import Approximation, ExpectationPropagation, Laplace
 from pmgp.core.latent_updates import EllipticalSliceUpdate
 from pmgp.core.theta_updates.schemes import AncillaryScheme, Scheme, SurrogateScheme
@@ -85,8 +86,6 @@ SCALES: dict[str, dict[str, Scale]] = {
 FEW_CHAINS = 3
 """Of simulated data with n = 200."""
 
-KINDS = ("data", "start", "chain", "preliminary", "figure")
-
 
 class Cell(NamedTuple):
     """One sampler on one posterior.
@@ -152,13 +151,7 @@ def _problem(seed: int, data: str, n: int, d: int, kernel: str) -> Problem:
     """Compiled once for all methods; both kernels and all tables have the same simulated data."""
     if data != SIMULATED:
         return Problem.real(data)
-    return Problem.simulated(simulate(n, d, place_stream(seed, "data", n, d)), kernel)
-
-
-def place_stream(seed: int, kind: str, *place: str | int) -> np.random.Generator:
-    """Random numbers of one place in the study, independent of those of all others."""
-    names = [SIMULATED, *REAL, *KERNELS, *METHODS, *METHODS["table 1"]]
-    return stream(seed, KINDS.index(kind), *(names.index(part) if isinstance(part, str) else part for part in place))
+    return Problem.simulated(simulate(n, d, stream(seed, "data", n, d)), kernel)
 
 
 @lru_cache(maxsize=4)
@@ -172,7 +165,7 @@ def preliminary(seed: int, n: int, d: int, kernel: str, iterations: int) -> floa
     iterations : int
         Of the preliminary chain, which starts from the prior.
     """
-    problem, rng = _problem(seed, SIMULATED, n, d, kernel), place_stream(seed, "preliminary", n, d, kernel)
+    problem, rng = _problem(seed, SIMULATED, n, d, kernel), stream(seed, "preliminary", n, d, kernel)
     sampler = PlainPseudoMarginal(APPROXIMATIONS["EP"], 64)
     iterate: Iterate = sampler.start(rng, problem, problem.start(rng), iterations, 0)
     for _ in range(iterations):
@@ -213,17 +206,26 @@ def run_unit(name: str, unit: Unit) -> dict[str, Any]:
     Returns
     -------
     dict
-        What :func:`case_studies.parameterizations.study.run_chain` returns; `step_size` of the plain pseudo-marginal
-        chains on simulated data; on real data `trace`, the thinned log length-scale.
+        What :func:`run_chain` returns; `step_size` of the plain pseudo-marginal chains on simulated data; on real data
+        `trace`, the thinned log length-scale.
     """
     cell, scale = unit.cell, scale_of(name, unit.cell)
     problem, step_size = _problem(scale.seed, *cell[1:5]), _step_size(name, cell)
     problem = problem.with_laplace if cell.method == OURS_LAPLACE else problem
-    start = problem.start(place_stream(scale.seed, "start", *cell[:5], unit.chain))
-    rng = place_stream(scale.seed, "chain", *cell, unit.chain)
+    start = problem.start(_start_stream(scale, unit))
     chain = Traced(sampler(cell, step_size))
-    result = run_chain(rng, chain, problem, start, scale) | {"step_size": step_size}
+    result = run_chain(_chain_stream(scale, unit), chain, problem, start, scale) | {"step_size": step_size}
     if cell.data == SIMULATED:
         return result
     log_lengthscale = problem.model.parts.theta_names.index("lengthscale_log__")
     return result | {"trace": np.array(chain.trace)[THINNING - 1 :: THINNING, log_lengthscale].tolist()}
+
+
+def _start_stream(scale: Scale, unit: Unit) -> np.random.Generator:
+    """Methods share their starts."""
+    return stream(scale.seed, "start", *unit.cell[:5], unit.chain)
+
+
+def _chain_stream(scale: Scale, unit: Unit) -> np.random.Generator:
+    """Random numbers of one chain, independent of those of all other chains of the study."""
+    return stream(scale.seed, "chain", *unit.cell, unit.chain)

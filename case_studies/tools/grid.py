@@ -1,7 +1,8 @@
 """A grid of cells that can be stopped and resumed: what is finished is kept, and not run again.
 
 Each finished cell is one small JSON file, written under another name and then renamed, so that a file that is there
-is complete. It holds the settings it was made with; a cell of other settings does not count as finished.
+is complete. It holds the settings it was made with, and how its random streams were made, since the chains of a cell
+have their data in common; a cell of others does not count as finished.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from threadpoolctl import threadpool_limits
+
+from case_studies.tools.provenance import STREAMS
 
 __all__ = ["Cell", "Finished", "Grid", "Unit"]
 
@@ -114,4 +117,4 @@ class Grid:
         return self.folder / f"{cell.name}.json"
 
     def _plain_settings(self) -> Any:
-        return json.loads(json.dumps(dict(self.settings)))
+        return json.loads(json.dumps({**self.settings, "streams": STREAMS}))

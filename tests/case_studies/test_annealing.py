@@ -297,7 +297,7 @@ def test_a_stopped_run_is_resumed_and_shares_what_its_units_need(monkeypatch, tm
 
 def lines(values: dict[tuple, list[float]]) -> pd.DataFrame:
     """Chains of Glass, isotropic: by q, estimator and N_imp, their acceptance rates."""
-    rest = {"acceptance": 0.0, "ess": 30.0, "seconds": 2.0, "version": "1", "machine": "m"}
+    rest = {"acceptance": 0.0, "ess": 30.0, "seconds": 2.0, "version": "1", "machine": "m", "streams": "s"}
     made = [
         results.rows(TINY, Chain("Glass", "isotropic", *method, chain), rest | {"acceptance": rate, "ess": 100 * rate})
         for method, rates in values.items()

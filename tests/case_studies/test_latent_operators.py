@@ -9,10 +9,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from case_studies.latent_operators import comparison, results, simulation, study
+from case_studies.latent_operators import comparison, results, study
 from case_studies.latent_operators.__main__ import run
 from case_studies.latent_operators.study import Cell
+from case_studies.tools import simulation
 from case_studies.tools.grid import Finished, Grid
+from case_studies.tools.rows import settings
+from case_studies.tools.stream import stream
 from pmgp.core import likelihoods
 from pmgp.core.gaussians import DensePrior
 
@@ -44,7 +47,7 @@ def test_f_is_the_same_for_all_models(monkeypatch):
 
 
 def test_simulated_values_have_the_articles_distribution():
-    data = [simulation.simulate(30, 3, simulation.stream(1, index)) for index in range(300)]
+    data = [simulation.simulate(30, 3, stream(1, index)) for index in range(300)]
     lengthscales = np.concatenate([one.log_lengthscales for one in data])
     assert lengthscales.min() > -3.0
     assert lengthscales.max() < -1.0
@@ -131,7 +134,8 @@ def test_random_numbers_differ_between_chains():
     """No two chains share theirs, whatever the cell; and those that data and starts are made of are others again."""
     cells = study.cells([100, 400], [2, 10], [0, 1])
     chains = [study._chain_stream(TINY, cell, index).random() for cell in cells for index in range(3)]
-    others = [simulation.stream(TINY.seed, kind, 100, 2, 0, 0).random() for kind in (study.DATA, study.START)]
+    start = study._start_stream(TINY, Cell(100, 2, 0, "LRG", "MH v1"), 0)
+    others = [one.random() for one in (start, stream(TINY.seed, "data", 100, 2, 0))]
     assert len({*chains, *others}) == 2 * 2 * 2 * 4 * 7 * 3 + 2
 
 
@@ -147,9 +151,7 @@ def test_a_cell_samples_the_posterior():
     prior = DensePrior(np.zeros(1), np.asfortranarray([[simulation.VARIANCE]]))
     operator = study.OPERATORS["HMC v2"]
     target = operator.prepare(prior, y)
-    chains = [
-        study.run_chain(simulation.stream(5, index), operator, target, np.array([2.0]), scale) for index in range(4)
-    ]
+    chains = [study.run_chain(stream(5, index), operator, target, np.array([2.0]), scale) for index in range(4)]
     means = np.array([chain.moments.means[-1, 0] for chain in chains])
     error = np.sqrt(np.mean([chain.moments.variances[-1, 0] / chain.ess for chain in chains]) / len(chains))
     assert abs(means.mean() - expected) < 4.0 * error
@@ -166,12 +168,12 @@ def test_the_grid_has_whole_data_sets_first():
 
 
 def test_a_run_writes_the_table_and_a_second_one_only_adds(tmp_path, capsys):
-    grid, out = Grid(tmp_path / "runs", TINY.settings()), tmp_path / "tiny.csv"
+    grid, out = Grid(tmp_path / "runs", TINY.settings()), results.table_of(tmp_path / "tiny.csv")
     first = list(study.cells([10], [2], [0], ["LRG"], ["MH v1", "HMC v2"]))
     run(TINY, first, grid, out, processes=1)
-    before = pd.read_csv(out)
+    before = out.read()
     run(TINY, list(study.cells([10], [2], [0, 1], ["LRG"], ["MH v1", "HMC v2"])), grid, out, processes=1)
-    after = pd.read_csv(out)
+    after = out.read()
     assert capsys.readouterr().out.count("kept") == 2
     pd.testing.assert_frame_equal(after[:2], before)
     assert after[results.KEY].to_numpy().tolist() == [
@@ -181,7 +183,7 @@ def test_a_run_writes_the_table_and_a_second_one_only_adds(tmp_path, capsys):
         [10, 2, 1, "LRG", "HMC v2"],
     ]
     assert set(after["scale"]) == {"tiny"}
-    assert not after[["seed", "version", "machine"]].isna().any(axis=None)
+    assert not after[["seed", "version", "machine", "streams"]].isna().any(axis=None)
 
 
 def test_two_processes_give_what_one_gives(tmp_path):
@@ -194,12 +196,12 @@ def test_two_processes_give_what_one_gives(tmp_path):
 
 
 def test_cells_that_the_table_has_are_not_missing(tmp_path):
-    grid, out = Grid(tmp_path / "runs", TINY.settings()), tmp_path / "tiny.csv"
+    grid, out = Grid(tmp_path / "runs", TINY.settings()), results.table_of(tmp_path / "tiny.csv")
     chosen = list(study.cells([10], [2], [0, 1], ["LRG"], ["MH v1"]))
-    assert results.missing(out, TINY, chosen) == chosen
+    assert out.missing(chosen, settings(TINY)) == chosen
     run(TINY, chosen[:1], grid, out, processes=1)
-    assert results.missing(out, TINY, chosen) == chosen[1:]
-    assert results.missing(out, dataclasses.replace(TINY, seed=2), chosen) == chosen
+    assert out.missing(chosen, settings(TINY)) == chosen[1:]
+    assert out.missing(chosen, settings(dataclasses.replace(TINY, seed=2))) == chosen
 
 
 def cells_with(ess: dict[int, list[float]], rhat: dict[int, float]) -> pd.DataFrame:

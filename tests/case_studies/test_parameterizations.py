@@ -8,15 +8,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from case_studies.latent_operators import simulation
-from case_studies.latent_operators.study import DATA
 from case_studies.parameterizations import comparison, picture, problems, results, study
 from case_studies.parameterizations.__main__ import run
 from case_studies.parameterizations.exact_variance import ExactVariance
-from case_studies.parameterizations.samplers import Alternating
 from case_studies.parameterizations.study import Cell
+from case_studies.tools import simulation
+from case_studies.tools.chain import run_chain
 from case_studies.tools.command_line import selected
 from case_studies.tools.grid import Grid, Unit
+from case_studies.tools.problem import Problem, latent_from_prior
+from case_studies.tools.rows import COUNTS, row, settings
+from case_studies.tools.samplers import Alternating
+from pmgp.core.gaussians import ObservedPrior
 from pmgp.core.theta_updates.schemes import (
     AncillaryScheme,
     InterweavingScheme,
@@ -24,7 +27,6 @@ from pmgp.core.theta_updates.schemes import (
     SufficientScheme,
     SurrogateScheme,
 )
-from pmgp.core.theta_updates.surrogate import SurrogateFrame
 
 TINY = study.Scale("tiny", seed=3, chains=3, tune=20, draws=60, checkpoints=(20, 60), datasets=2)
 
@@ -59,13 +61,13 @@ def stronger_data():
 
 
 def truth(n: int, d: int) -> simulation.Simulated:
-    return simulation.simulate(n, d, simulation.stream(3, DATA, n, d, 0))
+    return simulation.data_set(3, n, d, 0)
 
 
 def chain(problem, scheme, updates, scale, seed=0, learns_covariance=False):
     sampler = Alternating(scheme, updates, learns_covariance)
     start = problem.start(np.random.default_rng([seed, 1]))
-    return study.run_chain(np.random.default_rng([seed, 2]), sampler, problem, start, scale)
+    return run_chain(np.random.default_rng([seed, 2]), sampler, problem, start, scale)
 
 
 # ---- posteriors and starts
@@ -84,9 +86,7 @@ def test_the_covariance_is_that_of_the_simulation(given_latent):
 def test_observations_are_those_of_the_other_study(model, rng):
     """Log-likelihoods differ by a constant at most (labels and counts), whatever f is."""
     problem = problems.jointly(3, 10, 2, 0, model)
-    place = (DATA, 10, 2, 0)
-    stream = simulation.stream(3, *place, list(simulation.MODELS).index(model))
-    expected = simulation.likelihood(model, truth(10, 2).f, stream)
+    expected = simulation.observations(truth(10, 2), model, 3, 10, 2, 0)
     f = rng.standard_normal((5, 10))
     found = problem.model.likelihood(np.zeros(3)).log_likelihood(f)
     np.testing.assert_allclose(found, expected.log_likelihood(f), rtol=1e-10)
@@ -142,9 +142,10 @@ def test_chains_start_where_the_article_says(given_latent, given_whitened):
 
 def test_methods_share_their_starts_and_no_two_chains_their_random_numbers():
     cells = study.cells(TINY)
-    chains = {study._stream(TINY, study.CHAIN, cell, index).random() for cell in cells for index in range(2)}
+    units = [Unit(cell, index) for cell in cells for index in range(2)]
+    chains = {study._chain_stream(TINY, unit).random() for unit in units}
     assert len(chains) == 2 * len(cells)
-    starts = {study._stream(TINY, study.START, cell[:6], index).random() for cell in cells for index in range(2)}
+    starts = {study._start_stream(TINY, unit).random() for unit in units}
     assert len(starts) == 2 * len({cell[:6] for cell in cells})
 
 
@@ -207,7 +208,7 @@ def two_unknowns():
     f = 2.0 * rng.standard_normal(8)
     observe = problems.OBSERVE["LRG"](simulation.likelihood("LRG", f, rng))
     model = problems.covariance_model(rng.uniform(size=(8, 2)), observe, isotropic=True)
-    problem = problems.Problem(model, problems.uniform, problems.latent_from_prior)
+    problem = Problem(model, problems.uniform, latent_from_prior)
     return problem, means(problem, AncillaryScheme())
 
 
@@ -267,7 +268,7 @@ def test_the_conditionals_average_to_the_marginal(stronger_data, name):
 def test_a_conditional_without_the_density_of_g_does_not(stronger_data, monkeypatch):
     """The broken twin of the test above."""
     problem, computed = stronger_data
-    monkeypatch.setattr(SurrogateFrame, "log_density", lambda self, surrogate: 0.0)
+    monkeypatch.setattr(ObservedPrior, "log_density_of", lambda self, observations: 0.0)
     wrong = picture.conditionals(problem, 120, np.random.default_rng(6), computed.grid, 1000)
     assert worst_z_score(wrong, "SURR") > 4.0
 
@@ -302,7 +303,7 @@ def test_operations_are_those_of_the_articles_table_1(monkeypatch, given_latent,
     for table, problem in ((3, given_latent), (4, given_whitened)):
         for cell in tiny_cells(monkeypatch, problem, methods, table):
             result = study.run_unit(TINY, Unit(cell, 0))
-            counts[table, cell.method] = tuple(result[name] / TINY.draws for name in results.COUNTS)
+            counts[table, cell.method] = tuple(result[name] / TINY.draws for name in COUNTS)
     assert counts[3, "MH"] == counts[4, "MH"] == (1.0, 0.0, 0.0)
     cholesky, inverse, matmul = counts[3, "HMC"]
     assert 4.0 < cholesky < 7.0
@@ -348,8 +349,8 @@ def test_a_stopped_run_keeps_its_chains_and_adds_to_the_table(monkeypatch, tmp_p
     pd.testing.assert_frame_equal(after[:1], before)
     assert after["proposal"].tolist() == ["identity", "learned"]
     assert (after[["rhat_20", "rhat_60"]] > 0.9).all(axis=None)
-    assert table.missing(cells, results.settings(TINY)) == []
-    assert table.missing(cells, results.settings(dataclasses.replace(TINY, seed=9))) == cells
+    assert table.missing(cells, settings(TINY)) == []
+    assert table.missing(cells, settings(dataclasses.replace(TINY, seed=9))) == cells
 
 
 def test_the_grid_is_that_of_the_article_and_ours():
@@ -366,7 +367,7 @@ def test_the_grid_is_that_of_the_article_and_ours():
 def rows(values: dict[tuple[str, int], list[float]], last: dict[str, float]) -> pd.DataFrame:
     """Table 5's rows of methods on data sets, with given ESS of the chains and last R-hat."""
     moments = {"means": [[0.0]] * 2, "variances": [[1.0]] * 2}
-    rest = {"acceptance": 0.2, "latent_acceptance": 0.6, "seconds": 2.0, "version": "1", "machine": "m"}
+    rest = {"acceptance": 0.2, "latent_acceptance": 0.6, "seconds": 2.0, "version": "1", "machine": "m", "streams": "s"}
     made = []
     for (method, dataset), ess in values.items():
         cell = Cell(5, "simulated", 100, 2, dataset, "LRG", method, "identity")
@@ -374,7 +375,7 @@ def rows(values: dict[tuple[str, int], list[float]], last: dict[str, float]) -> 
             moments | rest | {"ess": e, "ess_autoregressive": 2.0 * e, "cholesky": 60, "inverse": 0, "matmul": 60}
             for e in ess
         ]
-        made.append(results.row(TINY, cell, chains) | {"rhat_20": 3.0, "rhat_60": last[method]})
+        made.append(row(TINY, cell, chains) | {"rhat_20": 3.0, "rhat_60": last[method]})
     return pd.DataFrame(made)
 
 

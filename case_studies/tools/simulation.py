@@ -1,6 +1,7 @@
 """Data from the four Gaussian process models of the comparative evaluation (section 4.1).
 
-X, theta and f of a data set are the same for all four, so that only the likelihood differs.
+X, theta and f of a data set are the same for all four, so that only the likelihood differs. Studies with the same seed
+have the same data sets.
 """
 
 from __future__ import annotations
@@ -11,10 +12,14 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import expit, ndtri
 
+from case_studies.tools.stream import stream
 from pmgp.core.gaussians import DensePrior
 from pmgp.core.likelihoods import BernoulliLogit, Likelihood, LogGaussianCox, OrdinalProbit, StochasticVolatility
 
-__all__ = ["MODELS", "NOISE", "SETTINGS", "THRESHOLDS", "Simulated", "covariance", "likelihood", "simulate", "stream"]
+__all__ = [
+    "JITTER", "LOG_LENGTHSCALES", "MODELS", "NOISE", "SETTINGS", "THRESHOLDS", "VARIANCE", "Simulated", "covariance",
+    "data_set", "likelihood", "observations", "simulate",
+]  # fmt: skip
 
 VARIANCE = float(np.exp(2.0))
 """Of f, called sigma in the article."""
@@ -61,11 +66,6 @@ class Simulated(NamedTuple):
     log_lengthscales: np.ndarray
     covariance: np.ndarray
     f: np.ndarray
-
-
-def stream(seed: int, *key: int) -> np.random.Generator:
-    """Random numbers of one place in the study, independent of those of all others."""
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
 
 
 def covariance(X: np.ndarray, log_lengthscales: np.ndarray) -> np.ndarray:
@@ -121,3 +121,13 @@ def likelihood(model: str, f: np.ndarray, rng: np.random.Generator) -> Likelihoo
     if model not in MODELS:
         raise ValueError(f"model must be one of {', '.join(MODELS)}, not {model!r}")
     return MODELS[model](rng, f)
+
+
+def data_set(seed: int, n: int, d: int, number: int) -> Simulated:
+    """Inputs, length-scales and latent values of one data set of a study, the same for all models."""
+    return simulate(n, d, stream(seed, "data", n, d, number))
+
+
+def observations(data: Simulated, model: str, seed: int, n: int, d: int, number: int) -> Likelihood:
+    """The likelihood that holds y of one model, for a data set of :func:`data_set` and what named it."""
+    return likelihood(model, data.f, stream(seed, "data", n, d, number, model))

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from case_studies.parameterizations.problems import Problem
+from case_studies.tools.problem import Problem
 from pmgp.core.adaptation.step_size import StepSize
 from pmgp.core.latent_updates import HamiltonianUpdate
 from pmgp.core.theta_updates.densities import JointState
