@@ -16,7 +16,7 @@ from case_studies.parameterizations.problems import OBSERVE, Problem, covariance
 from case_studies.tools import simulation
 from pmgp.core.approximations import Laplace
 from pmgp.core.estimators import ImportanceSampling
-from pmgp.core.estimators.importance import Estimate
+from pmgp.core.estimators.importance import WeightedParticles
 from pmgp.core.gaussians import DensePrior
 from pmgp.core.likelihoods import Likelihood
 from pmgp.core.theta_updates.densities import AncillaryDensity, JointState, LatentPart, SufficientDensity, ThetaDensity
@@ -123,7 +123,7 @@ def conditionals(
     return Picture(grid, marginal, given, grid[chosen])
 
 
-def _estimate(model: _OnGrid, theta: np.ndarray, rng: np.random.Generator, draws: int) -> Estimate:
+def _estimate(model: _OnGrid, theta: np.ndarray, rng: np.random.Generator, draws: int) -> WeightedParticles:
     """An unbiased estimate of p(y|theta), with particles whose weights make them draws of f given theta and y."""
     likelihood, approximation = model.likelihood(theta), Laplace()
     fitted = approximation.refine(approximation.fit(model.prior(theta), likelihood), likelihood)

@@ -17,8 +17,8 @@ from case_studies.tools.command_line import selected
 from case_studies.tools.effective_size import effective_sizes
 from case_studies.tools.grid import Grid
 from pmgp.core.approximations import Laplace
-from pmgp.core.estimators import Estimate, ImportanceSampling
-from pmgp.core.estimators.importance import log_mean_exp
+from pmgp.core.estimators import ImportanceSampling
+from pmgp.core.estimators.importance import WeightedParticles, log_mean_exp
 from pmgp.core.gaussians import Conditioning, SiteApproximation
 from pmgp.core.marginal.evaluation import Evaluator
 from tests.truths import standard_errors_from
@@ -144,7 +144,7 @@ class Known:
 
     def estimate(self, rng, approximation, likelihood, draws):
         log_weights = np.repeat(np.arange(draws // 4), 4) * np.log(10.0)
-        return Estimate(0.0, np.empty((draws, 0)), log_weights)
+        return WeightedParticles(0.0, np.empty((draws, 0)), log_weights)
 
 
 def test_r_is_the_standard_deviation_of_decimal_logarithms(problem, rng):

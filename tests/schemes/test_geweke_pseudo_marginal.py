@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pmgp.core.approximations import ExpectationPropagation, Laplace
-from pmgp.core.estimators import AnnealedImportanceSampling, ApproximateEvidence, Estimate, ImportanceSampling
+from pmgp.core.estimators import AnnealedImportanceSampling, ApproximateEvidence, ImportanceSampling
+from pmgp.core.estimators.importance import WeightedParticles
 from pmgp.core.marginal.proposals import AdaptiveProposal
 from pmgp.core.marginal.pseudo_marginal import PseudoMarginalChain
 from tests.schemes.geweke import z_score
@@ -76,7 +77,7 @@ def test_particle_picked_without_its_weight_is_rejected(monkeypatch):
     def uniformly(self, rng):
         return self.particles[rng.integers(len(self.particles))]
 
-    monkeypatch.setattr(Estimate, "choose", uniformly)
+    monkeypatch.setattr(WeightedParticles, "choose", uniformly)
     assert refreshed_with_a_poor_q() > BOUND
 
 
