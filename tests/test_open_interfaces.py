@@ -109,7 +109,7 @@ class MeanOfLogs(PriorSampling):
         return _Mean(mean.particles, np.full(40, mean.logs.mean()))
 
 
-@pytest.mark.parametrize("settings", [{"estimator": PriorSampling()}, {"approximation": OneStep()}], ids=str)
+@pytest.mark.parametrize("settings", [{"estimator": PriorSampling()}, {"approximation": OneStep()}], ids=lambda given: next(iter(given)))
 def test_an_algorithm_from_outside_samples_exactly(settings):
     assert distance(sampled(**settings)) < 4.0
 
