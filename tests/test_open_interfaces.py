@@ -109,9 +109,9 @@ class MeanOfLogs(PriorSampling):
         return _Mean(mean.particles, np.full(40, mean.logs.mean()))
 
 
-@pytest.mark.parametrize("settings", [{"estimator": PriorSampling()}, {"approximation": OneStep()}], ids=lambda given: next(iter(given)))
-def test_an_algorithm_from_outside_samples_exactly(settings):
-    assert distance(sampled(**settings)) < 4.0
+@pytest.mark.parametrize(("kind", "algorithm"), [("estimator", PriorSampling()), ("approximation", OneStep())])
+def test_an_algorithm_from_outside_samples_exactly(kind, algorithm):
+    assert distance(sampled(**{kind: algorithm})) < 4.0
 
 
 def test_a_biased_estimator_does_not():
