@@ -52,9 +52,9 @@ class LangevinUpdate:
         return n ** (-1.0 / 6.0)
 
     def prepare(self, prior: DensePrior, likelihood: Likelihood) -> ManifoldDensity | None:
-        """Factorize K, which is inverted when it is first needed; None where it is indefinite."""
+        """Factorize and invert K; None where it is indefinite."""
         factorized = prior.factorized()
-        return None if factorized is None else ManifoldDensity(factorized, likelihood)
+        return None if factorized is None else ManifoldDensity(factorized.inverted(), likelihood)
 
     def init(self, target: ManifoldDensity, f: np.ndarray) -> Point:
         """Start at f."""
