@@ -57,9 +57,15 @@ class DensePrior:
         Raises
         ------
         NotPositiveDefiniteError
-            If K is indefinite to working precision; see :meth:`factorized`.
+            If K is indefinite to working precision.
         """
-        return linalg.cholesky(self.covariance)
+        try:
+            return linalg.cholesky(self.covariance)
+        except linalg.NotPositiveDefiniteError as error:
+            raise linalg.NotPositiveDefiniteError(
+                "the prior covariance is not positive definite to working precision; `factorized` gives the prior with "
+                "the jitter that it needs"
+            ) from error
 
     @cached_property
     def inverse(self) -> np.ndarray:
