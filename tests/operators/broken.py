@@ -63,7 +63,8 @@ def proposals_taken_for_symmetric(patch: pytest.MonkeyPatch) -> None:
     def broken(rng, current, candidate, log_ratio, evaluations):
         return right(rng, current, candidate, candidate.log_density - current.log_density, evaluations)
 
-    patch.setattr(langevin, "metropolis_choice", broken)
+    for module in (hamiltonian, langevin):
+        patch.setattr(module, "metropolis_choice", broken)
 
 
 def metric_without_its_determinant(patch: pytest.MonkeyPatch) -> None:

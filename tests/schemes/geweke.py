@@ -92,7 +92,7 @@ def chain_statistics(
     rng = np.random.default_rng(seed)
     model = ToyModel(np.array([0, 1, 1, 0, 1, 1]))
     evaluate = Evaluator(model, approximation)
-    frozen = Frozen(proposal(), None, scheme.estimator.draws)
+    frozen = Frozen(proposal(), None, getattr(scheme.estimator, "draws", None))
     current = evaluate.prepare(evaluate(model.prior_mean, None))
     state = scheme.init(rng, current, frozen)
     rows = np.empty((steps, 10))

@@ -12,7 +12,7 @@ from pmgp.core.approximations import Laplace
 from pmgp.core.gaussians import ObservedPrior
 from pmgp.core.numerics import linalg
 from pmgp.core.theta_updates import schemes
-from pmgp.core.theta_updates.densities import AncillaryDensity, LatentPart, SufficientDensity
+from pmgp.core.theta_updates.densities import AncillaryDensity, SufficientDensity
 from pmgp.core.theta_updates.joint_update import JointDensity
 from pmgp.core.theta_updates.operators import ThetaOperator
 from pmgp.core.theta_updates.schemes import (
@@ -54,8 +54,8 @@ def f_left_behind(patch: pytest.MonkeyPatch) -> None:
     right = AncillaryDensity._given
 
     def broken(self, theta):
-        log_density, together = right(self, theta)
-        return log_density, together._replace(f=self.current.together.f)
+        given = right(self, theta)
+        return given and (given[0], given[1]._replace(f=self.current.together.f))
 
     patch.setattr(AncillaryDensity, "_given", broken)
 
@@ -65,8 +65,8 @@ def determinant_of_the_wrong_sign(patch: pytest.MonkeyPatch) -> None:
     right = SufficientDensity._given
 
     def broken(self, theta):
-        log_density, together = right(self, theta)
-        return log_density + linalg.log_determinant(together.prior.factor), together
+        given = right(self, theta)
+        return given and (given[0] + linalg.log_determinant(given[1].prior.factor), given[1])
 
     patch.setattr(SufficientDensity, "_given", broken)
 
@@ -81,7 +81,10 @@ def one_approximation_forgotten(patch: pytest.MonkeyPatch) -> None:
     right = JointDensity._given
 
     def broken(self, theta):
-        log_weight, together = right(self, theta)
+        given = right(self, theta)
+        if given is None:
+            return None
+        log_weight, together = given
         if self.is_current(theta):
             log_joint = self.model.likelihood(theta).log_likelihood(together.f) + together.prior.log_density(together.f)
             return float(log_joint), together
@@ -95,8 +98,8 @@ def f_kept_with_the_weight_of_another(patch: pytest.MonkeyPatch) -> None:
     right = JointDensity._given
 
     def broken(self, theta):
-        log_weight, together = right(self, theta)
-        return log_weight, LatentPart(together.prior, self.current.together.f, together.extra)
+        given = right(self, theta)
+        return given and (given[0], given[1]._replace(f=self.current.together.f))
 
     patch.setattr(JointDensity, "_given", broken)
 
