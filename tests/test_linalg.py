@@ -112,6 +112,19 @@ def test_inverse_diagonal(n):
     assert_array_equal(factor, before)
 
 
+@pytest.mark.parametrize("n", [64, 65, 131, 300])
+def test_inverse_diagonal_of_a_matrix_near_singularity(n):
+    """By halves it loses no more than the condition of B, 1e12, explains; the reference substitutes in more digits."""
+    inputs = np.linspace(0.0, 1.0, n)
+    a = np.eye(n) + 1e10 * np.exp(-0.5 * np.square((inputs[:, None] - inputs) / 0.3))
+    factor = linalg.cholesky(np.asfortranarray(a))
+    exact = np.tril(factor).astype(np.longdouble)
+    columns = np.zeros((n, n), dtype=np.longdouble)
+    for row in range(n):
+        columns[row] = ((np.arange(n) == row) - exact[row, :row] @ columns[:row]) / exact[row, row]
+    assert_allclose(linalg.inverse_diagonal(factor), np.square(columns).sum(axis=0).astype(float), rtol=1e-7)
+
+
 @every_size
 def test_inverse(n):
     a = positive_definite(n)
