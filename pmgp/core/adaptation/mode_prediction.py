@@ -61,8 +61,9 @@ class ModePredictor:
 
     def features(self, theta: np.ndarray) -> np.ndarray:
         """Monomials of the standardized theta, up to cubes in one or two dimensions and squares in more: (p,)."""
-        z = np.clip((theta - self.location) / self.scale, -6.0, 6.0)
-        padded = np.append(z, 1.0)
+        padded = np.ones(self.dimension + 1)
+        z = (theta - self.location) / self.scale
+        padded[:-1] = np.minimum(np.maximum(z, -6.0), 6.0)
         return padded[self._monomials].prod(axis=1)
 
     def add(self, theta: np.ndarray, mode: np.ndarray) -> None:

@@ -26,6 +26,7 @@ __all__ = ["ExpectationPropagation"]
 SMALLEST_STEP = 0.05
 # A predicted start from which a sweep moves q further than this, in nats a site, is given up for Laplace's.
 POOR_START = 0.5
+SMALLEST_LOG_PRECISION = float(np.log(SMALLEST_PRECISION))
 LARGEST_LOG_PRECISION = 30.0
 
 
@@ -123,7 +124,7 @@ class ExpectationPropagation:
             matched = matched_sites(current, likelihood)
             if matched is None:
                 return Failure.INDEFINITE
-            change = np.stack([matched.linear - current.linear, matched.precision - current.precision])
+            change = np.array([matched.linear - current.linear, matched.precision - current.precision])
             if last is not None:
                 step = _secant_step(step * last, last - change, current.mean, matched.marginal_variance)
             divergence = _move(conditioned, current, matched, step * change)
@@ -148,8 +149,9 @@ class Failure(Enum):
 
 
 def _sites_of(start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    linear, log_precision = np.split(start, 2)
-    return linear, np.exp(np.clip(log_precision, np.log(SMALLEST_PRECISION), LARGEST_LOG_PRECISION))
+    n = len(start) // 2
+    log_precision = np.minimum(np.maximum(start[n:], SMALLEST_LOG_PRECISION), LARGEST_LOG_PRECISION)
+    return start[:n], np.exp(log_precision)
 
 
 def _secant_step(moved: np.ndarray, reduced: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> float:

@@ -8,7 +8,8 @@ approximation, enters the two with opposite signs, and half of the linear algebr
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -18,7 +19,8 @@ from pmgp.core.likelihoods.base import Likelihood
 __all__ = ["ImportanceSampling", "WeightedParticles", "log_mean_exp"]
 
 
-class WeightedParticles(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class WeightedParticles:
     """An unbiased estimate of p(y|theta) with the particles it was made from.
 
     Attributes
@@ -33,7 +35,7 @@ class WeightedParticles(NamedTuple):
     particles: np.ndarray
     log_weights: np.ndarray
 
-    @property
+    @cached_property
     def normalized_weights(self) -> np.ndarray:
         """Weights that sum to one."""
         weights = np.exp(self.log_weights - self.log_weights.max())
