@@ -3,7 +3,7 @@ import pytest
 from scipy import stats
 
 from pmgp import scores
-from pmgp.scores import counts, ordinal
+from pmgp.scores import classes, counts, ordinal
 from pmgp.scores.counts import PredictedCounts
 
 Y = np.array([0, 0, 1, 1])
@@ -174,10 +174,59 @@ def test_the_ranked_probability_score_prefers_the_neighbor():
         ([0], [[np.nan, 1.0]], "must not be negative"),
     ],
 )
-@pytest.mark.parametrize("score", [ordinal.accuracy, ordinal.log_loss, ordinal.ranked_probability_score])
+@pytest.mark.parametrize(
+    "score",
+    [
+        ordinal.accuracy,
+        ordinal.log_loss,
+        ordinal.ranked_probability_score,
+        classes.balanced_accuracy,
+        classes.brier_score,
+        classes.confusion_matrix,
+        classes.abstention_curve,
+    ],
+)
 def test_what_are_no_categories_and_probabilities_is_refused(score, y, p, message):
     with pytest.raises(ValueError, match=message):
         score(y, p)
+
+
+# Classes without an order.
+
+
+def test_scores_of_classes_by_hand():
+    # Predicted are the classes 0, 0, 2, 0, of the points of classes 0, 1, 2, 2.
+    assert classes.confusion_matrix(GRADES, PROBABILITIES).tolist() == [[1, 0, 0], [1, 0, 0], [1, 0, 1]]
+    assert classes.balanced_accuracy(GRADES, PROBABILITIES) == pytest.approx((1 + 0 + 0.5) / 3)
+    errors = [0.3**2 + 0.2**2 + 0.1**2, 0.5**2 + 0.6**2 + 0.1**2, 0.1**2 + 0.3**2 + 0.4**2, 0.8**2 + 0.1**2 + 0.9**2]
+    assert classes.brier_score(GRADES, PROBABILITIES) == pytest.approx(np.mean(errors))
+    assert set(classes.summarize(GRADES, PROBABILITIES)) == {"accuracy", "balanced_accuracy", "log_loss", "brier_score"}
+
+
+def test_scores_of_classes_agree_with_scikit_learn():
+    metrics = pytest.importorskip("sklearn.metrics")
+    rng = np.random.default_rng(1)
+    p, y = rng.dirichlet(np.ones(5), size=200), rng.integers(0, 4, size=200)
+    predicted = p.argmax(axis=1)
+    expected = metrics.confusion_matrix(y, predicted, labels=range(5))
+    assert classes.confusion_matrix(y, p).tolist() == expected.tolist()
+    with pytest.warns(UserWarning, match="y_pred contains classes not in y_true"):
+        assert classes.balanced_accuracy(y, p) == pytest.approx(metrics.balanced_accuracy_score(y, predicted))
+    assert classes.summarize(y, p)["accuracy"] == metrics.accuracy_score(y, predicted)
+
+
+def test_two_classes_have_twice_the_brier_score():
+    both = np.column_stack([1 - P, P])
+    assert classes.brier_score(Y, both) == pytest.approx(2 * scores.brier_score(Y, both[:, 1]))
+
+
+def test_the_least_certain_points_are_left_undecided_first():
+    # The largest probabilities are 0.7, 0.5, 0.6, 0.8, of which the second and the last are of a wrong class.
+    curve = classes.abstention_curve(GRADES, PROBABILITIES)
+    assert curve.abstention == pytest.approx([0, 0.25, 0.5, 0.75])
+    assert curve.score == pytest.approx([0.5, 2 / 3, 0.5, 0])
+    alike = classes.abstention_curve([0, 1], [[0.5, 0.3, 0.2], [0.5, 0.3, 0.2]])
+    assert (alike.abstention.tolist(), alike.score.tolist(), alike.area) == ([0.0], [0.5], 0.5)
 
 
 # Counts.

@@ -1,9 +1,9 @@
-"""Scores of predictions: of two classes here, of counts in `counts`, of ordered categories in `ordinal`.
+"""Scores of predictions: two classes here, several in `classes`, ordered ones in `ordinal`, counts in `counts`.
 
 May import: nothing else of the package.
 """
 
-from pmgp.scores import counts, ordinal
+from pmgp.scores import classes, counts, ordinal
 from pmgp.scores.binary import (
     AbstentionCurve,
     abstention_curve,
@@ -22,6 +22,7 @@ __all__ = [
     "area_under_curve",
     "brier_score",
     "capacity",
+    "classes",
     "counts",
     "log_loss",
     "ordinal",

@@ -7,12 +7,11 @@ rest of the probability is (Gneiting and Raftery 2007, section 4.2).
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+
+from pmgp.scores.validation import categories_and_probabilities
 
 __all__ = ["accuracy", "log_loss", "ranked_probability_score", "summarize"]
-
-ROUNDING = 1e-6
-"""By how much probabilities may miss the sum 1."""
 
 
 def accuracy(y: ArrayLike, probabilities: ArrayLike) -> float:
@@ -30,7 +29,7 @@ def accuracy(y: ArrayLike, probabilities: ArrayLike) -> float:
     ValueError
         If y holds anything else, or a row of probabilities is negative, NaN or does not sum to 1.
     """
-    y, probabilities = _validated(y, probabilities)
+    y, probabilities = categories_and_probabilities(y, probabilities)
     return float(np.mean(probabilities.argmax(axis=1) == y))
 
 
@@ -47,7 +46,7 @@ def log_loss(y: ArrayLike, probabilities: ArrayLike) -> float:
     ValueError
         As :func:`accuracy`.
     """
-    y, probabilities = _validated(y, probabilities)
+    y, probabilities = categories_and_probabilities(y, probabilities)
     with np.errstate(divide="ignore"):
         return float(-np.mean(np.log(probabilities[np.arange(len(y)), y])))
 
@@ -67,7 +66,7 @@ def ranked_probability_score(y: ArrayLike, probabilities: ArrayLike) -> float:
     ValueError
         As :func:`accuracy`.
     """
-    y, probabilities = _validated(y, probabilities)
+    y, probabilities = categories_and_probabilities(y, probabilities)
     predicted = probabilities.cumsum(axis=1)[:, :-1]
     observed = y[:, None] <= np.arange(probabilities.shape[1] - 1)
     return float(np.mean((predicted - observed) ** 2))
@@ -96,19 +95,3 @@ def summarize(y: ArrayLike, probabilities: ArrayLike) -> dict[str, float]:
         "log_loss": log_loss(y, probabilities),
         "ranked_probability_score": ranked_probability_score(y, probabilities),
     }
-
-
-def _validated(y: ArrayLike, probabilities: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    y, probabilities = np.asarray(y), np.asarray(probabilities, dtype=np.float64)
-    if y.ndim != 1 or not y.size or probabilities.ndim != 2 or len(y) != len(probabilities):
-        raise ValueError(
-            "y and probabilities must have shapes (n,) and (n, r), n at least 1; they have "
-            f"{y.shape} and {probabilities.shape}"
-        )
-    if probabilities.shape[1] < 2:
-        raise ValueError("there must be at least two categories")
-    if not np.isin(y, np.arange(probabilities.shape[1])).all():
-        raise ValueError(f"categories must be 0, ..., {probabilities.shape[1] - 1}, one for each column")
-    if not ((probabilities >= 0).all() and np.allclose(probabilities.sum(axis=1), 1, rtol=0, atol=ROUNDING)):
-        raise ValueError("probabilities must not be negative, and each row must sum to 1")
-    return y.astype(np.int64), probabilities

@@ -1,0 +1,133 @@
+"""Scores of predicted probabilities of several classes that have no order.
+
+Those of the article on several sources (Filippone, Marquand, Blain, Williams, Mourao-Miranda and Girolami 2012): the
+balanced accuracy, the Brier score summed over classes, and accuracy against the fraction of points left undecided.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pmgp.scores.binary import AbstentionCurve
+from pmgp.scores.ordinal import accuracy, log_loss
+from pmgp.scores.validation import categories_and_probabilities
+
+__all__ = [
+    "abstention_curve",
+    "accuracy",
+    "balanced_accuracy",
+    "brier_score",
+    "confusion_matrix",
+    "log_loss",
+    "summarize",
+]
+
+
+def balanced_accuracy(y: ArrayLike, probabilities: ArrayLike) -> float:
+    """Mean over classes of the fraction of a class's points that are predicted right; 1 / r by chance.
+
+    Classes without a point have no such fraction, and are left out of the mean.
+
+    Parameters
+    ----------
+    y : array_like of shape (n,)
+        Classes 0, ..., r - 1.
+    probabilities : array_like of shape (n, r)
+        Predicted probabilities of the classes.
+
+    Raises
+    ------
+    ValueError
+        If y holds anything else, or a row of probabilities is negative, NaN or does not sum to 1.
+    """
+    counts = confusion_matrix(y, probabilities)
+    present = counts.sum(axis=1) > 0
+    return float(np.mean(counts.diagonal()[present] / counts.sum(axis=1)[present]))
+
+
+def brier_score(y: ArrayLike, probabilities: ArrayLike) -> float:
+    """Mean over points of the squared differences of probabilities and outcome, summed over classes: from 0 to 2.
+
+    With two classes it is twice `pmgp.scores.brier_score`.
+
+    Parameters
+    ----------
+    y, probabilities
+        As for :func:`balanced_accuracy`.
+
+    Raises
+    ------
+    ValueError
+        As :func:`balanced_accuracy`.
+    """
+    y, probabilities = categories_and_probabilities(y, probabilities)
+    outcome = y[:, None] == np.arange(probabilities.shape[1])
+    return float(np.mean(np.square(probabilities - outcome).sum(axis=1)))
+
+
+def confusion_matrix(y: ArrayLike, probabilities: ArrayLike) -> NDArray[np.int64]:
+    """Numbers of points by true class, a row each, and most probable class, a column each: (r, r).
+
+    Parameters
+    ----------
+    y, probabilities
+        As for :func:`balanced_accuracy`.
+
+    Raises
+    ------
+    ValueError
+        As :func:`balanced_accuracy`.
+    """
+    y, probabilities = categories_and_probabilities(y, probabilities)
+    counts = np.zeros(2 * probabilities.shape[1:], dtype=np.int64)
+    np.add.at(counts, (y, probabilities.argmax(axis=1)), 1)
+    return counts
+
+
+def abstention_curve(y: ArrayLike, probabilities: ArrayLike) -> AbstentionCurve:
+    """Accuracy of the predictions made, against the fraction of points for which none is made.
+
+    The least certain points, by the largest of their probabilities, are left undecided first; points that are equally
+    certain together. It begins with all points.
+
+    Parameters
+    ----------
+    y, probabilities
+        As for :func:`balanced_accuracy`.
+
+    Raises
+    ------
+    ValueError
+        As :func:`balanced_accuracy`.
+    """
+    y, probabilities = categories_and_probabilities(y, probabilities)
+    certainty, right = probabilities.max(axis=1), probabilities.argmax(axis=1) == y
+    kept = [certainty >= threshold for threshold in np.unique(certainty)]
+    return AbstentionCurve(np.array([1.0 - k.mean() for k in kept]), np.array([right[k].mean() for k in kept]))
+
+
+def summarize(y: ArrayLike, probabilities: ArrayLike) -> dict[str, float]:
+    """Return all scores by name.
+
+    Parameters
+    ----------
+    y, probabilities
+        As for :func:`balanced_accuracy`.
+
+    Returns
+    -------
+    dict of str to float
+        ``accuracy``, ``balanced_accuracy``, ``log_loss`` (nats a point) and ``brier_score``.
+
+    Raises
+    ------
+    ValueError
+        As :func:`balanced_accuracy`.
+    """
+    return {
+        "accuracy": accuracy(y, probabilities),
+        "balanced_accuracy": balanced_accuracy(y, probabilities),
+        "log_loss": log_loss(y, probabilities),
+        "brier_score": brier_score(y, probabilities),
+    }

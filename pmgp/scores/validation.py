@@ -1,0 +1,36 @@
+"""What scores of several categories ask of labels and of predicted probabilities."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["categories_and_probabilities"]
+
+ROUNDING = 1e-6
+"""By how much probabilities may miss the sum 1."""
+
+
+def categories_and_probabilities(
+    y: ArrayLike, probabilities: ArrayLike
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Both as arrays of shapes (n,) and (n, r).
+
+    Raises
+    ------
+    ValueError
+        If y holds anything but 0, ..., r - 1, or a row of probabilities is negative, NaN or does not sum to 1.
+    """
+    y, probabilities = np.asarray(y), np.asarray(probabilities, dtype=np.float64)
+    if y.ndim != 1 or not y.size or probabilities.ndim != 2 or len(y) != len(probabilities):
+        raise ValueError(
+            "y and probabilities must have shapes (n,) and (n, r), n at least 1; they have "
+            f"{y.shape} and {probabilities.shape}"
+        )
+    if probabilities.shape[1] < 2:
+        raise ValueError("there must be at least two categories")
+    if not np.isin(y, np.arange(probabilities.shape[1])).all():
+        raise ValueError(f"categories must be 0, ..., {probabilities.shape[1] - 1}, one for each column")
+    if not ((probabilities >= 0).all() and np.allclose(probabilities.sum(axis=1), 1, rtol=0, atol=ROUNDING)):
+        raise ValueError("probabilities must not be negative, and each row must sum to 1")
+    return y.astype(np.int64), probabilities
