@@ -16,7 +16,7 @@ from pmgp.core.gaussians import DensePrior
 from pmgp.core.likelihoods import BernoulliProbit
 from pmgp.core.marginal.evaluation import Evaluator
 from pmgp.core.marginal.pseudo_marginal import Frozen, PseudoMarginalChain, State
-from tests.schemes.geweke import ToyModel, proposal
+from tests.schemes.geweke import ToyModel, learned
 from tests.step_methods.test_contract import FAST
 
 RNG = np.random.default_rng(4)
@@ -131,7 +131,7 @@ class OnlyAtTheMean(ToyModel):
 @pytest.mark.parametrize("estimator", [ImportanceSampling(4), AnnealedImportanceSampling(draws=4)])
 def test_weights_that_all_underflow_are_refused_at_the_start_and_rejected_later(estimator):
     rng = np.random.default_rng(0)
-    evaluate, frozen = Evaluator(OnlyAtTheMean(LABELS), Laplace()), Frozen(proposal(), None, 4)
+    evaluate, frozen = Evaluator(OnlyAtTheMean(LABELS), Laplace()), Frozen(learned(), None, 4)
     scheme = PseudoMarginalChain(estimator)
     current = evaluate.prepare(evaluate(ToyModel.prior_mean, None))
     assert np.isfinite(current.log_screen)

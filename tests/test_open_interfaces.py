@@ -14,6 +14,7 @@ import pmgp
 from pmgp.core.estimators.importance import log_mean_exp
 from pmgp.core.gaussians import Conditioning
 from pmgp.core.registry import resolve
+from pmgp.core.transitions.base import TransitionInfo
 
 X = np.array([[-1.0], [0.0], [0.4], [1.3]])
 LABELS = np.array([0, 1, 1, 0])
@@ -39,12 +40,12 @@ def exact_moments() -> tuple[float, float]:
     return mean, float(np.sqrt(weights @ np.square(log_variance - mean)))
 
 
-def sampled(**settings) -> np.ndarray:
+def sampled(draws: int = 4000, scheme=pmgp.PseudoMarginal, **settings) -> np.ndarray:
     """Draws of the log variance: (chains, draws)."""
     with model():
-        idata = pm.sample(
-            4000, tune=500, chains=2, cores=1, step=pmgp.PseudoMarginal(**settings), random_seed=3, progressbar=False
-        )
+        step = scheme(**settings)
+        step = step if scheme is pmgp.PseudoMarginal else [step, pmgp.EllipticalSlice()]
+        idata = pm.sample(draws, tune=500, chains=2, cores=1, step=step, random_seed=3, progressbar=False)
     return np.log(idata.posterior["variance"].to_numpy())
 
 
@@ -101,6 +102,45 @@ class OneStep:
         return approximation.mean
 
 
+class SliceSampling:
+    """A move of theta: slice sampling with stepping out, one element after another (Neal 2003)."""
+
+    derivatives = 0
+    slope = 1.0
+
+    def start(self, dimension, length):
+        return 2.0
+
+    def learn(self, learned, point, info):
+        return learned
+
+    def freeze(self, learned):
+        return learned
+
+    def step(self, rng, point, density, width):
+        for axis in np.eye(point.position.size):
+            height = point.log_density - self.slope * rng.standard_exponential()
+            lower = -width * rng.uniform()
+            upper = lower + width
+            while density.at(point.position + lower * axis).log_density > height:
+                lower -= width
+            while density.at(point.position + upper * axis).log_density > height:
+                upper += width
+            found = None
+            while found is None or not found.log_density > height:
+                shift = rng.uniform(lower, upper)
+                found = density.at(point.position + shift * axis)
+                lower, upper = (shift, upper) if shift < 0.0 else (lower, shift)
+            point = found
+        return point, TransitionInfo(True, 1.0, 1)
+
+
+class SlicesTooHigh(SliceSampling):
+    """A broken twin: slices of the density squared."""
+
+    slope = 0.5
+
+
 class MeanOfLogs(PriorSampling):
     """A broken twin: the mean of the logs in place of the log of the mean."""
 
@@ -112,6 +152,21 @@ class MeanOfLogs(PriorSampling):
 @pytest.mark.parametrize(("kind", "algorithm"), [("estimator", PriorSampling()), ("approximation", OneStep())])
 def test_an_algorithm_from_outside_samples_exactly(kind, algorithm):
     assert distance(sampled(**{kind: algorithm})) < 4.0
+
+
+MOVED = [pmgp.PseudoMarginal, pmgp.Ancillary]
+OPTION = {pmgp.PseudoMarginal: "proposal", pmgp.Ancillary: "operator"}
+
+
+@pytest.mark.parametrize("scheme", MOVED)
+def test_a_move_of_theta_from_outside_samples_exactly(scheme):
+    """Of all of p(theta|y), and of p(theta|nu, y) beside f."""
+    assert distance(sampled(2500, scheme, **{OPTION[scheme]: SliceSampling()})) < 4.0
+
+
+@pytest.mark.parametrize("scheme", MOVED)
+def test_a_move_that_leaves_another_density_invariant_does_not(scheme):
+    assert distance(sampled(2500, scheme, **{OPTION[scheme]: SlicesTooHigh()})) > 8.0
 
 
 def test_a_biased_estimator_does_not():

@@ -10,7 +10,9 @@ from pymc.exceptions import SamplingError
 from pytensor.compile.ops import wrap_py
 
 import pmgp
+from pmgp.core.transitions.mixture import IndependenceMixture
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
+from pmgp.interface.steps import transitions
 from tests.step_methods.test_contract import FAST
 
 N = 12
@@ -337,7 +339,7 @@ class WithoutGradient(pm.gp.cov.Covariance):
         return exponential_kernel(pt.as_tensor(X)[:, 0], self.scale)
 
 
-def test_a_covariance_without_gradient_serves_where_none_is_needed():
+def test_a_covariance_without_gradient_serves_where_none_is_needed(monkeypatch):
     with pm.Model() as model:
         gp = pm.gp.Latent(cov_func=WithoutGradient(pm.HalfNormal("scale", 1.0)))
         pm.Bernoulli("y", logit_p=gp.prior("f", X=X[:, :1], reparameterize=False), observed=LABELS)
@@ -348,3 +350,9 @@ def test_a_covariance_without_gradient_serves_where_none_is_needed():
         pmgp.Ancillary(operator="hmc", model=model, compile_kwargs=FAST)
     with pytest.raises(ModelError, match=r"no gradient in the hyper-parameters .*PseudoMarginal"):
         pmgp.find_map(model, compile_kwargs=FAST)
+    with pytest.raises(ModelError, match=r'no gradient in the hyper-parameters .*PseudoMarginal\(proposal="mixture"\)'):
+        pmgp.PseudoMarginal(proposal="hmc", model=model, compile_kwargs=FAST)
+    # Nothing is said where trajectories were not asked for.
+    monkeypatch.setattr(transitions, "FEW", 0)
+    chosen = pmgp.PseudoMarginal(model=model, compile_kwargs=FAST).scheme.transition
+    assert isinstance(chosen, IndependenceMixture)

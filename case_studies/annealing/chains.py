@@ -21,8 +21,10 @@ from pmgp.core.approximations import Approximation, Laplace
 from pmgp.core.estimators import AnnealedImportanceSampling, Estimator, ImportanceSampling
 from pmgp.core.marginal import pseudo_marginal as scheme
 from pmgp.core.marginal.evaluation import Evaluator
-from pmgp.core.marginal.proposals import AdaptiveProposal
 from pmgp.core.marginal.tuning import Tuning
+from pmgp.core.transitions.base import Point
+from pmgp.core.transitions.mixture import IndependenceMixture, LearnedMixture
+from pmgp.core.transitions.proposals import AdaptiveProposal
 
 __all__ = ["EVERY_MOVE", "Tuned", "default_chain", "estimator", "plain_chain", "preliminary"]
 
@@ -58,10 +60,12 @@ class Tuned(NamedTuple):
     thetas: list
     acceptance: float
 
-    def proposal(self) -> AdaptiveProposal:
-        """The random walk."""
+    def learned(self) -> LearnedMixture:
+        """The random walk, as the transition of the chain knows it."""
         location, factor = np.array(self.location), np.array(self.factor)
-        return AdaptiveProposal(len(location), log_scale=self.log_scale, location=location, factor=factor)
+        return LearnedMixture.fixed(
+            AdaptiveProposal(len(location), log_scale=self.log_scale, location=location, factor=factor)
+        )
 
 
 def preliminary(rng: np.random.Generator, problem: Problem, iterations: int) -> Tuned:
@@ -72,16 +76,17 @@ def preliminary(rng: np.random.Generator, problem: Problem, iterations: int) -> 
     an acceptance rate of 25 %.
     """
     evaluate = Evaluator(problem.parts, Laplace(sweeps=0))
-    current = evaluate(problem.start(rng), None)
-    dimension, size = problem.parts.dimension, problem.parts.prior(current.theta).size
-    tuning = Tuning(dimension, size, 2 * iterations, AdaptiveProposal(dimension))
+    theta = problem.start(rng)
+    dimension, size = problem.parts.dimension, problem.parts.prior(theta).size
+    tuning = Tuning(IndependenceMixture(), dimension, size, 2 * iterations)
+    current = tuning.density(evaluate).at(theta)
     thetas, moved = np.empty((iterations, dimension)), np.zeros(iterations)
     for index in range(iterations):
-        current, moved[index], _ = tuning.step(rng, current, evaluate)
-        thetas[index] = current.theta
+        current, info = tuning.step(rng, current, evaluate)
+        thetas[index], moved[index] = current.position, info.accepted
         if tuning.just_refitted:
-            current = evaluate(current.theta, tuning.predictor)
-    proposal = tuning.proposal
+            current = tuning.density(evaluate).at(current.position)
+    proposal = tuning.learned.proposal
     assert proposal.location is not None
     assert proposal.factor is not None
     return Tuned(
@@ -156,10 +161,11 @@ def _plain_steps(
 ) -> Iterator[Step]:
     evaluate = Evaluator(problem.parts, approximation)
     predictor = _predictor(evaluate, tuned)
-    frozen = scheme.Frozen(tuned.proposal(), predictor, int(estimator.draws))
+    frozen = scheme.Frozen(tuned.learned(), predictor, int(estimator.draws))
     chain = scheme.PseudoMarginalChain(estimator, delayed_acceptance=False, refresh_every=0)
-    current = evaluate.prepare(evaluate(np.array(tuned.thetas[-1]), predictor))
-    state = chain.init(rng, current, frozen)
+    ready = evaluate.prepare(evaluate(np.array(tuned.thetas[-1]), predictor))
+    current = Point(ready.theta, ready.log_screen, ready)
+    state = chain.init(rng, ready, frozen)
     while True:
         state, current, info = chain.step(rng, state, current, evaluate, frozen)
         yield Step(state.theta, info.accepted)

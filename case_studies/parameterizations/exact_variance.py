@@ -7,12 +7,12 @@ the length-scales would wait.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from pmgp.core.joint_density import DifferentiableModel
 from pmgp.core.theta_updates.densities import AncillaryDensity, JointState, SufficientDensity
-from pmgp.core.theta_updates.operators import Adaptation
 from pmgp.core.theta_updates.schemes import Outcome, Scheme
 from pmgp.core.theta_updates.variance import ConjugateVariance
 from pmgp.core.transitions.base import Point
@@ -41,6 +41,10 @@ class _Rest:
         whole = self.density.at(np.insert(position, self.index, self.fixed))
         return Point(position, whole.log_density, whole)
 
+    def gradient(self, position: np.ndarray) -> np.ndarray:
+        """Not needed."""
+        raise NotImplementedError
+
 
 @dataclass(frozen=True, kw_only=True)
 class ExactVariance(Scheme):
@@ -48,8 +52,7 @@ class ExactVariance(Scheme):
 
     Parameters
     ----------
-    operator : ThetaOperator
-        Metropolis.
+    operator : RandomWalk
     variance : ConjugateVariance
     interweaving : bool
         ASIS rather than SA.
@@ -58,7 +61,7 @@ class ExactVariance(Scheme):
     variance: ConjugateVariance
     interweaving: bool = False
 
-    def start(self, dimension: int, length: int) -> tuple[Adaptation, ...]:
+    def start(self, dimension: int, length: int) -> tuple[Any, ...]:
         """Begin to learn; each transition has a step size of its own."""
         dimensions = (dimension - 1, dimension) if self.interweaving else (dimension - 1,)
         return tuple(self.operator.start(each, length) for each in dimensions)
@@ -68,22 +71,17 @@ class ExactVariance(Scheme):
         rng: np.random.Generator,
         current: JointState,
         model: DifferentiableModel,
-        adaptations: tuple[Adaptation, ...],
+        adaptations: tuple[Any, ...],
         tuning: bool,
     ) -> Outcome:
         """Update theta, and f in the second transition."""
         current = self.variance.draw(rng, current)
         index, theta = self.variance.index, current.theta
         density = _Rest(SufficientDensity(model, current), theta, index)
-        rest = np.delete(theta, index)
-        point, info = self.operator.step(rng, rest, density, adaptations[0], tuning)
-        learned = self._learned(adaptations[0], point.position, info.acceptance_rate, tuning)
+        point, learned, info = self.moved(rng, density, np.delete(theta, index), adaptations[0], tuning)
         current = JointState(point.payload.position, point.payload.payload)
         if not self.interweaving:
             return Outcome(current, (learned,), (info,))
-        moved, second = self.operator.step(rng, current.theta, AncillaryDensity(model, current), adaptations[1], tuning)
-        also = self._learned(adaptations[1], moved.position, second.acceptance_rate, tuning)
+        ancillary = AncillaryDensity(model, current)
+        moved, also, second = self.moved(rng, ancillary, current.theta, adaptations[1], tuning)
         return Outcome(JointState(moved.position, moved.payload), (learned, also), (info, second))
-
-    def _learned(self, adaptation: Adaptation, position: np.ndarray, rate: float, tuning: bool) -> Adaptation:
-        return self.operator.learn(adaptation, position, rate) if tuning else adaptation

@@ -24,8 +24,9 @@ from case_studies.tools.samplers import Alternating, Marginal, Sampler
 from case_studies.tools.scale import COMPARATIVE_EVALUATION, Scale
 from case_studies.tools.stream import stream
 from pmgp.core.approximations import Laplace
-from pmgp.core.theta_updates.operators import ThetaOperator
 from pmgp.core.theta_updates.schemes import AncillaryScheme, JointScheme, Scheme, SufficientScheme, SurrogateScheme
+from pmgp.core.transitions.adaptive import HamiltonianMonteCarlo, ManifoldLangevin, RandomWalk
+from pmgp.core.transitions.base import AdaptiveTransition
 
 __all__ = [
     "OPERATORS", "OURS", "PROPOSALS", "SCALES", "SCHEMES", "SETTINGS", "Cell", "Scale", "cells", "run_unit",
@@ -34,7 +35,11 @@ __all__ = [
 
 SCALES = COMPARATIVE_EVALUATION
 
-OPERATORS = {"MH": "metropolis", "HMC": "hmc", "SMMALA": "smmala"}
+OPERATORS: dict[str, AdaptiveTransition] = {
+    "MH": RandomWalk(),
+    "HMC": HamiltonianMonteCarlo(max_leapfrog=10),
+    "SMMALA": ManifoldLangevin(),
+}
 """Rows of Tables 3 and 4, by the names of pmgp."""
 
 OURS = "PM"
@@ -148,7 +153,7 @@ def sampler(cell: Cell, problem: Problem) -> Sampler:
     if cell.method == OURS:
         return Marginal()
     if cell.method in OPERATORS:
-        operator = ThetaOperator(OPERATORS[cell.method], max_leapfrog=10)
+        operator = OPERATORS[cell.method]
         scheme = SufficientScheme(operator) if cell.table == 3 else AncillaryScheme(operator)
     else:
         scheme = _scheme(cell.method, problem)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from pmgp.core.estimators import ImportanceSampling
 from pmgp.core.joint_density import DifferentiableModel
 from pmgp.core.marginal.evaluation import Evaluator, Fitted, Ready
 from pmgp.core.theta_updates.densities import JointState
-from pmgp.core.theta_updates.operators import Adaptation
 from pmgp.core.theta_updates.schemes import Outcome, Scheme
 
 __all__ = ["PlainPseudoMarginal", "Repeated", "Traced"]
@@ -118,7 +117,7 @@ class Repeated(Scheme):
     scheme: Scheme
     repeats: int
 
-    def start(self, dimension: int, length: int) -> tuple[Adaptation, ...]:
+    def start(self, dimension: int, length: int) -> tuple[Any, ...]:
         """Begin to learn."""
         return self.scheme.start(dimension, self.repeats * length)
 
@@ -127,7 +126,7 @@ class Repeated(Scheme):
         rng: np.random.Generator,
         current: JointState,
         model: DifferentiableModel,
-        adaptations: tuple[Adaptation, ...],
+        adaptations: tuple[Any, ...],
         tuning: bool,
     ) -> Outcome:
         """Update theta, and f where it moves with theta."""

@@ -11,7 +11,6 @@ from case_studies.tools.problem import Problem
 from pmgp.core.adaptation.step_size import StepSize
 from pmgp.core.latent_updates import HamiltonianUpdate
 from pmgp.core.theta_updates.densities import JointState
-from pmgp.core.theta_updates.operators import Adaptation
 from pmgp.core.theta_updates.schemes import Scheme
 
 __all__ = ["Alternating", "Iterate", "Marginal", "Sampler"]
@@ -55,7 +54,7 @@ class _Learned(NamedTuple):
     """Where the chain stands, and what it has learned."""
 
     current: JointState
-    adaptations: tuple[Adaptation, ...]
+    adaptations: tuple[Any, ...]
     latent_step: StepSize
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from pmgp.core.gaussians.dense import DensePrior
 from pmgp.core.likelihoods.base import Likelihood
 
-__all__ = ["DifferentiableModel", "LatentModel"]
+__all__ = ["DifferentiableMarginal", "DifferentiableModel", "LatentModel"]
 
 
 class LatentModel(Protocol):
@@ -43,4 +44,21 @@ class DifferentiableModel(LatentModel, Protocol):
 
     def curvature(self, theta: np.ndarray, f: np.ndarray) -> np.ndarray:
         """Minus the Hessian of log p(theta) + log p(y|f, theta) in theta, f fixed: (dimension, dimension)."""
+        ...
+
+
+class DifferentiableMarginal(LatentModel, Protocol):
+    """A model with the derivatives in theta that the gradient of an approximate evidence is made of."""
+
+    @property
+    def likelihood_elements(self) -> Sequence[int]:
+        """Which elements of theta p(y|f, theta) depends on."""
+        ...
+
+    def log_prior_gradient(self, theta: np.ndarray) -> np.ndarray:
+        """Gradient of log p(theta): (dimension,)."""
+        ...
+
+    def covariance_pullback(self, theta: np.ndarray, covariance_bar: np.ndarray, mean_bar: np.ndarray) -> np.ndarray:
+        """Gradient of <covariance_bar, K(theta)> + mean_bar' m(theta): (dimension,)."""
         ...

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["resolve"]
+__all__ = ["missing_methods", "resolve"]
 
 
 def resolve(given: Any, names: Mapping[str, Callable[[], Any]], protocol: type, what: str) -> Any:
@@ -33,14 +33,19 @@ def resolve(given: Any, names: Mapping[str, Callable[[], Any]], protocol: type, 
         return names[given]()
     if isinstance(given, type):
         raise ValueError(f"{what} must be an instance, not the class itself: write {given.__name__}()")
-    methods = _methods(protocol)
-    missing = [name for name in methods if not callable(getattr(given, name, None))]
+    missing = missing_methods(given, protocol)
     if missing:
+        methods = ", ".join(_methods(protocol))
         raise ValueError(
-            f"{what} must be one of {known} or an object with the methods {', '.join(methods)}, not {given!r}, which "
+            f"{what} must be one of {known} or an object with the methods {methods}, not {given!r}, which "
             f"has no {' and no '.join(missing)}"
         )
     return given
+
+
+def missing_methods(given: Any, protocol: type) -> list[str]:
+    """What an object lacks of a protocol."""
+    return [name for name in _methods(protocol) if not callable(getattr(given, name, None))]
 
 
 def _methods(protocol: type) -> list[str]:

@@ -14,6 +14,7 @@ from scipy.optimize import OptimizeResult, minimize
 from pmgp.core import approximations
 from pmgp.core.approximations import Differentiable, ExpectationPropagation, Laplace
 from pmgp.core.gaussians import SiteApproximation
+from pmgp.core.marginal.evidence_gradient import evidence_gradient
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.core.registry import resolve
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
@@ -27,8 +28,6 @@ TIGHT: dict[str, Differentiable] = {
     "laplace": Laplace(tolerance=1e-12),
     "ep": ExpectationPropagation(tolerance=1e-8, max_sweeps=200),
 }
-# Central differences in the likelihood's own parameters.
-STEP = 1e-5
 # In place of the log-density where there is none: the line search turns back.
 VERY_LOW = -1e25
 
@@ -151,7 +150,10 @@ class Objective:
         q = self.fit(theta)
         if q is None:
             return VERY_LOW, np.zeros_like(theta)
-        value, gradient = q.log_evidence, self.evidence_gradient(theta, q)
+        gradient = evidence_gradient(self.parts, self.approximation, theta, q, self.parts.likelihood(theta))
+        if gradient is None:
+            return VERY_LOW, np.zeros_like(theta)
+        value = q.log_evidence
         if self.prior:
             value, gradient = value + log_prior, gradient + prior_gradient
         if not np.isfinite(value) or not np.isfinite(gradient).all():
@@ -171,20 +173,6 @@ class Objective:
     def fit(self, theta: np.ndarray) -> SiteApproximation | None:
         """q from a start that does not depend on where the optimizer was before; None where K is indefinite."""
         return self.approximation.fit(self.parts.prior(theta), self.parts.likelihood(theta))
-
-    def evidence_gradient(self, theta: np.ndarray, q: SiteApproximation) -> np.ndarray:
-        """Gradient of the log-evidence: through K and m exactly, through the likelihood by central differences.
-
-        The latter cost O(n) each, because sites (or the mode) stay where they are.
-        """
-        gradient = self.approximation.evidence_gradient(q, self.parts.likelihood(theta))
-        through_process = self.parts.covariance_pullback(theta, gradient.covariance, gradient.mean)
-
-        def along(shift: np.ndarray) -> float:
-            return gradient.along(self.parts.likelihood(theta + shift))
-
-        shifts = STEP * np.eye(len(theta))
-        return through_process + np.array([(along(s) - along(-s)) / (2.0 * STEP) for s in shifts])
 
 
 def _log_prior_without_jacobian(model: pm.Model, parts: LatentGaussianModel) -> Any:

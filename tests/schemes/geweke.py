@@ -11,13 +11,17 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr
 
+from pmgp.core.adaptation.mode_prediction import ModePredictor
 from pmgp.core.approximations import Approximation, Laplace
 from pmgp.core.estimators import ImportanceSampling
 from pmgp.core.gaussians import DensePrior
 from pmgp.core.likelihoods import BernoulliProbit
 from pmgp.core.marginal.evaluation import Evaluator
-from pmgp.core.marginal.proposals import AdaptiveProposal
-from pmgp.core.marginal.pseudo_marginal import Frozen, PseudoMarginalChain
+from pmgp.core.marginal.pseudo_marginal import Frozen, PseudoMarginalChain, State
+from pmgp.core.marginal.screen import ScreenDensity
+from pmgp.core.transitions.base import Point
+from pmgp.core.transitions.mixture import LearnedMixture
+from pmgp.core.transitions.proposals import AdaptiveProposal
 
 DEFAULT = Laplace()
 
@@ -44,15 +48,40 @@ class ToyModel:
         return BernoulliProbit(self.y)
 
 
-def proposal() -> AdaptiveProposal:
+class DifferentiableToy(ToyModel):
+    """With what trajectories on the screen need."""
+
+    likelihood_elements = ()
+
+    def log_prior_gradient(self, theta: np.ndarray) -> np.ndarray:
+        return -(theta - self.prior_mean) / self.prior_scale**2
+
+    def covariance_pullback(self, theta: np.ndarray, covariance_bar: np.ndarray, mean_bar: np.ndarray) -> np.ndarray:
+        lengthscale, variance = np.exp(theta)
+        squared = np.square(self.x[:, None] - self.x) / lengthscale**2
+        smooth = variance * np.exp(-0.5 * squared)
+        return np.array([(covariance_bar * smooth * squared).sum(), (covariance_bar * smooth).sum()])
+
+
+def learned() -> LearnedMixture:
     """Half random walk, half an independence t that is deliberately off."""
-    return AdaptiveProposal(
-        2,
-        independence=0.5,
-        log_scale=np.log(1.2),
-        location=np.array([0.3, 1.0]),
-        factor=np.array([[0.5, 0.0], [0.1, 0.6]]),
+    return LearnedMixture.fixed(
+        AdaptiveProposal(
+            2,
+            independence=0.5,
+            log_scale=np.log(1.2),
+            location=np.array([0.3, 1.0]),
+            factor=np.array([[0.5, 0.0], [0.1, 0.6]]),
+        )
     )
+
+
+def ready_point(
+    evaluate: Evaluator, theta: np.ndarray, predictor: ModePredictor | None = None, gradient: bool = False
+) -> Point:
+    """The point of the screen where a chain stands."""
+    point = ScreenDensity(evaluate, predictor).at(theta, gradient)
+    return point._replace(payload=evaluate.prepare(point.payload))
 
 
 def statistics(theta: np.ndarray, f: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -92,17 +121,52 @@ def chain_statistics(
     rng = np.random.default_rng(seed)
     model = ToyModel(np.array([0, 1, 1, 0, 1, 1]))
     evaluate = Evaluator(model, approximation)
-    frozen = Frozen(proposal(), None, getattr(scheme.estimator, "draws", None))
-    current = evaluate.prepare(evaluate(model.prior_mean, None))
-    state = scheme.init(rng, current, frozen)
+    frozen = Frozen(learned(), None, getattr(scheme.estimator, "draws", None))
+    current = ready_point(evaluate, model.prior_mean)
+    state = scheme.init(rng, current.payload, frozen)
     rows = np.empty((steps, 10))
     for index in range(steps):
         state, current, info = scheme.step(rng, state, current, evaluate, frozen)
         rows[index] = statistics(state.theta, info.latent if use_latent else state.particle, model.y)
         model.y = (rng.uniform(size=6) < ndtr(state.particle)).astype(int)
-        current = evaluate.prepare(evaluate(state.theta, None))
-        state = scheme.refresh(rng, state, current, frozen)
+        current = ready_point(evaluate, state.theta)
+        state = scheme.refresh(rng, state, current.payload, frozen)
     return rows
+
+
+def changes(
+    scheme: PseudoMarginalChain,
+    frozen: Frozen,
+    approximation: Approximation,
+    replicates: int,
+    repeats: int = 2,
+    seed: int = 1,
+) -> np.ndarray:
+    """What some iterations do to the statistics of independent draws of theta, f and y: (replicates, 10).
+
+    A chain begins with an estimate given f, so that its extended state is a draw too, and no statistic may change on
+    average (Gandy and Scott 2020).
+    """
+    rng = np.random.default_rng(seed)
+    rows = np.empty((replicates, 10))
+    for row in rows:
+        model = DifferentiableToy(np.zeros(6, dtype=int))
+        theta = model.prior_mean + model.prior_scale * rng.standard_normal(2)
+        f = model.prior(theta).sample(rng, 1)[0]
+        model.y = (rng.uniform(size=6) < ndtr(f)).astype(int)
+        evaluate = Evaluator(model, approximation)
+        current = ready_point(evaluate, theta, frozen.predictor, gradient=scheme.transition.derivatives > 0)
+        state = scheme.refresh(rng, State(theta, f, 0.0, 1.0, 0), current.payload, frozen)
+        for _ in range(repeats):
+            state, current, _ = scheme.step(rng, state, current, evaluate, frozen)
+        row[:] = statistics(state.theta, state.particle, model.y) - statistics(theta, f, model.y)
+    return rows
+
+
+def largest_change(*arguments, **settings) -> float:
+    """Largest mean change in standard errors: about 3 at most if the chain is right."""
+    rows = changes(*arguments, **settings)
+    return float(np.max(np.abs(rows.mean(axis=0)) / (rows.std(axis=0, ddof=1) / np.sqrt(len(rows)))))
 
 
 def largest_z_score(chain: np.ndarray, independent: np.ndarray, batches: int = 100) -> float:

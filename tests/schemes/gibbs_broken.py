@@ -14,7 +14,6 @@ from pmgp.core.numerics import linalg
 from pmgp.core.theta_updates import schemes
 from pmgp.core.theta_updates.densities import AncillaryDensity, SufficientDensity
 from pmgp.core.theta_updates.joint_update import JointDensity
-from pmgp.core.theta_updates.operators import ThetaOperator
 from pmgp.core.theta_updates.schemes import (
     AncillaryScheme,
     InterweavingScheme,
@@ -24,6 +23,7 @@ from pmgp.core.theta_updates.schemes import (
     SurrogateScheme,
 )
 from pmgp.core.theta_updates.variance import ConjugateVariance
+from pmgp.core.transitions.adaptive import ManifoldLangevin
 from tests.operators.broken import proposals_taken_for_symmetric
 from tests.schemes.gibbs_geweke import DifferentiableToy
 
@@ -129,7 +129,7 @@ TWINS = {
     "surrogate data without density": Twin(surrogate_data_without_density, SurrogateScheme()),
     "one approximation forgotten": Twin(one_approximation_forgotten, JointScheme(approximation=POOR)),
     "f' thrown away": Twin(f_kept_with_the_weight_of_another, JointScheme(approximation=POOR)),
-    "sufficient, taken for symmetric": Twin(proposals_taken_for_symmetric, SufficientScheme(ThetaOperator("smmala"))),
-    "ancillary, taken for symmetric": Twin(proposals_taken_for_symmetric, AncillaryScheme(ThetaOperator("smmala"))),
+    "sufficient, taken for symmetric": Twin(proposals_taken_for_symmetric, SufficientScheme(ManifoldLangevin())),
+    "ancillary, taken for symmetric": Twin(proposals_taken_for_symmetric, AncillaryScheme(ManifoldLangevin())),
     "n for n / 2": Twin(n_for_half_n, SufficientScheme(variance=VARIANCE)),
 }

@@ -9,7 +9,7 @@ Scott 2020).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -17,13 +17,13 @@ from pmgp.core.adaptation.step_size import StepSize
 from pmgp.core.gaussians import DensePrior
 from pmgp.core.likelihoods import LogGaussianCox
 from pmgp.core.theta_updates.densities import JointState, LatentPart
-from pmgp.core.theta_updates.operators import Adaptation
 from pmgp.core.theta_updates.schemes import Scheme
+from pmgp.core.transitions.adaptive import HamiltonianMonteCarlo, ManifoldLangevin, RandomWalk
 
 N = 6
 # Coordinates that the random walk and hybrid Monte Carlo move in, deliberately not those of theta.
 FACTOR = np.array([[0.5, 0.0], [0.15, 0.4]])
-STEP_SIZES = {"metropolis": 0.7, "hmc": 0.7, "smmala": 1.3}
+STEP_SIZES = {RandomWalk: 0.7, HamiltonianMonteCarlo: 0.7, ManifoldLangevin: 1.3}
 
 
 @dataclass
@@ -113,9 +113,9 @@ def statistics(current: JointState, y: np.ndarray) -> np.ndarray:
     return np.array([*theta, *theta**2, theta[0] * theta[1], *tied])
 
 
-def fixed_adaptations(scheme: Scheme) -> tuple[Adaptation, ...]:
+def fixed_adaptations(scheme: Scheme) -> tuple[Any, ...]:
     """Nothing is learned, so that the chain is one Markov chain."""
-    size = StepSize.start(STEP_SIZES[scheme.operator.kind])
+    size = StepSize.start(STEP_SIZES[type(scheme.operator)])
     return tuple(adaptation._replace(step_size=size, factor=FACTOR) for adaptation in scheme.start(2, 0))
 
 

@@ -7,8 +7,9 @@ import pytest
 from pmgp.core.approximations import ExpectationPropagation, Laplace
 from pmgp.core.estimators import AnnealedImportanceSampling, ApproximateEvidence, ImportanceSampling
 from pmgp.core.estimators.importance import WeightedParticles
-from pmgp.core.marginal.proposals import AdaptiveProposal
 from pmgp.core.marginal.pseudo_marginal import PseudoMarginalChain
+from pmgp.core.transitions.adaptive import HamiltonianMonteCarlo
+from pmgp.core.transitions.proposals import AdaptiveProposal
 from tests.schemes.geweke import z_score
 
 pytestmark = pytest.mark.slow
@@ -90,3 +91,33 @@ def test_missing_correction_of_the_screen_is_rejected(monkeypatch):
 
     monkeypatch.setattr(PseudoMarginalChain, "_accept", screen_only)
     assert z_score(steps=100_000) > BOUND
+
+
+def several_on_the_screen(**settings) -> float:
+    """Three transitions between two estimates, under a screen that is off."""
+    scheme = PseudoMarginalChain(ImportanceSampling(2), transitions=3, **settings)
+    return z_score(scheme, steps=20_000, approximation=Laplace(sweeps=0))
+
+
+def test_joint_distribution_is_kept_with_several_transitions_on_the_screen():
+    assert several_on_the_screen() < BOUND
+
+
+def test_a_screen_that_is_counted_once_a_transition_is_rejected(monkeypatch):
+    """The broken twin: the correction divides by the ratio of the last transition alone."""
+    right = PseudoMarginalChain._candidate
+
+    def last_only(self, rng, current, density, frozen):
+        before = current
+        candidate = right(self, rng, current, density, frozen)
+        return candidate._replace(log_ratio=0.5 * ((candidate.point or before).log_density - before.log_density))
+
+    monkeypatch.setattr(PseudoMarginalChain, "_candidate", last_only)
+    assert several_on_the_screen() > BOUND
+
+
+def test_without_a_screen_there_is_one_transition_that_proposes():
+    with pytest.raises(ValueError, match=r"without delayed_acceptance .* and not 2 times by IndependenceMixture"):
+        PseudoMarginalChain(ImportanceSampling(4), delayed_acceptance=False, transitions=2)
+    with pytest.raises(ValueError, match=r"makes proposals, .* 1 times by HamiltonianMonteCarlo"):
+        PseudoMarginalChain(ImportanceSampling(4), HamiltonianMonteCarlo(), delayed_acceptance=False)

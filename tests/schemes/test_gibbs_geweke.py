@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from pmgp.core.theta_updates import schemes
-from pmgp.core.theta_updates.operators import OPERATORS, ThetaOperator
 from pmgp.core.theta_updates.schemes import (
     AncillaryScheme,
     InterweavingScheme,
@@ -14,6 +13,7 @@ from pmgp.core.theta_updates.schemes import (
     SufficientScheme,
     SurrogateScheme,
 )
+from pmgp.core.transitions.adaptive import HamiltonianMonteCarlo, ManifoldLangevin, RandomWalk
 from tests.schemes.gibbs_broken import POOR, TWINS, VARIANCE
 from tests.schemes.gibbs_geweke import z_score
 
@@ -21,12 +21,11 @@ pytestmark = pytest.mark.slow
 # Thirteen statistics are compared: the largest of their z-scores exceeds 4 once in 1,200 correct runs.
 BOUND = 4.0
 
+OPERATORS = (RandomWalk(), HamiltonianMonteCarlo(max_leapfrog=3), ManifoldLangevin())
 EVERY_OPERATOR = [
-    scheme(ThetaOperator(kind, max_leapfrog=3))
-    for scheme in (SufficientScheme, AncillaryScheme, InterweavingScheme)
-    for kind in OPERATORS
+    scheme(operator) for scheme in (SufficientScheme, AncillaryScheme, InterweavingScheme) for operator in OPERATORS
 ]
-CONJUGATE = [SufficientScheme(variance=VARIANCE), InterweavingScheme(ThetaOperator("smmala"), VARIANCE)]
+CONJUGATE = [SufficientScheme(variance=VARIANCE), InterweavingScheme(ManifoldLangevin(), VARIANCE)]
 # A poor approximation of p(f|y, theta) makes weights uneven, and a good one must do as well.
 RANDOM_WALKS = [SurrogateScheme(), JointScheme(approximation=POOR), JointScheme()]
 
@@ -34,7 +33,7 @@ RANDOM_WALKS = [SurrogateScheme(), JointScheme(approximation=POOR), JointScheme(
 def name_of(scheme: Scheme) -> str:
     conjugate = "-conjugate" if getattr(scheme, "variance", None) else ""
     poor = "-poor" if getattr(scheme, "approximation", None) == POOR else ""
-    return f"{type(scheme).__name__}-{scheme.operator.kind}{conjugate}{poor}"
+    return f"{type(scheme).__name__}-{type(scheme.operator).__name__}{conjugate}{poor}"
 
 
 def test_every_scheme_is_tested():

@@ -11,8 +11,10 @@ from pmgp.core.estimators import ImportanceSampling
 from pmgp.core.gaussians import DensePrior
 from pmgp.core.likelihoods import BernoulliProbit
 from pmgp.core.marginal.evaluation import Evaluator
-from pmgp.core.marginal.proposals import AdaptiveProposal
 from pmgp.core.marginal.pseudo_marginal import Frozen, PseudoMarginalChain
+from pmgp.core.transitions.mixture import LearnedMixture
+from pmgp.core.transitions.proposals import AdaptiveProposal
+from tests.schemes.geweke import ready_point
 
 SIZE = 300
 
@@ -38,11 +40,11 @@ def peak_matrices(iterations: int) -> float:
     rng = np.random.default_rng(0)
     evaluate = Evaluator(Line(), Laplace())
     scheme = PseudoMarginalChain(ImportanceSampling(16))
-    frozen = Frozen(AdaptiveProposal(1), None, 16)
+    frozen = Frozen(LearnedMixture.fixed(AdaptiveProposal(1)), None, 16)
     tracemalloc.start()
     try:
-        current = evaluate.prepare(evaluate(np.zeros(1), None))
-        state = scheme.init(rng, current, frozen)
+        current = ready_point(evaluate, np.zeros(1))
+        state = scheme.init(rng, current.payload, frozen)
         for _ in range(iterations):
             state, current, _ = scheme.step(rng, state, current, evaluate, frozen)
         return tracemalloc.get_traced_memory()[1] / (8 * SIZE**2)

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import multivariate_t
 
 from pmgp.core.adaptation.moments import Moments
-from pmgp.core.marginal.proposals import DEGREES_OF_FREEDOM, INFLATION, AdaptiveProposal
+from pmgp.core.transitions.proposals import DEGREES_OF_FREEDOM, INDEPENDENT, INFLATION, WALK, AdaptiveProposal
 
 FACTOR = np.array([[0.5, 0.0], [0.3, 0.8]])
 LOCATION = np.array([1.0, -2.0])
@@ -28,8 +28,8 @@ def test_random_walk_is_symmetric_and_scaled():
     proposal = AdaptiveProposal(2, log_scale=np.log(0.7), factor=FACTOR, location=LOCATION)
     rng = np.random.default_rng(1)
     draws = [proposal.propose(rng, np.zeros(2)) for _ in range(20_000)]
-    assert all(draw.log_hastings == 0.0 and not draw.independent for draw in draws)
-    steps = np.array([draw.theta for draw in draws])
+    assert all(draw.log_hastings == 0.0 and draw.component == WALK for draw in draws)
+    steps = np.array([draw.position for draw in draws])
     np.testing.assert_allclose(np.cov(steps.T), 0.49 * FACTOR @ FACTOR.T, atol=0.02)
 
 
@@ -38,8 +38,8 @@ def test_hastings_ratio_of_the_independence_proposal():
     density = multivariate_t(LOCATION, INFLATION**2 * FACTOR @ FACTOR.T, df=DEGREES_OF_FREEDOM)
     theta = np.array([0.4, 0.9])
     proposed = proposal.propose(np.random.default_rng(2), theta)
-    assert proposed.independent
-    expected = density.logpdf(theta) - density.logpdf(proposed.theta)
+    assert proposed.component == INDEPENDENT
+    expected = density.logpdf(theta) - density.logpdf(proposed.position)
     assert proposed.log_hastings == pytest.approx(expected, rel=1e-10)
 
 
@@ -50,7 +50,7 @@ def test_independence_proposal_has_the_density_it_claims():
 
     proposal = AdaptiveProposal(2, independence=1.0, location=LOCATION, factor=FACTOR)
     rng = np.random.default_rng(3)
-    draws = np.array([proposal.propose(rng, np.zeros(2)).theta for _ in range(5000)])
+    draws = np.array([proposal.propose(rng, np.zeros(2)).position for _ in range(5000)])
     standard = np.linalg.solve(INFLATION * FACTOR, (draws - LOCATION).T)
     assert kstest(np.square(standard).sum(axis=0) / 2.0, f_distribution(2, DEGREES_OF_FREEDOM).cdf).pvalue > 1e-3
 
@@ -61,9 +61,9 @@ def test_scale_adapts_to_the_target_rate():
     proposal, theta, rates = AdaptiveProposal(2, target_rate=0.25), np.zeros(2), []
     for iteration in range(6000):
         proposed = proposal.propose(rng, theta)
-        rate = float(np.exp(min(0.0, 0.5 * (theta @ theta - proposed.theta @ proposed.theta))))
+        rate = float(np.exp(min(0.0, 0.5 * (theta @ theta - proposed.position @ proposed.position))))
         proposal = proposal.adapted(rate, iteration)
-        theta = proposed.theta if rng.uniform() < rate else theta
+        theta = proposed.position if rng.uniform() < rate else theta
         rates.append(rate)
     assert np.mean(rates[3000:]) == pytest.approx(0.25, abs=0.03)
 

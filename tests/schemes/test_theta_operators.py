@@ -9,14 +9,17 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from pmgp.core.adaptation.scaling import Scaling
 from pmgp.core.adaptation.step_size import StepSize
 from pmgp.core.theta_updates.densities import JointState, LatentPart
-from pmgp.core.theta_updates.operators import OPERATORS, Adaptation, ThetaOperator
 from pmgp.core.theta_updates.schemes import AncillaryScheme, InterweavingScheme
-from pmgp.core.transitions.base import NOT_COMPUTED, Point
+from pmgp.core.transitions.adaptive import HamiltonianMonteCarlo, ManifoldLangevin, RandomWalk
+from pmgp.core.transitions.base import NOT_COMPUTED, AdaptiveTransition, Density, Point, TransitionInfo
+from pmgp.interface.steps.transitions import chosen_operator
 from tests.operators.broken import proposals_taken_for_symmetric, trajectories_always_accepted
 from tests.schemes.gibbs_geweke import DifferentiableToy, draw_jointly
 
+OPERATORS = {"metropolis": RandomWalk, "hmc": HamiltonianMonteCarlo, "smmala": ManifoldLangevin}
 every_operator = pytest.mark.parametrize("kind", OPERATORS)
 FACTOR = np.array([[1.5, 0.0], [-0.9, 0.7]])
 SHAPE = np.array([1.5, 4.0])
@@ -65,8 +68,15 @@ class Normal:
         return point._replace(metric_factor=np.asfortranarray(np.linalg.cholesky(self.precision)))
 
 
-def fixed(operator: ThetaOperator, step_size: float, factor: np.ndarray) -> Adaptation:
+def fixed(operator: AdaptiveTransition, step_size: float, factor: np.ndarray) -> Scaling:
     return operator.start(len(factor), 0)._replace(step_size=StepSize.start(step_size), factor=factor)
+
+
+def stepped(
+    operator: AdaptiveTransition, rng: np.random.Generator, theta: np.ndarray, density: Density, learned: Scaling
+) -> tuple[Point, TransitionInfo]:
+    """A transition from a point that has what the operator needs."""
+    return operator.step(rng, density.at(theta, gradient=operator.derivatives > 0), density, learned)
 
 
 STEP_SIZES = {"metropolis": 1.0, "hmc": 0.3, "smmala": 1.3}
@@ -75,13 +85,13 @@ STEP_SIZES = {"metropolis": 1.0, "hmc": 0.3, "smmala": 1.3}
 def invariance_score(kind: str, replicates: int = 1500, repeats: int = 4) -> float:
     """Largest mean change of the moments of independent draws of the target, in standard errors."""
     rng = np.random.default_rng(1)
-    target, operator = LogGamma(), ThetaOperator(kind, max_leapfrog=3)
+    target, operator = LogGamma(), HamiltonianMonteCarlo(max_leapfrog=3) if kind == "hmc" else OPERATORS[kind]()
     adaptation = fixed(operator, STEP_SIZES[kind], FACTOR)
     changes = []
     for _ in range(replicates):
         before = theta = target.draw(rng)
         for _ in range(repeats):
-            point, _ = operator.step(rng, theta, target, adaptation, tuning=False)
+            point, _ = stepped(operator, rng, theta, target, adaptation)
             theta = point.position
         changes.append(moments(theta) - moments(before))
     changes = np.array(changes)
@@ -107,10 +117,10 @@ def test_a_broken_twin_is_rejected(kind, breaks, monkeypatch):
 
 @every_operator
 def test_the_point_returned_is_theta_and_its_density(kind):
-    target, operator, rng = LogGamma(), ThetaOperator(kind), np.random.default_rng(0)
+    target, operator, rng = LogGamma(), OPERATORS[kind](), np.random.default_rng(0)
     theta, moved = np.array([0.1, 1.5]), 0
     for _ in range(20):
-        point, info = operator.step(rng, theta, target, fixed(operator, STEP_SIZES[kind], FACTOR), tuning=False)
+        point, info = stepped(operator, rng, theta, target, fixed(operator, STEP_SIZES[kind], FACTOR))
         assert point.payload == "payload"
         assert point.log_density == pytest.approx(target.at(point.position).log_density)
         assert info.accepted == (not np.array_equal(point.position, theta))
@@ -123,9 +133,9 @@ def test_the_point_returned_is_theta_and_its_density(kind):
 
 def test_hybrid_monte_carlo_in_coordinates_is_hybrid_monte_carlo_with_a_mass_matrix():
     """With x = F^-1 theta and a unit mass, theta moves by the mass matrix (F F')^-1 (Algorithm 4 of the article)."""
-    target, operator = Normal(), ThetaOperator("hmc", max_leapfrog=1)
+    target, operator = Normal(), HamiltonianMonteCarlo(max_leapfrog=1)
     theta, F, step = np.array([0.3, -1.0, 0.2]), Normal.factor, 0.4
-    point, info = operator.step(np.random.default_rng(5), theta, target, fixed(operator, step, F), tuning=False)
+    point, info = stepped(operator, np.random.default_rng(5), theta, target, fixed(operator, step, F))
     assert info.accepted
     p = np.random.default_rng(5).standard_normal(3)
     half = np.linalg.solve(F.T, p) + 0.5 * step * target.gradient(theta)
@@ -135,14 +145,14 @@ def test_hybrid_monte_carlo_in_coordinates_is_hybrid_monte_carlo_with_a_mass_mat
 # What is learned
 
 
-def tuned(kind: str, length: int, seed: int = 0) -> tuple[Adaptation, list[Adaptation], np.ndarray]:
+def tuned(kind: str, length: int, seed: int = 0) -> tuple[Scaling, list[Scaling], np.ndarray]:
     """Where tuning ends, the way there, and theta."""
-    rng, target, operator = np.random.default_rng(seed), Normal(), ThetaOperator(kind)
+    rng, target, operator = np.random.default_rng(seed), Normal(), OPERATORS[kind]()
     adaptation, theta, path = operator.start(3, length), np.zeros(3), []
     for _ in range(length):
-        point, info = operator.step(rng, theta, target, adaptation, tuning=True)
+        point, info = stepped(operator, rng, theta, target, adaptation)
         theta = point.position
-        adaptation = operator.learn(adaptation, theta, info.acceptance_rate)
+        adaptation = operator.learn(adaptation, point, info)
         path.append(deepcopy(adaptation))
     return adaptation, path, theta
 
@@ -150,12 +160,12 @@ def tuned(kind: str, length: int, seed: int = 0) -> tuple[Adaptation, list[Adapt
 @every_operator
 def test_the_recommended_rate_is_reached(kind):
     adaptation, _, theta = tuned(kind, 1200)
-    operator, rng, rates = ThetaOperator(kind), np.random.default_rng(1), []
+    operator, rng, rates = OPERATORS[kind](), np.random.default_rng(1), []
     for _ in range(1000):
-        point, info = operator.step(rng, theta, Normal(), adaptation, tuning=False)
+        point, info = stepped(operator, rng, theta, Normal(), operator.freeze(adaptation))
         theta = point.position
         rates.append(info.acceptance_rate)
-    assert np.mean(rates) == pytest.approx(operator.target, abs=0.08)
+    assert np.mean(rates) == pytest.approx(operator.target_acceptance, abs=0.08)
 
 
 @pytest.mark.parametrize("kind", ["metropolis", "hmc"])
@@ -194,7 +204,7 @@ def test_short_tuning(kind, length):
 @every_operator
 def test_the_step_size_while_tuning_and_afterwards(kind):
     """The last iterate first, then the average."""
-    operator, seen = ThetaOperator(kind), []
+    operator, seen = OPERATORS[kind](), []
     adaptation = operator.start(2, 10)._replace(step_size=StepSize(np.log(0.4), np.log(0.1), iteration=3))
 
     class Recording(LogGamma):
@@ -203,8 +213,8 @@ def test_the_step_size_while_tuning_and_afterwards(kind):
             return super().at(position, gradient)
 
     theta = np.array([0.1, 1.5])
-    for tuning in (True, False):
-        operator.step(np.random.default_rng(0), theta, Recording(), adaptation, tuning)
+    for learned in (adaptation, operator.freeze(adaptation)):
+        stepped(operator, np.random.default_rng(0), theta, Recording(), learned)
     # Where the first steps lead, with the same normals.
     first, second = seen[1], seen[len(seen) // 2 + 1]
     assert np.abs(first - theta).max() > 1.5 * np.abs(second - theta).max()
@@ -218,13 +228,15 @@ def test_schemes_learn_in_each_stage_only_while_tuning():
     assert [adaptation.iteration for adaptation in outcome.adaptations] == [1, 1]
     assert len(outcome.infos) == 2
     frozen = scheme.step(np.random.default_rng(1), current, model, outcome.adaptations, False)
-    assert frozen.adaptations == outcome.adaptations
+    assert [scaling.iteration for scaling in frozen.adaptations] == [1, 1]
+    again = scheme.step(np.random.default_rng(1), current, model, frozen.adaptations, False)
+    assert again.adaptations == frozen.adaptations
 
 
 def test_a_theta_without_a_metric_stays(monkeypatch):
     current, model = draw_jointly(np.random.default_rng(0))
     monkeypatch.setattr(DifferentiableToy, "curvature", lambda self, theta, f: np.full((2, 2), np.nan))
-    scheme = AncillaryScheme(ThetaOperator("smmala"))
+    scheme = AncillaryScheme(ManifoldLangevin())
     outcome = scheme.step(np.random.default_rng(1), current, model, scheme.start(2, 0), False)
     assert_array_equal(outcome.current.theta, current.theta)
     assert outcome.current.together.f is current.together.f
@@ -246,7 +258,8 @@ def test_nothing_is_kept_of_the_theta_before():
 # Refusals
 
 BAD_SETTINGS: list[tuple[dict[str, Any], str]] = [
-    ({"kind": "nuts"}, "operator must be one of metropolis, hmc, smmala, not 'nuts'"),
+    ({"given": "nuts"}, "unknown operator 'nuts'; known are hmc, metropolis, mixture, smmala"),
+    ({"given": RandomWalk}, r"operator must be an instance, not the class itself: write RandomWalk\(\)"),
     ({"max_leapfrog": 0}, "max_leapfrog must be an integer of at least 1, not 0"),
     ({"max_leapfrog": 2.5}, "not 2.5"),
     ({"target_acceptance": 0.0}, "target_acceptance must lie between 0 and 1, not 0.0"),
@@ -258,4 +271,4 @@ BAD_SETTINGS: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize(("settings", "message"), BAD_SETTINGS)
 def test_settings_out_of_range_are_named(settings, message):
     with pytest.raises(ValueError, match=message):
-        ThetaOperator(**settings)
+        chosen_operator(**{"given": "metropolis", "target_acceptance": None} | settings)

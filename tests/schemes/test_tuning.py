@@ -9,8 +9,10 @@ from pmgp.core.approximations import Laplace
 from pmgp.core.estimators import ImportanceSampling
 from pmgp.core.marginal.calibration import CANDIDATES, TARGET_SPREAD, choose_draws
 from pmgp.core.marginal.evaluation import Evaluator
-from pmgp.core.marginal.proposals import AdaptiveProposal
 from pmgp.core.marginal.tuning import Tuning
+from pmgp.core.transitions.base import Point, TransitionInfo
+from pmgp.core.transitions.mixture import IndependenceMixture
+from pmgp.core.transitions.proposals import INDEPENDENT, WALK
 from tests.schemes.geweke import ToyModel
 
 LABELS = np.array([0, 1, 1, 0, 1, 1])
@@ -19,12 +21,12 @@ LABELS = np.array([0, 1, 1, 0, 1, 1])
 def tuned(length: int = 1500, seed: int = 0) -> tuple[Tuning, np.ndarray, Evaluator]:
     rng = np.random.default_rng(seed)
     evaluate = Evaluator(ToyModel(LABELS), Laplace())
-    tuning = Tuning(2, 6, length, AdaptiveProposal(2))
-    current = evaluate(np.array([0.0, 1.2]), None)
+    tuning = Tuning(IndependenceMixture(), 2, 6, length)
+    current = tuning.density(evaluate).at(np.array([0.0, 1.2]))
     path = np.empty((length, 2))
     for index in range(length):
-        current, _, _ = tuning.step(rng, current, evaluate)
-        path[index] = current.theta
+        current, _ = tuning.step(rng, current, evaluate)
+        path[index] = current.position
     return tuning, path, evaluate
 
 
@@ -43,7 +45,7 @@ def laplace_posterior_moments() -> tuple[np.ndarray, np.ndarray]:
 def test_tuning_learns_the_moments_of_the_approximate_posterior():
     tuning, _, _ = tuned()
     mean, deviation = laplace_posterior_moments()
-    proposal = tuning.frozen_proposal()
+    proposal = tuning.transition.freeze(tuning.learned).proposal
     np.testing.assert_allclose(proposal.location, mean, atol=0.25 * deviation.max())
     np.testing.assert_allclose(np.sqrt(np.diag(proposal.factor @ proposal.factor.T)), deviation, rtol=0.3)
     assert 0.05 <= proposal.independence <= 0.9
@@ -60,10 +62,15 @@ def test_tuning_learns_the_moments_of_the_approximate_posterior():
     ],
 )
 def test_independent_proposals_are_made_where_they_are_accepted(dimension, independent, walk, share):
-    tuning = Tuning(dimension, 6, 100, AdaptiveProposal(dimension))
-    tuning.independent_rates, tuning.random_walk_rates = [independent], [walk]
+    mixture = IndependenceMixture()
+    learned = mixture.start(dimension, 2)._replace(iteration=1)
+    point = Point(np.zeros(dimension), 0.0, None)
+    for component, rate in ((INDEPENDENT, independent), (WALK, walk)):
+        learned = mixture.learn(learned, point, TransitionInfo(True, rate, 1, component=component))
     smallest, largest = share
-    assert smallest <= tuning.frozen_proposal().independence <= largest
+    frozen = mixture.freeze(learned)
+    assert smallest <= frozen.proposal.independence <= largest
+    assert mixture.freeze(frozen) is frozen
 
 
 def test_prediction_of_modes_saves_newton_steps():

@@ -15,6 +15,7 @@ from pymc.backends import zarr
 from pymc.exceptions import SamplingError
 
 import pmgp
+from pmgp.core.transitions.adaptive import ManifoldLangevin
 from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.steps.pseudo_marginal import PseudoMarginalState
 
@@ -36,6 +37,11 @@ STATS = {
     "indefinite": bool,
     "converged": bool,
     "exact": bool,
+    "screen_acceptance_rate": np.float64,
+    "n_steps": np.int64,
+    "step_size": np.float64,
+    "energy_error": np.float64,
+    "diverging": bool,
 }
 
 
@@ -447,6 +453,10 @@ BAD_SETTINGS = [
     ({"target_acceptance": 0.0}, r"target_acceptance .* not 0\.0"),
     ({"target_acceptance": 1.5}, r"target_acceptance .* not 1\.5"),
     ({"target_acceptance": np.nan}, "target_acceptance .* not nan"),
+    ({"proposal": "nuts"}, "unknown proposal 'nuts'; known are"),
+    ({"proposal": ManifoldLangevin()}, r"proposal must .* ManifoldLangevin.* needs a metric"),
+    ({"transitions": 0}, "transitions must be an integer of at least 1, not 0"),
+    ({"transitions": 2, "delayed_acceptance": False}, "without delayed_acceptance an estimate is made for each"),
     ({"latent_moves": 0}, "latent_moves .* not 0"),
     ({"refresh_every": -2}, "refresh_every .*-2"),
     ({"approximation": "magic"}, "unknown approximation 'magic'; known are auto, ep, laplace"),

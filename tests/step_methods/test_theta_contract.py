@@ -393,8 +393,8 @@ def test_an_acceptance_rate_out_of_range_is_named(probit_model, kind, rate):
 
 
 BAD_SETTINGS = [
-    (pmgp.Ancillary, {"operator": "nuts"}, "operator must be one of metropolis, hmc, smmala, not 'nuts'"),
-    (pmgp.Sufficient, {"operator": "gibbs"}, "not 'gibbs'"),
+    (pmgp.Ancillary, {"operator": "nuts"}, "unknown operator 'nuts'; known are hmc, metropolis, mixture, smmala"),
+    (pmgp.Sufficient, {"operator": 3}, "operator must be one of .* not 3, which has no start and no step"),
     (pmgp.Interweaving, {"max_leapfrog": 0}, "max_leapfrog must be an integer of at least 1, not 0"),
     (pmgp.JointUpdate, {"approximation": "magic"}, "unknown approximation 'magic'"),
     (pmgp.JointUpdate, {"approximation": 3}, "approximation must be one of .* not 3"),

@@ -35,6 +35,6 @@ class Approximation(Protocol):
 class Differentiable(Approximation, Protocol):
     """An approximation whose log-evidence has a gradient; its maximum can be found, and gradient moves can use it."""
 
-    def evidence_gradient(self, approximation: SiteApproximation, likelihood: Likelihood) -> EvidenceGradient:
-        """Gradient of the log-evidence of a fit to a tight tolerance."""
+    def evidence_gradient(self, approximation: SiteApproximation, likelihood: Likelihood) -> EvidenceGradient | None:
+        """Gradient of the log-evidence, as exact as the fit is; None where K is indefinite."""
         ...

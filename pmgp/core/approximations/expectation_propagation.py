@@ -109,8 +109,8 @@ class ExpectationPropagation:
         """Sites (b, log w), as one (2n,) array."""
         return np.concatenate([approximation.linear, np.log(approximation.precision)])
 
-    def evidence_gradient(self, approximation: SiteApproximation, likelihood: Likelihood) -> EvidenceGradient:
-        """Gradient of the log-evidence; Laplace's where that stands in."""
+    def evidence_gradient(self, approximation: SiteApproximation, likelihood: Likelihood) -> EvidenceGradient | None:
+        """Gradient of the log-evidence; Laplace's where that stands in. None where K is indefinite."""
         if not approximation.converged:
             return laplace_gradient(approximation, likelihood)
         return matched_gradient(approximation, likelihood)

@@ -15,7 +15,6 @@ import numpy as np
 from pmgp.core.approximations.moment_matching import cavities
 from pmgp.core.gaussians import SiteApproximation
 from pmgp.core.likelihoods.base import Likelihood
-from pmgp.core.numerics import linalg
 
 __all__ = ["EvidenceGradient", "laplace_gradient", "matched_gradient"]
 
@@ -38,12 +37,12 @@ class EvidenceGradient(NamedTuple):
     along: Callable[[Likelihood], float]
 
 
-def matched_gradient(q: SiteApproximation, likelihood: Likelihood) -> EvidenceGradient:
-    """Gradient of expectation propagation's log-evidence at a fixed point."""
+def matched_gradient(q: SiteApproximation, likelihood: Likelihood) -> EvidenceGradient | None:
+    """Gradient of expectation propagation's log-evidence at a fixed point; None where K turns out to be indefinite."""
     alpha = q.linear - q.precision * q.mean
     cavity = cavities(q)
     if cavity is None:
-        raise linalg.NotPositiveDefiniteError("the covariance gives a latent value a negative posterior variance")
+        return None
     near = (q.mean, cavity.marginal_variance)
 
     def along(other: Likelihood) -> float:

@@ -1,11 +1,12 @@
-"""Pseudo-marginal Metropolis-Hastings on theta: Algorithm 1 of the pseudo-marginal article, with delayed acceptance.
+"""Pseudo-marginal transitions of theta: Algorithm 1 of the pseudo-marginal article, as surrogate transitions.
 
 The target is extended by the importance samples and the index of one of them, which is then an exact draw from
 p(f|theta, y). Three things are added to the article's algorithm; each leaves the extended target invariant.
 
-- *Delayed acceptance* (Christen and Fox 2005): a proposal is screened with the approximation's own marginal
-  likelihood, a deterministic function of theta, and the unbiased estimate is made only for those that pass. The
-  second stage corrects with the ratio of estimate and screen. A rejected proposal needs no factorization of K.
+- *The screen* (surrogate transitions, Liu 2001; with a single one, delayed acceptance, Christen and Fox 2005): theta
+  moves by transitions that leave the approximation's own posterior invariant, a deterministic density. Where they lead
+  is accepted with the ratio of estimate and screen, so that one unbiased estimate corrects them all. Where they lead
+  nowhere there is nothing to estimate, and K need not be factorized.
 - *Latent draws*: the trace gets a copy of the retained particle after a fixed number of elliptical slice moves at the
   current theta, in every iteration alike. Moving it only after rejections, or letting moves accumulate until the next
   acceptance, would correlate the number of moves with the weight of the particle and bias the draws.
@@ -17,17 +18,20 @@ The stored estimate of the current state is never recomputed otherwise.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from pmgp.core.adaptation.mode_prediction import ModePredictor
 from pmgp.core.estimators.base import Estimate, Estimator, SharesDraws
 from pmgp.core.latent_updates.elliptical_slice import EllipticalSliceUpdate
-from pmgp.core.marginal.evaluation import Evaluation, Evaluator, Fitted, Indefinite, Ready
-from pmgp.core.marginal.proposals import AdaptiveProposal
+from pmgp.core.marginal.evaluation import Evaluator, Indefinite, Ready
+from pmgp.core.marginal.screen import ScreenDensity
+from pmgp.core.transitions.base import AdaptiveTransition, Point, TransitionInfo
+from pmgp.core.transitions.metropolis_hastings import Proposing
+from pmgp.core.transitions.mixture import IndependenceMixture
 
 __all__ = ["Frozen", "Info", "PseudoMarginalChain", "State"]
 
@@ -55,25 +59,49 @@ class State(NamedTuple):
 
 
 class Frozen(NamedTuple):
-    """What tuning has fixed: the proposal, the start of Newton's method, the number of importance samples.
+    """What tuning has fixed: what transitions have learned, where fits start, the number of importance samples.
 
     The number is None for an estimator that knows its own.
     """
 
-    proposal: AdaptiveProposal
+    learned: Any
     predictor: ModePredictor | None
     draws: int | None
 
 
 class Info(NamedTuple):
-    """What an iteration did; `iterations` and `converged` are those of the approximation at the proposal."""
+    """What an iteration did.
+
+    Attributes
+    ----------
+    accepted : bool
+    acceptance_rate : float
+        Of the correction; zero where the screen led nowhere.
+    screen : tuple of TransitionInfo
+        What each of the transitions on the screen did.
+    latent : (n,) array
+        The trace's copy of f.
+    iterations : int
+        Of all fits together.
+    converged, indefinite : bool
+        Whether all of them converged, and whether K was indefinite anywhere.
+    """
 
     accepted: bool
     acceptance_rate: float
-    indefinite: bool
+    screen: tuple[TransitionInfo, ...]
     latent: np.ndarray
     iterations: int
     converged: bool
+    indefinite: bool
+
+
+class _Candidate(NamedTuple):
+    """Where theta may go: the log of what the correction is to be multiplied by, and how the screen led there."""
+
+    point: Point | None
+    log_ratio: float
+    infos: tuple[TransitionInfo, ...]
 
 
 # In every how many iterations an estimate given the retained particle is worth its time: always where it is made of a
@@ -88,19 +116,38 @@ class PseudoMarginalChain:
     Parameters
     ----------
     estimator : Estimator
+    transition : AdaptiveTransition
+        Moves theta; on the screen, if there is one.
     delayed_acceptance : bool
-        Screen proposals with the approximation's marginal likelihood.
+        Screen with the approximation's marginal likelihood. Without, an estimate is made for every proposal, and the
+        transition has to be one that makes proposals (`Proposing`).
+    transitions : int
+        How many transitions on the screen one estimate corrects.
     latent_moves : int
         Elliptical slice moves for the trace's copy of f, in every iteration; none if the estimate is no unbiased one,
         as a move towards p(f|theta, y) would make a draw from q neither the one nor the other.
     refresh_every : int, optional
         Refresh the particles in every so many iterations; 0 for never; what suits the estimator if not given.
+
+    Raises
+    ------
+    ValueError
+        For settings that do not go together.
     """
 
     estimator: Estimator
+    transition: AdaptiveTransition = field(default_factory=IndependenceMixture)
     delayed_acceptance: bool = True
+    transitions: int = 1
     latent_moves: int = 1
     refresh_every: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.delayed_acceptance and (self.transitions > 1 or not isinstance(self.transition, Proposing)):
+            raise ValueError(
+                "without delayed_acceptance an estimate is made for each proposal: theta must move by a transition "
+                f"that makes proposals, once an iteration, and not {self.transitions} times by {self.transition!r}"
+            )
 
     def init(self, rng: np.random.Generator, evaluation: Ready, frozen: Frozen) -> State:
         """Start the chain."""
@@ -113,39 +160,57 @@ class PseudoMarginalChain:
         self,
         rng: np.random.Generator,
         state: State,
-        current: Ready,
+        current: Point,
         evaluate: Evaluator,
         frozen: Frozen,
-    ) -> tuple[State, Ready, Info]:
+    ) -> tuple[State, Point, Info]:
         """One iteration.
 
         Parameters
         ----------
         rng : numpy.random.Generator
         state : State
-        current : Ready
-            The evaluation at ``state.theta``.
+        current : Point
+            Of the screen at ``state.theta``, the evaluation there `Ready`.
         evaluate : Evaluator
         frozen : Frozen
         """
-        proposed = frozen.proposal.propose(rng, state.theta)
-        candidate: Evaluation | Ready = evaluate(proposed.theta, frozen.predictor)
-        screen = candidate.log_screen - current.log_screen + proposed.log_hastings
-        fitted = candidate.approximation if isinstance(candidate, Fitted) else None
-        steps, converged = (0, True) if fitted is None else (fitted.iterations, fitted.converged)
-        # What is not needed any more is not kept: its matrices are most of the memory.
-        fitted = None
-        if isinstance(candidate, Fitted) and self._passes(rng, screen):
-            candidate = evaluate.prepare(candidate)
-        estimate, rate, indefinite = None, 0.0, isinstance(candidate, Indefinite)
-        if isinstance(candidate, Ready):
-            estimate, rate = self._accept(rng, state, current, candidate, screen, frozen)
-            if estimate is not None:
-                state, current = self._state(rng, candidate, estimate, state.iteration), candidate
+        density = ScreenDensity(evaluate, frozen.predictor)
+        candidate, log_ratio, infos = self._candidate(rng, current, density, frozen)
+        estimate, rate = None, 0.0
+        if candidate is not None:
+            ready = evaluate.prepare(candidate.payload)
+            # What is not needed any more is not kept: its matrices are most of the memory.
+            candidate = candidate._replace(payload=ready)
+            if isinstance(ready, Ready):
+                estimate, rate = self._accept(rng, state, current.payload, ready, log_ratio, frozen)
+                if estimate is not None:
+                    state, current = self._state(rng, ready, estimate, state.iteration), candidate
+            density.indefinite |= isinstance(ready, Indefinite)
+            del ready
         del candidate
         state = state._replace(iteration=state.iteration + 1)
-        state, latent = self._update_latent(rng, state, current, frozen)
-        return state, current, Info(estimate is not None, rate, indefinite, latent, steps, converged)
+        state, latent = self._update_latent(rng, state, current.payload, frozen)
+        counts = density.iterations, density.converged, density.indefinite
+        return state, current, Info(estimate is not None, rate, infos, latent, *counts)
+
+    def _candidate(
+        self, rng: np.random.Generator, current: Point, density: ScreenDensity, frozen: Frozen
+    ) -> _Candidate:
+        """Where transitions on the screen lead, if anywhere; without a screen, a proposal."""
+        if not self.delayed_acceptance:
+            return self._proposal(rng, current, density, frozen)
+        moved, infos = current, []
+        for _ in range(self.transitions):
+            moved, info = self.transition.step(rng, moved, density, frozen.learned)
+            infos.append(info)
+        return _Candidate(None if moved is current else moved, 0.0, tuple(infos))
+
+    def _proposal(self, rng: np.random.Generator, current: Point, density: ScreenDensity, frozen: Frozen) -> _Candidate:
+        proposed = cast(Proposing, self.transition).propose(rng, current.position, frozen.learned)
+        point = density.at(proposed.position)
+        log_ratio = point.log_density - current.log_density + proposed.log_hastings
+        return _Candidate(point if np.isfinite(log_ratio) else None, log_ratio, ())
 
     def _update_latent(
         self, rng: np.random.Generator, state: State, current: Ready, frozen: Frozen
@@ -192,27 +257,20 @@ class PseudoMarginalChain:
             every = REFRESH_ALONE if self._sharing is None else REFRESH_SHARED
         return every > 0 and iteration % every == 0
 
-    def _passes(self, rng: np.random.Generator, screen: float) -> bool:
-        """The first stage, on the approximation's posterior; always passed without delayed acceptance."""
-        if not np.isfinite(screen):
-            return False
-        return not self.delayed_acceptance or bool(np.log(rng.uniform()) < screen)
-
     def _accept(
         self,
         rng: np.random.Generator,
         state: State,
         current: Ready,
         candidate: Ready,
-        screen: float,
+        log_ratio: float,
         frozen: Frozen,
     ) -> tuple[Estimate | None, float]:
-        """The second stage: the estimate if the proposal is accepted, and the probability of that."""
+        """The correction: the estimate if the candidate is accepted, and the probability of that."""
         estimate = self._estimate(rng, candidate, frozen)
-        correction = (candidate.log_prior + estimate.log_evidence - candidate.log_screen) - (
+        log_ratio += (candidate.log_prior + estimate.log_evidence - candidate.log_screen) - (
             current.log_prior + state.log_estimate - current.log_screen
         )
-        log_ratio = correction if self.delayed_acceptance else screen + correction
         rate = float(np.exp(min(0.0, log_ratio))) if np.isfinite(estimate.log_evidence) else 0.0
         return (estimate if rng.uniform() < rate else None), rate
 

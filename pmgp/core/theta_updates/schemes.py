@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,10 +16,10 @@ from pmgp.core.approximations import Approximation, Laplace
 from pmgp.core.joint_density import DifferentiableModel
 from pmgp.core.theta_updates.densities import AncillaryDensity, JointState, SufficientDensity, ThetaDensity
 from pmgp.core.theta_updates.joint_update import JointDensity
-from pmgp.core.theta_updates.operators import Adaptation, ThetaOperator
 from pmgp.core.theta_updates.surrogate import SurrogateDensity
 from pmgp.core.theta_updates.variance import ConjugateVariance
-from pmgp.core.transitions.base import TransitionInfo
+from pmgp.core.transitions.adaptive import RandomWalk
+from pmgp.core.transitions.base import AdaptiveTransition, Density, Point, TransitionInfo
 
 __all__ = ["AncillaryScheme", "InterweavingScheme", "JointScheme", "Scheme", "SufficientScheme", "SurrogateScheme"]
 
@@ -30,7 +30,7 @@ class Outcome(NamedTuple):
     """One iteration of a scheme: where the chain stands, what it has learned, and what each stage did."""
 
     current: JointState
-    adaptations: tuple[Adaptation, ...]
+    adaptations: tuple[Any, ...]
     infos: tuple[TransitionInfo, ...]
 
 
@@ -40,17 +40,17 @@ class Scheme:
 
     Parameters
     ----------
-    operator : ThetaOperator
+    operator : AdaptiveTransition
     """
 
-    operator: ThetaOperator = field(default_factory=ThetaOperator)
+    operator: AdaptiveTransition = field(default_factory=RandomWalk)
 
     @property
     def stages(self) -> tuple[Stage, ...]:
         """Conditional densities that theta moves in, one after another."""
         raise NotImplementedError
 
-    def start(self, dimension: int, length: int) -> tuple[Adaptation, ...]:
+    def start(self, dimension: int, length: int) -> tuple[Any, ...]:
         """Begin to learn; each stage has a step size of its own."""
         return tuple(self.operator.start(dimension, length) for _ in self.stages)
 
@@ -59,20 +59,26 @@ class Scheme:
         rng: np.random.Generator,
         current: JointState,
         model: DifferentiableModel,
-        adaptations: tuple[Adaptation, ...],
+        adaptations: tuple[Any, ...],
         tuning: bool,
     ) -> Outcome:
         """Update theta, and f where it moves with theta; leaves p(theta, f|y) invariant."""
         learned, infos = [], []
         for stage, adaptation in zip(self.stages, adaptations, strict=True):
-            density = stage(model, current, rng)
-            point, info = self.operator.step(rng, current.theta, density, adaptation, tuning)
+            point, adaptation, info = self.moved(rng, stage(model, current, rng), current.theta, adaptation, tuning)
             current = JointState(point.position, point.payload)
-            if tuning:
-                adaptation = self.operator.learn(adaptation, current.theta, info.acceptance_rate)
             learned.append(adaptation)
             infos.append(info)
         return Outcome(current, tuple(learned), tuple(infos))
+
+    def moved(
+        self, rng: np.random.Generator, density: Density, theta: np.ndarray, learned: Any, tuning: bool
+    ) -> tuple[Point, Any, TransitionInfo]:
+        """One transition in a conditional density: where it leads, what has been learned by then, and how it went."""
+        learned = learned if tuning else self.operator.freeze(learned)
+        point = density.at(theta, gradient=self.operator.derivatives > 0)
+        point, info = self.operator.step(rng, point, density, learned)
+        return point, self.operator.learn(learned, point, info) if tuning else learned, info
 
 
 def _sufficient(model: DifferentiableModel, current: JointState, rng: np.random.Generator) -> SufficientDensity:
@@ -103,7 +109,7 @@ class SufficientScheme(Scheme):
 
     Parameters
     ----------
-    operator : ThetaOperator
+    operator : AdaptiveTransition
     variance : ConjugateVariance, optional
     """
 
@@ -119,7 +125,7 @@ class SufficientScheme(Scheme):
         rng: np.random.Generator,
         current: JointState,
         model: DifferentiableModel,
-        adaptations: tuple[Adaptation, ...],
+        adaptations: tuple[Any, ...],
         tuning: bool,
     ) -> Outcome:
         """Update theta."""
@@ -154,7 +160,7 @@ class JointScheme(Scheme):
 
     Parameters
     ----------
-    operator : ThetaOperator
+    operator : AdaptiveTransition
     approximation : Approximation
     """
 

@@ -6,11 +6,11 @@ the log-density, its gradient and a metric there; the same code serves the laten
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-__all__ = ["NOT_COMPUTED", "Density", "MetricDensity", "Point", "TransitionInfo"]
+__all__ = ["NOT_COMPUTED", "AdaptiveTransition", "Density", "MetricDensity", "Point", "TransitionInfo"]
 
 
 NOT_COMPUTED = np.empty(0)
@@ -52,11 +52,18 @@ class TransitionInfo(NamedTuple):
         Probability of acceptance, what the step size is tuned by.
     evaluations : int
         Evaluations of the likelihood or of its gradient.
+    component : int
+        Of a mixture: which of its transitions was made.
+    energy_error, step_size : float
+        Of a trajectory of Hamiltonian Monte Carlo; what is not finite has diverged.
     """
 
     accepted: bool
     acceptance_rate: float
     evaluations: int
+    component: int = 0
+    energy_error: float = np.nan
+    step_size: float = np.nan
 
 
 class Density(Protocol):
@@ -76,4 +83,44 @@ class MetricDensity(Density, Protocol):
 
     def with_metric(self, point: Point, known: Point | None = None) -> Point | None:
         """Add the factor of G to a point; `known` is one whose metric may be the same."""
+        ...
+
+
+class AdaptiveTransition(Protocol):
+    """A transition that leaves any density invariant, and learns while a chain tunes.
+
+    What it has learned is a value of a kind of its own, which the chain keeps for it: the same transition serves
+    several chains and densities.
+
+    Attributes
+    ----------
+    derivatives : int
+        What it needs of a density: 0 for its values, 1 for its gradient, 2 for a metric besides.
+    """
+
+    derivatives: ClassVar[int]
+
+    def start(self, dimension: int, length: int) -> Any:
+        """What it knows before it has tuned, for `length` iterations."""
+        ...
+
+    def step(self, rng: np.random.Generator, point: Point, density: Any, learned: Any) -> tuple[Point, TransitionInfo]:
+        """One transition.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+        point : Point
+            Of the density, with its gradient if there are `derivatives`; the very same if nothing has moved.
+        density : Density or MetricDensity
+        learned : object
+        """
+        ...
+
+    def learn(self, learned: Any, point: Point, info: TransitionInfo) -> Any:
+        """Take in where a tuning iteration has led, and how."""
+        ...
+
+    def freeze(self, learned: Any) -> Any:
+        """What sampling uses, a constant; what is frozen stays as it is."""
         ...

@@ -29,4 +29,6 @@ def hamiltonian(
         candidate = density.at(position + step_size * momentum, gradient=True)
         momentum += 0.5 * step_size * candidate.gradient
         log_ratio = candidate.log_density - point.log_density + kinetic - 0.5 * float(momentum @ momentum)
-    return metropolis_choice(rng, point, candidate, log_ratio, steps)
+    moved, info = metropolis_choice(rng, point, candidate, log_ratio, steps)
+    energy_error = -log_ratio if log_ratio == log_ratio else np.inf
+    return moved, info._replace(energy_error=energy_error, step_size=step_size)

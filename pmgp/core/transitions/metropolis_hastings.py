@@ -6,11 +6,30 @@ needs no warning, here and in the other transitions.
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
 import numpy as np
 
-from pmgp.core.transitions.base import Density, Point, TransitionInfo
+from pmgp.core.transitions.base import AdaptiveTransition, Density, Point, TransitionInfo
 
-__all__ = ["metropolis_choice", "random_walk"]
+__all__ = ["Proposed", "Proposing", "metropolis_choice", "metropolis_hastings", "random_walk"]
+
+
+class Proposed(NamedTuple):
+    """A proposed position x' with log g(x|x') - log g(x'|x), and which component of a mixture g made it."""
+
+    position: np.ndarray
+    log_hastings: float = 0.0
+    component: int = 0
+
+
+@runtime_checkable
+class Proposing(AdaptiveTransition, Protocol):
+    """A transition that proposes a position and accepts it or not, by :func:`metropolis_hastings`."""
+
+    def propose(self, rng: np.random.Generator, position: np.ndarray, learned: Any) -> Proposed:
+        """Draw a position given one, both of shape (dimension,)."""
+        ...
 
 
 def metropolis_choice(
@@ -22,12 +41,20 @@ def metropolis_choice(
     return candidate if accepted else current, TransitionInfo(bool(accepted), rate, evaluations)
 
 
+def metropolis_hastings(
+    rng: np.random.Generator, point: Point, density: Density, proposed: Proposed
+) -> tuple[Point, TransitionInfo]:
+    """Move to what was proposed, or stay."""
+    with np.errstate(all="ignore"):
+        candidate = density.at(proposed.position)
+        log_ratio = candidate.log_density - point.log_density + proposed.log_hastings
+    moved, info = metropolis_choice(rng, point, candidate, log_ratio, 1)
+    return moved, info._replace(component=proposed.component)
+
+
 def random_walk(
     rng: np.random.Generator, point: Point, density: Density, step_size: float
 ) -> tuple[Point, TransitionInfo]:
     """Metropolis with x' = x + step_size e (section 3.1; in scaled coordinates equation 11)."""
     noise = rng.standard_normal(point.position.shape)
-    with np.errstate(all="ignore"):
-        candidate = density.at(point.position + step_size * noise)
-        log_ratio = candidate.log_density - point.log_density
-    return metropolis_choice(rng, point, candidate, log_ratio, 1)
+    return metropolis_hastings(rng, point, density, Proposed(point.position + step_size * noise))

@@ -99,6 +99,7 @@ class LatentGaussianModel:
         mean, covariance = model.replace_rvs_by_values(list(self.latent.owner.op.dist_params(self.latent.owner)))
         self.latent_prior = LatentPrior(self.latent.name, mean, covariance, self.theta)
         self.graphs = Graphs(self.theta_prior.graph, mean, covariance, terms.likelihood)
+        self._likelihood_elements = self.theta.elements_of(terms.likelihood)
         self.observations = Observations(model, self.latent, terms.variables)
         self._read_likelihood(model, terms, point)
         if not given_theta:
@@ -193,6 +194,28 @@ class LatentGaussianModel:
     def covariance_pullback(self, theta: np.ndarray, covariance_bar: np.ndarray, mean_bar: np.ndarray) -> np.ndarray:
         """Gradient in theta of <covariance_bar, K(theta)> + mean_bar' m(theta), see :meth:`LatentPrior.pullback`."""
         return self.latent_prior.pullback(theta, covariance_bar, mean_bar)
+
+    @property
+    def likelihood_elements(self) -> list[int]:
+        """Which elements of theta the likelihood depends on."""
+        return self._likelihood_elements
+
+    def log_prior_gradient(self, theta: np.ndarray) -> np.ndarray:
+        """Gradient of log p(theta) on the unconstrained scale."""
+        return self.theta_prior.gradient(theta)
+
+    def compile_theta_gradient(self) -> None:
+        """Compile what the gradient of an evidence in theta needs, before workers have to.
+
+        Raises
+        ------
+        ModelError
+            If an operation in the model has no gradient.
+        """
+        theta, n = self.initial_theta, len(self.initial_moments[0])
+        with announced():
+            self.log_prior_gradient(theta)
+            self.covariance_pullback(theta, np.zeros((n, n)), np.zeros(n))
 
     def compile_derivatives(self, second: bool) -> None:
         """Compile the gradient of log p(y|f, theta) in f, or with the `second` derivative, before workers have to.

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
+from pmgp.interface.graphs.compilation import CompiledWhenCalled
 from pmgp.interface.graphs.unrolling import unrolled_sum
 from pmgp.interface.model.comparison import same_values
 from pmgp.interface.model.theta_vector import ThetaVector
@@ -33,10 +36,16 @@ class ThetaPrior:
         unrolled = unrolled_sum(terms)
         expected, found = theta.compile([], [self.graph, unrolled], interpreted=True)(theta.initial)
         # The unrolled graph compiles faster where it has the same value.
-        self._function = theta.compile([], [unrolled if same_values(expected, found) else self.graph])
+        chosen = unrolled if same_values(expected, found) else self.graph
+        self._function = theta.compile([], [chosen])
+        self._gradient = CompiledWhenCalled(partial(theta.compile_gradient, [], chosen))
         # Numba compiles at the first call: here, and not in each worker.
         self._function(theta.initial)
 
     def __call__(self, theta: np.ndarray) -> float:
         """Log p(theta)."""
         return float(self._function(theta)[0])
+
+    def gradient(self, theta: np.ndarray) -> np.ndarray:
+        """Gradient of log p(theta), compiled when it is first needed: (dimension,)."""
+        return self._gradient(theta)[1]

@@ -10,6 +10,7 @@ import pytensor.tensor as pt
 from pymc.blocking import DictToArrayBijection
 from pymc.pytensorf import join_nonshared_inputs
 from pytensor.graph.rewriting.utils import rewrite_graph
+from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.graphs.compilation import Compiler
@@ -66,6 +67,13 @@ class ThetaVector:
             start += value.size
         return parts
 
+    def elements_of(self, graphs: list[TensorVariable]) -> list[int]:
+        """Places in the vector of the value variables that graphs depend on."""
+        needed = set(ancestors(graphs))
+        sizes = [value.size for value in self._point.values()]
+        depends = np.repeat([value in needed for value in self.values], sizes)
+        return np.flatnonzero(depends).tolist()
+
     def write(self, outputs: list[TensorVariable]) -> tuple[list[TensorVariable], TensorVariable]:
         """Write graphs of the value variables as graphs of the vector, which is returned with them."""
         if not self.values:
@@ -94,6 +102,6 @@ class ThetaVector:
             If an operation has no gradient.
         """
         [scalar], theta = self.write([scalar])
-        with naming_missing_gradients("the hyper-parameters", "samplers that use no gradient, as PseudoMarginal, work"):
+        with naming_missing_gradients("the hyper-parameters", 'PseudoMarginal(proposal="mixture") needs none'):
             gradient = pt.grad(scalar, theta, disconnected_inputs="ignore")
         return self.compile_function([*inputs, theta], [scalar, gradient])

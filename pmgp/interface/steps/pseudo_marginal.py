@@ -17,16 +17,19 @@ from pmgp.core.adaptation.mode_prediction import ModePredictor
 from pmgp.core.approximations import Approximation, ExpectationPropagation, Laplace
 from pmgp.core.estimators import ApproximateEvidence, Estimator
 from pmgp.core.marginal.calibration import LARGE_SPREAD, choose_draws
-from pmgp.core.marginal.evaluation import Evaluated, Evaluator, Fitted, Ready
-from pmgp.core.marginal.proposals import AdaptiveProposal
+from pmgp.core.marginal.evaluation import Evaluator, Fitted, Ready
 from pmgp.core.marginal.pseudo_marginal import Frozen, PseudoMarginalChain, State
+from pmgp.core.marginal.screen import ScreenDensity
 from pmgp.core.marginal.tuning import Tuning
 from pmgp.core.registry import resolve
+from pmgp.core.transitions.base import AdaptiveTransition, Point
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
-from pmgp.interface.steps.base import ACCEPTANCE, COUNTS, GaussianProcessStep, PyMCArguments
+from pmgp.interface.steps.base import GaussianProcessStep, PyMCArguments
 from pmgp.interface.steps.progress import EvidenceProgress
 from pmgp.interface.steps.public import public_step
+from pmgp.interface.steps.screen_statistics import STATISTICS, sampling_statistics, tuning_statistics
 from pmgp.interface.steps.starts import unusable_start
+from pmgp.interface.steps.transitions import Setting, chosen_proposal
 from pmgp.interface.steps.validation import (
     check_settings,
     check_variables,
@@ -83,12 +86,22 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
         The unbiased estimator of p(y|theta). With ``"none"`` the approximation's own marginal likelihood is sampled,
         and f drawn from q: **not exact**, with the error of Laplace's method or of expectation propagation; it is there
         to be compared with.
+    proposal : "auto", "mixture", "metropolis", "hmc" or AdaptiveTransition
+        How theta moves on the screen, p(theta) times the evidence of q. ``"mixture"`` is a random walk with the
+        covariance of the tuning draws, mixed with independent proposals that are fitted to them; ``"metropolis"`` the
+        random walk alone; ``"hmc"`` trajectories of Hamiltonian Monte Carlo, of four leapfrog steps on average, for
+        which the model needs gradients. ``"auto"`` is ``"hmc"`` for more than four hyper-parameters, if there are
+        gradients, and ``"mixture"`` otherwise.
     latent : variable or str, optional
         Which multivariate normal variable is f, if the model has several.
-    target_acceptance : float
-        Acceptance rate that the random walk is tuned to, between 0 and 1.
+    target_acceptance : float, optional
+        Acceptance rate on the screen that theta's moves are tuned to, between 0 and 1; by default 0.25 for the random
+        walk, and 0.8 for trajectories.
     delayed_acceptance : bool
         Screen proposals with the approximation before the estimate is made. Exact either way.
+    transitions : int
+        How many times theta moves on the screen before an estimate is made where it has got to: more than once where
+        estimates are much dearer than approximations.
     latent_moves : int
         Elliptical slice moves of f in every iteration.
     refresh_every : int, optional
@@ -100,19 +113,22 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
     ------
     ModelError
         If the model has no latent multivariate normal variable (build the process with
-        ``gp.prior(..., reparameterize=False)``), its likelihood does not factorize over f, or not all free variables
-        are given.
+        ``gp.prior(..., reparameterize=False)``), its likelihood does not factorize over f, not all free variables
+        are given, or an operation in it has no gradient that the proposal asked for needs.
     ValueError
-        For unknown approximations or estimators, and settings out of range.
+        For unknown approximations, estimators or proposals, and settings out of range.
 
     Notes
     -----
     Sample statistics: ``accepted``, ``acceptance_rate``, ``log_marginal_likelihood`` (the stored estimate of
     log p(y|theta)), ``importance_ess`` (effective number of importance samples behind it), ``n_cholesky``,
     ``n_inverse``, ``n_matmul`` (O(n^3) operations of the iteration), ``n_newton`` (Newton steps, or sweeps of
-    expectation propagation), ``indefinite`` (the covariance at the proposal could not be factorized), ``converged``
-    (the approximation at the proposal did; where it did not, Laplace's stands in for it), ``importance_draws``,
-    ``exact`` (false throughout for ``estimator="none"``, and while tuning).
+    expectation propagation, of all fits of the iteration), ``indefinite`` (a covariance could not be factorized),
+    ``converged`` (the approximations did; where it did not, Laplace's stands in for it), ``importance_draws``,
+    ``exact`` (false throughout for ``estimator="none"``, and while tuning); of the moves on the screen
+    ``screen_acceptance_rate``, ``n_steps`` (evaluations of it: leapfrog steps), and for trajectories ``step_size``,
+    ``energy_error`` and ``diverging`` (the screen could not be evaluated somewhere, or the steps were much too long;
+    the trajectory was rejected).
 
     References
     ----------
@@ -126,21 +142,11 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
 
     name = "pseudo_marginal"
     default_tune_steps = 1000
-    stats_dtypes_shapes: ClassVar[dict[str, Any]] = {
-        **ACCEPTANCE,
-        "log_marginal_likelihood": (np.float64, []),
-        "importance_ess": (np.float64, []),
-        "importance_draws": (np.int64, []),
-        **COUNTS,
-        "n_newton": (np.int64, []),
-        "indefinite": (bool, []),
-        "converged": (bool, []),
-        "exact": (bool, []),
-    }
+    stats_dtypes_shapes: ClassVar = STATISTICS
     _state_class = PseudoMarginalState
     _given_theta: ClassVar[bool] = False
-    # The evaluation at theta is a function of theta and of the frozen predictor: a cache, not state.
-    _current: Evaluated | None
+    # The point of the screen at theta is a function of theta and of the frozen predictor: a cache, not state.
+    _current: Point | None
 
     def __init__(
         self,
@@ -148,23 +154,33 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
         *,
         approximation: Approximation | str = "auto",
         estimator: Estimator | str = "importance",
+        proposal: AdaptiveTransition | str = "auto",
         latent: Any = None,
-        target_acceptance: float = 0.25,
+        target_acceptance: float | None = None,
         delayed_acceptance: bool = True,
+        transitions: int = 1,
         latent_moves: int = 1,
         refresh_every: int | None = None,
         **others: Unpack[PyMCArguments],
     ) -> None:
-        check_settings(target_acceptance, latent_moves, refresh_every)
-        self.target_acceptance = target_acceptance
+        check_settings(latent_moves, refresh_every, transitions)
         super().__init__(vars, latent=latent, **others)
         self.approximation = chosen_approximation(approximation, self.latent_model)
         self._evaluate = Evaluator(self.latent_model, self.approximation)
         if isinstance(self.approximation, Laplace):
             self.latent_model.compile_derivatives(second=True)
+        on_screen = Setting(self.latent_model, self.approximation, delayed_acceptance)
+        transition = chosen_proposal(proposal, target_acceptance, on_screen)
         chosen = resolve(estimator, estimators.NAMES, Estimator, "estimator")
         self.exact = not isinstance(chosen, ApproximateEvidence)
-        self.scheme = PseudoMarginalChain(chosen, delayed_acceptance, latent_moves if self.exact else 0, refresh_every)
+        self.scheme = PseudoMarginalChain(
+            chosen,
+            transition,
+            delayed_acceptance,
+            transitions,
+            latent_moves=latent_moves if self.exact else 0,
+            refresh_every=refresh_every,
+        )
         self._reset(0, 0)
 
     def _own_variables(self, vars: list[Any] | None, model: pm.Model) -> list[Any]:
@@ -208,77 +224,73 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
         if self.tune:
             current = self._disperse(current)
         self._hold(current)
-        proposal = AdaptiveProposal(model.dimension, self.target_acceptance)
-        self.tuning = Tuning(model.dimension, len(self._evaluate.start_from(current)), max(self.n_tune, 1), proposal)
+        size = len(self._evaluate.start_from(current.payload))
+        self.tuning = Tuning(self.scheme.transition, model.dimension, size, max(self.n_tune, 1))
         if not self.tune:
             self._freeze(self.tuning)
 
-    def _disperse(self, current: Fitted) -> Fitted:
+    def _disperse(self, current: Point) -> Point:
         """Start each chain at its own theta, uniform within one unit of the given one, as R-hat supposes."""
+        theta = current.position
         for _ in range(START_ATTEMPTS):
-            shifted = self._usable(current.theta + self.rng.uniform(-1.0, 1.0, current.theta.shape))
+            shifted = self._usable(theta + self.rng.uniform(-1.0, 1.0, theta.shape))
             if shifted is not None:
                 return shifted
         return current
 
-    def _usable(self, theta: np.ndarray) -> Fitted | None:
-        """The evaluation at a theta where a chain may start."""
-        evaluation = self._evaluate(theta, None)
-        if not isinstance(evaluation, Fitted) or not np.isfinite(evaluation.log_screen):
+    def _usable(self, theta: np.ndarray) -> Point | None:
+        """The point of the screen at a theta where a chain may start."""
+        point = self._screened(theta, None)
+        if not isinstance(point.payload, Fitted) or not np.isfinite(point.log_density):
             return None
-        return evaluation.with_prior_factor()
+        fitted = point.payload.with_prior_factor()
+        return None if fitted is None else point._replace(payload=fitted)
+
+    def _screened(self, theta: np.ndarray, predictor: ModePredictor | None) -> Point:
+        """The point of the screen at theta, with what the transition needs."""
+        return ScreenDensity(self._evaluate, predictor).at(theta, gradient=self.scheme.transition.derivatives > 0)
 
     def _freeze(self, tuning: Tuning) -> None:
         predictor = tuning.predictor
         draws, spread = choose_draws(self.rng, self.scheme.estimator, tuning.kept, self._evaluate, predictor)
         if draws is not None and spread > LARGE_SPREAD:
             warnings.warn(large_spread(draws, spread, type(self.scheme.estimator).__name__), UserWarning, stacklevel=2)
-        self.frozen = Frozen(tuning.frozen_proposal(), predictor, draws)
+        self.frozen = Frozen(self.scheme.transition.freeze(tuning.learned), predictor, draws)
         # With the frozen predictor q is another one than before.
         self._current = None
         ready = self._ready(predictor)
         self._hold(ready)
         try:
-            self.chain = self.scheme.init(self.rng, ready, self.frozen)
+            self.chain = self.scheme.init(self.rng, ready.payload, self.frozen)
         except FloatingPointError as error:
             raise SamplingError(str(error)) from error
         self.tuning = None
 
-    def _hold(self, current: Evaluated) -> None:
-        self._current, self.theta, self.latent = current, current.theta, current.approximation.mean
+    def _hold(self, current: Point) -> None:
+        self._current, self.theta, self.latent = current, current.position, current.payload.approximation.mean
 
-    def _evaluation(self, predictor: ModePredictor | None) -> Evaluated:
-        """The evaluation at theta, computed again where a restored state came without it."""
+    def _point(self, predictor: ModePredictor | None) -> Point:
+        """The point at theta, computed again where a restored state came without it."""
         if self._current is None:
-            evaluation = self._evaluate(self.theta, predictor)
-            if not isinstance(evaluation, Fitted):
+            point = self._screened(self.theta, predictor)
+            if not isinstance(point.payload, Fitted):
                 raise SamplingError(unusable_start(self.latent_model, self.theta))
-            self._current = evaluation
+            self._current = point
         return self._current
 
-    def _ready(self, predictor: ModePredictor | None) -> Ready:
-        ready = self._evaluate.prepare(self._evaluation(predictor))
+    def _ready(self, predictor: ModePredictor | None) -> Point:
+        point = self._point(predictor)
+        ready = self._evaluate.prepare(point.payload)
         if not isinstance(ready, Ready):
             raise SamplingError(unusable_start(self.latent_model, self.theta))
-        return ready
+        return point._replace(payload=ready)
 
     def _tuning_step(self, tuning: Tuning) -> dict[str, Any]:
-        current, accepted, rate = tuning.step(self.rng, self._evaluation(tuning.predictor), self._evaluate)
+        current, info = tuning.step(self.rng, self._point(tuning.predictor), self._evaluate)
         self._hold(current)
         if tuning.just_refitted:
             self._current = None
-        return {
-            "tune": True,
-            "accepted": float(accepted),
-            "acceptance_rate": rate,
-            "log_marginal_likelihood": current.approximation.log_evidence,
-            "importance_ess": np.nan,
-            "importance_draws": 0,
-            "n_newton": current.approximation.iterations,
-            "indefinite": False,
-            "converged": current.approximation.converged,
-            "exact": False,
-        }
+        return tuning_statistics(current, info)
 
     def _sampling_step(self, chain: State, frozen: Frozen) -> dict[str, Any]:
         current = self._ready(frozen.predictor)
@@ -288,18 +300,7 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
         self.unconverged += not info.converged
         if self.chain.iteration == self.n_draws:
             self._report_failures()
-        return {
-            "tune": False,
-            "accepted": float(info.accepted),
-            "acceptance_rate": info.acceptance_rate,
-            "log_marginal_likelihood": self.chain.log_estimate,
-            "importance_ess": self.chain.effective_size,
-            "importance_draws": frozen.draws or 1,
-            "n_newton": info.iterations,
-            "indefinite": info.indefinite,
-            "converged": info.converged,
-            "exact": self.exact,
-        }
+        return sampling_statistics(self.chain, info, frozen, self.exact)
 
     def _report_failures(self) -> None:
         if self.indefinite:

@@ -54,12 +54,13 @@ vars : list of one variable, optional
 vars : list of variables, optional
     Must be all free variables but f, the default.""",
     "operator": """\
-operator : {"metropolis", "hmc", "smmala"}
-    How theta moves: a random walk with the covariance of the tuning draws, hybrid Monte Carlo scaled by it, or
-    Langevin proposals with a metric.""",
+operator : "metropolis", "mixture", "hmc", "smmala" or AdaptiveTransition
+    How theta moves: a random walk with the covariance of the tuning draws, the same mixed with independent proposals,
+    hybrid Monte Carlo scaled by it, Langevin proposals with a metric, or a transition of your own.""",
     "target_of_operator": """\
 target_acceptance : float, optional
-    Rate that the step size is tuned to; 0.25, 0.65 and 0.57 for the three.
+    Rate that the step size is tuned to, by default 0.25, that of the random walk in "mixture" too; 0.65 for "hmc", 0.57
+    for "smmala".
 max_leapfrog : int
     Of hybrid Monte Carlo.""",
     "target_of_walk": """\

@@ -17,13 +17,14 @@ from pmgp.core.numerics.linalg import NotPositiveDefiniteError
 from pmgp.core.registry import resolve
 from pmgp.core.theta_updates import schemes
 from pmgp.core.theta_updates.densities import JointState, LatentPart
-from pmgp.core.theta_updates.operators import Adaptation, ThetaOperator
+from pmgp.core.transitions.base import AdaptiveTransition
 from pmgp.interface.model.conjugacy import find_conjugate_variance
 from pmgp.interface.model.derivatives import DifferentiableLatentModel
 from pmgp.interface.steps.base import ACCEPTANCE, COUNTS, EVALUATIONS, Arguments, GaussianProcessStep
 from pmgp.interface.steps.progress import ThetaProgress
 from pmgp.interface.steps.public import public_step
 from pmgp.interface.steps.starts import refusing_start
+from pmgp.interface.steps.transitions import chosen_operator
 from pmgp.interface.steps.validation import check_hyperparameters
 
 __all__ = ["Ancillary", "Interweaving", "JointUpdate", "Sufficient", "Surrogate"]
@@ -34,7 +35,7 @@ class ThetaState(StepMethodState):
     """Everything that changes while a chain runs."""
 
     tune: bool
-    adaptations: tuple[Adaptation, ...]
+    adaptations: tuple[Any, ...]
     theta_names: list[str] = field(metadata={"frozen": True})
 
 
@@ -46,7 +47,7 @@ class _ThetaStep(ThetaProgress, GaussianProcessStep):
     _current: JointState | None
 
     def __init__(self, vars: Any, scheme: schemes.Scheme, factorizing: bool = False, **others: Any) -> None:
-        gradient, metric = scheme.operator.kind != "metropolis", scheme.operator.kind == "smmala"
+        gradient, metric = scheme.operator.derivatives > 0, scheme.operator.derivatives > 1
         super().__init__(vars, factorizing=factorizing or metric, gradient=gradient, **others)
         self.model = DifferentiableLatentModel(self.latent_model, gradient=gradient, metric=metric)
         self.scheme = scheme
@@ -113,12 +114,12 @@ class Ancillary(_ThetaStep):
         self,
         vars: list[Any] | None = None,
         *,
-        operator: str = "metropolis",
+        operator: AdaptiveTransition | str = "metropolis",
         target_acceptance: float | None = None,
         max_leapfrog: int = 10,
         **others: Unpack[Arguments],
     ) -> None:
-        scheme = schemes.AncillaryScheme(ThetaOperator(operator, target_acceptance, max_leapfrog))
+        scheme = schemes.AncillaryScheme(chosen_operator(operator, target_acceptance, max_leapfrog))
         super().__init__(vars, scheme, **others)
 
 
@@ -148,13 +149,13 @@ class Sufficient(_ThetaStep):
         self,
         vars: list[Any] | None = None,
         *,
-        operator: str = "metropolis",
+        operator: AdaptiveTransition | str = "metropolis",
         conjugate_variance: bool = True,
         target_acceptance: float | None = None,
         max_leapfrog: int = 10,
         **others: Unpack[Arguments],
     ) -> None:
-        scheme = self._scheme(ThetaOperator(operator, target_acceptance, max_leapfrog))
+        scheme = self._scheme(chosen_operator(operator, target_acceptance, max_leapfrog))
         super().__init__(vars, scheme, **others)
         if conjugate_variance:
             variance = find_conjugate_variance(pm.modelcontext(others.get("model")), self.latent_model)
@@ -205,7 +206,7 @@ class Surrogate(_ThetaStep):
     def __init__(
         self, vars: list[Any] | None = None, *, target_acceptance: float | None = None, **others: Unpack[Arguments]
     ) -> None:
-        scheme = schemes.SurrogateScheme(ThetaOperator("metropolis", target_acceptance))
+        scheme = schemes.SurrogateScheme(chosen_operator("metropolis", target_acceptance))
         super().__init__(vars, scheme, factorizing=True, **others)
 
 
@@ -238,5 +239,5 @@ class JointUpdate(_ThetaStep):
         **others: Unpack[Arguments],
     ) -> None:
         self.approximation = resolve(approximation, approximations.NAMES, Approximation, "approximation")
-        scheme = schemes.JointScheme(ThetaOperator("metropolis", target_acceptance), self.approximation)
+        scheme = schemes.JointScheme(chosen_operator("metropolis", target_acceptance), self.approximation)
         super().__init__(vars, scheme, factorizing=True, **others)

@@ -57,11 +57,11 @@ def latent_of(vars: Any, latent: Any, model: pm.Model, method: str) -> Any:
     raise ModelError(f"{method} updates one latent vector, but was given {names} (latent={latent}); give one variable")
 
 
-def check_settings(target_acceptance: float, latent_moves: int, refresh_every: int | None) -> None:
+def check_settings(latent_moves: int, refresh_every: int | None, transitions: int) -> None:
     """Refuse settings that are out of range."""
-    check_acceptance(target_acceptance)
-    if not isinstance(latent_moves, int | np.integer) or latent_moves < 1:
-        raise ValueError(f"latent_moves must be an integer of at least 1, not {latent_moves}")
+    for name, value in (("latent_moves", latent_moves), ("transitions", transitions)):
+        if not isinstance(value, int | np.integer) or value < 1:
+            raise ValueError(f"{name} must be an integer of at least 1, not {value}")
     if refresh_every is not None and (not isinstance(refresh_every, int | np.integer) or refresh_every < 0):
         raise ValueError(f"refresh_every must be an integer and not negative: {refresh_every}")
 

@@ -1,4 +1,4 @@
-"""Proposals for theta, learned while tuning and frozen afterwards.
+"""Proposals of two kinds, learned while tuning and frozen afterwards.
 
 A mixture of a random walk with the full covariance of the tuning draws (adaptive Metropolis; Haario, Saksman and
 Tamminen 2001) and an independence proposal, a multivariate t fitted to the same draws. Where the posterior is close
@@ -8,26 +8,21 @@ to elliptical the second one makes nearly independent draws; where it is not, th
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 import numpy as np
 
 from pmgp.core.adaptation.moments import Moments
+from pmgp.core.transitions.metropolis_hastings import Proposed
 
-__all__ = ["AdaptiveProposal", "Proposed"]
+__all__ = ["INDEPENDENT", "WALK", "AdaptiveProposal"]
+
+# The components.
+WALK, INDEPENDENT = 0, 1
 
 INITIAL_SCALE = 0.5
 DEGREES_OF_FREEDOM = 5.0
 # The t is a little wider than the draws it was fitted to, so that the importance ratio is bounded in practice.
 INFLATION = 1.15
-
-
-class Proposed(NamedTuple):
-    """A proposed theta with log g(theta|theta') - log g(theta'|theta), and which component made it."""
-
-    theta: np.ndarray
-    log_hastings: float
-    independent: bool
 
 
 @dataclass(frozen=True)
@@ -62,12 +57,12 @@ class AdaptiveProposal:
         normals = rng.standard_normal(self.dimension)
         if not independent:
             step = normals if self.factor is None else self.factor @ normals
-            return Proposed(theta + np.exp(self.log_scale) * step, 0.0, False)
+            return Proposed(theta + np.exp(self.log_scale) * step, 0.0, WALK)
         assert self.location is not None
         assert self.factor is not None
         divisor = np.sqrt(rng.chisquare(DEGREES_OF_FREEDOM) / DEGREES_OF_FREEDOM)
         proposal = self.location + INFLATION * (self.factor @ normals) / divisor
-        return Proposed(proposal, self._log_t(theta) - self._log_t(proposal), True)
+        return Proposed(proposal, self._log_t(theta) - self._log_t(proposal), INDEPENDENT)
 
     def _log_t(self, theta: np.ndarray) -> float:
         """Log-density of the fitted t up to a constant."""

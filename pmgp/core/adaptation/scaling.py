@@ -1,0 +1,59 @@
+"""The step size and the coordinates of a transition, learned while a chain tunes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pmgp.core.adaptation.moments import Moments
+from pmgp.core.adaptation.step_size import StepSize
+
+__all__ = ["Scaling"]
+
+# Fractions of tuning after which the covariance of the draws since the last time is taken over.
+WINDOWS = (0.25, 0.5, 0.75)
+
+
+class Scaling(NamedTuple):
+    """A step size, and a factor F of the covariance of the draws: x = F^-1 theta has about the same scale everywhere.
+
+    Attributes
+    ----------
+    step_size : StepSize
+    factor : (dimension, dimension) array
+        F, lower triangular.
+    moments : Moments
+        Of the positions since F was last changed.
+    iteration : int
+    length : int
+        Number of tuning iterations.
+    """
+
+    step_size: StepSize
+    factor: np.ndarray
+    moments: Moments
+    iteration: int
+    length: int
+
+    @classmethod
+    def start(cls, step_size: float, dimension: int, length: int) -> Scaling:
+        """Begin to learn, with the coordinates as they are."""
+        return cls(StepSize.start(step_size), np.eye(dimension), Moments(dimension), 0, length)
+
+    def updated(self, position: np.ndarray, acceptance_rate: float, target: float) -> Scaling:
+        """Learn from one transition, which led to `position`."""
+        self.moments.add(position)
+        step_size = self.step_size.updated(acceptance_rate, target)
+        return self._replace(step_size=step_size, iteration=self.iteration + 1)
+
+    def rescaled(self, step_size: float) -> Scaling:
+        """Take over the covariance of the draws where a window ends, and begin again with a step size that suits it."""
+        if self.iteration not in [int(fraction * self.length) for fraction in WINDOWS]:
+            return self
+        factor = np.linalg.cholesky(self.moments.covariance())
+        return self._replace(step_size=StepSize.start(step_size), factor=factor, moments=Moments(len(factor)))
+
+    def frozen(self) -> Scaling:
+        """What stays when tuning has ended."""
+        return self._replace(step_size=self.step_size.settled())

@@ -1,0 +1,72 @@
+"""The gradient in theta of the approximation's log-evidence, and of the screen.
+
+Through K and m it is exact at the approximation's fixed point. Through the likelihood's own parameters it is taken by
+central differences, in O(n) each, because sites (or the mode) stay where they are.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+
+from pmgp.core.approximations import Differentiable
+from pmgp.core.gaussians import SiteApproximation
+from pmgp.core.joint_density import DifferentiableMarginal
+from pmgp.core.likelihoods.base import Likelihood
+from pmgp.core.marginal.evaluation import Evaluation, Evaluator, Fitted
+
+__all__ = ["evidence_gradient", "screen_gradient"]
+
+# Of the central differences.
+STEP = 1e-5
+
+
+def evidence_gradient(
+    model: DifferentiableMarginal,
+    approximation: Differentiable,
+    theta: np.ndarray,
+    q: SiteApproximation,
+    likelihood: Likelihood,
+) -> np.ndarray | None:
+    """Gradient of q's log-evidence.
+
+    Parameters
+    ----------
+    model : DifferentiableMarginal
+    approximation : Differentiable
+        What found q.
+    theta : (dimension,) array
+    q : SiteApproximation
+    likelihood : Likelihood
+        At theta.
+
+    Returns
+    -------
+    (dimension,) array or None
+        None where K turns out to be indefinite.
+    """
+    gradient = approximation.evidence_gradient(q, likelihood)
+    if gradient is None:
+        return None
+    total = model.covariance_pullback(theta, gradient.covariance, gradient.mean)
+    for element in model.likelihood_elements:
+        shift = np.zeros_like(theta)
+        shift[element] = STEP
+        above, below = gradient.along(model.likelihood(theta + shift)), gradient.along(model.likelihood(theta - shift))
+        total[element] += (above - below) / (2.0 * STEP)
+    return total
+
+
+def screen_gradient(evaluate: Evaluator, evaluation: Evaluation) -> np.ndarray:
+    """Gradient of log p(theta) plus the log-evidence; not a number where there is no q.
+
+    The model must be a `DifferentiableMarginal`, and the approximation `Differentiable`.
+    """
+    nowhere = np.full(evaluation.theta.shape, np.nan)
+    if not isinstance(evaluation, Fitted):
+        return nowhere
+    model, theta = cast(DifferentiableMarginal, evaluate.model), evaluation.theta
+    approximation = cast(Differentiable, evaluate.approximation)
+    gradient = evidence_gradient(model, approximation, theta, evaluation.approximation, evaluation.likelihood)
+    return nowhere if gradient is None else model.log_prior_gradient(theta) + gradient

@@ -1,0 +1,183 @@
+"""Transitions that learn a step size, and coordinates, while a chain tunes.
+
+The operators of section 3 of the comparative evaluation for a vector of a few elements, such as theta: Metropolis,
+hybrid Monte Carlo and simplified manifold MALA. The first two move in coordinates x with theta = F x, where F F' is
+the covariance of the tuning draws; the third has its metric.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from pmgp.core.adaptation.scaling import Scaling
+from pmgp.core.numerics.linalg import triangular_solve
+from pmgp.core.transitions.base import NOT_COMPUTED, Density, MetricDensity, Point, TransitionInfo
+from pmgp.core.transitions.hamiltonian import hamiltonian
+from pmgp.core.transitions.langevin import langevin
+from pmgp.core.transitions.metropolis_hastings import Proposed, metropolis_hastings
+
+__all__ = ["HamiltonianMonteCarlo", "ManifoldLangevin", "RandomWalk", "check_target"]
+
+
+def check_target(target_acceptance: float) -> None:
+    """Refuse a target acceptance rate that is not one."""
+    if not 0.0 < target_acceptance < 1.0:
+        raise ValueError(f"target_acceptance must lie between 0 and 1, not {target_acceptance}")
+
+
+class _Scaled:
+    """What they share: what is learned is a `Scaling`."""
+
+    target_acceptance: float
+
+    def __post_init__(self) -> None:
+        check_target(self.target_acceptance)
+
+    def freeze(self, learned: Scaling) -> Scaling:
+        """What sampling uses."""
+        return learned.frozen()
+
+
+@dataclass(frozen=True)
+class RandomWalk(_Scaled):
+    """Metropolis with the covariance of the tuning draws (section 3.1 of the comparative evaluation).
+
+    Parameters
+    ----------
+    target_acceptance : float
+        What the step size is tuned to; the articles tune to 20 to 30 %.
+
+    Raises
+    ------
+    ValueError
+        For a rate that is not between 0 and 1.
+    """
+
+    target_acceptance: float = 0.25
+    derivatives: ClassVar[int] = 0
+
+    def start(self, dimension: int, length: int) -> Scaling:
+        """Begin to learn."""
+        return Scaling.start(2.4 / np.sqrt(dimension) * 0.5, dimension, length)
+
+    def propose(self, rng: np.random.Generator, position: np.ndarray, learned: Scaling) -> Proposed:
+        """Draw a position near the one given: x' = x + step_size e."""
+        noise = rng.standard_normal(position.shape)
+        x = triangular_solve(learned.factor, position) + learned.step_size.value * noise
+        return Proposed(learned.factor @ x)
+
+    def step(
+        self, rng: np.random.Generator, point: Point, density: Density, learned: Scaling
+    ) -> tuple[Point, TransitionInfo]:
+        """One transition."""
+        return metropolis_hastings(rng, point, density, self.propose(rng, point.position, learned))
+
+    def learn(self, learned: Scaling, point: Point, info: TransitionInfo) -> Scaling:
+        """Take in the outcome of one tuning iteration."""
+        learned = learned.updated(point.position, info.acceptance_rate, self.target_acceptance)
+        return learned.rescaled(2.4 / np.sqrt(len(point.position)))
+
+
+@dataclass(frozen=True)
+class HamiltonianMonteCarlo(_Scaled):
+    """Hybrid Monte Carlo with the covariance of the tuning draws for an inverse mass matrix (section 3.2 of it).
+
+    A unit mass in x = F^-1 theta is the mass matrix (F F')^-1 in theta (Algorithm 4).
+
+    Parameters
+    ----------
+    target_acceptance : float
+        What the step size is tuned to.
+    max_leapfrog : int
+        The number of leapfrog steps is uniform from 1 to this one.
+
+    Raises
+    ------
+    ValueError
+        For settings out of range.
+    """
+
+    target_acceptance: float = 0.65
+    max_leapfrog: int = 10
+    derivatives: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.max_leapfrog, int | np.integer) or self.max_leapfrog < 1:
+            raise ValueError(f"max_leapfrog must be an integer of at least 1, not {self.max_leapfrog}")
+
+    def start(self, dimension: int, length: int) -> Scaling:
+        """Begin to learn."""
+        return Scaling.start(0.1 * dimension**-0.25, dimension, length)
+
+    def step(
+        self, rng: np.random.Generator, point: Point, density: Density, learned: Scaling
+    ) -> tuple[Point, TransitionInfo]:
+        """One trajectory."""
+        position = triangular_solve(learned.factor, point.position)
+        scaled = Point(position, point.log_density, point, learned.factor.T @ point.gradient)
+        coordinates = _Coordinates(density, learned.factor)
+        moved, info = hamiltonian(rng, scaled, coordinates, learned.step_size.value, self.max_leapfrog)
+        return moved.payload, info
+
+    def learn(self, learned: Scaling, point: Point, info: TransitionInfo) -> Scaling:
+        """Take in the outcome of one tuning iteration."""
+        learned = learned.updated(point.position, info.acceptance_rate, self.target_acceptance)
+        return learned.rescaled(len(point.position) ** -0.25)
+
+
+@dataclass(frozen=True)
+class ManifoldLangevin(_Scaled):
+    """Langevin proposals with a metric that depends on the position (Algorithm 2 of the comparative evaluation).
+
+    Parameters
+    ----------
+    target_acceptance : float
+        What the step size is tuned to.
+
+    Raises
+    ------
+    ValueError
+        For a rate that is not between 0 and 1.
+    """
+
+    target_acceptance: float = 0.57
+    derivatives: ClassVar[int] = 2
+
+    def start(self, dimension: int, length: int) -> Scaling:
+        """Begin to learn; coordinates are left as they are."""
+        return Scaling.start(dimension ** (-1.0 / 6.0), dimension, length)
+
+    def step(
+        self, rng: np.random.Generator, point: Point, density: MetricDensity, learned: Scaling
+    ) -> tuple[Point, TransitionInfo]:
+        """One transition; nothing moves where there is no metric."""
+        complete = density.with_metric(point)
+        if complete is None:
+            return point, TransitionInfo(False, 0.0, 1)
+        return langevin(rng, complete, density, learned.step_size.value)
+
+    def learn(self, learned: Scaling, point: Point, info: TransitionInfo) -> Scaling:
+        """Take in the outcome of one tuning iteration."""
+        return learned.updated(point.position, info.acceptance_rate, self.target_acceptance)
+
+
+class _Coordinates:
+    """A density in the coordinates x = F^-1 theta; the payload is the point of theta itself."""
+
+    def __init__(self, density: Density, factor: np.ndarray) -> None:
+        self.density = density
+        self.factor = factor
+
+    def at(self, position: np.ndarray, gradient: bool = False) -> Point:
+        """Value, and the gradient where asked for."""
+        inner = self.density.at(self.factor @ position, gradient)
+        slope = self.factor.T @ inner.gradient if gradient else NOT_COMPUTED
+        return Point(position, inner.log_density, inner, slope)
+
+    def gradient(self, position: np.ndarray) -> np.ndarray:
+        """Gradient of the log-density."""
+        return self.factor.T @ self.density.gradient(self.factor @ position)

@@ -1,0 +1,142 @@
+"""A mixture of a random walk and independent proposals that learns its components and their weights.
+
+Which component proposes does not depend on the position, so that each has its own Hastings ratio.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from scipy.special import ndtri
+
+from pmgp.core.adaptation.moments import Moments
+from pmgp.core.transitions.adaptive import check_target
+from pmgp.core.transitions.base import Density, Point, TransitionInfo
+from pmgp.core.transitions.metropolis_hastings import Proposed, metropolis_hastings
+from pmgp.core.transitions.proposals import INDEPENDENT, WALK, AdaptiveProposal
+
+__all__ = ["IndependenceMixture", "LearnedMixture"]
+
+# Fractions of tuning: draws before BURN_IN are forgotten; from MIXED on the independence component takes part.
+BURN_IN = 0.2
+MIXED = 0.5
+REFIT_EVERY = 25
+TUNING_INDEPENDENCE = 0.5
+BOUNDS_OF_INDEPENDENCE = (0.05, 0.9)
+
+
+class LearnedMixture(NamedTuple):
+    """What the mixture has learned.
+
+    Attributes
+    ----------
+    proposal : AdaptiveProposal
+    length : int
+        Number of tuning iterations; zero for a proposal that is frozen.
+    moments : Moments
+        Of the draws after the burn-in.
+    iteration : int
+    rates : pair of tuples
+        Acceptance rates of the random walk's and of the independent proposals, from when both are made.
+    walks : int
+        Number of the random walk's proposals.
+    """
+
+    proposal: AdaptiveProposal
+    length: int
+    moments: Moments
+    iteration: int = 0
+    rates: tuple[tuple[float, ...], tuple[float, ...]] = ((), ())
+    walks: int = 0
+
+    @classmethod
+    def fixed(cls, proposal: AdaptiveProposal) -> LearnedMixture:
+        """A proposal from which nothing more is learned."""
+        return cls(proposal, 0, Moments(proposal.dimension))
+
+
+@dataclass(frozen=True)
+class IndependenceMixture:
+    """Metropolis-Hastings with an `AdaptiveProposal`.
+
+    Parameters
+    ----------
+    target_acceptance : float
+        What the random walk is scaled to; the articles tune to 20 to 30 %.
+
+    Raises
+    ------
+    ValueError
+        For a rate that is not between 0 and 1.
+    """
+
+    target_acceptance: float = 0.25
+    derivatives: ClassVar[int] = 0
+
+    def __post_init__(self) -> None:
+        check_target(self.target_acceptance)
+
+    def start(self, dimension: int, length: int) -> LearnedMixture:
+        """Begin with a random walk."""
+        return LearnedMixture(AdaptiveProposal(dimension, self.target_acceptance), length, Moments(dimension))
+
+    def propose(self, rng: np.random.Generator, position: np.ndarray, learned: LearnedMixture) -> Proposed:
+        """Draw a position."""
+        return learned.proposal.propose(rng, position)
+
+    def step(
+        self, rng: np.random.Generator, point: Point, density: Density, learned: LearnedMixture
+    ) -> tuple[Point, TransitionInfo]:
+        """One transition."""
+        return metropolis_hastings(rng, point, density, learned.proposal.propose(rng, point.position))
+
+    def learn(self, learned: LearnedMixture, point: Point, info: TransitionInfo) -> LearnedMixture:
+        """Take in the outcome of one tuning iteration."""
+        rate, rates, proposal, walks = info.acceptance_rate, learned.rates, learned.proposal, learned.walks
+        if info.component == WALK:
+            walks += 1
+            proposal = proposal.adapted(rate, walks)
+        if learned.iteration >= MIXED * learned.length:
+            walk, independent = rates
+            rates = (walk, (*independent, rate)) if info.component == INDEPENDENT else ((*walk, rate), independent)
+        iteration = learned.iteration + 1
+        forget = iteration == int(BURN_IN * learned.length)
+        moments = Moments(len(point.position)) if forget else learned.moments
+        moments.add(point.position)
+        if iteration % REFIT_EVERY == 0 and moments.count > len(point.position):
+            mixed = iteration >= MIXED * learned.length
+            proposal = proposal.refitted(moments, TUNING_INDEPENDENCE if mixed else 0.0)
+        return LearnedMixture(proposal, learned.length, moments, iteration, rates, walks)
+
+    def freeze(self, learned: LearnedMixture) -> LearnedMixture:
+        """The proposal for sampling, its two components weighed by how well each of them did."""
+        if learned.length == 0:
+            return learned
+        proposal = replace(learned.proposal, independence=_weight(*learned.rates, learned.proposal.dimension))
+        return LearnedMixture.fixed(proposal)
+
+
+def _weight(walk: tuple[float, ...], independent: tuple[float, ...], dimension: int) -> float:
+    """How often to make independent proposals."""
+    if not independent:
+        return 0.0
+    gain = _independent_efficiency(float(np.mean(independent)))
+    other = _walk_efficiency(float(np.mean(walk)) if walk else 0.0, dimension)
+    # The better one is best alone; the other is there for what tuning has not seen.
+    return float(np.clip(gain**2 / (gain**2 + other**2), *BOUNDS_OF_INDEPENDENCE))
+
+
+def _independent_efficiency(rate: float) -> float:
+    """Independent draws an iteration of an independence sampler that accepts at this rate.
+
+    Log importance weights that are normal with variance s^2 are accepted at the rate 2 Phi(-s / sqrt 2), and exp(-s^2)
+    of the draws are worth keeping: a rate of 0.3 is still good, and one of 0.05 is worth nothing.
+    """
+    return float(np.exp(-2.0 * ndtri(0.5 * np.clip(rate, 1e-12, 1.0)) ** 2))
+
+
+def _walk_efficiency(rate: float, dimension: int) -> float:
+    """The same of a random walk near its best scale, 0.33 / dimension (Gelman, Roberts and Gilks 1996), never zero."""
+    return max(1.3 * rate, 0.01) / dimension

@@ -1,0 +1,79 @@
+"""Sample statistics of the pseudo-marginal step: what an iteration did on the screen, and what its estimate says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pmgp.core.marginal.pseudo_marginal import Frozen, Info, State
+from pmgp.core.transitions.base import Point, TransitionInfo
+from pmgp.interface.steps.base import ACCEPTANCE, COUNTS
+
+__all__ = ["STATISTICS", "sampling_statistics", "tuning_statistics"]
+
+STATISTICS: dict[str, Any] = {
+    **ACCEPTANCE,
+    "log_marginal_likelihood": (np.float64, []),
+    "importance_ess": (np.float64, []),
+    "importance_draws": (np.int64, []),
+    **COUNTS,
+    "n_newton": (np.int64, []),
+    "indefinite": (bool, []),
+    "converged": (bool, []),
+    "exact": (bool, []),
+    "screen_acceptance_rate": (np.float64, []),
+    "n_steps": (np.int64, []),
+    "step_size": (np.float64, []),
+    "energy_error": (np.float64, []),
+    "diverging": (bool, []),
+}
+# As of Stan and PyMC: a trajectory whose energy is off by more has diverged.
+LARGEST_ENERGY_ERROR = 1000.0
+
+
+def tuning_statistics(point: Point, info: TransitionInfo) -> dict[str, Any]:
+    """Of an iteration on the screen alone, which led to `point`."""
+    approximation = point.payload.approximation
+    return {
+        "tune": True,
+        "accepted": float(info.accepted),
+        "acceptance_rate": info.acceptance_rate,
+        "log_marginal_likelihood": approximation.log_evidence,
+        "importance_ess": np.nan,
+        "importance_draws": 0,
+        "n_newton": approximation.iterations,
+        "indefinite": False,
+        "converged": approximation.converged,
+        "exact": False,
+        **_on_screen((info,)),
+    }
+
+
+def sampling_statistics(chain: State, info: Info, frozen: Frozen, exact: bool) -> dict[str, Any]:
+    """Of an iteration that ended in `chain`."""
+    return {
+        "tune": False,
+        "accepted": float(info.accepted),
+        "acceptance_rate": info.acceptance_rate,
+        "log_marginal_likelihood": chain.log_estimate,
+        "importance_ess": chain.effective_size,
+        "importance_draws": frozen.draws or 1,
+        "n_newton": info.iterations,
+        "indefinite": info.indefinite,
+        "converged": info.converged,
+        "exact": exact,
+        **_on_screen(info.screen),
+    }
+
+
+def _on_screen(infos: tuple[TransitionInfo, ...]) -> dict[str, Any]:
+    """What the transitions on the screen did; a proposal that was not screened is one evaluation."""
+    error = max((info.energy_error for info in infos), default=np.nan)
+    return {
+        "screen_acceptance_rate": sum(info.acceptance_rate for info in infos) / len(infos) if infos else np.nan,
+        "n_steps": sum(info.evaluations for info in infos) if infos else 1,
+        "step_size": infos[-1].step_size if infos else np.nan,
+        "energy_error": error,
+        "diverging": error > LARGEST_ENERGY_ERROR,
+    }

@@ -1,0 +1,113 @@
+"""Which transition moves theta: one of the core by its name, or an object that follows their protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from pmgp.core.approximations import Approximation, Differentiable
+from pmgp.core.registry import missing_methods, resolve
+from pmgp.core.transitions.adaptive import HamiltonianMonteCarlo, ManifoldLangevin, RandomWalk
+from pmgp.core.transitions.base import AdaptiveTransition
+from pmgp.core.transitions.mixture import IndependenceMixture
+from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
+
+__all__ = ["Setting", "chosen_operator", "chosen_proposal"]
+
+# Of trajectories on the screen: leapfrog steps are uniform from 1 to this one, four on average.
+MAX_LEAPFROG = 7
+TRAJECTORY_ACCEPTANCE = 0.8
+# Up to so many hyper-parameters independent proposals and a random walk mix better for their time.
+FEW = 4
+
+
+def chosen_operator(
+    given: AdaptiveTransition | str, target_acceptance: float | None, max_leapfrog: int = 10
+) -> AdaptiveTransition:
+    """The transition that is asked for.
+
+    Parameters
+    ----------
+    given : "metropolis", "mixture", "hmc", "smmala" or AdaptiveTransition
+    target_acceptance : float, optional
+        Of the named ones: what they tune to, if not to what is recommended for each.
+    max_leapfrog : int
+        Of ``"hmc"``.
+
+    Raises
+    ------
+    ValueError
+        For an unknown name, what is no transition, and settings out of range.
+    """
+    target = {} if target_acceptance is None else {"target_acceptance": target_acceptance}
+    # All are made, so that a setting out of range is refused whichever is asked for.
+    walk, mixture, langevin = RandomWalk(**target), IndependenceMixture(**target), ManifoldLangevin(**target)
+    trajectories = HamiltonianMonteCarlo(max_leapfrog=max_leapfrog, **target)
+    names: dict[str, Callable[[], AdaptiveTransition]] = {
+        "metropolis": lambda: walk,
+        "mixture": lambda: mixture,
+        "hmc": lambda: trajectories,
+        "smmala": lambda: langevin,
+    }
+    return resolve(given, names, AdaptiveTransition, "operator")
+
+
+class Setting(NamedTuple):
+    """Where theta is to move: a model, what approximates it, and whether moves are screened by that."""
+
+    model: LatentGaussianModel
+    approximation: Approximation
+    screened: bool
+
+
+def chosen_proposal(
+    given: AdaptiveTransition | str, target_acceptance: float | None, setting: Setting
+) -> AdaptiveTransition:
+    """What moves theta with f integrated out; its derivatives are compiled.
+
+    Parameters
+    ----------
+    given : "auto", "mixture", "metropolis", "hmc" or AdaptiveTransition
+        ``"auto"`` is trajectories where there are many hyper-parameters, and gradients to be had.
+    target_acceptance : float, optional
+        Of the named ones: what they tune to, if not to what is recommended for each.
+    setting : Setting
+
+    Raises
+    ------
+    ModelError
+        If a gradient is asked for that an operation in the model does not have.
+    ValueError
+        As of :func:`chosen_operator`, and for a transition that needs what the screen does not have.
+    """
+    target = {} if target_acceptance is None else {"target_acceptance": target_acceptance}
+    walk, mixture = RandomWalk(**target), IndependenceMixture(**target)
+    trajectories = HamiltonianMonteCarlo(
+        **{"target_acceptance": TRAJECTORY_ACCEPTANCE} | target, max_leapfrog=MAX_LEAPFROG
+    )
+    names: dict[str, Callable[[], AdaptiveTransition]] = {
+        "auto": lambda: trajectories if _suits(setting) else mixture,
+        "metropolis": lambda: walk,
+        "mixture": lambda: mixture,
+        "hmc": lambda: trajectories,
+    }
+    chosen = resolve(given, names, AdaptiveTransition, "proposal")
+    if chosen.derivatives > 1:
+        raise ValueError(f"proposal must move by values and gradients of the density; {given!r} needs a metric")
+    if chosen.derivatives > 0:
+        if missing_methods(setting.approximation, Differentiable):
+            raise ValueError(f"{given!r} needs gradients, and {setting.approximation!r} has no evidence_gradient")
+        setting.model.compile_theta_gradient()
+    return chosen
+
+
+def _suits(setting: Setting) -> bool:
+    """Whether trajectories are worth their gradients, and these can be had."""
+    few, known = setting.model.dimension <= FEW, not missing_methods(setting.approximation, Differentiable)
+    if few or not known or not setting.screened:
+        return False
+    try:
+        setting.model.compile_theta_gradient()
+    except ModelError:
+        return False
+    return True

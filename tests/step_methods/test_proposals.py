@@ -1,0 +1,174 @@
+"""How theta moves in the pseudo-marginal step: what is chosen, gradients of whole models, and two routes to one end."""
+
+from __future__ import annotations
+
+import arviz as az
+import numpy as np
+import pymc as pm
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import pmgp
+from pmgp.core.approximations import ExpectationPropagation, Laplace
+from pmgp.core.marginal.evaluation import Evaluator
+from pmgp.core.marginal.screen import ScreenDensity
+from pmgp.core.transitions.adaptive import HamiltonianMonteCarlo
+from pmgp.core.transitions.mixture import IndependenceMixture
+from pmgp.interface.model.latent_gaussian import LatentGaussianModel
+from tests.step_methods.test_contract import FAST, advance
+from tests.test_maximum import ard_model, noisy_model
+
+TUNE = 60
+
+
+def wide_model(seed: int = 0, n: int = 40, d: int = 4) -> pm.Model:
+    """Five hyper-parameters, of which two length-scales matter."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    labels = (np.sin(2.0 * X[:, 0]) + X[:, 1] + 0.5 * rng.normal(size=n) > 0).astype(int)
+    with pm.Model() as model:
+        lengthscale = pm.Gamma("lengthscale", 2, 1, shape=d)
+        variance = pm.Gamma("variance", 2, 0.5)
+        f = pm.gp.Latent(cov_func=variance * pm.gp.cov.ExpQuad(d, ls=lengthscale)).prior("f", X=X, reparameterize=False)
+        pmgp.BernoulliProbit("y", f, observed=labels)
+    return model
+
+
+def counts_model(seed: int = 1, n: int = 40) -> pm.Model:
+    """Counts, the likelihood with a parameter of its own."""
+    rng = np.random.default_rng(seed)
+    X = np.sort(rng.uniform(-2.0, 2.0, size=n))[:, None]
+    counts = rng.negative_binomial(3.0, 3.0 / (3.0 + np.exp(1.0 + np.sin(2.0 * X[:, 0]))))
+    with pm.Model() as model:
+        lengthscale = pm.Gamma("lengthscale", 4, 4)
+        variance = pm.Gamma("variance", 2, 1)
+        alpha = pm.Gamma("alpha", 3, 1)
+        f = pm.gp.Latent(cov_func=variance * pm.gp.cov.Matern52(1, ls=lengthscale)).prior(
+            "f", X=X, reparameterize=False
+        )
+        pm.NegativeBinomial("y", mu=pm.math.exp(f), alpha=alpha, observed=counts)
+    return model
+
+
+@pytest.fixture(scope="module")
+def wide() -> pm.Model:
+    return wide_model()
+
+
+@pytest.fixture(scope="module")
+def step(wide):
+    return pmgp.PseudoMarginal(model=wide, compile_kwargs=FAST)
+
+
+# What is chosen
+
+
+def test_many_hyperparameters_move_by_trajectories(step):
+    assert step.scheme.transition == HamiltonianMonteCarlo(0.8, max_leapfrog=7)
+
+
+@pytest.mark.parametrize("settings", [{"delayed_acceptance": False}, {"proposal": "mixture"}])
+def test_but_not_where_nothing_is_screened_or_the_mixture_is_asked_for(wide, settings):
+    method = pmgp.PseudoMarginal(model=wide, compile_kwargs=FAST, target_acceptance=0.3, **settings)
+    assert method.scheme.transition == IndependenceMixture(0.3)
+
+
+def test_few_hyperparameters_move_by_the_mixture_unless_trajectories_are_asked_for(probit_model):
+    assert pmgp.PseudoMarginal(model=probit_model, compile_kwargs=FAST).scheme.transition == IndependenceMixture()
+    asked = pmgp.PseudoMarginal(model=probit_model, compile_kwargs=FAST, proposal="hmc", target_acceptance=0.7)
+    assert asked.scheme.transition == HamiltonianMonteCarlo(0.7, max_leapfrog=7)
+
+
+class WithoutGradient(ExpectationPropagation):
+    evidence_gradient = None
+
+
+def test_an_approximation_without_gradient(wide):
+    method = pmgp.PseudoMarginal(model=wide, compile_kwargs=FAST, approximation=WithoutGradient())
+    assert method.scheme.transition == IndependenceMixture()
+    with pytest.raises(ValueError, match=r"'hmc' needs gradients, and WithoutGradient.* has no evidence_gradient"):
+        pmgp.PseudoMarginal(model=wide, compile_kwargs=FAST, approximation=WithoutGradient(), proposal="hmc")
+
+
+# Gradients of models
+
+
+@pytest.mark.parametrize("approximation", [Laplace(tolerance=1e-12), ExpectationPropagation(1e-8, max_sweeps=200)])
+@pytest.mark.parametrize("name", ["ard", "noisy"])
+def test_the_gradient_of_the_screen(binary_data, name, approximation):
+    """Through K, through the mean, through the likelihood's parameter, and of the prior with its Jacobian."""
+    model = (ard_model if name == "ard" else noisy_model)(*binary_data)
+    parts = LatentGaussianModel(model, compile_kwargs=FAST)
+    assert parts.likelihood_elements == ([] if name == "ard" else [1])
+    density = ScreenDensity(Evaluator(parts, approximation), None)
+    theta = np.linspace(-0.3, 0.6, parts.dimension)
+    expected = [
+        (density.at(theta + step).log_density - density.at(theta - step).log_density) / 2e-4
+        for step in 1e-4 * np.eye(len(theta))
+    ]
+    assert_allclose(density.gradient(theta), expected, rtol=2e-4, atol=2e-4)
+
+
+# PyMC's contract
+
+
+def test_a_restored_state_gives_the_next_draws(wide, step):
+    """The gradient where the chain stands is computed again, not kept in the state."""
+    start = wide.initial_point()
+    step.setup_chain(np.random.default_rng(4), TUNE, 20)
+    point, _ = advance(step, start, 0, TUNE + 5, TUNE)
+    state = step.sampling_state
+    _, expected = advance(step, point, TUNE + 5, TUNE + 15, TUNE)
+    step.sampling_state = state
+    _, again = advance(step, point, TUNE + 5, TUNE + 15, TUNE)
+    assert_array_equal(again, expected)
+
+
+def test_statistics_of_trajectories(wide, step):
+    step.setup_chain(np.random.default_rng(5), TUNE, 20)
+    point, rows = wide.initial_point(), []
+    for iteration in range(TUNE + 20):
+        if iteration == TUNE:
+            step.stop_tuning()
+        point, [stats] = step.step(point)
+        rows.append(stats)
+    sampled = rows[TUNE:]
+    assert len({stats["step_size"] for stats in sampled}) == 1
+    assert all(1 <= stats["n_steps"] <= 7 for stats in rows)
+    assert all(stats["n_newton"] >= stats["n_steps"] for stats in sampled)
+    assert not any(stats["diverging"] for stats in sampled)
+    for stats in rows:
+        assert stats["screen_acceptance_rate"] == pytest.approx(np.exp(min(0.0, -stats["energy_error"])))
+
+
+# Two routes
+
+
+def draws(model: pm.Model, proposal: str, seed: int) -> az.InferenceData:
+    with model:
+        return pm.sample(
+            1500,
+            tune=700,
+            chains=2,
+            cores=1,
+            step=pmgp.PseudoMarginal(proposal=proposal),
+            random_seed=seed,
+            progressbar=False,
+            compute_convergence_checks=False,
+        )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("build", [wide_model, counts_model])
+def test_trajectories_and_the_mixture_agree(build):
+    """Means and standard deviations of log theta, within four Monte Carlo standard errors."""
+    moments = []
+    for seed, proposal in enumerate(("hmc", "mixture")):
+        log_theta = np.log(draws(build(), proposal, seed)["posterior"].to_dataset().drop_vars("f"))
+        of = [log_theta.mean(("chain", "draw")), log_theta.std(("chain", "draw"))]
+        errors = [az.mcse(log_theta, method=method) for method in ("mean", "sd")]
+        moments.append(np.array([np.concatenate([np.ravel(each[name]) for name in log_theta]) for each in of + errors]))
+    (mean, deviation, *errors), (mean_too, deviation_too, *errors_too) = moments
+    error, error_too = np.array(errors), np.array(errors_too)
+    distance = np.abs([mean - mean_too, deviation - deviation_too]) / np.hypot(error, error_too)
+    assert distance.max() < 4.0
