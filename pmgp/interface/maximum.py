@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pymc as pm
@@ -14,6 +14,7 @@ from scipy.optimize import OptimizeResult, minimize
 from pmgp.core import approximations
 from pmgp.core.approximations import Differentiable, ExpectationPropagation, Laplace
 from pmgp.core.gaussians import SiteApproximation
+from pmgp.core.likelihoods.base import SiteLikelihood
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.core.registry import resolve
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
@@ -170,14 +171,15 @@ class Objective:
 
     def fit(self, theta: np.ndarray) -> SiteApproximation | None:
         """q from a start that does not depend on where the optimizer was before; None where K is indefinite."""
-        return self.approximation.fit(self.parts.prior(theta), self.parts.likelihood(theta))
+        q = self.approximation.fit(self.parts.prior(theta), self.parts.likelihood(theta))
+        return cast("SiteApproximation | None", q)
 
     def evidence_gradient(self, theta: np.ndarray, q: SiteApproximation) -> np.ndarray:
         """Gradient of the log-evidence: through K and m exactly, through the likelihood by central differences.
 
         The latter cost O(n) each, because sites (or the mode) stay where they are.
         """
-        gradient = self.approximation.evidence_gradient(q, self.parts.likelihood(theta))
+        gradient = self.approximation.evidence_gradient(q, cast("SiteLikelihood", self.parts.likelihood(theta)))
         through_process = self.parts.covariance_pullback(theta, gradient.covariance, gradient.mean)
 
         def along(shift: np.ndarray) -> float:
