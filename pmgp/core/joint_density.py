@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from pmgp.core.gaussians.dense import DensePrior
+from pmgp.core.gaussians import Prior
 from pmgp.core.likelihoods.base import Likelihood
 
 __all__ = ["DifferentiableMarginal", "DifferentiableModel", "LatentModel"]
@@ -20,7 +20,7 @@ class LatentModel(Protocol):
         """Log p(theta), with the log-Jacobian of the transformation."""
         ...
 
-    def prior(self, theta: np.ndarray) -> DensePrior:
+    def prior(self, theta: np.ndarray) -> Prior:
         """p(f|theta)."""
         ...
 
@@ -30,7 +30,10 @@ class LatentModel(Protocol):
 
 
 class DifferentiableModel(LatentModel, Protocol):
-    """A model with derivatives in theta."""
+    """A model with derivatives in theta.
+
+    K stands for an (n, n) array, or where there are several latent vectors for their covariances, (C, n, n).
+    """
 
     def theta_gradient(
         self, theta: np.ndarray, covariance_bar: np.ndarray, mean_bar: np.ndarray, f: np.ndarray

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pymc as pm
@@ -14,6 +14,7 @@ from scipy.optimize import OptimizeResult, minimize
 from pmgp.core import approximations
 from pmgp.core.approximations import Differentiable, ExpectationPropagation, Laplace
 from pmgp.core.gaussians import SiteApproximation
+from pmgp.core.likelihoods.base import SiteLikelihood
 from pmgp.core.marginal.evidence_gradient import evidence_gradient
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.core.registry import resolve
@@ -150,7 +151,8 @@ class Objective:
         q = self.fit(theta)
         if q is None:
             return VERY_LOW, np.zeros_like(theta)
-        gradient = evidence_gradient(self.parts, self.approximation, theta, q, self.parts.likelihood(theta))
+        likelihood = cast("SiteLikelihood", self.parts.likelihood(theta))
+        gradient = evidence_gradient(self.parts, self.approximation, theta, q, likelihood)
         if gradient is None:
             return VERY_LOW, np.zeros_like(theta)
         value = q.log_evidence
@@ -172,7 +174,8 @@ class Objective:
 
     def fit(self, theta: np.ndarray) -> SiteApproximation | None:
         """q from a start that does not depend on where the optimizer was before; None where K is indefinite."""
-        return self.approximation.fit(self.parts.prior(theta), self.parts.likelihood(theta))
+        q = self.approximation.fit(self.parts.prior(theta), self.parts.likelihood(theta))
+        return cast("SiteApproximation | None", q)
 
 
 def _log_prior_without_jacobian(model: pm.Model, parts: LatentGaussianModel) -> Any:

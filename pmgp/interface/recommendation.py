@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from html import escape
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pymc as pm
 from pytensor.graph.traversal import ancestors
 
+from pmgp.core.likelihoods.base import SiteLikelihood
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError, find_latent
 from pmgp.interface.steps import Ancillary, EllipticalSlice, Interweaving, LatentHMC, PseudoMarginal
 from pmgp.interface.steps.shared import share
@@ -176,7 +177,7 @@ def _traits(model: pm.Model, latent: Any) -> Traits:
     parts = share(model, latent).parts
     parts.refuse_other_processes(model)
     theta = parts.ravel(model.initial_point())
-    prior, likelihood = parts.prior(theta), parts.likelihood(theta)
+    prior, likelihood = parts.prior(theta), cast("SiteLikelihood", parts.likelihood(theta))
     variance = prior.variance.copy()
     factorizes = _factorizes(model, parts)
     places = prior.mean + np.multiply.outer(PROBES, np.sqrt(variance))

@@ -7,9 +7,8 @@ from typing import Protocol
 import numpy as np
 
 from pmgp.core.approximations.gradients import EvidenceGradient
-from pmgp.core.gaussians.dense import DensePrior
-from pmgp.core.gaussians.sites import SiteApproximation
-from pmgp.core.likelihoods.base import Likelihood
+from pmgp.core.gaussians import Posterior, Prior, SiteApproximation
+from pmgp.core.likelihoods.base import Likelihood, SiteLikelihood
 
 __all__ = ["Approximation", "Differentiable"]
 
@@ -17,24 +16,27 @@ __all__ = ["Approximation", "Differentiable"]
 class Approximation(Protocol):
     """Finds q(f), a Gaussian close to p(f|y, theta), as a function of theta alone."""
 
-    def fit(
-        self, prior: DensePrior, likelihood: Likelihood, start: np.ndarray | None = None
-    ) -> SiteApproximation | None:
+    def fit(self, prior: Prior, likelihood: Likelihood, start: np.ndarray | None = None) -> Posterior | None:
         """q with its own log-evidence, from a start that :meth:`start_from` described; None where K is indefinite."""
         ...
 
-    def refine(self, approximation: SiteApproximation, likelihood: Likelihood) -> SiteApproximation | None:
+    def refine(self, approximation: Posterior, likelihood: Likelihood) -> Posterior | None:
         """Improve q before importance samples are drawn from it, the log-evidence stays; None as for :meth:`fit`."""
         ...
 
-    def start_from(self, approximation: SiteApproximation) -> np.ndarray:
+    def start_from(self, approximation: Posterior) -> np.ndarray:
         """What a fit at a theta nearby would best start from, as a vector that is smooth in theta."""
         ...
 
 
 class Differentiable(Approximation, Protocol):
-    """An approximation whose log-evidence has a gradient; its maximum can be found, and gradient moves can use it."""
+    """An approximation whose log-evidence has a gradient, for one latent vector.
 
-    def evidence_gradient(self, approximation: SiteApproximation, likelihood: Likelihood) -> EvidenceGradient | None:
+    Its maximum can be found, and gradient moves can use it.
+    """
+
+    def evidence_gradient(
+        self, approximation: SiteApproximation, likelihood: SiteLikelihood
+    ) -> EvidenceGradient | None:
         """Gradient of the log-evidence, as exact as the fit is; None where K is indefinite."""
         ...

@@ -9,15 +9,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import Any, cast
 
 import numpy as np
 
+from pmgp.core.approximations.block_propagation import propagated
 from pmgp.core.approximations.gradients import EvidenceGradient, laplace_gradient, matched_gradient
 from pmgp.core.approximations.laplace import Laplace
 from pmgp.core.approximations.moment_matching import Conditioned, MatchedSites, matched_sites
-from pmgp.core.gaussians import Conditioning, DensePrior, SiteApproximation
+from pmgp.core.gaussians import (
+    BlockApproximation,
+    BlockConditioning,
+    BlockPrior,
+    Conditioning,
+    Posterior,
+    Prior,
+    SiteApproximation,
+)
 from pmgp.core.gaussians.sites import SMALLEST_PRECISION
-from pmgp.core.likelihoods.base import Likelihood
+from pmgp.core.likelihoods.base import Likelihood, SiteLikelihood
+from pmgp.core.likelihoods.blocks import BlockLikelihood
 
 __all__ = ["ExpectationPropagation"]
 
@@ -63,29 +74,30 @@ class ExpectationPropagation:
         if self.max_sweeps < 1:
             raise ValueError(f"max_sweeps must be at least 1, not {self.max_sweeps}")
 
-    def fit(
-        self, prior: DensePrior, likelihood: Likelihood, start: np.ndarray | None = None
-    ) -> SiteApproximation | None:
+    def fit(self, prior: Prior, likelihood: Likelihood, start: np.ndarray | None = None) -> Any:
         """Approximate p(f|y, theta).
 
         Parameters
         ----------
-        prior : DensePrior
+        prior : DensePrior or BlockPrior
         likelihood : Likelihood
+            Of terms of one latent value each, or a `BlockLikelihood`.
         start : (2n,) array, optional
             Sites as :meth:`start_from` describes them; Laplace's if they are not given or turn out to be poor.
 
         Returns
         -------
-        SiteApproximation or None
-            Not ``converged`` where it is Laplace's approximation instead. Where the likelihood is zero its log-evidence
-            is minus infinity. None where B is indefinite, as for a covariance with NaN in it.
+        SiteApproximation, BlockApproximation or None
+            Of the prior's kind. Not ``converged`` where it is Laplace's approximation instead. Where the likelihood is
+            zero its log-evidence is minus infinity. None where B is indefinite, as for a covariance with NaN in it.
 
         Raises
         ------
         ValueError
             If the likelihood does not know its tilted moments.
         """
+        if isinstance(prior, BlockPrior):
+            return self._fit_blocks(prior, cast("BlockLikelihood", likelihood), start)
         possible = np.isfinite(likelihood.log_likelihood(prior.mean))
         if possible and start is not None and np.isfinite(start).all():
             conditioned = Conditioning(prior)
@@ -101,15 +113,37 @@ class ExpectationPropagation:
             return matched
         return None if matched is Failure.INDEFINITE else replace(at_mode, converged=False)
 
-    def refine(self, approximation: SiteApproximation, likelihood: Likelihood) -> SiteApproximation:
+    def _fit_blocks(
+        self, prior: BlockPrior, likelihood: BlockLikelihood, start: np.ndarray | None
+    ) -> BlockApproximation | None:
+        """For several latent vectors, from sites as :meth:`start_from` describes them."""
+        conditioned = BlockConditioning(prior)
+        if start is not None and np.isfinite(start).all():
+            linear, parameters = np.split(start, [prior.size])
+            if conditioned.on(linear, likelihood.site_form.of(parameters, prior.sites)):
+                begun = conditioned.approximation(np.nan, 0)
+                matched = propagated(begun, likelihood, self.tolerance, self.max_sweeps, POOR_START * prior.sites)
+                if matched is not None:
+                    return matched
+        at_mode = self.laplace.fit(prior, likelihood)
+        if at_mode is None or not np.isfinite(at_mode.log_evidence):
+            return at_mode
+        matched = propagated(at_mode, likelihood, self.tolerance, self.max_sweeps, np.inf)
+        return replace(at_mode, converged=False) if matched is None else matched
+
+    def refine(self, approximation: Posterior, likelihood: Likelihood) -> Posterior:
         """Return the approximation as it is: its moments match."""
         return approximation
 
-    def start_from(self, approximation: SiteApproximation) -> np.ndarray:
-        """Sites (b, log w), as one (2n,) array."""
+    def start_from(self, approximation: Posterior) -> np.ndarray:
+        """Sites (b, log w), as one (2n,) array, or of several latent vectors (b, what W is made of)."""
+        if isinstance(approximation, BlockApproximation):
+            return np.concatenate([approximation.linear, approximation.precision.parameters])
         return np.concatenate([approximation.linear, np.log(approximation.precision)])
 
-    def evidence_gradient(self, approximation: SiteApproximation, likelihood: Likelihood) -> EvidenceGradient | None:
+    def evidence_gradient(
+        self, approximation: SiteApproximation, likelihood: SiteLikelihood
+    ) -> EvidenceGradient | None:
         """Gradient of the log-evidence; Laplace's where that stands in. None where K is indefinite."""
         if not approximation.converged:
             return laplace_gradient(approximation, likelihood)

@@ -14,7 +14,7 @@ import numpy as np
 
 from pmgp.core.approximations.moment_matching import cavities
 from pmgp.core.gaussians import SiteApproximation
-from pmgp.core.likelihoods.base import Likelihood
+from pmgp.core.likelihoods.base import Likelihood, SiteLikelihood
 
 __all__ = ["EvidenceGradient", "laplace_gradient", "matched_gradient"]
 
@@ -52,7 +52,7 @@ def matched_gradient(q: SiteApproximation, likelihood: Likelihood) -> EvidenceGr
     return EvidenceGradient(0.5 * (np.outer(alpha, alpha) - q.shrinkage), alpha, along)
 
 
-def laplace_gradient(q: SiteApproximation, likelihood: Likelihood) -> EvidenceGradient:
+def laplace_gradient(q: SiteApproximation, likelihood: SiteLikelihood) -> EvidenceGradient:
     """Gradient of Laplace's log-evidence at the mode."""
     mode = q.mean
     alpha = q.linear - q.precision * mode

@@ -9,15 +9,16 @@ that an importance density has to be.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from pmgp.core.approximations.block_matching import match_block_moments
 from pmgp.core.approximations.gradients import EvidenceGradient, laplace_gradient
 from pmgp.core.approximations.moment_matching import match_moments
-from pmgp.core.gaussians import Conditioning, DensePrior, SiteApproximation
-from pmgp.core.gaussians.sites import SMALLEST_PRECISION
-from pmgp.core.likelihoods.base import Likelihood
+from pmgp.core.gaussians import BlockApproximation, Posterior, Prior, SiteApproximation, conditioning
+from pmgp.core.likelihoods.base import Likelihood, SiteLikelihood
+from pmgp.core.likelihoods.blocks import BlockLikelihood
 
 __all__ = ["Laplace"]
 
@@ -64,37 +65,33 @@ class Laplace:
         if self.sweeps < 0:
             raise ValueError(f"sweeps must not be negative: {self.sweeps}")
 
-    def fit(
-        self, prior: DensePrior, likelihood: Likelihood, start: np.ndarray | None = None
-    ) -> SiteApproximation | None:
+    def fit(self, prior: Prior, likelihood: Likelihood, start: np.ndarray | None = None) -> Any:
         """Approximate p(f|y, theta).
 
         Parameters
         ----------
-        prior : DensePrior
+        prior : DensePrior or BlockPrior
         likelihood : Likelihood
+            Of terms of one latent value each, or a `BlockLikelihood`.
         start : (n,) array, optional
             Where Newton starts, the prior mean if it is not given or turns out to be worse than that.
 
         Returns
         -------
-        SiteApproximation or None
-            None where B is indefinite, as for a covariance with NaN in it.
+        SiteApproximation, BlockApproximation or None
+            Of the prior's kind; None where B is indefinite, as for a covariance with NaN in it.
         """
         m = prior.mean
-        conditioned = Conditioning(prior)
+        conditioned = conditioning(prior)
         origin = _Iterate(m, np.zeros_like(m), float(likelihood.log_likelihood(m)))
         trusted = start is None or not np.isfinite(start).all()
         current = origin if start is None or trusted else origin._replace(f=start)
         steps = 0
         while True:
             steps += 1
-            gradient, curvature = likelihood.derivatives(current.f)
-            precision = _precision(likelihood, current.f, curvature)
-            linear = precision * current.f + gradient
-            if not conditioned.on(linear, precision):
+            if not conditioned.on(*conditioned.expansion(likelihood, current.f)):
                 return None
-            reached = _iterate(prior, likelihood, conditioned.mean, linear - precision * conditioned.mean)
+            reached = _iterate(prior, likelihood, conditioned.mean, conditioned.residual)
             if not trusted and not reached.objective >= origin.objective:
                 current, trusted = origin, True
                 continue
@@ -105,30 +102,25 @@ class Laplace:
             trusted = True
         return conditioned.approximation(reached.objective - 0.5 * conditioned.log_determinant, steps)
 
-    def refine(self, approximation: SiteApproximation, likelihood: Likelihood) -> SiteApproximation | None:
+    def refine(self, approximation: Posterior, likelihood: Likelihood) -> Posterior | None:
         """Move the mean and the variances of q to where the posterior's are, for importance sampling.
 
         The log-evidence stays Laplace's. Likelihoods without tilted moments keep Laplace's sites.
         """
+        if isinstance(approximation, BlockApproximation):
+            return match_block_moments(approximation, cast("BlockLikelihood", likelihood), self.sweeps)
         return match_moments(approximation, likelihood, self.sweeps)
 
-    def start_from(self, approximation: SiteApproximation) -> np.ndarray:
+    def start_from(self, approximation: Posterior) -> np.ndarray:
         """q's mean, which is the mode: an (n,) array."""
         return approximation.mean
 
-    def evidence_gradient(self, approximation: SiteApproximation, likelihood: Likelihood) -> EvidenceGradient:
+    def evidence_gradient(self, approximation: SiteApproximation, likelihood: SiteLikelihood) -> EvidenceGradient:
         """Gradient of the log-evidence, as exact as the mode is."""
         return laplace_gradient(approximation, likelihood)
 
 
-def _precision(likelihood: Likelihood, f: np.ndarray, curvature: np.ndarray) -> np.ndarray:
-    """Curvature of the likelihood, or the Fisher information where that is not positive."""
-    if np.any(curvature <= 0.0):
-        curvature = np.where(curvature > 0.0, curvature, likelihood.fisher_information(f))
-    return np.maximum(curvature, SMALLEST_PRECISION)
-
-
-def _iterate(prior: DensePrior, likelihood: Likelihood, f: np.ndarray, a: np.ndarray) -> _Iterate:
+def _iterate(prior: Prior, likelihood: Likelihood, f: np.ndarray, a: np.ndarray) -> _Iterate:
     objective = float(likelihood.log_likelihood(f)) - 0.5 * float(a @ (f - prior.mean))
     return _Iterate(f, a, objective)
 

@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from pmgp.core.estimators.importance import WeightedParticles, log_mean_exp
-from pmgp.core.gaussians import Gaussian, SiteApproximation
+from pmgp.core.gaussians import Gaussian, Posterior
 from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.transitions.parallel_slices import slices_on_ellipses
 
@@ -90,7 +90,7 @@ class AnnealedImportanceSampling:
     def estimate(
         self,
         rng: np.random.Generator,
-        approximation: SiteApproximation,
+        approximation: Posterior,
         likelihood: Likelihood,
         draws: int | None = None,
     ) -> WeightedParticles:
@@ -99,7 +99,7 @@ class AnnealedImportanceSampling:
         Parameters
         ----------
         rng : numpy.random.Generator
-        approximation : SiteApproximation
+        approximation : Posterior
         likelihood : Likelihood
         draws : int, optional
             Number of particles in place of the estimator's own.
@@ -110,7 +110,7 @@ class AnnealedImportanceSampling:
     def estimate_given(
         self,
         rng: np.random.Generator,
-        approximation: SiteApproximation,
+        approximation: Posterior,
         likelihood: Likelihood,
         retained: np.ndarray,
         draws: int | None = None,
@@ -137,7 +137,7 @@ class AnnealedImportanceSampling:
         return self._weighed(approximation, particles, np.concatenate([kept_weights, log_weights]))
 
     def _fresh(
-        self, rng: np.random.Generator, approximation: SiteApproximation, likelihood: Likelihood, number: int
+        self, rng: np.random.Generator, approximation: Posterior, likelihood: Likelihood, number: int
     ) -> tuple[np.ndarray, np.ndarray]:
         """Particles (number, n) and their log-weights (number,), up to the normalizer of the reference."""
         reference, betas = self._reference(approximation), self._temperatures(approximation.prior.size)
@@ -151,15 +151,13 @@ class AnnealedImportanceSampling:
         number = ELLIPSES[self.start] if self.ellipses is None else self.ellipses
         return min(number, len(betas) - 2)
 
-    def _weighed(
-        self, approximation: SiteApproximation, particles: np.ndarray, log_weights: np.ndarray
-    ) -> WeightedParticles:
+    def _weighed(self, approximation: Posterior, particles: np.ndarray, log_weights: np.ndarray) -> WeightedParticles:
         # With zero sites, those of the prior, the normalizer of the reference is one.
         normalizer = approximation.log_normalizer if self.start == "approximation" else 0.0
         log_weights = np.where(np.isnan(log_weights), -np.inf, log_weights + normalizer)
         return WeightedParticles(float(log_mean_exp(log_weights)), particles, log_weights)
 
-    def _reference(self, approximation: SiteApproximation) -> Gaussian:
+    def _reference(self, approximation: Posterior) -> Gaussian:
         return approximation if self.start == "approximation" else approximation.prior
 
     def _temperatures(self, n: int) -> np.ndarray:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pmgp.core.estimators.importance import WeightedParticles
-from pmgp.core.gaussians import SiteApproximation
+from pmgp.core.gaussians import Posterior
 from pmgp.core.likelihoods.base import Likelihood
 
 __all__ = ["ApproximateEvidence"]
@@ -24,7 +24,7 @@ class ApproximateEvidence:
     def estimate(
         self,
         rng: np.random.Generator,
-        approximation: SiteApproximation,
+        approximation: Posterior,
         likelihood: Likelihood,
         draws: int | None = None,
     ) -> WeightedParticles:
@@ -34,7 +34,7 @@ class ApproximateEvidence:
     def estimate_given(
         self,
         rng: np.random.Generator,
-        approximation: SiteApproximation,
+        approximation: Posterior,
         likelihood: Likelihood,
         retained: np.ndarray,
         draws: int | None = None,
@@ -49,7 +49,7 @@ class ApproximateEvidence:
 
     @staticmethod
     def estimate_from(
-        approximation: SiteApproximation, likelihood: Likelihood, retained: np.ndarray, deviations: np.ndarray
+        approximation: Posterior, likelihood: Likelihood, retained: np.ndarray, deviations: np.ndarray
     ) -> WeightedParticles:
         """Another draw from q, made before."""
         return WeightedParticles(approximation.log_evidence, approximation.mean + deviations, np.zeros(1))

@@ -6,7 +6,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from pmgp.core.gaussians import SiteApproximation
+from pmgp.core.gaussians import Posterior
 from pmgp.core.likelihoods.base import Likelihood
 
 __all__ = ["Calibrated", "Estimate", "Estimator", "SharesDraws", "Weighted"]
@@ -39,7 +39,7 @@ class Estimator(Protocol):
     def estimate(
         self,
         rng: np.random.Generator,
-        approximation: SiteApproximation,
+        approximation: Posterior,
         likelihood: Likelihood,
         draws: int | None = None,
     ) -> Estimate:
@@ -49,7 +49,7 @@ class Estimator(Protocol):
     def estimate_given(
         self,
         rng: np.random.Generator,
-        approximation: SiteApproximation,
+        approximation: Posterior,
         likelihood: Likelihood,
         retained: np.ndarray,
         draws: int | None = None,
@@ -99,7 +99,7 @@ class Calibrated(Protocol):
     def estimate(
         self,
         rng: np.random.Generator,
-        approximation: SiteApproximation,
+        approximation: Posterior,
         likelihood: Likelihood,
         draws: int | None = None,
     ) -> Weighted:
@@ -119,7 +119,7 @@ class SharesDraws(Protocol):
         ...
 
     def estimate_from(
-        self, approximation: SiteApproximation, likelihood: Likelihood, retained: np.ndarray, deviations: np.ndarray
+        self, approximation: Posterior, likelihood: Likelihood, retained: np.ndarray, deviations: np.ndarray
     ) -> Estimate:
         """The conditional estimate from so many draws of q less its mean: (redrawn, n)."""
         ...

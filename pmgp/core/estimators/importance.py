@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from pmgp.core.gaussians import SiteApproximation
+from pmgp.core.gaussians import Posterior
 from pmgp.core.likelihoods.base import Likelihood
 
 __all__ = ["ImportanceSampling", "WeightedParticles", "log_mean_exp"]
@@ -92,7 +92,7 @@ class ImportanceSampling:
     def estimate(
         self,
         rng: np.random.Generator,
-        approximation: SiteApproximation,
+        approximation: Posterior,
         likelihood: Likelihood,
         draws: int | None = None,
     ) -> WeightedParticles:
@@ -101,7 +101,7 @@ class ImportanceSampling:
         Parameters
         ----------
         rng : numpy.random.Generator
-        approximation : SiteApproximation
+        approximation : Posterior
         likelihood : Likelihood
         draws : int, optional
             Number of samples where this estimator's own is "auto".
@@ -121,7 +121,7 @@ class ImportanceSampling:
     def estimate_given(
         self,
         rng: np.random.Generator,
-        approximation: SiteApproximation,
+        approximation: Posterior,
         likelihood: Likelihood,
         retained: np.ndarray,
         draws: int | None = None,
@@ -142,14 +142,14 @@ class ImportanceSampling:
         return self._from(approximation, likelihood, retained, deviations, self._paired(draws))
 
     def estimate_from(
-        self, approximation: SiteApproximation, likelihood: Likelihood, retained: np.ndarray, deviations: np.ndarray
+        self, approximation: Posterior, likelihood: Likelihood, retained: np.ndarray, deviations: np.ndarray
     ) -> WeightedParticles:
         """:meth:`estimate_given`, from draws of q less its mean that were made before: (redrawn, n)."""
         return self._from(approximation, likelihood, retained, deviations, self.antithetic)
 
     def _from(
         self,
-        approximation: SiteApproximation,
+        approximation: Posterior,
         likelihood: Likelihood,
         retained: np.ndarray,
         deviations: np.ndarray,
@@ -166,7 +166,7 @@ class ImportanceSampling:
         return int(number)
 
 
-def _weigh(approximation: SiteApproximation, likelihood: Likelihood, particles: np.ndarray) -> WeightedParticles:
+def _weigh(approximation: Posterior, likelihood: Likelihood, particles: np.ndarray) -> WeightedParticles:
     log_weights = approximation.log_weights(likelihood, particles)
     log_weights = np.where(np.isnan(log_weights), -np.inf, log_weights)
     return WeightedParticles(float(log_mean_exp(log_weights)), particles, log_weights)

@@ -6,7 +6,7 @@ and a draw O(n^2): neither K^-1 nor the posterior covariance is ever formed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -57,6 +57,11 @@ class SiteApproximation:
     def size(self) -> int:
         """Number of latent values n."""
         return self.mean.shape[0]
+
+    def factorized(self) -> SiteApproximation | None:
+        """The same q with the factor of its prior, if with a jitter; None where K stays indefinite."""
+        prior = self.prior.factorized()
+        return None if prior is None else replace(self, prior=prior)
 
     @cached_property
     def log_determinant(self) -> float:
@@ -165,6 +170,18 @@ class Conditioning:
         self._memory: np.ndarray | None = None
         self._factor: np.ndarray | None = None
 
+    @staticmethod
+    def expansion(likelihood: Likelihood, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The sites b and w that have the likelihood's gradient and curvature at f: (n,) arrays.
+
+        The Fisher information stands in for the curvature where that is not positive.
+        """
+        gradient, precision = likelihood.derivatives(f)
+        if np.any(precision <= 0.0):
+            precision = np.where(precision > 0.0, precision, likelihood.fisher_information(f))
+        precision = np.maximum(precision, SMALLEST_PRECISION)
+        return precision * f + gradient, precision
+
     def on(self, linear: np.ndarray, precision: np.ndarray) -> bool:
         """Condition on sites, by one Cholesky factorization; false where B is indefinite, as for a K with NaN in it.
 
@@ -188,6 +205,11 @@ class Conditioning:
         self.mean = self.prior.mean + solved / root
         self.log_determinant = linalg.log_determinant(self._factor)
         return True
+
+    @property
+    def residual(self) -> np.ndarray:
+        """b - W mu, which is K^-1 (mu - m): (n,)."""
+        return self.linear - self.precision * self.mean
 
     @property
     def log_normalizer(self) -> float:

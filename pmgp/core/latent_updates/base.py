@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from pmgp.core.gaussians import DensePrior
+from pmgp.core.gaussians import Prior
 from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.transitions.base import Point, TransitionInfo
 
@@ -34,7 +34,7 @@ class LatentUpdate(Protocol):
         """Where tuning starts, for n latent values."""
         ...
 
-    def prepare(self, prior: DensePrior, likelihood: Likelihood) -> Any:
+    def prepare(self, prior: Prior, likelihood: Likelihood) -> Any:
         """Do the O(n^3) work at one theta; the result is handed to the others. None where K is indefinite."""
         ...
 

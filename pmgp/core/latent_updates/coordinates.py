@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pmgp.core.gaussians import Coordinates, DensePrior, observed
+from pmgp.core.gaussians import Coordinates, Prior, observed
 from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.transitions.base import NOT_COMPUTED, Point
 
@@ -24,11 +24,11 @@ class LatentDensity:
 
     Parameters
     ----------
-    prior : DensePrior
+    prior : Prior
     likelihood : Likelihood
     """
 
-    def __init__(self, prior: DensePrior, likelihood: Likelihood) -> None:
+    def __init__(self, prior: Prior, likelihood: Likelihood) -> None:
         self.prior = prior
         self.likelihood = likelihood
 
@@ -99,19 +99,19 @@ class ScaledDensity:
         return self.coordinates.pull(inner) - position
 
 
-def latent(prior: DensePrior, likelihood: Likelihood) -> LatentDensity | None:
+def latent(prior: Prior, likelihood: Likelihood) -> LatentDensity | None:
     """f itself; None where K is indefinite, as in the other two."""
     factorized = prior.factorized()
     return None if factorized is None else LatentDensity(factorized, likelihood)
 
 
-def scaled_by_prior(prior: DensePrior, likelihood: Likelihood) -> ScaledDensity | None:
+def scaled_by_prior(prior: Prior, likelihood: Likelihood) -> ScaledDensity | None:
     """D = L, the Cholesky factor of K: no further O(n^3) operation ("v2")."""
     factorized = prior.factorized()
     return None if factorized is None else ScaledDensity(factorized, likelihood)
 
 
-def scaled_by_posterior(prior: DensePrior, likelihood: Likelihood) -> ScaledDensity | None:
+def scaled_by_posterior(prior: Prior, likelihood: Likelihood) -> ScaledDensity | None:
     """C the Fisher information at the prior mean: two factorizations and one inversion ("v1").
 
     Section 3.6 of the comparative evaluation; K itself is not factorized.

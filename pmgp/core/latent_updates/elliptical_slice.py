@@ -13,7 +13,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from pmgp.core.approximations import Laplace
-from pmgp.core.gaussians import DensePrior, Gaussian
+from pmgp.core.gaussians import Gaussian, Prior
 from pmgp.core.latent_updates.variants import check_variant
 from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.transitions.base import Point, TransitionInfo
@@ -66,7 +66,7 @@ class EllipticalSliceUpdate:
         """Nothing is tuned."""
         return 1.0
 
-    def prepare(self, prior: DensePrior, likelihood: Likelihood) -> SliceTarget | None:
+    def prepare(self, prior: Prior, likelihood: Likelihood) -> SliceTarget | None:
         """Factorize K, and fit the approximation if there is to be one; None where K is indefinite.
 
         Laplace's approximation starts from the prior mean, so that it is a function of theta alone.

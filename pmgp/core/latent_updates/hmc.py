@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from pmgp.core.gaussians import DensePrior
+from pmgp.core.gaussians import Prior
 from pmgp.core.latent_updates.coordinates import (
     LatentDensity,
     ScaledDensity,
@@ -23,7 +23,7 @@ from pmgp.core.transitions.hamiltonian import hamiltonian
 
 __all__ = ["HamiltonianUpdate"]
 
-COORDINATES: dict[str, Callable[[DensePrior, Likelihood], LatentDensity | ScaledDensity | None]] = {
+COORDINATES: dict[str, Callable[[Prior, Likelihood], LatentDensity | ScaledDensity | None]] = {
     "isotropic": latent,
     "v1": scaled_by_posterior,
     "v2": scaled_by_prior,
@@ -62,7 +62,7 @@ class HamiltonianUpdate:
         """Where tuning starts: the scaling of the stable step with dimension."""
         return 0.5 * n**-0.25
 
-    def prepare(self, prior: DensePrior, likelihood: Likelihood) -> LatentDensity | ScaledDensity | None:
+    def prepare(self, prior: Prior, likelihood: Likelihood) -> LatentDensity | ScaledDensity | None:
         """Make the factor of the inverse mass matrix; None where K is indefinite."""
         return COORDINATES[self.variant](prior, likelihood)
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from pmgp.core.gaussians import DensePrior
+from pmgp.core.gaussians import Prior
 from pmgp.core.latent_updates.coordinates import LatentDensity, ScaledDensity, latent, scaled_by_prior
 from pmgp.core.latent_updates.variants import check_variant
 from pmgp.core.likelihoods.base import Likelihood
@@ -51,7 +51,7 @@ class MetropolisUpdate:
         """In "v2" a step of one is a draw from the prior."""
         return 1.0 if self.variant == "v2" else np.inf
 
-    def prepare(self, prior: DensePrior, likelihood: Likelihood) -> LatentDensity | ScaledDensity | None:
+    def prepare(self, prior: Prior, likelihood: Likelihood) -> LatentDensity | ScaledDensity | None:
         """Factorize K; None where it is indefinite."""
         return (latent if self.variant == "isotropic" else scaled_by_prior)(prior, likelihood)
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from pmgp.core.gaussians import DensePrior
+from pmgp.core.gaussians import Prior
 from pmgp.core.latent_updates.coordinates import LatentDensity
 from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.transitions.base import Point, TransitionInfo
@@ -24,7 +24,7 @@ class ManifoldDensity(LatentDensity):
 
     Parameters
     ----------
-    prior : DensePrior
+    prior : Prior
     likelihood : Likelihood
     """
 
@@ -51,7 +51,7 @@ class LangevinUpdate:
         """Where tuning starts: the scaling of Langevin proposals with dimension."""
         return n ** (-1.0 / 6.0)
 
-    def prepare(self, prior: DensePrior, likelihood: Likelihood) -> ManifoldDensity | None:
+    def prepare(self, prior: Prior, likelihood: Likelihood) -> ManifoldDensity | None:
         """Factorize and invert K; None where it is indefinite."""
         factorized = prior.factorized()
         return None if factorized is None else ManifoldDensity(factorized.inverted(), likelihood)

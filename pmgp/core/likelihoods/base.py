@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from pmgp.core.numerics.quadrature import TiltedMoments, tilted_moments
 
-__all__ = ["FactorizingLikelihood", "Likelihood"]
+__all__ = ["FactorizingLikelihood", "Likelihood", "SiteLikelihood"]
 
 
 class Likelihood(Protocol):
-    """p(y|f) = prod_i p(y_i|f_i) with the data inside; leading axes of f are independent draws."""
+    """p(y|f) = prod_i p(y_i|f_i) with the data inside; leading axes of f are independent draws.
+
+    What is known of any of them, whether its terms depend on one latent value each (`SiteLikelihood`) or on several
+    (`BlockLikelihood`), where f has the values of one latent vector after those of the other.
+    """
 
     def log_likelihood(self, f: np.ndarray) -> np.ndarray:
         """Log p(y|f), summed over the n sites: (..., n) -> (...)."""
@@ -22,6 +26,27 @@ class Likelihood(Protocol):
     def gradient(self, f: np.ndarray) -> np.ndarray:
         """First derivative of each log p(y_i|f_i): (n,) -> (n,)."""
         ...
+
+    def derivatives(self, f: np.ndarray) -> tuple[np.ndarray, Any]:
+        """Gradient and curvature at the same f, which may share work: (n,), and what the sites have for a precision."""
+        ...
+
+    def tilted_moments(
+        self, mean: np.ndarray, variance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None, /
+    ) -> Any:
+        """Moments of the terms times normal densities, and log normalizers; None if not known.
+
+        `near` holds means and variances close to the answer, for likelihoods that need quadrature.
+        """
+        ...
+
+    def fisher_information(self, f: np.ndarray) -> np.ndarray:
+        """Expected curvature under p(y_i|f_i), its diagonal where there is more, never negative: (n,) -> (n,)."""
+        ...
+
+
+class SiteLikelihood(Likelihood, Protocol):
+    """A likelihood whose terms depend on one latent value each."""
 
     def curvature(self, f: np.ndarray) -> np.ndarray:
         """Minus the second derivative of each log p(y_i|f_i): (n,) -> (n,)."""
@@ -36,16 +61,9 @@ class Likelihood(Protocol):
         ...
 
     def tilted_moments(
-        self, mean: np.ndarray, variance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None
+        self, mean: np.ndarray, variance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None, /
     ) -> TiltedMoments | None:
-        """Mean, variance and log normalizer of p(y_i|f_i) N(f_i|mean, variance): (n,) arrays; None if not known.
-
-        `near` holds means and variances close to the answer, for likelihoods that need quadrature.
-        """
-        ...
-
-    def fisher_information(self, f: np.ndarray) -> np.ndarray:
-        """Expected curvature under p(y_i|f_i), never negative: (n,) -> (n,)."""
+        """Mean, variance and log normalizer of p(y_i|f_i) N(f_i|mean, variance): (n,) arrays; None if not known."""
         ...
 
 

@@ -7,6 +7,7 @@ import numpy as np
 __all__ = [
     "check_binary",
     "check_categories",
+    "check_class_counts",
     "check_counts",
     "check_finite",
     "check_positive",
@@ -91,6 +92,50 @@ def check_categories(y: np.ndarray, categories: int) -> np.ndarray:
             f"found {_named(wrong)}; recode them, or give other thresholds"
         )
     return y.astype(np.intp)
+
+
+def check_class_counts(y: np.ndarray, classes: int | None = None) -> np.ndarray:
+    """Refuse labels that are not among 0, ..., classes - 1, and counts that are none; counts as floats, (n, classes).
+
+    Parameters
+    ----------
+    y : (n,) or (n, classes) array
+        Labels, or counts of each class.
+    classes : int, optional
+        Their number; the number of columns, or one more than the largest label, if it is not given.
+
+    Raises
+    ------
+    ValueError
+        Naming them, or the number of classes.
+    """
+    y = np.asarray(y)
+    if y.ndim == 2:
+        counts = check_counts(y)
+        _check_class_number(counts.shape[1], classes)
+        return counts
+    wrong = y[~np.isin(y, np.arange(_largest(y) + 1 if classes is None else classes))]
+    if wrong.size:
+        among = "0, 1, 2, ..." if classes is None else f"0 to {classes - 1}, one for each latent vector"
+        raise ValueError(
+            f"labels of classes must be whole numbers among {among}, found {_named(wrong)}; recode them, for example "
+            "np.unique(y, return_inverse=True)[1]"
+        )
+    number = _largest(y) + 1 if classes is None else classes
+    _check_class_number(number, classes)
+    return (y[:, None] == np.arange(number)).astype(float)
+
+
+def _largest(y: np.ndarray) -> int:
+    finite = y[np.isfinite(y)] if y.dtype.kind in "iufb" else np.empty(0)
+    return int(finite.max(initial=0))
+
+
+def _check_class_number(found: int, wanted: int | None) -> None:
+    if wanted is not None and found != wanted:
+        raise ValueError(f"there are counts of {found} classes, but {wanted} latent vectors, one for each class")
+    if found < 2:
+        raise ValueError(f"there must be at least 2 classes, not {found}; for two, pmgp.BernoulliLogit is faster")
 
 
 def check_finite(y: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 
 from pmgp.core.adaptation.mode_prediction import ModePredictor
 from pmgp.core.approximations.base import Approximation
-from pmgp.core.gaussians import Conditioning, SiteApproximation
+from pmgp.core.gaussians import Posterior, conditioning
 from pmgp.core.joint_density import LatentModel
 from pmgp.core.likelihoods.base import Likelihood
 
@@ -38,7 +38,7 @@ class Fitted(NamedTuple):
     theta : (dimension,) array
     log_prior : float
         log p(theta).
-    approximation : SiteApproximation
+    approximation : Posterior
         q(f).
     likelihood : Likelihood
         p(y|f, theta).
@@ -46,7 +46,7 @@ class Fitted(NamedTuple):
 
     theta: np.ndarray
     log_prior: float
-    approximation: SiteApproximation
+    approximation: Posterior
     likelihood: Likelihood
 
     @property
@@ -57,8 +57,8 @@ class Fitted(NamedTuple):
 
     def with_prior_factor(self) -> Fitted | None:
         """The same where K can be factorized, if with a jitter; the exact chain needs that, and B may do without."""
-        prior = self.approximation.prior.factorized()
-        return None if prior is None else self._replace(approximation=replace(self.approximation, prior=prior))
+        approximation = self.approximation.factorized()
+        return None if approximation is None else self._replace(approximation=approximation)
 
 
 class Ready(NamedTuple):
@@ -71,7 +71,7 @@ class Ready(NamedTuple):
         log p(theta).
     log_screen : float
         That of the approximation as it was fitted.
-    approximation : SiteApproximation
+    approximation : Posterior
         q(f).
     likelihood : Likelihood
         p(y|f, theta).
@@ -80,7 +80,7 @@ class Ready(NamedTuple):
     theta: np.ndarray
     log_prior: float
     log_screen: float
-    approximation: SiteApproximation
+    approximation: Posterior
     likelihood: Likelihood
 
 
@@ -122,7 +122,7 @@ class Evaluator:
         fitted = evaluation.with_prior_factor()
         if fitted is None:
             return Indefinite(evaluation.theta)
-        approximation: SiteApproximation | None = fitted.approximation
+        approximation: Posterior | None = fitted.approximation
         if fitted.approximation.prior.jitter > 0.0:
             approximation = _conditioned_again(fitted.approximation)
         if approximation is not None:
@@ -136,8 +136,8 @@ class Evaluator:
         return self.approximation.start_from(evaluation.approximation)
 
 
-def _conditioned_again(q: SiteApproximation) -> SiteApproximation | None:
-    conditioned = Conditioning(q.prior)
+def _conditioned_again(q: Posterior) -> Posterior | None:
+    conditioned = conditioning(q.prior)
     if not conditioned.on(q.linear, q.precision):
         return None
     return replace(conditioned.approximation(q.log_evidence, q.iterations), converged=q.converged)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pmgp.core.gaussians import DensePrior
+from pmgp.core.gaussians import Prior
 from pmgp.core.gaussians.dense import INDEFINITE
 from pmgp.core.joint_density import DifferentiableModel
 from pmgp.core.numerics.linalg import NotPositiveDefiniteError
@@ -24,14 +24,14 @@ class LatentPart(NamedTuple):
 
     Attributes
     ----------
-    prior : DensePrior
+    prior : Prior
         p(f|theta).
     f : (n,) array
     extra : object
         What a scheme has computed at this theta besides, so that it need not do so again.
     """
 
-    prior: DensePrior
+    prior: Prior
     f: np.ndarray
     extra: Any = None
 
@@ -61,7 +61,7 @@ class ThetaDensity:
         """Whether the chain stands at theta; f is the chain's there, and not computed again with its rounding."""
         return theta is self.current.theta or np.array_equal(theta, self.current.theta)
 
-    def prior(self, theta: np.ndarray) -> DensePrior | None:
+    def prior(self, theta: np.ndarray) -> Prior | None:
         """p(f|theta) with its factor; None where K is indefinite."""
         prior = self.current.together.prior if self.is_current(theta) else self.model.prior(theta)
         return prior.factorized()
@@ -164,7 +164,7 @@ class AncillaryDensity(ThetaDensity):
         return (changes * self.model.likelihood(point.position).fisher_information(f)) @ changes.T
 
 
-def factorized(prior: DensePrior) -> DensePrior:
+def factorized(prior: Prior) -> Prior:
     """The prior where the chain stands, with its factor.
 
     Raises

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from pmgp.core.approximations import Approximation
-from pmgp.core.gaussians import SiteApproximation
+from pmgp.core.gaussians import Posterior
 from pmgp.core.joint_density import DifferentiableModel
 from pmgp.core.theta_updates.densities import JointState, LatentPart, ThetaDensity
 
@@ -37,10 +37,10 @@ class JointDensity(ThetaDensity):
         self.approximation = approximation
         self.normals = normals
 
-    def _fit(self, theta: np.ndarray) -> SiteApproximation | None:
+    def _fit(self, theta: np.ndarray) -> Posterior | None:
         """q at theta, a function of theta alone; None where K is indefinite."""
         known = self.current.together.extra
-        if self.is_current(theta) and isinstance(known, SiteApproximation):
+        if self.is_current(theta) and isinstance(known, Posterior):
             return known
         # With its factor first, as a jitter changes K and so q.
         prior = self.prior(theta)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pmgp.core.gaussians import DensePrior, ObservedPrior, observed
+from pmgp.core.gaussians import BlockObservedPrior, ObservedPrior, Prior, observed
 from pmgp.core.joint_density import DifferentiableModel
 from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.numerics import linalg
@@ -20,7 +20,7 @@ __all__ = ["SurrogateDensity", "surrogate_noise"]
 BOUNDS = (1e-4, 1e4)
 
 
-def surrogate_noise(prior: DensePrior, likelihood: Likelihood) -> np.ndarray:
+def surrogate_noise(prior: Prior, likelihood: Likelihood) -> np.ndarray:
     """Diagonal of S by matching each latent value's own posterior.
 
     p(f_i|y_i, theta) under N(m_i, K_ii) has a variance v_i, and S_i solves 1/v_i = 1/K_ii + 1/S_i. Where the moments
@@ -56,7 +56,7 @@ class SurrogateDensity(ThetaDensity):
         self.surrogate = f + normals / np.sqrt(frame.precision)
         self.eta = frame.whitened(f - frame.mean_given(self.surrogate))
 
-    def _frame(self, theta: np.ndarray) -> ObservedPrior | None:
+    def _frame(self, theta: np.ndarray) -> ObservedPrior | BlockObservedPrior | None:
         """f given surrogate data: what f = m_g + D eta needs at one theta; None where K is indefinite."""
         known = self.current.together.extra
         if self.is_current(theta) and isinstance(known, ObservedPrior):

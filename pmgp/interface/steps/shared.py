@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import pymc as pm
 
-from pmgp.core.gaussians import DensePrior
+from pmgp.core.gaussians import Prior
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 
 __all__ = ["SharedModel", "share"]
@@ -29,15 +29,15 @@ class SharedModel:
     def __init__(self, parts: LatentGaussianModel) -> None:
         self.parts = parts
         self._theta = np.empty(0)
-        self._prior: DensePrior | None = None
+        self._prior: Prior | None = None
 
-    def prior(self, theta: np.ndarray) -> DensePrior:
+    def prior(self, theta: np.ndarray) -> Prior:
         """p(f|theta), with its factor once that has been made."""
         if self._prior is None or not np.array_equal(theta, self._theta):
             self._theta, self._prior = theta.copy(), self.parts.prior(theta)
         return self._prior
 
-    def remember(self, theta: np.ndarray, prior: DensePrior) -> None:
+    def remember(self, theta: np.ndarray, prior: Prior) -> None:
         """Keep the prior of a theta that the chain has moved to."""
         self._theta, self._prior = theta.copy(), prior
 

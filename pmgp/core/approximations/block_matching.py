@@ -1,0 +1,159 @@
+"""Moment matching on sites over several latent values each, all sites at once.
+
+As `moment_matching.py` has it for one latent value a site. Everything happens in contrasts g = H f_i, on which alone a
+site depends: H W_i H' is its precision there, and with V the covariance of g under q the cavity has the precision
+V^-1 - H W_i H'. The precision that matches is brought to the form that the likelihood's sites have, and the linear
+parameters are chosen for it, so that q gets the tilted means in any case.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pmgp.core.approximations.moment_matching import UnknownMomentsError
+from pmgp.core.gaussians import BlockApproximation, BlockConditioning
+from pmgp.core.likelihoods.blocks import BlockLikelihood
+from pmgp.core.numerics.block_matrices import BlockMatrix, flat, stacked
+
+__all__ = ["BlockCavities", "MatchedBlocks", "block_cavities", "match_block_moments", "matched_blocks"]
+
+# Of a cavity's smallest eigenvalue, relative to q's marginal precision: below, rounding has made it.
+SMALLEST_CAVITY = 1e-8
+
+
+class BlockCavities(NamedTuple):
+    """q's marginals and q without each of its sites, in d contrasts.
+
+    Attributes
+    ----------
+    mean : (n, d) array
+        Of the cavities.
+    covariance, precision : (n, d, d) array
+        Of the cavities.
+    marginal_mean : (n, d) array
+        Of q.
+    marginal_covariance : (n, d, d) array
+        Of q.
+    site : (n, d, d) array
+        Precisions of the sites.
+    linear : (n, d) array
+        Linear parameters of the sites.
+    sound : (n,) array
+        Where the cavity is a normal distribution; elsewhere q's marginal stands for it.
+    """
+
+    mean: np.ndarray
+    covariance: np.ndarray
+    precision: np.ndarray
+    marginal_mean: np.ndarray
+    marginal_covariance: np.ndarray
+    site: np.ndarray
+    linear: np.ndarray
+    sound: np.ndarray
+
+
+class MatchedBlocks(NamedTuple):
+    """Sites that match the moments of q, and expectation propagation's log p(y|theta) for those that they replace."""
+
+    linear: np.ndarray
+    precision: BlockMatrix
+    log_evidence: float
+
+
+def match_block_moments(q: BlockApproximation, likelihood: BlockLikelihood, sweeps: int) -> BlockApproximation | None:
+    """Match the marginal moments of q in a fixed number of sweeps, starting from its sites.
+
+    Parameters
+    ----------
+    q : BlockApproximation
+    likelihood : BlockLikelihood
+        If it does not know its tilted moments, nothing is changed.
+    sweeps : int
+
+    Returns
+    -------
+    BlockApproximation or None
+        With the log-evidence of the one that was given; None where K turns out to be indefinite.
+    """
+    conditioned = BlockConditioning(q.prior)
+    current: BlockApproximation = q
+    for _ in range(sweeps):
+        try:
+            sites = matched_blocks(current, likelihood)
+        except UnknownMomentsError:
+            return q
+        if sites is None or not conditioned.on(sites.linear, sites.precision):
+            return None
+        current = conditioned.approximation(q.log_evidence, q.iterations, q.converged)
+    return current
+
+
+def matched_blocks(q: BlockApproximation, likelihood: BlockLikelihood) -> MatchedBlocks | None:
+    """The sites that give q the tilted moments; None where a marginal covariance of q is not positive definite.
+
+    Raises
+    ------
+    UnknownMomentsError
+        If the likelihood does not know its tilted moments.
+    """
+    contrasts = likelihood.contrasts
+    cavity = block_cavities(q, contrasts)
+    if cavity is None:
+        return None
+    near = (cavity.marginal_mean, cavity.marginal_covariance)
+    tilted = likelihood.tilted_moments(cavity.mean, cavity.covariance, near)
+    if tilted is None:
+        raise UnknownMomentsError(
+            'expectation propagation needs a likelihood whose terms are known one by one; use approximation="laplace"'
+        )
+    log_evidence = q.log_normalizer + float(np.sum(tilted.log_normalizer - _log_site_normalizer(cavity)))
+    sound = cavity.sound & np.isfinite(tilted.log_normalizer) & _definite(tilted.covariance)
+    covariance = np.where(sound[:, None, None], tilted.covariance, cavity.marginal_covariance)
+    site = np.where(sound[:, None, None], np.linalg.inv(covariance) - cavity.precision, cavity.site)
+    precision = likelihood.site_form.nearest(contrasts.T @ site @ contrasts)
+    linear = _linear(cavity, contrasts @ precision.blocks @ contrasts.T, np.where(sound[:, None], tilted.mean, 0.0))
+    linear = np.where(sound[:, None], linear, cavity.linear)
+    return MatchedBlocks(flat(contrasts.T @ linear.T), precision, log_evidence)
+
+
+def block_cavities(q: BlockApproximation, contrasts: np.ndarray) -> BlockCavities | None:
+    """q without each of its sites, in contrasts; None where a marginal covariance of q is not positive definite."""
+    n = q.prior.sites
+    marginal = contrasts @ q.marginals @ contrasts.T
+    if not _definite(marginal).all():
+        return None
+    mean, linear = ((contrasts @ stacked(x, n)).T for x in (q.mean, q.linear))
+    site = contrasts @ q.precision.blocks @ contrasts.T
+    own = np.linalg.inv(marginal)
+    precision = 0.5 * (own - site + (own - site).swapaxes(1, 2))
+    smallest = np.linalg.eigvalsh(precision)[:, 0]
+    sound = smallest > SMALLEST_CAVITY * np.einsum("ndd->n", own)
+    precision = np.where(sound[:, None, None], precision, own)
+    covariance = np.linalg.inv(precision)
+    shifted = np.einsum("nde,ne->nd", own, mean) - np.where(sound[:, None], linear, 0.0)
+    cavity_mean = np.einsum("nde,ne->nd", covariance, shifted)
+    return BlockCavities(cavity_mean, covariance, precision, mean, marginal, site, linear, sound)
+
+
+def _linear(cavity: BlockCavities, site: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """Linear parameters that give q the tilted means beside sites of the given precisions: (n, d)."""
+    total = np.einsum("nde,ne->nd", cavity.precision + site, mean)
+    return total - np.einsum("nde,ne->nd", cavity.precision, cavity.mean)
+
+
+def _log_site_normalizer(cavity: BlockCavities) -> np.ndarray:
+    """Log of the integral of the cavity times the site: (n,); zero where q's marginal stands for the cavity."""
+    _, log_cavity = np.linalg.slogdet(cavity.precision)
+    _, log_marginal = np.linalg.slogdet(cavity.marginal_covariance)
+    own = np.linalg.solve(cavity.marginal_covariance, cavity.marginal_mean[:, :, None])[:, :, 0]
+    inner = np.einsum("nd,nd->n", own, cavity.marginal_mean)
+    outer = np.einsum("nd,nde,ne->n", cavity.mean, cavity.precision, cavity.mean)
+    return 0.5 * (log_cavity + log_marginal + inner - outer)
+
+
+def _definite(matrices: np.ndarray) -> np.ndarray:
+    """Which of (n, d, d) symmetric matrices are positive definite: (n,)."""
+    finite = np.isfinite(matrices).all(axis=(1, 2))
+    return finite & (np.linalg.eigvalsh(np.where(finite[:, None, None], matrices, 0.0))[:, 0] > 0.0)

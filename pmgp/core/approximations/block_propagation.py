@@ -1,0 +1,69 @@
+"""Expectation propagation for several latent vectors: sweeps over all sites until q matches."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pmgp.core.approximations.block_matching import matched_blocks
+from pmgp.core.gaussians import BlockApproximation, BlockConditioning
+from pmgp.core.likelihoods.blocks import BlockLikelihood
+
+__all__ = ["propagated"]
+
+# Fraction of the way to the matching sites that a sweep goes at least.
+SMALLEST_STEP = 0.05
+
+
+def propagated(
+    start: BlockApproximation, likelihood: BlockLikelihood, tolerance: float, max_sweeps: int, largest: float
+) -> BlockApproximation | None:
+    """Sweep until a sweep moves q by less than a tolerance, in nats.
+
+    Where a sweep moves q further than the one before, the sites overshoot together, and steps are halved.
+
+    Parameters
+    ----------
+    start : BlockApproximation
+    likelihood : BlockLikelihood
+    tolerance : float
+    max_sweeps : int
+    largest : float
+        It fails where a sweep moves q further than this.
+
+    Returns
+    -------
+    BlockApproximation or None
+        None where it has failed.
+
+    Raises
+    ------
+    UnknownMomentsError
+        If the likelihood does not know its tilted moments.
+    """
+    current, conditioned = start, BlockConditioning(start.prior)
+    step, last = 1.0, np.inf
+    for sweep in range(1, max_sweeps + 1):
+        matched = matched_blocks(current, likelihood)
+        if matched is None:
+            return None
+        linear = current.linear + step * (matched.linear - current.linear)
+        if not conditioned.on(linear, current.precision.towards(matched.precision, step)):
+            return None
+        moved = conditioned.approximation(matched.log_evidence, start.iterations + sweep)
+        divergence = _divergence(current, moved) / step**2
+        if divergence < tolerance:
+            return moved
+        if not divergence < largest:
+            return None
+        step = max(0.5 * step, SMALLEST_STEP) if divergence > last else step
+        current, last = moved, divergence
+    return None
+
+
+def _divergence(old: BlockApproximation, new: BlockApproximation) -> float:
+    """Kullback-Leibler divergence of the new q from the old one, in nats, of the same prior."""
+    change = new.precision.blocks - old.precision.blocks
+    spread = float(np.einsum("icd,icd->", old.marginals, change))
+    spread += old.shrinkage.log_determinant - new.shrinkage.log_determinant
+    linear = new.linear - old.linear - new.precision.product(old.mean) + old.precision.product(old.mean)
+    return 0.5 * (spread + float((new.mean - old.mean) @ linear))

@@ -1,0 +1,105 @@
+"""Moments of densities of a few dimensions, site by site, at fixed nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from itertools import product
+
+import numpy as np
+from scipy.special import ndtri
+from scipy.stats import qmc
+
+from pmgp.core.likelihoods.blocks import BlockMoments
+from pmgp.core.numerics.quadrature import RESOLUTION, normal_rule
+
+__all__ = ["contrasts_of", "moments_by_nodes", "normal_nodes"]
+
+# Gauss-Hermite nodes for each of one or two dimensions; in more of them, so many points of a Sobol sequence.
+ORDERS = {1: 32, 2: 24}
+POINTS = 1024
+
+
+@cache
+def contrasts_of(classes: int) -> np.ndarray:
+    """Orthonormal rows that are orthogonal to a vector of ones (Helmert's): (classes - 1, classes)."""
+    rows = np.tri(classes - 1, classes) - np.diag(np.arange(1.0, classes), k=1)[: classes - 1]
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    rows.flags.writeable = False
+    return rows
+
+
+@cache
+def normal_nodes(dimension: int) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights for expectations under a standard normal: (dimension, nodes) and (nodes,)."""
+    if dimension in ORDERS:
+        nodes, weights = normal_rule(ORDERS[dimension])
+        grid = np.array(list(product(nodes, repeat=dimension))).T
+        mass = np.array(list(product(weights, repeat=dimension))).prod(axis=1)
+        return np.ascontiguousarray(grid), mass
+    # Always the same points, so that what is computed with them is a function of its arguments. With mirror images and
+    # unit covariance, a density that the data do not change has its moments without error.
+    half = ndtri(qmc.Sobol(dimension, scramble=True, rng=np.random.default_rng(0)).random(POINTS // 2)).T
+    both = np.concatenate([half, -half], axis=1)
+    unit = np.linalg.solve(np.linalg.cholesky(both @ both.T / POINTS), both)
+    return unit, np.full(POINTS, 1.0 / POINTS)
+
+
+def moments_by_nodes(
+    log_density: Callable[[np.ndarray], np.ndarray],
+    mean: np.ndarray,
+    covariance: np.ndarray,
+    near: tuple[np.ndarray, np.ndarray],
+) -> BlockMoments:
+    """Moments of the densities proportional to ``exp(log_density(g)) N(g|mean, covariance)``, site by site.
+
+    Parameters
+    ----------
+    log_density : callable
+        From (n, d, nodes) to (n, nodes).
+    mean : (n, d) array
+    covariance : (n, d, d) array
+    near : pair of arrays of the same shapes
+        Of normals close to the answer, about which the nodes are placed.
+
+    Returns
+    -------
+    BlockMoments
+        Means and covariances are NaN, and the log normalizer minus infinity, where the density vanishes at all nodes.
+    """
+    center, width = near
+    nodes, mass = normal_nodes(mean.shape[1])
+    spread, factor = np.linalg.cholesky(width), np.linalg.cholesky(covariance)
+    deviations = spread @ nodes + (center - mean)[:, :, None]
+    standard = np.linalg.inv(factor) @ deviations
+    # The ratio of the two normals at the nodes.
+    logs = log_density(deviations + mean[:, :, None]) - 0.5 * np.einsum("ndk,ndk->nk", standard, standard)
+    logs += 0.5 * np.square(nodes).sum(axis=0)
+    scale = np.log(np.einsum("ndd->nd", spread) / np.einsum("ndd->nd", factor)).sum(axis=1)
+    largest = logs.max(axis=1)
+    tilted = mass * np.exp(logs - np.where(np.isfinite(largest), largest, 0.0)[:, None])
+    normalizer = tilted.sum(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        tilted /= normalizer[:, None]
+        log_normalizer = largest + np.log(normalizer) + scale
+    shift = tilted @ nodes.T
+    second = (tilted @ _pairs(nodes)).reshape(width.shape)
+    unit = _resolved(second - shift[:, :, None] * shift[:, None, :])
+    moved = np.einsum("nde,ne->nd", spread, shift)
+    return BlockMoments(center + moved, spread @ unit @ spread.swapaxes(1, 2), log_normalizer)
+
+
+def _pairs(nodes: np.ndarray) -> np.ndarray:
+    """Products of the elements of each node: (d, nodes) to (nodes, d^2)."""
+    return np.einsum("dk,ek->kde", nodes, nodes).reshape(nodes.shape[1], -1)
+
+
+def _resolved(covariance: np.ndarray) -> np.ndarray:
+    """Covariances in units of the normals that place the nodes, no narrower than the nodes are apart: (n, d, d).
+
+    Where the density vanishes at all nodes, or is not a number, so are they.
+    """
+    finite = np.isfinite(covariance).all(axis=(1, 2))
+    values, vectors = np.linalg.eigh(np.where(finite[:, None, None], covariance, 0.0))
+    found = (vectors * np.maximum(values, RESOLUTION)[:, None, :]) @ vectors.swapaxes(1, 2)
+    return np.where(finite[:, None, None], found, np.nan)

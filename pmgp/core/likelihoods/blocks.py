@@ -1,0 +1,67 @@
+"""The protocol of likelihoods whose terms depend on several latent values each, one of every latent vector."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from pmgp.core.likelihoods.base import Likelihood
+from pmgp.core.numerics.block_matrices import BlockMatrix
+
+__all__ = ["BlockLikelihood", "BlockMoments"]
+
+
+class BlockMoments(NamedTuple):
+    """Moments of the densities proportional to ``p(y_i|f_i) N(H f_i|mean, covariance)`` of d contrasts H f_i.
+
+    Attributes
+    ----------
+    mean : (n, d) array
+    covariance : (n, d, d) array
+    log_normalizer : (n,) array
+        Log of the integral of p(y_i|f_i) N(H f_i|mean, covariance) over H f_i.
+    """
+
+    mean: np.ndarray
+    covariance: np.ndarray
+    log_normalizer: np.ndarray
+
+
+class BlockLikelihood(Likelihood, Protocol):
+    """p(y|f) = prod_i p(y_i|f_i) with C latent values in each f_i.
+
+    f is flat: the n values of the first latent vector, then those of the second, and so on; leading axes are
+    independent draws.
+
+    Attributes
+    ----------
+    contrasts : (d, C) array
+        H with orthonormal rows, such that p(y_i|f_i) depends on H f_i alone: the identity, or one row less where adding
+        a number to all elements of f_i changes nothing.
+    site_form : type
+        Of the matrices that sites have for their precision: `ContrastBlocks`, or `DenseBlocks`.
+    """
+
+    @property
+    def contrasts(self) -> np.ndarray:
+        """H."""
+        ...
+
+    @property
+    def site_form(self) -> type[BlockMatrix]:
+        """The form of the sites' precisions."""
+        ...
+
+    def derivatives(self, f: np.ndarray) -> tuple[np.ndarray, BlockMatrix]:
+        """Gradient, (C n,), and a curvature that is positive semidefinite: minus the second derivative, or near it."""
+        ...
+
+    def tilted_moments(
+        self, mean: np.ndarray, covariance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None, /
+    ) -> BlockMoments | None:
+        """Moments of p(y_i|f_i) N(H f_i|mean, covariance): (n, d) and (n, d, d) arrays; None if not known.
+
+        `near` holds means and covariances of H f_i close to the answer.
+        """
+        ...

@@ -1,0 +1,93 @@
+"""Labels of several classes, or counts of them, through a softmax of one latent value for each class."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import gammaln
+
+from pmgp.core.likelihoods.block_moments import contrasts_of, moments_by_nodes
+from pmgp.core.likelihoods.blocks import BlockMoments
+from pmgp.core.likelihoods.checks import check_class_counts
+from pmgp.core.numerics.block_matrices import BlockMatrix, ContrastBlocks, flat, stacked
+
+__all__ = ["MultinomialLogit"]
+
+# Of counts that are expected, which scale the sites.
+SMALLEST_SCALE = 1e-10
+
+
+class MultinomialLogit:
+    """P(y|f) multinomial with probabilities pi_c = exp(f_c) / sum_d exp(f_d).
+
+    A latent vector for each class, on purpose: with one of them held at zero the classes would not be alike.
+
+    Parameters
+    ----------
+    y : (n,) or (n, C) array
+        Labels 0, ..., C - 1, or counts of each class in a row.
+    classes : int, optional
+        Their number C, where it is not the number of columns or one more than the largest label.
+
+    Raises
+    ------
+    ValueError
+        For labels that are not among the classes, fewer than two classes, and counts that are not whole numbers.
+    """
+
+    site_form: ClassVar[type[BlockMatrix]] = ContrastBlocks
+
+    def __init__(self, y: np.ndarray, classes: int | None = None) -> None:
+        counts = check_class_counts(y, classes)
+        self.counts = np.ascontiguousarray(counts.T)
+        self.trials = self.counts.sum(axis=0)
+        self.contrasts = contrasts_of(len(self.counts))
+        # None of it depends on f; zero for labels.
+        self._constants = gammaln(self.trials + 1.0) - gammaln(self.counts + 1.0).sum(axis=0)
+
+    def log_density(self, f: np.ndarray) -> np.ndarray:
+        """Log p(y_i|f_i): (..., C n) -> (..., n)."""
+        at = stacked(f, self.trials.size)
+        largest = at.max(axis=-2, keepdims=True)
+        shifted = at - largest
+        log_sum = np.log(np.exp(shifted).sum(axis=-2))
+        return (self.counts * shifted).sum(axis=-2) - self.trials * log_sum + self._constants
+
+    def log_likelihood(self, f: np.ndarray) -> np.ndarray:
+        """Log p(y|f): (..., C n) -> (...)."""
+        return self.log_density(f).sum(axis=-1)
+
+    def probabilities(self, f: np.ndarray) -> np.ndarray:
+        """Of each class: (..., C n) -> (..., C, n)."""
+        at = stacked(f, self.trials.size)
+        odds = np.exp(at - at.max(axis=-2, keepdims=True))
+        return odds / odds.sum(axis=-2, keepdims=True)
+
+    def gradient(self, f: np.ndarray) -> np.ndarray:
+        """First derivative: (C n,) -> (C n,)."""
+        return flat(self.counts - self.trials * self.probabilities(f))
+
+    def derivatives(self, f: np.ndarray) -> tuple[np.ndarray, ContrastBlocks]:
+        """Gradient, and minus the second derivative, which is the Fisher information too."""
+        expected = self.trials * self.probabilities(f)
+        return flat(self.counts - expected), ContrastBlocks(np.maximum(expected, SMALLEST_SCALE))
+
+    def fisher_information(self, f: np.ndarray) -> np.ndarray:
+        """Diagonal of the expected curvature: (C n,) -> (C n,)."""
+        probabilities = self.probabilities(f)
+        return flat(self.trials * probabilities * (1.0 - probabilities))
+
+    def tilted_moments(
+        self, mean: np.ndarray, covariance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None
+    ) -> BlockMoments:
+        """Moments of p(y_i|f_i) N(H f_i|mean, covariance) by nodes about `near`: (n, d) and (n, d, d) arrays."""
+        return moments_by_nodes(self._log_density_of_contrasts, mean, covariance, near or (mean, covariance))
+
+    def _log_density_of_contrasts(self, g: np.ndarray) -> np.ndarray:
+        """Of g = H f, with f = H' g as any other f: (n, d, nodes) to (n, nodes)."""
+        f = self.contrasts.T @ g
+        f -= f.max(axis=1, keepdims=True)
+        value = np.einsum("ci,ick->ik", self.counts, f)
+        np.exp(f, out=f)
+        return value - self.trials[:, None] * np.log(f.sum(axis=1)) + self._constants[:, None]

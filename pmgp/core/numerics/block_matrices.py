@@ -1,0 +1,251 @@
+"""Block-diagonal matrices W over vectors that are several vectors of n elements, one after another.
+
+A flat vector has C n elements: the n of the first block, then the n of the second, and so on. W couples the C elements
+that belong to one of the n sites and no others, so that it is n matrices of shape (C, C). Two forms are known, of which
+the first needs C numbers a site, and no factorization of more than n rows (`block_shrinkage.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol, Self
+
+import numpy as np
+
+from pmgp.core.numerics.block_shrinkage import ContrastShrinkage, DenseShrinkage, Shrinkage
+
+__all__ = ["BlockMatrix", "ContrastBlocks", "DenseBlocks", "flat", "stacked"]
+
+# Of what has to be positive: where it is less, a site says nothing.
+SMALLEST = 1e-10
+LARGEST_LOGARITHM = 30.0
+# Of squares of elements that differ by orders of magnitude, as they do where one class is as good as certain.
+ROUNDING = 1e-24
+# Of the fit of a softmax's form to other blocks, from a start that is exact where there is an exact fit.
+PASSES = 5
+
+
+def stacked(x: np.ndarray, n: int) -> np.ndarray:
+    """A flat vector's blocks, for n sites: (..., C n) -> (..., C, n)."""
+    return x.reshape(*x.shape[:-1], -1, n)
+
+
+def flat(x: np.ndarray) -> np.ndarray:
+    """Blocks as one flat vector: (..., C, n) -> (..., C n)."""
+    return x.reshape(*x.shape[:-2], -1)
+
+
+class BlockMatrix(Protocol):
+    """W, symmetric and positive semidefinite."""
+
+    def product(self, x: np.ndarray) -> np.ndarray:
+        """W x: (..., C n) -> (..., C n)."""
+        ...
+
+    def quadratic(self, x: np.ndarray) -> np.ndarray:
+        """x' W x: (..., C n) -> (...)."""
+        ...
+
+    def root_product(self, normals: np.ndarray) -> np.ndarray:
+        """What has covariance W, made of standard normals: (..., C n) -> (..., C n)."""
+        ...
+
+    def shrinkage(self, covariances: Sequence[np.ndarray]) -> Shrinkage | None:
+        """(K + W^-1)^-1 for a block-diagonal K, given by C lower triangles (n, n); None where K is indefinite."""
+        ...
+
+    @property
+    def blocks(self) -> np.ndarray:
+        """The n blocks: (n, C, C)."""
+        ...
+
+    @property
+    def parameters(self) -> np.ndarray:
+        """What :meth:`of` makes it of again: a vector without constraints."""
+        ...
+
+    @classmethod
+    def of(cls, parameters: np.ndarray, n: int) -> Self:
+        """From parameters, for n sites."""
+        ...
+
+    @classmethod
+    def nearest(cls, blocks: np.ndarray) -> Self:
+        """To symmetric blocks, as near as this form gets: (n, C, C)."""
+        ...
+
+    def towards(self, other: Self, step: float) -> Self:
+        """A fraction of the way to another one of the same form."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class ContrastBlocks:
+    """W_i = diag(a_i) - a_i a_i' / sum(a_i), which is zero for vectors whose elements are equal.
+
+    The curvature of a softmax is of this form, with counts times probabilities for a.
+
+    Parameters
+    ----------
+    scale : (C, n) array
+        a, positive.
+    """
+
+    scale: np.ndarray
+
+    @cached_property
+    def total(self) -> np.ndarray:
+        """Sums of a over the blocks: (n,)."""
+        return self.scale.sum(axis=0)
+
+    def product(self, x: np.ndarray) -> np.ndarray:
+        """W x: (..., C n) -> (..., C n)."""
+        scaled = self.scale * stacked(x, self.total.size)
+        common = scaled.sum(axis=-2, keepdims=True) / self.total
+        return flat(scaled - self.scale * common)
+
+    def quadratic(self, x: np.ndarray) -> np.ndarray:
+        """x' W x: (..., C n) -> (...)."""
+        scaled = self.scale * stacked(x, self.total.size)
+        common = np.square(scaled.sum(axis=-2)) / self.total
+        return np.einsum("...i,...i->...", flat(scaled), x) - common.sum(axis=-1)
+
+    def root_product(self, normals: np.ndarray) -> np.ndarray:
+        """A^1/2 (I - s s' / sum(a)) e with s the root of a: (..., C n) -> (..., C n)."""
+        root, e = np.sqrt(self.scale), stacked(normals, self.total.size)
+        common = (root * e).sum(axis=-2, keepdims=True) / self.total
+        return flat(root * (e - root * common))
+
+    def shrinkage(self, covariances: Sequence[np.ndarray]) -> ContrastShrinkage | None:
+        """(K + W^-1)^-1, by C + 1 factorizations and C inversions of n rows."""
+        return ContrastShrinkage.of(covariances, self.scale)
+
+    @property
+    def blocks(self) -> np.ndarray:
+        """The n blocks: (n, C, C)."""
+        a = self.scale.T
+        return np.eye(a.shape[1]) * a[:, None, :] - a[:, :, None] * (a / self.total[:, None])[:, None, :]
+
+    @property
+    def parameters(self) -> np.ndarray:
+        """Log a: (C n,)."""
+        return np.log(flat(self.scale))
+
+    @classmethod
+    def of(cls, parameters: np.ndarray, n: int) -> ContrastBlocks:
+        """From log a: (C n,)."""
+        return cls(np.exp(np.clip(stacked(parameters, n), np.log(SMALLEST), LARGEST_LOGARITHM)))
+
+    @classmethod
+    def nearest(cls, blocks: np.ndarray) -> ContrastBlocks:
+        """By least squares over the elements off the diagonal, which are exact for three classes: (n, C, C).
+
+        With a_c = r_c sum(r) the elements are -r_c r_d.
+        """
+        coupling = -blocks
+        np.einsum("ncc->nc", coupling)[:] = 0.0
+        r = _products_of_pairs(coupling)
+        for _ in range(PASSES):
+            r = _least_squares_pass(coupling, r)
+        return cls(np.maximum((r * r.sum(axis=1, keepdims=True)).T, SMALLEST).copy())
+
+    def towards(self, other: ContrastBlocks, step: float) -> ContrastBlocks:
+        """A fraction of the way to another one."""
+        return ContrastBlocks(self.scale + step * (other.scale - self.scale))
+
+
+def _products_of_pairs(coupling: np.ndarray) -> np.ndarray:
+    """r_c^2 from all p_ca p_cb = r_c^2 p_ab, by least squares: exact where p_cd = r_c r_d, (n, C, C) to (n, C)."""
+    if coupling.shape[1] == 2:
+        return np.sqrt(np.maximum(coupling[:, :, ::-1].diagonal(axis1=1, axis2=2), 0.0))
+    products = np.einsum("nca,nab,ncb->nc", coupling, coupling, coupling, optimize=True)
+    total = np.square(coupling).sum(axis=(1, 2))[:, None]
+    squares = total - 2.0 * np.square(coupling).sum(axis=2)
+    return np.sqrt(np.maximum(products, 0.0) / np.maximum(squares, ROUNDING * total + np.finfo(float).tiny))
+
+
+def _least_squares_pass(coupling: np.ndarray, r: np.ndarray) -> np.ndarray:
+    """Each r_c in turn, given the others, to fit r_c r_d to the couplings: (n, C, C) and (n, C) to (n, C)."""
+    r = r.copy()
+    for c in range(r.shape[1]):
+        r[:, c] = 0.0
+        square = np.maximum(np.square(r).sum(axis=1), np.finfo(float).tiny)
+        r[:, c] = np.maximum((coupling[:, c] * r).sum(axis=1) / square, 0.0)
+    return r
+
+
+@dataclass(frozen=True, eq=False)
+class DenseBlocks:
+    """W given by its blocks.
+
+    Parameters
+    ----------
+    blocks : (n, C, C) array
+        Positive definite.
+    """
+
+    blocks: np.ndarray
+
+    @cached_property
+    def root(self) -> np.ndarray:
+        """Lower Cholesky factors of the blocks: (n, C, C)."""
+        return np.linalg.cholesky(self.blocks)
+
+    def product(self, x: np.ndarray) -> np.ndarray:
+        """W x: (..., C n) -> (..., C n)."""
+        return flat(np.einsum("icd,...di->...ci", self.blocks, stacked(x, len(self.blocks))))
+
+    def quadratic(self, x: np.ndarray) -> np.ndarray:
+        """x' W x: (..., C n) -> (...)."""
+        return np.einsum("...i,...i->...", self.product(x), x)
+
+    def root_product(self, normals: np.ndarray) -> np.ndarray:
+        """Each block's Cholesky factor times its normals: (..., C n) -> (..., C n)."""
+        return flat(np.einsum("icd,...di->...ci", self.root, stacked(normals, len(self.blocks))))
+
+    def shrinkage(self, covariances: Sequence[np.ndarray]) -> DenseShrinkage | None:
+        """(K + W^-1)^-1, by one factorization of C n rows."""
+        return DenseShrinkage.of(covariances, self.root)
+
+    @property
+    def parameters(self) -> np.ndarray:
+        """The Cholesky factors, with logarithms on their diagonals: (n C (C + 1) / 2,)."""
+        free = self.root.copy()
+        diagonal = np.einsum("icc->ic", free)
+        diagonal[:] = np.log(diagonal)
+        return free[:, *np.tril_indices(free.shape[1])].ravel()
+
+    @classmethod
+    def of(cls, parameters: np.ndarray, n: int) -> DenseBlocks:
+        """From Cholesky factors with logarithms on their diagonals."""
+        elements = parameters.reshape(n, -1)
+        number = int(np.sqrt(2 * elements.shape[1]))
+        root = np.zeros((n, number, number))
+        root[:, *np.tril_indices(number)] = elements
+        diagonal = np.einsum("icc->ic", root)
+        diagonal[:] = np.exp(np.clip(diagonal, 0.5 * np.log(SMALLEST), 0.5 * LARGEST_LOGARITHM))
+        return cls(root @ root.swapaxes(1, 2))
+
+    @classmethod
+    def nearest(cls, blocks: np.ndarray) -> DenseBlocks:
+        """With eigenvalues that are positive."""
+        return cls(_with_eigenvalues(blocks, np.zeros_like))
+
+    @classmethod
+    def from_curvature(cls, blocks: np.ndarray) -> DenseBlocks:
+        """With the sizes of the eigenvalues, as Newton's method wants them: (n, C, C)."""
+        return cls(_with_eigenvalues(blocks, np.negative))
+
+    def towards(self, other: DenseBlocks, step: float) -> DenseBlocks:
+        """A fraction of the way to another one."""
+        return DenseBlocks(self.blocks + step * (other.blocks - self.blocks))
+
+
+def _with_eigenvalues(blocks: np.ndarray, negative: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """Blocks with a function of those eigenvalues that are negative, and none too small to be factorized."""
+    values, vectors = np.linalg.eigh(blocks)
+    values = np.where(values < 0.0, negative(values), values)
+    smallest = np.maximum(SMALLEST, 1e-10 * values.max(axis=1, keepdims=True))
+    return (vectors * np.maximum(values, smallest)[:, None, :]) @ vectors.swapaxes(1, 2)
