@@ -1,6 +1,8 @@
-"""log p(theta), compiled."""
+"""log p(theta): by numbers, or compiled."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import pytensor.tensor as pt
@@ -31,12 +33,30 @@ class ThetaPrior:
     def __init__(self, terms: list[TensorVariable], theta: ThetaVector) -> None:
         self.graph = pt.add(*[term.sum() for term in terms], 0.0)
         unrolled = unrolled_sum(terms)
-        expected, found = theta.compile([], [self.graph, unrolled], interpreted=True)(theta.initial)
+        expected = theta.compile([], [self.graph], interpreted=True)(theta.initial)[0]
+        function: Callable[[np.ndarray], float] | None = theta.by_numbers(unrolled)
+        if function is None or not same_values(expected, np.asarray(function(theta.initial))):
+            function = self._compiled(unrolled, theta, expected)
+        self._function = function
+
+    def _compiled(self, unrolled: TensorVariable, theta: ThetaVector, expected: np.ndarray) -> _Compiled:
+        found = theta.compile([], [unrolled], interpreted=True)(theta.initial)[0]
         # The unrolled graph compiles faster where it has the same value.
-        self._function = theta.compile([], [unrolled if same_values(expected, found) else self.graph])
+        function = theta.compile([], [unrolled if same_values(expected, found) else self.graph])
         # Numba compiles at the first call: here, and not in each worker.
-        self._function(theta.initial)
+        function(theta.initial)
+        return _Compiled(function)
 
     def __call__(self, theta: np.ndarray) -> float:
         """Log p(theta)."""
-        return float(self._function(theta)[0])
+        return self._function(theta)
+
+
+class _Compiled:
+    """The one output of a compiled function."""
+
+    def __init__(self, function: Callable[..., list[np.ndarray]]) -> None:
+        self.function = function
+
+    def __call__(self, theta: np.ndarray) -> float:
+        return float(self.function(theta)[0])
