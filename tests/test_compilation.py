@@ -12,8 +12,10 @@ import pytensor.tensor as pt
 import pytest
 
 import pmgp
-from pmgp.interface.graphs.compilation import INTERPRETED, CompiledWhenCalled, Compiler, announced
+from pmgp.interface.graphs.compilation import INTERPRETED, CompiledOnRequest, CompiledWhenCalled, Compiler, announced
+from pmgp.interface.graphs.theta_function import NumpyFunction
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
+from pmgp.interface.model.likelihood_terms import BLOCK
 
 
 def test_interpreted_functions_are_the_compiled_ones():
@@ -43,6 +45,14 @@ def test_a_function_compiled_when_called_can_be_pickled_before_and_after():
     before = pickle.loads(pickle.dumps(lazily))
     assert lazily(3.0) == before(3.0) == [6.0]
     assert pickle.loads(pickle.dumps(lazily))(4.0) == [8.0]
+
+
+def test_a_substitute_serves_until_the_function_is_compiled():
+    made = CompiledOnRequest(maker, lambda: lambda x: [3.0 * x])
+    assert made(2.0) == [6.0]
+    made.compile()
+    assert made(2.0) == [4.0]
+    assert CompiledOnRequest(maker, lambda: None)(2.0) == [4.0]
 
 
 def test_long_compilation_is_announced_and_short_is_not(caplog):
@@ -82,3 +92,36 @@ def test_what_needs_derivatives_compiles_them_before_workers_must(counts):
     assert derivatives(hmc.shared_model.parts) == [True, False, False]
     smmala = pmgp.LatentSMMALA(model=counts)
     assert derivatives(smmala.shared_model.parts) == [True, True, False]
+
+
+def by_numpy(parts: LatentGaussianModel) -> bool:
+    return isinstance(parts.terms._evaluate, NumpyFunction)
+
+
+def test_by_numpy_and_compiled_are_the_same_and_read_new_data():
+    """The derivatives too, before and after they are compiled, with many draws as with few."""
+    y = np.arange(15) % 3
+    with pm.Model() as model:
+        lengthscale, alpha = pm.Gamma("lengthscale", 2, 2), pm.Gamma("alpha", 2, 1)
+        data = pm.Data("counts", y)
+        gp = pm.gp.Latent(cov_func=pm.gp.cov.ExpQuad(1, ls=lengthscale))
+        f = gp.prior("f", X=np.linspace(0.0, 1.0, 15)[:, None], reparameterize=False)
+        pm.NegativeBinomial("y", mu=pm.math.exp(f), alpha=alpha, observed=data)
+    parts, compiled = LatentGaussianModel(model), LatentGaussianModel(model, compile_kwargs={"mode": INTERPRETED})
+    assert by_numpy(parts)
+    assert not by_numpy(compiled)
+    rng = np.random.default_rng(0)
+    for counts in (y, y[::-1] + 4):
+        with model:
+            pm.set_data({"counts": counts})
+        parts.refresh_data()
+        compiled.refresh_data()
+        for _ in range(3):
+            theta, rows = rng.standard_normal(parts.dimension), 2.0 * rng.standard_normal((BLOCK // 15 + 7, 15))
+            first, second = parts.likelihood(theta), compiled.likelihood(theta)
+            np.testing.assert_allclose(first.log_likelihood(rows), second.log_likelihood(rows), rtol=1e-12)
+            np.testing.assert_allclose(first.log_likelihood(rows[0]), first.log_likelihood(rows)[0], rtol=1e-13)
+            np.testing.assert_allclose(first.gradient(rows[0]), second.gradient(rows[0]), rtol=1e-10)
+            np.testing.assert_allclose(first.derivatives(rows[0]), second.derivatives(rows[0]), rtol=1e-10)
+            np.testing.assert_allclose(first.third_derivative(rows[0]), second.third_derivative(rows[0]), rtol=1e-8)
+    assert derivatives(parts) == [False, False, False]

@@ -10,13 +10,17 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 from pymc.distributions.transforms import ordered
+from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors, io_toposort
 
 from pmgp.interface.graphs.compilation import Compiler
+from pmgp.interface.graphs.theta_function import NumpyFunction
 from pmgp.interface.graphs.unrolling import NotElementwiseError, elementwise, unrolled_sum
+from pmgp.interface.graphs.unrolling.bounds import always_holds
 from pmgp.interface.model import graph_likelihood
 from pmgp.interface.model.graph_likelihood import compile_likelihood
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
+from pmgp.interface.model.theta_vector import ThetaVector
 
 N = 30
 RNG = np.random.default_rng(7)
@@ -101,25 +105,34 @@ def test_elementwise_terms_are_the_terms(name):
         assert np.isfinite(expected).any()
 
 
-def interpreted(latent, theta, values):
-    """What compiles functions of (inputs, theta), for theta as one vector that is ignored."""
+class FunctionsAt:
+    """Makes functions of (inputs, theta) for theta as one vector that is ignored."""
 
-    def compile_function(inputs, outputs, interpreted=True):
-        function = Compiler()([*inputs, *theta], outputs, interpreted=True)
-        return lambda *arguments: function(*arguments[:-1], *values)
+    def __init__(self, theta, values, numpy):
+        self.theta, self.values, self.numpy = theta, values, numpy
 
-    return compile_function
+    def compile(self, inputs, outputs, interpreted=False):
+        function = Compiler()([*inputs, *self.theta], outputs, interpreted=True)
+        return lambda *arguments: function(*arguments[:-1], *self.values)
+
+    def by_numpy(self, inputs, outputs):
+        replaced = graph_replace(
+            outputs, dict(zip(self.theta, map(pt.constant, self.values), strict=True)), strict=False
+        )
+        vector = ThetaVector([], {}, Compiler())
+        return vector.by_numpy(inputs, replaced) if self.numpy else None
 
 
 @pytest.mark.parametrize("name", ELEMENTWISE)
 @pytest.mark.parametrize("unrolled", [True, False])
-def test_rows_of_f_are_evaluated_independently(name, unrolled, monkeypatch):
+@pytest.mark.parametrize("numpy", [True, False])
+def test_rows_of_f_are_evaluated_independently(name, unrolled, numpy, monkeypatch):
     """Also where PyTensor would let one f that is outside of a parameter's domain make all the others impossible."""
     latent, term, theta, values = parts(ELEMENTWISE[name])
     if not unrolled:
         monkeypatch.setattr(graph_likelihood, "elementwise", refused)
     at = np.linspace(0.0, 1.0, N), np.empty(0)
-    functions = compile_likelihood(["y"], [term], latent, interpreted(latent, theta, values), at)
+    functions = compile_likelihood(["y"], [term], latent, FunctionsAt(theta, values, numpy), at)
     f = np.vstack([np.abs(RNG.normal(size=(2, N))), RNG.normal(0.0, 4.0, size=(2, N))])
     together = functions.terms.flat(f, np.empty(0)).sum(axis=1)
     apart = [evaluated(term, latent, theta, values, one).sum() for one in f]
@@ -131,12 +144,12 @@ def refused(term, latent):
 
 
 @pytest.mark.parametrize("wrong", [lambda term: 1.001 * term, lambda term: pt.switch(pt.arange(N) < 1, -np.inf, term)])
-def test_what_is_unrolled_wrongly_is_not_used(wrong, monkeypatch):
+@pytest.mark.parametrize("numpy", [True, False])
+def test_what_is_unrolled_wrongly_is_not_used(wrong, numpy, monkeypatch):
     latent, term, theta, values = parts(ELEMENTWISE["poisson"])
     monkeypatch.setattr(graph_likelihood, "elementwise", lambda term, latent: wrong(elementwise(term, latent)))
-    compile_function = interpreted(latent, theta, values)
     f = np.linspace(-1.0, 1.0, N)
-    functions = compile_likelihood(["y"], [term], latent, compile_function, (f, np.empty(0)))
+    functions = compile_likelihood(["y"], [term], latent, FunctionsAt(theta, values, numpy), (f, np.empty(0)))
     expected = evaluated(term, latent, theta, values, f)
     np.testing.assert_allclose(functions.terms.flat(f[None, :], np.empty(0))[0], expected, rtol=1e-12)
 
@@ -191,3 +204,42 @@ def test_the_sum_of_terms_is_that_of_their_elements():
     assert unrolled_sum([]).eval() == 0.0
     kinds = {type(node.op).__name__ for node in io_toposort([theta], [unrolled_sum([pt.cumsum(pt.exp(theta))])])}
     assert not kinds & {"CumOp", "Join"}
+
+
+def test_logs_of_sums_stay_stable_however_they_are_written():
+    """Far up and far down, and the stable form is not made stable again."""
+    latent, at = pt.vector("f"), np.linspace(-1.0, 1.0, N)
+    written = [
+        pt.logaddexp(latent, 2.0 * latent),
+        pt.log(pt.exp(latent) + pt.exp(2.0 * latent)),
+        pt.log(pt.exp(pt.stack([latent, 2.0 * latent])).sum(axis=0)),
+    ]
+    f = np.stack([1000.0 * at, 300.0 * at])
+    for term in written:
+        functions = compile_likelihood(["y"], [term], latent, FunctionsAt([], [], True), (at, np.empty(0)))
+        evaluate = functions.terms._evaluate
+        assert isinstance(evaluate, NumpyFunction)
+        np.testing.assert_allclose(evaluate(f, np.empty(0))[0], np.logaddexp(f, 2.0 * f), rtol=1e-12)
+        assert len(evaluate._graph._calls) <= 12
+
+
+@pytest.mark.parametrize(
+    ("condition", "holds"),
+    [
+        (lambda x: pt.exp(x) >= 0, True),
+        (lambda x: pt.sigmoid(x) <= 1, True),
+        (lambda x: 1.0 - pt.sigmoid(x) <= 1, True),
+        (lambda x: pt.sigmoid(x)[None] - pt.sigmoid(2.0 * x)[None] >= -1, True),
+        (lambda x: pt.softplus(x) >= np.array([-1.0, 0.0]), True),
+        (lambda x: pt.second(x, pt.sqr(x)) >= 0, True),
+        (lambda x: pt.sigmoid(x) - pt.sigmoid(2.0 * x) >= 0, False),
+        (lambda x: pt.exp(x) > 0, False),
+        (lambda x: pt.exp(x) - pt.exp(2.0 * x) <= 0, False),
+        (lambda x: pt.exp(x) >= np.array([0.0, np.nan]), False),
+        (lambda x: pt.exp(x) >= np.array([-1.0, 1.0]), False),
+        (lambda x: x >= 0, False),
+        (lambda x: pt.exp(x) <= 0, False),
+    ],
+)
+def test_a_check_is_left_out_only_if_it_always_holds(condition, holds):
+    assert always_holds(condition(pt.vector("x"))) is holds

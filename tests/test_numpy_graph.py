@@ -12,8 +12,9 @@ from pytensor.graph.rewriting.utils import rewrite_graph
 
 from pmgp.interface.graphs import theta_function
 from pmgp.interface.graphs.compilation import Compiler
-from pmgp.interface.graphs.numpy_graph import NumpyGraph, UnsupportedGraphError
-from pmgp.interface.graphs.theta_function import ThetaFunction
+from pmgp.interface.graphs.numpy_graph import NumpyGraph
+from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
+from pmgp.interface.graphs.theta_function import NumpyFunction, ThetaFunction
 
 THETA = np.array([0.3, -0.7, 1.2])
 X = np.random.default_rng(0).normal(size=(5, 3))
@@ -63,8 +64,8 @@ def test_values_are_those_of_pytensor(name, rewritten, shared):
 
 def test_the_unsupported_is_named():
     theta = pt.vector("theta")
-    with pytest.raises(UnsupportedGraphError, match=r"(?i)gammaln"):
-        NumpyGraph([theta], [pt.gammaln(theta)])
+    with pytest.raises(UnsupportedGraphError, match=r"(?i)round"):
+        NumpyGraph([theta], [pt.round(theta, mode="half_away_from_zero")])
     with pytest.raises(UnsupportedGraphError, match="Sort"):
         NumpyGraph([theta], [pt.sort(theta)])
     with pytest.raises(UnsupportedGraphError, match="index"):
@@ -87,8 +88,73 @@ def test_resting_and_moving_outputs_keep_their_order(compiled):
 
 def test_what_numpy_has_not_is_compiled():
     theta = pt.vector("theta")
-    function = ThetaFunction(theta, [pt.gammaln(pt.exp(theta))], Compiler())
+    graph = pt.round(pt.exp(theta), mode="half_away_from_zero")
+    function = ThetaFunction(theta, [graph], Compiler())
     assert not isinstance(function._function, NumpyGraph)
-    expected = pt.gammaln(pt.exp(theta)).eval({theta: THETA}, mode="FAST_COMPILE")
-    np.testing.assert_allclose(function(THETA)[0], expected, rtol=1e-12)
-    assert theta_function._calls_of_numpy(theta, [pt.gammaln(theta)]) is None
+    np.testing.assert_allclose(function(THETA)[0], graph.eval({theta: THETA}, mode="FAST_COMPILE"), rtol=1e-12)
+    assert theta_function._calls_of_numpy(theta, [graph]) is None
+
+
+OPERATIONS = {
+    "gammaln": lambda x: pt.gammaln(pt.abs(x) + 1.0),
+    "digamma": lambda x: pt.psi(pt.abs(x) + 1.0),
+    "trigamma": lambda x: pt.tri_gamma(pt.abs(x) + 1.0),
+    "sigmoid": pt.sigmoid,
+    "softplus": pt.softplus,
+    "log1mexp": lambda x: pt.log1mexp(-pt.abs(x) - 1e-3),
+    "erfcx": pt.erfcx,
+    "cast": lambda x: pt.cast(x, "int64"),
+    "logarithm of small integers": lambda x: pt.log(pt.cast(pt.abs(x), "int8") + pt.constant(3, dtype="int8")) * x,
+    "power": lambda x: pt.pow(pt.abs(x), 1.5),
+}
+FAR = np.concatenate([np.linspace(-40.0, 40.0, 33), [-800.0, 800.0, np.inf, -np.inf, np.nan]])
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_operations_are_those_of_pytensor_far_into_both_tails(name):
+    x = pt.vector("x")
+    at = FAR[np.isfinite(FAR)] if "cast" in name or "integers" in name else FAR
+    at = at[np.abs(at) < 100.0] if name in ("erfcx", "logarithm of small integers") else at
+    graph = OPERATIONS[name](x)
+    with np.errstate(all="ignore"):
+        [found] = NumpyGraph([x], [graph])([v.eval(mode="FAST_COMPILE") for v in NumpyGraph([x], [graph]).fixed], at)
+    np.testing.assert_allclose(found, graph.eval({x: at}, mode="FAST_COMPILE"), rtol=1e-12, atol=1e-300)
+
+
+def test_registers_used_again_change_neither_inputs_nor_what_is_fixed_nor_each_other():
+    """A value that is taken twice, a view of one that is, an output that others are made of, and constants."""
+    x, data = pt.vector("x"), pt.constant(X[:, 0])
+    doubled = 2.0 * x + data
+    column = doubled[:, None]
+    outputs = [pt.exp(doubled), doubled, pt.sqr(doubled) - doubled, (column * pt.exp(column)).sum(axis=1), data + x]
+    graph = NumpyGraph([x], outputs)
+    fixed = [variable.eval(mode="FAST_COMPILE") for variable in graph.fixed]
+    at = X[:, 1].copy()
+    kept = [np.copy(value) for value in fixed]
+    expected = [output.eval({x: at}, mode="FAST_COMPILE") for output in outputs]
+    for _ in range(2):
+        for found, value in zip(graph(fixed, at), expected, strict=True):
+            np.testing.assert_allclose(found, value, rtol=1e-14)
+    np.testing.assert_array_equal(at, X[:, 1])
+    for value, before in zip(fixed, kept, strict=True):
+        np.testing.assert_array_equal(value, before)
+
+
+@pytest.mark.parametrize("static", [False, True])
+def test_functions_of_numpy_follow_theta_and_the_data(static):
+    """Also where an output does not depend on the inputs, which the caller may change without harm."""
+    theta, x, data = pt.vector("theta"), pt.vector("x", shape=(5,) if static else (None,)), pytensor.shared(X[:, 0])
+    outputs = [pt.gammaln(pt.exp(theta[0])) * x + data, theta[1] * data, data * 2.0]
+    function = NumpyFunction([x], theta, outputs, Compiler())
+    for data_now in (X[:, 0], X[:, 1]):
+        data.set_value(data_now)
+        function.refresh_data()
+        for theta_now in (THETA, -THETA, 2.0 * THETA, THETA):
+            expected = [
+                o.eval({theta: theta_now, x: X[:, 2]}, mode="FAST_COMPILE", on_unused_input="ignore") for o in outputs
+            ]
+            found = pickle.loads(pickle.dumps(function))(X[:, 2], theta_now)
+            for one, value in zip(function(X[:, 2], theta_now), expected, strict=True):
+                np.testing.assert_allclose(one, value, rtol=1e-14)
+                one[:] = np.nan
+            np.testing.assert_allclose(found[0], expected[0], rtol=1e-14)

@@ -89,8 +89,8 @@ class MetricDensity(Density, Protocol):
 class AdaptiveTransition(Protocol):
     """A transition that leaves any density invariant, by detailed balance, and learns while a chain tunes.
 
-    What is invariant without it, as a scan in one order, may move theta beside f, but not on a screen: the correction of
-    a surrogate's moves takes them for reversible.
+    What is invariant without it, as a scan in one order, may move theta beside f, but not on a screen: the correction
+    of a surrogate's moves takes them for reversible.
 
     What it has learned is a value of a kind of its own, which the chain keeps for it: the same transition serves
     several chains and densities.

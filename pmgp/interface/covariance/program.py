@@ -19,7 +19,7 @@ from pytensor.tensor.math import Dot
 from pytensor.tensor.subtensor import AdvancedIncSubtensor
 from pytensor.tensor.variable import TensorVariable
 
-from pmgp.interface.graphs.numpy_graph import UnsupportedGraphError, numpy_function
+from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError, numpy_function
 
 __all__ = ["Instruction", "Program"]
 

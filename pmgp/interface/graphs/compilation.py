@@ -18,7 +18,7 @@ from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 from pytensor.link.vm import VMLinker
 from pytensor.tensor.variable import TensorVariable
 
-__all__ = ["INTERPRETED", "CompiledWhenCalled", "Compiler", "announced"]
+__all__ = ["INTERPRETED", "CompiledOnRequest", "CompiledWhenCalled", "Compiler", "announced"]
 
 # Shown as PyMC shows its own messages.
 logger = logging.getLogger("pymc.pmgp")
@@ -44,6 +44,11 @@ class Compiler:
 
     def __init__(self, settings: dict[str, Any] | None = None) -> None:
         self.settings = dict(settings or {})
+
+    @property
+    def mode_given(self) -> bool:
+        """Whether the user chose how PyTensor computes."""
+        return "mode" in self.settings
 
     def __call__(
         self, inputs: list[TensorVariable], outputs: list[TensorVariable], interpreted: bool = False
@@ -71,9 +76,45 @@ class CompiledWhenCalled:
 
     def __call__(self, *args: Any) -> Any:
         """All outputs."""
+        self.compile()
+        assert self.function is not None
+        return self.function(*args)
+
+    def compile(self) -> None:
+        """Compile it now."""
         if self.function is None:
             self.function = self.compile_function()
-        return self.function(*args)
+
+
+class CompiledOnRequest(CompiledWhenCalled):
+    """A function that another one stands in for, until it is told to be compiled for many calls.
+
+    Parameters
+    ----------
+    compile_function : callable
+    make_substitute : callable
+        Makes the same function, slower and ready at once; None where there is none, and the function is compiled.
+    """
+
+    def __init__(
+        self, compile_function: Callable[[], Callable[..., Any]], make_substitute: Callable[[], Any | None]
+    ) -> None:
+        super().__init__(compile_function)
+        self.make_substitute = make_substitute
+        self.substitute: Any | None = None
+
+    def __call__(self, *args: Any) -> Any:
+        """All outputs."""
+        if self.function is None and self.substitute is None:
+            self.substitute = self.make_substitute()
+        if self.function is None and self.substitute is not None:
+            return self.substitute(*args)
+        return super().__call__(*args)
+
+    def refresh_data(self) -> None:
+        """Read the data again, which a compiled function reads at each call."""
+        if self.substitute is not None:
+            self.substitute.refresh_data()
 
 
 @contextmanager

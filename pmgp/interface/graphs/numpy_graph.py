@@ -1,7 +1,8 @@
 """Graphs as lists of calls of NumPy: ready at once, where Numba takes seconds.
 
 What a covariance needs before its blocks are filled are a few operations on thin arrays. NumPy spends a microsecond on
-each of them, next to nothing beside the blocks.
+each of them, next to nothing beside the blocks. The terms of a likelihood are elementwise functions of many draws of f;
+NumPy's loops over logarithms and exponentials use the processor's vector instructions, which Numba's do not.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 import pytensor.scalar as ps
 from pytensor.graph.basic import Constant
 from pytensor.graph.traversal import io_toposort
-from pytensor.tensor.basic import Alloc, AllocEmpty, Join, MakeVector
+from pytensor.tensor.basic import Alloc, AllocEmpty, Join, MakeVector, ScalarFromTensor, TensorFromScalar
 from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
 from pytensor.tensor.extra_ops import CumOp
 from pytensor.tensor.math import Dot
@@ -23,11 +24,11 @@ from pytensor.tensor.shape import Shape, Shape_i
 from pytensor.tensor.subtensor import IncSubtensor, Subtensor, indices_from_subtensor
 from pytensor.tensor.variable import TensorVariable
 
-__all__ = ["NumpyGraph", "UnsupportedGraphError", "numpy_function"]
+from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError, numpy_function
 
+__all__ = ["Call", "NumpyGraph", "places"]
 
-class UnsupportedGraphError(TypeError):
-    """A graph with an operation that has no equivalent in NumPy."""
+Call = tuple[Callable[..., Any], list[Any]]
 
 
 class NumpyGraph:
@@ -37,7 +38,8 @@ class NumpyGraph:
     ----------
     inputs : list of variables
     outputs : list of variables
-        Each depends on some of the inputs.
+    translate : callable, optional
+        From a node of the graph to the call that computes its output, and the variables that this takes.
 
     Attributes
     ----------
@@ -50,49 +52,80 @@ class NumpyGraph:
         If an operation has no equivalent in NumPy.
     """
 
-    def __init__(self, inputs: list[TensorVariable], outputs: list[TensorVariable]) -> None:
+    def __init__(
+        self,
+        inputs: list[TensorVariable],
+        outputs: list[TensorVariable],
+        translate: Callable[[Any], Call] | None = None,
+    ) -> None:
         moving = set(inputs)
         nodes = []
         for node in io_toposort(inputs, outputs):
             if moving & set(node.inputs):
                 nodes.append(node)
                 moving.update(node.outputs)
-        calls = [_call(node) for node in nodes]
-        sources = dict.fromkeys(source for _, taken in calls for source in taken)
+        calls = [(translate or _call)(node) for node in nodes]
+        sources = dict.fromkeys([*(source for _, taken in calls for source in taken), *outputs])
         self.fixed = [source for source in sources if source not in moving]
-        results = [node.outputs[0] for node in nodes]
-        places = {variable: place for place, variable in enumerate([*self.fixed, *inputs, *results])}
-        self._calls = [(function, [places[source] for source in taken]) for function, taken in calls]
-        self._outputs = [places[output] for output in outputs]
+        known = {variable: register for register, variable in enumerate([*self.fixed, *inputs])}
+        self._calls, self._number = _in_registers(calls, [node.outputs[0] for node in nodes], known, set(outputs))
+        self._outputs = [known[output] for output in outputs]
 
-    def __call__(self, fixed: list[np.ndarray], *inputs: np.ndarray) -> list[np.ndarray]:
+    def __call__(self, fixed: list[Any], *inputs: Any) -> list[Any]:
         """Values of the outputs, from those of `fixed` and of the inputs."""
-        registers: list[Any] = [*fixed, *inputs]
-        for function, sources in self._calls:
-            registers.append(function(*[registers[source] for source in sources]))
-        return [registers[place] for place in self._outputs]
+        registers: list[Any] = [*fixed, *inputs, *[None] * self._number]
+        for function, sources, target in self._calls:
+            registers[target] = function(*[registers[source] for source in sources])
+        return [registers[register] for register in self._outputs]
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the graph behind when the calls are pickled."""
         return self.__dict__ | {"fixed": []}
 
 
-Call = tuple[Callable[..., Any], list[Any]]
+def _in_registers(
+    calls: list[Call], results: list[Any], known: dict[Any, int], outputs: set[Any]
+) -> tuple[list[tuple[Callable[..., Any], list[int], int]], int]:
+    """The calls with registers for variables, and how many more of these there are; `known` learns those of results.
 
-
-def numpy_function(operation: ps.ScalarOp) -> Callable[..., Any]:
-    """NumPy's equivalent of a scalar operation.
-
-    Raises
-    ------
-    UnsupportedGraphError
-        If it has none.
+    A register is used again once its value has been taken for the last time, by NumPy's functions in place: the
+    processor's cache holds few arrays, and small ones take longer to make than to fill.
     """
-    name = (getattr(operation, "nfunc_spec", None) or ("",))[0]
-    function = getattr(np, name, None)
-    if function is None:
-        raise UnsupportedGraphError(f"no equivalent of {operation} in NumPy")
-    return function
+    first, kept = len(known), set(known) | outputs
+    last = {source: step for step, (_, taken) in enumerate(calls) for source in taken}
+    own = _own_memory(calls, results)
+    free: list[int] = []
+    number = 0
+    placed = []
+    for step, ((function, taken), result) in enumerate(zip(calls, results, strict=True)):
+        sources = [known[source] for source in taken]
+        dead = [source for source in dict.fromkeys(taken) if last[source] == step and source not in kept]
+        free += [known[source] for source in dead]
+        spent = [source for source in dead if source in own and _alike(source, result)]
+        if spent and isinstance(function, np.ufunc):
+            known[result] = known[spent[0]]
+            free.remove(known[result])
+            sources.append(known[result])
+        else:
+            if not free:
+                free.append(first + number)
+                number += 1
+            known[result] = free.pop()
+        placed.append((function, sources, known[result]))
+    return placed, number
+
+
+def _own_memory(calls: list[Call], results: list[Any]) -> set[Any]:
+    """Results that share memory with no other variable: of elementwise functions, for elementwise functions only."""
+    elementwise = [isinstance(function, np.ufunc) or function is np.where for function, _ in calls]
+    made = {result for result, own in zip(results, elementwise, strict=True) if own}
+    return made - {source for (_, taken), own in zip(calls, elementwise, strict=True) if not own for source in taken}
+
+
+def _alike(first: Any, second: Any) -> bool:
+    """Whether variables are arrays of one kind and of the same axes."""
+    types = first.type, second.type
+    return types[0].ndim > 0 and len({(kind.dtype, kind.broadcastable) for kind in types}) == 1
 
 
 def _call(node: Any) -> Call:
@@ -110,7 +143,15 @@ def _elementwise(node: Any) -> Call:
     if operation == ps.clip:
         return np.clip, inputs
     function = numpy_function(operation)
+    dtype = node.outputs[0].dtype
+    if dtype.startswith("float") and not any(variable.dtype.startswith("float") for variable in inputs):
+        # NumPy would compute with half precision where the integers are small.
+        function = partial(_of_floats, function, dtype)
     return (partial(_folded, function) if len(inputs) > 2 and operation in (ps.add, ps.mul) else function), inputs
+
+
+def _of_floats(function: Callable[..., Any], dtype: str, *values: np.ndarray) -> np.ndarray:
+    return function(*[np.asarray(value, dtype=dtype) for value in values])
 
 
 def _filled(like: np.ndarray, value: np.ndarray) -> np.ndarray:
@@ -135,7 +176,14 @@ def _shuffled(axes: list[int], index: tuple[Any, ...], values: np.ndarray) -> np
     return values.transpose(axes)[index]
 
 
-def _places(indices: list[Any], op: Any) -> tuple[Any, ...]:
+def places(indices: list[Any], op: Any) -> tuple[Any, ...]:
+    """The index of a part, in numbers.
+
+    Raises
+    ------
+    UnsupportedGraphError
+        If they are not known.
+    """
     return tuple(_known_index(index) for index in indices_from_subtensor(indices, op.idx_list))
 
 
@@ -150,12 +198,12 @@ def _known_index(index: Any) -> Any:
 
 
 def _part(node: Any) -> Call:
-    return itemgetter(_places(node.inputs[1:], node.op)), node.inputs[:1]
+    return itemgetter(places(node.inputs[1:], node.op)), node.inputs[:1]
 
 
 def _changed_part(node: Any) -> Call:
     change = _with_part if node.op.set_instead_of_inc else _with_more
-    return partial(change, _places(node.inputs[2:], node.op)), node.inputs[:2]
+    return partial(change, places(node.inputs[2:], node.op)), node.inputs[:2]
 
 
 def _with_part(places: tuple[Any, ...], whole: np.ndarray, part: np.ndarray) -> np.ndarray:
@@ -168,6 +216,10 @@ def _with_more(places: tuple[Any, ...], whole: np.ndarray, part: np.ndarray) -> 
     result = whole.copy()
     result[places] += part
     return result
+
+
+def _same(node: Any) -> Call:
+    return np.asarray, node.inputs
 
 
 def _cumulative(node: Any) -> Call:
@@ -239,4 +291,6 @@ RULES: dict[type, Callable[[Any], Call]] = {
     Shape_i: _shape,
     Alloc: _alloc,
     AllocEmpty: _alloc,
+    ScalarFromTensor: _same,
+    TensorFromScalar: _same,
 }

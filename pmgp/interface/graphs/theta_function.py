@@ -1,4 +1,4 @@
-"""Several outputs as one function of theta: what does not depend on it is computed once."""
+"""Functions of theta, and of theta and other inputs: what does not depend on these is computed once."""
 
 from __future__ import annotations
 
@@ -7,11 +7,19 @@ from typing import Any
 
 import numpy as np
 from pytensor.graph.traversal import ancestors
+from pytensor.tensor.basic import ScalarFromTensor, TensorFromScalar
+from pytensor.tensor.elemwise import DimShuffle
+from pytensor.tensor.subtensor import Subtensor
 from pytensor.tensor.variable import TensorVariable
 
-from pmgp.interface.graphs.numpy_graph import NumpyGraph, UnsupportedGraphError
+from pmgp.interface.graphs.numpy_graph import NumpyGraph
+from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
 
-__all__ = ["ThetaFunction"]
+__all__ = ["NumpyFunction", "ThetaFunction"]
+
+# Their results share memory with what they are taken from.
+VIEWS = (DimShuffle, Subtensor, ScalarFromTensor, TensorFromScalar)
+REMEMBERED = 2
 
 
 class ThetaFunction:
@@ -63,3 +71,59 @@ def _calls_of_numpy(theta: TensorVariable, outputs: list[TensorVariable]) -> Num
         return NumpyGraph([theta], outputs)
     except UnsupportedGraphError:
         return None
+
+
+class NumpyFunction:
+    """From inputs and theta to the values of outputs, by calls of NumPy, with nothing to compile.
+
+    What depends on theta alone is computed when that changes.
+
+    Parameters
+    ----------
+    inputs : list of variables
+    theta : vector
+    outputs : list of variables
+        Canonical and specialized.
+    compile_function : callable
+        As of `ThetaFunction`.
+
+    Raises
+    ------
+    UnsupportedGraphError
+        If an operation has no equivalent in NumPy.
+    """
+
+    def __init__(
+        self,
+        inputs: list[TensorVariable],
+        theta: TensorVariable,
+        outputs: list[TensorVariable],
+        compile_function: Callable[..., Callable[..., Any]],
+    ) -> None:
+        self._graph = NumpyGraph(inputs, outputs)
+        self._fixed_at = ThetaFunction(theta, self._graph.fixed, compile_function)
+        # The caller may change what is returned.
+        kept = {*inputs, *self._graph.fixed}
+        self._shared = [output in kept or isinstance(output.owner.op, VIEWS) for output in outputs]
+        self._known: dict[bytes, list[np.ndarray]] = {}
+
+    def refresh_data(self) -> None:
+        """Compute again what depends neither on theta nor on the inputs."""
+        self._fixed_at.refresh_data()
+        self._known.clear()
+
+    def __call__(self, *arguments: np.ndarray) -> list[np.ndarray]:
+        """All outputs, from the inputs and theta."""
+        *inputs, theta = arguments
+        with np.errstate(all="ignore"):
+            values = self._graph(self._fixed(theta), *inputs)
+        return [np.array(v) if shared else v for v, shared in zip(values, self._shared, strict=True)]
+
+    def _fixed(self, theta: np.ndarray) -> list[np.ndarray]:
+        """What does not depend on the inputs; chains go back and forth between two thetas."""
+        key = theta.tobytes()
+        if key not in self._known:
+            for old in list(self._known)[: 1 - REMEMBERED]:
+                del self._known[old]
+            self._known[key] = self._fixed_at(theta)
+        return self._known[key]

@@ -1,11 +1,11 @@
-"""A likelihood that is given by its graph: its terms and their derivatives in f, compiled by PyTensor."""
+"""A likelihood that is given by its graph: its terms and their derivatives in f, by NumPy or compiled by PyTensor."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pytensor.tensor as pt
@@ -13,22 +13,39 @@ from pymc.logprob.utils import local_check_parameter_to_ninf_switch
 from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.rewriting.basic import in2out
 from pytensor.graph.rewriting.utils import rewrite_graph
+from pytensor.tensor.rewriting.special import local_log_add_exp, local_log_sum_exp
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.core.numerics.quadrature import TiltedMoments, tilted_moments
-from pmgp.interface.graphs.compilation import CompiledWhenCalled
+from pmgp.interface.graphs.compilation import CompiledOnRequest
+from pmgp.interface.graphs.theta_function import NumpyFunction
 from pmgp.interface.graphs.unrolling import NotElementwiseError, elementwise
 from pmgp.interface.model.likelihood_terms import LikelihoodTerms
 
 __all__ = ["LikelihoodFunctions", "PyTensorLikelihood", "compile_likelihood"]
 
 CHECKS_AS_SWITCHES = in2out(local_check_parameter_to_ninf_switch)
+LOGS_OF_SUMS = in2out(local_log_add_exp, local_log_sum_exp, name="logs_of_sums")
 # Relative to a term and absolute.
 SAME = 1e-9
 
 
+class FunctionsOfTheta(Protocol):
+    """Makes functions of (inputs, theta) of graphs, see `ThetaVector`."""
+
+    def compile(
+        self, inputs: list[TensorVariable], outputs: list[TensorVariable], interpreted: bool = False
+    ) -> Callable[..., Any]:
+        """By PyTensor."""
+        ...
+
+    def by_numpy(self, inputs: list[TensorVariable], outputs: list[TensorVariable]) -> NumpyFunction | None:
+        """By calls of NumPy, if that can be."""
+        ...
+
+
 class PyTensorLikelihood:
-    """A likelihood given by compiled PyTensor functions, at one theta.
+    """A likelihood given by functions of PyTensor's graphs, at one theta.
 
     Parameters
     ----------
@@ -46,7 +63,7 @@ class PyTensorLikelihood:
         return self.functions.terms.flat(rows, self.theta).sum(axis=1).reshape(f.shape[:-1])
 
     def gradient(self, f: np.ndarray) -> np.ndarray:
-        """First derivative in f: (n,) -> (n,). Compiled when it is first needed, as those that follow."""
+        """First derivative in f: (n,) -> (n,)."""
         return self.functions.gradient(np.ascontiguousarray(f), self.theta)[0]
 
     def curvature(self, f: np.ndarray) -> np.ndarray:
@@ -81,20 +98,27 @@ class LikelihoodFunctions:
     """The terms of log p(y|f, theta), and functions of (f, theta) to lists of arrays, all of shape (n,).
 
     Gradient and curvature come from one function, which Numba compiles in less time than two; samplers that need the
-    gradient alone have one of their own.
+    gradient alone have one of their own. They are computed by NumPy, if it can, until they are told to be compiled: a
+    search for a mode is a few calls, a sampler's trajectories are many.
     """
 
     terms: LikelihoodTerms
-    gradient: CompiledWhenCalled
-    derivatives: CompiledWhenCalled
-    third: CompiledWhenCalled
+    gradient: CompiledOnRequest
+    derivatives: CompiledOnRequest
+    third: CompiledOnRequest
+
+    def refresh_data(self) -> None:
+        """Read the data again, as `pymc.set_data` may have changed them."""
+        self.terms.refresh_data()
+        for function in (self.gradient, self.derivatives, self.third):
+            function.refresh_data()
 
 
 def compile_likelihood(
     names: list[str],
     terms: list[TensorVariable],
     latent: TensorVariable,
-    compile_function: Callable[..., Callable[..., Any]],
+    functions: FunctionsOfTheta,
     at: tuple[np.ndarray, np.ndarray],
 ) -> LikelihoodFunctions:
     """Functions of a likelihood's graph.
@@ -107,44 +131,61 @@ def compile_likelihood(
         Of any shape, in terms of f and theta.
     latent : vector
         f.
-    compile_function : callable
-        From inputs and outputs, and whether to interpret, to a function of (inputs, theta).
+    functions : FunctionsOfTheta
+        Makes them of graphs.
     at : tuple of arrays
-        f and theta, where the graphs that are compiled are compared with those of the model.
+        f and theta, where the graphs that are used are compared with those of the model.
     """
-    terms = _unrolled_where_same(terms, latent, compile_function, at)
-    rows = pt.matrix("f_rows", dtype=latent.dtype)
-    evaluate = compile_function([rows], vectorize_graph(terms, replace={latent: rows}))
-    # Expectation propagation needs no derivatives; Laplace's method needs them all the time.
+    evaluate, terms = _of_rows(terms, latent, functions, at)
+    # Expectation propagation needs no derivatives but to begin; Laplace's method needs them all the time.
     gradient = pt.grad(pt.add(*[term.sum() for term in terms], 0.0), latent)
     curvature = -pt.grad(gradient.sum(), latent, disconnected_inputs="ignore")
     third = -pt.grad(curvature.sum(), latent, disconnected_inputs="ignore")
-    functions = [
-        CompiledWhenCalled(partial(compile_function, [latent], outputs))
+    derivatives = [
+        CompiledOnRequest(partial(functions.compile, [latent], outputs), partial(functions.by_numpy, [latent], outputs))
         for outputs in ([gradient], [gradient, curvature], [third])
     ]
-    return LikelihoodFunctions(LikelihoodTerms(names, evaluate), *functions)
+    return LikelihoodFunctions(LikelihoodTerms(names, evaluate), *derivatives)
 
 
-def _unrolled_where_same(
+def _of_rows(
     terms: list[TensorVariable],
     latent: TensorVariable,
-    compile_function: Callable[..., Callable[..., Any]],
+    functions: FunctionsOfTheta,
     at: tuple[np.ndarray, np.ndarray],
-) -> list[TensorVariable]:
-    """The terms, so written that they can be evaluated for many f at once: unrolled, where that gives the same."""
+) -> tuple[Callable[..., list[np.ndarray]], list[TensorVariable]]:
+    """A function of (rows of f, theta) to the terms, by NumPy where that is the same; and how it writes them."""
     found = [_elementwise_or_none(term, latent) for term in terms]
-    pairs = [graph for pair in zip(terms, found, strict=True) if pair[1] is not None for graph in pair]
-    values = iter(compile_function([latent], pairs, interpreted=True)(*at))
-    return [
-        unrolled if unrolled is not None and _same(next(values), next(values)) else _independent_rows(term)
-        for term, unrolled in zip(terms, found, strict=True)
+    expected = functions.compile([latent], terms, interpreted=True)(*at)
+    rows = pt.matrix("f_rows", dtype=latent.dtype)
+
+    def of_rows(written: list[TensorVariable]) -> list[TensorVariable]:
+        return vectorize_graph(written, replace={latent: rows})
+
+    written = [_independent_rows(term) if new is None else new for term, new in zip(terms, found, strict=True)]
+    evaluate = functions.by_numpy([rows], of_rows(written))
+    if evaluate is not None and _all_same(expected, evaluate, at):
+        return evaluate, written
+    values = iter(functions.compile([latent], [new for new in found if new is not None], interpreted=True)(*at))
+    same = [new is not None and _same(value, next(values)) for new, value in zip(found, expected, strict=True)]
+    written = [
+        new if new is not None and kept else _independent_rows(term)
+        for term, new, kept in zip(terms, found, same, strict=True)
     ]
+    return functions.compile([rows], of_rows(written)), written
+
+
+def _all_same(
+    expected: list[np.ndarray], evaluate: Callable[..., list[np.ndarray]], at: tuple[np.ndarray, np.ndarray]
+) -> bool:
+    values = evaluate(at[0][None, :], at[1])
+    return all(_same(value, found[0]) for value, found in zip(expected, values, strict=True))
 
 
 def _elementwise_or_none(term: TensorVariable, latent: TensorVariable) -> TensorVariable | None:
     try:
-        return elementwise(term, latent)
+        # Unrolled, these patterns have their stable form already, and are not looked for again.
+        return elementwise(rewrite_graph(term, include=(), custom_rewrite=LOGS_OF_SUMS, clone=True), latent)
     except NotElementwiseError:
         return None
 

@@ -222,12 +222,8 @@ class LatentGaussianModel:
 
         The two derivatives at once are another function than the gradient alone: what needs both asks for both.
         """
-        likelihood, f = self.likelihood(self.initial_theta), self.initial_moments[0]
         with announced():
-            if second:
-                likelihood.derivatives(f)
-            else:
-                likelihood.gradient(f)
+            self.model_likelihood.compile_derivatives(second, self.initial_theta, self.initial_moments[0])
 
     def require_factorizing(self) -> None:
         """Refuse a likelihood that does not factorize over f.

@@ -13,7 +13,7 @@ from pytensor.tensor.variable import TensorVariable
 from pmgp.core.gaussians import DensePrior
 from pmgp.interface.covariance.blocked import BlockedCovariance
 from pmgp.interface.graphs.compilation import CompiledWhenCalled
-from pmgp.interface.graphs.numpy_graph import UnsupportedGraphError
+from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
 from pmgp.interface.model.checks import refuse_infinite_inputs
 from pmgp.interface.model.comparison import same_values
 from pmgp.interface.model.theta_vector import ThetaVector

@@ -12,10 +12,14 @@ from collections.abc import Callable
 import numpy as np
 from scipy.sparse import csr_array
 
+from pmgp.interface.graphs.theta_function import NumpyFunction
+
 __all__ = ["LikelihoodTerms", "binary_masks", "moved"]
 
 # Relative to a term; vectorized functions differ from each other in the last digits.
 SAME = 1e-9
+# Elements of f that NumPy is given at once.
+BLOCK = 8192
 
 
 class LikelihoodTerms:
@@ -43,14 +47,27 @@ class LikelihoodTerms:
         self.possible = True
         self._places: csr_array | None = None
 
+    def refresh_data(self) -> None:
+        """Read the data again, which compiled functions read at each call."""
+        if isinstance(self._evaluate, NumpyFunction):
+            self._evaluate.refresh_data()
+
     def by_name(self, rows: np.ndarray, theta: np.ndarray) -> dict[str, np.ndarray]:
         """The terms as the model has them: (draws, n) to (draws, ...) for each name."""
         return dict(zip(self.names, self._evaluate(rows, theta), strict=True))
 
     def flat(self, rows: np.ndarray, theta: np.ndarray) -> np.ndarray:
         """All terms in one row: (draws, n) to (draws, terms)."""
-        parts = [part.reshape(len(rows), -1) for part in self._evaluate(rows, theta)]
+        parts = [part.reshape(len(rows), -1) for part in self._in_blocks(rows, theta)]
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+
+    def _in_blocks(self, rows: np.ndarray, theta: np.ndarray) -> list[np.ndarray]:
+        """The terms, by so many rows at once that what NumPy makes on its way stays in the processor's cache."""
+        if rows.size <= BLOCK or not isinstance(self._evaluate, NumpyFunction):
+            return self._evaluate(rows, theta)
+        step = max(1, BLOCK // rows.shape[1])
+        blocks = [self._evaluate(rows[start : start + step], theta) for start in range(0, len(rows), step)]
+        return [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
 
     def sites(self, rows: np.ndarray, theta: np.ndarray) -> np.ndarray:
         """Log p(y|f, theta) by latent value: (draws, n) to (draws, n). Needs separate terms."""

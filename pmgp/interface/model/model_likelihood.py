@@ -48,6 +48,10 @@ class ModelLikelihood(Protocol):
         """Refuse a likelihood that does not factorize over f."""
         ...
 
+    def compile_derivatives(self, second: bool, theta: np.ndarray, f: np.ndarray) -> None:
+        """Compile the gradient in f, or with the `second` derivative, for many calls."""
+        ...
+
 
 class ClosedFormLikelihood:
     """A likelihood of the core, with one observation for each latent value.
@@ -87,6 +91,9 @@ class ClosedFormLikelihood:
     def require_factorizing(self) -> None:
         """It does."""
 
+    def compile_derivatives(self, second: bool, theta: np.ndarray, f: np.ndarray) -> None:
+        """There is nothing to compile."""
+
 
 class GraphLikelihood:
     """A likelihood that is given by its graph.
@@ -113,7 +120,7 @@ class GraphLikelihood:
         f = np.asarray(point[latent_value.name], dtype=float)
         at = f + np.linspace(-0.5, 0.5, f.size), theta.initial
         names = [variable.name for variable in joint.variables]
-        self.functions = compile_likelihood(names, joint.likelihood, latent_value, theta.compile, at)
+        self.functions = compile_likelihood(names, joint.likelihood, latent_value, theta, at)
         self._hessian = HessianInF(joint.likelihood, latent_value, theta)
         self._observations = observations
         self._coupling: str | None = None
@@ -135,6 +142,7 @@ class GraphLikelihood:
         ModelError
             If the observations do not have the shape of their parameters.
         """
+        self.functions.refresh_data()
         places = list(probes)
         theta, f, _ = places[0]
         for name, values in self.terms.by_name(f[None, :], theta).items():
@@ -165,6 +173,12 @@ class GraphLikelihood:
                 f"the likelihood does not factorize over {self._observations.latent_name!r}: {self._coupling}; "
                 "each observation must depend on one latent value"
             )
+
+    def compile_derivatives(self, second: bool, theta: np.ndarray, f: np.ndarray) -> None:
+        """Compile the gradient in f, or with the `second` derivative; Numba does it at the first call."""
+        function = self.functions.derivatives if second else self.functions.gradient
+        function.compile()
+        function(f, theta)
 
 
 def naming_gradients_in_f(latent_value: TensorVariable) -> AbstractContextManager[None]:

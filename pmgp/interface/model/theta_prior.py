@@ -1,7 +1,8 @@
-"""log p(theta), compiled."""
+"""log p(theta): by numbers, or compiled."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -35,17 +36,30 @@ class ThetaPrior:
         self.graph = pt.add(*[term.sum() for term in terms], 0.0)
         unrolled = unrolled_sum(terms)
         expected, found = theta.compile([], [self.graph, unrolled], interpreted=True)(theta.initial)
-        # The unrolled graph compiles faster where it has the same value.
+        # The unrolled graph is computed and compiled faster where it has the same value.
         chosen = unrolled if same_values(expected, found) else self.graph
-        self._function = theta.compile([], [chosen])
         self._gradient = CompiledWhenCalled(partial(theta.compile_gradient, [], chosen))
-        # Numba compiles at the first call: here, and not in each worker.
-        self._function(theta.initial)
+        function: Callable[[np.ndarray], float] | None = theta.by_numbers(chosen)
+        if function is None or not same_values(expected, np.asarray(function(theta.initial))):
+            function = _Compiled(theta.compile([], [chosen]))
+            # Numba compiles at the first call: here, and not in each worker.
+            function(theta.initial)
+        self._function = function
 
     def __call__(self, theta: np.ndarray) -> float:
         """Log p(theta)."""
-        return float(self._function(theta)[0])
+        return self._function(theta)
 
     def gradient(self, theta: np.ndarray) -> np.ndarray:
         """Gradient of log p(theta), compiled when it is first needed: (dimension,)."""
         return self._gradient(theta)[1]
+
+
+class _Compiled:
+    """The one output of a compiled function."""
+
+    def __init__(self, function: Callable[..., list[np.ndarray]]) -> None:
+        self.function = function
+
+    def __call__(self, theta: np.ndarray) -> float:
+        return float(self.function(theta)[0])

@@ -14,10 +14,15 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.graphs.compilation import Compiler
-from pmgp.interface.graphs.theta_function import ThetaFunction
+from pmgp.interface.graphs.number_graph import NumberGraph
+from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
+from pmgp.interface.graphs.theta_function import NumpyFunction, ThetaFunction
 from pmgp.interface.model.missing_gradients import naming_missing_gradients
 
 __all__ = ["ThetaVector"]
+
+# What would make the stable form of an unrolled log of a sum stable again.
+UNROLLED = ("local_log_add_exp", "local_log_sum_exp")
 
 
 class ThetaVector:
@@ -90,8 +95,33 @@ class ThetaVector:
     def compile_small(self, outputs: list[TensorVariable]) -> ThetaFunction:
         """A function of theta alone with a few small values."""
         outputs, theta = self.write(outputs)
-        outputs = rewrite_graph(outputs, include=("canonicalize", "stabilize", "specialize"))
-        return ThetaFunction(theta, outputs, self.compile_function)
+        return ThetaFunction(theta, _simplified(outputs), self.compile_function)
+
+    def by_numpy(self, inputs: list[TensorVariable], outputs: list[TensorVariable]) -> NumpyFunction | None:
+        """Graphs of the value variables as a function of (inputs, theta) that need not be compiled.
+
+        None if NumPy has no equivalent of an operation, or the user chose how PyTensor computes.
+        """
+        if self.compile_function.mode_given:
+            return None
+        outputs, theta = self.write(outputs)
+        try:
+            return NumpyFunction(inputs, theta, _simplified(outputs, UNROLLED), self.compile_function)
+        except UnsupportedGraphError:
+            return None
+
+    def by_numbers(self, scalar: TensorVariable) -> NumberGraph | None:
+        """A scalar graph of the value variables as a function of theta that need not be compiled.
+
+        None if it is more than operations on single elements, or the user chose how PyTensor computes.
+        """
+        if self.compile_function.mode_given or not self.values:
+            return None
+        [scalar], theta = self.write([scalar])
+        try:
+            return NumberGraph(theta, *_simplified([scalar]))
+        except UnsupportedGraphError:
+            return None
 
     def compile_gradient(self, inputs: list[TensorVariable], scalar: TensorVariable) -> Callable[..., Any]:
         """Make a scalar graph and its gradient in theta a function of (inputs, theta).
@@ -105,3 +135,13 @@ class ThetaVector:
         with naming_missing_gradients("the hyper-parameters", 'PseudoMarginal(proposal="mixture") needs none'):
             gradient = pt.grad(scalar, theta, disconnected_inputs="ignore")
         return self.compile_function([*inputs, theta], [scalar, gradient])
+
+
+def _simplified(outputs: list[TensorVariable], exclude: tuple[str, ...] = ()) -> list[TensorVariable]:
+    """Graphs of few and accurate operations, each by itself and each once."""
+    return rewrite_graph(
+        outputs,
+        include=("canonicalize", "stabilize", "specialize", "merge"),
+        exclude=("local_pow_to_nested_squaring", *exclude),
+        clone=True,
+    )

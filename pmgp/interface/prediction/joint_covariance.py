@@ -14,7 +14,7 @@ from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.covariance.program import Instruction, Program
-from pmgp.interface.graphs.numpy_graph import UnsupportedGraphError
+from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
 
 __all__ = ["JointMoments", "Parts", "compile_joint_moments"]
 

@@ -22,6 +22,7 @@ from pytensor.tensor.math import Dot
 from pytensor.tensor.shape import Reshape, Shape, Shape_i
 from pytensor.tensor.subtensor import AdvancedSubtensor, IncSubtensor, Subtensor, indices_from_subtensor
 
+from pmgp.interface.graphs.unrolling.bounds import always_holds
 from pmgp.interface.graphs.unrolling.unrolled import NotElementwiseError, Unrolled, array_of, is_short
 
 __all__ = ["RULES", "Unroller"]
@@ -246,7 +247,10 @@ def _check(unroll: Unroller, node: Any) -> Unrolled:
     for condition in map(unroll, conditions):
         if condition.kept is not None and kept is None:
             raise NotElementwiseError("a check of other observations")
-        holds = reduce(pt.and_, condition.elements.ravel())
+        unsure = [each for each in condition.elements.ravel() if not always_holds(each)]
+        if not unsure:
+            continue
+        holds = reduce(pt.and_, unsure)
         elements = array_of([pt.switch(holds, value, -np.inf) for value in elements.ravel()], elements.shape)
     return Unrolled(elements, kept)
 

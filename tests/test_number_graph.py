@@ -1,0 +1,90 @@
+"""Log-densities of hyper-parameters by Python's numbers have the values that PyTensor gives them."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+import pytest
+from pymc.distributions.transforms import ordered
+
+from pmgp.interface.graphs.compilation import Compiler
+from pmgp.interface.graphs.number_graph import NumberGraph
+from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
+from pmgp.interface.model.theta_prior import ThetaPrior
+from pmgp.interface.model.theta_vector import ThetaVector
+
+VECTOR = np.array([0.3, -0.7, 1.2])
+
+GRAPHS = {
+    "sums and products": lambda t: pt.add(t[0], t[1], t[2]) * pt.mul(t[0], t[1], t[2], 2.0) - t[0] / t[1],
+    "logarithms": lambda t: pt.log(t[2]) + pt.log1p(t[0]) + pt.sqrt(t[2]) + pt.pow(t[2], 1.5),
+    "exponentials": lambda t: pt.exp(t[0]) + pt.expm1(t[1]) + pt.tanh(t[2]) + pt.reciprocal(t[0]),
+    "links": lambda t: pt.sigmoid(t[0]) + pt.softplus(t[1]) + pt.log1mexp(-pt.abs(t[2])) + pt.gammaln(pt.sqr(t[0])),
+    "choices": lambda t: pt.switch(pt.or_(pt.gt(t[0], 0.0), pt.lt(t[1], 0.0)), pt.maximum(t[0], t[1]), -np.inf),
+    "comparisons": lambda t: pt.switch(pt.and_(pt.ge(t[0], t[1]), pt.neq(t[0], t[2])), pt.minimum(t[0], t[2]), t[1]),
+    "of a part": lambda t: pt.exp(t[1:][1]) + pt.isnan(t[0]) * 1.0,
+}
+EXTREME = [
+    VECTOR,
+    -VECTOR,
+    0.0 * VECTOR,
+    1e3 * VECTOR,
+    -1e3 * VECTOR,
+    np.array([np.inf, -np.inf, 1.0]),
+    np.full(3, np.nan),
+]
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_values_are_those_of_pytensor_also_where_python_raises(name):
+    theta = pt.vector("theta")
+    graph = GRAPHS[name](theta)
+    by_numbers = pickle.loads(pickle.dumps(NumberGraph(theta, graph)))
+    for at in EXTREME:
+        expected = graph.eval({theta: at}, mode="FAST_COMPILE")
+        np.testing.assert_allclose(by_numbers(at), expected, rtol=1e-13, atol=1e-300)
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [lambda t: pt.exp(t).sum(), lambda t: pytensor.shared(1.0) * t[0], lambda t: pt.erfcx(t[0])],
+    ids=["arrays", "data", "operation"],
+)
+def test_what_is_no_function_of_single_numbers_is_refused(graph):
+    theta = pt.vector("theta")
+    with pytest.raises(UnsupportedGraphError):
+        NumberGraph(theta, graph(theta))
+
+
+def prior(settings=None, length=2) -> tuple[ThetaPrior, ThetaVector, pm.Model]:
+    with pm.Model() as model:
+        pm.Gamma("g", 2, 2)
+        pm.HalfNormal("h")
+        pm.Beta("b", 2, 3)
+        pm.Dirichlet("w", np.ones(3))
+        pm.Normal("cut", [-1.0, 1.0], 1.0, transform=ordered, initval=[-1.0, 1.0])
+        pm.Normal("long", shape=length)
+    theta = ThetaVector(model.value_vars, model.initial_point(), Compiler(settings))
+    return ThetaPrior(model.logp(sum=False), theta), theta, model
+
+
+def test_log_priors_are_those_of_the_model():
+    by_numbers, theta, model = prior()
+    assert isinstance(by_numbers._function, NumberGraph)
+    logp = model.compile_logp(mode="FAST_COMPILE")
+    rng = np.random.default_rng(0)
+    for scale in (0.0, 1.0, 5.0, 30.0):
+        at = scale * rng.standard_normal(theta.dimension)
+        np.testing.assert_allclose(by_numbers(at), logp(theta.unravel(at)), rtol=1e-10)
+
+
+@pytest.mark.parametrize(("settings", "length"), [({"mode": "FAST_COMPILE"}, 2), (None, 40)], ids=["mode", "long"])
+def test_others_are_compiled(settings, length):
+    compiled, theta, model = prior(settings, length)
+    assert not isinstance(compiled._function, NumberGraph)
+    at = np.full(theta.dimension, 0.1)
+    assert compiled(at) == pytest.approx(model.compile_logp(mode="FAST_COMPILE")(theta.unravel(at)), rel=1e-10)
