@@ -52,4 +52,4 @@ class StepSize(NamedTuple):
     @property
     def frozen(self) -> float:
         """After tuning."""
-        return float(np.exp(self.log_average if self.iteration else self.log_step))
+        return float(np.exp(self.log_average))
