@@ -14,6 +14,7 @@ import pmgp
 sys.path.insert(0, str(Path(__file__).parent))
 import comparison
 import gallery
+import layers
 import what_works
 
 # Sphinx shows the messages of every logger; PyTensor has many on import.
@@ -94,8 +95,9 @@ def copy_case_studies() -> None:
 
 
 def write_parts() -> None:
-    """Make what pages include and would drift if it were written by hand: the gallery, the comparison, what works."""
+    """Make what pages include and would drift if it were written by hand: gallery, comparison, tables, the layers."""
     (HERE / "_generated").mkdir(exist_ok=True)
+    layers.draw(HERE / "_generated" / "layers.svg")
     (HERE / "_generated" / "gallery.md").write_text(gallery.cards(HERE / "_static" / "gallery"), encoding="utf-8")
     (HERE / "_generated" / "comparison.md").write_text(comparison.table(), encoding="utf-8")
     for name in ("likelihoods", "covariances", "features"):

@@ -24,6 +24,7 @@ _PUBLIC = {
     "LatentHMC": "pmgp.interface.steps",
     "LatentMetropolis": "pmgp.interface.steps",
     "LatentSMMALA": "pmgp.interface.steps",
+    "LatentStep": "pmgp.interface.steps",
     "LogGaussianCox": "pmgp.interface.distributions",
     "ModelError": "pmgp.interface.model.latent_gaussian",
     "OrdinalProbit": "pmgp.interface.distributions",

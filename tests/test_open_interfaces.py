@@ -14,7 +14,8 @@ import pmgp
 from pmgp.core.estimators.importance import log_mean_exp
 from pmgp.core.gaussians import Conditioning
 from pmgp.core.registry import resolve
-from pmgp.core.transitions.base import TransitionInfo
+from pmgp.core.transitions.base import Point, TransitionInfo
+from pmgp.core.transitions.metropolis_hastings import metropolis_choice
 
 X = np.array([[-1.0], [0.0], [0.4], [1.3]])
 LABELS = np.array([0, 1, 1, 0])
@@ -42,10 +43,14 @@ def exact_moments() -> tuple[float, float]:
 
 def sampled(draws: int = 4000, scheme=pmgp.PseudoMarginal, **settings) -> np.ndarray:
     """Draws of the log variance: (chains, draws)."""
+    alone = scheme is pmgp.PseudoMarginal
+    return sampled_by(lambda: scheme(**settings) if alone else [scheme(**settings), pmgp.EllipticalSlice()], draws)
+
+
+def sampled_by(make_step, draws: int = 4000) -> np.ndarray:
+    """Draws of the log variance by the step methods that are made in the model's context: (chains, draws)."""
     with model():
-        step = scheme(**settings)
-        step = step if scheme is pmgp.PseudoMarginal else [step, pmgp.EllipticalSlice()]
-        idata = pm.sample(draws, tune=500, chains=2, cores=1, step=step, random_seed=3, progressbar=False)
+        idata = pm.sample(draws, tune=500, chains=2, cores=1, step=make_step(), random_seed=3, progressbar=False)
     return np.log(idata.posterior["variance"].to_numpy())
 
 
@@ -206,3 +211,62 @@ def test_what_does_not_follow_the_protocol_is_refused(given, message):
 def test_the_maximum_needs_a_gradient():
     with pytest.raises(ValueError, match="has no evidence_gradient"):
         pmgp.find_map(model=model(), approximation=OneStep())
+
+
+class CrankNicolson:
+    """A transition of f: a step towards another draw of the prior, which the likelihood accepts or rejects."""
+
+    target_acceptance = 0.25
+    largest_step_size = 1.0
+
+    def initial_step_size(self, n):
+        return 0.5
+
+    def prepare(self, prior, likelihood):
+        factorized = prior.factorized()
+        return None if factorized is None else (factorized, likelihood)
+
+    def init(self, target, f):
+        return Point(f, float(target[1].log_likelihood(f)), f)
+
+    def restore(self, target, point):
+        return point
+
+    def step(self, rng, point, target, step_size):
+        prior, _ = target
+        shrunk = np.sqrt(1.0 - step_size**2) * (point.payload - prior.mean)
+        candidate = self.init(target, prior.mean + shrunk + step_size * prior.sample_deviations(rng, 1)[0])
+        return metropolis_choice(rng, point, candidate, self.log_ratio(point, candidate), 1)
+
+    def log_ratio(self, point, candidate):
+        return candidate.log_density - point.log_density
+
+
+class Inverted(CrankNicolson):
+    """A broken twin: the ratio upside down."""
+
+    def log_ratio(self, point, candidate):
+        return -super().log_ratio(point, candidate)
+
+
+def test_an_update_of_f_from_outside_samples_exactly_beside_a_step_for_theta():
+    draws = sampled_by(lambda: [pmgp.Ancillary(), pmgp.LatentStep(update=CrankNicolson())], 12_000)
+    assert distance(draws) < 4.0
+
+
+def test_an_update_with_its_ratio_upside_down_does_not():
+    draws = sampled_by(lambda: [pmgp.Ancillary(), pmgp.LatentStep(update=Inverted())], 12_000)
+    assert distance(draws) > 8.0
+
+
+@pytest.mark.parametrize(
+    ("update", "message"),
+    [
+        ("slice", "update must be an object with the methods initial_step_size, prepare, init, restore, step and the "),
+        (OneStep(), "has no initial_step_size and no prepare.* and no target_acceptance and no largest_step_size"),
+        (CrankNicolson, r"must be an instance, not the class itself: write CrankNicolson\(\)"),
+    ],
+)
+def test_what_is_no_update_of_f_is_refused(update, message):
+    with pytest.raises(ValueError, match=message):
+        pmgp.LatentStep(update=update, model=model())

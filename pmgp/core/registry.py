@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["missing_methods", "resolve"]
+__all__ = ["missing_members", "resolve"]
 
 
 def resolve(given: Any, names: Mapping[str, Callable[[], Any]], protocol: type, what: str) -> Any:
@@ -14,9 +14,9 @@ def resolve(given: Any, names: Mapping[str, Callable[[], Any]], protocol: type, 
     Parameters
     ----------
     given : str or object
-        A name, or an object with the methods of the protocol.
+        A name, or an object with the methods and attributes of the protocol.
     names : mapping
-        The family's own table: a constructor for each name.
+        The family's own table: a constructor for each name. Empty for a family whose members are given as objects only.
     protocol : Protocol
     what : str
         What it is called in errors.
@@ -24,34 +24,42 @@ def resolve(given: Any, names: Mapping[str, Callable[[], Any]], protocol: type, 
     Raises
     ------
     ValueError
-        For an unknown name, and an object that does not have all the methods.
+        For an unknown name, and an object that does not have all of them.
     """
     known = ", ".join(sorted(names))
-    if isinstance(given, str):
+    if names and isinstance(given, str):
         if given not in names:
             raise ValueError(f"unknown {what} {given!r}; known are {known}")
         return names[given]()
     if isinstance(given, type):
         raise ValueError(f"{what} must be an instance, not the class itself: write {given.__name__}()")
-    missing = missing_methods(given, protocol)
+    missing = missing_members(given, protocol)
     if missing:
-        methods = ", ".join(_methods(protocol))
+        methods, attributes = _members(protocol)
+        wanted = f"the methods {', '.join(methods)}"
+        wanted += f" and the attributes {', '.join(attributes)}" if attributes else ""
         raise ValueError(
-            f"{what} must be one of {known} or an object with the methods {methods}, not {given!r}, which "
+            f"{what} must be {f'one of {known} or ' if names else ''}an object with {wanted}, not {given!r}, which "
             f"has no {' and no '.join(missing)}"
         )
     return given
 
 
-def missing_methods(given: Any, protocol: type) -> list[str]:
-    """What an object lacks of a protocol."""
-    return [name for name in _methods(protocol) if not callable(getattr(given, name, None))]
+def missing_members(given: Any, protocol: type) -> list[str]:
+    """What an object lacks of a protocol: names of methods and attributes."""
+    methods, attributes = _members(protocol)
+    missing = [name for name in methods if not callable(getattr(given, name, None))]
+    return missing + [name for name in attributes if not hasattr(given, name)]
 
 
-def _methods(protocol: type) -> list[str]:
-    """Those of the protocol, and of protocols that it extends."""
-    found: dict[str, None] = {}
+def _members(protocol: type) -> tuple[list[str], list[str]]:
+    """Methods of the protocol and of protocols that it extends, and attributes, which are annotated or properties."""
+    methods: dict[str, None] = {}
+    attributes: dict[str, None] = {}
     for base in reversed(protocol.__mro__):
         if getattr(base, "_is_protocol", False):
-            found |= dict.fromkeys(name for name, value in vars(base).items() if callable(value) and name[0] != "_")
-    return list(found)
+            public = {name: value for name, value in vars(base).items() if name[0] != "_"}
+            methods |= dict.fromkeys(name for name, value in public.items() if callable(value))
+            attributes |= dict.fromkeys(base.__annotations__)
+            attributes |= dict.fromkeys(name for name, value in public.items() if isinstance(value, property))
+    return list(methods), list(attributes)

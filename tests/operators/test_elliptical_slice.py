@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from pmgp.core.approximations import Laplace
 from pmgp.core.gaussians import Conditioning, SiteApproximation
-from pmgp.core.latent_updates import EllipticalSliceUpdate
+from pmgp.core.latent_updates import EllipticalSliceUpdate, elliptical_slice
 from pmgp.core.transitions.elliptical_slice import slice_on_ellipse
 from tests.operators.chains import BOUND, largest_distance
 from tests.operators.targets import Target, conjugate, skewed_pair
@@ -102,3 +102,35 @@ def test_the_number_of_moves_is_checked(moves):
 def test_an_unknown_reference_is_named():
     with pytest.raises(ValueError, match=r"reference must be one of prior, laplace, not 'posterior'"):
         EllipticalSliceUpdate(reference="posterior")
+
+
+def test_the_bracket_shrinks_to_the_current_point_from_both_sides():
+    """Where the slice is a short arc about that point, a move ends on either side of it, and never stays."""
+    current = np.array([1.0, 0.0])
+    angles = []
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        moved, _, _ = slice_on_ellipse(
+            rng, current, np.array([0.0, 1.0]), lambda e: -1e4 * float(np.square(e - current).sum()), 0.0
+        )
+        angles.append(np.arctan2(moved[1], moved[0]))
+    assert np.abs(angles).min() > 0.0
+    # Four standard deviations of a fair coin.
+    assert abs(np.sum(np.sign(angles))) < 4.0 * np.sqrt(200.0)
+
+
+def test_every_move_begins_with_the_ratio_over_its_own_reference(monkeypatch):
+    """Two references take turns, and the value that one move ends with is not the next one's."""
+    target, operator, begun = skewed_pair(), EllipticalSliceUpdate(2, "laplace"), []
+
+    def move(rng, f, value, slice_target, reference, auxiliary):
+        begun.append((value, slice_target.log_ratio(f, reference), reference))
+        return original(rng, f, value, slice_target, reference, auxiliary)
+
+    original = elliptical_slice._move
+    monkeypatch.setattr(elliptical_slice, "_move", move)
+    prepared = operator.prepare(target.prior(), target.likelihood)
+    point, _ = operator.step(np.random.default_rng(1), operator.init(prepared, np.zeros(2)), prepared)
+    assert [reference for _, _, reference in begun] == 2 * list(prepared.references)
+    assert_allclose([given for given, _, _ in begun], [own for _, own, _ in begun], rtol=1e-12)
+    assert point.log_density == pytest.approx(prepared.log_ratio(point.payload, prepared.references[0]))

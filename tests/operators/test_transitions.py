@@ -34,6 +34,16 @@ class Cliff(GaussianLikelihood):
         return np.where((f > 1.0).any(axis=-1), -np.inf, super().log_likelihood(f))
 
 
+class Counting(GaussianLikelihood):
+    """Counts the calls of its gradient."""
+
+    gradients = 0
+
+    def gradient(self, f):
+        self.gradients += 1
+        return super().gradient(f)
+
+
 def prior() -> DensePrior:
     x = np.linspace(0.0, 1.0, SIZE)
     return DensePrior(np.full(SIZE, 0.2), np.asfortranarray(np.exp(-np.abs(x[:, None] - x)) + 0.1 * np.eye(SIZE)))
@@ -146,6 +156,14 @@ def test_leapfrog_steps_are_uniform_from_one_to_the_largest():
     assert counts[0] == counts[4] == 0
     # Chi-squared with two degrees of freedom exceeds 18 once in 8,000 runs.
     assert (np.square(counts[1:4] - 300.0) / 300.0).sum() < 18.0
+
+
+def test_a_trajectory_makes_the_steps_that_it_reports():
+    """A step more would leave the same density invariant, and cost what nobody counted."""
+    likelihood = gaussian(Counting)
+    _, infos = run(HamiltonianUpdate("v2", max_leapfrog=4), likelihood, 0.1)
+    # One gradient is where the chain started.
+    assert likelihood.gradients == 1 + sum(info.evaluations for info in infos)
 
 
 def test_small_steps_conserve_the_energy():

@@ -44,3 +44,20 @@ def test_prediction_is_bounded_far_away():
     """Beyond six scales a cubic is not to be trusted."""
     predictor = fitted(1, lambda theta: theta[0] ** 3 * np.ones(4), 50)
     np.testing.assert_array_equal(predictor.predict(np.array([100.0])), predictor.predict(np.array([1000.0])))
+
+
+def test_pairs_that_are_given_twice_change_nothing():
+    """The penalty grows with the pairs, and does not fade where there are many."""
+    once, twice = ModePredictor(1, 2, np.zeros(1), np.ones(1)), ModePredictor(1, 2, np.zeros(1), np.ones(1))
+    thetas = np.linspace(-1.0, 1.0, 12)[:, None]
+    for theta in thetas:
+        once.add(theta, np.exp(3.0 * theta) * np.ones(2))
+    for theta in [*thetas, *thetas]:
+        twice.add(theta, np.exp(3.0 * theta) * np.ones(2))
+    once.solve()
+    twice.solve()
+    at = np.array([4.0])
+    np.testing.assert_allclose(twice.predict(at), once.predict(at), rtol=1e-10)
+    twice.count = 1_000_000
+    twice.solve()
+    assert abs(twice.predict(at)[0] / once.predict(at)[0] - 1.0) > 1e-4

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 
 from pmgp.core.approximations import Laplace
 from pmgp.core.estimators import ImportanceSampling
-from pmgp.core.marginal.calibration import CANDIDATES, TARGET_SPREAD, choose_draws
-from pmgp.core.marginal.evaluation import Evaluator
+from pmgp.core.gaussians import DensePrior
+from pmgp.core.marginal.calibration import (
+    CANDIDATES,
+    TARGET_SPREAD,
+    _pairs_adjacent,
+    _spread_of_groups,
+    choose_draws,
+)
+from pmgp.core.marginal.evaluation import Evaluator, Fitted
 from pmgp.core.marginal.tuning import Tuning
 from pmgp.core.transitions.base import Point, TransitionInfo
 from pmgp.core.transitions.mixture import IndependenceMixture
@@ -73,6 +82,58 @@ def test_independent_proposals_are_made_where_they_are_accepted(dimension, indep
     assert mixture.freeze(frozen) is frozen
 
 
+class Unusable(NamedTuple):
+    """An approximation with a high evidence under a covariance that stays indefinite."""
+
+    log_evidence: float = 50.0
+    converged: bool = True
+
+    def factorized(self):
+        return DensePrior(np.zeros(2), np.array([[1.0, 2.0], [2.0, 1.0]], order="F")).factorized()
+
+
+class Towards:
+    """A transition that is accepted wherever it goes."""
+
+    derivatives = 0
+
+    def __init__(self, moved: Point) -> None:
+        self.moved = moved
+
+    def start(self, dimension, length):
+        return None
+
+    def step(self, rng, point, density, learned):
+        return self.moved, TransitionInfo(True, 1.0, 1)
+
+    def learn(self, learned, point, info):
+        return None
+
+
+def test_where_the_covariance_has_no_factor_the_chain_does_not_go():
+    """B may have one all the same; the exact chain could not start there."""
+    evaluate = Evaluator(ToyModel(LABELS), Laplace())
+    theta = np.array([0.0, 1.2])
+    current = Point(theta, 0.0, evaluate(theta, None))
+    tuning = Tuning(Towards(Point(theta + 1.0, 50.0, Fitted(theta + 1.0, 0.0, Unusable(), None))), 2, 6, 100)
+    after, info = tuning.step(np.random.default_rng(0), current, evaluate)
+    assert (after is current, info.accepted, info.acceptance_rate) == (True, False, 1.0)
+
+
+def test_the_draws_of_the_burn_in_are_forgotten():
+    """The chain starts far away, and the moments of what follows do not remember it."""
+
+    def tuned_along(path):
+        tuning = Tuning(Towards(Point(np.zeros(1), 0.0, None)), 1, 6, 50)
+        for theta in path:
+            tuning._learn(Point(np.array([theta]), 0.0, None), None)
+        return tuning.moments
+
+    # The draw with which the burn-in ends is the first of the others.
+    assert tuned_along([100.0] * 10 + [1.0, 2.0, 3.0]).count == 4
+    assert tuned_along([100.0] * 9 + [1.0, 2.0, 3.0]).mean == pytest.approx(2.0)
+
+
 def test_prediction_of_modes_saves_newton_steps():
     tuning, path, evaluate = tuned()
     with_start = sum(evaluate(theta, tuning.predictor).approximation.iterations for theta in path[-100:])
@@ -86,6 +147,23 @@ def test_the_start_changes_the_approximation_little():
     for theta in path[-20:]:
         predicted = evaluate(theta, tuning.predictor).approximation.log_evidence
         assert predicted == pytest.approx(evaluate(theta, None).approximation.log_evidence, abs=0.02)
+
+
+@pytest.mark.parametrize("spread", [0.3, 1.0, 1.6])
+def test_the_spread_of_normal_log_weights_is_found(spread, rng):
+    """A chain holds weights in proportion to themselves: those of its stored estimate are larger than fresh ones."""
+    log_weights = spread * rng.standard_normal(4000)
+    assert _spread_of_groups(log_weights, 1, False, rng) == pytest.approx(spread, rel=0.1)
+
+
+def test_mirror_images_that_make_up_for_each_other_leave_no_spread(rng):
+    """A particle that is held comes with its mirror image."""
+    surplus = rng.uniform(-0.9, 0.9, 500)
+    log_weights = np.log(np.concatenate([1.0 + surplus, 1.0 - surplus]))
+    adjacent = _pairs_adjacent(log_weights, True)
+    assert _spread_of_groups(adjacent, 2, True, rng) == pytest.approx(0.0, abs=1e-6)
+    assert _spread_of_groups(adjacent, 2, False, rng) > 0.1
+    assert _spread_of_groups(_pairs_adjacent(log_weights, False), 2, True, rng) > 0.1
 
 
 def test_number_of_draws_reaches_the_target_spread():

@@ -9,12 +9,14 @@ import pytest
 from pymc.step_methods.compound import BlockedStep
 
 import pmgp
+from pmgp.core.latent_updates import MetropolisUpdate
 from pmgp.interface.steps.base import GaussianProcessStep
 from pmgp.interface.steps.public import TEXTS, public_step
 
 PUBLIC = [getattr(pmgp, name) for name in pmgp.__all__]
 METHODS = [value for value in PUBLIC if isinstance(value, type) and issubclass(value, BlockedStep)]
 COMMON = {"latent": None, "model": None, "rng": None, "initial_point": None, "compile_kwargs": None, "blocked": True}
+REQUIRED = {pmgp.LatentStep: {"update": MetropolisUpdate()}}
 every_method = pytest.mark.parametrize("method", METHODS, ids=lambda method: method.__name__)
 
 
@@ -54,7 +56,7 @@ def test_the_docstring_has_its_sections_and_nothing_is_left_to_fill_in(method):
 def test_an_unknown_argument_is_named(probit_model, method):
     message = rf"^{method.__name__}.__init__\(\) got an unexpected keyword argument 'operators'$"
     with pytest.raises(TypeError, match=message):
-        method(model=probit_model, operators="hmc")
+        method(model=probit_model, operators="hmc", **REQUIRED.get(method, {}))
 
 
 def test_no_text_is_unused():

@@ -52,8 +52,8 @@ class StepSize(NamedTuple):
     @property
     def frozen(self) -> float:
         """After tuning."""
-        return float(np.exp(self.log_average if self.iteration else self.log_step))
+        return float(np.exp(self.log_average))
 
     def settled(self) -> StepSize:
         """One whose value is the frozen one."""
-        return StepSize(self.log_average, self.log_average, self.largest) if self.iteration else self
+        return StepSize(self.log_average, self.log_average, self.largest)

@@ -3,7 +3,7 @@
 May import: core, interface.graphs, interface.model.
 """
 
-from pmgp.interface.steps.latent_updates import EllipticalSlice, LatentHMC, LatentMetropolis, LatentSMMALA
+from pmgp.interface.steps.latent_updates import EllipticalSlice, LatentHMC, LatentMetropolis, LatentSMMALA, LatentStep
 from pmgp.interface.steps.pseudo_marginal import PseudoMarginal
 from pmgp.interface.steps.theta_updates import Ancillary, Interweaving, JointUpdate, Sufficient, Surrogate
 
@@ -15,6 +15,7 @@ __all__ = [
     "LatentHMC",
     "LatentMetropolis",
     "LatentSMMALA",
+    "LatentStep",
     "PseudoMarginal",
     "Sufficient",
     "Surrogate",

@@ -13,7 +13,9 @@ from pymc.step_methods.state import dataclass_state
 from pmgp.core import latent_updates
 from pmgp.core.adaptation.step_size import StepSize
 from pmgp.core.gaussians.dense import INDEFINITE
+from pmgp.core.latent_updates import LatentUpdate
 from pmgp.core.numerics.linalg import NotPositiveDefiniteError
+from pmgp.core.registry import resolve
 from pmgp.core.transitions.base import NOT_COMPUTED, Point
 from pmgp.interface.steps.base import ACCEPTANCE, COUNTS, EVALUATIONS, Arguments, GaussianProcessStep
 from pmgp.interface.steps.progress import AcceptanceProgress, EvaluationsProgress
@@ -21,7 +23,7 @@ from pmgp.interface.steps.public import public_step
 from pmgp.interface.steps.starts import refusing_start
 from pmgp.interface.steps.validation import check_acceptance, latent_of
 
-__all__ = ["EllipticalSlice", "LatentHMC", "LatentMetropolis", "LatentSMMALA"]
+__all__ = ["EllipticalSlice", "LatentHMC", "LatentMetropolis", "LatentSMMALA", "LatentStep"]
 
 
 @dataclass_state
@@ -35,22 +37,56 @@ class LatentState(StepMethodState):
     latent_name: str = field(metadata={"frozen": True})
 
 
-class _LatentStep(AcceptanceProgress, GaussianProcessStep):
-    """An operator of the core, moved by PyMC.
+@public_step
+class LatentStep(AcceptanceProgress, GaussianProcessStep):
+    """Sample the latent values of a Gaussian process, given its hyper-parameters, by any update of the core.
 
-    The factor of the covariance is kept as long as theta stays where it is, and shared with pmgp's other step methods
-    of the same model.
+    What leaves p(f|theta, y) invariant and has the methods of :class:`~pmgp.core.latent_updates.LatentUpdate` is moved
+    by PyMC as the package's own updates are, which are derived from this class. The factor of the covariance is kept as
+    long as theta stays where it is, and shared with pmgp's other step methods of the same model.
+
+    Parameters
+    ----------
+    $vars_of_f
+    update : LatentUpdate
+        The transition.
+    factorizing : bool
+        Refuse a likelihood that does not factorize over f: where the update asks for its curvature, Fisher information
+        or tilted moments.
+    gradient : bool
+        Compile the first derivative of the likelihood when the step is made, and not when it is first asked for.
+    target_acceptance : float, optional
+        Rate that the step size is tuned to, between 0 and 1; the update's own if not given.
+    $rest_of_f_and_references
+    As of the update.
+
+    Examples
+    --------
+    >>> with model:  # doctest: +SKIP
+    ...     idata = pm.sample(step=[pmgp.Ancillary(), pmgp.LatentStep(update=MyUpdate())])
     """
 
+    name = "latent_step"
     _state_class = LatentState
     stats_dtypes_shapes: ClassVar = ACCEPTANCE | {"step_size": (np.float64, [])} | EVALUATIONS | COUNTS
     _target: Any
     _point: Point | None
 
-    def __init__(self, operator: latent_updates.LatentUpdate, vars: Any, target: float = 1.0, **others: Any) -> None:
-        self.operator = operator
-        self.target_acceptance = target
-        super().__init__(vars, **others)
+    def __init__(
+        self,
+        vars: list[Any] | None = None,
+        *,
+        update: LatentUpdate,
+        factorizing: bool = False,
+        gradient: bool = False,
+        target_acceptance: float | None = None,
+        **others: Unpack[Arguments],
+    ) -> None:
+        if target_acceptance is not None:
+            check_acceptance(target_acceptance)
+        self.operator = resolve(update, {}, LatentUpdate, "update")
+        self.target_acceptance = update.target_acceptance if target_acceptance is None else target_acceptance
+        super().__init__(vars, factorizing=factorizing, gradient=gradient, **others)
         self._reset(0, 0)
 
     def _latent_among(self, vars: list[Any] | None, latent: Any, model: pm.Model) -> Any:
@@ -95,7 +131,7 @@ class _LatentStep(AcceptanceProgress, GaussianProcessStep):
 
 
 @public_step
-class EllipticalSlice(EvaluationsProgress, _LatentStep):
+class EllipticalSlice(EvaluationsProgress, LatentStep):
     """Elliptical slice sampling of the latent values of a Gaussian process, given its hyper-parameters.
 
     Nothing has to be tuned, and every draw moves.
@@ -138,8 +174,8 @@ class EllipticalSlice(EvaluationsProgress, _LatentStep):
         reference: str = "prior",
         **others: Unpack[Arguments],
     ) -> None:
-        operator = latent_updates.EllipticalSliceUpdate(moves, reference)
-        super().__init__(operator, vars, factorizing=reference == "laplace", **others)
+        update = latent_updates.EllipticalSliceUpdate(moves, reference)
+        super().__init__(vars, update=update, factorizing=reference == "laplace", **others)
 
     def _update(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         moved, stats = super()._update(point)
@@ -147,7 +183,7 @@ class EllipticalSlice(EvaluationsProgress, _LatentStep):
 
 
 @public_step
-class LatentMetropolis(_LatentStep):
+class LatentMetropolis(LatentStep):
     """Metropolis sampling of the latent values of a Gaussian process, given its hyper-parameters.
 
     Parameters
@@ -171,12 +207,12 @@ class LatentMetropolis(_LatentStep):
         target_acceptance: float = latent_updates.MetropolisUpdate.target_acceptance,
         **others: Unpack[Arguments],
     ) -> None:
-        check_acceptance(target_acceptance)
-        super().__init__(latent_updates.MetropolisUpdate(variant), vars, target_acceptance, **others)
+        update = latent_updates.MetropolisUpdate(variant)
+        super().__init__(vars, update=update, target_acceptance=target_acceptance, **others)
 
 
 @public_step
-class LatentHMC(_LatentStep):
+class LatentHMC(LatentStep):
     """Hybrid Monte Carlo sampling of the latent values of a Gaussian process, given its hyper-parameters.
 
     Parameters
@@ -204,13 +240,18 @@ class LatentHMC(_LatentStep):
         target_acceptance: float = latent_updates.HamiltonianUpdate.target_acceptance,
         **others: Unpack[Arguments],
     ) -> None:
-        check_acceptance(target_acceptance)
-        operator = latent_updates.HamiltonianUpdate(variant, max_leapfrog)
-        super().__init__(operator, vars, target_acceptance, factorizing=variant == "v1", gradient=True, **others)
+        super().__init__(
+            vars,
+            update=latent_updates.HamiltonianUpdate(variant, max_leapfrog),
+            factorizing=variant == "v1",
+            gradient=True,
+            target_acceptance=target_acceptance,
+            **others,
+        )
 
 
 @public_step
-class LatentSMMALA(_LatentStep):
+class LatentSMMALA(LatentStep):
     """Manifold Langevin sampling of the latent values of a Gaussian process, given its hyper-parameters.
 
     The proposals follow the metric K^-1 + R(f), with R the Fisher information of the likelihood, which must factorize
@@ -233,7 +274,11 @@ class LatentSMMALA(_LatentStep):
         target_acceptance: float = latent_updates.LangevinUpdate.target_acceptance,
         **others: Unpack[Arguments],
     ) -> None:
-        check_acceptance(target_acceptance)
         super().__init__(
-            latent_updates.LangevinUpdate(), vars, target_acceptance, factorizing=True, gradient=True, **others
+            vars,
+            update=latent_updates.LangevinUpdate(),
+            factorizing=True,
+            gradient=True,
+            target_acceptance=target_acceptance,
+            **others,
         )

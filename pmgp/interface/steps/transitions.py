@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from pmgp.core.approximations import Approximation, Differentiable
-from pmgp.core.registry import missing_methods, resolve
+from pmgp.core.registry import missing_members, resolve
 from pmgp.core.transitions.adaptive import HamiltonianMonteCarlo, ManifoldLangevin, RandomWalk
 from pmgp.core.transitions.base import AdaptiveTransition
 from pmgp.core.transitions.mixture import IndependenceMixture
@@ -95,7 +95,7 @@ def chosen_proposal(
     if chosen.derivatives > 1:
         raise ValueError(f"proposal must move by values and gradients of the density; {given!r} needs a metric")
     if chosen.derivatives > 0:
-        if missing_methods(setting.approximation, Differentiable):
+        if missing_members(setting.approximation, Differentiable):
             raise ValueError(f"{given!r} needs gradients, and {setting.approximation!r} has no evidence_gradient")
         setting.model.compile_theta_gradient()
     return chosen
@@ -103,7 +103,7 @@ def chosen_proposal(
 
 def _suits(setting: Setting) -> bool:
     """Whether trajectories are worth their gradients, and these can be had."""
-    few, known = setting.model.dimension <= FEW, not missing_methods(setting.approximation, Differentiable)
+    few, known = setting.model.dimension <= FEW, not missing_members(setting.approximation, Differentiable)
     if few or not known or not setting.screened:
         return False
     try:
