@@ -33,6 +33,7 @@ _PUBLIC = {
     "Surrogate": "pmgp.interface.steps",
     "find_map": "pmgp.interface.maximum",
     "log_marginal_likelihood": "pmgp.interface.evidence",
+    "log_orthant_probability": "pmgp.core.orthants",
     "predict": "pmgp.interface.prediction",
     "recommend": "pmgp.interface.recommendation",
     "sample_predictions": "pmgp.interface.prediction",
