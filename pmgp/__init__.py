@@ -27,6 +27,7 @@ _PUBLIC = {
     "LogGaussianCox": "pmgp.interface.distributions",
     "ModelError": "pmgp.interface.model.latent_gaussian",
     "OrdinalProbit": "pmgp.interface.distributions",
+    "OrthantSampling": "pmgp.core.estimators",
     "PseudoMarginal": "pmgp.interface.steps",
     "StochasticVolatility": "pmgp.interface.distributions",
     "Sufficient": "pmgp.interface.steps",
