@@ -55,6 +55,15 @@ def test_orthants_with_the_noise_left_in_f_are_rejected(monkeypatch):
     assert z_score(chain, steps=12_000, approximation=Laplace(sweeps=0)) > BOUND
 
 
+def test_orthants_refreshed_without_the_retained_path_are_rejected(monkeypatch):
+    def forget(self, rng, approximation, likelihood, retained, draws=None):
+        return self.estimate(rng, approximation, likelihood, draws)
+
+    monkeypatch.setattr(OrthantSampling, "estimate_given", forget)
+    chain = PseudoMarginalChain(OrthantSampling(1, "ghk"), refresh_every=1)
+    assert z_score(chain, steps=12_000, approximation=Laplace(sweeps=0)) > BOUND
+
+
 def test_without_an_unbiased_estimate_the_joint_distribution_is_lost():
     chain = PseudoMarginalChain(ApproximateEvidence(), latent_moves=0)
     assert z_score(chain, steps=30_000, approximation=Laplace(sweeps=0)) > BOUND

@@ -194,7 +194,7 @@ def _result(logs: np.ndarray, values: np.ndarray, log_weights: np.ndarray, metho
     relative = np.exp(logs - largest)
     center = float(relative.mean())
     # The delta method: the relative error of the mean is the error of its log.
-    error = float(relative.std(ddof=1)) / np.sqrt(len(relative)) / center
+    error = float(relative.std(ddof=1) / np.sqrt(len(relative))) / center
     weights = np.exp(log_weights - log_weights.max())
     effective = float(weights.sum() ** 2 / np.square(weights).sum())
-    return OrthantProbability(largest + np.log(center), error, values, log_weights, effective, unbiased, method)
+    return OrthantProbability(largest + float(np.log(center)), error, values, log_weights, effective, unbiased, method)
