@@ -32,6 +32,7 @@ _PUBLIC = {
     "StochasticVolatility": "pmgp.interface.distributions",
     "Sufficient": "pmgp.interface.steps",
     "Surrogate": "pmgp.interface.steps",
+    "classify_by_orthants": "pmgp.core.orthants",
     "find_map": "pmgp.interface.maximum",
     "log_marginal_likelihood": "pmgp.interface.evidence",
     "log_orthant_probability": "pmgp.core.orthants",

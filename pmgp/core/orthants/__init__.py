@@ -6,6 +6,13 @@ NumPy and SciPy, and in `compiled` and `compiled_normal` numba; these two are lo
 May import: core.numerics, core.likelihoods, core.gaussians, core.approximations.
 """
 
+from pmgp.core.orthants.classification import OrthantClassification, classify_by_orthants
 from pmgp.core.orthants.probability import METHODS, OrthantProbability, log_orthant_probability
 
-__all__ = ["METHODS", "OrthantProbability", "log_orthant_probability"]
+__all__ = [
+    "METHODS",
+    "OrthantClassification",
+    "OrthantProbability",
+    "classify_by_orthants",
+    "log_orthant_probability",
+]

@@ -54,6 +54,34 @@ class OrthantProbability(NamedTuple):
     unbiased: bool
     method: str
 
+    def expectation(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Weighted means of a function of v given the limits, and their standard errors.
+
+        Parameters
+        ----------
+        values : (k, m) array
+            At each of the draws.
+
+        Returns
+        -------
+        mean, standard_error : (m,) array
+            NaN and infinity where every draw left the limits.
+        """
+        m = values.shape[1]
+        if self.log_probability == -np.inf:
+            return np.full(m, np.nan), np.full(m, np.inf)
+        weights = np.exp(self.log_weights - self.log_weights.max())
+        weights /= weights.sum()
+        mean = weights @ values
+        # Pairs, and populations, are independent of each other; what is in one is not.
+        residuals = weights[:, None] * (values - mean)
+        if self.method in RECURSIONS:
+            groups = residuals.reshape(2, -1, m).sum(axis=0)
+        else:
+            groups = np.array([part.sum(axis=0) for part in np.array_split(residuals, POPULATIONS)])
+        number = len(groups)
+        return mean, np.sqrt(np.square(groups).sum(axis=0) * number / (number - 1))
+
 
 def log_orthant_probability(
     lower: Any,
