@@ -13,7 +13,17 @@ from rich import table as rich_table
 from rich.console import Console
 
 import pmgp
-from benchmarks import efficiency, evidence, first_draw, iteration, scheme_iterations, schemes, threads, transitions
+from benchmarks import (
+    efficiency,
+    evidence,
+    first_draw,
+    iteration,
+    orthants,
+    scheme_iterations,
+    schemes,
+    threads,
+    transitions,
+)
 from benchmarks.problems import load
 from pmgp.core.estimators import AnnealedImportanceSampling, ImportanceSampling
 
@@ -89,6 +99,13 @@ TABLES: dict[str, tuple[Table, ...]] = {
             "Evidence: one log p(y|theta) from theta on, beside other packages, one BLAS thread",
             evidence.PROBLEMS,
             lambda names, _: evidence.rows(names),
+        ),
+    ),
+    "orthants": (
+        Table(
+            "Orthants: spread and time of estimates of log p(y|theta) for probit labels, one BLAS thread",
+            (),
+            lambda *_: orthants.rows(),
         ),
     ),
     "efficiency": (

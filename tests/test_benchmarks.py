@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from benchmarks import evidence, first_draw, iteration, threads
+from benchmarks import evidence, first_draw, iteration, orthants, threads
 from benchmarks.problems import load
 from pmgp.core.estimators import AnnealedImportanceSampling
 
@@ -41,6 +41,15 @@ def test_an_iteration_is_timed_and_its_operations_counted():
     assert 1.0 < row["C"] < 8.0
     assert_allclose(row["dpotrfs"], row["ms"] / row["dpotrf ms"])
     assert np.isfinite(row["ratio"])
+
+
+def test_methods_for_orthants_estimate_the_same():
+    rng = np.random.default_rng(1)
+    given = orthants.Labels("", orthants._process(rng.normal(size=(20, 2)), 3.0, 1.0), rng.integers(0, 2, 20))
+    found = list(orthants.measure(given, repeats=40))
+    assert [row["method"] for row in found] == ["importance sampling", "orthant sampling", "ep", "tilted", "ghk"]
+    assert max(row["rms error"] for row in found) < 0.3
+    assert found[2]["sd"] < found[3]["sd"] < found[4]["sd"]
 
 
 def test_the_ten_lines_of_the_readme_are_what_is_timed():

@@ -13,6 +13,7 @@ from tests.truths import low_rank_problem
 ESTIMATORS = {
     "importance": pmgp.ImportanceSampling(256),
     "annealed": pmgp.AnnealedImportanceSampling(draws=64),
+    "orthant": pmgp.OrthantSampling(64),
     "from the prior": pmgp.AnnealedImportanceSampling("prior", np.concatenate([[0.0], np.geomspace(1e-3, 1, 80)]), 64),
 }
 

@@ -118,13 +118,22 @@ def test_modules_import_each_other_in_no_circle():
     TopologicalSorter({name: imported(path) & set(paths) for name, path in paths.items()}).prepare()
 
 
+# Compiled by numba, and loaded where they are first needed.
+COMPILED = {"core.orthants.compiled", "core.orthants.compiled_normal"}
 CORE = [path for path in modules() if path.is_relative_to(PACKAGE / "core")]
 
 
 def test_the_core_imports_without_pymc():
-    loaded = loaded_by("import " + ", ".join(f"pmgp.{name_of(path)}" for path in CORE))
+    loaded = loaded_by("import " + ", ".join(f"pmgp.{name_of(path)}" for path in CORE if name_of(path) not in COMPILED))
     assert "pmgp" in loaded
     assert not loaded & {"pymc", "pytensor", "numba", "arviz", "xarray"}
+
+
+@pytest.mark.parametrize("name", sorted(COMPILED))
+def test_compiled_loops_need_numba_and_no_pymc(name):
+    loaded = loaded_by(f"import pmgp.{name}")
+    assert "numba" in loaded
+    assert not loaded & {"pymc", "pytensor", "arviz", "xarray"}
 
 
 def test_importing_pmgp_alone_loads_neither():

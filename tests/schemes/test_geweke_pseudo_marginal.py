@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pmgp.core.approximations import ExpectationPropagation, Laplace
-from pmgp.core.estimators import AnnealedImportanceSampling, ApproximateEvidence, ImportanceSampling
+from pmgp.core.estimators import AnnealedImportanceSampling, ApproximateEvidence, ImportanceSampling, OrthantSampling
 from pmgp.core.estimators.importance import WeightedParticles
+from pmgp.core.estimators.orthant import LatentGivenNoisy
 from pmgp.core.marginal.pseudo_marginal import PseudoMarginalChain
 from pmgp.core.transitions.adaptive import HamiltonianMonteCarlo
 from pmgp.core.transitions.proposals import AdaptiveProposal
@@ -40,6 +41,28 @@ def test_joint_distribution_is_kept_with_annealed_particles(start):
     """A short schedule from Laplace's own q, or from the prior, so that the weights are uneven."""
     estimator = AnnealedImportanceSampling(start, (0.0, 0.1, 0.4, 1.0), draws=2)
     assert z_score(PseudoMarginalChain(estimator), steps=12_000, approximation=Laplace(sweeps=0)) < BOUND
+
+
+@pytest.mark.parametrize("method", ["ep", "ghk"])
+def test_joint_distribution_is_kept_with_orthants(method):
+    chain = PseudoMarginalChain(OrthantSampling(2, method), refresh_every=3)
+    assert z_score(chain, steps=12_000, approximation=Laplace(sweeps=0)) < BOUND
+
+
+def test_orthants_with_the_noise_left_in_f_are_rejected(monkeypatch):
+    """The broken twin: v, which is f with noise, in place of f."""
+    monkeypatch.setattr(LatentGivenNoisy, "draw", lambda self, rng, v: v)
+    chain = PseudoMarginalChain(OrthantSampling(2), latent_moves=0, refresh_every=3)
+    assert z_score(chain, steps=12_000, approximation=Laplace(sweeps=0)) > BOUND
+
+
+def test_orthants_refreshed_without_the_retained_path_are_rejected(monkeypatch):
+    def forget(self, rng, approximation, likelihood, retained, draws=None):
+        return self.estimate(rng, approximation, likelihood, draws)
+
+    monkeypatch.setattr(OrthantSampling, "estimate_given", forget)
+    chain = PseudoMarginalChain(OrthantSampling(1, "ghk"), refresh_every=1)
+    assert z_score(chain, steps=12_000, approximation=Laplace(sweeps=0)) > BOUND
 
 
 def test_without_an_unbiased_estimate_the_joint_distribution_is_lost():

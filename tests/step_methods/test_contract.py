@@ -439,6 +439,16 @@ def test_annealed_particles_make_the_same_contract(probit_model, start):
     assert_array_equal(advance(step, point, 25, 30, 20)[1], expected)
 
 
+def test_orthants_are_refused_without_a_probit_link(binary_data):
+    X, y = binary_data
+    with pm.Model():
+        variance = pm.Gamma("variance", 2, 0.5)
+        f = pm.gp.Latent(cov_func=variance * pm.gp.cov.ExpQuad(2, ls=1.0)).prior("f", X=X, reparameterize=False)
+        pmgp.BernoulliLogit("y", f, observed=y)
+        with pytest.raises(ValueError, match="OrthantSampling needs labels with a probit link"):
+            pmgp.PseudoMarginal(estimator="orthant", compile_kwargs=FAST)
+
+
 def test_without_an_estimator_the_sample_is_labelled_approximate(probit_model):
     step = pmgp.PseudoMarginal(model=probit_model, estimator="none", approximation="ep")
     stats = sample(probit_model, step, draws=30)["sample_stats"]
@@ -460,10 +470,10 @@ BAD_SETTINGS = [
     ({"latent_moves": 0}, "latent_moves .* not 0"),
     ({"refresh_every": -2}, "refresh_every .*-2"),
     ({"approximation": "magic"}, "unknown approximation 'magic'; known are auto, ep, laplace"),
-    ({"estimator": "guess"}, "unknown estimator 'guess'; known are annealed, importance, none"),
+    ({"estimator": "guess"}, "unknown estimator 'guess'; known are annealed, importance, none, orthant"),
     (
         {"estimator": 64},
-        "estimator must be one of annealed, importance, none or an object .* not 64, which has no",
+        "estimator must be one of annealed, importance, none, orthant or an object .* not 64, which has no",
     ),
     (
         {"approximation": None},

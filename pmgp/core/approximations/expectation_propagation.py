@@ -16,7 +16,7 @@ import numpy as np
 from pmgp.core.approximations.block_propagation import propagated
 from pmgp.core.approximations.gradients import EvidenceGradient, laplace_gradient, matched_gradient
 from pmgp.core.approximations.laplace import Laplace
-from pmgp.core.approximations.moment_matching import Conditioned, MatchedSites, matched_sites
+from pmgp.core.approximations.moment_matching import Conditioned, MatchedSites, Terms, matched_sites
 from pmgp.core.gaussians import (
     BlockApproximation,
     BlockConditioning,
@@ -149,7 +149,18 @@ class ExpectationPropagation:
             return laplace_gradient(approximation, likelihood)
         return matched_gradient(approximation, likelihood)
 
-    def _sweep(self, start: Conditioned, likelihood: Likelihood, largest: float) -> SiteApproximation | Failure:
+    def sweep(self, conditioned: Conditioning, terms: Terms) -> bool:
+        """Sweep over any terms from the sites that a prior is conditioned on; whether q matches in the end.
+
+        Parameters
+        ----------
+        conditioned : Conditioning
+            Left with the sites of the last sweep, and without its factor of B.
+        terms : Terms
+        """
+        return isinstance(self._sweep(conditioned, terms, np.inf), SiteApproximation)
+
+    def _sweep(self, start: Conditioned, likelihood: Terms, largest: float) -> SiteApproximation | Failure:
         """Sweep until q matches; it fails where q moves by more than `largest` nats at once, too."""
         current, conditioned = start, start if isinstance(start, Conditioning) else Conditioning(start.prior)
         iterations = start.iterations if isinstance(start, SiteApproximation) else 0

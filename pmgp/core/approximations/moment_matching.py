@@ -25,6 +25,7 @@ __all__ = [
     "Cavities",
     "Conditioned",
     "MatchedSites",
+    "Terms",
     "UnknownMomentsError",
     "cavities",
     "match_moments",
@@ -33,6 +34,16 @@ __all__ = [
 
 # Of diagonal elements of B^-1, which are at most one for a covariance that is positive semidefinite.
 ROUNDING = 1e-6
+
+
+class Terms(Protocol):
+    """What moment matching needs to know of a likelihood, or of anything else that factorizes over f."""
+
+    def tilted_moments(
+        self, mean: np.ndarray, variance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None
+    ) -> TiltedMoments | None:
+        """Moments of the terms times N(f_i|mean, variance), see `Likelihood`."""
+        ...
 
 
 class UnknownMomentsError(ValueError):
@@ -143,14 +154,14 @@ def match_moments(approximation: SiteApproximation, likelihood: Likelihood, swee
     return replace(matched, converged=approximation.converged)
 
 
-def matched_sites(approximation: Conditioned, likelihood: Likelihood) -> MatchedSites | None:
+def matched_sites(approximation: Conditioned, likelihood: Terms) -> MatchedSites | None:
     """The sites that give q the tilted moments; None where K turns out to be indefinite.
 
     Parameters
     ----------
     approximation : SiteApproximation or Conditioning
         A `Conditioning` loses its factor of B.
-    likelihood : Likelihood
+    likelihood : Terms
 
     Raises
     ------

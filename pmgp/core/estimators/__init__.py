@@ -1,12 +1,13 @@
 """Unbiased estimates of the marginal likelihood p(y|theta).
 
-May import: core.numerics, core.likelihoods, core.gaussians, core.transitions.
+May import: core.numerics, core.likelihoods, core.gaussians, core.transitions, core.approximations, core.orthants.
 """
 
 from pmgp.core.estimators.annealed import AnnealedImportanceSampling, annealing_schedule
 from pmgp.core.estimators.approximate import ApproximateEvidence
 from pmgp.core.estimators.base import Estimate, Estimator
 from pmgp.core.estimators.importance import ImportanceSampling
+from pmgp.core.estimators.orthant import OrthantSampling
 
 __all__ = [
     "NAMES",
@@ -15,6 +16,7 @@ __all__ = [
     "Estimate",
     "Estimator",
     "ImportanceSampling",
+    "OrthantSampling",
     "annealing_schedule",
 ]
 
@@ -23,4 +25,5 @@ NAMES: dict[str, type[Estimator]] = {
     "annealed": AnnealedImportanceSampling,
     "importance": ImportanceSampling,
     "none": ApproximateEvidence,
+    "orthant": OrthantSampling,
 }

@@ -9,7 +9,7 @@ import numpy as np
 from pmgp.core.gaussians import Posterior
 from pmgp.core.likelihoods.base import Likelihood
 
-__all__ = ["Calibrated", "Estimate", "Estimator", "SharesDraws", "Weighted"]
+__all__ = ["Calibrated", "Demanding", "Estimate", "Estimator", "SharesDraws", "Weighted"]
 
 
 class Estimate(Protocol):
@@ -104,6 +104,15 @@ class Calibrated(Protocol):
         draws: int | None = None,
     ) -> Weighted:
         """A fresh estimate, with its weights."""
+        ...
+
+
+@runtime_checkable
+class Demanding(Protocol):
+    """An estimator that some likelihoods do not suit."""
+
+    def require(self, likelihood: Likelihood) -> None:
+        """Refuse those: a ValueError that says why."""
         ...
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from pmgp.core.gaussians import Posterior
 from pmgp.core.likelihoods.base import Likelihood
 
-__all__ = ["ImportanceSampling", "WeightedParticles", "log_mean_exp"]
+__all__ = ["ImportanceSampling", "WeightedParticles", "check_draws", "log_mean_exp", "number_of_draws"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,12 +79,7 @@ class ImportanceSampling:
     calibration_pool: ClassVar[int] = 1024
 
     def __post_init__(self) -> None:
-        if self.draws == "auto":
-            return
-        if isinstance(self.draws, bool) or not isinstance(self.draws, int | np.integer) or self.draws < 1:
-            raise ValueError(f'draws must be a positive integer or "auto", not {self.draws!r}')
-        if self.antithetic and self.draws > 1 and self.draws % 2:
-            raise ValueError(f"antithetic draws come in pairs: draws={self.draws} is odd; use an even number")
+        check_draws(self.draws, self.antithetic)
 
     def _paired(self, draws: int) -> bool:
         return self.antithetic and draws > 1
@@ -106,7 +101,7 @@ class ImportanceSampling:
         draws : int, optional
             Number of samples where this estimator's own is "auto".
         """
-        draws = self._number(draws)
+        draws = number_of_draws(self.draws if draws is None else draws)
         if self._paired(draws):
             deviations = approximation.sample_deviations(rng, draws // 2)
             deviations = np.concatenate([deviations, -deviations])
@@ -137,7 +132,7 @@ class ImportanceSampling:
         retained : (n,) array
             The particle that is kept, first among the new ones.
         """
-        draws = self._number(draws)
+        draws = number_of_draws(self.draws if draws is None else draws)
         deviations = approximation.sample_deviations(rng, self.redrawn(draws))
         return self._from(approximation, likelihood, retained, deviations, self._paired(draws))
 
@@ -159,11 +154,28 @@ class ImportanceSampling:
         halves = [kept, deviations, -kept, -deviations] if paired else [kept, deviations]
         return _weigh(approximation, likelihood, approximation.mean + np.concatenate(halves))
 
-    def _number(self, draws: int | None) -> int:
-        number = self.draws if draws is None else draws
-        if not isinstance(number, int | np.integer):
-            raise ValueError('draws="auto" needs a scheme that chooses the number of importance samples')
-        return int(number)
+
+def check_draws(draws: int | str, antithetic: bool) -> None:
+    """Refuse what is not a number of draws, or "auto".
+
+    Raises
+    ------
+    ValueError
+        Naming it.
+    """
+    if draws == "auto":
+        return
+    if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < 1:
+        raise ValueError(f'draws must be a positive integer or "auto", not {draws!r}')
+    if antithetic and draws > 1 and draws % 2:
+        raise ValueError(f"antithetic draws come in pairs: draws={draws} is odd; use an even number")
+
+
+def number_of_draws(draws: int | str) -> int:
+    """As a number, which "auto" is not."""
+    if not isinstance(draws, int | np.integer):
+        raise ValueError('draws="auto" needs a scheme that chooses the number of importance samples')
+    return int(draws)
 
 
 def _weigh(approximation: Posterior, likelihood: Likelihood, particles: np.ndarray) -> WeightedParticles:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
 from pmgp.core.numerics.quadrature import TiltedMoments, tilted_moments
 
-__all__ = ["FactorizingLikelihood", "Likelihood", "SiteLikelihood"]
+__all__ = ["FactorizingLikelihood", "Likelihood", "NoisyLimits", "SiteLikelihood", "Thresholded"]
 
 
 class Likelihood(Protocol):
@@ -64,6 +64,26 @@ class SiteLikelihood(Likelihood, Protocol):
         self, mean: np.ndarray, variance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None, /
     ) -> TiltedMoments | None:
         """Mean, variance and log normalizer of p(y_i|f_i) N(f_i|mean, variance): (n,) arrays; None if not known."""
+        ...
+
+
+class NoisyLimits(NamedTuple):
+    """Where f_i + noise_i e_i lies, e standard normal, when y_i is what was observed: (n,) arrays."""
+
+    lower: np.ndarray
+    upper: np.ndarray
+    noise: np.ndarray
+
+
+@runtime_checkable
+class Thresholded(Protocol):
+    """A likelihood whose observations say between which limits the latent value with normal noise lies.
+
+    Its p(y|theta) is then the probability of an orthant, or of a box, under a Gaussian.
+    """
+
+    def noisy_limits(self) -> NoisyLimits:
+        """The limits, and the standard deviation of the noise."""
         ...
 
 

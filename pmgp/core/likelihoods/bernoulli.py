@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import expit, log_ndtr, ndtr
 
-from pmgp.core.likelihoods.base import FactorizingLikelihood
+from pmgp.core.likelihoods.base import FactorizingLikelihood, NoisyLimits
 from pmgp.core.likelihoods.checks import check_binary
 from pmgp.core.likelihoods.normal_tails import excess, hazard, third_derivative
 from pmgp.core.numerics.quadrature import TiltedMoments, normal_expectation
@@ -93,6 +93,11 @@ class BernoulliProbit(FactorizingLikelihood):
         tilted_mean = mean + self.sign * variance * hazard(z) / scale
         tilted_variance = variance - np.square(variance / scale) * hazard(z) * excess(z)
         return TiltedMoments(tilted_mean, tilted_variance, log_ndtr(z))
+
+    def noisy_limits(self) -> NoisyLimits:
+        """Zero and infinity for f + e, e standard normal, with the label's sign."""
+        positive = self.sign > 0.0
+        return NoisyLimits(np.where(positive, 0.0, -np.inf), np.where(positive, np.inf, 0.0), np.ones_like(self.sign))
 
     @staticmethod
     def probability(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:

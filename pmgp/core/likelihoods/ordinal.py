@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtr
 
-from pmgp.core.likelihoods.base import FactorizingLikelihood
+from pmgp.core.likelihoods.base import FactorizingLikelihood, NoisyLimits
 from pmgp.core.likelihoods.checks import check_categories, check_positive, check_same_length, check_thresholds
 from pmgp.core.likelihoods.normal_interval import NormalInterval
 
@@ -67,6 +67,10 @@ class OrdinalProbit(FactorizingLikelihood):
         """Sum over the labels s of p(s|f) (d log p(s|f) / df)^2."""
         each = self._between(self.limits[:-1, None], self.limits[1:, None], f)
         return (np.exp(each.log_probability()) * np.square(each.mean() / self.noise)).sum(axis=0)
+
+    def noisy_limits(self) -> NoisyLimits:
+        """The thresholds about the label, for f with normal noise."""
+        return NoisyLimits(self.lower, self.upper, np.broadcast_to(self.noise, self.lower.shape))
 
     @staticmethod
     def probabilities(

@@ -16,6 +16,7 @@ from pmgp.core import approximations, estimators
 from pmgp.core.adaptation.mode_prediction import ModePredictor
 from pmgp.core.approximations import Approximation, ExpectationPropagation, Laplace
 from pmgp.core.estimators import ApproximateEvidence, Estimator
+from pmgp.core.estimators.base import Demanding
 from pmgp.core.marginal.calibration import LARGE_SPREAD, choose_draws
 from pmgp.core.marginal.evaluation import Evaluator, Fitted, Ready
 from pmgp.core.marginal.pseudo_marginal import Frozen, PseudoMarginalChain, State
@@ -82,8 +83,9 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
     approximation : Laplace, ExpectationPropagation, "auto", "laplace" or "ep"
         The Gaussian q(f) that importance samples come from, and whose evidence proposals are screened with. ``"auto"``
         is expectation propagation, or Laplace's method where the terms of the likelihood are not known one by one.
-    estimator : ImportanceSampling, AnnealedImportanceSampling, "importance", "annealed" or "none"
-        The unbiased estimator of p(y|theta). With ``"none"`` the approximation's own marginal likelihood is sampled,
+    estimator : ImportanceSampling, AnnealedImportanceSampling, OrthantSampling, or their names
+        The unbiased estimator of p(y|theta): ``"importance"``, ``"annealed"``, ``"orthant"`` (with a probit link only)
+        or ``"none"``. With ``"none"`` the approximation's own marginal likelihood is sampled,
         and f drawn from q: **not exact**, with the error of Laplace's method or of expectation propagation; it is there
         to be compared with.
     proposal : "auto", "mixture", "metropolis", "hmc" or AdaptiveTransition
@@ -116,7 +118,8 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
         ``gp.prior(..., reparameterize=False)``), its likelihood does not factorize over f, not all free variables
         are given, or an operation in it has no gradient that the proposal asked for needs.
     ValueError
-        For unknown approximations, estimators or proposals, and settings out of range.
+        For unknown approximations, estimators or proposals, an estimator that the likelihood does not suit, and
+        settings out of range.
 
     Notes
     -----
@@ -172,6 +175,8 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
         on_screen = Setting(self.latent_model, self.approximation, delayed_acceptance)
         transition = chosen_proposal(proposal, target_acceptance, on_screen)
         chosen = resolve(estimator, estimators.NAMES, Estimator, "estimator")
+        if isinstance(chosen, Demanding):
+            chosen.require(self.latent_model.likelihood(self.latent_model.initial_theta))
         self.exact = not isinstance(chosen, ApproximateEvidence)
         self.scheme = PseudoMarginalChain(
             chosen,

@@ -1,0 +1,18 @@
+"""Probabilities that a Gaussian vector lies between limits, estimated without bias, and draws of it given that.
+
+NumPy and SciPy, and in `compiled` and `compiled_normal` numba; these two are loaded where they are first needed.
+`pmgp.core.estimators` uses it for likelihoods whose latent value, with normal noise, lies between limits.
+
+May import: core.numerics, core.likelihoods, core.gaussians, core.approximations.
+"""
+
+from pmgp.core.orthants.classification import OrthantClassification, classify_by_orthants
+from pmgp.core.orthants.probability import METHODS, OrthantProbability, log_orthant_probability
+
+__all__ = [
+    "METHODS",
+    "OrthantClassification",
+    "OrthantProbability",
+    "classify_by_orthants",
+    "log_orthant_probability",
+]

@@ -1,0 +1,128 @@
+"""The classifier of the article on orthant integrals: probabilities of labels as ratios of two of them.
+
+With v = f + e, e standard normal, P(y* = 1|y) = P(v keeps its signs, v* >= 0) / P(v keeps its signs). Draws of v given
+its signs serve all new points: each of them adds one variable, whose chances given v are averaged, or counted.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import ndtr
+
+from pmgp.core.likelihoods.checks import check_binary
+from pmgp.core.numerics.threads import suitable_threads, threads_limited
+from pmgp.core.orthants.probability import OrthantProbability, log_orthant_probability
+
+__all__ = ["OrthantClassification", "classify_by_orthants"]
+
+# Of conditional variances, which noise of variance one keeps above one but for rounding.
+SMALLEST_VARIANCE = 0.5
+
+
+class OrthantClassification(NamedTuple):
+    """Probabilities of new labels for fixed hyper-parameters.
+
+    Attributes
+    ----------
+    probability : (m,) array
+        Of the label 1.
+    standard_error : (m,) array
+        Of `probability`, from the draws' independent groups.
+    evidence : OrthantProbability
+        The estimate of log p(y), whose maximum chooses among hyper-parameters, with the draws of v.
+    """
+
+    probability: np.ndarray
+    standard_error: np.ndarray
+    evidence: OrthantProbability
+
+
+def classify_by_orthants(
+    y: Any,
+    covariance: Any,
+    cross_covariance: Any,
+    new_variance: Any,
+    *,
+    method: str = "ep",
+    draws: int = 1000,
+    counted: bool = False,
+    random_seed: Any = None,
+) -> OrthantClassification:
+    """Classify new points by a Gaussian process with mean zero and a probit link, for fixed hyper-parameters.
+
+    Parameters
+    ----------
+    y : (n,) array
+        Labels 0 or 1.
+    covariance : (n, n) array
+        Prior covariance of f.
+    cross_covariance : (n, m) array
+        Of f and its values at the new points.
+    new_variance : float or (m,) array
+        Prior variances at the new points.
+    method : str
+        Of drawing, see `log_orthant_probability`. With ``"hard"`` or ``"soft"`` it is the article's classifier; its
+        evidence has a bias with ``"soft"``.
+    draws : int
+    counted : bool
+        Count how often a draw of the new variable is positive, as the article does with ``"hard"``, in place of the
+        average of its chances, which has a smaller error.
+    random_seed : int or numpy.random.Generator, optional
+
+    Returns
+    -------
+    OrthantClassification
+
+    Raises
+    ------
+    ValueError
+        For other labels, shapes that do not fit, values that are not finite, and what `log_orthant_probability`
+        refuses.
+
+    References
+    ----------
+    Atiya, A. F., Fayed, H. A. and Abdel-Gawad, A. H. (2021). A new Monte Carlo based algorithm for the Gaussian process
+    classification problem.
+
+    Examples
+    --------
+    >>> import numpy as np, pmgp
+    >>> one = np.ones((4, 4))
+    >>> found = pmgp.classify_by_orthants([1, 1, 1, 0], one, one[:, :1], 1.0, random_seed=1)
+    >>> bool(abs(found.probability[0] - 4 / 6) < 4 * found.standard_error[0])
+    True
+    """
+    y = np.asarray(check_binary(y))
+    covariance = np.asarray(covariance, dtype=float)
+    cross, variance = _new_points(cross_covariance, new_variance, y)
+    if covariance.shape != (len(y), len(y)):
+        raise ValueError(f"covariance has shape {covariance.shape}, but there are {len(y)} labels")
+    rng = np.random.default_rng(random_seed)
+    noisy = covariance + np.eye(len(y))
+    lower, upper = np.where(y == 1, 0.0, -np.inf), np.where(y == 1, np.inf, 0.0)
+    evidence = log_orthant_probability(lower, upper, 0.0, noisy, method=method, draws=draws, random_seed=rng)
+    with threads_limited(suitable_threads(len(y))):
+        weights = np.linalg.solve(noisy, cross)
+        left = np.maximum(1.0 + variance - np.einsum("ij,ij->j", cross, weights), SMALLEST_VARIANCE)
+        chances = ndtr(evidence.draws @ weights / np.sqrt(left))
+        if counted:
+            chances = (rng.uniform(size=chances.shape) < chances).astype(float)
+        return OrthantClassification(*evidence.expectation(chances), evidence)
+
+
+def _new_points(cross_covariance: Any, new_variance: Any, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    cross = np.asarray(cross_covariance, dtype=float)
+    if y.ndim != 1 or cross.ndim != 2 or len(cross) != len(y):
+        raise ValueError(
+            f"cross_covariance must have a row for each label and a column for each new point; it has shape "
+            f"{cross.shape}, the labels {y.shape}"
+        )
+    variance = np.asarray(new_variance, dtype=float)
+    if variance.ndim > 1 or variance.size not in (1, cross.shape[1]):
+        raise ValueError(f"new_variance has shape {variance.shape}, but there are {cross.shape[1]} new points")
+    for name, values in (("cross_covariance", cross), ("new_variance", variance)):
+        if not np.isfinite(values).all():
+            raise ValueError(f"{name} must be finite, found {values[~np.isfinite(values)][0]}")
+    return cross, np.broadcast_to(variance, (cross.shape[1],))

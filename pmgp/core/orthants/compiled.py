@@ -1,0 +1,227 @@
+"""The loops that are compiled: variables drawn one after another, and the order to take them in.
+
+Everything here works on a block of variables and many draws; products between blocks are left to BLAS.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from pmgp.core.orthants.compiled_normal import LOG_SQRT_2PI, compiled, visit
+
+__all__ = ["draw_block", "order_block"]
+
+# Draws handled at a time, so that their values for a block of variables stay in the first-level cache.
+CHUNK = 64
+# A product of probabilities is turned into a logarithm when it falls below.
+SMALL = 1e-100
+
+
+@compiled(
+    "void(float64[::1], float64[::1], float64[::1], float64[::1], float64[::1], float64[::1], float64[::1], boolean)"
+)
+def _draw_variable(
+    coefficients: np.ndarray,
+    kappas: np.ndarray,
+    uniforms: np.ndarray,
+    noise: np.ndarray,
+    values: np.ndarray,
+    products: np.ndarray,
+    log_weights: np.ndarray,
+    known: bool,
+) -> None:
+    """One variable of a few draws: (draws,) arrays; probabilities are multiplied into `products`."""
+    lower, upper, slope, offset, scale, constant, linear, spread, log_linear, log_square, tilt = coefficients
+    for m in range(len(kappas)):
+        kappa = kappas[m]
+        center = slope * kappa + offset
+        log_weights[m] += kappa * (log_linear + kappa * log_square)
+        if scale == 0.0:
+            values[m] = values[m] if known else center
+            noise[m] = 0.0
+            if center < lower or center > upper:
+                log_weights[m] = -math.inf
+            continue
+        alpha, beta = (lower - center) / scale, (upper - center) / scale
+        x, uniforms[m], mass, extra = visit(alpha, beta, uniforms[m], (values[m] - center) / scale, known)
+        values[m] = values[m] if known else min(max(center + scale * x, lower), upper)
+        noise[m] = constant + linear * kappa + spread * x
+        log_weights[m] += extra + tilt * x
+        products[m] *= mass
+        if products[m] < SMALL:
+            log_weights[m] += math.log(products[m]) if products[m] > 0.0 else -math.inf
+            products[m] = 1.0
+
+
+@compiled(
+    "void(int64, float64[:,::1], float64[:,::1], float64[:,::1], float64[:,::1], float64[:,::1], float64[:,::1], "
+    "float64[::1], boolean)"
+)
+def draw_block(
+    start: int,
+    factor: np.ndarray,
+    coefficients: np.ndarray,
+    shift: np.ndarray,
+    uniforms: np.ndarray,
+    noise: np.ndarray,
+    values: np.ndarray,
+    log_weights: np.ndarray,
+    known: bool,
+) -> None:
+    """Draw a block of variables, each between its limits given those before it.
+
+    Parameters
+    ----------
+    start : int
+        The first variable of the block.
+    factor : (n, n) array
+    coefficients : (n, 11) array
+        Of each variable, see `recursion.Recursion`.
+    shift : (block, draws) array
+        What the variables before the block, and the mean, add to each of its own; those in the block are added.
+    uniforms : (block, draws) array
+        Shares of the conditional probabilities that lie below the draws: read, or written where the values are `known`.
+    noise, values : (n, draws) array
+        The innovations, written; the variables, written, or read where they are `known`.
+    log_weights : (draws,) array
+        Added to.
+    known : bool
+    """
+    size, draws = shift.shape
+    for first in range(0, draws, CHUNK):
+        last = min(first + CHUNK, draws)
+        products = np.ones(last - first)
+        for i in range(size):
+            row = start + i
+            for j in range(i):
+                weight = factor[row, start + j]
+                for m in range(first, last):
+                    shift[i, m] += weight * noise[start + j, m]
+            _draw_variable(
+                coefficients[row],
+                shift[i, first:last],
+                uniforms[i, first:last],
+                noise[row, first:last],
+                values[row, first:last],
+                products,
+                log_weights[first:last],
+                known,
+            )
+        for m in range(first, last):
+            log_weights[m] += math.log(products[m - first])
+
+
+@compiled("float64(float64, float64)")
+def _log_probability(alpha: float, beta: float) -> float:
+    """Of an interval."""
+    _, _, mass, extra = visit(alpha, beta, 0.5, 0.0, False)
+    return math.log(mass) + extra if mass > 0.0 else -math.inf
+
+
+@compiled("float64(float64, float64)")
+def _mean(alpha: float, beta: float) -> float:
+    """Mean of a standard normal between limits; zero where these have no probability."""
+    log_scale = LOG_SQRT_2PI + _log_probability(alpha, beta)
+    if log_scale == -math.inf:
+        return 0.0
+    below = math.exp(-0.5 * alpha * alpha - log_scale) if alpha > -math.inf else 0.0
+    above = math.exp(-0.5 * beta * beta - log_scale) if beta < math.inf else 0.0
+    return min(max(below - above, alpha), beta)
+
+
+@compiled("int64(int64, float64[:,::1], float64)")
+def _least_likely(start: int, states: np.ndarray, tolerance: float) -> int:
+    """The variable from `start` on that is least likely to keep its limits; those without variance are last."""
+    best, chosen = math.inf, start
+    for i in range(start, states.shape[1]):
+        if states[2, i] > tolerance:
+            scale = 1.0 / math.sqrt(states[2, i])
+            log_probability = _log_probability(
+                (states[0, i] - states[3, i]) * scale, (states[1, i] - states[3, i]) * scale
+            )
+            if log_probability < best:
+                best, chosen = log_probability, i
+    return chosen
+
+
+@compiled("void(float64[:,::1], float64[:,::1], float64[:,::1], int64[::1], int64, int64)")
+def _exchange(matrix: np.ndarray, factor: np.ndarray, states: np.ndarray, order: np.ndarray, j: int, k: int) -> None:
+    """Exchange two variables."""
+    order[j], order[k] = order[k], order[j]
+    for i in range(matrix.shape[0]):
+        matrix[j, i], matrix[k, i] = matrix[k, i], matrix[j, i]
+        factor[j, i], factor[k, i] = factor[k, i], factor[j, i]
+    for i in range(matrix.shape[0]):
+        matrix[i, j], matrix[i, k] = matrix[i, k], matrix[i, j]
+    for i in range(states.shape[0]):
+        states[i, j], states[i, k] = states[i, k], states[i, j]
+
+
+@compiled("float64(int64, int64, float64[:,::1], float64[:,::1], float64[:,::1], float64)")
+def _eliminate(
+    start: int, j: int, matrix: np.ndarray, factor: np.ndarray, states: np.ndarray, tolerance: float
+) -> float:
+    """One column of the factor, and what it leaves of variances and expected values; see `order_block`."""
+    variance = states[2, j]
+    defect = -variance
+    zero = variance <= tolerance
+    pivot = 0.0 if zero else math.sqrt(variance)
+    factor[j, j] = pivot
+    expected = 0.0 if zero else _mean((states[0, j] - states[3, j]) / pivot, (states[1, j] - states[3, j]) / pivot)
+    for i in range(j + 1, matrix.shape[0]):
+        left = matrix[i, j]
+        for k in range(start, j):
+            left -= factor[i, k] * factor[j, k]
+        if zero:
+            defect = max(defect, left * left)
+            continue
+        entry = left / pivot
+        factor[i, j] = entry
+        states[2, i] -= entry * entry
+        states[3, i] += entry * expected
+    return defect
+
+
+@compiled("float64(int64, int64, float64[:,::1], float64[:,::1], float64[:,::1], int64[::1], float64, boolean)")
+def order_block(
+    start: int,
+    stop: int,
+    matrix: np.ndarray,
+    factor: np.ndarray,
+    states: np.ndarray,
+    order: np.ndarray,
+    tolerance: float,
+    choose: bool,
+) -> float:
+    """Factorize some columns, the next variable always the one that is least likely to lie between its limits.
+
+    Parameters
+    ----------
+    start, stop : int
+    matrix : (n, n) array
+        The covariance that the columns before `start` leave, both triangles; its variables are exchanged.
+    factor : (n, n) array
+        Columns from `start` to `stop` are written.
+    states : (4, n) array
+        Lower and upper limits, variances that are left, and expected values given the variables before.
+    order : (n,) array of int
+    tolerance : float
+        Variances up to this one are zero.
+    choose : bool
+        Otherwise the order stays as it is.
+
+    Returns
+    -------
+    float
+        How far the matrix is seen to be from positive semidefinite: the most negative variance, or the largest square
+        of a covariance with what has none.
+    """
+    defect = 0.0
+    for j in range(start, stop):
+        chosen = _least_likely(j, states, tolerance) if choose else j
+        if chosen != j:
+            _exchange(matrix, factor, states, order, j, chosen)
+        defect = max(defect, _eliminate(start, j, matrix, factor, states, tolerance))
+    return defect

@@ -1,0 +1,135 @@
+"""A Gaussian vector between limits, as it was asked for and as the methods see it: centered, with unit variances."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+__all__ = ["TruncatedNormal"]
+
+# Relative differences between the two triangles of a covariance that are taken for rounding.
+ASYMMETRY = 1e-8
+
+
+@dataclass(frozen=True, eq=False)
+class TruncatedNormal:
+    """v ~ N(mean, covariance) given lower <= v <= upper.
+
+    Attributes
+    ----------
+    lower, upper, mean : (n,) array
+    covariance : (n, n) array
+        Symmetric.
+    """
+
+    lower: np.ndarray
+    upper: np.ndarray
+    mean: np.ndarray
+    covariance: np.ndarray
+
+    @classmethod
+    def checked(cls, lower: Any, upper: Any, mean: Any, covariance: Any) -> TruncatedNormal:
+        """Of arguments from outside; scalars stand for all elements.
+
+        Raises
+        ------
+        ValueError
+            For shapes that do not fit, NaN, an infinite mean, crossed limits, a covariance that is not symmetric or has
+            a negative variance.
+        """
+        covariance = _symmetric(covariance)
+        n = len(covariance)
+        mean = _vector("mean", mean, n)
+        if not np.isfinite(mean).all():
+            raise ValueError(f"mean must be finite, found {_first(mean, ~np.isfinite(mean))}")
+        lower, upper = _vector("lower", lower, n), _vector("upper", upper, n)
+        crossed = np.flatnonzero(lower > upper)
+        if crossed.size:
+            i = crossed[0]
+            raise ValueError(f"lower must not exceed upper, but lower[{i}] = {lower[i]} and upper[{i}] = {upper[i]}")
+        return cls(lower, upper, mean, covariance)
+
+    @property
+    def size(self) -> int:
+        """Number of variables n."""
+        return len(self.mean)
+
+    @cached_property
+    def scale(self) -> np.ndarray:
+        """Standard deviations, one where they are zero: (n,)."""
+        variance = self.covariance.diagonal()
+        return np.sqrt(np.where(variance > 0.0, variance, 1.0))
+
+    @cached_property
+    def limits(self) -> tuple[np.ndarray, np.ndarray]:
+        """Of (v - mean) / scale: two (n,) arrays."""
+        return (self.lower - self.mean) / self.scale, (self.upper - self.mean) / self.scale
+
+    @cached_property
+    def correlation(self) -> np.ndarray:
+        """Covariance of (v - mean) / scale: (n, n), C order."""
+        scaled = np.ascontiguousarray(self.covariance / self.scale[:, None])
+        scaled /= self.scale
+        return scaled
+
+    @property
+    def impossible(self) -> bool:
+        """Whether the probability is zero whatever the correlations are: an empty interval, or a constant outside."""
+        lower, upper = self.limits
+        constant = self.covariance.diagonal() == 0.0
+        outside = (lower > 0.0) | (upper < 0.0)
+        at_infinity = np.isposinf(lower) | np.isneginf(upper)
+        return bool(np.any(np.where(constant, outside, self.lower == self.upper) | at_infinity))
+
+    @property
+    def free(self) -> np.ndarray:
+        """Which variables have no limit, or no variance: (n,) of bool."""
+        lower, upper = self.limits
+        return (np.isneginf(lower) & np.isposinf(upper)) | (self.covariance.diagonal() == 0.0)
+
+    def restored(self, values: np.ndarray) -> np.ndarray:
+        """Standardized draws in the units of v, and between its limits where rounding left them: (k, n)."""
+        lower, upper = self.limits
+        inside = (values >= lower) & (values <= upper)
+        draws = self.mean + self.scale * values
+        return np.where(inside, np.clip(draws, self.lower, self.upper), draws)
+
+
+def _symmetric(covariance: Any) -> np.ndarray:
+    matrix = np.asarray(covariance, dtype=float)
+    if matrix.ndim == 0:
+        matrix = matrix[None, None]
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
+        raise ValueError(f"covariance must be a square matrix, not of shape {matrix.shape}")
+    if not np.isfinite(matrix).all():
+        raise ValueError(f"covariance must be finite, found {_first(matrix, ~np.isfinite(matrix))}")
+    variance = matrix.diagonal()
+    if (variance < 0.0).any():
+        raise ValueError(f"covariance must be positive semidefinite, found a variance {_first(variance, variance < 0)}")
+    difference = np.abs(matrix - matrix.T)
+    if difference.max() > ASYMMETRY * np.abs(matrix).max():
+        i, j = np.unravel_index(np.argmax(difference), matrix.shape)
+        raise ValueError(
+            f"covariance must be symmetric, but element ({i}, {j}) is {matrix[i, j]} and ({j}, {i}) is {matrix[j, i]}"
+        )
+    return 0.5 * (matrix + matrix.T)
+
+
+def _vector(name: str, value: Any, n: int) -> np.ndarray:
+    vector = np.asarray(value, dtype=float)
+    if vector.ndim > 1 or (vector.ndim == 1 and len(vector) != n):
+        raise ValueError(f"{name} has shape {vector.shape}, but the covariance has {n} rows; give a scalar or ({n},)")
+    vector = np.broadcast_to(vector, (n,))
+    if np.isnan(vector).any():
+        raise ValueError(f"{name} must not be NaN, found {_first(vector, np.isnan(vector))}")
+    return vector
+
+
+def _first(values: np.ndarray, wrong: np.ndarray) -> str:
+    """The first value that is wrong, and where it is."""
+    index = np.argwhere(wrong)[0]
+    place = str(index[0]) if index.size == 1 else str(tuple(index.tolist()))
+    return f"{values[tuple(index)]} at {place}"

@@ -1,0 +1,141 @@
+"""Sequential draws between limits, and the weights that make them exact.
+
+Without sites these are those of Geweke, Hajivassiliou and Keane. In general each limit i has a Gaussian site
+exp(c_i v_i - u_i v_i^2 / 2), and q(v), the Gaussian times the sites, stands in for the truncated one. At step i the
+variable is drawn from q(v_i|v_<i) without its own site, between its limits: what is known of the later ones is in it
+already, and the weight, the normalizer of that density, hardly varies if the sites are good. Any sites are exact.
+
+With L the Cholesky factor of the covariance, and W W' = I + L' diag(u) L for an upper triangular W, q's factor is
+G = L W^-T. For d = L_ii, w = W_ii, and kappa the mean of q(v_i|v_<i), the variable without its site has the precision
+p / d^2, with p = w^2 - u d^2, no less than one, and the mean (w^2 kappa - c d^2) / p. All of this stays finite where d
+is zero, and the variable a function of those before it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from pmgp.core.numerics import linalg
+from pmgp.core.orthants.ordering import Ordered
+
+__all__ = ["Paths", "Recursion", "tilted", "twisted"]
+
+BLOCK = 32
+
+
+class Paths(NamedTuple):
+    """Draws of all variables.
+
+    Attributes
+    ----------
+    values : (n, draws) array
+        In the order of the recursion.
+    log_weights : (draws,) array
+        The mean of their exponentials is an unbiased estimate of the probability.
+    uniforms : (n, draws) array
+        What they were made of.
+    """
+
+    values: np.ndarray
+    log_weights: np.ndarray
+    uniforms: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Recursion:
+    """How each variable is drawn given those before it.
+
+    Attributes
+    ----------
+    problem : Ordered
+    factor : (n, n) array
+        Lower triangular, C order: what the innovations of the variables before add to kappa.
+    mean : (n,) array
+        What kappa is without them.
+    coefficients : (n, 11) array
+        For a standard normal x between limits: lower and upper limit; slope, offset and scale of
+        v = slope kappa + offset + scale x; constant, slope and scale of the innovation in kappa and x; the coefficients
+        of kappa, kappa^2 and x in the log-weight, to which the log-probability of the limits is added.
+    log_constant : float
+        The part of all log-weights.
+    """
+
+    problem: Ordered
+    factor: np.ndarray
+    mean: np.ndarray
+    coefficients: np.ndarray
+    log_constant: float
+
+    def draw(self, uniforms: np.ndarray) -> Paths:
+        """Draws made of uniform numbers: (n, draws)."""
+        return self._run(np.array(uniforms, order="C"), np.empty(uniforms.shape), known=False)
+
+    def replayed(self, values: np.ndarray) -> Paths:
+        """The weights of paths, and the uniform numbers they would be made of: (n, draws)."""
+        return self._run(np.zeros(values.shape), np.array(values, order="C"), known=True)
+
+    def _run(self, uniforms: np.ndarray, values: np.ndarray, known: bool) -> Paths:
+        from pmgp.core.orthants.compiled import draw_block
+
+        n, draws = values.shape
+        noise = np.empty((n, draws))
+        log_weights = np.full(draws, self.log_constant)
+        for start in range(0, n, BLOCK):
+            rows = slice(start, min(start + BLOCK, n))
+            shift = self.factor[rows, :start] @ noise[:start]
+            shift += self.mean[rows, None]
+            draw_block(start, self.factor, self.coefficients, shift, uniforms[rows], noise, values, log_weights, known)
+        return Paths(values, np.where(np.isnan(log_weights), -np.inf, log_weights), uniforms)
+
+
+def twisted(problem: Ordered, linear: np.ndarray, precision: np.ndarray) -> Recursion:
+    """Draws from q with one site after another taken out; with sites of zero, the plain sequential draws.
+
+    Parameters
+    ----------
+    problem : Ordered
+    linear, precision : (n,) array
+        Sites c and u >= 0, in the variables' own order.
+    """
+    c, u = linear[problem.order], precision[problem.order]
+    factor, w = _with_sites(problem.factor, u)
+    d = problem.factor.diagonal()
+    p = np.maximum(np.square(w) - u * np.square(d), 1.0)
+    mean = factor @ (factor.T @ c)
+    slope, site = np.square(w) / p, c * np.square(d) / p
+    coefficients = [problem.lower, problem.upper, slope, -site, d / np.sqrt(p)]
+    coefficients += [-w * d * c / p, w * d * u / p, w / np.sqrt(p), -slope * c, 0.5 * slope * u, np.zeros_like(c)]
+    log_constant = 0.5 * float(c @ mean + c @ site - np.log(p).sum())
+    return Recursion(problem, factor, mean, np.stack(coefficients, axis=1), log_constant)
+
+
+def _with_sites(factor: np.ndarray, precision: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """q's factor G = L W^-T, and the diagonal of W."""
+    if not precision.any():
+        return factor, np.ones(len(factor))
+    scaled = np.sqrt(precision)[:, None] * factor
+    information = scaled.T @ scaled
+    np.einsum("ii->i", information)[:] += 1.0
+    # The reverse of a matrix has its upper triangular factor as a lower one, reversed.
+    reversed_factor = linalg.cholesky(np.asfortranarray(information[::-1, ::-1]), overwrite=True)
+    solved = linalg.triangular_solve(reversed_factor, np.asfortranarray(factor.T[::-1]))
+    return np.tril(np.ascontiguousarray(solved[::-1].T)), reversed_factor.diagonal()[::-1].copy()
+
+
+def tilted(problem: Ordered, shift: np.ndarray) -> Recursion:
+    """Draws of standard normals z + shift between limits, for v = L z: exponential tilting (Botev 2017).
+
+    Parameters
+    ----------
+    problem : Ordered
+    shift : (n,) array
+        In the order of the problem; zero where a variable is a function of those before it.
+    """
+    d = problem.factor.diagonal()
+    zero, one = np.zeros_like(d), np.ones_like(d)
+    coefficients = [problem.lower, problem.upper, one, d * shift, d, shift, zero, one, zero, zero, -shift]
+    log_constant = -0.5 * float(shift @ shift)
+    return Recursion(problem, problem.factor, zero, np.stack(coefficients, axis=1), log_constant)

@@ -1,0 +1,99 @@
+"""Particles that are resampled: the counts of the article on orthant integrals, and sequential Monte Carlo.
+
+All add one variable after another to many particles. The counts draw it without looking at its limits and let those
+particles die that leave them; survivors take their places. Sequential Monte Carlo draws it between its limits,
+and resamples by the probabilities of these.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import ndtr
+
+from pmgp.core.orthants.ordering import Ordered
+
+__all__ = ["Particles", "hard_count", "sequential_monte_carlo", "soft_count"]
+
+
+class Particles(NamedTuple):
+    """A population at the end of its way: log of the estimate, and values (n, particles) that weigh the same."""
+
+    log_estimate: float
+    values: np.ndarray
+
+
+def hard_count(rng: np.random.Generator, problem: Ordered, particles: int) -> Particles:
+    """Count survivors: an estimate without bias, and zero if none is left."""
+    return _counted(rng, problem, particles, soft=False)
+
+
+def soft_count(rng: np.random.Generator, problem: Ordered, particles: int) -> Particles:
+    """Average the survivors' chances, as the article prints it: **biased**.
+
+    The next particles are those that survived by count, and the product of averages does not normalize these.
+    """
+    return _counted(rng, problem, particles, soft=True)
+
+
+def _counted(rng: np.random.Generator, problem: Ordered, particles: int, soft: bool) -> Particles:
+    noise, values = np.zeros((2, problem.size, particles))
+    log_estimate = 0.0
+    for i, (lower, upper, pivot) in enumerate(_steps(problem)):
+        kappa = problem.factor[i, :i] @ noise[:i]
+        noise[i] = rng.standard_normal(particles)
+        values[i] = kappa + pivot * noise[i]
+        alive = (values[i] >= lower) & (values[i] <= upper)
+        share = float(_chances(kappa, lower, upper, pivot).mean()) if soft else float(alive.mean())
+        if share == 0.0 or not alive.any():
+            return Particles(-np.inf, values)
+        log_estimate += np.log(share)
+        dead = np.flatnonzero(~alive)
+        parents = rng.choice(np.flatnonzero(alive), size=len(dead))
+        noise[: i + 1, dead], values[: i + 1, dead] = noise[: i + 1, parents], values[: i + 1, parents]
+    return Particles(log_estimate, values)
+
+
+def sequential_monte_carlo(rng: np.random.Generator, problem: Ordered, particles: int) -> Particles:
+    """Draw between limits, and resample by their probabilities: an estimate without bias."""
+    from pmgp.core.orthants.compiled_normal import truncated
+
+    noise, values = np.zeros((2, problem.size, particles))
+    log_estimate = 0.0
+    log_chances = np.empty(particles)
+    for i, (lower, upper, pivot) in enumerate(_steps(problem)):
+        kappa = problem.factor[i, :i] @ noise[:i]
+        uniforms = rng.uniform(size=particles)
+        if pivot > 0.0:
+            truncated((lower - kappa) / pivot, (upper - kappa) / pivot, uniforms, noise[i], log_chances)
+        else:
+            log_chances[:] = np.where((kappa >= lower) & (kappa <= upper), 0.0, -np.inf)
+        values[i] = np.clip(kappa + pivot * noise[i], lower, upper) if pivot > 0.0 else kappa
+        largest = float(log_chances.max())
+        if largest == -np.inf:
+            return Particles(-np.inf, values)
+        chances = np.exp(log_chances - largest)
+        log_estimate += largest + float(np.log(chances.mean()))
+        parents = _systematic(rng, chances)
+        noise[: i + 1], values[: i + 1] = noise[: i + 1, parents], values[: i + 1, parents]
+    return Particles(log_estimate, values)
+
+
+def _steps(problem: Ordered) -> zip[tuple[float, float, float]]:
+    """Lower limit, upper limit and conditional standard deviation of one variable after another."""
+    return zip(problem.lower, problem.upper, problem.factor.diagonal(), strict=True)
+
+
+def _chances(kappa: np.ndarray, lower: float, upper: float, pivot: float) -> np.ndarray:
+    """Probabilities of the limits given the variables before: (particles,)."""
+    if pivot == 0.0:
+        return ((kappa >= lower) & (kappa <= upper)).astype(float)
+    return ndtr((upper - kappa) / pivot) - ndtr((lower - kappa) / pivot)
+
+
+def _systematic(rng: np.random.Generator, weights: np.ndarray) -> np.ndarray:
+    """Indices, each expected in proportion to its weight, from a comb of points: (particles,)."""
+    cumulative = np.cumsum(weights)
+    points = (np.arange(len(weights)) + rng.uniform()) * (cumulative[-1] / len(weights))
+    return np.minimum(np.searchsorted(cumulative, points, side="right"), len(weights) - 1)

@@ -1,0 +1,62 @@
+"""The best exponential tilting of sequential draws: Botev (2017), section 3.
+
+Of psi(x, s) = sum_i [s_i^2 / 2 - x_i s_i + log P(l_i <= z + s_i <= u_i)], with limits that depend on x_<i, the saddle
+point bounds the weights, and is found where both gradients vanish: x = s + e and s = L~' e, for the means e of the
+truncated normals and the strict lower triangle L~ of the factor, its rows divided by the diagonal.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.optimize import root
+
+from pmgp.core.likelihoods.normal_interval import NormalInterval
+from pmgp.core.orthants.ordering import Ordered
+
+__all__ = ["saddle_point"]
+
+
+def saddle_point(problem: Ordered) -> np.ndarray:
+    """Shifts s of the draws: (n,), zero where a variable is a function of those before it.
+
+    Where the equations are not solved, the shifts are those of the last iteration: with any, what is drawn is exact.
+    """
+    pivots = problem.factor.diagonal()
+    bound = (pivots > 0.0) & (np.isfinite(problem.lower) | np.isfinite(problem.upper))
+    divisor = np.where(bound, pivots, 1.0)
+    strict = np.where(bound[:, None], np.tril(problem.factor, -1) / divisor[:, None], 0.0)
+    equations = _Equations(strict, problem.lower / divisor, problem.upper / divisor, bound)
+    n = problem.size
+    found = root(equations.value_and_jacobian, np.zeros(2 * n), jac=True, method="hybr")
+    shift = np.where(pivots > 0.0, found.x[n:], 0.0)
+    return np.where(np.isfinite(shift), shift, 0.0)
+
+
+class _Equations:
+    """Both gradients of psi, and their Jacobian."""
+
+    def __init__(self, strict: np.ndarray, lower: np.ndarray, upper: np.ndarray, bound: np.ndarray) -> None:
+        self.strict, self.lower, self.upper, self.bound = strict, lower, upper, bound
+
+    def value_and_jacobian(self, point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        x, shift = np.split(point, 2)
+        mean, deficit = self._moments(self.strict @ x + shift)
+        value = np.concatenate([x - shift - mean, shift - self.strict.T @ mean])
+        # The mean of a normal between limits changes with a shift of these by its variance less one.
+        change = -deficit[:, None]
+        by_x, identity = change * self.strict, np.eye(len(x))
+        jacobian = np.block(
+            [
+                [identity - by_x, -identity - np.diag(change[:, 0])],
+                [-self.strict.T @ by_x, identity - self.strict.T * change[:, 0]],
+            ]
+        )
+        return value, jacobian
+
+    def _moments(self, moved: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Means of normals between the limits less what is moved, and how much less than one their variances are."""
+        mean, deficit = np.zeros(len(moved)), np.zeros(len(moved))
+        b = self.bound
+        interval = NormalInterval((self.lower - moved)[b], (self.upper - moved)[b], (self.upper - self.lower)[b])
+        mean[b], deficit[b] = interval.mean(), interval.variance_deficit()
+        return mean, deficit
