@@ -31,6 +31,7 @@ _PUBLIC = {
     "StochasticVolatility": "pmgp.interface.distributions",
     "Sufficient": "pmgp.interface.steps",
     "Surrogate": "pmgp.interface.steps",
+    "evidence": "pmgp.interface.importance.evidence",
     "find_map": "pmgp.interface.maximum",
     "log_marginal_likelihood": "pmgp.interface.evidence",
     "predict": "pmgp.interface.prediction",

@@ -32,6 +32,59 @@ def low_rank_problem(n: int, noise: float = 0.3, seed: int = 0) -> tuple[DensePr
     return DensePrior(np.zeros(n), np.asfortranarray(covariance)), y, float(logsumexp(integrand) + np.log(u[1] - u[0]))
 
 
+class ScaledLowRank:
+    """Probit classification with K = scale (x x' + noise I) and a log-normal scale: everything by summation.
+
+    Parameters
+    ----------
+    n : int
+    noise : float
+    seed : int
+
+    Attributes
+    ----------
+    covariance : (n, n) array
+        K at scale 1.
+    y : (n,) array
+        Labels 0 or 1.
+    grid : (k,) array
+        Of log scale, equally spaced.
+    """
+
+    def __init__(self, n: int, noise: float = 0.3, seed: int = 0) -> None:
+        prior, self.y, _ = low_rank_problem(n, noise, seed)
+        self.covariance = prior.covariance
+        self._noise, self._x = noise, np.random.default_rng(seed).normal(size=n)
+        self.grid = np.linspace(-7.0, 7.0, 281)
+
+    def log_likelihood(self, left_out: int | None = None) -> np.ndarray:
+        """Log p(y|scale) on the grid, perhaps without one of the labels: (k,)."""
+        kept = np.arange(len(self.y)) != (-1 if left_out is None else left_out)
+        u = np.linspace(-10.0, 10.0, 2001)
+        signed = ((2 * self.y - 1) * self._x)[kept]
+        values = []
+        for scale in np.exp(self.grid):
+            slopes = np.sqrt(scale) * signed / np.sqrt(1.0 + scale * self._noise)
+            integrand = log_ndtr(np.outer(u, slopes)).sum(axis=1) - 0.5 * u**2 - 0.5 * np.log(2.0 * np.pi)
+            values.append(logsumexp(integrand) + np.log(u[1] - u[0]))
+        return np.array(values)
+
+    @property
+    def log_prior(self) -> np.ndarray:
+        """Density of the log scale, standard normal: (k,)."""
+        return -0.5 * (self.grid**2 + np.log(2.0 * np.pi))
+
+    def log_evidence(self, left_out: int | None = None) -> float:
+        """Log p(y), perhaps without one of the labels."""
+        return float(logsumexp(self.log_prior + self.log_likelihood(left_out)) + np.log(self.grid[1] - self.grid[0]))
+
+    def posterior_scales(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        """Independent draws of the scale: (size,)."""
+        log_density = self.log_prior + self.log_likelihood()
+        chosen = rng.choice(len(self.grid), size, p=np.exp(log_density - logsumexp(log_density)))
+        return np.exp(self.grid[chosen] + (self.grid[1] - self.grid[0]) * rng.uniform(-0.5, 0.5, size))
+
+
 def posterior_by_summation(prior: DensePrior, likelihood, points: int = 81) -> tuple[float, np.ndarray, np.ndarray]:
     """Log-evidence, means and variances by summation on a grid in the whitened values; n up to 3."""
     n = prior.size
