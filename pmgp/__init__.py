@@ -34,6 +34,7 @@ _PUBLIC = {
     "evidence": "pmgp.interface.importance.evidence",
     "find_map": "pmgp.interface.maximum",
     "log_marginal_likelihood": "pmgp.interface.evidence",
+    "loo": "pmgp.interface.importance.loo",
     "predict": "pmgp.interface.prediction",
     "recommend": "pmgp.interface.recommendation",
     "sample_predictions": "pmgp.interface.prediction",

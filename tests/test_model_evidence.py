@@ -53,7 +53,7 @@ def idata(problem):
 @pytest.mark.parametrize("approximation", ["ep", "laplace"])
 def test_it_is_within_its_error_of_the_truth(problem, model, idata, approximation):
     found = pmgp.evidence(idata, model=model, approximation=approximation, random_seed=1, **SETTINGS)
-    assert abs(found.log_evidence - problem.log_evidence()) < 4.0 * found.standard_error
+    assert abs(found.log_evidence - problem.log_evidence) < 4.0 * found.standard_error
     assert found.standard_error < 0.03
     assert found.pareto_k <= found.trust.limit
     assert found.trust.words.endswith("they can be trusted")
@@ -63,7 +63,7 @@ def test_it_is_within_its_error_of_the_truth(problem, model, idata, approximatio
 @pytest.mark.slow
 def test_the_standard_error_covers_in_repetition(problem, model):
     """Each repetition has a chain of its own; the bounds are those of a binomial, passed once in a thousand times."""
-    truth, inside = problem.log_evidence(), 0
+    truth, inside = problem.log_evidence, 0
     rng = np.random.default_rng(2)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*they cannot be trusted")
@@ -86,7 +86,7 @@ def test_without_one_of_the_densities_it_fails(problem, model, idata, omitted, m
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*they cannot be trusted")
         found = pmgp.evidence(idata, model=model, random_seed=1, **SETTINGS)
-    assert abs(found.log_evidence - problem.log_evidence()) > 8.0 * found.standard_error
+    assert abs(found.log_evidence - problem.log_evidence) > 8.0 * found.standard_error
 
 
 def test_the_evidence_of_all_labelings_sums_to_one():
@@ -120,7 +120,7 @@ def test_the_seed_repeats_it(model, idata):
 
 def test_the_approximations_own_evidence_can_be_integrated(problem, model, idata):
     found = pmgp.evidence(idata, model=model, estimator="none", random_seed=1, **SETTINGS)
-    assert found.log_evidence == pytest.approx(problem.log_evidence(), abs=0.05)
+    assert found.log_evidence == pytest.approx(problem.log_evidence, abs=0.05)
 
 
 def test_draws_that_missed_the_posterior_are_told(model):

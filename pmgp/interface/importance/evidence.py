@@ -82,7 +82,7 @@ def evidence(
     draws : int
         How many theta are drawn from the proposal, at least 100. The standard error falls with the root of it.
     estimator : ImportanceSampling, AnnealedImportanceSampling, "importance", "annealed" or "none"
-        With 64 importance samples of f where it leaves their number open. With ``"none"`` it is the approximation's
+        With 256 importance samples of f where it leaves their number open. With ``"none"`` it is the approximation's
         p(y|theta) that is integrated; of its error `standard_error` knows nothing.
     approximation : Laplace, ExpectationPropagation, "laplace" or "ep"
     latent : variable or str, optional
@@ -145,7 +145,8 @@ def _warn(result: Evidence, indefinite: int) -> None:
     if not result.trust.reliable:
         warnings.warn(
             f"the evidence and its standard error: {result.trust.words}. Sample longer, so that the proposal is fitted "
-            "better; give more draws; or look for a posterior in several parts, or along a boundary",
+            "better; give more draws, or estimates with less noise, as by estimator=pmgp.ImportanceSampling(1024); or "
+            "look for a posterior in several parts",
             stacklevel=3,
         )
     if indefinite:

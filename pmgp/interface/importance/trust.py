@@ -9,7 +9,7 @@ from arviz_stats.base import array_stats
 
 from pmgp.core.importance import effective_size
 
-__all__ = ["Trust", "trust_in"]
+__all__ = ["FEWEST", "Trust", "trust_in"]
 
 # Fewer weights than these have no tail to look at.
 FEWEST = 25
