@@ -62,6 +62,10 @@ class PyTensorLikelihood:
         rows = np.ascontiguousarray(f.reshape(-1, f.shape[-1]))
         return self.functions.terms.flat(rows, self.theta).sum(axis=1).reshape(f.shape[:-1])
 
+    def log_density(self, f: np.ndarray) -> np.ndarray:
+        """Log p(y|f) by latent value: (draws, n) -> (draws, n). Needs separate terms."""
+        return self.functions.terms.sites(np.ascontiguousarray(f), self.theta)
+
     def gradient(self, f: np.ndarray) -> np.ndarray:
         """First derivative in f: (n,) -> (n,)."""
         return self.functions.gradient(np.ascontiguousarray(f), self.theta)[0]

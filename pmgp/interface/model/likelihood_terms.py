@@ -52,6 +52,11 @@ class LikelihoodTerms:
         if isinstance(self._evaluate, NumpyFunction):
             self._evaluate.refresh_data()
 
+    @property
+    def in_order(self) -> bool:
+        """Whether there is one term for each latent value, in the order of f."""
+        return self.separate and self._places is None
+
     def by_name(self, rows: np.ndarray, theta: np.ndarray) -> dict[str, np.ndarray]:
         """The terms as the model has them: (draws, n) to (draws, ...) for each name."""
         return dict(zip(self.names, self._evaluate(rows, theta), strict=True))

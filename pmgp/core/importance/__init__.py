@@ -1,0 +1,18 @@
+"""Importance sampling beside a chain: proposals for theta, sums of weights, weights with an observation left out.
+
+May import: core.numerics, core.likelihoods, core.gaussians, core.approximations.
+"""
+
+from pmgp.core.importance.left_out import SiteDensities, log_evidence_left_out
+from pmgp.core.importance.student_mixture import StudentMixture, fitted
+from pmgp.core.importance.weights import LogMean, effective_size, log_mean
+
+__all__ = [
+    "LogMean",
+    "SiteDensities",
+    "StudentMixture",
+    "effective_size",
+    "fitted",
+    "log_evidence_left_out",
+    "log_mean",
+]

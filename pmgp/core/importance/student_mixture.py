@@ -1,0 +1,156 @@
+"""Mixtures of multivariate t distributions: independent proposals for theta, fitted to draws of its posterior.
+
+The tails of a t are heavier than those of a posterior whose log-density falls at least linearly, as it does on the
+logarithmic scale of most positive parameters: importance weights are bounded there. Fitted by expectation maximization
+(Peel and McLachlan 2000, with the degrees of freedom fixed).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import gammaln, logsumexp
+
+__all__ = ["StudentMixture", "fitted"]
+
+DEGREES_OF_FREEDOM = 5.0
+# Share and scale of the component that is wider than the draws: for what a chain has missed.
+WIDE_SHARE, WIDE_SCALE = 0.1, 3.0
+LARGEST_NUMBER = 4
+SWEEPS = 100
+# Of the mean log-density of the draws, in nats.
+TOLERANCE = 1e-4
+# Of the covariance of all draws, added to that of a component.
+RIDGE = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class StudentMixture:
+    """A mixture of multivariate t distributions with five degrees of freedom.
+
+    Parameters
+    ----------
+    shares : (k,) array
+        Probabilities of the components.
+    locations : (k, dimension) array
+    factors : (k, dimension, dimension) array
+        Lower Cholesky factors of their scale matrices.
+    """
+
+    shares: np.ndarray
+    locations: np.ndarray
+    factors: np.ndarray
+
+    @property
+    def dimension(self) -> int:
+        """Length of theta."""
+        return self.locations.shape[1]
+
+    def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        """Independent draws: (size, dimension)."""
+        chosen = rng.choice(len(self.shares), size=size, p=self.shares)
+        normals = rng.standard_normal((size, self.dimension))
+        divisors = np.sqrt(rng.chisquare(DEGREES_OF_FREEDOM, size) / DEGREES_OF_FREEDOM)
+        return self.locations[chosen] + np.einsum("sij,sj->si", self.factors[chosen], normals) / divisors[:, None]
+
+    def log_density(self, theta: np.ndarray) -> np.ndarray:
+        """Log-density with its normalizing constant: (size, dimension) -> (size,)."""
+        return logsumexp(self.log_joint(theta), axis=0)
+
+    def log_joint(self, theta: np.ndarray) -> np.ndarray:
+        """Log of share times density of each component: (size, dimension) -> (k, size)."""
+        nu, d = DEGREES_OF_FREEDOM, self.dimension
+        constant = gammaln(0.5 * (nu + d)) - gammaln(0.5 * nu) - 0.5 * d * np.log(nu * np.pi)
+        log_determinants = np.log(np.einsum("kii->ki", self.factors)).sum(axis=1)
+        exponents = 0.5 * (nu + d) * np.log1p(self.squared_distances(theta) / nu)
+        return (np.log(self.shares) + constant - log_determinants)[:, None] - exponents
+
+    def squared_distances(self, theta: np.ndarray) -> np.ndarray:
+        """From the locations, in the metric of the scale matrices: (size, dimension) -> (k, size)."""
+        deviations = theta - self.locations[:, None, :]
+        return np.square(np.linalg.solve(self.factors, deviations.transpose(0, 2, 1))).sum(axis=1)
+
+    def with_wide_component(self) -> StudentMixture:
+        """The same with a component of wider scale about the center of them all."""
+        center = self.shares @ self.locations
+        deviations = self.locations - center
+        scales = self.factors @ self.factors.transpose(0, 2, 1) + deviations[:, :, None] * deviations[:, None, :]
+        wide = WIDE_SCALE * np.linalg.cholesky(np.einsum("k,kij->ij", self.shares, scales))
+        return StudentMixture(
+            np.append((1.0 - WIDE_SHARE) * self.shares, WIDE_SHARE),
+            np.vstack([self.locations, center]),
+            np.concatenate([self.factors, wide[None]]),
+        )
+
+
+def fitted(rng: np.random.Generator, draws: np.ndarray) -> StudentMixture:
+    """A proposal for importance sampling from a density that there are draws of.
+
+    As many components as describe the second half of the draws best when they are fitted to the first half; then they
+    are fitted to all of them, and one is added that is wider.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    draws : (size, dimension) array
+        In the order in which a chain made them; at least twice as many different ones as dimensions.
+
+    Raises
+    ------
+    ValueError
+        If there are not enough of them, or some are not finite.
+    """
+    _check(draws)
+    first, second = np.array_split(draws, 2)
+    best, chosen = -np.inf, 1
+    for number in range(1, LARGEST_NUMBER + 1):
+        score = float(_maximized(rng, first, number).log_density(second).mean())
+        if score < best + TOLERANCE:
+            break
+        best, chosen = score, number
+    return _maximized(rng, draws, chosen).with_wide_component()
+
+
+def _check(draws: np.ndarray) -> None:
+    if not np.isfinite(draws).all():
+        raise ValueError("some draws of the hyper-parameters are not finite on the unconstrained scale")
+    distinct, needed = len(np.unique(draws, axis=0)), max(10, 2 * draws.shape[1])
+    if distinct < needed:
+        raise ValueError(
+            f"the posterior has {distinct} different draws of {draws.shape[1]} hyper-parameters, and a proposal needs "
+            f"at least {needed}: sample longer"
+        )
+
+
+def _maximized(rng: np.random.Generator, draws: np.ndarray, number: int) -> StudentMixture:
+    """Components fitted by expectation maximization, from random draws as their locations."""
+    spread = np.atleast_2d(np.cov(draws, rowvar=False))
+    ridge = RIDGE * spread + 1e-12 * np.eye(len(spread))
+    factors = np.repeat(np.linalg.cholesky(spread + ridge)[None], number, axis=0)
+    center = draws.mean(axis=0)
+    locations = center[None] if number == 1 else draws[rng.choice(len(draws), number, replace=False)]
+    mixture, last = StudentMixture(np.full(number, 1.0 / number), locations, factors), -np.inf
+    for _ in range(SWEEPS):
+        joint = mixture.log_joint(draws)
+        total = logsumexp(joint, axis=0)
+        mixture = _improved(mixture, draws, np.exp(joint - total), ridge)
+        value = float(total.mean())
+        if value - last < TOLERANCE:
+            break
+        last = value
+    return mixture
+
+
+def _improved(
+    mixture: StudentMixture, draws: np.ndarray, responsibilities: np.ndarray, ridge: np.ndarray
+) -> StudentMixture:
+    """One step of expectation maximization; `responsibilities` has shape (k, size)."""
+    nu, d = DEGREES_OF_FREEDOM, mixture.dimension
+    weights = responsibilities * (nu + d) / (nu + mixture.squared_distances(draws))
+    # A component that has lost its draws keeps a share of one draw.
+    sizes = np.maximum(responsibilities.sum(axis=1), 1.0)
+    locations = (weights @ draws) / weights.sum(axis=1, keepdims=True)
+    deviations = draws - locations[:, None, :]
+    scales = np.einsum("ks,ksi,ksj->kij", weights, deviations, deviations, optimize=True) / sizes[:, None, None]
+    return StudentMixture(sizes / sizes.sum(), locations, np.linalg.cholesky(scales + ridge))

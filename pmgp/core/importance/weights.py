@@ -1,0 +1,36 @@
+"""Means of importance weights, in logs, with their standard errors."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import logsumexp
+
+__all__ = ["LogMean", "effective_size", "log_mean"]
+
+
+class LogMean(NamedTuple):
+    """Log of a mean of weights, and the standard error of that log."""
+
+    value: float
+    standard_error: float
+
+
+def log_mean(log_weights: np.ndarray) -> LogMean:
+    """Log of the mean of independent weights, (size,); minus infinity, and no finite error, where all vanish.
+
+    By the delta method: the relative error of the mean is the error of its log.
+    """
+    value = float(logsumexp(log_weights) - np.log(len(log_weights)))
+    if not np.isfinite(value):
+        return LogMean(value, np.inf)
+    relative = np.exp(log_weights - value)
+    return LogMean(value, float(relative.std(ddof=1) / np.sqrt(len(log_weights))))
+
+
+def effective_size(log_weights: np.ndarray) -> float:
+    """How many equal weights are worth as much, (sum w)^2 / sum w^2; 0 where all vanish."""
+    if not np.isfinite(np.max(log_weights)):
+        return 0.0
+    return float(np.exp(2.0 * logsumexp(log_weights) - logsumexp(2.0 * log_weights)))

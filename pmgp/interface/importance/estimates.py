@@ -1,0 +1,78 @@
+"""Unbiased estimates of p(y|theta) at many theta, one after another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pmgp.core import approximations, estimators
+from pmgp.core.approximations import Approximation
+from pmgp.core.estimators import Estimate, Estimator
+from pmgp.core.estimators.base import Calibrated
+from pmgp.core.marginal.evaluation import Evaluation, Evaluator, Fitted, Indefinite, Ready
+from pmgp.core.registry import resolve
+from pmgp.interface.model.latent_gaussian import LatentGaussianModel
+
+__all__ = ["DRAWS", "Estimates"]
+
+# Importance samples of an estimate, where the estimator leaves their number open: beside a fit from nothing they cost
+# little, and rare large weights among fewer are what makes the evidence uncertain.
+DRAWS = 256
+
+
+class Estimates:
+    """Estimates of p(y|theta) for a model.
+
+    Parameters
+    ----------
+    parts : LatentGaussianModel
+    estimator : Estimator or str
+    approximation : Approximation or str
+    draws : int
+        Importance samples where the estimator leaves their number open.
+
+    Attributes
+    ----------
+    indefinite : int
+        At how many theta so far the covariance of f could not be factorized.
+
+    Raises
+    ------
+    ValueError
+        For an unknown estimator or approximation.
+    """
+
+    def __init__(
+        self,
+        parts: LatentGaussianModel,
+        estimator: Estimator | str = "importance",
+        approximation: Approximation | str = "ep",
+        draws: int = DRAWS,
+    ) -> None:
+        self.method: Any = resolve(estimator, estimators.NAMES, Estimator, "estimator")
+        q = resolve(approximation, approximations.NAMES, Approximation, "approximation")
+        self._evaluate = Evaluator(parts, q)
+        self._draws = draws if isinstance(self.method, Calibrated) and self.method.draws == "auto" else None
+        self.indefinite = 0
+
+    def ready(self, theta: np.ndarray) -> Ready | None:
+        """The model at theta; None where p(theta) p(y|theta) is zero or cannot be computed, as in a chain."""
+        evaluation: Evaluation | Ready = self._evaluate(theta, None)
+        if isinstance(evaluation, Fitted) and np.isfinite(evaluation.log_screen):
+            evaluation = self._evaluate.prepare(evaluation)
+        self.indefinite += isinstance(evaluation, Indefinite)
+        return evaluation if isinstance(evaluation, Ready) else None
+
+    def fresh(self, rng: np.random.Generator, evaluation: Ready) -> Estimate:
+        """An estimate of p(y|theta)."""
+        return self.method.estimate(rng, evaluation.approximation, evaluation.likelihood, self._draws)
+
+    def given(self, rng: np.random.Generator, evaluation: Ready, f: np.ndarray) -> Estimate:
+        """An estimate given a draw of f that is kept."""
+        return self.method.estimate_given(rng, evaluation.approximation, evaluation.likelihood, f, self._draws)
+
+    def log_joint(self, rng: np.random.Generator, theta: np.ndarray) -> float:
+        """Log of p(theta) times an estimate of p(y|theta)."""
+        evaluation = self.ready(theta)
+        return -np.inf if evaluation is None else evaluation.log_prior + self.fresh(rng, evaluation).log_evidence

@@ -1,0 +1,157 @@
+"""The evidence log p(y) of a model: theta integrated out by importance sampling, f by unbiased estimates.
+
+With theta_j from a proposal g that was fitted to a chain's draws, each p(theta_j) p^(y|theta_j) / g(theta_j) has the
+expectation p(y): the estimate is unbiased, whatever the chain did and however noisy p^ is. Bridge sampling uses the
+chain's draws themselves as well, and is biased by the noise of p^ at theta that were accepted because of it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+import pymc as pm
+from rich.progress import track
+
+from pmgp.core.approximations import Approximation
+from pmgp.core.estimators import Estimator
+from pmgp.core.importance import fitted, log_mean
+from pmgp.core.numerics.threads import suitable_threads, threads_limited
+from pmgp.interface.importance.estimates import Estimates
+from pmgp.interface.importance.proper_prior import refuse_improper
+from pmgp.interface.importance.theta_draws import posterior_of, theta_draws
+from pmgp.interface.importance.trust import Trust, trust_in
+from pmgp.interface.model.latent_gaussian import find_latent
+from pmgp.interface.steps.shared import share
+
+__all__ = ["Evidence", "evidence"]
+
+
+class Evidence(NamedTuple):
+    """An estimate of log p(y).
+
+    Attributes
+    ----------
+    log_evidence : float
+        Log of the mean of the weights.
+    standard_error : float
+        Of `log_evidence`, over repetitions with other random numbers; unreliable where `trust` is not.
+    trust : Trust
+        ``pareto_k``, ``effective_size`` and ``words`` of the weights.
+    log_weights : (draws,) array
+        Logs of the single, unbiased estimates of p(y).
+    """
+
+    log_evidence: float
+    standard_error: float
+    trust: Trust
+    log_weights: np.ndarray
+
+    @property
+    def pareto_k(self) -> float:
+        """Pareto k^ of the weights."""
+        return self.trust.pareto_k
+
+
+def evidence(
+    idata: Any,
+    *,
+    model: pm.Model | None = None,
+    draws: int = 1000,
+    estimator: Estimator | str = "importance",
+    approximation: Approximation | str = "ep",
+    latent: Any = None,
+    random_seed: Any = None,
+    compile_kwargs: dict[str, Any] | None = None,
+    progressbar: bool = True,
+) -> Evidence:
+    """Estimate log p(y), with f and the hyper-parameters integrated out, and its standard error.
+
+    A proposal, a mixture of multivariate t distributions, is fitted to the posterior draws of theta on the
+    unconstrained scale. Fresh draws from it are weighed by unbiased estimates of p(y|theta). The difference of two
+    models' evidences is their log Bayes factor.
+
+    Parameters
+    ----------
+    idata : xarray.DataTree
+        What `pymc.sample` returned, with the hyper-parameters in its posterior group. They decide how good the proposal
+        is, and enter the estimate in no other way.
+    model : pymc.Model, optional
+        The model that was sampled; taken from the context if it is not given.
+    draws : int
+        How many theta are drawn from the proposal, at least 100. The standard error falls with the root of it.
+    estimator : ImportanceSampling, AnnealedImportanceSampling, "importance", "annealed" or "none"
+        With 256 importance samples of f where it leaves their number open. With ``"none"`` it is the approximation's
+        p(y|theta) that is integrated; of its error `standard_error` knows nothing.
+    approximation : Laplace, ExpectationPropagation, "laplace" or "ep"
+    latent : variable or str, optional
+        Which multivariate normal variable is f, if the model has several.
+    random_seed : int or numpy.random.Generator, optional
+        The same seed gives the same estimate.
+    compile_kwargs : dict, optional
+        For PyTensor, as in `pymc.sample`.
+    progressbar : bool
+
+    Returns
+    -------
+    Evidence
+
+    Warns
+    -----
+    UserWarning
+        If the weights cannot be trusted; if the covariance could not be factorized at some draws, which count as zero;
+        if the prior need not integrate to one, for a potential or for a transformation that confines a variable.
+
+    Raises
+    ------
+    ModelError
+        If the model is not of the form that `PseudoMarginal` needs, or a prior is improper.
+    ValueError
+        For settings out of range, and a posterior that lacks variables or has too few draws.
+
+    Notes
+    -----
+    All normalizing constants are counted: those of the priors, as PyMC has them, the Jacobians of the transformations,
+    and that of the likelihood.
+
+    Examples
+    --------
+    >>> smooth = pmgp.evidence(idata, model=model, random_seed=1)  # doctest: +SKIP
+    >>> rough = pmgp.evidence(other_idata, model=other_model, random_seed=1)  # doctest: +SKIP
+    >>> log_bayes_factor = smooth.log_evidence - rough.log_evidence  # doctest: +SKIP
+    >>> error = np.hypot(smooth.standard_error, rough.standard_error)  # doctest: +SKIP
+    """
+    if draws < 100:
+        raise ValueError(f"draws must be at least 100 for an error that can be trusted, not {draws}")
+    model = pm.modelcontext(model)
+    f = find_latent(model, latent)
+    refuse_improper(model, f)
+    posterior = posterior_of(idata, [rv for rv in model.free_RVs if rv is not f])
+    parts = share(model, latent, compile_kwargs=compile_kwargs, given_theta=False).parts
+    estimates = Estimates(parts, estimator, approximation)
+    rng = np.random.default_rng(random_seed)
+    with threads_limited(suitable_threads(parts.initial_moments[0].size)):
+        proposal = fitted(rng, theta_draws(posterior, model, f))
+        theta = proposal.sample(rng, draws)
+        shown = track(theta, "Weighing", disable=not progressbar)
+        log_weights = np.array([estimates.log_joint(rng, one) for one in shown]) - proposal.log_density(theta)
+    result = Evidence(*log_mean(log_weights), trust_in(log_weights), log_weights)
+    _warn(result, estimates.indefinite)
+    return result
+
+
+def _warn(result: Evidence, indefinite: int) -> None:
+    if not result.trust.reliable:
+        warnings.warn(
+            f"the evidence and its standard error: {result.trust.words}. Sample longer, so that the proposal is fitted "
+            "better; give more draws, or estimates with less noise, as by estimator=pmgp.ImportanceSampling(1024); or "
+            "look for a posterior in several parts",
+            stacklevel=3,
+        )
+    if indefinite:
+        warnings.warn(
+            f"at {indefinite} of {result.trust.size} draws of the hyper-parameters the covariance of f could not be "
+            "factorized, and they count as zero, as in the chain: add a jitter to the covariance",
+            stacklevel=3,
+        )

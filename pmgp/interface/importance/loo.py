@@ -1,0 +1,186 @@
+"""Leave-one-out predictive densities, the latent value integrated out, for ArviZ.
+
+The plain weights of a draw (theta, f), 1 / p(y_i|f_i, theta), vary wildly: f_i was fitted to y_i. Here they are
+p^(y_-i|theta) / p^(y|theta), both estimated from the same importance samples of f, one of which is the draw itself
+(Vehtari et al. 2016, section 3.6, with weights in place of expectation propagation's approximation). As these samples
+given the draw come from the pseudo-marginal chain's extended target, the weights have the mean p(y_-i) / p(y) exactly,
+however few samples there are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import arviz
+import numpy as np
+import pymc as pm
+import xarray as xr
+from pytensor.graph.traversal import ancestors
+from rich.progress import track
+
+from pmgp.core.approximations import Approximation
+from pmgp.core.estimators import ImportanceSampling
+from pmgp.core.importance import log_evidence_left_out
+from pmgp.core.marginal.evaluation import Ready
+from pmgp.core.numerics.threads import suitable_threads, threads_limited
+from pmgp.interface.importance.estimates import Estimates
+from pmgp.interface.importance.theta_draws import latent_draws, posterior_of, theta_draws
+from pmgp.interface.importance.trust import FEWEST
+from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError, find_latent
+from pmgp.interface.steps.shared import share
+
+__all__ = ["loo"]
+
+
+def loo(
+    idata: Any,
+    *,
+    model: pm.Model | None = None,
+    draws: int | None = 1000,
+    particles: int = 8,
+    approximation: Approximation | str = "ep",
+    latent: Any = None,
+    random_seed: Any = None,
+    compile_kwargs: dict[str, Any] | None = None,
+    progressbar: bool = True,
+) -> Any:
+    """Leave-one-out cross-validation with f integrated out: log p(y_i|y_-i) for each observation.
+
+    As `arviz.loo`, which smooths the weights and gives their Pareto k^, but with weights of the hyper-parameters alone.
+    Those of draws of (theta, f), as from `pymc.compute_log_likelihood`, are far less even.
+
+    Parameters
+    ----------
+    idata : xarray.DataTree
+        What `pymc.sample` returned, with f and the hyper-parameters in its posterior group.
+    model : pymc.Model, optional
+        The model that was sampled; taken from the context if it is not given.
+    draws : int or None
+        At most this many draws, the same number of each chain, evenly spaced; None for all.
+    particles : int
+        Importance samples of f for each draw, an even number; more of them make the weights less noisy. The time is
+        that of ``draws * particles * n`` evaluations of the likelihood, besides a fit for each different theta.
+    approximation : ExpectationPropagation, Laplace, "ep" or "laplace"
+        Where the importance samples come from; the result does not depend on it but for noise.
+    latent : variable or str, optional
+        Which multivariate normal variable is f, if the model has several.
+    random_seed : int or numpy.random.Generator, optional
+    compile_kwargs : dict, optional
+        For PyTensor, as in `pymc.sample`.
+    progressbar : bool
+
+    Returns
+    -------
+    arviz_stats.ELPDData
+        With pointwise values ``elpd_i`` and ``pareto_k``; `arviz.compare` takes a dict of them. Its ``p`` counts the
+        hyper-parameters' share of the effective number of parameters, as f is integrated out.
+
+    Warns
+    -----
+    UserWarning
+        By ArviZ, if some k^ are too large.
+
+    Raises
+    ------
+    ModelError
+        If the model is not of the form that `PseudoMarginal` needs, or a term of the likelihood depends on several
+        latent values.
+    ValueError
+        For settings out of range, a posterior that lacks variables, and draws at which p(y|theta) is not finite.
+
+    Notes
+    -----
+    Where several observations belong to one latent value, as in ``f[index]``, they are left out together; the results
+    then belong to the latent values that were observed.
+
+    References
+    ----------
+    Vehtari, A., Mononen, T., Tolvanen, V., Sivula, T. and Winther, O. (2016). Bayesian leave-one-out cross-validation
+    approximations for Gaussian latent variable models. Journal of Machine Learning Research 17.
+
+    Examples
+    --------
+    >>> smooth = pmgp.loo(idata, model=model, random_seed=1)  # doctest: +SKIP
+    >>> az.compare({"smooth": smooth, "rough": rough})  # doctest: +SKIP
+    """
+    if isinstance(particles, bool) or particles < 2 or particles % 2:
+        raise ValueError(f"particles must be an even number, at least 2, not {particles}")
+    model = pm.modelcontext(model)
+    f = find_latent(model, latent)
+    posterior = posterior_of(idata, [f, *[rv for rv in model.free_RVs if rv is not f]], draws)
+    parts = share(model, latent, compile_kwargs=compile_kwargs, given_theta=False).parts
+    _refuse_joint_terms(parts)
+    estimates = Estimates(parts, ImportanceSampling(particles), approximation)
+    size = parts.initial_moments[0].size
+    _refuse_few(posterior)
+    rng = np.random.default_rng(random_seed)
+    with threads_limited(suitable_threads(size)):
+        theta, values = theta_draws(posterior, model, f), latent_draws(posterior, f, size)
+        rows = list(_log_densities(estimates, rng, theta, values, progressbar))
+    log_densities = np.array(rows)[:, (places := _observed_places(parts, values[:1]))]
+    return arviz.loo(_tree(posterior, log_densities, *_labels(idata, model, parts, places)), pointwise=True)
+
+
+def _refuse_joint_terms(parts: LatentGaussianModel) -> None:
+    if not parts.sites_known or not hasattr(parts.likelihood(parts.initial_theta), "log_density"):
+        raise ModelError(
+            f"it is not known which value of {parts.latent.name!r} goes with an observation: a term of the likelihood "
+            "depends on several of them, or the likelihood has no method log_density"
+        )
+
+
+def _refuse_few(posterior: xr.Dataset) -> None:
+    total = posterior.sizes["chain"] * posterior.sizes["draw"]
+    if total < FEWEST:
+        raise ValueError(f"{total} draws are too few for weights with a tail, which takes {FEWEST}")
+
+
+def _log_densities(
+    estimates: Estimates, rng: np.random.Generator, theta: np.ndarray, values: np.ndarray, progressbar: bool
+) -> Any:
+    """Log of p^(y|theta) / p^(y_-i|theta) for each draw, (n,) each; a fit serves all draws in a row at one theta."""
+    ready, last = None, None
+    for one, f in track(zip(theta, values, strict=True), "Leaving out", total=len(theta), disable=not progressbar):
+        if last is None or not np.array_equal(one, last):
+            ready, last = estimates.ready(one), one
+        yield _of_draw(estimates, rng, ready, f)
+
+
+def _of_draw(estimates: Estimates, rng: np.random.Generator, ready: Ready | None, f: np.ndarray) -> np.ndarray:
+    left_out = None
+    if ready is not None:
+        complete: Any = estimates.given(rng, ready, f)
+        likelihood: Any = ready.likelihood
+        left_out = log_evidence_left_out(ready.approximation, likelihood, complete.particles)
+    if left_out is None or not np.isfinite(complete.log_evidence):
+        raise ValueError("p(y|theta) is not finite at some of the draws: are they those of this model and its data?")
+    return complete.log_evidence - left_out
+
+
+def _observed_places(parts: LatentGaussianModel, f: np.ndarray) -> np.ndarray:
+    """Which latent values have an observation: indices."""
+    likelihood: Any = parts.likelihood(parts.initial_theta)
+    rows = np.concatenate([f, f + 0.1, f - 0.1])
+    return np.flatnonzero((likelihood.log_density(rows) != 0.0).any(axis=0))
+
+
+def _labels(idata: Any, model: pm.Model, parts: LatentGaussianModel, places: np.ndarray) -> tuple[str, str, np.ndarray]:
+    """Name, dimension and coordinates of the observations, or of f where they are not one for each in its order."""
+    observed = [rv for rv in model.observed_RVs if parts.latent in set(ancestors([rv]))]
+    in_order = len(observed) == 1 and (parts.terms is None or parts.terms.in_order)
+    name = str(observed[0].name if in_order else parts.latent.name)
+    group = "observed_data" if in_order else "posterior"
+    if group not in idata or name not in idata[group]:
+        return name, f"{name}_dim_0", places
+    dimension = str(idata[group][name].dims[-1])
+    return name, dimension, idata[group][name][dimension].to_numpy()[places]
+
+
+def _tree(
+    posterior: xr.Dataset, log_densities: np.ndarray, name: str, dimension: str, labels: np.ndarray
+) -> xr.DataTree:
+    """The draws with what `arviz.loo` takes for the pointwise log-likelihood."""
+    values = log_densities.reshape(posterior.sizes["chain"], posterior.sizes["draw"], -1)
+    coordinates = {"chain": posterior["chain"], "draw": posterior["draw"], dimension: labels}
+    variable = xr.DataArray(values, coordinates, ("chain", "draw", dimension))
+    return xr.DataTree.from_dict({"posterior": posterior, "log_likelihood": xr.Dataset({name: variable})})

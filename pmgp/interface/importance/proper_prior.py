@@ -1,0 +1,71 @@
+"""Whether the prior of theta is a density that integrates to one, without which a model has no evidence."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pymc as pm
+from pymc.distributions.continuous import FlatRV, HalfFlatRV
+from pymc.distributions.transforms import _default_transform
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.variable import TensorVariable
+
+from pmgp.interface.importance.theta_draws import transformed
+from pmgp.interface.model.latent_variable import ModelError
+
+__all__ = ["refuse_improper"]
+
+PRIOR_DRAWS = 4000
+
+
+def refuse_improper(model: pm.Model, latent: TensorVariable) -> None:
+    """Refuse priors without a normalizing constant, and warn of those whose constant is another than PyMC has.
+
+    Raises
+    ------
+    ModelError
+        Naming the variables with a flat prior.
+
+    Warns
+    -----
+    UserWarning
+        If a potential changes the prior of theta, or a transformation confines it to a part of its support.
+    """
+    theta = [rv for rv in model.free_RVs if rv is not latent]
+    flat = [rv.name for rv in theta if isinstance(rv.owner.op, FlatRV | HalfFlatRV)]
+    if flat:
+        raise ModelError(
+            f"the prior of {', '.join(flat)} is improper, and a model with an improper prior has no evidence: give "
+            "it a proper one"
+        )
+    potentials = [p.name for p in model.potentials if latent not in set(ancestors([p]))]
+    if potentials:
+        warnings.warn(
+            f"the potential {', '.join(potentials)} changes the prior of the hyper-parameters, which need not "
+            "integrate to one any more: the evidence is that of the unnormalized prior",
+            stacklevel=3,
+        )
+    _warn_of_confined(model, theta)
+
+
+def _warn_of_confined(model: pm.Model, theta: list[TensorVariable]) -> None:
+    chosen = [rv for rv in theta if _transformed_otherwise(model, rv)]
+    if not chosen:
+        return
+    drawn = pm.draw(transformed(model, chosen), draws=PRIOR_DRAWS, random_seed=0)
+    inside = np.all([np.isfinite(v.reshape(PRIOR_DRAWS, -1)).all(axis=1) for v in drawn], axis=0).mean()
+    if inside < 1.0:
+        names = ", ".join(rv.name for rv in chosen)
+        warnings.warn(
+            f"the transformation of {names} confines it to a part of its prior's support that has probability "
+            f"{inside:.3g}, which PyMC does not divide by: before a comparison with a model that has not the same "
+            f"variable, add {-np.log(inside):.2f} to log_evidence (for k exchangeable elements in order, log k!)",
+            stacklevel=4,
+        )
+
+
+def _transformed_otherwise(model: pm.Model, rv: TensorVariable) -> bool:
+    """Whether a variable has another transformation than that of its distribution."""
+    given = model.rvs_to_transforms[rv]
+    return given is not None and type(given) is not type(_default_transform(rv.owner.op, rv))

@@ -1,0 +1,96 @@
+"""Draws of theta from a posterior, on the unconstrained scale."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from pymc.pytensorf import compile as compile_pytensor
+from pymc.pytensorf import replace_vars_in_graphs
+from pytensor.tensor.variable import TensorVariable
+
+from pmgp.interface.graphs.compilation import INTERPRETED
+
+__all__ = ["latent_draws", "posterior_of", "theta_draws", "transformed"]
+
+
+def posterior_of(idata: Any, needed: list[TensorVariable], draws: int | None = None) -> xr.Dataset:
+    """The posterior's draws, or at most so many of them, evenly spaced, the same of each chain.
+
+    Parameters
+    ----------
+    idata : xarray.DataTree
+    needed : list of variables
+        That have to be in it.
+    draws : int, optional
+
+    Raises
+    ------
+    ValueError
+        If it lacks one of them, or for a number that is not positive.
+    """
+    if draws is not None and draws < 1:
+        raise ValueError(f"draws must be at least 1, not {draws}")
+    if "posterior" not in idata:
+        raise ValueError("the draws have no group 'posterior': give what pymc.sample returned")
+    posterior = idata["posterior"].to_dataset()
+    missing = [variable.name for variable in needed if variable.name not in posterior]
+    if missing:
+        raise ValueError(f"the posterior has no draws of {', '.join(missing)}; sample with all variables in the trace")
+    if draws is None:
+        return posterior
+    chains, length = min(posterior.sizes["chain"], draws), posterior.sizes["draw"]
+    chosen = np.linspace(0, length - 1, min(length, draws // chains)).round().astype(int)
+    return posterior.isel(chain=slice(0, chains), draw=chosen)
+
+
+def theta_draws(posterior: xr.Dataset, model: pm.Model, latent: TensorVariable) -> np.ndarray:
+    """Theta as one vector a draw, as of `LatentGaussianModel.ravel`: (draws, dimension), chain by chain.
+
+    Parameters
+    ----------
+    posterior : xarray.Dataset
+        Draws on the scales of the model's variables.
+    model : pymc.Model
+    latent : variable
+        f, which is left out.
+    """
+    variables = [rv for rv in model.free_RVs if rv is not latent]
+    inputs = [rv.type(name=rv.name) for rv in variables]
+    outputs = replace_vars_in_graphs(transformed(model, variables), dict(zip(variables, inputs, strict=True)))
+    function = compile_pytensor(inputs, outputs, on_unused_input="ignore", mode=INTERPRETED)
+    values = [_rows(posterior, rv) for rv in variables]
+    return np.array([np.concatenate([np.ravel(v) for v in function(*row)]) for row in zip(*values, strict=True)])
+
+
+def transformed(model: pm.Model, variables: list[TensorVariable]) -> list[TensorVariable]:
+    """Variables as graphs on the unconstrained scale."""
+    transforms = [model.rvs_to_transforms[rv] for rv in variables]
+    return [
+        rv if transform is None else transform.forward(rv, *rv.owner.inputs)
+        for rv, transform in zip(variables, transforms, strict=True)
+    ]
+
+
+def latent_draws(posterior: xr.Dataset, latent: TensorVariable, size: int) -> np.ndarray:
+    """Draws of f: (draws, n), chain by chain.
+
+    Raises
+    ------
+    ValueError
+        If there is another number of latent values than the model has.
+    """
+    f = _rows(posterior, latent)
+    if f.shape[1] != size:
+        raise ValueError(
+            f"the posterior has {f.shape[1]} values of {latent.name!r}, but the model has {size} inputs: "
+            "set the data back to those that were sampled with"
+        )
+    return f
+
+
+def _rows(posterior: xr.Dataset, variable: TensorVariable) -> np.ndarray:
+    stacked = posterior[variable.name].stack(sample=("chain", "draw")).transpose("sample", ...)
+    return stacked.to_numpy().astype(variable.dtype)

@@ -1,0 +1,66 @@
+"""Whether weighted draws can be trusted: the tail of their weights, by ArviZ (Vehtari et al. 2024), in words."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from arviz_stats.base import array_stats
+
+from pmgp.core.importance import effective_size
+
+__all__ = ["FEWEST", "Trust", "trust_in"]
+
+# Fewer weights than these have no tail to look at.
+FEWEST = 25
+
+
+class Trust(NamedTuple):
+    """What weights say about themselves.
+
+    Attributes
+    ----------
+    pareto_k : float
+        Shape of the generalized Pareto distribution that fits the largest weights; infinite where there are too few.
+    limit : float
+        The largest value of `pareto_k` with which so many weights can be trusted, at most 0.7.
+    effective_size : float
+        How many equal weights are worth as much.
+    size : int
+        How many weights there are.
+    """
+
+    pareto_k: float
+    limit: float
+    effective_size: float
+    size: int
+
+    @property
+    def reliable(self) -> bool:
+        """Whether the means of these weights, and their standard errors, can be trusted."""
+        return self.pareto_k <= self.limit
+
+    @property
+    def words(self) -> str:
+        """The same as a sentence."""
+        shown = f"Pareto k^ of the {self.size} weights is {self.pareto_k:.2f}"
+        worth = f"they are worth {self.effective_size:.0f} equal ones"
+        if self.reliable:
+            return f"{shown}, not above {self.limit:.2f}, and {worth}: they can be trusted"
+        return f"{shown}, above {self.limit:.2f}, and {worth}: they cannot be trusted"
+
+
+def trust_in(log_weights: np.ndarray) -> Trust:
+    """Look at weights: (size,)."""
+    size = len(log_weights)
+    limit = min(1.0 - 1.0 / np.log10(max(size, 2)), 0.7)
+    return Trust(_pareto_k(log_weights), float(limit), effective_size(log_weights), size)
+
+
+def _pareto_k(log_weights: np.ndarray) -> float:
+    if np.isfinite(log_weights).sum() < FEWEST:
+        return np.inf
+    if np.ptp(np.sort(log_weights)[-FEWEST:]) == 0.0:
+        return -np.inf
+    # ArviZ takes minus the logs, as those of likelihoods that are divided by.
+    return float(array_stats.psislw(-log_weights)[1])

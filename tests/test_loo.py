@@ -1,0 +1,200 @@
+"""Leave-one-out densities with f integrated out: against summation at n = 30, unbiased, and in ArviZ's form."""
+
+from __future__ import annotations
+
+import warnings
+
+import arviz as az
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+from numpy.testing import assert_allclose, assert_array_equal
+
+import pmgp
+from pmgp.core.approximations import ExpectationPropagation, Laplace
+from pmgp.core.estimators import ImportanceSampling
+from pmgp.core.gaussians import DensePrior
+from pmgp.core.importance import left_out, log_evidence_left_out
+from pmgp.core.likelihoods import BernoulliProbit
+from pmgp.interface.model.latent_gaussian import ModelError
+from tests.step_methods.test_contract import FAST
+from tests.truths import ScaledLowRank
+
+N, DRAWS = 30, 400
+SETTINGS = {"progressbar": False, "compile_kwargs": FAST, "random_seed": 1}
+
+
+@pytest.fixture(scope="module")
+def problem() -> ScaledLowRank:
+    return ScaledLowRank(N)
+
+
+@pytest.fixture(scope="module")
+def truth(problem) -> np.ndarray:
+    """Log p(y_i|y_-i), the scale integrated out."""
+    return problem.log_evidence - problem.log_evidence_left_out
+
+
+@pytest.fixture(scope="module")
+def model(problem) -> pm.Model:
+    with pm.Model(coords={"crab": [f"crab {i}" for i in range(N)]}) as model:
+        scale = pm.LogNormal("scale", 0.0, 1.0)
+        f = pm.MvNormal("f", np.zeros(N), cov=scale * problem.covariance)
+        pmgp.BernoulliProbit("y", f, observed=problem.y, dims="crab")
+    return model
+
+
+@pytest.fixture(scope="module")
+def idata(model):
+    quiet = {"progressbar": False, "quiet": True, "compute_convergence_checks": False}
+    with model, warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        step = pmgp.PseudoMarginal(compile_kwargs=FAST)
+        return pm.sample(DRAWS, tune=300, chains=2, cores=1, step=step, random_seed=1, **quiet)
+
+
+@pytest.fixture(scope="module")
+def found(model, idata):
+    return pmgp.loo(idata, model=model, **SETTINGS)
+
+
+def errors(found) -> np.ndarray:
+    """Monte Carlo standard errors of the pointwise values, from the weights' own spread and the draws' dependence."""
+    weights = np.exp(found.log_weights - found.log_weights.mean(("chain", "draw")))
+    return (az.mcse(weights.to_dataset(name="w"))["w"] / weights.mean(("chain", "draw"))).to_numpy()
+
+
+def test_it_agrees_with_brute_force(found, truth):
+    error = errors(found)
+    assert error.max() < 0.05
+    assert np.max(np.abs(found.elpd_i - truth) / np.hypot(error, 0.002)) < 4.0
+    assert found.elpd == pytest.approx(truth.sum(), abs=0.15)
+    assert float(found.pareto_k.max()) < found.good_k
+
+
+def test_plain_weights_of_f_are_far_less_even(model, idata, found):
+    """What integrating the latent value out is for."""
+    with model, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        pm.compute_log_likelihood(idata, progressbar=False)
+        plain = az.loo(idata, pointwise=True)
+    assert float(plain.pareto_k.max()) > float(found.pareto_k.max()) + 0.1
+
+
+def test_it_has_arviz_form(found, model, idata, problem):
+    assert found.elpd_i.dims == ("crab",)
+    assert_array_equal(found.elpd_i["crab"], [f"crab {i}" for i in range(N)])
+    assert found.n_samples == 2 * DRAWS
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Estimated shape parameter")
+        fewer = pmgp.loo(idata, model=model, draws=100, **SETTINGS)
+    assert fewer.n_samples == 100
+    table = az.compare({"all": found, "few": fewer})
+    assert set(table.index) == {"all", "few"}
+    assert found.elpd == pytest.approx(fewer.elpd, abs=0.3)
+
+
+@pytest.mark.filterwarnings("ignore:Estimated shape parameter")
+def test_the_seed_repeats_it(model, idata):
+    one, two = (pmgp.loo(idata, model=model, draws=30, **SETTINGS) for _ in range(2))
+    assert_array_equal(one.elpd_i, two.elpd_i)
+
+
+# The estimates of p(y_-i|theta)
+
+
+@pytest.fixture(scope="module", params=[ExpectationPropagation(), Laplace(sweeps=0)], ids=["ep", "laplace"])
+def at_scale_one(request, problem):
+    prior = DensePrior(np.zeros(N), np.asfortranarray(problem.covariance)).factorized()
+    likelihood = BernoulliProbit(problem.y)
+    index = int(np.argmin(np.abs(problem.grid)))
+    return request.param.fit(prior, likelihood), likelihood, problem.log_likelihood_left_out[:, index]
+
+
+def relative_estimates(q, likelihood, truths, draws: int = 4, repeats: int = 600) -> np.ndarray:
+    rng = np.random.default_rng(3)
+    particles = [ImportanceSampling(draws).estimate(rng, q, likelihood).particles for _ in range(repeats)]
+    return np.exp(np.array([log_evidence_left_out(q, likelihood, one) for one in particles]) - truths)
+
+
+def distance(estimates: np.ndarray) -> float:
+    return float(np.max(np.abs(estimates.mean(axis=0) - 1.0) / (estimates.std(axis=0) / np.sqrt(len(estimates)))))
+
+
+def test_they_are_unbiased(at_scale_one):
+    """Of thirty correlated distances the largest is below 4 standard errors."""
+    assert distance(relative_estimates(*at_scale_one)) < 4.0
+
+
+@pytest.mark.parametrize("broken", ["others stay", "density stays"])
+def test_moved_particles_that_are_weighed_wrongly_fail(at_scale_one, broken, monkeypatch):
+    """Broken twins: the other latent values not moved along; the cavity in place of q without its density's ratio."""
+    if broken == "others stay":
+        monkeypatch.setattr(left_out, "_regressions", lambda q, cavity: np.eye(q.size))
+    else:
+        found = left_out.cavities
+        monkeypatch.setattr(
+            left_out, "cavities", lambda q: found(q)._replace(marginal_variance=2.0 * found(q).marginal_variance)
+        )
+    assert distance(relative_estimates(*at_scale_one)) > 8.0
+
+
+# Observations that are not one for each latent value
+
+
+def chain_of(model, **values) -> xr.DataTree:
+    variables = {
+        name: (("chain", "draw", *[f"{name}_dim_{i}" for i in range(np.ndim(v) - 1)]), np.asarray(v)[None])
+        for name, v in values.items()
+    }
+    return xr.DataTree.from_dict({"posterior": xr.Dataset(variables)})
+
+
+def test_observations_of_one_latent_value_are_left_out_together():
+    """Two counts at the first place and none at the last, with f exactly from its posterior given the scale."""
+    index, y = np.array([2, 0, 0, 1]), np.array([0.3, -0.2, 0.4, 1.0])
+    covariance = 0.3 * np.eye(4) + 0.7
+    with pm.Model() as model:
+        scale = pm.LogNormal("scale", 0.0, 0.5)
+        f = pm.MvNormal("f", np.zeros(4), cov=covariance)
+        pm.Normal("y", f[index], scale, observed=y)
+    rng = np.random.default_rng(0)
+    noise = 0.5 + 0.01 * rng.uniform(size=200)
+    selection = np.eye(4)[index]
+    draws = []
+    for sigma in noise:
+        posterior = np.linalg.inv(np.linalg.inv(covariance) + selection.T @ selection / sigma**2)
+        draws.append(rng.multivariate_normal(posterior @ selection.T @ y / sigma**2, posterior))
+    found = pmgp.loo(chain_of(model, scale=noise, f=np.array(draws)), model=model, **SETTINGS)
+    assert found.elpd_i.dims == ("f_dim_0",)
+    marginal = selection @ covariance @ selection.T + 0.505**2 * np.eye(4)
+    complete = normal(y, marginal)
+    expected = [complete - normal(y[k], marginal[np.ix_(k, k)]) for k in (index != place for place in range(3))]
+    assert_allclose(found.elpd_i, expected, atol=0.05)
+
+
+def normal(y: np.ndarray, covariance: np.ndarray) -> float:
+    return -0.5 * float(y @ np.linalg.solve(covariance, y) + np.linalg.slogdet(2.0 * np.pi * covariance)[1])
+
+
+def test_what_cannot_be_left_out_is_refused(model, idata):
+    with pytest.raises(ValueError, match="particles must be an even number, at least 2, not 3"):
+        pmgp.loo(idata, model=model, particles=3, **SETTINGS)
+    with pytest.raises(ValueError, match="the posterior has no draws of f"):
+        pmgp.loo(chain_of(model, scale=np.ones(9)), model=model, **SETTINGS)
+    with pytest.raises(ValueError, match="the posterior has 2 values of 'f', but the model has 30 inputs"):
+        pmgp.loo(chain_of(model, scale=np.ones(30), f=np.ones((30, 2))), model=model, **SETTINGS)
+    with pytest.raises(ValueError, match="9 draws are too few for weights with a tail, which takes 25"):
+        pmgp.loo(chain_of(model, scale=np.ones(9), f=np.ones((9, N))), model=model, **SETTINGS)
+    with pytest.raises(ValueError, match="draws must be at least 1, not 0"):
+        pmgp.loo(idata, model=model, draws=0, **SETTINGS)
+
+
+def test_terms_of_several_latent_values_are_refused():
+    with pm.Model() as joint:
+        scale = pm.LogNormal("scale", 0.0, 0.5)
+        f = pm.MvNormal("f", np.zeros(3), cov=scale * np.eye(3))
+        pm.Potential("joint", -0.5 * (f**2).sum())
+    with pytest.raises(ModelError, match="it is not known which value of 'f' goes with an observation"):
+        pmgp.loo(chain_of(joint, scale=np.ones(9), f=np.ones((9, 3))), model=joint, **SETTINGS)
