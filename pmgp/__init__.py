@@ -28,6 +28,7 @@ _PUBLIC = {
     "ModelError": "pmgp.interface.model.latent_gaussian",
     "OrdinalProbit": "pmgp.interface.distributions",
     "PseudoMarginal": "pmgp.interface.steps",
+    "StoreError": "pmgp.interface.sampling",
     "StochasticVolatility": "pmgp.interface.distributions",
     "Sufficient": "pmgp.interface.steps",
     "Surrogate": "pmgp.interface.steps",
@@ -35,6 +36,8 @@ _PUBLIC = {
     "log_marginal_likelihood": "pmgp.interface.evidence",
     "predict": "pmgp.interface.prediction",
     "recommend": "pmgp.interface.recommendation",
+    "resume": "pmgp.interface.sampling",
+    "sample": "pmgp.interface.sampling",
     "sample_predictions": "pmgp.interface.prediction",
 }
 _MODULES = ("datasets", "diagnostics", "models", "plots", "scores")
