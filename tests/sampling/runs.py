@@ -18,8 +18,8 @@ import pmgp
 
 SETTINGS: dict[str, Any] = {"draws": 60, "tune": 60, "chains": 2, "cores": 1, "random_seed": 4}
 QUIET: dict[str, Any] = {"progressbar": False, "quiet": True}
-# What is not stored is computed again, and counted.
-COUNTS = {"n_cholesky", "n_inverse", "n_matmul", "warning"}
+# What is not stored is computed again, and counted; and NUTS records how long it took.
+OTHERWISE = {"n_cholesky", "n_inverse", "n_matmul", "perf_counter_diff", "perf_counter_start", "process_time_diff"}
 
 
 def differing(one: xr.DataTree, other: xr.DataTree) -> set[str]:
@@ -28,7 +28,7 @@ def differing(one: xr.DataTree, other: xr.DataTree) -> set[str]:
     for group in ("posterior", "sample_stats"):
         assert one[group].sizes == other[group].sizes
         assert set(one[group].data_vars) == set(other[group].data_vars)
-        for name in set(one[group].data_vars) - COUNTS:
+        for name in set(one[group].data_vars) - OTHERWISE:
             try:
                 assert_array_equal(one[group][name], other[group][name])
             except AssertionError:
@@ -40,15 +40,31 @@ def assert_same_run(one: xr.DataTree, other: xr.DataTree) -> None:
     assert differing(one, other) == set()
 
 
-def killed(run: Callable[[], Any], after: float | None = None) -> None:
-    """Make a run in a process of its own, and kill that after some seconds, or let it kill itself."""
+def killed(run: Callable[[], Any], when: Callable[[], bool] | None = None) -> None:
+    """Make a run in a process of its own, and kill that when it is time, or let it kill itself or end before."""
     process = multiprocessing.get_context("fork").Process(target=_alone, args=(run,))
     process.start()
-    if after is not None:
-        time.sleep(after)
+    while when is not None and process.is_alive() and not when():
+        time.sleep(0.002)
+    if when is not None:
         process.kill()
     process.join()
-    assert process.exitcode == (0 if after is not None and process.exitcode == 0 else -signal.SIGKILL)
+    assert process.exitcode in ((-signal.SIGKILL,) if when is None else (0, -signal.SIGKILL))
+
+
+def size(folder: Path, chain: int) -> int:
+    """Bytes of a chain's draws."""
+    path = folder / f"chain-{chain}" / "draws"
+    return path.stat().st_size if path.exists() else 0
+
+
+def is_running(process: int) -> bool:
+    """Whether there is such a process, other than as one that nobody has asked for its end yet."""
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
 
 
 def _alone(run: Callable[[], Any]) -> None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import multiprocessing
+import os
+import signal
+import time
 
 import numpy as np
 import pymc as pm
@@ -17,7 +20,7 @@ from pmgp.interface.sampling import blocks, recorded_step
 from pmgp.interface.sampling.plain import from_bytes
 from pmgp.interface.sampling.stored_chain import recovered
 from pmgp.interface.sampling.stored_run import MANIFEST, Seed
-from tests.sampling.runs import QUIET, SETTINGS, assert_same_run, differing, kill_at, killed, resumed
+from tests.sampling.runs import QUIET, SETTINGS, assert_same_run, differing, is_running, kill_at, killed, resumed, size
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -44,6 +47,13 @@ def sample(probit_model, step):
 @pytest.fixture(scope="module")
 def uninterrupted(sample):
     return sample()
+
+
+@pytest.fixture(scope="module")
+def stored(sample, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("stored")
+    sample(out=folder)
+    return folder
 
 
 # What is drawn
@@ -133,29 +143,58 @@ def test_a_killed_run_loses_what_was_not_written_and_gives_the_same_draws(
     assert_same_run(uninterrupted, resumed(tmp_path, probit_model, step=step))
 
 
-@pytest.mark.parametrize("fraction", [0.2, 0.5, 0.8])
-def test_workers_killed_at_random_give_the_same_draws(sample, uninterrupted, probit_model, step, tmp_path, fraction):
-    folder = tmp_path / "run"
-    killed(lambda: sample(out=folder, cores=2, flush_every=0.01), after=fraction)
-    if not (folder / MANIFEST).exists():
-        assert_same_run(uninterrupted, sample(out=folder))
+@pytest.mark.parametrize("fraction", [0.0, 0.3, 0.6, 0.9])
+def test_killed_workers_give_the_same_draws(sample, uninterrupted, probit_model, step, stored, tmp_path, fraction):
+    folder, limit = tmp_path / "run", fraction * size(stored, 1)
+    killed(lambda: sample(out=folder, cores=2, flush_every=0.005), when=lambda: size(folder, 1) > limit)
     assert_same_run(uninterrupted, resumed(folder, probit_model, step=step))
+
+
+def test_workers_end_with_a_killed_parent(sample, uninterrupted, probit_model, step, tmp_path):
+    """PyMC's own would wait for ever, with the chain's files in their hands."""
+
+    def kill(trace, draw):
+        if (draw.chain, draw.draw_idx) == (1, 20):
+            workers = [process.pid for process in multiprocessing.active_children()]
+            (tmp_path / "workers").write_text(json.dumps(workers))
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    killed(lambda: sample(out=tmp_path / "run", cores=2, flush_every=0.0, callback=kill))
+    workers = json.loads((tmp_path / "workers").read_text())
+    assert len(workers) == 2
+    deadline = time.monotonic() + 20.0
+    while any(is_running(worker) for worker in workers) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(is_running(worker) for worker in workers)
+    assert_same_run(uninterrupted, resumed(tmp_path / "run", probit_model, step=step))
 
 
 @pytest.mark.slow
 def test_a_run_killed_at_twenty_moments_gives_the_same_draws(sample, probit_model, step, tmp_path):
     """Killed again and again: each time it goes on, until the next kill."""
     long = {"draws": 1200, "tune": 400, "cores": 2}
-    expected = sample(**long)
-    moments = np.random.default_rng(15).uniform(0.05, 1.0, size=20)
+    expected = sample(out=tmp_path / "whole", **long)
+    rng = np.random.default_rng(15)
+    limits = np.sort(rng.uniform(size=20)) * size(tmp_path / "whole", 0)
     folder = tmp_path / "run"
-    killed(lambda: sample(out=folder, flush_every=0.02, **long), after=1.0)
     counts = []
-    for moment in moments:
-        killed(lambda: resumed(folder, probit_model, step=step, flush_every=0.02), after=moment)
+    for limit in limits:
+        begun = (folder / MANIFEST).exists()
+
+        def go_on(begun=begun):
+            sample(out=folder, flush_every=0.02, **long) if not begun else resumed(
+                folder, probit_model, step=step, flush_every=0.02
+            )
+
+        chain, delay = rng.integers(2), rng.uniform(0.0, 0.05)
+
+        def is_time(chain=chain, delay=delay, limit=limit):
+            return size(folder, chain) > limit and time.sleep(delay) is None
+
+        killed(go_on, is_time)
         counts.append(recovered(folder / "chain-0").iterations)
     assert counts == sorted(counts)
-    assert len(set(counts)) > 5
+    assert len(set(counts)) > 10
     assert_same_run(expected, resumed(folder, probit_model, step=step))
 
 
@@ -239,13 +278,6 @@ def test_several_step_methods_go_on_together(probit_model, tmp_path, nuts):
 
 
 # What is refused, and what is damaged
-
-
-@pytest.fixture(scope="module")
-def stored(sample, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("stored")
-    sample(out=folder)
-    return folder
 
 
 def classifier(X, y, prior=2, kernel=pm.gp.cov.ExpQuad) -> pm.Model:

@@ -9,6 +9,7 @@ what a run without interruption would have given.
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from pymc.step_methods.arraystep import PopulationArrayStepShared
 from pymc.step_methods.compound import BlockedStep, CompoundStep, flatten_steps
 from pymc.util import get_random_generator
 
+from pmgp.interface.sampling.parent import end_with_parent
 from pmgp.interface.sampling.plain import from_bytes
 from pmgp.interface.sampling.stored_chain import Iteration, StoredChain
 
@@ -58,11 +60,13 @@ class RecordedStep(CompoundStep):
         self.run = run
         self.first_key = first_key
         self.flush_every = flush_every
+        self._made_in = os.getpid()
         self._chain: StoredChain | None = None
 
     def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
         """Begin a chain, with what is stored of it."""
         self.close()
+        end_with_parent(self._made_in)
         rng = get_random_generator(rng, copy=False)
         self.inner.setup_chain(rng, tune, draws)
         number = rng.bit_generator.seed_seq.spawn_key[-1] - self.first_key

@@ -26,7 +26,7 @@ __all__ = ["DRAWS", "STATE", "Iteration", "Recovered", "StoreError", "StoredChai
 
 DRAWS, STATE = "draws", "state"
 PATIENCE = 10.0
-"""Seconds to wait for a process that still writes: workers end when they notice that their parent is gone."""
+"""Seconds to wait for a process that still writes: workers end soon after a parent that was killed."""
 
 
 class StoreError(ValueError):
