@@ -30,6 +30,7 @@ _PUBLIC = {
     "OrdinalProbit": "pmgp.interface.distributions",
     "OrthantSampling": "pmgp.core.estimators",
     "PseudoMarginal": "pmgp.interface.steps",
+    "StoreError": "pmgp.interface.sampling",
     "StochasticVolatility": "pmgp.interface.distributions",
     "Sufficient": "pmgp.interface.steps",
     "Surrogate": "pmgp.interface.steps",
@@ -41,6 +42,8 @@ _PUBLIC = {
     "loo": "pmgp.interface.importance.loo",
     "predict": "pmgp.interface.prediction",
     "recommend": "pmgp.interface.recommendation",
+    "resume": "pmgp.interface.sampling",
+    "sample": "pmgp.interface.sampling",
     "sample_predictions": "pmgp.interface.prediction",
 }
 _MODULES = ("datasets", "diagnostics", "models", "plots", "scores")

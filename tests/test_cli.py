@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from pmgp.app import report, run
 from pmgp.app.cli import app
-from pmgp.app.folder import RESULTS, check_folder
+from pmgp.app.folder import RESULTS, STORE, check_folder
 from pmgp.app.problem import prepare
 from pmgp.app.report import html, tables
 from pmgp.app.settings import RunError, Settings
@@ -58,7 +58,7 @@ def finished(csv, tmp_path_factory):
 
 def test_a_run_leaves_all_its_files(finished):
     out, _ = finished
-    assert {path.name for path in out.iterdir()} == FILES | CHAIN_PLOTS | TEST_FILES
+    assert {path.name for path in out.iterdir()} == FILES | CHAIN_PLOTS | TEST_FILES | {STORE}
 
 
 def test_a_run_prints_summary_cost_and_scores(finished):
@@ -101,6 +101,7 @@ def test_the_record_repeats_the_run(finished, csv):
         "exposure": None,
         "out": str(out),
         "overwrite": False,
+        "resume": False,
         "kernel": "rbf",
         "likelihood": "probit",
         "approximation": "ep",
@@ -329,11 +330,16 @@ def test_results_are_not_overwritten_unasked(settings, monkeypatch):
 def test_overwriting_replaces_all_results_and_nothing_else(settings, monkeypatch):
     settings.out.mkdir()
     (settings.out / "notes.txt").write_text("mine")
+    store = settings.out / STORE
+    for name in ("chain-0/draws", "chain-0/state.previous", "run.json", "start", "notes.txt"):
+        (store / name).parent.mkdir(parents=True, exist_ok=True)
+        (store / name).write_text("old")
     for name in RESULTS:
         (settings.out / name).write_text("old")
     sampled(monkeypatch, make_posterior())
     run.execute(replace(settings, test_fraction=0.0, overwrite=True), Console(quiet=True))
-    assert written(settings) == FILES | CHAIN_PLOTS | {"notes.txt"}
+    assert written(settings) == FILES | CHAIN_PLOTS | {"notes.txt", STORE}
+    assert [path.name for path in store.iterdir()] == ["notes.txt"]
     assert (settings.out / "notes.txt").read_text() == "mine"
     assert (settings.out / "run.json").read_text() != "old"
 
@@ -348,6 +354,59 @@ def test_results_outlive_a_run_that_fails(settings, monkeypatch):
     with pytest.raises(RunError, match="while tuning"):
         run.execute(replace(settings, overwrite=True), Console(quiet=True))
     assert (settings.out / "posterior.nc").read_text() == "old"
+
+
+def test_an_interrupted_run_is_no_folder_to_begin_in(settings):
+    (settings.out / STORE).mkdir(parents=True)
+    with pytest.raises(RunError, match=r"holds results already: draws\..* go on with their run with --resume"):
+        check_folder(settings)
+    check_folder(replace(settings, overwrite=True))
+    check_folder(replace(settings, resume=True))
+
+
+def test_there_must_be_something_to_resume(settings):
+    with pytest.raises(RunError, match="holds no run to go on with"):
+        check_folder(replace(settings, resume=True))
+    with pytest.raises(RunError, match="give one of them"):
+        replace(settings, resume=True, overwrite=True)
+
+
+def test_a_run_goes_on_where_it_was_interrupted(finished, csv, tmp_path, monkeypatch):
+    """Interrupted while tuning, while sampling, and then made whole: the draws are those of the run without that."""
+    import pymc as pm
+
+    whole, _ = finished
+    out = tmp_path / "out"
+    command = ["run", csv, "--label", "kind", "--draws", 60, "--tune", 150, "--cores", 1, "--seed", 3]
+    command += ["--test-fraction", 0.25, "--importance-samples", 16, "--out", out]
+    sample = pm.sample
+
+    def interrupted_at(iteration):
+        def callback(trace, draw):
+            if draw.draw_idx == iteration:
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(pm, "sample", lambda **options: sample(**options, callback=callback))
+
+    interrupted_at(100)
+    result = invoke(*command)
+    assert result.exit_code == 2
+    assert "interrupted while tuning, so there are no draws; the same command with --resume goes on" in " ".join(
+        result.output.split()
+    )
+    interrupted_at(180)
+    assert "sampling was interrupted" in invoke(*command, "--resume").output
+    monkeypatch.setattr(pm, "sample", sample)
+    result = invoke(*command, "--resume")
+    assert result.exit_code == 0, result.output
+    with (
+        xr.open_datatree(out / "posterior.nc", engine="h5netcdf") as resumed,
+        xr.open_datatree(whole / "posterior.nc", engine="h5netcdf") as expected,
+    ):
+        for name, values in expected["posterior"].data_vars.items():
+            np.testing.assert_array_equal(resumed["posterior"][name], values)
+    refused = invoke(*command, "--resume", "--tune", 100)
+    assert "was begun with --tune 150 and not 100" in " ".join(refused.output.split())
 
 
 def test_a_folder_without_results_is_fine(settings):
@@ -493,7 +552,7 @@ def test_counts_are_scored_beside_a_constant_rate(counted, counts_csv):
 
 def test_counts_have_their_picture_and_report(counted):
     out, _ = counted
-    assert {path.name for path in out.iterdir()} == FILES | CHAIN_PLOTS | {"predictions.csv", "counts.png"}
+    assert {path.name for path in out.iterdir()} == FILES | CHAIN_PLOTS | {"predictions.csv", "counts.png", STORE}
     page = (out / "report.html").read_text()
     assert "Predicted and observed counts" in page
     assert "calls: Gaussian process Poisson regression" in page
@@ -542,7 +601,7 @@ def test_ordered_categories_are_predicted_by_their_names(ordered, ordered_csv):
 
 def test_ordered_categories_have_their_picture_and_report(ordered):
     out, _ = ordered
-    assert {path.name for path in out.iterdir()} == FILES | CHAIN_PLOTS | {"predictions.csv", "categories.png"}
+    assert {path.name for path in out.iterdir()} == FILES | CHAIN_PLOTS | {"predictions.csv", "categories.png", STORE}
     assert re.search(r"low \(\d+\) &lt; medium \(\d+\) &lt; high \(\d+\)", (out / "report.html").read_text())
     assert "--order low,medium,high" in (out / "report.html").read_text()
 

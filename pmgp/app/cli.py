@@ -95,6 +95,14 @@ Overwrite = Annotated[
     bool,
     typer.Option("--overwrite", help="Replace the results that the folder holds already.", rich_help_panel=RESULTS),
 ]
+Resume = Annotated[
+    bool,
+    typer.Option(
+        "--resume",
+        help="Go on with the run of the folder, which was interrupted or is to have more draws.",
+        rich_help_panel=RESULTS,
+    ),
+]
 Traceback = Annotated[
     bool, typer.Option("--traceback", help="Show where in the code an error arose.", rich_help_panel=RESULTS)
 ]
@@ -159,6 +167,7 @@ def run(
     test_fraction: TestFraction = 0.2,
     out: Out = None,
     overwrite: Overwrite = False,
+    resume: Resume = False,
     traceback: Traceback = False,
 ) -> None:
     """Learn labels from features by MCMC, predict a test part, and report on it.
@@ -174,7 +183,9 @@ def run(
     predictions.csv, run.json and PNG plots.
 
     Ctrl-C ends sampling early and reports on the draws there are; with
-    --cores 1 it ends only the chain that runs.
+    --cores 1 it ends only the chain that runs. Draws are stored in the folder
+    as they come: after Ctrl-C or a kill, the same command with --resume goes
+    on, and gives what it would have given without.
     """
     from pmgp.app.run import execute
     from pmgp.app.settings import Settings
@@ -202,6 +213,7 @@ def run(
             seed=seed,
             test_fraction=test_fraction,
             overwrite=overwrite,
+            resume=resume,
         )
         execute(settings, Console())
     except KeyboardInterrupt:

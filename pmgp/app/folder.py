@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pmgp.app.settings import RunError, Settings
 
-__all__ = ["PICTURES", "RESULTS", "check_folder", "clear"]
+__all__ = ["PICTURES", "RESULTS", "STORE", "check_folder", "clear", "clear_store"]
 
 PICTURES = ("calibration", "categories", "counts", "trace", "rank", "autocorrelation", "rhat", "lengthscale")
 """Names of all pictures that a run may draw."""
@@ -17,26 +17,35 @@ RESULTS = (
 )
 """Names of all files that a run may write; no other file is ever touched."""
 
+STORE = "draws"
+"""Name of the folder in it where draws are stored as they come."""
+
 N_LISTED = 3
 
 
 def check_folder(settings: Settings) -> None:
-    """Refuse a folder that holds results, unless they are to be replaced.
+    """Refuse a folder that holds results or an interrupted run, unless they are to be replaced or gone on with.
 
     Raises
     ------
     RunError
-        If there are results and no ``overwrite``, or if the data are in a file that would be replaced.
+        If there are results and no ``overwrite``, if the data are in a file that would be replaced, or if there is
+        nothing to ``resume``.
     """
     found = _existing(settings.out)
     if Path(settings.data).resolve() in [path.resolve() for path in found]:
         raise RunError(f"{settings.data} would be overwritten by the results; choose another folder with --out")
+    if settings.resume:
+        if not (settings.out / STORE).is_dir():
+            raise RunError(f"{settings.out} holds no run to go on with; leave out --resume to begin one")
+        return
+    found += [path for path in [settings.out / STORE] if path.is_dir()]
     if found and not settings.overwrite:
         more = f" and {len(found) - N_LISTED} more" if len(found) > N_LISTED else ""
         listed = ", ".join(path.name for path in found[:N_LISTED]) + more
         raise RunError(
-            f"{settings.out} holds results already: {listed}. Choose another folder with --out, or replace them "
-            "with --overwrite"
+            f"{settings.out} holds results already: {listed}. Choose another folder with --out, replace them "
+            "with --overwrite, or go on with their run with --resume"
         )
 
 
@@ -44,6 +53,13 @@ def clear(folder: Path) -> None:
     """Delete the results in a folder, and nothing else, so that none of them is of another run."""
     for path in _existing(folder):
         path.unlink()
+
+
+def clear_store(folder: Path) -> None:
+    """Delete the stored draws of another run, and nothing else."""
+    from pmgp.interface.sampling import delete
+
+    delete(folder / STORE)
 
 
 def _existing(folder: Path) -> list[Path]:

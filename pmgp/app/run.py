@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pmgp.app.folder import check_folder, clear
+from pmgp.app.folder import STORE, check_folder, clear, clear_store
 from pmgp.app.outcome import Outcome
 from pmgp.app.problem import Problem, prepare
 from pmgp.app.settings import RunError, Settings
@@ -40,6 +40,8 @@ def execute(settings: Settings, console: Console) -> Outcome:
     check_folder(settings)
     problem = prepare(settings)
     settings.out.mkdir(parents=True, exist_ok=True)
+    if not settings.resume:
+        clear_store(settings.out)
     from pmgp.app import report
 
     report.print_problem(console, problem)
@@ -59,40 +61,57 @@ def execute(settings: Settings, console: Console) -> Outcome:
 
 
 def sample(model: pm.Model, settings: Settings) -> xr.DataTree:
-    """Sample the model with the pseudo-marginal step method.
+    """Sample the model with the pseudo-marginal step method, storing draws as they come.
 
     Ctrl-C ends sampling early; PyMC then returns what there is.
 
     Raises
     ------
     RunError
-        If sampling failed or was interrupted before the first draw after tuning.
+        If sampling failed or was interrupted before the first draw after tuning, or if the run in the folder is
+        another one than that to be resumed.
     """
-    import pymc as pm
     from pymc.exceptions import SamplingError
 
     from pmgp import ImportanceSampling, PseudoMarginal
+    from pmgp.interface.sampling import NoDrawsError
 
     chosen = settings.importance_samples
     estimator = settings.estimator if chosen is None else ImportanceSampling(draws=chosen)
+    step = PseudoMarginal(model=model, approximation=settings.approximation, estimator=estimator)
     try:
-        with model:
-            step = PseudoMarginal(approximation=settings.approximation, estimator=estimator)
-            return pm.sample(
-                draws=settings.draws,
-                tune=settings.tune,
-                chains=settings.chains,
-                cores=settings.cores,
-                step=step,
-                random_seed=settings.seed,
-            )
+        return _resumed(model, settings, step) if settings.resume else _begun(model, settings, step)
+    except NoDrawsError:
+        raise RunError(
+            "interrupted while tuning, so there are no draws; the same command with --resume goes on"
+        ) from None
     except SamplingError as error:
         raise RunError(str(error)) from error
-    except ValueError as error:
-        # PyMC's own words for an interruption during tuning.
-        if "Not enough samples" in str(error):
-            raise RunError("interrupted while tuning, so there are no draws") from error
-        raise
+
+
+def _begun(model: pm.Model, settings: Settings, step: Any) -> xr.DataTree:
+    from pmgp.interface.sampling import sample
+
+    return sample(
+        model,
+        draws=settings.draws,
+        tune=settings.tune,
+        chains=settings.chains,
+        cores=settings.cores,
+        random_seed=settings.seed,
+        step=step,
+        out=settings.out / STORE,
+    )
+
+
+def _resumed(model: pm.Model, settings: Settings, step: Any) -> xr.DataTree:
+    from pmgp.interface.sampling import StoredRun, resume
+
+    begun = StoredRun.load(settings.out / STORE).settings
+    for option, now, then in (("tune", settings.tune, begun.tune), ("chains", settings.chains, begun.chains)):
+        if now != then:
+            raise RunError(f"the run in {settings.out} was begun with --{option} {then} and not {now}")
+    return resume(settings.out / STORE, model, step=step, draws=settings.draws, cores=settings.cores)
 
 
 def predict(problem: Problem, idata: xr.DataTree) -> tuple[pd.DataFrame | None, Scores]:

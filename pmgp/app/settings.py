@@ -22,7 +22,7 @@ class Settings:
     """Everything that determines a run; see ``pmgp run --help``.
 
     ``header`` is None where the file is to tell, and ``importance_samples`` where the step method chooses the number
-    itself.
+    itself. ``resume`` goes on with the run that the folder holds.
 
     Raises
     ------
@@ -50,12 +50,15 @@ class Settings:
     seed: int = 1
     test_fraction: float = 0.2
     overwrite: bool = False
+    resume: bool = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.test_fraction < 1:
             raise RunError(f"--test-fraction must be in [0, 1), it is {self.test_fraction}")
         if self.out.exists() and not self.out.is_dir():
             raise RunError(f"--out {self.out} is a file, a folder is needed")
+        if self.resume and self.overwrite:
+            raise RunError("--resume goes on with the run in the folder, and --overwrite deletes it: give one of them")
         if self.features and self.drop:
             raise RunError("--features and --drop exclude each other: name the columns to keep, or those to leave out")
         if self.order and self.likelihood != "ordinal":

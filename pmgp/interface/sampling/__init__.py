@@ -1,0 +1,10 @@
+"""Whole runs: sampling with a report, going on until enough was drawn, and runs that survive an interruption.
+
+May import: core, interface, diagnostics.
+"""
+
+from pmgp.interface.sampling.report import Report, report
+from pmgp.interface.sampling.run import NoDrawsError, resume, sample
+from pmgp.interface.sampling.stored_run import StoredRun, StoreError, delete
+
+__all__ = ["NoDrawsError", "Report", "StoreError", "StoredRun", "delete", "report", "resume", "sample"]

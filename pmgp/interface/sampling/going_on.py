@@ -1,0 +1,89 @@
+"""How long a run has to be for a number of effective draws, and the progress bar towards it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import xarray as xr
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from pmgp.interface.sampling.report import convergence
+
+__all__ = ["EffectiveDraws", "effective", "enough", "more_draws", "progress_towards"]
+
+# An estimate from a few draws is rough: runs grow by steps that are neither too small to be worth a look nor too bold.
+LEAST_GROWTH, MOST_GROWTH = 1.25, 4.0
+MARGIN = 1.1
+
+
+def effective(idata: xr.DataTree) -> float:
+    """The smallest effective sample size, bulk or tail, of all variables; zero where it is not known."""
+    found = convergence(idata["posterior"].to_dataset())
+    return 0.0 if found is None else found.ess
+
+
+def enough(idata: xr.DataTree, ess: float) -> bool:
+    """Whether the draws are worth as many independent ones as asked for."""
+    return effective(idata) >= ess
+
+
+def more_draws(idata: xr.DataTree, ess: float) -> int:
+    """How many draws each chain should have next: a little more than would be enough at the rate seen so far."""
+    draws, now = idata["posterior"].sizes["draw"], effective(idata)
+    growth = MARGIN * ess / now if now > 0.0 else MOST_GROWTH
+    return math.ceil(draws * min(max(growth, LEAST_GROWTH), MOST_GROWTH))
+
+
+class EffectiveDraws:
+    """A progress bar over effective draws, which is called with every draw that `pymc.sample` makes.
+
+    They are measured between two calls of `pymc.sample`; in the meantime the bar supposes that they come at the rate
+    seen so far.
+
+    Parameters
+    ----------
+    progress : rich.progress.Progress
+    ess : float
+        The goal.
+    """
+
+    def __init__(self, progress: Progress, ess: float) -> None:
+        self._progress = progress
+        self._task = progress.add_task("", total=ess, words="")
+
+    def begin(self, idata: xr.DataTree, draws: int, tune: int) -> None:
+        """Start from what there is, on the way to so many draws of each chain."""
+        sizes = idata["posterior"].sizes
+        self._known, self._rate = effective(idata), effective(idata) / (sizes["chain"] * sizes["draw"])
+        self._first, self._made = tune + sizes["draw"], 0
+        self._show(self._known, f"{sizes['draw']} draws a chain, going on to {draws}")
+
+    def __call__(self, trace: Any, draw: Any) -> None:
+        """Count a draw that is new, as `pymc.sample`'s ``callback``."""
+        if draw.draw_idx >= self._first:
+            self._made += 1
+            self._progress.update(self._task, completed=self._known + self._rate * self._made)
+
+    def end(self, idata: xr.DataTree) -> None:
+        """Show what was reached."""
+        self._show(effective(idata), f"{idata['posterior'].sizes['draw']} draws a chain")
+
+    def _show(self, completed: float, words: str) -> None:
+        self._progress.update(self._task, completed=completed, words=words)
+
+
+@contextmanager
+def progress_towards(ess: float, shows: bool) -> Iterator[EffectiveDraws]:
+    """Show a bar for the time of the block, or none."""
+    columns = (
+        TextColumn("Effective draws"),
+        BarColumn(),
+        TextColumn("{task.completed:.0f} of {task.total:.0f}"),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[words]}"),
+    )
+    with Progress(*columns, disable=not shows) as progress:
+        yield EffectiveDraws(progress, ess)

@@ -1,0 +1,188 @@
+"""Sampling states as bytes and back, without pickle: arrays in NumPy's format, and JSON that says where they belong.
+
+What is read can only become what the table of types lists, or one of the state classes of PyMC's contract that the
+process has loaded. No name in a file is imported or called, and no constructor runs: objects get back the attributes
+that they had. So a file from elsewhere can give wrong numbers, and nothing worse.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import Any, cast
+
+import numpy as np
+from pymc.step_methods.state import DataClassState
+from pymc.util import RandomGeneratorState
+
+from pmgp.core.adaptation.mode_prediction import ModePredictor
+from pmgp.core.adaptation.moments import Moments
+from pmgp.core.adaptation.step_size import StepSize
+from pmgp.core.marginal.proposals import AdaptiveProposal
+from pmgp.core.marginal.pseudo_marginal import Frozen, State
+from pmgp.core.marginal.tuning import Tuning
+from pmgp.core.theta_updates.operators import Adaptation
+from pmgp.core.transitions.base import Point
+
+__all__ = ["BIT_GENERATORS", "STORED_TYPES", "from_bytes", "to_bytes"]
+
+STORED_TYPES: list[type] = [
+    AdaptiveProposal,
+    Adaptation,
+    Frozen,
+    ModePredictor,
+    Moments,
+    Point,
+    RandomGeneratorState,
+    State,
+    StepSize,
+    Tuning,
+]
+"""Dataclasses and named tuples that a state may hold, besides the state classes of PyMC's contract."""
+
+PLAIN = (bool, int, float, str)
+BIT_GENERATORS = {"MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64"}
+"""PyMC looks the class up in NumPy by the name in the state, so it has to be one of these."""
+
+
+def to_bytes(value: Any) -> bytes:
+    """Write a value made of plain values, arrays, containers and the types of the table.
+
+    Raises
+    ------
+    TypeError
+        For anything else, with the place where it is.
+    """
+    arrays: list[np.ndarray] = []
+    tree = json.dumps(_encoded(value, arrays, "the value"))
+    buffer = io.BytesIO()
+    for array in [np.frombuffer(tree.encode(), dtype=np.uint8), *arrays]:
+        np.lib.format.write_array(buffer, array, allow_pickle=False)
+    return buffer.getvalue()
+
+
+def from_bytes(data: bytes) -> Any:
+    """Read what `to_bytes` wrote, bit for bit.
+
+    Raises
+    ------
+    ValueError
+        If it was not written by `to_bytes`, or holds a type that is not known, or one with other attributes than here.
+    """
+    buffer = io.BytesIO(data)
+    arrays = []
+    while buffer.tell() < len(data):
+        arrays.append(np.lib.format.read_array(buffer, allow_pickle=False))
+    return _decoded(json.loads(arrays[0].tobytes()), arrays[1:])
+
+
+def _known_types() -> dict[str, type]:
+    return {_name(kind): kind for kind in [*STORED_TYPES, *_subclasses(DataClassState)]}
+
+
+def _subclasses(kind: type) -> Iterator[type]:
+    subclass: type
+    for subclass in kind.__subclasses__():
+        yield subclass
+        yield from _subclasses(subclass)
+
+
+def _name(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _encoded(value: Any, arrays: list[np.ndarray], place: str) -> Any:
+    if value is None or type(value) in PLAIN:
+        return value
+    if isinstance(value, np.ndarray | np.generic) and not value.dtype.hasobject:
+        return _encoded_array(value, arrays)
+    if isinstance(value, np.dtype):
+        return {"dtype": value.str}
+    if type(value) in (list, tuple):
+        items = [_encoded(item, arrays, f"{place}[{index}]") for index, item in enumerate(value)]
+        return {type(value).__name__: items}
+    if type(value) is dict:
+        return {
+            "dict": [[_key(key, place), _encoded(item, arrays, f"{place}[{key!r}]")] for key, item in value.items()]
+        }
+    name = _name(type(value))
+    if name not in _known_types():
+        raise TypeError(
+            f"{place} cannot be stored: it is of type {name}; state classes derive from PyMC's DataClassState, and "
+            f"what they hold is plain, or in {__name__}.STORED_TYPES"
+        )
+    items = [[key, _encoded(item, arrays, f"{place}.{key}")] for key, item in _attributes(value).items()]
+    return {"type": name, "attributes": items}
+
+
+def _key(key: Any, place: str) -> Any:
+    if type(key) not in PLAIN:
+        raise TypeError(f"{place} cannot be stored: its key {key!r} is no plain value")
+    return key
+
+
+def _attributes(value: Any) -> dict[str, Any]:
+    """All that an instance holds: also what its constructor derives, which may be dear or no function of its fields."""
+    names = getattr(value, "_fields", ())
+    return dict(zip(names, value, strict=True)) if isinstance(value, tuple) else vars(value)
+
+
+def _encoded_array(value: np.ndarray | np.generic, arrays: list[np.ndarray]) -> Any:
+    """Keep the order of the axes in memory: rounding in a product depends on it."""
+    arrays.append(np.asarray(value))
+    if isinstance(value, np.generic):
+        return {"scalar": len(arrays) - 1}
+    order = sorted(range(value.ndim), key=lambda axis: -abs(value.strides[axis]))
+    arrays[-1] = np.ascontiguousarray(value.transpose(order)).reshape([value.shape[axis] for axis in order])
+    return {"array": len(arrays) - 1, "axes": order}
+
+
+def _decoded(tree: Any, arrays: list[np.ndarray]) -> Any:
+    if not isinstance(tree, dict):
+        return tree
+    match tree:
+        case {"array": index, "axes": axes}:
+            return arrays[index].transpose(np.argsort(axes))
+        case {"scalar": index}:
+            return arrays[index][()]
+        case {"dtype": name}:
+            return np.dtype(name)
+        case {"list": items}:
+            return [_decoded(item, arrays) for item in items]
+        case {"tuple": items}:
+            return tuple(_decoded(item, arrays) for item in items)
+        case {"dict": items}:
+            return {key: _decoded(item, arrays) for key, item in items}
+        case {"type": name, "attributes": items}:
+            return _made(name, {key: _decoded(item, arrays) for key, item in items})
+    raise ValueError(f"an entry of an unknown kind: {', '.join(tree)}")
+
+
+def _made(name: str, attributes: dict[str, Any]) -> Any:
+    kind = _known_types().get(name)
+    if kind is None:
+        raise ValueError(f"it holds a {name}, which is no type of this version's states")
+    if not _fits(kind, list(attributes)):
+        raise ValueError(f"it holds a {name} with other attributes than those of this version")
+    if kind is RandomGeneratorState and attributes["bit_generator_state"]["bit_generator"] not in BIT_GENERATORS:
+        raise ValueError("it holds the state of an unknown random generator")
+    if issubclass(kind, tuple):
+        return tuple.__new__(kind, attributes.values())
+    instance = object.__new__(kind)
+    instance.__dict__.update(attributes)
+    return instance
+
+
+def _fits(kind: type, given: list[str]) -> bool:
+    """Whether an instance has these: a tuple's fields in their order, or those of a dataclass with what it derives.
+
+    A field that the constructor does not take may be missing, its default being that of the class.
+    """
+    if issubclass(kind, tuple):
+        return given == list(getattr(kind, "_fields", ()))
+    own = fields(cast(Any, kind))
+    taken = {field.name for field in own if field.init}
+    derived = {field.name for field in own} | {name for name in given if name.startswith("_")}
+    return taken <= set(given) <= derived

@@ -1,0 +1,237 @@
+"""Whether a run can be trusted, in words: R-hat, effective sample sizes, the spread of the estimates, and what to do.
+
+The limits for R-hat and the effective sample sizes are those of Vehtari et al. (2021).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import arviz
+import numpy as np
+import xarray as xr
+
+from pmgp.diagnostics import MIN_DRAWS
+
+__all__ = ["ENOUGH", "Convergence", "Report", "convergence", "report"]
+
+ENOUGH = 400
+"""Effective draws, of all chains together, from which on quantiles and R-hat can be relied on."""
+LARGE_RHAT = 1.01
+LARGE_SPREAD = 0.7
+"""Reached where fewer than two of the importance samples count; more than one cannot be told from their weights."""
+FAILED = 0.05
+"""Share of proposals whose approximation may fail before something should be done about it."""
+# So many elements of a variable are looked at, spread over it: those of f are alike, and there may be thousands.
+ELEMENTS = 50
+
+
+class Convergence(NamedTuple):
+    """The worst of what was looked at, each with the element that has it; NaN where it cannot be computed."""
+
+    r_hat: float
+    r_hat_of: str
+    bulk: float
+    bulk_of: str
+    tail: float
+    tail_of: str
+
+    @property
+    def ess(self) -> float:
+        """The smaller of the two effective sample sizes, zero where there are none."""
+        smallest = min(self.bulk, self.tail)
+        return float(smallest) if np.isfinite(smallest) else 0.0
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a run's draws are worth.
+
+    Attributes
+    ----------
+    convergence : Convergence or None
+        None for fewer than ten draws a chain.
+    spread : float or None
+        Standard deviation of the logs of the estimates of p(y|theta), as their effective numbers of importance samples
+        imply it; the median over the draws. None for step methods without estimates.
+    findings : tuple of str
+        What is wrong, and what to do about it, a sentence or two each; empty where all is well.
+    """
+
+    convergence: Convergence | None
+    spread: float | None
+    findings: tuple[str, ...]
+
+    @property
+    def good(self) -> bool:
+        """Whether there is nothing to be done."""
+        return not self.findings
+
+    def __str__(self) -> str:
+        """Return the figures in a line, and the findings below it."""
+        return "\n".join([self._figures(), *(f"- {finding}" for finding in self.findings)])
+
+    def _figures(self) -> str:
+        if self.convergence is None:
+            return f"Fewer than {MIN_DRAWS} draws a chain: they say nothing about convergence."
+        worst = self.convergence
+        figures = [f"effective draws at least {worst.bulk:.0f} (bulk) and {worst.tail:.0f} (tail)"]
+        if np.isfinite(worst.r_hat):
+            figures.insert(0, f"R-hat at most {worst.r_hat:.3f}")
+        if self.spread is not None:
+            figures.append(f"standard deviation of log p^(y|theta) {self.spread:.2f}")
+        end = "all is well" if self.good else "not to be relied on yet"
+        return f"{', '.join(figures)}: {end}."
+
+
+def convergence(posterior: xr.Dataset) -> Convergence | None:
+    """R-hat and effective sample sizes of all variables, up to fifty elements each; None for a few draws.
+
+    What is the same in all chains is a constant, and left out. ArviZ takes what never moved for as many effective draws
+    as there are; here it has none if it stayed in one chain and the chains differ.
+
+    Parameters
+    ----------
+    posterior : Dataset
+        With dimensions ``chain`` and ``draw``.
+    """
+    if posterior.sizes["draw"] < MIN_DRAWS:
+        return None
+    draws = {name: values for variable in posterior.data_vars.values() for name, values in _elements(variable)}
+    draws = {name: values for name, values in draws.items() if np.ptp(values) > 0.0}
+    still = [name for name, values in draws.items() if (np.ptp(values, axis=1) == 0.0).any()]
+    if still or not draws:
+        return Convergence(float("nan"), "", *(0.0, still[0] if still else "") * 2)
+    dataset = xr.Dataset({name: (("chain", "draw"), values) for name, values in draws.items()})
+    table = arviz.summary(dataset, kind="diagnostics", round_to="none").astype(float)
+    return Convergence(*_largest(table["r_hat"]), *_smallest(table["ess_bulk"]), *_smallest(table["ess_tail"]))
+
+
+def _elements(variable: xr.DataArray) -> Iterator[tuple[str, np.ndarray]]:
+    """Draws of each element that is looked at, (chains, draws), under its name with places, as ``f[3]``."""
+    values = variable.transpose("chain", "draw", ...).to_numpy()
+    shape = values.shape[2:]
+    flat = values.reshape(*values.shape[:2], -1)
+    for place in np.unique(np.linspace(0, flat.shape[2] - 1, ELEMENTS).round().astype(int)):
+        yield _element(str(variable.name), place, shape), flat[:, :, place]
+
+
+def _element(name: str, place: int, shape: tuple[int, ...]) -> str:
+    return f"{name}[{', '.join(str(index) for index in np.unravel_index(place, shape))}]" if shape else name
+
+
+def _largest(column: Any) -> tuple[float, str]:
+    """R-hat is not known of a single chain, nor of an element that never moved, which has no effective draws either."""
+    known = column.dropna()
+    return (float("nan"), "") if known.empty else (float(known.max()), str(known.idxmax()))
+
+
+def _smallest(column: Any) -> tuple[float, str]:
+    known = column.dropna()
+    return (float("nan"), "") if known.empty else (float(known.min()), str(known.idxmin()))
+
+
+def report(idata: xr.DataTree, ess: float = ENOUGH) -> Report:
+    """Say whether draws can be relied on, and what to do where they cannot.
+
+    Parameters
+    ----------
+    idata : DataTree
+        With groups ``posterior`` and ``sample_stats``, from any step method.
+    ess : float
+        How many effective draws are wanted, of all chains together.
+
+    Returns
+    -------
+    Report
+        Its text is what `sample` logs.
+    """
+    posterior = idata["posterior"].to_dataset()
+    stats = idata["sample_stats"].to_dataset() if "sample_stats" in idata.children else xr.Dataset()
+    found = convergence(posterior)
+    spread = estimate_spread(stats)
+    findings = [
+        *_of_convergence(found, posterior.sizes["chain"], posterior.sizes["draw"], ess),
+        *_of_spread(spread),
+        *_of_failures(stats),
+    ]
+    return Report(found, spread, tuple(findings))
+
+
+def estimate_spread(stats: xr.Dataset) -> float | None:
+    """Standard deviation of log p^(y|theta) from the effective number of importance samples, the median over draws.
+
+    An average of N weights whose effective number is E has the relative variance 1/E - 1/N.
+    """
+    if not {"importance_ess", "importance_draws"} <= set(stats.data_vars):
+        return None
+    effective, draws = stats["importance_ess"].to_numpy(), stats["importance_draws"].to_numpy()
+    known = np.isfinite(effective) & (draws > 0)
+    if not known.any():
+        return None
+    return float(np.median(np.sqrt(np.maximum(1.0 / effective[known] - 1.0 / draws[known], 0.0))))
+
+
+def _of_convergence(found: Convergence | None, chains: int, draws: int, ess: float) -> list[str]:
+    if found is None:
+        return ["draw more: draws=1000 is a good beginning"]
+    findings = []
+    if chains == 1:
+        findings.append("there is one chain, so that R-hat is not known: sample four, chains=4")
+    if found.r_hat > LARGE_RHAT:
+        findings.append(
+            f"R-hat of {found.r_hat_of} is {found.r_hat:.3f} (at most {LARGE_RHAT} is good): the chains have not "
+            "forgotten where they started. Tune longer (tune=2000) and draw more; if that does not help, look at the "
+            "traces, at the priors, and at what pmgp.recommend lists besides"
+        )
+    if not found.ess >= ess:
+        element = found.bulk_of if not found.bulk > found.tail else found.tail_of
+        findings.append(
+            f"{element or 'a variable'} has {found.ess:.0f} effective draws of {ess:.0f}: {_more(found, draws, ess)}"
+        )
+    return findings
+
+
+def _more(found: Convergence, draws: int, ess: float) -> str:
+    if not found.ess:
+        return "it hardly moves; look at its trace"
+    return (
+        f"some {_rounded(draws * ess / found.ess)} draws a chain would be needed; pmgp.sample(..., ess={ess:.0f}) goes "
+        "on until they are there"
+    )
+
+
+def _rounded(value: float) -> int:
+    """Up to two digits."""
+    digits = 10 ** max(0, int(np.log10(value)) - 1)
+    return int(np.ceil(value / digits)) * digits
+
+
+def _of_spread(spread: float | None) -> list[str]:
+    if spread is None or spread <= LARGE_SPREAD:
+        return []
+    return [
+        f"the log of the estimated p(y|theta) has a standard deviation of {spread:.1f} or more: chains are exact but "
+        "may stick. Give more importance samples, "
+        "step=pmgp.PseudoMarginal(estimator=pmgp.ImportanceSampling(draws=...)), or another approximation"
+    ]
+
+
+def _of_failures(stats: xr.Dataset) -> list[str]:
+    share = {name: float(stats[name].mean()) for name in ("exact", "indefinite", "converged") if name in stats}
+    findings = []
+    if share.get("exact", 1.0) < 1.0:
+        findings.append('the draws are those of the approximation (estimator="none"), and not of the posterior')
+    if share.get("indefinite", 0.0) > FAILED:
+        findings.append(
+            f"at {share['indefinite']:.0%} of the proposals the covariance of f could not be factorized: raise the "
+            "jitter of gp.prior(..., jitter=...)"
+        )
+    if share.get("converged", 1.0) < 1.0 - FAILED:
+        findings.append(
+            f"at {1.0 - share['converged']:.0%} of the proposals the approximation did not converge: give "
+            'approximation=pmgp.ExpectationPropagation(max_sweeps=200) or "laplace"'
+        )
+    return findings

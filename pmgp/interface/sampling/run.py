@@ -1,0 +1,324 @@
+"""`sample` and `resume`: a run from the choice of step methods to the words on its draws."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pymc as pm
+import xarray as xr
+from pymc.exceptions import SamplingError
+from pymc.pytensorf import resolve_backend_compile_kwargs
+from pymc.sampling.mcmc import assign_step_methods, get_default_tune_steps, instantiate_steppers
+from pymc.step_methods.compound import BlockedStep, CompoundStep
+
+from pmgp.interface.recommendation import recommend
+from pmgp.interface.sampling.going_on import enough, more_draws, progress_towards
+from pmgp.interface.sampling.recorded_step import RecordedStep
+from pmgp.interface.sampling.report import ENOUGH, report
+from pmgp.interface.sampling.stored_run import RunSettings, Seed, StoredRun
+
+__all__ = ["REPORT", "NoDrawsError", "resume", "sample"]
+
+_log = logging.getLogger("pymc.pmgp")
+
+REPORT = "pmgp_report"
+"""The attribute of the DataTree that holds the words on its draws."""
+MOST = 20
+"""How many times the draws asked for are made at most, to reach a number of effective ones."""
+REFUSED = ("nuts_sampler", "nuts_sampler_kwargs", "return_inferencedata", "trace")
+
+
+class NoDrawsError(SamplingError):
+    """A run was interrupted before its first draw after tuning."""
+
+
+type Steps = BlockedStep | CompoundStep | Sequence[BlockedStep | CompoundStep]
+
+
+def sample(
+    model: pm.Model | None = None,
+    *,
+    draws: int = 1000,
+    tune: int | None = None,
+    chains: int = 4,
+    cores: int | None = None,
+    random_seed: Any = None,
+    step: Steps | None = None,
+    ess: float | None = None,
+    max_draws: int | None = None,
+    out: str | Path | None = None,
+    flush_every: float = 1.0,
+    **options: Any,
+) -> xr.DataTree:
+    """Sample a model with a latent Gaussian process, and say what the draws are worth.
+
+    The draws are those that ``pymc.sample`` makes with the same step methods and seed.
+
+    Parameters
+    ----------
+    model : pymc.Model, optional
+        That of the ``with`` block by default.
+    draws : int
+        Draws of each chain, after tuning.
+    tune : int, optional
+        Tuning iterations of each chain; what the step methods ask for by default.
+    chains, cores, random_seed
+        As of ``pymc.sample``.
+    step : step method or sequence of them, optional
+        Those that `recommend` names by default. For variables that are left PyMC chooses.
+    ess : float, optional
+        Go on until there are so many effective draws (the smaller of bulk and tail, of all chains together) of each
+        variable, or `max_draws`. The chains continue: they do not tune again, and their draws are those of one longer
+        run.
+    max_draws : int, optional
+        Of each chain; twenty times `draws` by default. Only with `ess`.
+    out : str or Path, optional
+        A folder, new or empty, for draws and sampling states as they come. If the run is interrupted, by Ctrl-C or a
+        kill, `resume` goes on with it.
+    flush_every : float
+        Seconds between two times that they are written, for each chain. It does not change the draws.
+    **options
+        Whatever else ``pymc.sample`` takes, but for other samplers and other forms of the result. For `out`,
+        ``initvals`` have to be numbers, arrays, or names.
+
+    Returns
+    -------
+    DataTree
+        As of ``pymc.sample``; its attribute ``pmgp_report`` holds the words that are logged.
+
+    Raises
+    ------
+    ModelError
+        If no step method suits the model, see `recommend`.
+    StoreError
+        If `out` is not empty.
+    NoDrawsError
+        If it is interrupted while tuning: a ``pymc.exceptions.SamplingError``.
+    ValueError
+        For settings out of range, and options that are refused.
+
+    Examples
+    --------
+    >>> with model:  # doctest: +SKIP
+    ...     idata = pmgp.sample(ess=400, out="crabs", random_seed=1)
+    """
+    _check(draws, ess, max_draws, flush_every, options)
+    model = pm.modelcontext(model)
+    made = _assembled(model, step, options)
+    initvals = options.pop("initvals", None)
+    settings = RunSettings(
+        int(draws),
+        get_default_tune_steps(made, tune),
+        int(chains),
+        cores,
+        ess,
+        MOST * int(draws) if max_draws is None else int(max_draws),
+        Seed.of(random_seed),
+    )
+    folder = None if out is None else Path(out)
+    if folder is not None:
+        StoredRun.create(folder, settings, model, made, initvals)
+    return _Run(model, made, settings, initvals, options, folder, flush_every).completed()
+
+
+def resume(
+    out: str | Path,
+    model: pm.Model | None = None,
+    *,
+    step: Steps | None = None,
+    draws: int | None = None,
+    ess: float | None = None,
+    cores: int | None = None,
+    flush_every: float = 1.0,
+    **options: Any,
+) -> xr.DataTree:
+    """Go on with a run that was interrupted, or make one longer.
+
+    The draws are those that the run would have given without an interruption, bit for bit with the same versions of
+    the packages on the same machine. Each chain goes on from its last whole state, and what was drawn after that is
+    drawn again.
+
+    Parameters
+    ----------
+    out : str or Path
+        The folder that was given to `sample`.
+    model : pymc.Model, optional
+        The same model with the same data; that of the ``with`` block by default.
+    step : step method or sequence of them, optional
+        As they were given to `sample`.
+    draws : int, optional
+        Draws of each chain, in all; what the run was asked for by default.
+    ess : float, optional
+        Go on until there are so many effective draws, as of `sample`.
+    cores : int, optional
+        Chains that run at a time, as many as before by default. Above a thousand points this is also a matter of
+        BLAS's threads, and so of rounding.
+    flush_every : float
+        As of `sample`.
+    **options
+        As of `sample`, but for ``initvals``, which are kept.
+
+    Returns
+    -------
+    DataTree
+        All draws, those before the interruption too.
+
+    Raises
+    ------
+    StoreError
+        If there is no run in the folder, its description is damaged, another process writes to it, or the model or
+        the step methods are not those of the run. Damaged draws or states of a chain are no error: it is said that
+        they are, and the chain goes on from what is whole.
+    ValueError
+        For settings out of range, and options that are refused.
+
+    Examples
+    --------
+    >>> idata = pmgp.resume("crabs", model)  # doctest: +SKIP
+    """
+    _check(draws or 1, ess, None, flush_every, options, given=("initvals",))
+    model = pm.modelcontext(model)
+    run = StoredRun.load(Path(out))
+    made = _assembled(model, step, options)
+    run.check(model, made)
+    if draws is not None or ess is not None:
+        run = run.aiming_at(run.settings.draws if draws is None else int(draws), ess, MOST)
+    if not options.get("quiet"):
+        _say_where(run)
+    made.sampling_state, initvals = run.start()
+    settings = run.settings if cores is None else replace(run.settings, cores=cores)
+    return _Run(model, made, settings, initvals, options, run.folder, flush_every).completed()
+
+
+def _check(
+    draws: int, ess: Any, max_draws: int | None, flush_every: float, options: dict[str, Any], given: tuple = ()
+) -> None:
+    if draws < 1:
+        raise ValueError(f"draws must be at least 1, not {draws}")
+    if ess is not None and not ess > 0:
+        raise ValueError(f"ess must be positive, not {ess}")
+    if max_draws is not None and (ess is None or max_draws < draws):
+        raise ValueError(f"max_draws={max_draws} goes with ess, and must not be below draws={draws}")
+    if not flush_every >= 0:
+        raise ValueError(f"flush_every must be a number of seconds, not {flush_every}")
+    refused = sorted({*REFUSED, *given} & options.keys())
+    if refused:
+        raise ValueError(f"{refused[0]} cannot be given here; call pymc.sample(step=...) for it")
+    if ess is not None and "callback" in options:
+        raise ValueError("callback cannot be given together with ess, which calls pymc.sample several times")
+
+
+def _assembled(model: pm.Model, step: Steps | None, options: dict[str, Any]) -> BlockedStep | CompoundStep:
+    """Step methods for all variables, as one."""
+    if step is None:
+        recommendation = recommend(model)
+        if not options.get("quiet"):
+            _log.info(f"{recommendation.name}, {recommendation.code}: {recommendation.reason}")
+        step = recommendation.steps()
+    compilation = resolve_backend_compile_kwargs(options.get("backend"), options.get("compile_kwargs"))
+    given, selected = assign_step_methods(model, step)
+    made = instantiate_steppers(model, given, selected, compile_kwargs=compilation)
+    return CompoundStep(made) if isinstance(made, list) else made
+
+
+def _say_where(run: StoredRun) -> None:
+    """Say how far each chain is, and what is damaged."""
+    chains = run.chains()
+    counts = ", ".join(str(chain.iterations) for chain in chains)
+    length = run.settings.tune + run.settings.draws
+    _log.info(f"Going on with the run in {run.folder}: its chains are at iterations {counts} of {length}")
+    for number, chain in enumerate(chains):
+        if chain.damage is not None:
+            _log.warning(
+                f"Chain {number} of the run in {run.folder}: {chain.damage}. It goes on from the last whole state, at "
+                f"iteration {chain.iterations}; the draws will be the same"
+            )
+    others = run.other_versions()
+    if others:
+        _log.warning(
+            f"This is {', '.join(others)}, with which the run in {run.folder} began: its draws from here on may differ "
+            "from those without an interruption, by rounding or more"
+        )
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Everything that calls of `pymc.sample` for one run have in common."""
+
+    model: pm.Model
+    step: BlockedStep | CompoundStep
+    settings: RunSettings
+    initvals: Any
+    options: dict[str, Any]
+    folder: Path | None
+    flush_every: float
+
+    def completed(self) -> xr.DataTree:
+        """All draws, with the report."""
+        if self.settings.ess is not None and self.folder is None:
+            # What chains need to go on is in a store, if only for a while.
+            with tempfile.TemporaryDirectory(prefix="pmgp-") as folder:
+                return replace(self, folder=Path(folder)).completed()
+        idata = self._drawn(self.settings.draws)
+        if self.settings.ess is not None:
+            idata = self._until_enough(idata, self.settings.ess)
+        found = report(idata, self.settings.ess or ENOUGH)
+        idata.attrs[REPORT] = str(found)
+        if not self.options.get("quiet"):
+            _log.log(logging.INFO if found.good else logging.WARNING, str(found))
+        return idata
+
+    def _until_enough(self, idata: xr.DataTree, ess: float) -> xr.DataTree:
+        draws = self.settings.draws
+        shows = bool(self.options.get("progressbar", True)) and not self.options.get("quiet")
+        with progress_towards(ess, shows) as progress:
+            while self._is_complete(idata, draws) and draws < self.settings.max_draws and not enough(idata, ess):
+                target = min(more_draws(idata, ess), self.settings.max_draws)
+                progress.begin(idata, target, self.settings.tune)
+                try:
+                    longer = self._drawn(target, callback=progress, progressbar=False, quiet=True)
+                except NoDrawsError:
+                    break
+                if longer["posterior"].sizes["draw"] < draws:
+                    break
+                idata, draws = longer, target
+            progress.end(idata)
+        return idata
+
+    def _is_complete(self, idata: xr.DataTree, draws: int) -> bool:
+        """Whether it was not interrupted."""
+        sizes = idata["posterior"].sizes
+        return (sizes["chain"], sizes["draw"]) == (self.settings.chains, draws)
+
+    def _drawn(self, draws: int, **options: Any) -> xr.DataTree:
+        """So many draws from each chain, those in the store first."""
+        step, seed = self.step, self.settings.seed
+        if self.folder is not None:
+            step = RecordedStep(step, self.folder, seed.first_key, self.flush_every)
+        arguments = {"compute_convergence_checks": False} | self.options | options
+        try:
+            return pm.sample(
+                draws=draws,
+                tune=self.settings.tune,
+                chains=self.settings.chains,
+                cores=self.settings.cores,
+                random_seed=seed.generator(),
+                step=step,
+                initvals=self.initvals,
+                model=self.model,
+                **arguments,
+            )
+        except ValueError as error:
+            # PyMC's own words for an interruption during tuning.
+            if "Not enough samples" not in str(error):
+                raise
+            more = "" if self.folder is None else f"; pmgp.resume({str(self.folder)!r}, model) goes on"
+            raise NoDrawsError(f"interrupted while tuning, so there are no draws{more}") from error
+        finally:
+            if isinstance(step, RecordedStep):
+                step.close()

@@ -1,0 +1,174 @@
+"""The folder of one chain: its draws as they came, and the sampling state after the last of them.
+
+Draws are appended in blocks; then the state is replaced, with the number of iterations that it comes after. So a state
+that is whole says how far the draws are valid, and what lies behind is dropped when the chain goes on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+
+from pmgp.interface.sampling import blocks
+from pmgp.interface.sampling.plain import from_bytes, to_bytes
+
+try:
+    import fcntl
+except ImportError:  # There are no such locks on Windows.
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["DRAWS", "STATE", "Iteration", "Recovered", "StoreError", "StoredChain", "recovered"]
+
+DRAWS, STATE = "draws", "state"
+PATIENCE = 10.0
+"""Seconds to wait for a process that still writes: workers end soon after a parent that was killed."""
+
+
+class StoreError(ValueError):
+    """A stored run that cannot be read or continued, or a folder that holds another run."""
+
+
+class Iteration(NamedTuple):
+    """The values of all free variables on the unconstrained scale, and the statistics of each step method."""
+
+    point: dict[str, np.ndarray]
+    stats: list[dict[str, Any]]
+
+
+class Recovered(NamedTuple):
+    """How far a chain can be used.
+
+    Attributes
+    ----------
+    iterations : int
+        Those before the last whole state, zero where the chain has to start again.
+    end : int
+        Where their draws end in the file.
+    state : bytes or None
+    damage : str or None
+        What was wrong, other than being cut off.
+    """
+
+    iterations: int
+    end: int
+    state: bytes | None
+    damage: str | None
+
+
+def recovered(folder: Path) -> Recovered:
+    """Find the last whole state of a chain whose draws are whole."""
+    ends = {block.number: block.end for block in blocks.blocks_of(folder / DRAWS)}
+    damage = None
+    for path in (folder / STATE, blocks.previous(folder / STATE)):
+        state = blocks.read(path)
+        if state is not None and state.number in ends:
+            return Recovered(state.number, ends[state.number], state.data, damage)
+        if state is None and path.exists():
+            damage = damage or f"its file {path.name!r} is damaged"
+        elif state is not None:
+            damage = damage or f"its draws are damaged after iteration {max(ends, default=0)} of {state.number}"
+    return Recovered(0, 0, None, damage)
+
+
+class StoredChain:
+    """A chain's folder, opened to be continued; no other process may have it open.
+
+    Parameters
+    ----------
+    folder : Path
+        Made where there is none.
+
+    Raises
+    ------
+    StoreError
+        If another process writes to it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        (folder / DRAWS).touch()
+        self._file = (folder / DRAWS).open("r+b")
+        _lock(self._file, folder)
+        self.count, end, self.state, _ = recovered(folder)
+        self._file.truncate(end)
+        self._file.seek(end)
+        self._keep_only_whole_states()
+
+    def _keep_only_whole_states(self) -> None:
+        """The state that is used takes the first place, so that the next one does not push it out."""
+        last = blocks.read(self.folder / STATE)
+        if self.state is not None and (last is None or last.number != self.count):
+            blocks.previous(self.folder / STATE).replace(self.folder / STATE)
+
+    def replay(self) -> Iterator[Iteration]:
+        """Read what was drawn before the state."""
+        if self.count:
+            for block in blocks.blocks_of(self.folder / DRAWS):
+                yield from _iterations(from_bytes(block.data))
+
+    def write(self, iterations: Sequence[Iteration], state: Any) -> None:
+        """Append iterations, and replace the state by the one after them."""
+        self.count += len(iterations)
+        blocks.append(self._file, to_bytes(_columns(iterations)), self.count)
+        blocks.replace(self.folder / STATE, to_bytes(state), self.count)
+
+    def close(self) -> None:
+        """Let others have it."""
+        self._file.close()
+
+
+def _lock(file: BinaryIO, folder: Path) -> None:
+    if fcntl is None:
+        return
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                file.close()
+                raise StoreError(f"another process writes to {folder}; wait until it has ended, or end it") from None
+            time.sleep(0.05)
+        else:
+            return
+
+
+def _columns(iterations: Sequence[Iteration]) -> list[Any]:
+    """Stack what has the same shape; statistics that are objects, as PyMC's warnings are, are left out."""
+    stacked = []
+    for _, group in groupby(map(_plain, iterations), key=_layout):
+        points, stats = zip(*group, strict=True)
+        stacked.append([len(points), _stacked(points), [_stacked(method) for method in zip(*stats, strict=True)]])
+    return stacked
+
+
+def _plain(iteration: Iteration) -> Iteration:
+    return Iteration(_arrays(iteration.point), [_arrays(stats) for stats in iteration.stats])
+
+
+def _arrays(values: dict[str, Any]) -> dict[str, np.ndarray]:
+    arrays = {name: np.asarray(value) for name, value in values.items()}
+    return {name: array for name, array in arrays.items() if not array.dtype.hasobject}
+
+
+def _layout(iteration: Iteration) -> list[Any]:
+    parts = [iteration.point, *iteration.stats]
+    return [[(name, value.shape, value.dtype.str) for name, value in part.items()] for part in parts]
+
+
+def _stacked(values: Sequence[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    return {name: np.stack([value[name] for value in values]) for name in values[0]}
+
+
+def _iterations(stacked: list[Any]) -> Iterator[Iteration]:
+    for length, points, stats in stacked:
+        for row in range(length):
+            # What was a scalar comes back as an array without dimensions in points, which compiled functions need.
+            point = {name: values[row, ...].copy() for name, values in points.items()}
+            yield Iteration(point, [{name: values[row] for name, values in method.items()} for method in stats])

@@ -1,0 +1,215 @@
+"""The folder of a run: what it was asked for and made with, and a folder for each chain."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pymc.util import get_random_generator
+
+from pmgp._version import __version__
+from pmgp.interface.sampling import blocks, fingerprint
+from pmgp.interface.sampling.plain import BIT_GENERATORS, from_bytes, to_bytes
+from pmgp.interface.sampling.recorded_step import chain_folder
+from pmgp.interface.sampling.stored_chain import DRAWS, STATE, Recovered, StoreError, recovered
+
+__all__ = ["RunSettings", "Seed", "StoreError", "StoredRun", "delete"]
+
+MANIFEST, START = "run.json", "start"
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Seed:
+    """Where the random numbers of a run begin.
+
+    Attributes
+    ----------
+    bit_generator : str
+    sequence : dict
+        The state of the seed sequence that the chains' are spawned from.
+    """
+
+    bit_generator: str
+    sequence: dict[str, Any]
+
+    @classmethod
+    def of(cls, random_seed: Any) -> Seed:
+        """What PyMC would make of ``random_seed``; None is made a seed of its own."""
+        generator = get_random_generator(random_seed).bit_generator
+        sequence = generator.seed_seq.state
+        entropy = sequence["entropy"]
+        entropy = entropy if isinstance(entropy, int) else [int(part) for part in np.atleast_1d(entropy)]
+        keys = [int(key) for key in sequence["spawn_key"]]
+        return cls(type(generator).__name__, sequence | {"entropy": entropy, "spawn_key": keys})
+
+    def generator(self) -> np.random.Generator:
+        """The generator to be given as ``random_seed``."""
+        if self.bit_generator not in BIT_GENERATORS:
+            raise StoreError(f"{self.bit_generator!r} is no bit generator of NumPy's")
+        return np.random.Generator(getattr(np.random, self.bit_generator)(np.random.SeedSequence(**self.sequence)))
+
+    @property
+    def first_key(self) -> int:
+        """The last part of the spawn key of the first chain's generator."""
+        return self.sequence["n_children_spawned"]
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """What determines the draws of a run, the model and the step methods apart; see `sample`."""
+
+    draws: int
+    tune: int
+    chains: int
+    cores: int | None
+    ess: float | None
+    max_draws: int
+    seed: Seed
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """A run in a folder.
+
+    Attributes
+    ----------
+    folder : Path
+    settings : RunSettings
+    model : dict
+        As of `fingerprint.of_model`.
+    steps : list of str
+        As of `fingerprint.of_steps`.
+    versions : dict
+        Of the packages that results depend on.
+    """
+
+    folder: Path
+    settings: RunSettings
+    model: dict[str, Any]
+    steps: list[str]
+    versions: dict[str, str]
+
+    @classmethod
+    def create(cls, folder: Path, settings: RunSettings, model: Any, step: Any, initvals: Any) -> StoredRun:
+        """Begin a run in a new folder, or in an empty one, with step methods as they are now.
+
+        Raises
+        ------
+        StoreError
+            If the folder holds something.
+        TypeError
+            For ``initvals`` that are not made of numbers, names and arrays.
+        """
+        if folder.exists() and (not folder.is_dir() or _occupied(folder)):
+            raise StoreError(
+                f"{folder} is not empty: go on with the run in it by pmgp.resume, or give out= another folder"
+            )
+        folder.mkdir(parents=True, exist_ok=True)
+        blocks.replace(folder / START, to_bytes((step.sampling_state, initvals)), 0)
+        run = cls(folder, settings, fingerprint.of_model(model), fingerprint.of_steps(step), _versions())
+        run._write()
+        return run
+
+    @classmethod
+    def load(cls, folder: Path) -> StoredRun:
+        """Read what a run was asked for.
+
+        Raises
+        ------
+        StoreError
+            If there is no run, or its description cannot be read.
+        """
+        try:
+            document = json.loads((folder / MANIFEST).read_bytes())
+        except FileNotFoundError:
+            raise StoreError(f"{folder} holds no run: {MANIFEST} is missing") from None
+        except ValueError as error:
+            raise StoreError(f"{folder / MANIFEST} is damaged: {error}") from None
+        return cls(folder, **_checked(document, folder))
+
+    def _write(self) -> None:
+        run = {name: value for name, value in asdict(self).items() if name != "folder"}
+        document = {"format": FORMAT, "checksum": _checksum(run), "run": run}
+        blocks.replace_text(self.folder / MANIFEST, json.dumps(document, indent=1) + "\n")
+
+    def aiming_at(self, draws: int, ess: float | None, most: int) -> StoredRun:
+        """The same run with other aims: so many draws, or effective ones with at most `most` times the draws."""
+        run = replace(self, settings=replace(self.settings, draws=draws, ess=ess, max_draws=most * draws))
+        run._write()
+        return run
+
+    def start(self) -> tuple[Any, Any]:
+        """The state of the step methods before the first chain, and ``initvals`` as they were given to `sample`."""
+        block = blocks.read(self.folder / START)
+        if block is None:
+            raise StoreError(f"{self.folder / START} is damaged: where the chains started is not known")
+        return from_bytes(block.data)
+
+    def chains(self) -> list[Recovered]:
+        """How far each chain can be used."""
+        return [recovered(chain_folder(self.folder, chain)) for chain in range(self.settings.chains)]
+
+    def check(self, model: Any, step: Any) -> None:
+        """Refuse another model than the run's, or other step methods.
+
+        Raises
+        ------
+        StoreError
+        """
+        different = fingerprint.differences(self.model, fingerprint.of_model(model))
+        if different:
+            raise StoreError(f"the run in {self.folder} was made with another model: {'; '.join(different)}")
+        steps = fingerprint.of_steps(step)
+        if steps != self.steps:
+            raise StoreError(
+                f"the run in {self.folder} was made with other step methods, or other settings of theirs: "
+                f"{'; '.join(self.steps)}; and not {'; '.join(steps)}"
+            )
+
+    def other_versions(self) -> list[str]:
+        """What has another version than when the run began."""
+        now = _versions()
+        return [f"{name} {now[name]} and not {old}" for name, old in self.versions.items() if now.get(name) != old]
+
+
+def delete(folder: Path) -> None:
+    """Delete a stored run, and nothing that is no part of one."""
+    chains = [chain for chain in folder.glob("chain-*") if chain.is_dir()]
+    files = [path for chain in chains for name in (DRAWS, STATE) for path in blocks.written(chain / name)]
+    for path in [*files, *blocks.written(folder / START), *blocks.written(folder / MANIFEST)]:
+        path.unlink(missing_ok=True)
+    for emptied in [*chains, folder]:
+        if emptied.is_dir() and not any(emptied.iterdir()):
+            emptied.rmdir()
+
+
+def _versions() -> dict[str, str]:
+    return {"pmgp": __version__, **{name: version(name) for name in ("pymc", "pytensor", "numpy", "scipy")}}
+
+
+def _occupied(folder: Path) -> bool:
+    """Whether it holds a run, or anything that is not left of one that was killed before it had begun."""
+    unbegun = {*blocks.written(folder / START), *blocks.written(folder / MANIFEST)} - {folder / MANIFEST}
+    return any(path not in unbegun for path in folder.iterdir())
+
+
+def _checked(document: Any, folder: Path) -> dict[str, Any]:
+    if not isinstance(document, dict) or "run" not in document:
+        raise StoreError(f"{folder / MANIFEST} describes no run")
+    if document.get("format") != FORMAT:
+        raise StoreError(f"the run in {folder} is of format {document.get('format')}; this version reads {FORMAT}")
+    run = document["run"]
+    if document.get("checksum") != _checksum(run):
+        raise StoreError(f"{folder / MANIFEST} is damaged: its checksum is wrong")
+    settings = run.pop("settings")
+    return run | {"settings": RunSettings(**settings | {"seed": Seed(**settings["seed"])})}
+
+
+def _checksum(run: dict[str, Any]) -> int:
+    return zlib.crc32(json.dumps(run, sort_keys=True).encode())
