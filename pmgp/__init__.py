@@ -28,6 +28,7 @@ _PUBLIC = {
     "ModelError": "pmgp.interface.model.latent_gaussian",
     "OrdinalProbit": "pmgp.interface.distributions",
     "PseudoMarginal": "pmgp.interface.steps",
+    "RobustMax": "pmgp.interface.distributions",
     "StochasticVolatility": "pmgp.interface.distributions",
     "Sufficient": "pmgp.interface.steps",
     "Surrogate": "pmgp.interface.steps",
@@ -37,7 +38,7 @@ _PUBLIC = {
     "recommend": "pmgp.interface.recommendation",
     "sample_predictions": "pmgp.interface.prediction",
 }
-_MODULES = ("datasets", "diagnostics", "models", "plots", "scores")
+_MODULES = ("datasets", "diagnostics", "gp", "models", "plots", "scores")
 
 __all__ = ["__version__", *sorted(_PUBLIC), *_MODULES]
 

@@ -7,6 +7,7 @@ import numpy as np
 __all__ = [
     "check_binary",
     "check_categories",
+    "check_classes",
     "check_counts",
     "check_finite",
     "check_positive",
@@ -89,6 +90,24 @@ def check_categories(y: np.ndarray, categories: int) -> np.ndarray:
         raise ValueError(
             f"ordinal labels must be whole numbers from 0 to {categories - 1}, one more than there are thresholds, "
             f"found {_named(wrong)}; recode them, or give other thresholds"
+        )
+    return y.astype(np.intp)
+
+
+def check_classes(y: np.ndarray, classes: int) -> np.ndarray:
+    """Refuse labels that are not among 0, ..., classes - 1; the labels as integers.
+
+    Raises
+    ------
+    ValueError
+        Naming them.
+    """
+    y = np.asarray(y)
+    wrong = y[~np.isin(y, np.arange(classes))]
+    if wrong.size:
+        raise ValueError(
+            f"class labels must be whole numbers from 0 to {classes - 1}, a latent process for each, found "
+            f"{_named(wrong)}; recode them, or give more processes"
         )
     return y.astype(np.intp)
 

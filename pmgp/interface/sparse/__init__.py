@@ -1,0 +1,8 @@
+"""Gaussian processes on inducing inputs: the variational optimum of a free-form q(u, theta), as a PyMC model.
+
+May import: core, interface.graphs, interface.distributions, interface.model.
+"""
+
+from pmgp.interface.sparse.process import Sparse
+
+__all__ = ["Sparse"]
