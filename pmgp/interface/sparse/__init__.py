@@ -4,5 +4,6 @@ May import: core, interface.graphs, interface.distributions, interface.model.
 """
 
 from pmgp.interface.sparse.process import Sparse
+from pmgp.interface.sparse.selection import select_inducing
 
-__all__ = ["Sparse"]
+__all__ = ["Sparse", "select_inducing"]

@@ -13,7 +13,7 @@ from pytensor.graph.traversal import ancestors
 from pmgp.core.likelihoods.checks import places
 from pmgp.interface.distributions.base import known_value
 
-__all__ = ["check_inputs", "check_new_inputs", "current_value", "refuse_minibatches"]
+__all__ = ["check_inputs", "check_new_inputs", "check_table", "current_value", "refuse_minibatches"]
 
 
 def current_value(array: Any) -> np.ndarray | None:
@@ -59,9 +59,9 @@ def check_inputs(X: Any, Z: Any) -> np.ndarray:
     inducing, inputs = current_value(Z), current_value(X)
     if inducing is None:
         raise ValueError("Xu must be numbers or a pm.Data: inducing inputs are chosen before sampling, and not sampled")
-    _check_table("Xu", inducing)
+    check_table("Xu", inducing)
     if inputs is not None:
-        _check_table("X", inputs)
+        check_table("X", inputs)
         _check_together(inputs, inducing)
     _, first, count = np.unique(inducing, axis=0, return_index=True, return_counts=True)
     if len(first) < len(inducing):
@@ -84,12 +84,19 @@ def check_new_inputs(X: Any, columns: int) -> None:
     table = current_value(X)
     if table is None:
         return
-    _check_table("Xnew", table)
+    check_table("Xnew", table)
     if table.shape[1] != columns:
         raise ValueError(f"Xnew has {table.shape[1]} columns and X has {columns}")
 
 
-def _check_table(name: str, table: np.ndarray) -> None:
+def check_table(name: str, table: np.ndarray) -> None:
+    """Refuse what is not a table of finite numbers.
+
+    Raises
+    ------
+    ValueError
+        Naming the shape or the rows.
+    """
     if table.ndim != 2 or not table.size:
         raise ValueError(f"{name} must be a table with a row for each input, not of shape {table.shape}")
     wrong = ~np.isfinite(table.astype(float)).all(axis=1)
