@@ -29,6 +29,7 @@ _PUBLIC = {
     "OrdinalProbit": "pmgp.interface.distributions",
     "PseudoMarginal": "pmgp.interface.steps",
     "RobustMax": "pmgp.interface.distributions",
+    "SparseHMC": "pmgp.interface.sparse",
     "StochasticVolatility": "pmgp.interface.distributions",
     "Sufficient": "pmgp.interface.steps",
     "Surrogate": "pmgp.interface.steps",

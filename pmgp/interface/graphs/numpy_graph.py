@@ -23,7 +23,10 @@ from pytensor.tensor.shape import Shape, Shape_i
 from pytensor.tensor.subtensor import IncSubtensor, Subtensor, indices_from_subtensor
 from pytensor.tensor.variable import TensorVariable
 
-__all__ = ["NumpyGraph", "UnsupportedGraphError", "numpy_function"]
+__all__ = ["Call", "NumpyGraph", "UnsupportedGraphError", "call_of", "numpy_function"]
+
+
+Call = tuple[Callable[..., Any], list[Any]]
 
 
 class UnsupportedGraphError(TypeError):
@@ -38,6 +41,8 @@ class NumpyGraph:
     inputs : list of variables
     outputs : list of variables
         Each depends on some of the inputs.
+    rule : callable, optional
+        From a node to the call that computes it, and the inputs that this takes, where more than NumPy is known.
 
     Attributes
     ----------
@@ -50,14 +55,19 @@ class NumpyGraph:
         If an operation has no equivalent in NumPy.
     """
 
-    def __init__(self, inputs: list[TensorVariable], outputs: list[TensorVariable]) -> None:
+    def __init__(
+        self,
+        inputs: list[TensorVariable],
+        outputs: list[TensorVariable],
+        rule: Callable[[Any], Call] | None = None,
+    ) -> None:
         moving = set(inputs)
         nodes = []
         for node in io_toposort(inputs, outputs):
             if moving & set(node.inputs):
                 nodes.append(node)
                 moving.update(node.outputs)
-        calls = [_call(node) for node in nodes]
+        calls = [(rule or call_of)(node) for node in nodes]
         sources = dict.fromkeys(source for _, taken in calls for source in taken)
         self.fixed = [source for source in sources if source not in moving]
         results = [node.outputs[0] for node in nodes]
@@ -77,9 +87,6 @@ class NumpyGraph:
         return self.__dict__ | {"fixed": []}
 
 
-Call = tuple[Callable[..., Any], list[Any]]
-
-
 def numpy_function(operation: ps.ScalarOp) -> Callable[..., Any]:
     """NumPy's equivalent of a scalar operation.
 
@@ -95,7 +102,7 @@ def numpy_function(operation: ps.ScalarOp) -> Callable[..., Any]:
     return function
 
 
-def _call(node: Any) -> Call:
+def call_of(node: Any) -> Call:
     """The call that computes a node's output, and the node's inputs that it takes."""
     rule = next((rule for kind, rule in RULES.items() if isinstance(node.op, kind)), None)
     if rule is None or len(node.outputs) > 1:
