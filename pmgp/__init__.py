@@ -30,6 +30,8 @@ _PUBLIC = {
     "OrdinalProbit": "pmgp.interface.distributions",
     "OrthantSampling": "pmgp.core.estimators",
     "PseudoMarginal": "pmgp.interface.steps",
+    "RobustMax": "pmgp.interface.distributions",
+    "SparseHMC": "pmgp.interface.sparse",
     "StoreError": "pmgp.interface.sampling",
     "StochasticVolatility": "pmgp.interface.distributions",
     "Sufficient": "pmgp.interface.steps",
@@ -46,7 +48,7 @@ _PUBLIC = {
     "sample": "pmgp.interface.sampling",
     "sample_predictions": "pmgp.interface.prediction",
 }
-_MODULES = ("datasets", "diagnostics", "models", "plots", "scores")
+_MODULES = ("datasets", "diagnostics", "gp", "models", "plots", "scores")
 
 __all__ = ["__version__", *sorted(_PUBLIC), *_MODULES]
 

@@ -8,6 +8,7 @@ __all__ = [
     "check_binary",
     "check_categories",
     "check_class_counts",
+    "check_classes",
     "check_counts",
     "check_finite",
     "check_positive",
@@ -136,6 +137,24 @@ def _check_class_number(found: int, wanted: int | None) -> None:
         raise ValueError(f"there are counts of {found} classes, but {wanted} latent vectors, one for each class")
     if found < 2:
         raise ValueError(f"there must be at least 2 classes, not {found}; for two, pmgp.BernoulliLogit is faster")
+
+
+def check_classes(y: np.ndarray, classes: int) -> np.ndarray:
+    """Refuse labels that are not among 0, ..., classes - 1; the labels as integers.
+
+    Raises
+    ------
+    ValueError
+        Naming them.
+    """
+    y = np.asarray(y)
+    wrong = y[~np.isin(y, np.arange(classes))]
+    if wrong.size:
+        raise ValueError(
+            f"class labels must be whole numbers from 0 to {classes - 1}, a latent process for each, found "
+            f"{_named(wrong)}; recode them, or give more processes"
+        )
+    return y.astype(np.intp)
 
 
 def check_finite(y: np.ndarray) -> np.ndarray:

@@ -26,7 +26,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError, numpy_function
 
-__all__ = ["Call", "NumpyGraph", "places"]
+__all__ = ["Call", "NumpyGraph", "call_of", "places"]
 
 Call = tuple[Callable[..., Any], list[Any]]
 
@@ -64,7 +64,7 @@ class NumpyGraph:
             if moving & set(node.inputs):
                 nodes.append(node)
                 moving.update(node.outputs)
-        calls = [(translate or _call)(node) for node in nodes]
+        calls = [(translate or call_of)(node) for node in nodes]
         sources = dict.fromkeys([*(source for _, taken in calls for source in taken), *outputs])
         self.fixed = [source for source in sources if source not in moving]
         known = {variable: register for register, variable in enumerate([*self.fixed, *inputs])}
@@ -128,7 +128,7 @@ def _alike(first: Any, second: Any) -> bool:
     return types[0].ndim > 0 and len({(kind.dtype, kind.broadcastable) for kind in types}) == 1
 
 
-def _call(node: Any) -> Call:
+def call_of(node: Any) -> Call:
     """The call that computes a node's output, and the node's inputs that it takes."""
     rule = next((rule for kind, rule in RULES.items() if isinstance(node.op, kind)), None)
     if rule is None or len(node.outputs) > 1:

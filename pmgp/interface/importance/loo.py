@@ -150,8 +150,9 @@ def _of_draw(estimates: Estimates, rng: np.random.Generator, ready: Ready | None
     left_out = None
     if ready is not None:
         complete: Any = estimates.given(rng, ready, f)
+        approximation: Any = ready.approximation
         likelihood: Any = ready.likelihood
-        left_out = log_evidence_left_out(ready.approximation, likelihood, complete.particles)
+        left_out = log_evidence_left_out(approximation, likelihood, complete.particles)
     if left_out is None or not np.isfinite(complete.log_evidence):
         raise ValueError("p(y|theta) is not finite at some of the draws: are they those of this model and its data?")
     return complete.log_evidence - left_out

@@ -19,23 +19,32 @@ from pymc.util import RandomGeneratorState
 
 from pmgp.core.adaptation.mode_prediction import ModePredictor
 from pmgp.core.adaptation.moments import Moments
+from pmgp.core.adaptation.scaling import Scaling
+from pmgp.core.adaptation.squared_jumps import SquaredJumps
 from pmgp.core.adaptation.step_size import StepSize
-from pmgp.core.marginal.proposals import AdaptiveProposal
 from pmgp.core.marginal.pseudo_marginal import Frozen, State
 from pmgp.core.marginal.tuning import Tuning
-from pmgp.core.theta_updates.operators import Adaptation
+from pmgp.core.transitions.adaptive import HamiltonianMonteCarlo, ManifoldLangevin, RandomWalk
 from pmgp.core.transitions.base import Point
+from pmgp.core.transitions.mixture import IndependenceMixture, LearnedMixture
+from pmgp.core.transitions.proposals import AdaptiveProposal
 
 __all__ = ["BIT_GENERATORS", "STORED_TYPES", "from_bytes", "to_bytes"]
 
 STORED_TYPES: list[type] = [
     AdaptiveProposal,
-    Adaptation,
     Frozen,
+    HamiltonianMonteCarlo,
+    IndependenceMixture,
+    LearnedMixture,
+    ManifoldLangevin,
     ModePredictor,
     Moments,
     Point,
     RandomGeneratorState,
+    RandomWalk,
+    Scaling,
+    SquaredJumps,
     State,
     StepSize,
     Tuning,

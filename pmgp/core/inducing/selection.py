@@ -1,0 +1,77 @@
+"""Where inducing inputs go: centers of clusters, or points of which the others say least.
+
+The second is the greedy choice of Burt, Rasmussen and van der Wilk (2020), Convergence of sparse variational inference
+in Gaussian process regression: a Cholesky factorization of K_ff that takes the largest pivot each time, and so leaves
+no point with a large variance given the others.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+from scipy.cluster.vq import kmeans2, vq
+
+__all__ = ["cluster_centers", "largest_conditional_variances"]
+
+# As parts of the largest prior variance: pivots below are rounding.
+NEGLIGIBLE = 1e-10
+
+
+def cluster_centers(X: np.ndarray, m: int, rng: np.random.Generator, iterations: int = 20) -> np.ndarray:
+    """Centers of m clusters, by k-means.
+
+    Parameters
+    ----------
+    X : (n, d) array
+        With m different rows or more.
+    m : int
+    rng : numpy.random.Generator
+    iterations : int
+
+    Returns
+    -------
+    (m, d) array
+        All different. The center of a cluster that has lost all of its points is the point farthest from all centers.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        centers, _ = kmeans2(X, m, iter=iterations, minit="++", missing="warn", rng=rng)
+    centers = np.unique(centers, axis=0)
+    while len(centers) < m:
+        centers = np.vstack([centers, X[np.argmax(vq(X, centers)[1])]])
+    return centers
+
+
+def largest_conditional_variances(
+    variance: np.ndarray, covariance_with: Callable[[int], np.ndarray], m: int
+) -> np.ndarray:
+    """Indices of points, each of the largest variance given those before it.
+
+    Parameters
+    ----------
+    variance : (n,) array
+        Of the process at all points.
+    covariance_with : callable
+        From the index of a point to the covariances of all points with it, of shape (n,).
+    m : int
+
+    Returns
+    -------
+    (m,) array of int, or fewer
+        Until what is left of the variance is rounding.
+    """
+    left = variance.astype(float).copy()
+    rows = np.empty((m, len(left)))
+    chosen: list[int] = []
+    for step in range(m):
+        pivot = int(np.argmax(left))
+        if left[pivot] <= NEGLIGIBLE * variance.max():
+            break
+        done = rows[:step]
+        rows[step] = (covariance_with(pivot) - done[:, pivot] @ done) / np.sqrt(left[pivot])
+        left = np.maximum(left - np.square(rows[step]), 0.0)
+        left[pivot] = 0.0
+        chosen.append(pivot)
+    return np.array(chosen, dtype=np.intp)

@@ -1,0 +1,11 @@
+"""Gaussian processes on inducing inputs: the variational optimum of a free-form q(u, theta), as a PyMC model.
+
+May import: core, interface.graphs, interface.distributions, interface.model,
+interface.steps.
+"""
+
+from pmgp.interface.sparse.hmc import SparseHMC
+from pmgp.interface.sparse.process import Sparse
+from pmgp.interface.sparse.selection import select_inducing
+
+__all__ = ["Sparse", "SparseHMC", "select_inducing"]

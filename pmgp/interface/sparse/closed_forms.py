@@ -1,0 +1,155 @@
+"""Expectations under f ~ N(mean, variance) that have a closed form, for the likelihoods that have one.
+
+The article, section 2, names Gaussian and Poisson likelihoods; robust-max for classes is that of its section 4.4, where
+the printed formula has p and 1 - p exchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytensor.tensor as pt
+from pytensor.tensor.elemwise import DimShuffle
+from pytensor.tensor.random.basic import NormalRV, PoissonRV
+from pytensor.tensor.variable import TensorVariable
+
+from pmgp.core.numerics.quadrature import normal_rule
+from pmgp.interface.distributions.base import log_ndtr
+from pmgp.interface.distributions.log_gaussian_cox import LogGaussianCoxRV
+from pmgp.interface.distributions.robust_max import RobustMaxRV
+from pmgp.interface.sparse.linear import Linear, linear, log_linear
+
+__all__ = ["ClosedForm", "closed_form", "largest_probability"]
+
+# Of value, mean and variance.
+Expectation = Callable[[TensorVariable, TensorVariable, TensorVariable], TensorVariable]
+
+
+class ClosedForm(NamedTuple):
+    """What is known of a likelihood.
+
+    Attributes
+    ----------
+    expected_log : callable
+        E log p(y|f).
+    log_expected : callable or None
+        Log E p(y|f).
+    """
+
+    expected_log: Expectation
+    log_expected: Expectation | None = None
+
+
+def closed_form(rv: TensorVariable, f: TensorVariable, order: int) -> ClosedForm | None:
+    """The closed form for a random variable whose parameters are functions of f, if there is one.
+
+    Parameters
+    ----------
+    rv : variable
+    f : variable
+    order : int
+        Number of nodes where one dimension is left to integrate.
+    """
+    op: Any = rv.owner.op
+    rules = [rule for kind, rule in _RULES.items() if isinstance(op, kind)]
+    return rules[0](op.dist_params(rv.owner), f, order) if rules else None
+
+
+def _gaussian(parameters: list[TensorVariable], f: TensorVariable, order: int) -> ClosedForm | None:
+    location, scale = linear(parameters[0], f), linear(parameters[1], f)
+    if location is None or scale is None or not scale.constant:
+        return None
+    noise = pt.square(scale.intercept)
+
+    def expected_log(value: TensorVariable, mean: TensorVariable, variance: TensorVariable) -> TensorVariable:
+        spread = pt.square(location.slope) * variance
+        return _normal_log_density(value, _at(location, mean), noise) - 0.5 * spread / noise
+
+    def log_expected(value: TensorVariable, mean: TensorVariable, variance: TensorVariable) -> TensorVariable:
+        spread = pt.square(location.slope) * variance
+        return _normal_log_density(value, _at(location, mean), noise + spread)
+
+    return ClosedForm(expected_log, log_expected)
+
+
+def _poisson(parameters: list[TensorVariable], f: TensorVariable, order: int) -> ClosedForm | None:
+    return _poisson_of(log_linear(parameters[0], f))
+
+
+def _log_gaussian_cox(parameters: list[TensorVariable], f: TensorVariable, order: int) -> ClosedForm | None:
+    latent, exposure = linear(parameters[0], f), log_linear(parameters[1], f)
+    if latent is None or exposure is None:
+        return None
+    return _poisson_of(Linear(latent.slope + exposure.slope, latent.intercept + exposure.intercept))
+
+
+def _poisson_of(log_rate: Linear | None) -> ClosedForm | None:
+    if log_rate is None:
+        return None
+
+    def expected_log(value: TensorVariable, mean: TensorVariable, variance: TensorVariable) -> TensorVariable:
+        center = _at(log_rate, mean)
+        rate = pt.exp(center + 0.5 * pt.square(log_rate.slope) * variance)
+        outside = pt.or_(pt.lt(value, 0), pt.neq(value, pt.floor(value)))
+        count = pt.switch(outside, 0, value)
+        return pt.switch(outside, -np.inf, count * center - rate - pt.gammaln(count + 1.0))
+
+    return ClosedForm(expected_log)
+
+
+def _robust_max(parameters: list[TensorVariable], f: TensorVariable, order: int) -> ClosedForm | None:
+    by_class, epsilon = parameters
+    if by_class.owner is None or not isinstance(by_class.owner.op, DimShuffle) or by_class.owner.inputs[0] is not f:
+        return None
+
+    def log_probabilities(classes: Any) -> tuple[Any, Any]:
+        return pt.log1p(-epsilon), pt.log(epsilon / (classes - 1))
+
+    def expected_log(value: TensorVariable, mean: TensorVariable, variance: TensorVariable) -> TensorVariable:
+        p, right, (hit, miss) = *largest_probability(value, mean, variance, order), log_probabilities(mean.shape[0])
+        return pt.switch(right, p * hit + (1.0 - p) * miss, -np.inf)
+
+    def log_expected(value: TensorVariable, mean: TensorVariable, variance: TensorVariable) -> TensorVariable:
+        p, right, (hit, miss) = *largest_probability(value, mean, variance, order), log_probabilities(mean.shape[0])
+        return pt.switch(right, pt.log(p * pt.exp(hit) + (1.0 - p) * pt.exp(miss)), -np.inf)
+
+    return ClosedForm(expected_log, log_expected)
+
+
+def largest_probability(
+    label: TensorVariable, mean: TensorVariable, variance: TensorVariable, order: int
+) -> tuple[TensorVariable, TensorVariable]:
+    """Probability that the latent value of the labeled class is the largest, and whether there is such a class.
+
+    Parameters
+    ----------
+    label : (n,) tensor
+    mean, variance : (k, n) tensor
+        Of latent values that are independent.
+    order : int
+        Of the quadrature over the labeled one.
+    """
+    nodes, weights = normal_rule(order)
+    labeled = pt.eq(pt.arange(mean.shape[0])[:, None], label)
+    center, spread = ((part * labeled).sum(axis=0) for part in (mean, variance))
+    own = center + pt.sqrt(pt.switch(labeled.any(axis=0), spread, 1.0)) * nodes[:, None]
+    below = log_ndtr((own[:, None, :] - mean) / pt.sqrt(variance))
+    return pt.tensordot(weights, pt.exp(pt.switch(labeled, 0.0, below).sum(axis=1)), axes=1), labeled.any(axis=0)
+
+
+def _at(part: Linear, mean: TensorVariable) -> TensorVariable:
+    return part.slope * mean + part.intercept
+
+
+def _normal_log_density(value: TensorVariable, mean: TensorVariable, variance: TensorVariable) -> TensorVariable:
+    return -0.5 * (pt.square(value - mean) / variance + pt.log(2.0 * np.pi * variance))
+
+
+_RULES: dict[type, Callable[[list[TensorVariable], TensorVariable, int], ClosedForm | None]] = {
+    NormalRV: _gaussian,
+    PoissonRV: _poisson,
+    LogGaussianCoxRV: _log_gaussian_cox,
+    RobustMaxRV: _robust_max,
+}

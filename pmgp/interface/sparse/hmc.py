@@ -1,0 +1,267 @@
+"""Hamiltonian Monte Carlo for all variables of a model together, without compilation.
+
+The article's sampler (section 3): trajectories of random length, tuned by the expected squared jump and then frozen.
+Beyond it, the coordinates are whitened by the covariance of the tuning draws. The log-density and its gradient are the
+model's, by calls of NumPy and LAPACK.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Any, ClassVar, Unpack
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from pymc.pytensorf import join_nonshared_inputs
+from pymc.step_methods.compound import BlockedStep, StepMethodState
+from pymc.step_methods.state import dataclass_state
+from pymc.util import get_random_generator
+
+from pmgp.core.adaptation.moments import Moments
+from pmgp.core.adaptation.squared_jumps import SquaredJumps
+from pmgp.core.adaptation.step_size import StepSize
+from pmgp.core.numerics.linalg import triangular_product, triangular_solve
+from pmgp.core.transitions.base import Point
+from pmgp.core.transitions.hamiltonian import hamiltonian
+from pmgp.interface.graphs.numerical import NumericalFunction
+from pmgp.interface.sparse.inputs import current_value
+from pmgp.interface.steps.base import ACCEPTANCE, CONSTRUCTED_WITH, EVALUATIONS, PyMCArguments
+from pmgp.interface.steps.progress import AcceptanceProgress
+from pmgp.interface.steps.threads import ThreadShare, share_of_chain
+from pmgp.interface.steps.validation import check_acceptance
+
+__all__ = ["SparseHMC"]
+
+# Parts of tuning after which the covariance of the draws since the one before is taken for the scale.
+WINDOWS = (0.1, 0.25, 0.45, 0.7)
+# The part after which lengths take turns, with the step size as it is.
+LENGTHS = 0.8
+# Longest trajectories until then.
+WHILE_TUNING = 16
+
+
+class Scaled:
+    """The model's log-density in coordinates x, the variables being L x.
+
+    Parameters
+    ----------
+    function : callable
+        From the variables to the log-density and its gradient.
+    factor : (d, d) array
+        L, lower triangular.
+    """
+
+    def __init__(self, function: Any, factor: np.ndarray) -> None:
+        self._function = function
+        self._factor = factor
+
+    def at(self, position: np.ndarray, gradient: bool = False) -> Point:
+        """Value at a position, with the gradient."""
+        variables = triangular_product(self._factor, position)
+        value, slope = self._function(variables)
+        return Point(position, float(value), variables, triangular_product(self._factor, slope, transpose=True))
+
+    def gradient(self, position: np.ndarray) -> np.ndarray:
+        """Gradient of the log-density: (d,) -> (d,)."""
+        return self.at(position).gradient
+
+    def start(self, variables: np.ndarray) -> Point:
+        """The point of given variables."""
+        return self.at(triangular_solve(self._factor, variables))
+
+
+@dataclass_state
+class SparseHMCState(StepMethodState):
+    """Everything that changes while a chain runs."""
+
+    tune: bool
+    iteration: int
+    n_tune: int
+    step_size: StepSize
+    max_steps: int
+    factor: np.ndarray
+    draws: Moments
+    jumps: SquaredJumps
+    chain: Point | None
+    names: tuple[str, ...] = field(metadata={"frozen": True})
+
+
+class SparseHMC(AcceptanceProgress, BlockedStep):
+    r"""Hamiltonian Monte Carlo for models of :class:`pmgp.gp.Sparse`: whitened values and hyper-parameters together.
+
+    Trajectories have a number of leapfrog steps that is uniform from 1 to a largest one. While a chain tunes, it learns
+    the covariance of its draws, in whose coordinates it moves, the step size for an acceptance rate, and the largest
+    number of steps, by the expected squared jump over its square root. Nothing changes afterwards.
+
+    Nothing is compiled, so that the first draw comes after a second or two. It takes every model whose free variables
+    are continuous, and is meant for those whose gradient is mostly linear algebra.
+
+    Parameters
+    ----------
+    vars : list of variables, optional
+        Must be all free variables, the default.
+    max_leapfrog : int
+        The longest trajectory that may be chosen.
+    target_acceptance : float
+        Acceptance rate that the step size is tuned to.
+    model, rng, initial_point, compile_kwargs, blocked
+        As in every PyMC step method.
+
+    Raises
+    ------
+    ValueError
+        If the model has discrete free variables, or `vars` are not all of its variables; for settings out of range.
+
+    Notes
+    -----
+    Sample statistics: ``tune``, ``accepted``, ``acceptance_rate``, ``step_size``, ``n_evaluations`` (of the gradient).
+
+    References
+    ----------
+    Hensman, J., Matthews, A. G. de G., Filippone, M. and Ghahramani, Z. (2015). MCMC for variationally sparse Gaussian
+    processes. *NIPS* 28.
+
+    Examples
+    --------
+    >>> with model:  # doctest: +SKIP
+    ...     idata = pm.sample(step=pmgp.SparseHMC())
+    """
+
+    name = "sparse_hmc"
+    default_blocked = True
+    stats_dtypes_shapes: ClassVar = ACCEPTANCE | {"step_size": (np.float64, [])} | EVALUATIONS
+    _state_class = SparseHMCState
+    _threads = ThreadShare()
+
+    def __init__(
+        self,
+        vars: list[Any] | None = None,
+        *,
+        max_leapfrog: int = 32,
+        target_acceptance: float = 0.8,
+        **others: Unpack[PyMCArguments],
+    ) -> None:
+        check_acceptance(target_acceptance)
+        if max_leapfrog < 1:
+            raise ValueError(f"max_leapfrog must be 1 or more, not {max_leapfrog}")
+        self.max_leapfrog = max_leapfrog
+        self.target_acceptance = target_acceptance
+        model = pm.modelcontext(others.get("model"))
+        self.vars = _all_variables(vars, model)
+        self.names = tuple(variable.name for variable in self.vars)
+        self.blocked = others.get("blocked", True)
+        self.rng = get_random_generator(others.get("rng"))
+        point = others.get("initial_point") or model.initial_point()
+        self._shapes = {name: np.shape(point[name]) for name in self.names}
+        self.function = _log_density(model, {name: point[name] for name in self.names}, self.vars)
+        observed = [current_value(model.rvs_to_values[rv]) for rv in model.observed_RVs]
+        self._observations = max((values.size for values in observed if values is not None), default=1)
+        self._reset(0)
+
+    @property
+    def dimension(self) -> int:
+        """Number of elements of all variables."""
+        return sum(int(np.prod(shape)) for shape in self._shapes.values())
+
+    def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
+        """Forget the last chain, take this chain's random generator, and read the data again."""
+        super().setup_chain(rng, tune, draws)
+        self._threads = share_of_chain() or self._threads
+        self.function.refresh_data()
+        self._reset(tune)
+
+    def _reset(self, n_tune: int) -> None:
+        self.tune = n_tune > 0
+        self.iteration, self.n_tune = 0, n_tune
+        self.step_size = StepSize.start(0.5 * self.dimension**-0.25)
+        self.max_steps = min(WHILE_TUNING, self.max_leapfrog)
+        self.factor = np.eye(self.dimension, order="F")
+        self.draws = Moments(self.dimension)
+        self.jumps = SquaredJumps.start(self.max_leapfrog)
+        self.chain: Point | None = None
+
+    def step(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[dict[str, Any]]]:
+        """One trajectory."""
+        variables = np.concatenate([np.ravel(point[name]) for name in self.names])
+        with self._threads.limited(self._observations):
+            density = Scaled(self.function, self.factor)
+            if self.chain is None or not np.array_equal(self.chain.payload, variables):
+                self.chain = density.start(variables)
+            before, value = self.chain, self.step_size.value if self.tune else self.step_size.frozen
+            self.chain, info = hamiltonian(self.rng, before, density, value, self.max_steps)
+        stats = {
+            "tune": self.tune,
+            "accepted": float(info.accepted),
+            "acceptance_rate": info.acceptance_rate,
+            "step_size": value,
+            "n_evaluations": info.evaluations,
+        }
+        moved = self._named(self.chain.payload)
+        if self.tune:
+            self._learn(before, info.acceptance_rate)
+        return point | moved, [stats]
+
+    def _named(self, variables: np.ndarray) -> dict[str, np.ndarray]:
+        bounds = np.cumsum([int(np.prod(shape)) for shape in self._shapes.values()])[:-1]
+        parts = np.split(variables, bounds)
+        return {name: part.reshape(shape) for (name, shape), part in zip(self._shapes.items(), parts, strict=True)}
+
+    def _learn(self, before: Point, acceptance_rate: float) -> None:
+        assert self.chain is not None
+        self.iteration += 1
+        if self.iteration > LENGTHS * self.n_tune:
+            jump = float(np.square(self.chain.position - before.position).sum())
+            self.jumps = self.jumps.added(self.max_steps, jump)
+            self.max_steps = self.jumps.turn
+            return
+        self.step_size = self.step_size.updated(acceptance_rate, self.target_acceptance)
+        self.draws.add(self.chain.payload)
+        if self.iteration in [int(part * self.n_tune) for part in WINDOWS]:
+            self._rescale()
+
+    def _rescale(self) -> None:
+        """Take the coordinates of the draws since the last time, less those correlations that are not sure."""
+        count = self.draws.count
+        if count > 1:
+            sample = self.draws.scatter / (count - 1)
+            weight = count / (count + 2.0 * self.dimension)
+            covariance = weight * sample + (1.0 - weight) * np.diag(sample.diagonal())
+            scale = np.linalg.cholesky(covariance + 1e-8 * np.diag(1e-8 + sample.diagonal()))
+            self.factor = np.asfortranarray(scale)
+            self.step_size = StepSize.start(self.dimension**-0.25)
+            self.chain = None
+        self.draws = Moments(self.dimension)
+
+    def stop_tuning(self) -> None:
+        """Freeze what was learned."""
+        super().stop_tuning()
+        self.max_steps = self.jumps.best
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Tell a spawned worker what `pymc.sample` grants."""
+        state = self.__dict__ | {"_threads": share_of_chain() or self._threads}
+        state.pop(CONSTRUCTED_WITH, None)
+        return state
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Make the copy without PyMC's `__new__`, which looks for a model."""
+        return object.__new__, (type(self),), self.__getstate__()
+
+
+def _all_variables(vars: list[Any] | None, model: pm.Model) -> list[Any]:
+    """The value variables, all of which must be continuous and the step's."""
+    if model.discrete_value_vars:
+        names = ", ".join(repr(variable.name) for variable in model.discrete_value_vars)
+        raise ValueError(f"Hamiltonian Monte Carlo needs gradients, and {names} is discrete: sum it out")
+    given = [model.rvs_to_values.get(variable, variable) for variable in vars or model.value_vars]
+    left = [variable.name for variable in model.value_vars if variable not in given]
+    if left:
+        raise ValueError(f"SparseHMC moves all variables together; give it {', '.join(left)} too, or no variables")
+    return list(model.value_vars)
+
+
+def _log_density(model: pm.Model, point: dict[str, np.ndarray], values: list[Any]) -> NumericalFunction:
+    """Log-density and gradient as a function of all variables in one vector."""
+    [log_density], vector = join_nonshared_inputs(point, [model.logp()], values)
+    return NumericalFunction(vector, [log_density, pt.grad(log_density, vector)])

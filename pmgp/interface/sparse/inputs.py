@@ -1,0 +1,116 @@
+"""What inputs, inducing inputs and data must satisfy; the errors name the rows that do not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from pymc.data import MinibatchOp
+from pytensor.compile import SharedVariable
+from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.traversal import ancestors
+
+from pmgp.core.likelihoods.checks import places
+from pmgp.interface.distributions.base import known_value
+
+__all__ = ["check_inputs", "check_new_inputs", "check_table", "current_value", "refuse_minibatches"]
+
+
+def current_value(array: Any) -> np.ndarray | None:
+    """Numbers of an array, a constant or a `pymc.Data`, as they are now; None for what is computed from others."""
+    if isinstance(array, SharedVariable):
+        return np.asarray(array.get_value(borrow=True))
+    if isinstance(array, Variable) and not isinstance(array, Constant):
+        return None
+    return known_value(array) if isinstance(array, Variable) else np.asarray(array)
+
+
+def refuse_minibatches(what: str, array: Any) -> None:
+    """Refuse rows that a `pymc.Minibatch` draws anew at each evaluation.
+
+    Raises
+    ------
+    ValueError
+    """
+    variables = ancestors([array]) if isinstance(array, Variable) else []
+    if any(variable.owner is not None and isinstance(variable.owner.op, MinibatchOp) for variable in variables):
+        raise ValueError(
+            f"{what} is a pm.Minibatch, and these are not for MCMC: with other rows at each evaluation the log-density "
+            "is a random number, and a chain that is accepted by it has another target, which depends on the size of "
+            "the batches. Give all rows; an evaluation costs O(N M^2), so take fewer inducing inputs if it is too slow"
+        )
+
+
+def check_inputs(X: Any, Z: Any) -> np.ndarray:
+    """Refuse inputs that are no tables of finite numbers with the same columns, and inducing inputs that repeat.
+
+    Returns
+    -------
+    (m, d) array
+        The inducing inputs.
+
+    Raises
+    ------
+    ValueError
+        Naming shapes or rows.
+    """
+    refuse_minibatches("X", X)
+    refuse_minibatches("Xu", Z)
+    inducing, inputs = current_value(Z), current_value(X)
+    if inducing is None:
+        raise ValueError("Xu must be numbers or a pm.Data: inducing inputs are chosen before sampling, and not sampled")
+    check_table("Xu", inducing)
+    if inputs is not None:
+        check_table("X", inputs)
+        _check_together(inputs, inducing)
+    _, first, count = np.unique(inducing, axis=0, return_index=True, return_counts=True)
+    if len(first) < len(inducing):
+        rows = np.flatnonzero((inducing == inducing[first[count > 1][0]]).all(axis=1))
+        raise ValueError(
+            f"Xu has {len(inducing) - len(first)} rows that repeat others, such as rows {', '.join(map(str, rows))}, "
+            "and K_uu is singular: leave the duplicates out (np.unique(Xu, axis=0))"
+        )
+
+    return inducing
+
+
+def check_new_inputs(X: Any, columns: int) -> None:
+    """Refuse new inputs that are no table of finite numbers with as many columns.
+
+    Raises
+    ------
+    ValueError
+    """
+    table = current_value(X)
+    if table is None:
+        return
+    check_table("Xnew", table)
+    if table.shape[1] != columns:
+        raise ValueError(f"Xnew has {table.shape[1]} columns and X has {columns}")
+
+
+def check_table(name: str, table: np.ndarray) -> None:
+    """Refuse what is not a table of finite numbers.
+
+    Raises
+    ------
+    ValueError
+        Naming the shape or the rows.
+    """
+    if table.ndim != 2 or not table.size:
+        raise ValueError(f"{name} must be a table with a row for each input, not of shape {table.shape}")
+    wrong = ~np.isfinite(table.astype(float)).all(axis=1)
+    if wrong.any():
+        raise ValueError(f"{name} has values that are not finite in {places(wrong)}: fill them in, or leave these out")
+
+
+def _check_together(X: np.ndarray, Z: np.ndarray) -> None:
+    if Z.shape[1] != X.shape[1]:
+        raise ValueError(
+            f"Xu has {Z.shape[1]} columns and X has {X.shape[1]}: inducing inputs are points of the same space"
+        )
+    if len(Z) > len(X):
+        raise ValueError(
+            f"there are {len(Z)} inducing inputs for {len(X)} points: with M > N nothing is gained over the whole "
+            "model, so take fewer, or pm.gp.Latent with pmgp.PseudoMarginal"
+        )

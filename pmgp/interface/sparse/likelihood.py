@@ -1,0 +1,81 @@
+"""A likelihood under latent values that are normal: draws, expected log-density, and log of the expected density.
+
+The first two make the PyMC distribution of the observations. Its log-density is the expectation of log p(y|f), the
+variational target's, and not the logarithm of a density that its draws have; the third is what predictions are judged
+by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from pytensor.graph.replace import vectorize_graph
+from pytensor.tensor.variable import TensorVariable
+
+from pmgp.core.numerics.quadrature import normal_rule
+from pmgp.interface.sparse.closed_forms import closed_form
+
+__all__ = ["LatentLikelihood"]
+
+
+@dataclass(frozen=True)
+class LatentLikelihood:
+    """p(y|f), with f ~ N(mean, variance) element by element.
+
+    Parameters
+    ----------
+    dist : callable
+        From latent values, and parameters, to a PyMC distribution made by ``.dist``.
+    order : int
+        Number of Gauss-Hermite nodes where there is no closed form.
+    """
+
+    dist: Callable[..., TensorVariable]
+    order: int
+
+    def draw(self, mean: TensorVariable, variance: TensorVariable, *others: Any) -> TensorVariable:
+        """A random variable y; its parameters are followed by its size, which is that of f."""
+        *parameters, _ = others
+        return self.dist(pm.Normal.dist(mean, pt.sqrt(variance)), *parameters)
+
+    def log_density(self, value: TensorVariable, f: TensorVariable, *parameters: TensorVariable) -> TensorVariable:
+        """Log p(y|f), as the distribution has it."""
+        return pm.logp(self.dist(f, *parameters), value, warn_rvs=False)
+
+    def expected_log(
+        self, value: TensorVariable, mean: TensorVariable, variance: TensorVariable, *parameters: TensorVariable
+    ) -> TensorVariable:
+        """E log p(y|f), one for each observation."""
+        f = mean.type()
+        known = closed_form(self.dist(f, *parameters), f, self.order)
+        if known is not None:
+            return known.expected_log(value, mean, variance)
+        weights, terms = self._at_nodes(value, mean, variance, parameters)
+        return pt.tensordot(weights, terms, axes=1)
+
+    def log_expected(
+        self, value: TensorVariable, mean: TensorVariable, variance: TensorVariable, *parameters: TensorVariable
+    ) -> TensorVariable:
+        """Log E p(y|f), one for each observation."""
+        f = mean.type()
+        known = closed_form(self.dist(f, *parameters), f, self.order)
+        if known is not None and known.log_expected is not None:
+            return known.log_expected(value, mean, variance)
+        weights, terms = self._at_nodes(value, mean, variance, parameters)
+        log_weights = np.log(weights).reshape(-1, *([1] * mean.ndim))
+        return pt.logsumexp(log_weights + terms, axis=0)
+
+    def _at_nodes(
+        self, value: TensorVariable, mean: TensorVariable, variance: TensorVariable, parameters: tuple[Any, ...]
+    ) -> tuple[np.ndarray, TensorVariable]:
+        """Weights of the nodes, and the log-density at each, along the first axis."""
+        nodes, weights = normal_rule(self.order)
+        f = mean.type()
+        terms = self.log_density(value, f, *parameters)
+        points = mean + pt.sqrt(variance) * nodes.reshape(-1, *([1] * mean.ndim))
+        return weights, vectorize_graph(terms, {f: points})

@@ -1,0 +1,131 @@
+"""What observations and their likelihood must satisfy: in the support, each of one latent value, nothing hidden."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+
+import numpy as np
+import pymc as pm
+from pymc.pytensorf import compile as compile_pytensor
+from pytensor.graph.basic import Variable
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.variable import TensorVariable
+
+from pmgp.core.likelihoods.checks import places
+from pmgp.interface.distributions.robust_max import RobustMaxRV
+from pmgp.interface.graphs.compilation import INTERPRETED
+from pmgp.interface.model.points import value_point
+from pmgp.interface.sparse.inputs import current_value
+from pmgp.interface.sparse.likelihood import LatentLikelihood
+
+__all__ = ["check_distribution", "check_terms"]
+
+
+def check_distribution(model: pm.Model, likelihood: LatentLikelihood, arguments: list[TensorVariable]) -> None:
+    """Refuse what is no distribution, and one that uses variables of the model that it is not given.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+    f, *parameters = (argument.type() for argument in arguments)
+    rv = likelihood.dist(f, *parameters)
+    if not isinstance(rv, Variable) or rv.owner is None or not hasattr(rv.owner.op, "ndim_supp"):
+        raise TypeError(f"dist must return a PyMC distribution, such as pm.Poisson.dist(mu=pm.math.exp(f)), not {rv!r}")
+    hidden = sorted({variable.name for variable in ancestors([rv]) if variable in model.named_vars.values()})
+    if hidden:
+        raise ValueError(
+            f"dist uses {', '.join(map(repr, hidden))} of the model without being given it: make it an argument, as in "
+            f"gp.observe('y', f, {hidden[0]}, dist=lambda f, {hidden[0]}: ..., observed=y)"
+        )
+
+
+def check_terms(
+    model: pm.Model, name: str, likelihood: LatentLikelihood, value: TensorVariable, arguments: list[TensorVariable]
+) -> None:
+    """Refuse observations outside the support, and a likelihood of which a term depends on several latent values.
+
+    The log-density is looked at for latent values at random, and with half of them moved.
+
+    Raises
+    ------
+    ValueError
+        Naming rows and values.
+    """
+    mean, *parameters = arguments
+    f = mean.type()
+    rv = likelihood.dist(f, *parameters)
+    observed = current_value(value)
+    start = _Start(model)
+    shape = tuple(map(int, start.function([], mean.shape)()))
+    if observed is not None:
+        _check_kind(name, observed, rv, shape)
+    log_density = start.function([f], likelihood.log_density(value, f, *parameters))
+    rng = np.random.default_rng(0)
+    points, mask = rng.standard_normal(shape), rng.random(shape) < 0.5
+    logs = np.array([log_density(points + move) for move in (0.0, mask, ~mask)])
+    if not isinstance(rv.owner.op, RobustMaxRV):
+        _check_factorization(name, mask, logs)
+    never = ~np.isfinite(logs).any(axis=0)
+    if never.any():
+        shown = observed if observed is not None and observed.shape == logs[0].shape else None
+        raise ValueError(
+            f"the log-likelihood of {name!r} is minus infinity or not a number for the observations in "
+            f"{places(np.atleast_1d(never), shown)}, whatever the latent values: they are outside the support of "
+            f"{_name(rv)!r}, or its other parameters are impossible"
+        )
+
+
+class _Start:
+    """Where the model starts: graphs become functions with all else as it is there."""
+
+    def __init__(self, model: pm.Model) -> None:
+        self._model = model
+
+    def function(self, inputs: list[TensorVariable], output: TensorVariable) -> Callable[..., np.ndarray]:
+        """From values of the inputs to the output, interpreted."""
+        (graph,) = self._model.replace_rvs_by_values([output])
+        known = set(ancestors([graph]))
+        used = [variable for variable in self._model.value_vars if variable in known]
+        values = [self._point[variable.name] for variable in used]
+        compiled = compile_pytensor([*inputs, *used], graph, mode=INTERPRETED, on_unused_input="ignore")
+        return lambda *points: compiled(*points, *values)
+
+    @cached_property
+    def _point(self) -> dict[str, np.ndarray]:
+        return value_point(self._model, None)
+
+
+def _check_kind(name: str, observed: np.ndarray, rv: TensorVariable, shape: tuple[int, ...]) -> None:
+    """Refuse another number of observations than of latent values, and fractions where there can be none."""
+    if observed.ndim and observed.shape[-1] != shape[-1]:
+        raise ValueError(
+            f"there are {observed.shape[-1]} observations {name!r} for {shape[-1]} rows of X: give as many"
+        )
+    broken = observed != np.floor(observed)
+    if np.issubdtype(np.dtype(rv.dtype), np.integer) and broken.any():
+        raise ValueError(
+            f"the observations {name!r} in {places(broken, observed)} are no whole numbers, and so outside the support "
+            f"of {_name(rv)!r}"
+        )
+
+
+def _check_factorization(name: str, mask: np.ndarray, logs: np.ndarray) -> None:
+    """Refuse terms that move though only other latent values than theirs have."""
+    if logs[0].shape != mask.shape:
+        raise ValueError(
+            f"the observations {name!r} have terms of shape {logs[0].shape} and there are latent values of shape "
+            f"{mask.shape}: each observation must depend on one latent value, but for classes by pmgp.RobustMax"
+        )
+    # Not a number is not equal to itself.
+    same = (logs == logs[0]) | np.isnan(logs) & np.isnan(logs[0])
+    if not (same[1] | mask).all() or not (same[2] | ~mask).all():
+        raise ValueError(
+            f"an observation of {name!r} depends on several latent values: the expected log-likelihood is a sum of "
+            "integrals in one dimension only where each observation depends on its own (classes: pmgp.RobustMax)"
+        )
+
+
+def _name(rv: TensorVariable) -> str:
+    return str(getattr(rv.owner.op, "name", None) or type(rv.owner.op).__name__)

@@ -1,0 +1,313 @@
+"""A Gaussian process on inducing inputs, in the manner of `pymc.gp`.
+
+The article: J. Hensman, A. G. de G. Matthews, M. Filippone and Z. Ghahramani (2015), MCMC for variationally sparse
+Gaussian processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from pymc.gp.cov import Constant
+from pymc.gp.mean import Zero
+from pymc.gp.util import JITTER_DEFAULT, stabilize
+from pytensor.graph.basic import Variable
+from pytensor.tensor.variable import TensorVariable
+
+from pmgp.interface.distributions.base import as_parameter
+from pmgp.interface.sparse.inputs import check_inputs, check_new_inputs, refuse_minibatches
+from pmgp.interface.sparse.likelihood import LatentLikelihood
+from pmgp.interface.sparse.marginals import InducingInputs, Marginals
+from pmgp.interface.sparse.observed import check_distribution, check_terms
+from pmgp.interface.sparse.pointwise import extend_with_log_likelihood
+
+__all__ = ["Sparse"]
+
+
+class Sparse:
+    r"""Gaussian process that many points see through its values at a few inducing inputs.
+
+    For N points and M inducing inputs Z, an evaluation of the log-density costs :math:`O(N M^2)` in place of
+    :math:`O(N^3)`. What is sampled is
+
+    .. math:: \hat q(v, \theta) \propto p(\theta)\,\mathcal N(v \mid 0, I)
+              \prod_n \exp \mathbb E_{\mathcal N(f_n \mid \mu_n, \gamma_n)} \log p(y_n \mid f_n),
+
+    with :math:`u = R v` at Z. Of all distributions of u and :math:`\theta` that leave
+    :math:`p(f \mid u, \theta)` as it is, it has the smallest Kullback-Leibler divergence from the posterior: a
+    variational optimum, and an approximation of the posterior. Where :math:`\gamma_n` is large it favors
+    hyper-parameters that make it small, so :math:`\theta`'s marginal is biased, the less so the more inducing inputs
+    there are.
+
+    Parameters
+    ----------
+    mean_func : pymc.gp.mean.Mean
+        Zero by default.
+    cov_func : pymc.gp.cov.Covariance, or sequence of them
+        Shared by all outputs, or one for each.
+
+    Notes
+    -----
+    With Gaussian noise u integrates out: ``pm.gp.MarginalApprox(approx="VFE")`` then has the same target for theta, and
+    is faster.
+
+    References
+    ----------
+    Hensman, J., Matthews, A. G. de G., Filippone, M. and Ghahramani, Z. (2015). MCMC for variationally sparse Gaussian
+    processes. *NIPS* 28.
+
+    Examples
+    --------
+    .. code-block:: python
+
+        with pm.Model() as model:
+            lengthscale = pm.Gamma("lengthscale", 2, 1)
+            gp = pmgp.gp.Sparse(cov_func=pm.gp.cov.ExpQuad(2, ls=lengthscale))
+            f = gp.prior("f", X=X, Xu=pmgp.gp.select_inducing(X, 50))
+            gp.observe("y", f, dist=lambda f: pm.Poisson.dist(mu=pm.math.exp(f)), observed=counts)
+            idata = pm.sample()
+    """
+
+    def __init__(self, *, mean_func: Any = None, cov_func: Any = None) -> None:
+        self.mean_func = Zero() if mean_func is None else mean_func
+        self.cov_func = Constant(0.0) if cov_func is None else cov_func
+        self._columns = 0
+        self._inducing: InducingInputs | None = None
+        self._observations: dict[str, tuple[LatentLikelihood, list[TensorVariable]]] = {}
+
+    def prior(
+        self, name: str, X: Any, Xu: Any, n_outputs: int = 1, jitter: float = JITTER_DEFAULT, **kwargs: Any
+    ) -> Marginals:
+        """Add the whitened values at the inducing inputs, and give the process at X in terms of them.
+
+        Parameters
+        ----------
+        name : str
+            Of the process; the whitened values are the random variable ``name + "_rotated_"``.
+        X : array_like of shape (n, d)
+            Inputs of the observations; a `pymc.Data` can be set later.
+        Xu : array_like of shape (m, d)
+            Inducing inputs: different points of the same space, no more than n.
+        n_outputs : int
+            Number of independent processes.
+        jitter : float
+            Added to the diagonal of the covariance at the inducing inputs. The target stays a bound: it is that of
+            inducing values with a little noise.
+        **kwargs
+            For the whitened values: ``dims``, ``initval``.
+
+        Returns
+        -------
+        Marginals
+            Mean and variance of f at X, for `observe`; of shape (n,), or (n_outputs, n) where there are several.
+
+        Raises
+        ------
+        ValueError
+            If X and Xu are not tables of finite numbers with as many columns, if rows of Xu repeat, if there are more
+            of them than of X, if one is a `pymc.Minibatch`, or if there are neither one nor n_outputs covariance
+            functions.
+        """
+        points, self._columns = check_inputs(X, Xu).shape
+        cov_funcs = self._cov_funcs(n_outputs)
+        if "dims" not in kwargs:
+            kwargs["shape"] = points if n_outputs == 1 else (n_outputs, points)
+        v = pm.Normal(f"{name}_rotated_", 0.0, 1.0, **kwargs)
+        if v.ndim != 1 + (n_outputs > 1):
+            raise ValueError(f"dims of {name!r} must be those of the inducing inputs, after one of outputs if several")
+        self._inducing = InducingInputs(self.mean_func, cov_funcs, _table(Xu), v, n_outputs, jitter)
+        return self._inducing.marginals(_table(X))
+
+    def _cov_funcs(self, n_outputs: int) -> list[Any]:
+        if n_outputs < 1:
+            raise ValueError(f"n_outputs must be 1 or more, not {n_outputs}")
+        several = isinstance(self.cov_func, Sequence)
+        if several and len(self.cov_func) != n_outputs:
+            raise ValueError(f"there are {len(self.cov_func)} covariance functions for n_outputs = {n_outputs}")
+        return list(self.cov_func) if several else [self.cov_func]
+
+    def observe(
+        self,
+        name: str,
+        f: Marginals,
+        *parameters: Any,
+        dist: Callable[..., TensorVariable],
+        observed: Any,
+        order: int = 20,
+        **kwargs: Any,
+    ) -> TensorVariable:
+        """Add observations, whose term of the log-density is the expectation of log p(y|f).
+
+        It has a closed form for `pymc.Normal` with a mean and for `pymc.Poisson` with a log-rate that are linear in f,
+        and for :class:`pmgp.LogGaussianCox`; one but for an integral in one dimension for :class:`pmgp.RobustMax`.
+        Every other distribution goes by Gauss-Hermite quadrature, one latent value for each observation.
+
+        Parameters
+        ----------
+        name : str
+        f : Marginals
+            As `prior` gives it.
+        *parameters : tensor_like
+            What `dist` needs beside f: hyper-parameters and data.
+        dist : callable
+            From latent values, and those parameters, to a distribution: ``lambda f, sigma: pm.Normal.dist(f, sigma)``.
+        observed : array_like
+            All observations, of the shape of f (of shape (n,) for `RobustMax`).
+        order : int
+            Number of nodes of the quadrature.
+        **kwargs
+            As of every PyMC distribution: ``dims``.
+
+        Returns
+        -------
+        TensorVariable
+            The observed variable. Prior and posterior predictive draws of it are from p(y|f), with f drawn from its
+            marginals, independently from point to point given u.
+
+        Raises
+        ------
+        ValueError
+            If observations are missing, outside the support, or of another number than the latent values; if an
+            observation depends on several latent values; if `dist` uses variables of the model that are not among the
+            parameters; if the observations are a `pymc.Minibatch` or ``total_size`` is given.
+        TypeError
+            If `dist` gives no distribution.
+        """
+        model = pm.modelcontext(kwargs.pop("model", None))
+        likelihood = LatentLikelihood(dist, order)
+        mean, variance = f
+        others = [as_parameter(parameter) for parameter in parameters]
+        for what, array in {"observed": observed, **{f"parameter {i}": p for i, p in enumerate(others)}}.items():
+            refuse_minibatches(what, array)
+        if "total_size" in kwargs:
+            raise ValueError("total_size is for minibatches, which MCMC cannot use: give all observations, without it")
+        check_distribution(model, likelihood, [mean, *others])
+        value = observed if isinstance(observed, Variable) else pt.as_tensor(_complete(name, observed))
+        check_terms(model, name, likelihood, value, [mean, *others])
+        self._observations[name] = (likelihood, [mean, variance, *others])
+        return pm.CustomDist(
+            name,
+            mean,
+            variance,
+            *others,
+            dist=likelihood.draw,
+            logp=likelihood.expected_log,
+            class_name="ExpectedLogLikelihood",
+            observed=observed,
+            **kwargs,
+        )
+
+    def marginals(self, Xnew: Any) -> Marginals:
+        """Mean and variance of the process at each of other inputs, given the variables of the model.
+
+        Parameters
+        ----------
+        Xnew : array_like of shape (n, d)
+
+        Returns
+        -------
+        Marginals
+
+        Raises
+        ------
+        RuntimeError
+            Before `prior`.
+        ValueError
+            If Xnew is not a table of finite numbers with as many columns as X.
+        """
+        return self._prepared(Xnew).marginals(_table(Xnew))
+
+    def conditional(self, name: str, Xnew: Any, jitter: float = JITTER_DEFAULT, **kwargs: Any) -> TensorVariable:
+        r"""Add the process at new inputs, :math:`\mathcal N(A_*^\top v, K_{**} - A_*^\top A_*)`.
+
+        For draws by `pymc.sample_posterior_predictive` after sampling. They are of the new values together, at a cost
+        that is cubic in their number; `marginals` costs no more than the observations do.
+
+        Parameters
+        ----------
+        name : str
+        Xnew : array_like of shape (n, d)
+        jitter : float
+            Added to the diagonal of the covariance.
+        **kwargs
+            For `pymc.MvNormal`.
+
+        Returns
+        -------
+        TensorVariable
+            A multivariate normal of shape (n,), or (n_outputs, n).
+
+        Raises
+        ------
+        RuntimeError
+            Before `prior`.
+        ValueError
+            If Xnew is not a table of finite numbers with as many columns as X.
+        """
+        mean, covariance = self._prepared(Xnew).joint(_table(Xnew))
+        kwargs.setdefault("method", "svd")
+        return pm.MvNormal(name, mu=mean, cov=stabilize(covariance, jitter), **kwargs)
+
+    def compute_log_likelihood(
+        self,
+        idata: Any,
+        *,
+        model: pm.Model | None = None,
+        progressbar: bool = False,
+        compile_kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        r"""Add the group ``log_likelihood`` for leave-one-out cross-validation: :math:`\log\mathbb E\,p(y_n \mid f_n)`.
+
+        The expectation is over :math:`\mathcal N(f_n \mid \mu_n, \gamma_n)` at each draw. What PyMC itself would store,
+        and what the sampler uses, is :math:`\mathbb E \log p(y_n \mid f_n)`, which is smaller, and not a log-density of
+        the observations.
+
+        Parameters
+        ----------
+        idata : xarray.DataTree
+            With the group ``posterior``; it is extended in place.
+        model : pymc.Model, optional
+        progressbar : bool
+        compile_kwargs : dict, optional
+            For PyTensor, as in `pymc.sample`.
+
+        Returns
+        -------
+        xarray.DataTree
+            `idata`.
+
+        Raises
+        ------
+        RuntimeError
+            Before `observe`.
+        """
+        if not self._observations:
+            raise RuntimeError("the process has no observations yet: call observe first")
+        settings: dict[str, Any] = {"progressbar": progressbar, "compile_kwargs": compile_kwargs}
+        return extend_with_log_likelihood(idata, pm.modelcontext(model), self._observations, **settings)
+
+    def _prepared(self, Xnew: Any) -> InducingInputs:
+        if self._inducing is None:
+            raise RuntimeError("the process is not known at any inputs yet: call prior first")
+        check_new_inputs(Xnew, self._columns)
+        return self._inducing
+
+
+def _table(X: Any) -> Any:
+    return X if isinstance(X, Variable) else pt.as_tensor(np.asarray(X, dtype=float))
+
+
+def _complete(name: str, observed: Any) -> np.ndarray:
+    """Observations as an array, none of them missing."""
+    array = np.ma.asanyarray(observed)
+    missing = np.ma.getmaskarray(array) | (np.isnan(array.filled(0)) if array.dtype.kind == "f" else False)
+    if np.any(missing):
+        raise ValueError(
+            f"{int(np.sum(missing))} observations of {name!r} are missing: leave them and their rows of X out; what "
+            "they may have been, gp.marginals or gp.conditional says"
+        )
+    return np.asarray(array)

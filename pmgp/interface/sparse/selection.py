@@ -1,0 +1,96 @@
+"""Inducing inputs chosen from the inputs, before a model is made or with its covariance function."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from numpy.typing import ArrayLike, NDArray
+from pymc.pytensorf import compile as compile_pytensor
+from pytensor.graph.traversal import ancestors
+
+from pmgp.core.inducing import cluster_centers, largest_conditional_variances
+from pmgp.interface.graphs.compilation import INTERPRETED
+from pmgp.interface.model.points import value_point
+from pmgp.interface.sparse.inputs import check_table
+
+__all__ = ["METHODS", "select_inducing"]
+
+METHODS = ("kmeans", "conditional_variance", "random")
+
+
+def select_inducing(
+    X: ArrayLike,
+    M: int,
+    method: str = "kmeans",
+    *,
+    cov_func: Any = None,
+    start: dict[str, Any] | None = None,
+    random_seed: Any = None,
+) -> NDArray[np.float64]:
+    """Choose inducing inputs for :class:`pmgp.gp.Sparse`.
+
+    Parameters
+    ----------
+    X : array_like of shape (n, d)
+        Inputs, on a scale on which the covariance treats their columns alike, such as standardized.
+    M : int
+        How many; no more than X has different rows.
+    method : {"kmeans", "conditional_variance", "random"}
+        Centers of clusters; points each of the largest variance given those before it, which leaves out no outlying
+        ones; points at random.
+    cov_func : pymc.gp.cov.Covariance, optional
+        For "conditional_variance". Where it has random variables, call this within their model.
+    start : dict, optional
+        Values of hyper-parameters for that covariance, as in :func:`pmgp.find_map`; by default those that the model
+        starts from.
+    random_seed : int or numpy.random.Generator, optional
+
+    Returns
+    -------
+    (M, d) array
+        Different rows. Fewer than M for "conditional_variance" where the rest of the points is determined by them to
+        working precision.
+
+    Raises
+    ------
+    ValueError
+        If X is not a table of finite numbers, if it has fewer than M different rows, if the method is unknown, or if it
+        needs a covariance function and has none.
+
+    References
+    ----------
+    Burt, D. R., Rasmussen, C. E. and van der Wilk, M. (2020). Convergence of sparse variational inference in Gaussian
+    process regression. *Journal of Machine Learning Research* 21(131).
+    """
+    X = np.asarray(X, dtype=float)
+    check_table("X", X)
+    different = np.unique(X, axis=0)
+    if not 1 <= M <= len(different):
+        raise ValueError(f"M must be from 1 to the number of different rows of X, {len(different)}, not {M}")
+    if method not in METHODS:
+        raise ValueError(f"method must be one of {', '.join(METHODS)}, not {method!r}")
+    rng = np.random.default_rng(random_seed)
+    if method == "kmeans":
+        return cluster_centers(X, M, rng)
+    if method == "random":
+        return different[rng.permutation(len(different))[:M]]
+    if cov_func is None:
+        raise ValueError("method='conditional_variance' needs cov_func, whose variances these are")
+    return different[_greedy(different, M, cov_func, start)]
+
+
+def _greedy(X: np.ndarray, m: int, cov_func: Any, start: dict[str, Any] | None) -> np.ndarray:
+    """Indices into X, by the covariance with its hyper-parameters as they start."""
+    index = pt.lscalar("index")
+    graphs = [cov_func(pt.as_tensor(X), diag=True), cov_func(pt.as_tensor(X), pt.as_tensor(X)[index][None, :])[:, 0]]
+    model = pm.modelcontext(None) if pm.Model.get_context(error_if_none=False) else pm.Model()
+    graphs = model.replace_rvs_by_values(graphs)
+    known = set(ancestors(graphs))
+    used = [variable for variable in model.value_vars if variable in known]
+    point = value_point(model, start) if used else {}
+    values = [point[variable.name] for variable in used]
+    compiled = compile_pytensor([index, *used], graphs, mode=INTERPRETED, on_unused_input="ignore")
+    return largest_conditional_variances(compiled(0, *values)[0], lambda i: compiled(i, *values)[1], m)

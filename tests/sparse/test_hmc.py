@@ -1,0 +1,139 @@
+"""Hamiltonian Monte Carlo for all variables: the right distribution, and PyMC's contract."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import pmgp
+from pmgp.core.adaptation.squared_jumps import SquaredJumps
+from tests.schemes import agreement
+from tests.sparse.problems import COUNTS, TARGETS, X, gaussian, poisson, sparse
+
+NOISE = 0.4
+
+
+@pytest.fixture(scope="module")
+def step():
+    """Of a model with counts."""
+    return pmgp.SparseHMC(model=sparse(X[::3])[0])
+
+
+def chain(step, seed=0, tune=30, draws=10, begin=0):
+    """Positions of a chain that has been set up, unless it goes on."""
+    if not begin:
+        step.setup_chain(np.random.default_rng(seed), tune, draws)
+    point = step._named(np.zeros(step.dimension) if step.chain is None else step.chain.payload)
+    positions = []
+    for iteration in range(begin, tune + draws):
+        if iteration == tune:
+            step.stop_tuning()
+        point, _ = step.step(point)
+        positions.append(np.concatenate([np.ravel(point[name]) for name in step.names]))
+    return np.array(positions)
+
+
+def test_the_same_seed_gives_the_same_chain_whatever_came_before(step):
+    first = chain(step, seed=1)
+    chain(step, seed=2)
+    np.testing.assert_array_equal(chain(step, seed=1), first)
+    assert len(np.unique(first[:, 0])) > 20
+
+
+@pytest.mark.parametrize("saved", [3, 20, 28, 32])
+def test_a_restored_state_and_a_pickled_step_repeat_the_next_draws(step, saved):
+    chain(step, seed=1, tune=saved if saved < 30 else 30, draws=0 if saved < 30 else 2)
+    state, copy = step.sampling_state, pickle.loads(pickle.dumps(step))
+    expected = chain(step, begin=1, tune=0, draws=6)
+    step.sampling_state = state
+    np.testing.assert_array_equal(chain(step, begin=1, tune=0, draws=6), expected)
+    np.testing.assert_array_equal(chain(copy, begin=1, tune=0, draws=6), expected)
+
+
+def test_nothing_is_learned_after_tuning(step):
+    chain(step, seed=3, tune=40, draws=0)
+    step.stop_tuning()
+    before = (step.factor.copy(), step.step_size, step.max_steps)
+    chain(step, begin=1, tune=0, draws=20)
+    np.testing.assert_array_equal(step.factor, before[0])
+    assert (step.step_size, step.max_steps) == before[1:]
+
+
+def test_v_given_known_hyperparameters_and_gaussian_noise_is_normal():
+    """Its mean and its variances, within four Monte Carlo standard errors."""
+    with pm.Model() as model:
+        process = pmgp.gp.Sparse(cov_func=pm.gp.cov.Matern52(1, ls=1.0))
+        f = process.prior("f", X=X, Xu=X[::3], jitter=0.0)
+        process.observe("y", f, NOISE, dist=gaussian, observed=TARGETS)
+    step = pmgp.SparseHMC(model=model)
+    gradient_at = [step.function(unit)[1] for unit in np.vstack([np.zeros(4), np.eye(4)])]
+    precision = gradient_at[0] - np.array(gradient_at[1:])
+    covariance = np.linalg.inv(precision)
+    mean = covariance @ gradient_at[0]
+    draws = chain(step, seed=4, tune=600, draws=6000)[600:]
+    batches = draws.reshape(30, 200, 4)
+    for values, truth in ((batches, mean), (np.square(batches - mean), covariance.diagonal())):
+        means = values.mean(axis=1)
+        error = means.std(axis=0, ddof=1) / np.sqrt(len(means))
+        assert (np.abs(means.mean(axis=0) - truth) < 4.0 * error).all()
+        assert (error < 0.1 * np.sqrt(covariance.diagonal())).all()
+
+
+SETTINGS = {"tune": 1000, "draws": 3000, "random_seed": 5}
+
+
+def hamiltonian_moments(Z):
+    model, _ = sparse(Z, jitter=1e-8)
+    return agreement.moments(agreement.sample(model, step=pmgp.SparseHMC(model=model), **SETTINGS))
+
+
+@pytest.fixture(scope="module")
+def posterior():
+    """Moments of the hyper-parameters by the exact chain."""
+    with pm.Model() as model:
+        variance, lengthscale = pm.LogNormal("variance", 0.0, 0.5), pm.LogNormal("lengthscale", 0.0, 0.5)
+        process = pm.gp.Latent(cov_func=variance * pm.gp.cov.Matern52(1, ls=lengthscale))
+        f = process.prior("f", X=X, reparameterize=False, jitter=1e-8)
+        pm.Poisson("y", pm.math.exp(f), observed=COUNTS)
+    return agreement.moments(agreement.sample(model, step=pmgp.PseudoMarginal(model=model), **SETTINGS))
+
+
+@pytest.mark.slow
+def test_with_all_points_as_inducing_inputs_it_agrees_with_the_pseudo_marginal_chain(posterior):
+    """Where Z = X the target is the posterior."""
+    found = hamiltonian_moments(X)
+    assert min(m.ess for m in (*found.values(), *posterior.values())) > 400
+    assert agreement.distance(found, posterior) < 4.0
+
+
+@pytest.mark.slow
+def test_with_few_inducing_inputs_it_does_not(posterior):
+    """The test above tells a target whose hyper-parameters are biased from the posterior."""
+    assert agreement.distance(hamiltonian_moments(X[[0, 9]]), posterior) > 4.0
+
+
+def test_lengths_take_turns_and_the_best_value_wins():
+    jumps = SquaredJumps.start(12)
+    np.testing.assert_array_equal(jumps.candidates, [2, 4, 8, 12])
+    assert jumps.best == 12
+    for _ in range(8):
+        jumps = jumps.added(jumps.turn, {2: 1.0, 4: 3.0, 8: 4.0, 12: 4.5}[jumps.turn])
+    np.testing.assert_array_equal(jumps.counts, 2.0)
+    assert jumps.best == 4
+    np.testing.assert_array_equal(SquaredJumps.start(1).candidates, [1])
+
+
+def test_what_is_refused():
+    with pm.Model() as model:
+        pm.Normal("x")
+        pm.Poisson("count", 2.0)
+    with pytest.raises(ValueError, match="'count' is discrete: sum it out"):
+        pmgp.SparseHMC(model=model)
+    model, _ = sparse(X[::3], poisson)
+    with pytest.raises(ValueError, match="moves all variables together; give it lengthscale_log__, f_rotated_ too"):
+        pmgp.SparseHMC([model["variance"]], model=model)
+    with pytest.raises(ValueError, match="max_leapfrog must be 1 or more, not 0"):
+        pmgp.SparseHMC(max_leapfrog=0, model=model)
