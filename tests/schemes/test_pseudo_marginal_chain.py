@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from pmgp.core.marginal.proposals import Proposed
 
 from pmgp.core.marginal.evaluation import Fitted, Ready
 from pmgp.core.marginal.pseudo_marginal import Frozen, PseudoMarginalChain, State
+from pmgp.core.transitions.base import Point
+from pmgp.core.transitions.metropolis_hastings import Proposed, metropolis_hastings
 
 N, HERE, THERE = 3, np.array([0.1]), np.array([0.7])
 
@@ -61,10 +62,25 @@ class Sharing(Estimating):
 
 
 class Proposing(NamedTuple):
-    log_hastings: float
+    """A transition that knows one proposal."""
 
-    def propose(self, rng, theta):
-        return Proposed(THERE, self.log_hastings, False)
+    log_hastings: float
+    derivatives: int = 0
+
+    def propose(self, rng, position, learned):
+        return Proposed(THERE, self.log_hastings)
+
+    def step(self, rng, point, density, learned):
+        return metropolis_hastings(rng, point, density, self.propose(rng, point.position, learned))
+
+    def start(self, dimension, length):
+        return None
+
+    def learn(self, learned, point, info):
+        return None
+
+    def freeze(self, learned):
+        return None
 
 
 class Evaluating(NamedTuple):
@@ -79,13 +95,14 @@ class Evaluating(NamedTuple):
         return Ready(fitted.theta, fitted.log_prior, fitted.log_screen, Known(-77.0), None)
 
 
-CURRENT = Ready(HERE, -0.6, -3.1, Known(-2.5), None)
+READY = Ready(HERE, -0.6, -3.1, Known(-2.5), None)
+CURRENT = Point(HERE, READY.log_screen, READY)
 STATE = State(HERE, np.zeros(N), -2.2, 5.0, 11)
 
 
 def step(estimator: Estimating, seed: int = 0, log_hastings: float = 0.3, draws: int = 4, **settings):
-    chain = PseudoMarginalChain(estimator, **settings)
-    frozen = Frozen(Proposing(log_hastings), None, draws)
+    chain = PseudoMarginalChain(estimator, Proposing(log_hastings), **settings)
+    frozen = Frozen(None, None, draws)
     return chain.step(np.random.default_rng(seed), STATE, CURRENT, Evaluating(), frozen)
 
 
@@ -112,8 +129,8 @@ def test_what_fails_the_first_stage_is_not_estimated():
 def test_an_accepted_state_has_the_estimate_and_the_particle():
     state, current, info = step(Estimating(5.0), latent_moves=0, refresh_every=0)
     assert info.accepted
-    assert_array_equal(current.theta, THERE)
-    assert current.log_screen == -2.5
+    assert_array_equal(current.position, THERE)
+    assert (current.log_density, current.payload.log_screen) == (-2.5, -2.5)
     assert (state.log_estimate, state.effective_size, state.iteration) == (5.0, 5.0, 12)
     assert_array_equal(state.particle, np.full(N, 9.0))
 
