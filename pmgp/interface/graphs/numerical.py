@@ -6,6 +6,7 @@ functions besides, and what has no rule is left to the operation's own `perform`
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -38,6 +39,14 @@ SPECIAL: dict[type, Callable[..., Any]] = {
     ps.Sigmoid: special.expit,
     ps.Softplus: partial(np.logaddexp, 0.0),
 }
+SEVERAL: dict[Any, np.ufunc] = {ps.add: np.add, ps.mul: np.multiply}
+# Those of calls whose result is no number.
+LOGICAL = {
+    *(np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal, np.isnan, np.isinf, np.isfinite),
+    *(np.logical_and, np.logical_or, np.logical_xor, np.logical_not),
+}
+# Elements of arrays that are worth the search for memory to reuse.
+LARGE = 2**15
 
 
 class NumericalFunction:
@@ -53,8 +62,9 @@ class NumericalFunction:
     def __init__(self, vector: TensorVariable, outputs: list[TensorVariable]) -> None:
         included = ("merge", "canonicalize", "local_check_parameter_to_ninf_switch", "stabilize", "specialize")
         outputs = rewrite_graph(outputs, include=included)
-        self._graph = NumpyGraph([vector], outputs, _call)
-        self._at_rest = Compiler()([], self._graph.fixed, interpreted=True)
+        graph = NumpyGraph([vector], outputs, _call)
+        self._steps, self._outputs = _with_last_uses(graph)
+        self._at_rest = Compiler()([], graph.fixed, interpreted=True)
         self.refresh_data()
 
     def refresh_data(self) -> None:
@@ -63,8 +73,61 @@ class NumericalFunction:
 
     def __call__(self, vector: np.ndarray) -> list[np.ndarray]:
         """Values of all outputs; not a number where a matrix is not positive definite."""
+        registers: list[Any] = [*self._fixed, vector]
         with np.errstate(all="ignore"):
-            return self._graph(self._fixed, vector)
+            for function, sources, last in self._steps:
+                values = [registers[source] for source in sources]
+                for source in last:
+                    registers[source] = None
+                reusable = last and isinstance(function, np.ufunc) and function not in LOGICAL
+                out = _spare(values) if reusable else None
+                registers.append(function(*values) if out is None else function(*values, out=out))
+                # No reference to it may be left here when it is looked at next.
+                del out
+        return [registers[place] for place in self._outputs]
+
+
+def _with_last_uses(graph: NumpyGraph) -> tuple[list[tuple[Callable[..., Any], list[int], list[int]]], list[int]]:
+    """The calls of a graph, each with those of its sources that no later call takes; and the places of the outputs."""
+    calls, outputs = graph.plan
+    seen, steps = set(outputs), []
+    for function, sources in reversed(calls):
+        last = [source for source in dict.fromkeys(sources) if source not in seen]
+        seen.update(sources)
+        steps.append((function, sources, last))
+    return steps[::-1], outputs
+
+
+def _spare(values: list[Any]) -> np.ndarray | None:
+    """One of the arguments of an elementwise call that can take its result: large, and known to nobody else.
+
+    Fresh memory of many megabytes costs more than the arithmetic. What is a view, or has one, has another reference.
+    """
+    for place in range(len(values)):
+        if np.size(values[place]) < LARGE or _references(values, place) > ALONE:
+            continue
+        value, others = values[place], values[:place] + values[place + 1 :]
+        shapes = [np.shape(other) for other in others]
+        if value.dtype == float and value.base is None and np.broadcast_shapes(value.shape, *shapes) == value.shape:
+            return value
+    return None
+
+
+def _references(values: list[Any], place: int) -> int:
+    return sys.getrefcount(values[place])
+
+
+# Of an array that is nowhere but in a list, which depends on the version of Python.
+ALONE = _references([np.empty(0)], 0)
+
+
+def _accumulated(function: np.ufunc, first: np.ndarray, second: np.ndarray, *others: np.ndarray) -> np.ndarray:
+    """Sum or product of several arrays, in the memory of the first result where it has the shape of the whole."""
+    result = function(first, second)
+    for other in others:
+        fits = np.ndim(result) and np.broadcast_shapes(result.shape, np.shape(other)) == result.shape
+        result = function(result, other, out=result) if fits else function(result, other)
+    return result
 
 
 def _call(node: Any) -> Call:
@@ -79,6 +142,8 @@ def _call(node: Any) -> Call:
         return np.diag, node.inputs
     if isinstance(core, ExtractDiag) and node.inputs[0].ndim == 2:
         return partial(np.diagonal, offset=core.offset), node.inputs
+    if isinstance(op, Elemwise) and op.scalar_op in SEVERAL and len(node.inputs) > 2:
+        return partial(_accumulated, SEVERAL[op.scalar_op]), node.inputs
     if isinstance(op, Elemwise) and type(op.scalar_op) in SPECIAL:
         return SPECIAL[type(op.scalar_op)], node.inputs
     try:

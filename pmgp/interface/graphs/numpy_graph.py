@@ -75,6 +75,11 @@ class NumpyGraph:
         self._calls = [(function, [places[source] for source in taken]) for function, taken in calls]
         self._outputs = [places[output] for output in outputs]
 
+    @property
+    def plan(self) -> tuple[list[tuple[Callable[..., Any], list[int]]], list[int]]:
+        """The calls, each with the places of its arguments among `fixed`, inputs and results; those of the outputs."""
+        return self._calls, self._outputs
+
     def __call__(self, fixed: list[np.ndarray], *inputs: np.ndarray) -> list[np.ndarray]:
         """Values of the outputs, from those of `fixed` and of the inputs."""
         registers: list[Any] = [*fixed, *inputs]
