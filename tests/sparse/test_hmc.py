@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import tracemalloc
 
 import numpy as np
 import pymc as pm
@@ -113,6 +114,30 @@ def test_with_all_points_as_inducing_inputs_it_agrees_with_the_pseudo_marginal_c
 def test_with_few_inducing_inputs_it_does_not(posterior):
     """The test above tells a target whose hyper-parameters are biased from the posterior."""
     assert agreement.distance(hamiltonian_moments(X[[0, 9]]), posterior) > 4.0
+
+
+@pytest.mark.slow
+def test_pymc_s_own_sampler_has_the_same_target():
+    """NUTS compiles the graph that SparseHMC takes to pieces."""
+    model, _ = sparse(X[::3], jitter=1e-8)
+    settings = SETTINGS | {"draws": 1500}
+    found = agreement.moments(agreement.sample(model, nuts={"target_accept": 0.95}, **settings))
+    assert agreement.distance(found, hamiltonian_moments(X[::3])) < 4.0
+
+
+@pytest.mark.parametrize("n", [1000, 2000])
+def test_an_evaluation_needs_memory_for_a_few_n_by_m_matrices(rng, n):
+    """At n = 1000 and m = 20 they are 160 kB each, and one that is n x n would be 8 MB."""
+    inputs = np.linspace(0.0, 50.0, n)[:, None]
+    model, _ = sparse(inputs[:: n // 20], inputs=inputs, observed=rng.poisson(1.0, n), jitter=1e-6)
+    step = pmgp.SparseHMC(model=model)
+    point = np.zeros(step.dimension)
+    step.function(point)
+    tracemalloc.start()
+    step.function(point)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20 * 8 * n * 20
 
 
 def test_lengths_take_turns_and_the_best_value_wins():

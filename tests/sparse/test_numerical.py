@@ -12,6 +12,7 @@ import pytest
 from pytensor.tensor.linalg import cholesky, solve_triangular
 
 import pmgp
+from pmgp.interface.graphs import numpy_graph
 from pmgp.interface.graphs.compilation import INTERPRETED
 from pmgp.interface.graphs.numerical import NumericalFunction
 from tests.sparse.problems import COUNTS, LABELS, X, hyperparameters, poisson, probit, sparse
@@ -64,6 +65,23 @@ def test_what_is_not_positive_definite_is_not_a_number():
     vector = pt.vector("vector")
     factor = cholesky(pt.outer(vector, vector) - pt.eye(3))
     assert np.isnan(NumericalFunction(vector, [factor.sum()])(np.zeros(3))[0])
+
+
+def large(vector):
+    """Views of arrays that are needed after what they show would have been overwritten, and arrays used twice."""
+    outer = pt.outer(vector, vector)
+    square = pt.exp(outer)
+    turned, part = square.T, square[::2, 3:]
+    return [pt.sin(square).sum() + pt.dot(turned, vector).sum(), pt.cos(part).sum(), square * square + turned, turned]
+
+
+def test_memory_is_reused_only_where_nobody_else_looks(rng, monkeypatch):
+    point = 0.1 * rng.standard_normal(200)
+    mine, theirs = both(large, point.copy())
+    assert_close((mine, theirs))
+    monkeypatch.setattr(numpy_graph, "_own_memory", lambda calls, results: set(results))
+    careless, _ = both(large, point.copy())
+    assert any(not np.allclose(wrong, right) for wrong, right in zip(careless, theirs, strict=True))
 
 
 @pytest.mark.parametrize(("dist", "observed"), [(poisson, COUNTS), (probit, LABELS)])
