@@ -10,6 +10,7 @@ from scipy import stats
 from pmgp.core.approximations import Laplace
 from pmgp.core.gaussians import DensePrior, observed
 from pmgp.core.numerics.ledger import counted
+from pmgp.core.theta_updates import schemes
 from pmgp.core.theta_updates.densities import AncillaryDensity, JointState, LatentPart, SufficientDensity, ThetaDensity
 from pmgp.core.theta_updates.joint_update import JointDensity
 from pmgp.core.theta_updates.surrogate import BOUNDS, SurrogateDensity, surrogate_noise
@@ -58,6 +59,22 @@ def log_likelihood(model: DifferentiableToy, f: np.ndarray) -> float:
 
 
 # The toy model's own derivatives
+
+
+@pytest.mark.parametrize(
+    ("scheme", "densities"),
+    [
+        (schemes.SufficientScheme(), [SufficientDensity]),
+        (schemes.AncillaryScheme(), [AncillaryDensity]),
+        (schemes.InterweavingScheme(), [SufficientDensity, AncillaryDensity]),
+        (schemes.SurrogateScheme(), [SurrogateDensity]),
+        (schemes.JointScheme(), [JointDensity]),
+    ],
+)
+def test_a_scheme_moves_in_its_densities(here, scheme, densities, rng):
+    """Any sequence of them would leave the posterior invariant, so that no statistical test tells."""
+    current, model = here
+    assert [type(stage(model, current, rng)) for stage in scheme.stages] == densities
 
 
 def test_derivatives_of_the_toy_model(here):
