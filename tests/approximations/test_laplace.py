@@ -10,7 +10,7 @@ from scipy.stats import multivariate_normal
 
 from pmgp.core.approximations import Laplace, laplace
 from pmgp.core.gaussians import DensePrior
-from pmgp.core.likelihoods import BernoulliLogit, BernoulliProbit
+from pmgp.core.likelihoods import BernoulliLogit, BernoulliProbit, LogGaussianCox
 from pmgp.core.numerics.ledger import counted
 from tests.truths import low_rank_problem
 
@@ -233,3 +233,22 @@ def test_settings_out_of_range_are_refused(settings):
     [(name, _)] = settings.items()
     with pytest.raises(ValueError, match=name):
         Laplace(**settings)
+
+
+def test_a_damped_step_stays_on_the_line_and_knows_its_objective():
+    """Halfway in f is halfway in a = K^-1 (f - m), which the objective is computed from."""
+    mean, covariance = np.array([0.2, -0.4]), np.array([[1.5, 0.6], [0.6, 0.9]])
+    likelihood = LogGaussianCox(np.array([2, 0]))
+
+    def at(f: np.ndarray) -> laplace._Iterate:
+        a = np.linalg.solve(covariance, f - mean)
+        return laplace._Iterate(f, a, float(likelihood.log_likelihood(f)) - 0.5 * float(a @ (f - mean)))
+
+    current, overshot = at(np.array([0.4, -0.8])), at(np.array([5.0, 1.0]))
+    assert overshot.objective < current.objective
+    damped = laplace._damped(likelihood, mean, current, overshot)
+    assert damped.objective >= current.objective - 1e-6
+    assert 0.0 < (damped.f - current.f)[0] < 5.0
+    expected = at(damped.f)
+    assert_allclose(damped.a, expected.a, rtol=1e-12)
+    assert damped.objective == pytest.approx(expected.objective, rel=1e-12)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import log_ndtr
 
 from pmgp.core.approximations import Laplace
-from pmgp.core.approximations.moment_matching import match_moments
-from pmgp.core.gaussians import DensePrior, SiteApproximation
+from pmgp.core.approximations.moment_matching import cavities, match_moments
+from pmgp.core.gaussians import Conditioning, DensePrior, SiteApproximation
 from pmgp.core.likelihoods import BernoulliProbit
 from pmgp.core.numerics import linalg
 from pmgp.core.numerics.ledger import counted
@@ -93,3 +95,22 @@ def test_likelihood_without_tilted_moments_keeps_its_sites():
     prior, y, _ = low_rank_problem(50)
     laplace = Laplace().fit(prior, Unknown(y))
     assert match_moments(laplace, Unknown(y), sweeps=2) is laplace
+
+
+def test_a_cavity_is_no_wider_than_the_prior():
+    """Where a site says next to nothing, (1 - d) / (w d) is rounding over rounding."""
+    n = 40
+    conditioned = Conditioning(DensePrior(np.zeros(n), np.asfortranarray(np.diag(np.linspace(0.5, 3.0, n)))))
+    assert conditioned.on(np.zeros(n), np.full(n, 1e-10))
+    q = conditioned.approximation(0.0, 1)
+    with_rounding = (1.0 - q.inverse_diagonal) / q.precision / q.inverse_diagonal
+    assert (with_rounding > q.prior.variance).any()
+    assert (cavities(q).variance <= q.prior.variance).all()
+
+
+def test_what_stands_in_for_another_approximation_still_does_after_matching():
+    prior, y, _ = low_rank_problem(20)
+    likelihood = BernoulliProbit(y)
+    for converged in (True, False):
+        q = replace(Laplace().fit(prior, likelihood), converged=converged)
+        assert match_moments(q, likelihood, 2).converged == converged

@@ -250,3 +250,24 @@ def test_weights_that_all_vanish_give_an_estimate_of_zero(rng):
     estimate = AnnealedImportanceSampling(draws=3).estimate(rng, q, Vanishing(y))
     assert np.isneginf(estimate.log_evidence)
     assert estimate.effective_size == 0.0
+
+
+def test_the_retained_path_goes_back_from_the_posterior(monkeypatch):
+    """From 1 down to 0, while the fresh particles come up."""
+    prior, y, _ = low_rank_problem(20)
+    likelihood = BernoulliProbit(y)
+    approximation = Laplace().fit(prior, likelihood)
+    paths = []
+
+    def spy(rng, reference, likelihood, deviations, axes, betas):
+        paths.append((len(deviations), betas))
+        return original(rng, reference, likelihood, deviations, axes, betas)
+
+    original = annealed._annealed
+    monkeypatch.setattr(annealed, "_annealed", spy)
+    estimator = AnnealedImportanceSampling(draws=3)
+    estimator.estimate_given(np.random.default_rng(0), approximation, likelihood, approximation.mean)
+    (kept, down), (fresh, up) = paths
+    assert (kept, fresh) == (1, 2)
+    np.testing.assert_array_equal(up, annealing_schedule(20))
+    np.testing.assert_array_equal(down, up[::-1])

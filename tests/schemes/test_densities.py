@@ -10,6 +10,7 @@ from scipy import stats
 from pmgp.core.approximations import Laplace
 from pmgp.core.gaussians import DensePrior, observed
 from pmgp.core.numerics.ledger import counted
+from pmgp.core.theta_updates import schemes
 from pmgp.core.theta_updates.densities import AncillaryDensity, JointState, LatentPart, SufficientDensity, ThetaDensity
 from pmgp.core.theta_updates.joint_update import JointDensity
 from pmgp.core.theta_updates.surrogate import BOUNDS, SurrogateDensity, surrogate_noise
@@ -58,6 +59,22 @@ def log_likelihood(model: DifferentiableToy, f: np.ndarray) -> float:
 
 
 # The toy model's own derivatives
+
+
+@pytest.mark.parametrize(
+    ("scheme", "densities"),
+    [
+        (schemes.SufficientScheme(), [SufficientDensity]),
+        (schemes.AncillaryScheme(), [AncillaryDensity]),
+        (schemes.InterweavingScheme(), [SufficientDensity, AncillaryDensity]),
+        (schemes.SurrogateScheme(), [SurrogateDensity]),
+        (schemes.JointScheme(), [JointDensity]),
+    ],
+)
+def test_a_scheme_moves_in_its_densities(here, scheme, densities, rng):
+    """Any sequence of them would leave the posterior invariant, so that no statistical test tells."""
+    current, model = here
+    assert [type(stage(model, current, rng)) for stage in scheme.stages] == densities
 
 
 def test_derivatives_of_the_toy_model(here):
@@ -196,6 +213,17 @@ def test_sufficient_metric_by_dense_algebra(here):
     assert_allclose(factor @ factor.T, expected + model.curvature(THETA, current.together.f), rtol=1e-8)
 
 
+def test_the_sufficient_metric_of_another_theta_is_its_own(here):
+    """What the chain knows of the metric where it stands is of no use elsewhere."""
+    current, model = here
+    density = SufficientDensity(model, current)
+    fresh = density.with_metric(density.at(THETA))
+    known = density.with_metric(density.at(current.theta)).payload
+    again = SufficientDensity(model, current._replace(together=known))
+    assert_array_equal(again.with_metric(again.at(THETA)).metric_factor, fresh.metric_factor)
+    assert not np.allclose(again.with_metric(again.at(current.theta)).metric_factor, fresh.metric_factor)
+
+
 def test_ancillary_metric_by_the_jacobian_of_f(here):
     current, model = here
     density = AncillaryDensity(model, current)
@@ -293,6 +321,18 @@ def test_nothing_is_computed_again_where_the_chain_stands(here):
         with counted() as counts:
             assert conditional.at(current.theta).payload.f is current.together.f
         assert counts.total.cubic == (0, 0, 0)
+
+
+def test_what_is_known_where_the_chain_stands_is_not_used_elsewhere(here):
+    current, model = here
+    fresh = every_density(current, model)
+    for position, density in enumerate(fresh):
+        extra = density.at(current.theta).payload.extra
+        known = current._replace(together=current.together._replace(extra=extra))
+        expected, found = density.at(THETA), every_density(known, model)[position].at(THETA)
+        assert found.log_density == expected.log_density
+        assert_array_equal(found.payload.f, expected.payload.f)
+        assert found.payload.prior is not current.together.prior
 
 
 def test_operation_counts(here):

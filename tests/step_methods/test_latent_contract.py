@@ -142,6 +142,17 @@ def test_step_sizes_are_frozen_after_tuning(method):
     assert step.sampling_state.step_size == learned
 
 
+@pytest.mark.parametrize("method", ["metropolis v2", "hmc v1", "smmala"])
+def test_after_tuning_the_average_of_the_steps_is_used(method):
+    """And not the last one, which a few lucky proposals may have made long."""
+    step, point = started(method)
+    point, _ = advance(step, point, 0, TUNE)
+    assert step.step_size.value != step.step_size.frozen
+    step.stop_tuning()
+    _, [stats] = step.step(point)
+    assert stats["step_size"] == step.step_size.frozen
+
+
 @every_method
 def test_pickled_steps_continue_identically(method):
     step, start = started(method)

@@ -270,6 +270,16 @@ def test_sample_stats_have_the_promised_names_and_types(probit_model, steps, sch
 
 
 @every_scheme
+def test_an_f_that_was_moved_beside_it_is_taken_up(steps, start, scheme):
+    """What is kept at a theta that has not moved is the prior, and not f."""
+    step = steps.methods[0]
+    step.setup_chain(np.random.default_rng(1), 0, 10)
+    point, _ = step.step(start)
+    f = point["f"] + 0.1
+    assert step._synchronized(point | {"f": f}).together.f is f
+
+
+@every_scheme
 def test_accepted_means_that_theta_moved(steps, start, scheme):
     """A refused proposal leaves the very same f, so that steps for f start from what they know."""
     step = steps.methods[0]
