@@ -117,3 +117,17 @@ def test_antithetic_draws_must_be_even():
     with pytest.raises(ValueError, match="draws=7 is odd"):
         ImportanceSampling(7)
     assert ImportanceSampling(7, antithetic=False).draws == 7
+
+
+@pytest.mark.parametrize(
+    "estimator", [ImportanceSampling(1), ImportanceSampling(6), ImportanceSampling(5, antithetic=False)]
+)
+def test_a_conditional_estimate_has_as_many_particles_as_a_fresh_one(estimator, rng):
+    """Another number would be another extended target."""
+    likelihood, approximation, _, _ = one_site_posterior()
+    retained = approximation.sample(rng, 1)[0]
+    for estimate in (
+        estimator.estimate(rng, approximation, likelihood),
+        estimator.estimate_given(rng, approximation, likelihood, retained),
+    ):
+        assert len(estimate.particles) == len(estimate.log_weights) == estimator.draws
