@@ -9,7 +9,7 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 
-from pmgp.interface.covariance import blocked
+from pmgp.interface.covariance import blocked, pullback
 from pmgp.interface.covariance.blocked import BlockedCovariance
 from pmgp.interface.distributions import BernoulliLogit
 from pmgp.interface.graphs.numpy_graph import NumpyGraph
@@ -38,14 +38,14 @@ def kernels() -> dict:
     }
 
 
-def parts(kernel, x=X) -> LatentGaussianModel:
+def parts(kernel, x=X, compile_kwargs=None) -> LatentGaussianModel:
     with pm.Model():
         ls = pm.Gamma("ls", 2.0, 2.0, shape=3)
         s = pm.Gamma("s", 2.0, 1.0)
         gp = pm.gp.Latent(mean_func=pm.gp.mean.Constant(s), cov_func=kernel(ls, s))
         f = gp.prior("f", X=x, reparameterize=False)
         BernoulliLogit("y", f, observed=np.zeros(N))
-        return LatentGaussianModel(pm.modelcontext(None))
+        return LatentGaussianModel(pm.modelcontext(None), compile_kwargs=compile_kwargs)
 
 
 def test_thin_parts_need_no_compiler():
@@ -146,3 +146,79 @@ def test_it_can_be_pickled():
     expected = np.tril(model.prior(theta).covariance)
     copy = pickle.loads(pickle.dumps(model.latent_prior.blocked))
     np.testing.assert_array_equal(np.tril(copy(theta)[1]), expected)
+
+
+# Derivatives
+
+BOUNDS = (np.minimum, np.maximum)
+
+
+@pytest.mark.parametrize("name", kernels())
+def test_the_pullback_is_that_of_pytensor(name, monkeypatch):
+    """Over several blocks; what stands above the diagonal of the weights is not read."""
+    monkeypatch.setattr(blocked, "BLOCK_ELEMENTS", 6_000)
+    model = parts(kernels()[name], compile_kwargs={"mode": "FAST_COMPILE"})
+    rng = np.random.default_rng(1)
+    theta, mean_bar, root = rng.normal(0.0, 0.3, model.dimension), rng.normal(size=N), rng.normal(size=(N, 5))
+    weight = np.asfortranarray(root @ root.T)
+    prior = model.latent_prior
+    expected = prior._pullback(np.ascontiguousarray(weight), mean_bar, theta)[1]
+    model.prior(theta)
+    given = np.where(np.tri(N, dtype=bool), weight, np.nan)
+    np.testing.assert_allclose(model.covariance_pullback(theta, given, mean_bar), expected, rtol=1e-8, atol=1e-8)
+    assert prior.blocked.has_pullback
+
+
+def test_weights_count_what_stands_above_the_diagonal_twice():
+    lower = np.asfortranarray(np.arange(36.0).reshape(6, 6))
+    block = pullback.weights(lower, slice(2, 5))
+    symmetric = np.tril(lower) + np.tril(lower, -1).T
+    change = np.random.default_rng(0).normal(size=(6, 6))
+    change += change.T
+    total = sum(
+        (pullback.weights(lower, rows) * change[rows, rows.start :]).sum() for rows in (slice(0, 2), slice(2, 6))
+    )
+    assert block.shape == (3, 4)
+    assert total == pytest.approx((symmetric * change).sum())
+
+
+SMOOTH = [function for function, rules in pullback.RULES.items() if None not in rules and function not in BOUNDS]
+
+
+@pytest.mark.parametrize("function", SMOOTH)
+def test_the_rules_are_derivatives(function):
+    rng = np.random.default_rng(2)
+    operands = [rng.uniform(0.5, 1.5, size=7) for _ in range(function.nin)]
+    gradient, step = rng.normal(size=7), 1e-6
+    for place, rule in enumerate(pullback.RULES[function]):
+        shifted = [[x + s * step * (i == place) for i, x in enumerate(operands)] for s in (1.0, -1.0)]
+        expected = gradient * (function(*shifted[0]) - function(*shifted[1])) / (2.0 * step)
+        np.testing.assert_allclose(rule(gradient, function(*operands), *operands), expected, rtol=1e-7, atol=1e-8)
+    assert len(pullback.RULES[function]) == function.nin
+
+
+@pytest.mark.parametrize("function", BOUNDS)
+def test_a_bound_does_not_move(function):
+    a, b, g = np.array([1.0, 2.0, 3.0]), np.array([2.0, 2.0, 2.0]), np.ones(3)
+    first, second = (rule(g, function(a, b), a, b) for rule in pullback.RULES[function])
+    np.testing.assert_array_equal(first, (function(a, b) == a) & (a != b))
+    np.testing.assert_array_equal(second, (function(a, b) == b) & (a != b))
+
+
+def test_a_gradient_follows_new_data():
+    """What was computed for K at the same theta is not used again where the inputs have changed."""
+    with pm.Model() as model:
+        inputs = pm.Data("inputs", X)
+        ls = pm.Gamma("ls", 2.0, 2.0)
+        f = pm.gp.Latent(cov_func=pm.gp.cov.ExpQuad(3, ls=ls)).prior("f", X=inputs, reparameterize=False)
+        BernoulliLogit("y", f, observed=np.zeros(N))
+    taken = LatentGaussianModel(model, compile_kwargs={"mode": "FAST_COMPILE"})
+    theta, weight = np.zeros(1), np.ones((N, N), order="F")
+    before = taken.covariance_pullback(theta, weight, np.zeros(N))
+    with model:
+        pm.set_data({"inputs": 2.0 * X})
+    taken.refresh_data()
+    after = taken.covariance_pullback(theta, weight, np.zeros(N))
+    squared = 4.0 * np.square(X[:, None] - X).sum(axis=2)
+    assert after[0] == pytest.approx((squared * np.exp(-0.5 * squared)).sum(), rel=1e-9)
+    assert before[0] != pytest.approx(after[0], rel=1e-3)

@@ -19,6 +19,7 @@ from pmgp.core.likelihoods import BernoulliProbit
 from pmgp.core.marginal.evaluation import Evaluator
 from pmgp.core.marginal.pseudo_marginal import Frozen, PseudoMarginalChain, State
 from pmgp.core.marginal.screen import ScreenDensity
+from pmgp.core.numerics.linalg import symmetrized
 from pmgp.core.transitions.base import Point
 from pmgp.core.transitions.mixture import LearnedMixture
 from pmgp.core.transitions.proposals import AdaptiveProposal
@@ -60,7 +61,8 @@ class DifferentiableToy(ToyModel):
         lengthscale, variance = np.exp(theta)
         squared = np.square(self.x[:, None] - self.x) / lengthscale**2
         smooth = variance * np.exp(-0.5 * squared)
-        return np.array([(covariance_bar * smooth * squared).sum(), (covariance_bar * smooth).sum()])
+        bar = symmetrized(covariance_bar)
+        return np.array([(bar * smooth * squared).sum(), (bar * smooth).sum()])
 
 
 def learned() -> LearnedMixture:

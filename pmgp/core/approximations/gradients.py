@@ -15,6 +15,7 @@ import numpy as np
 from pmgp.core.approximations.moment_matching import cavities
 from pmgp.core.gaussians import SiteApproximation
 from pmgp.core.likelihoods.base import Likelihood, SiteLikelihood
+from pmgp.core.numerics import linalg
 
 __all__ = ["EvidenceGradient", "laplace_gradient", "matched_gradient"]
 
@@ -25,7 +26,7 @@ class EvidenceGradient(NamedTuple):
     Attributes
     ----------
     covariance : (n, n) array
-        Gradient in K, symmetric, both triangles.
+        Lower triangle of the gradient in K, which is symmetric.
     mean : (n,) array
         Gradient in m.
     along : callable
@@ -40,7 +41,8 @@ class EvidenceGradient(NamedTuple):
 def matched_gradient(q: SiteApproximation, likelihood: Likelihood) -> EvidenceGradient | None:
     """Gradient of expectation propagation's log-evidence at a fixed point; None where K turns out to be indefinite."""
     alpha = q.linear - q.precision * q.mean
-    cavity = cavities(q)
+    inverse = q.inverse()
+    cavity = cavities(q, inverse.diagonal().copy())
     if cavity is None:
         return None
     near = (q.mean, cavity.marginal_variance)
@@ -49,21 +51,20 @@ def matched_gradient(q: SiteApproximation, likelihood: Likelihood) -> EvidenceGr
         tilted = other.tilted_moments(cavity.mean, cavity.variance, near)
         return np.nan if tilted is None else float(tilted.log_normalizer.sum())
 
-    return EvidenceGradient(0.5 * (np.outer(alpha, alpha) - q.shrinkage), alpha, along)
+    return EvidenceGradient(_at_fixed_sites(inverse, q.precision, alpha), alpha, along)
 
 
 def laplace_gradient(q: SiteApproximation, likelihood: SiteLikelihood) -> EvidenceGradient:
     """Gradient of Laplace's log-evidence at the mode."""
-    mode = q.mean
+    mode, root = q.mean, np.sqrt(q.precision)
     alpha = q.linear - q.precision * mode
-    shrinkage = q.shrinkage
-    variances = (1.0 - shrinkage.diagonal() / q.precision) / q.precision
+    inverse = q.inverse()
+    variances = (1.0 - inverse.diagonal()) / q.precision
     # How -log|B|/2 changes with the mode, and with what would move the mode if K did not pull it back.
     by_mode = 0.5 * variances * likelihood.third_derivative(mode)
-    by_shift = by_mode - shrinkage @ q.prior.product(by_mode)
+    by_shift = by_mode - root * linalg.symmetric_product(inverse, root * q.prior.product(by_mode))
     by_gradient = q.prior.product(by_shift)
-    moved = np.outer(by_shift, alpha)
-    gradient = 0.5 * (np.outer(alpha, alpha) - shrinkage + moved + moved.T)
+    gradient = linalg.add_outer(_at_fixed_sites(inverse, q.precision, alpha), by_shift, alpha)
 
     def along(other: Likelihood) -> float:
         slope, curvature = other.derivatives(mode)
@@ -71,3 +72,13 @@ def laplace_gradient(q: SiteApproximation, likelihood: SiteLikelihood) -> Eviden
         return explicit + float(by_gradient @ slope)
 
     return EvidenceGradient(gradient, alpha + by_shift, along)
+
+
+def _at_fixed_sites(inverse: np.ndarray, precision: np.ndarray, alpha: np.ndarray) -> np.ndarray:
+    """Lower triangle of (alpha alpha' - W^1/2 B^-1 W^1/2) / 2, in place of that of B^-1."""
+    root = np.sqrt(0.5 * precision)
+    # Above the diagonal stands what was in memory.
+    with np.errstate(all="ignore"):
+        inverse *= root
+        inverse *= -root[:, None]
+    return linalg.add_outer(inverse, alpha)

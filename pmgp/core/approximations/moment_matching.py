@@ -194,12 +194,12 @@ def _matched(approximation: Conditioned, cavity: Cavities, tilted: TiltedMoments
     return MatchedSites(linear, precision, log_evidence, cavity.marginal_variance, approximation.log_determinant)
 
 
-def cavities(approximation: Conditioned) -> Cavities | None:
+def cavities(approximation: Conditioned, inverse_diagonal: np.ndarray | None = None) -> Cavities | None:
     """q without each of its sites, one by one; None where a marginal variance of q is negative.
 
-    Then K is indefinite, and not so much that B were too.
+    Then K is indefinite, and not so much that B were too. The diagonal of B^-1 is computed where it is not given.
     """
-    inverse_diagonal = approximation.inverse_diagonal
+    inverse_diagonal = approximation.inverse_diagonal if inverse_diagonal is None else inverse_diagonal
     if inverse_diagonal.max() > 1.0 + ROUNDING:
         return None
     marginal = marginal_variance(approximation.prior, approximation.precision, inverse_diagonal)

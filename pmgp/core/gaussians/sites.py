@@ -117,11 +117,9 @@ class SiteApproximation:
         """
         return linalg.triangular_solve(self.factor, np.asfortranarray(np.sqrt(self.precision)[:, None] * cross))
 
-    @cached_property
-    def shrinkage(self) -> np.ndarray:
-        """W^1/2 B^-1 W^1/2 = (K + W^-1)^-1, both triangles."""
-        root = np.sqrt(self.precision)
-        return root[:, None] * linalg.symmetrized(linalg.inverse(self.factor)) * root
+    def inverse(self) -> np.ndarray:
+        """Lower triangle of B^-1, in memory of its own."""
+        return linalg.inverse(self.factor)
 
 
 def log_normalizer(

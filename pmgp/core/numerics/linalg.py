@@ -9,13 +9,14 @@ with vectors are counted, which are the cost of iterative methods.
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg.blas import dsymm, dsymv, dtrmm, dtrmv, dtrsm
+from scipy.linalg.blas import dsymm, dsymv, dsyr, dsyr2, dtrmm, dtrmv, dtrsm
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs, dtrtri, dtrtrs
 
 from pmgp.core.numerics.ledger import record
 
 __all__ = [
     "NotPositiveDefiniteError",
+    "add_outer",
     "cholesky",
     "cholesky_pullback",
     "cholesky_pushforward",
@@ -226,6 +227,13 @@ def scaled_plus_identity(a: np.ndarray, scale: np.ndarray, out: np.ndarray | Non
             block *= scale[start:, None]
     np.einsum("ii->i", out)[:] += 1.0
     return out
+
+
+def add_outer(a: np.ndarray, x: np.ndarray, y: np.ndarray | None = None) -> np.ndarray:
+    """Lower triangle of ``A + x x' / 2``, or of ``A + (x y' + y x') / 2``, in place of A's; Fortran order."""
+    if y is None:
+        return dsyr(0.5, x, lower=1, a=a, overwrite_a=1)
+    return dsyr2(0.5, x, y, lower=1, a=a, overwrite_a=1)
 
 
 def symmetrized(a: np.ndarray) -> np.ndarray:

@@ -8,14 +8,20 @@ of it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
+import pytensor.tensor as pt
 from pytensor.graph.rewriting.utils import rewrite_graph
+from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.covariance.program import Instruction, Program
+from pmgp.interface.covariance.pullback import differentiable, pull_back_block, weights
+from pmgp.interface.graphs.compilation import CompiledWhenCalled
+from pmgp.interface.graphs.numpy_graph import UnsupportedGraphError
 from pmgp.interface.graphs.theta_function import ThetaFunction
 
 __all__ = ["BlockedCovariance"]
@@ -65,21 +71,75 @@ class BlockedCovariance:
         outputs = [mean, *program.leaves, *factors, *program.diagonals]
         whole = [leaf for leaf in program.leaves if not any(leaf.type.broadcastable)]
         self._values = ThetaFunction(theta, outputs, compile_function, whole)
+        self._depends, self._thin_pullback = self._differentiated(theta, outputs, whole, compile_function)
         self.refresh_data()
 
     def refresh_data(self) -> None:
         """Compute again what does not depend on theta, as `pymc.set_data` may have changed it."""
         self._values.refresh_data()
+        self._last: tuple[np.ndarray, list[np.ndarray]] | None = None
         self._blocks: list[_Block] = []
 
     def __call__(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean of shape (n,) and covariance of shape (n, n) at theta; what overflows is not finite, as by PyTensor."""
         with np.errstate(all="ignore"):
-            mean, *values = self._values(theta)
+            mean, *values = self._at(theta)
             upper = self._upper(len(mean), self._inputs(values))
         return np.array(mean, dtype=float), upper.T
 
-    def _inputs(self, values: list[np.ndarray]) -> dict[str, list[Any]]:
+    def _at(self, theta: np.ndarray) -> list[np.ndarray]:
+        """Mean and thin values at theta, those of the last one being kept: a gradient follows on K itself."""
+        if self._last is None or not np.array_equal(theta, self._last[0]):
+            self._last = theta.copy(), self._values(theta)
+        return self._last[1]
+
+    @property
+    def has_pullback(self) -> bool:
+        """Whether derivatives of all operations are known."""
+        return self._depends is not None
+
+    def pullback(self, theta: np.ndarray, covariance_bar: np.ndarray, mean_bar: np.ndarray) -> np.ndarray:
+        """Gradient in theta of <covariance_bar, K> + mean_bar' m, the former symmetric, given by its lower triangle."""
+        assert self._depends is not None
+        with np.errstate(all="ignore"):
+            mean, *values = self._at(theta)
+            inputs = self._inputs(values)
+            gradients = [np.array(mean_bar), *[np.zeros(np.shape(value)) for value in values]]
+            bars = self._inputs(gradients[1:])
+            for block in self._blocks or _blocks(len(mean), self._code):
+                registers = self._registers(block, inputs)
+                weight = weights(covariance_bar, block.rows)
+                pull_back_block(self._code, self._depends, registers, inputs, bars, block.rows, weight)
+            if self._last_diagonal is not None:
+                bars["diagonal"][self._last_diagonal.place][:] = covariance_bar.diagonal()
+            return self._thin_pullback(*gradients, theta)[0]
+
+    def _differentiated(
+        self, theta: TensorVariable, outputs: list[TensorVariable], whole: list[TensorVariable], compile_function: Any
+    ) -> tuple[list[bool] | None, Any]:
+        """Which registers move with theta, and the function that takes the gradients in thin outputs on to it."""
+        moves = [theta in set(ancestors([output])) for output in outputs]
+        if any(theta in set(ancestors([leaf])) for leaf in whole):
+            return None, None
+        places = self._inputs(moves[1:])
+        places["product"] = [any(pair) for pair in places["product"]]
+        try:
+            depends = differentiable(self._code, places)
+        except UnsupportedGraphError:
+            return None, None
+        return depends, CompiledWhenCalled(partial(_thin_pullback, theta, outputs, compile_function))
+
+    def _registers(self, block: _Block, inputs: dict[str, list[Any]]) -> list[np.ndarray]:
+        """All registers of a block, each in memory of its own."""
+        registers: list[np.ndarray] = []
+        shape = block.rows.stop - block.rows.start, block.columns.stop - block.columns.start
+        for instruction in self._code:
+            own = instruction.kind in ("product", "diagonal", "constant")
+            target = np.full(shape, instruction.value) if own else None
+            registers.append(_result(instruction, registers, inputs, block.rows, block.columns, target))
+        return registers
+
+    def _inputs(self, values: list[Any]) -> dict[str, list[Any]]:
         leaves, products, _ = self._shape
         return {
             "leaf": values[:leaves],
@@ -109,7 +169,7 @@ class BlockedCovariance:
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the work space behind when it is pickled."""
-        return self.__dict__ | {"_blocks": []}
+        return self.__dict__ | {"_blocks": [], "_last": None}
 
 
 def _result(
@@ -141,6 +201,14 @@ def _part(leaf: np.ndarray, rows: slice, columns: slice) -> np.ndarray:
     if leaf.size == 1:
         return leaf
     return leaf[rows if leaf.shape[0] > 1 else slice(None), columns if leaf.shape[1] > 1 else slice(None)]
+
+
+def _thin_pullback(theta: TensorVariable, outputs: list[TensorVariable], compile_function: Any) -> Callable[..., Any]:
+    """From gradients in the outputs, and theta, to the gradient in theta."""
+    bars = [output.type() for output in outputs]
+    total = pt.add(*[(bar * output).sum() for bar, output in zip(bars, outputs, strict=True)], 0.0)
+    gradient = pt.grad(total, theta, disconnected_inputs="ignore")
+    return compile_function([*bars, theta], [gradient])
 
 
 def _without_last_diagonal(code: list[Instruction]) -> tuple[list[Instruction], Instruction | None]:

@@ -192,7 +192,7 @@ class LatentGaussianModel:
         return self.theta.compile_gradient(inputs, scalar)
 
     def covariance_pullback(self, theta: np.ndarray, covariance_bar: np.ndarray, mean_bar: np.ndarray) -> np.ndarray:
-        """Gradient in theta of <covariance_bar, K(theta)> + mean_bar' m(theta), see :meth:`LatentPrior.pullback`."""
+        """Gradient in theta of <covariance_bar, K(theta)> + mean_bar' m(theta); only the lower triangle is read."""
         return self.latent_prior.pullback(theta, covariance_bar, mean_bar)
 
     @property

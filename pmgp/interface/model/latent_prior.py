@@ -81,10 +81,14 @@ class LatentPrior:
         ----------
         theta : (dimension,) array
         covariance_bar : (n, n) array
-            Symmetric, both triangles.
+            Symmetric, given by its lower triangle.
         mean_bar : (n,) array
         """
-        return self._pullback(np.ascontiguousarray(covariance_bar), np.ascontiguousarray(mean_bar), theta)[1]
+        if self.blocked is not None and self.blocked.has_pullback:
+            return self.blocked.pullback(theta, covariance_bar, mean_bar)
+        # K is symmetric too, so that what stands below the diagonal may count twice instead.
+        folded = 2.0 * np.tril(covariance_bar, -1) + np.diag(np.diag(covariance_bar))
+        return self._pullback(folded, np.ascontiguousarray(mean_bar), theta)[1]
 
     def _compile_pullback(self) -> Callable[..., Any]:
         covariance_bar, mean_bar = pt.matrix("covariance_bar"), pt.vector("mean_bar")
