@@ -164,7 +164,7 @@ def test_particles_lie_between_the_limits():
     assert ((estimate.weighted.particles >= lower - 1e-12) & (estimate.weighted.particles <= upper + 1e-12)).all()
 
 
-def test_estimates_spread_far_less_than_those_of_importance_sampling():
+def test_estimates_spread_less_than_half_as_much_as_those_of_importance_sampling():
     prior, y = rough_problem(100)
     likelihood = BernoulliProbit(y)
     q = ExpectationPropagation().fit(prior, likelihood)
@@ -173,7 +173,7 @@ def test_estimates_spread_far_less_than_those_of_importance_sampling():
         rng = np.random.default_rng(6)
         return np.std([estimator.estimate(rng, q, likelihood).log_evidence for _ in range(300)])
 
-    assert spread(OrthantSampling(64)) < 0.7 * spread(ImportanceSampling(64))
+    assert spread(OrthantSampling(64)) < 0.5 * spread(ImportanceSampling(64))
 
 
 def test_one_observation_is_exact():

@@ -129,6 +129,24 @@ def test_sites_stand_in_for_limits():
     assert spread["ep"] < 0.5 * spread["tilted"] < 0.25 * spread["ghk"]
 
 
+def test_weakened_sites_even_the_weights_out(monkeypatch):
+    """Of antithetic pairs where the variance is large, and most limits say little: against the sites that match."""
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(150, 2))
+    covariance = 50.0 * np.exp(-0.5 * np.square(X[:, None] - X).sum(axis=-1))
+    f = np.linalg.cholesky(covariance + 1e-6 * np.eye(150)) @ rng.normal(size=150)
+    signs = np.sign(f + rng.normal(size=150))
+    given = TruncatedNormal.checked(0.0, np.inf, 0.0, covariance * np.outer(signs, signs) + np.eye(150))
+
+    def spread():
+        ratios = path_ratios(recursion(given, "ep"), 0.0, 2, 4000)
+        return ratios.std() / ratios.mean()
+
+    weakened = spread()
+    monkeypatch.setattr("pmgp.core.orthants.sites.WEAKENING", 0.0)
+    assert weakened < 0.7 * spread()
+
+
 def test_the_order_is_a_rule_and_the_factor_is_its_own():
     rng = np.random.default_rng(1)
     factor = rng.normal(size=(120, 120))
@@ -145,6 +163,18 @@ def test_the_order_is_a_rule_and_the_factor_is_its_own():
     assert taken.order[0] == np.argmin(chances)
     given = ordered(correlation, lower, upper, np.arange(120))
     assert_allclose(given.factor, np.linalg.cholesky(correlation), atol=1e-12)
+
+
+@pytest.mark.parametrize("given", [None, "shuffled"])
+def test_the_factor_of_a_nearly_singular_matrix_reproduces_it(given):
+    """In any order, though pivots are rounding errors in most."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(200, 2))
+    correlation = np.exp(-0.5 * np.square(X[:, None] - X).sum(axis=-1))
+    order = None if given is None else rng.permutation(200)
+    taken = ordered(correlation, np.zeros(200), np.full(200, np.inf), order)
+    assert np.isfinite(taken.factor).all()
+    assert_allclose(taken.factor @ taken.factor.T, correlation[np.ix_(taken.order, taken.order)], atol=1e-7)
 
 
 def test_the_saddle_point_bounds_the_weights():

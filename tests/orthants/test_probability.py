@@ -238,6 +238,25 @@ def test_singular_covariances(method):
     assert ((weighted >= lower - 1e-9) & (weighted <= upper + 1e-9)).all()
 
 
+@pytest.mark.parametrize("method", SEQUENTIAL)
+def test_nearly_singular_covariances(method):
+    """A smooth process without noise: its matrix has rank ten to working precision, with eigenvalues below zero.
+
+    The truth is that of the few eigenvectors that matter, by rejection.
+    """
+    x = np.linspace(0.0, 3.0, 60)
+    covariance = np.exp(-0.5 * np.square(x[:, None] - x))
+    values, vectors = np.linalg.eigh(covariance)
+    assert values[0] < 0.0
+    root = vectors[:, -9:] * np.sqrt(values[-9:])
+    draws = np.random.default_rng(1).normal(size=(200_000, 9)) @ root.T
+    share = (draws >= -0.3).all(axis=1).mean()
+    result = pmgp.log_orthant_probability(-0.3, np.inf, 0.0, covariance, method=method, draws=4000, random_seed=1)
+    error = np.hypot(result.standard_error, np.sqrt((1.0 - share) / share / 200_000))
+    assert abs(result.log_probability - np.log(share)) < 4.0 * error
+    assert result.standard_error < 0.1
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_limits_that_contradict_each_other_are_extinction(method):
     """v and -v are both above one: no draw survives, and the standard error says that nothing is known."""

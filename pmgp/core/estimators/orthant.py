@@ -17,13 +17,14 @@ from typing import ClassVar, NamedTuple, cast
 
 import numpy as np
 
-from pmgp.core.approximations.moment_matching import cavities
+from pmgp.core.approximations.moment_matching import Cavities, cavities
 from pmgp.core.estimators.importance import WeightedParticles, check_draws, log_mean_exp, number_of_draws
 from pmgp.core.gaussians import DensePrior, Posterior, SiteApproximation
 from pmgp.core.likelihoods.base import Likelihood, NoisyLimits, Thresholded
 from pmgp.core.numerics import linalg
 from pmgp.core.orthants.ordering import Ordered
 from pmgp.core.orthants.recursion import Paths, Recursion, tilted, twisted
+from pmgp.core.orthants.sites import weakened
 from pmgp.core.orthants.tilting import saddle_point
 
 __all__ = ["NoisyParticles", "OrthantSampling"]
@@ -224,7 +225,8 @@ class _Prepared(NamedTuple):
         assert isinstance(likelihood, Thresholded)
         q = cast(SiteApproximation, approximation)
         limits = likelihood.noisy_limits()
-        order = _order(q, likelihood)
+        cavity = cavities(q)
+        order = np.arange(q.size) if cavity is None else _order(cavity, likelihood)
         matrix = linalg.symmetrized(q.prior.covariance)
         np.einsum("ii->i", matrix)[:] += np.square(limits.noise)
         factor = linalg.cholesky(np.asfortranarray(matrix[np.ix_(order, order)]), overwrite=True)
@@ -232,7 +234,8 @@ class _Prepared(NamedTuple):
         problem = Ordered(
             order, (limits.lower - mean)[order], (limits.upper - mean)[order], np.ascontiguousarray(np.tril(factor))
         )
-        return cls(limits, LatentGivenNoisy(q.prior, limits.noise, order, factor), _drawn(method, problem, q, limits))
+        drawn = _drawn(method, problem, q, limits, cavity)
+        return cls(limits, LatentGivenNoisy(q.prior, limits.noise, order, factor), drawn)
 
     def weighed(self, paths: Paths) -> NoisyParticles:
         v = self.given.prior.mean + self.recursion.problem.original(paths.values)
@@ -250,24 +253,28 @@ class _Prepared(NamedTuple):
         return v[self.given.order][:, None]
 
 
-def _drawn(method: str, problem: Ordered, q: SiteApproximation, limits: NoisyLimits) -> Recursion:
+def _drawn(
+    method: str, problem: Ordered, q: SiteApproximation, limits: NoisyLimits, cavity: Cavities | None
+) -> Recursion:
     if method == "tilted":
         return tilted(problem, saddle_point(problem))
     if method == "ghk":
         return twisted(problem, *np.zeros((2, problem.size)))
-    return twisted(problem, *_sites_about_noisy(q, limits.noise))
+    linear, precision = _sites_about_noisy(q, limits.noise)
+    if cavity is not None:
+        left = 1.0 / (1.0 + precision * (cavity.variance + np.square(limits.noise)))
+        linear, precision = weakened(linear, precision, left)
+    return twisted(problem, linear, precision)
 
 
-def _order(q: SiteApproximation, likelihood: Likelihood) -> np.ndarray:
+def _order(cavity: Cavities, likelihood: Likelihood) -> np.ndarray:
     """The least likely observation, given the sites of all others, first.
 
     It is as good as the search of Gibson, Glasbey and Elston on average (measured), and needs none.
     """
-    cavity = cavities(q)
-    tilted_moments = None if cavity is None else likelihood.tilted_moments(cavity.mean, cavity.variance)
-    if tilted_moments is None:
-        return np.arange(q.size)
-    return np.argsort(tilted_moments.log_normalizer, kind="stable")
+    moments = likelihood.tilted_moments(cavity.mean, cavity.variance)
+    assert moments is not None
+    return np.argsort(moments.log_normalizer, kind="stable")
 
 
 def _sites_about_noisy(q: SiteApproximation, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

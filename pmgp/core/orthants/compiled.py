@@ -39,8 +39,10 @@ def _draw_variable(
         center = slope * kappa + offset
         log_weights[m] += kappa * (log_linear + kappa * log_square)
         if scale == 0.0:
+            # A function of those before it; what it leaves over belongs to later variables alone.
             values[m] = values[m] if known else center
-            noise[m] = 0.0
+            x, _, _, _ = visit(-math.inf, math.inf, uniforms[m], 0.0, False)
+            noise[m] = constant + linear * kappa + spread * x
             if center < lower or center > upper:
                 log_weights[m] = -math.inf
             continue

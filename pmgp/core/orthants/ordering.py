@@ -13,7 +13,7 @@ import numpy as np
 __all__ = ["Ordered", "ordered"]
 
 BLOCK = 48
-# Variances, in units of the variables' own, that count as zero, and how negative they may be by rounding.
+# Variances, in units of the variables' own, that count as zero; how negative one, or an eigenvalue, may be by rounding.
 SMALLEST_VARIANCE = 1e-12
 LARGEST_DEFECT = 1e-8
 
@@ -28,8 +28,8 @@ class Ordered(NamedTuple):
     lower, upper : (n,) array
         Limits, in that order.
     factor : (n, n) array
-        Lower Cholesky factor L of the covariance in that order; zeros above its diagonal, and on it where a variable is
-        a function of those before it.
+        Lower triangular L with L L' the covariance in that order; zeros above its diagonal, and on it where a variable
+        is a function of those before it.
     """
 
     order: np.ndarray
@@ -73,19 +73,41 @@ def ordered(correlation: np.ndarray, lower: np.ndarray, upper: np.ndarray, order
     states = np.stack([lower[places], upper[places], left.diagonal(), np.zeros(n)])
     factor = np.zeros((n, n))
     tolerance = max(SMALLEST_VARIANCE, 10.0 * n * np.finfo(float).eps)
+    defect = 0.0
     for start in range(0, n, BLOCK):
         stop = min(start + BLOCK, n)
-        defect = order_block(start, stop, left, factor, states, places, tolerance, order is None)
-        if defect > LARGEST_DEFECT:
-            raise ValueError(_indefinite(correlation))
+        defect = max(defect, order_block(start, stop, left, factor, states, places, tolerance, order is None))
         columns = factor[stop:, start:stop]
         left[stop:, stop:] -= columns @ columns.T
+    if defect > LARGEST_DEFECT or not _reproduces(factor, correlation, places):
+        factor = _by_eigenvalues(correlation[np.ix_(places, places)])
     return Ordered(places, states[0], states[1], factor)
 
 
-def _indefinite(correlation: np.ndarray) -> str:
-    smallest = np.linalg.eigvalsh(correlation)[0]
-    return (
-        f"covariance must be positive semidefinite, but the correlations have an eigenvalue {smallest:.3g}; "
-        "add its size to the diagonal if it is due to rounding"
-    )
+def _reproduces(factor: np.ndarray, correlation: np.ndarray, places: np.ndarray) -> bool:
+    """Whether L L' is the matrix: where one is nearly singular, small pivots may be nothing but rounding."""
+    vector = np.cos(np.arange(len(places)))
+    product = np.empty_like(vector)
+    product[places] = factor @ (factor.T @ vector[places])
+    return bool(np.abs(product - correlation @ vector).max() < LARGEST_DEFECT * len(places))
+
+
+def _by_eigenvalues(matrix: np.ndarray) -> np.ndarray:
+    """The factor by a root of the matrix and its QR decomposition, which no order makes inaccurate.
+
+    Raises
+    ------
+    ValueError
+        If the matrix is not positive semidefinite.
+    """
+    values, vectors = np.linalg.eigh(matrix)
+    if values[0] < -LARGEST_DEFECT * len(matrix):
+        raise ValueError(
+            f"covariance must be positive semidefinite, but the correlations have an eigenvalue {values[0]:.3g}; "
+            "add its size to the diagonal if it is due to rounding"
+        )
+    upper = np.linalg.qr((vectors * np.sqrt(np.maximum(values, 0.0))).T, mode="r")
+    factor = np.tril((upper * np.where(upper.diagonal() < 0.0, -1.0, 1.0)[:, None]).T)
+    pivots = factor.diagonal()
+    np.einsum("ii->i", factor)[:] = np.where(np.square(pivots) > np.finfo(float).eps ** 2, pivots, 0.0)
+    return factor

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
 from pmgp.core.orthants.ordering import Ordered
 
@@ -68,6 +68,7 @@ def sequential_monte_carlo(rng: np.random.Generator, problem: Ordered, particles
         if pivot > 0.0:
             truncated((lower - kappa) / pivot, (upper - kappa) / pivot, uniforms, noise[i], log_chances)
         else:
+            noise[i] = ndtri(uniforms)
             log_chances[:] = np.where((kappa >= lower) & (kappa <= upper), 0.0, -np.inf)
         values[i] = np.clip(kappa + pivot * noise[i], lower, upper) if pivot > 0.0 else kappa
         largest = float(log_chances.max())
