@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from pmgp.core.approximations import Differentiable, ExpectationPropagation, Lap
 from pmgp.core.gaussians import SiteApproximation
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.core.registry import resolve
+from pmgp.interface.graphs.compilation import CompiledWhenCalled
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.model.points import value_point
 from pmgp.interface.steps.starts import unusable_start
@@ -143,7 +145,9 @@ class Objective:
         self.parts = parts
         self.approximation = approximation
         self.prior = prior
-        self._log_prior = parts.compile_gradient([], _log_prior_without_jacobian(model, parts))
+        self._shifts = STEP * np.eye(parts.dimension)[_enters_likelihood(parts)]
+        graph = _log_prior_without_jacobian(model, parts)
+        self._log_prior = CompiledWhenCalled(partial(parts.compile_gradient, [], graph))
 
     def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Value, and gradient of shape (dimension,); a very low value where there is none."""
@@ -175,16 +179,26 @@ class Objective:
     def evidence_gradient(self, theta: np.ndarray, q: SiteApproximation) -> np.ndarray:
         """Gradient of the log-evidence: through K and m exactly, through the likelihood by central differences.
 
-        The latter cost O(n) each, because sites (or the mode) stay where they are.
+        The latter cost O(n) each, because sites (or the mode) stay where they are, and only the likelihood's own
+        parameters need them.
         """
         gradient = self.approximation.evidence_gradient(q, self.parts.likelihood(theta))
-        through_process = self.parts.covariance_pullback(theta, gradient.covariance, gradient.mean)
+        total = self.parts.covariance_pullback(theta, gradient.covariance, gradient.mean)
 
         def along(shift: np.ndarray) -> float:
             return gradient.along(self.parts.likelihood(theta + shift))
 
-        shifts = STEP * np.eye(len(theta))
-        return through_process + np.array([(along(s) - along(-s)) / (2.0 * STEP) for s in shifts])
+        for shift in self._shifts:
+            total = total + (along(shift) - along(-shift)) / (2.0 * STEP) * (shift > 0.0)
+        return total
+
+
+def _enters_likelihood(parts: LatentGaussianModel) -> np.ndarray:
+    """Which elements of theta the likelihood depends on: (dimension,)."""
+    used = set(ancestors(parts.graphs.likelihood))
+    shapes = parts.unravel(parts.initial_theta)
+    masks = {value.name: np.full(shapes[value.name].shape, value in used) for value in parts.theta_values}
+    return parts.ravel(masks) > 0.0
 
 
 def _log_prior_without_jacobian(model: pm.Model, parts: LatentGaussianModel) -> Any:
