@@ -15,6 +15,7 @@ from pymc.blocking import DictToArrayBijection, RaveledVars
 from pytensor.graph.traversal import ancestors
 
 import pmgp
+from pmgp.core.estimators import ApproximateEvidence
 from pmgp.interface.integrated import correct as correct_module
 from pmgp.interface.integrated.operation import LogEvidence
 from pmgp.interface.model.latent_gaussian import ModelError
@@ -278,7 +279,8 @@ def test_draws_that_cannot_be_corrected_are_refused(model, approximate):
     plain = xr.DataTree.from_dict({"posterior": posterior})
     with pytest.raises(ValueError, match="no draws of log_marginal_likelihood: give those of"):
         pmgp.correct(plain, model=model, **SETTINGS)
-    with pytest.raises(ValueError, match='estimator="none" estimates nothing'):
-        pmgp.correct(approximate, model=model, estimator="none", **SETTINGS)
+    for nothing in ("none", ApproximateEvidence()):
+        with pytest.raises(ValueError, match='estimator="none" estimates nothing'):
+            pmgp.correct(approximate, model=model, estimator=nothing, **SETTINGS)
     with pytest.raises(ValueError, match="the posterior has no draws of scale"):
         pmgp.correct(xr.DataTree.from_dict({"posterior": xr.Dataset()}), model=model, **SETTINGS)

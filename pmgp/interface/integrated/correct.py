@@ -17,7 +17,7 @@ from pytensor.tensor.variable import TensorVariable
 from rich.progress import track
 
 from pmgp.core.approximations import Approximation
-from pmgp.core.estimators import Estimator
+from pmgp.core.estimators import ApproximateEvidence, Estimator
 from pmgp.core.importance import log_mean
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.interface.importance.estimates import Estimates
@@ -85,7 +85,7 @@ def correct(
         If the posterior lacks variables, for ``estimator="none"``, which corrects nothing, and if all weights of a
         chain vanish.
     """
-    if estimator == "none":
+    if estimator == "none" or isinstance(estimator, ApproximateEvidence):
         raise ValueError('estimator="none" estimates nothing, so that nothing would be corrected; use "importance"')
     model = pm.modelcontext(model)
     f = find_latent(model, latent)
