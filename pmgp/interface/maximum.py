@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -18,6 +19,7 @@ from pmgp.core.likelihoods.base import SiteLikelihood
 from pmgp.core.marginal.evidence_gradient import evidence_gradient
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.core.registry import resolve
+from pmgp.interface.graphs.compilation import CompiledWhenCalled
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.model.points import value_point
 from pmgp.interface.steps.starts import unusable_start
@@ -143,7 +145,8 @@ class Objective:
         self.parts = parts
         self.approximation = approximation
         self.prior = prior
-        self._log_prior = parts.compile_gradient([], _log_prior_without_jacobian(model, parts))
+        graph = _log_prior_without_jacobian(model, parts)
+        self._log_prior = CompiledWhenCalled(partial(parts.compile_gradient, [], graph))
 
     def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Value, and gradient of shape (dimension,); a very low value where there is none."""
@@ -151,11 +154,9 @@ class Objective:
         q = self.fit(theta)
         if q is None:
             return VERY_LOW, np.zeros_like(theta)
-        likelihood = cast("SiteLikelihood", self.parts.likelihood(theta))
-        gradient = evidence_gradient(self.parts, self.approximation, theta, q, likelihood)
+        value, gradient = q.log_evidence, self.evidence_gradient(theta, q)
         if gradient is None:
             return VERY_LOW, np.zeros_like(theta)
-        value = q.log_evidence
         if self.prior:
             value, gradient = value + log_prior, gradient + prior_gradient
         if not np.isfinite(value) or not np.isfinite(gradient).all():
@@ -176,6 +177,11 @@ class Objective:
         """q from a start that does not depend on where the optimizer was before; None where K is indefinite."""
         q = self.approximation.fit(self.parts.prior(theta), self.parts.likelihood(theta))
         return cast("SiteApproximation | None", q)
+
+    def evidence_gradient(self, theta: np.ndarray, q: SiteApproximation) -> np.ndarray | None:
+        """Gradient of the log-evidence; None where K turns out to be indefinite."""
+        likelihood = cast("SiteLikelihood", self.parts.likelihood(theta))
+        return evidence_gradient(self.parts, self.approximation, theta, q, likelihood)
 
 
 def _log_prior_without_jacobian(model: pm.Model, parts: LatentGaussianModel) -> Any:

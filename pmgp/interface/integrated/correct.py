@@ -1,0 +1,175 @@
+"""Draws of a marginalized model made exact: weights for theta, draws of f, and whether they can be trusted.
+
+A draw of theta has the density p(theta) p~(y|theta). With an unbiased estimate p^(y|theta), and f one of its particles
+picked by weight, the pair (theta, f) with the weight p^ / p~ is a weighted draw of p(theta, f|y): importance sampling
+on the extended distribution of the pseudo-marginal chain.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from pytensor.tensor.variable import TensorVariable
+from rich.progress import track
+
+from pmgp.core.approximations import Approximation
+from pmgp.core.estimators import ApproximateEvidence, Estimator
+from pmgp.core.importance import log_mean
+from pmgp.core.numerics.threads import suitable_threads, threads_limited
+from pmgp.interface.importance.estimates import Estimates
+from pmgp.interface.importance.theta_draws import posterior_of, theta_draws
+from pmgp.interface.importance.trust import trust_in
+from pmgp.interface.integrated.marginalize import LOG_EVIDENCE
+from pmgp.interface.model.latent_gaussian import find_latent
+from pmgp.interface.steps.shared import share
+
+__all__ = ["correct"]
+
+
+def correct(
+    idata: Any,
+    *,
+    model: pm.Model | None = None,
+    resample: bool = True,
+    estimator: Estimator | str = "importance",
+    approximation: Approximation | str = "ep",
+    latent: Any = None,
+    random_seed: Any = None,
+    compile_kwargs: dict[str, Any] | None = None,
+    progressbar: bool = True,
+) -> xr.DataTree:
+    """Turn draws of a marginalized model into draws of the model itself, f included.
+
+    Parameters
+    ----------
+    idata : xarray.DataTree
+        What a sampler returned for :func:`pmgp.marginalize`'s model, with ``log_marginal_likelihood`` in its posterior.
+    model : pymc.Model, optional
+        The model that was marginalized; taken from the context if it is not given.
+    resample : bool
+        Draw as many draws again by weight, chain by chain, so that they can be used like those of any sampler; some
+        then occur several times. Otherwise all stay, with the logs of their weights in ``sample_stats["log_weight"]``.
+    estimator : ImportanceSampling, AnnealedImportanceSampling, "importance" or "annealed"
+        With 256 importance samples of f where it leaves their number open.
+    approximation : Laplace, ExpectationPropagation, "laplace" or "ep"
+        Where importance samples come from; it need not be the one that was sampled with.
+    latent : variable or str, optional
+        Which multivariate normal variable is f, if the model has several.
+    random_seed : int or numpy.random.Generator, optional
+    compile_kwargs : dict, optional
+        For PyTensor, as in `pymc.sample`.
+    progressbar : bool
+
+    Returns
+    -------
+    xarray.DataTree
+        In ``posterior`` the variables of `idata`, and f; in ``sample_stats`` the estimate ``log_marginal_likelihood``
+        and, of draws that are not resampled, ``log_weight``; other groups as they were. The attributes ``pareto_k``,
+        ``effective_size`` and ``words`` of the tree say whether the weights can be trusted; ``log_mean_weight``
+        estimates log p(y) - log p~(y), how far off the approximation's evidence of the whole model is.
+
+    Warns
+    -----
+    UserWarning
+        If the weights cannot be trusted: then use `PseudoMarginal`.
+
+    Raises
+    ------
+    ModelError
+        If the model is not of the form that `PseudoMarginal` needs.
+    ValueError
+        If the posterior lacks variables, for ``estimator="none"``, which corrects nothing, and if all weights of a
+        chain vanish.
+    """
+    if estimator == "none" or isinstance(estimator, ApproximateEvidence):
+        raise ValueError('estimator="none" estimates nothing, so that nothing would be corrected; use "importance"')
+    model = pm.modelcontext(model)
+    f = find_latent(model, latent)
+    posterior = posterior_of(idata, [rv for rv in model.free_RVs if rv is not f])
+    if LOG_EVIDENCE not in posterior:
+        raise ValueError(f"the posterior has no draws of {LOG_EVIDENCE}: give those of pmgp.marginalize's model")
+    parts = share(model, latent, compile_kwargs=compile_kwargs, given_theta=False).parts
+    size, rng = parts.initial_moments[0].size, np.random.default_rng(random_seed)
+    estimates = Estimates(parts, estimator, approximation)
+    with threads_limited(suitable_threads(size)):
+        theta = track(theta_draws(posterior, model, f), "Correcting", disable=not progressbar)
+        log_evidence, latent_values = zip(*[_drawn(estimates, rng, one, size) for one in theta], strict=True)
+    shape = posterior.sizes["chain"], posterior.sizes["draw"]
+    found = xr.DataArray(np.reshape(log_evidence, shape), posterior[LOG_EVIDENCE].coords, ("chain", "draw"))
+    draws = posterior.drop_vars(LOG_EVIDENCE).assign(
+        {f.name: _latent(model, f, np.reshape(latent_values, (*shape, -1)))}
+    )
+    statistics = xr.Dataset({LOG_EVIDENCE: found, "log_weight": found - posterior[LOG_EVIDENCE]})
+    attributes = _verdict(statistics["log_weight"].to_numpy())
+    if resample:
+        chosen = _chosen(rng, statistics["log_weight"].to_numpy())
+        draws, statistics = _taken(draws, chosen), _taken(statistics.drop_vars("log_weight"), chosen)
+    return _tree(idata, draws, statistics, attributes)
+
+
+def _drawn(estimates: Estimates, rng: np.random.Generator, theta: np.ndarray, size: int) -> tuple[float, np.ndarray]:
+    """An estimate of log p(y|theta), and a draw of f; not a number where the estimate is zero."""
+    ready = estimates.ready(theta)
+    estimate = None if ready is None else estimates.fresh(rng, ready)
+    if estimate is None or not np.isfinite(estimate.log_evidence):
+        return -np.inf, np.full(size, np.nan)
+    return estimate.log_evidence, estimate.choose(rng)
+
+
+def _latent(model: pm.Model, f: TensorVariable, values: np.ndarray) -> xr.DataArray:
+    """Draws of f with the dimension and the coordinates that it has in the model: (chains, draws, n)."""
+    [dimension] = model.named_vars_to_dims.get(f.name) or [f"{f.name}_dim_0"]
+    labels = model.coords.get(dimension)
+    index = np.arange(values.shape[-1]) if labels is None else np.asarray(labels)
+    return xr.DataArray(values, {dimension: index}, ("chain", "draw", dimension))
+
+
+def _verdict(log_weights: np.ndarray) -> dict[str, Any]:
+    """What the weights say about themselves, with a warning where that is nothing good."""
+    if not np.isfinite(log_weights.max(axis=1)).all():
+        raise ValueError(
+            "all weights of a chain vanish: are these draws of this model, marginalized, with the same data?"
+        )
+    mean, trust = log_mean(log_weights.ravel()), trust_in(log_weights.ravel())
+    if not trust.reliable:
+        warnings.warn(
+            f"the correction: {trust.words}. The approximation is too far from the posterior at some draws: sample the "
+            "model with pmgp.PseudoMarginal, or give better estimates, as by estimator=pmgp.ImportanceSampling(1024)",
+            stacklevel=3,
+        )
+    return {
+        "pareto_k": trust.pareto_k,
+        "effective_size": trust.effective_size,
+        "words": trust.words,
+        "log_mean_weight": mean.value,
+    }
+
+
+def _chosen(rng: np.random.Generator, log_weights: np.ndarray) -> list[np.ndarray]:
+    """Indices of draws by weight, chain by chain, in their order: systematic resampling."""
+    chosen = []
+    for chain in log_weights:
+        weights = np.exp(chain - chain.max())
+        steps = (rng.uniform() + np.arange(len(chain))) / len(chain)
+        cumulative = np.cumsum(weights / weights.sum())
+        chosen.append(np.minimum(np.searchsorted(cumulative, steps, side="right"), len(chain) - 1))
+    return chosen
+
+
+def _taken(draws: xr.Dataset, chosen: list[np.ndarray]) -> xr.Dataset:
+    """Other draws of each chain, in the places of those that were."""
+    rows = [draws.isel(chain=[i], draw=index).drop_vars("draw") for i, index in enumerate(chosen)]
+    return xr.concat(rows, "chain")
+
+
+def _tree(idata: Any, draws: xr.Dataset, statistics: xr.Dataset, attributes: dict[str, Any]) -> xr.DataTree:
+    coordinates = {name: idata["posterior"][name].to_numpy() for name in ("chain", "draw")}
+    groups = {name: idata[name].to_dataset() for name in idata.children if name not in ("posterior", "sample_stats")}
+    groups |= {"posterior": draws.assign_coords(coordinates), "sample_stats": statistics.assign_coords(coordinates)}
+    tree = xr.DataTree.from_dict(groups)
+    tree.attrs = attributes
+    return tree

@@ -1,0 +1,94 @@
+"""A model with f integrated out by an approximation, as an ordinary PyMC model of theta."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pymc as pm
+import pytensor.tensor as pt
+from pytensor.graph.traversal import ancestors
+
+from pmgp.core import approximations
+from pmgp.core.approximations import Differentiable
+from pmgp.core.registry import resolve
+from pmgp.interface.importance.theta_draws import transformed
+from pmgp.interface.integrated.model_copy import copied
+from pmgp.interface.integrated.operation import ApproximateEvidence, LogEvidence
+from pmgp.interface.maximum import TIGHT, Objective
+from pmgp.interface.model.latent_gaussian import LatentGaussianModel, find_latent
+
+__all__ = ["LOG_EVIDENCE", "marginalize"]
+
+# The variable of a marginalized model that holds log p~(y|theta), for the correction.
+LOG_EVIDENCE = "log_marginal_likelihood"
+
+
+def marginalize(
+    model: pm.Model | None = None,
+    *,
+    approximation: Differentiable | str = "ep",
+    latent: Any = None,
+    compile_kwargs: dict[str, Any] | None = None,
+) -> pm.Model:
+    """Integrate f out by expectation propagation or Laplace's method: the model of theta that is left.
+
+    An ordinary PyMC model, with gradients, for NUTS and `pymc.find_MAP`. It has the hyper-parameters of the model,
+    whatever else does not depend on f, the potential ``marginal_likelihood``, and its value in the trace,
+    ``log_marginal_likelihood``. Its posterior has the approximation's error: :func:`pmgp.correct` removes that from
+    draws, and adds draws of f.
+
+    Parameters
+    ----------
+    model : pymc.Model, optional
+        The model on the context stack by default. It is not changed.
+    approximation : "ep", "laplace", ExpectationPropagation or Laplace
+        The names stand for tight tolerances, which the gradient needs.
+    latent : variable or str, optional
+        Which multivariate normal variable is f, if the model has several.
+    compile_kwargs : dict, optional
+        For PyTensor, as in `pymc.sample`.
+
+    Returns
+    -------
+    pymc.Model
+        With the data as they are now: after `pymc.set_data`, marginalize again.
+
+    Raises
+    ------
+    ModelError
+        If the model is not of the form that `PseudoMarginal` needs, or cannot be differentiated.
+    ValueError
+        For an unknown approximation.
+
+    Notes
+    -----
+    Deterministic variables that depend on f are left out; `pymc.compute_deterministics` computes them from corrected
+    draws. Gradients in parameters of the likelihood are central differences, two evaluations of all sites for each.
+
+    Examples
+    --------
+    >>> with pmgp.marginalize(model):  # doctest: +SKIP
+    ...     idata = pm.sample()
+    >>> exact = pmgp.correct(idata, model=model)  # doctest: +SKIP
+    """
+    model = pm.modelcontext(model)
+    method = TIGHT.get(approximation) if isinstance(approximation, str) else None
+    method = method or resolve(approximation, approximations.NAMES, Differentiable, "approximation")
+    f = find_latent(model, latent)
+    # What is compiled belongs to a copy, whose data nobody changes.
+    own = copied(model)
+    parts = LatentGaussianModel(own, f.name, compile_kwargs=compile_kwargs)
+    evidence = ApproximateEvidence(Objective(own, parts, method, prior=False), parts.initial_moments[0].size)
+    marginal = copied(model, [v for v in _variables(model) if f in set(ancestors([v]))])
+    # In the order of the copy, which is not that of the model.
+    theta = [marginal[rv.name] for rv in own.free_RVs if rv.name != f.name]
+    with marginal:
+        value = LogEvidence(evidence)(pt.concatenate([part.ravel() for part in transformed(marginal, theta)]))
+        pm.Potential("marginal_likelihood", value)
+        pm.Deterministic(LOG_EVIDENCE, value)
+    return marginal
+
+
+def _variables(model: pm.Model) -> list[Any]:
+    """Those that may depend on f, the later ones first."""
+    return [*model.deterministics, *model.potentials, *reversed(model.basic_RVs)]

@@ -1,0 +1,135 @@
+"""The approximate log p(y|theta) as an operation of PyTensor with a gradient."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytensor.tensor as pt
+from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.op import Op
+from pytensor.link.numba.dispatch.basic import generate_fallback_impl, numba_funcify
+
+from pmgp.core.gaussians import SiteApproximation
+from pmgp.core.numerics.threads import suitable_threads, threads_limited
+from pmgp.interface.maximum import Objective
+
+__all__ = ["ApproximateEvidence", "LogEvidence"]
+
+
+class ApproximateEvidence:
+    """Theta to the approximation's log-evidence and its gradient, which share a fit.
+
+    Parameters
+    ----------
+    objective : Objective
+    size : int
+        Number of latent values.
+    """
+
+    def __init__(self, objective: Objective, size: int) -> None:
+        self._objective = objective
+        self._threads = suitable_threads(size)
+        self._last: tuple[np.ndarray, SiteApproximation | None] | None = None
+
+    def value(self, theta: np.ndarray) -> float:
+        """Log p~(y|theta); minus infinity where there is none."""
+        q = self._fit(theta)
+        return -np.inf if q is None else q.log_evidence
+
+    def gradient(self, theta: np.ndarray) -> np.ndarray:
+        """Its gradient, (dimension,); zero where there is none."""
+        q = self._fit(theta)
+        if q is None:
+            return np.zeros_like(theta)
+        with threads_limited(self._threads), np.errstate(all="ignore"):
+            gradient = self._objective.evidence_gradient(theta, q)
+        return np.zeros_like(theta) if gradient is None else np.where(np.isfinite(gradient), gradient, 0.0)
+
+    def _fit(self, theta: np.ndarray) -> SiteApproximation | None:
+        # Read once, as another thread may set it; a fit is a function of theta, so that any serves.
+        last = self._last
+        if last is not None and np.array_equal(last[0], theta):
+            return last[1]
+        q = None
+        if np.isfinite(theta).all():
+            with threads_limited(self._threads), np.errstate(all="ignore"):
+                q = self._objective.fit(theta)
+        if q is not None and not np.isfinite(q.log_evidence):
+            q = None
+        self._last = theta.copy(), q
+        return q
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the n x n matrices behind when a model is pickled."""
+        return self.__dict__ | {"_last": None}
+
+
+class _OfTheta(Op):
+    """An operation on theta, one vector; two of them are the same if they are the same object."""
+
+    def __init__(self, evidence: ApproximateEvidence) -> None:
+        self.evidence = evidence
+
+    def make_node(self, theta: Any) -> Apply:
+        theta = pt.as_tensor(theta, dtype="float64")
+        return Apply(self, [theta], [self.output(theta)])
+
+    def output(self, theta: Any) -> Variable:
+        """A variable for the result."""
+        raise NotImplementedError
+
+    def infer_shape(self, node: Apply, shapes: list[Any]) -> list[Any]:
+        """Those of scalars; the gradient has theta's."""
+        return [shapes[0][: node.outputs[0].type.ndim]]
+
+
+class LogEvidence(_OfTheta):
+    """The approximate log p(y|theta).
+
+    Parameters
+    ----------
+    evidence : ApproximateEvidence
+    """
+
+    def __init__(self, evidence: ApproximateEvidence) -> None:
+        super().__init__(evidence)
+        self.of_gradient = LogEvidenceGradient(evidence)
+
+    def output(self, theta: Any) -> Variable:
+        """A scalar."""
+        return pt.dscalar()
+
+    def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
+        """Fit q."""
+        output_storage[0][0] = np.asarray(self.evidence.value(np.asarray(inputs[0])))
+
+    def pullback(self, inputs: Any, outputs: Any, cotangents: Any) -> list[Variable]:
+        """The gradient is another operation, which is not called where it is not needed."""
+        return [cotangents[0] * self.of_gradient(inputs[0])]
+
+
+class LogEvidenceGradient(_OfTheta):
+    """Its gradient.
+
+    Parameters
+    ----------
+    evidence : ApproximateEvidence
+    """
+
+    def output(self, theta: Any) -> Variable:
+        """A vector like theta."""
+        return theta.type()
+
+    def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
+        """Use the fit that was made for the value, if that was at the same theta."""
+        output_storage[0][0] = self.evidence.gradient(np.asarray(inputs[0]))
+
+
+@numba_funcify.register(_OfTheta)
+def _called_from_numba(op: _OfTheta, node: Apply, storage_map: Any = None, **kwargs: Any) -> Any:
+    """Call Python, which is what is wanted, without PyTensor's warning of it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return generate_fallback_impl(op, node, storage_map, **kwargs)
