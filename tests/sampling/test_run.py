@@ -18,7 +18,7 @@ from pymc.exceptions import SamplingError
 import pmgp
 from pmgp.interface.sampling import blocks, recorded_step
 from pmgp.interface.sampling.plain import from_bytes
-from pmgp.interface.sampling.stored_chain import recovered
+from pmgp.interface.sampling.stored_chain import recovered, seconds_spent
 from pmgp.interface.sampling.stored_run import MANIFEST, Seed
 from tests.sampling.runs import QUIET, SETTINGS, assert_same_run, differing, is_running, kill_at, killed, resumed, size
 
@@ -205,9 +205,9 @@ def test_a_chain_whose_generator_is_not_restored_is_noticed(
     killed(lambda: sample(out=tmp_path, flush_every=0.0, callback=kill_at(80, chain=0)))
 
     def with_another_generator(data):
-        state = from_bytes(data)
+        seconds, state = from_bytes(data)
         state.methods[0].rng.bit_generator_state["state"]["inc"] += 2
-        return state
+        return seconds, state
 
     monkeypatch.setattr(recorded_step, "from_bytes", with_another_generator)
     broken = resumed(tmp_path, probit_model, step=step)
@@ -235,6 +235,15 @@ def test_an_interruption_while_tuning_says_how_to_go_on(sample, uninterrupted, p
     assert_same_run(uninterrupted, resumed(tmp_path, probit_model, step=step))
 
 
+def test_the_time_before_an_interruption_counts(sample, probit_model, step, tmp_path):
+    first = sample(out=tmp_path)
+    spent = sum(seconds_spent(tmp_path / f"chain-{chain}") for chain in range(2))
+    assert 0.0 < spent < first["posterior"].attrs["sampling_time"]
+    again = resumed(tmp_path, probit_model, step=step)
+    for group in ("posterior", "sample_stats"):
+        assert again[group].attrs["sampling_time"] > spent
+
+
 def test_a_finished_run_can_be_made_longer(sample, probit_model, step, tmp_path):
     sample(out=tmp_path)
     longer = resumed(tmp_path, probit_model, step=step, draws=90)
@@ -245,7 +254,13 @@ def test_a_finished_run_can_be_made_longer(sample, probit_model, step, tmp_path)
 
 def test_going_on_can_be_interrupted_too(sample, probit_model, step, tmp_path):
     expected = sample(ess=120)
-    killed(lambda: sample(ess=120, out=tmp_path, flush_every=0.01), after=1.0)
+    first = SETTINGS["tune"] + SETTINGS["draws"]
+
+    def goes_on():
+        return recovered(tmp_path / "chain-0").iterations > first
+
+    killed(lambda: sample(ess=120, out=tmp_path, flush_every=0.005), when=goes_on)
+    assert goes_on()
     assert_same_run(expected, resumed(tmp_path, probit_model, step=step))
 
 

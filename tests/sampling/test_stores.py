@@ -23,7 +23,7 @@ def chain(tmp_path):
     """Nine iterations in three blocks, each with a state."""
     chain = StoredChain(tmp_path / "chain")
     for first in (0, 3, 6):
-        chain.write([iteration(number) for number in range(first, first + 3)], {"after": first + 3})
+        chain.write([iteration(number) for number in range(first, first + 3)], {"after": first + 3}, 0.5)
     chain.close()
     return chain.folder
 
@@ -49,7 +49,7 @@ def test_what_was_written_is_replayed(chain):
 def test_iterations_of_other_shapes_may_follow_each_other(tmp_path):
     values = [np.zeros(2), np.ones(2), np.ones(3), np.zeros(2)]
     chain = StoredChain(tmp_path)
-    chain.write([Iteration({"x": value}, [{}]) for value in values], None)
+    chain.write([Iteration({"x": value}, [{}]) for value in values], None, 0.0)
     for value, found in zip(values, chain.replay(), strict=True):
         assert_array_equal(found.point["x"], value)
     chain.close()
@@ -97,13 +97,13 @@ def test_a_write_may_end_at_any_stage(chain, monkeypatch, stage):
         patch.setattr(os, "fsync", until_killed(os.fsync))
         patch.setattr("pathlib.Path.replace", until_killed(blocks.Path.replace))
         with pytest.raises(Killed):
-            opened.write([iteration(9)], {"after": 10})
+            opened.write([iteration(9)], {"after": 10}, 0.5)
     opened.close()
     assert recovered(chain).damage is None
     assert_holds(chain, 9)
     # It goes on from there, and the next state does not push the last whole one out.
     opened = StoredChain(chain)
-    opened.write([iteration(9)], {"after": 10})
+    opened.write([iteration(9)], {"after": 10}, 0.5)
     opened.close()
     assert blocks.read(chain / "state").number == 10
     assert blocks.read(blocks.previous(chain / "state")).number == 9

@@ -3,8 +3,9 @@
 May import: core, interface, diagnostics.
 """
 
+from pmgp.interface.sampling.drawing import NoDrawsError
 from pmgp.interface.sampling.report import Report, report
-from pmgp.interface.sampling.run import NoDrawsError, resume, sample
+from pmgp.interface.sampling.run import resume, sample
 from pmgp.interface.sampling.stored_run import StoredRun, StoreError, delete
 
 __all__ = ["NoDrawsError", "Report", "StoreError", "StoredRun", "delete", "report", "resume", "sample"]

@@ -73,7 +73,7 @@ class RecordedStep(CompoundStep):
         self._chain = StoredChain(chain_folder(self.run, number))
         self._stored = self._chain.replay()
         self._begin, self._tuned, self._end = self._chain.count, tune, tune + draws
-        self._iteration = 0
+        self._iteration, self._seconds = 0, 0.0
         self._unwritten: list[Iteration] = []
         self._written_at = time.monotonic()
 
@@ -90,10 +90,12 @@ class RecordedStep(CompoundStep):
 
     def _drawn(self, point: dict[str, np.ndarray], chain: StoredChain) -> Iteration:
         if self._iteration == self._begin and chain.state is not None:
-            self.sampling_state = from_bytes(chain.state)
+            self._seconds, self.sampling_state = from_bytes(chain.state)
+        begun = time.perf_counter()
         if self._iteration == self._tuned:
             self.inner.stop_tuning()
         iteration = Iteration(*self.inner.step(point))
+        self._seconds += time.perf_counter() - begun
         # In worker processes arrays of the point may be memory that the next point is written to.
         copied = {name: np.array(value) for name, value in iteration.point.items()}
         self._unwritten.append(Iteration(copied, [dict(stats) for stats in iteration.stats]))
@@ -102,7 +104,7 @@ class RecordedStep(CompoundStep):
     def _write_if_due(self, chain: StoredChain) -> None:
         due = self._iteration == self._end or time.monotonic() - self._written_at >= self.flush_every
         if due and self._unwritten:
-            chain.write(self._unwritten, self.sampling_state)
+            chain.write(self._unwritten, self.sampling_state, self._seconds)
             self._unwritten, self._written_at = [], time.monotonic()
 
     def close(self) -> None:

@@ -3,38 +3,29 @@
 from __future__ import annotations
 
 import logging
-import tempfile
+import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pymc as pm
 import xarray as xr
-from pymc.exceptions import SamplingError
 from pymc.pytensorf import resolve_backend_compile_kwargs
 from pymc.sampling.mcmc import assign_step_methods, get_default_tune_steps, instantiate_steppers
 from pymc.step_methods.compound import BlockedStep, CompoundStep
 
 from pmgp.interface.recommendation import recommend
-from pmgp.interface.sampling.going_on import enough, more_draws, progress_towards
-from pmgp.interface.sampling.recorded_step import RecordedStep
-from pmgp.interface.sampling.report import ENOUGH, report
+from pmgp.interface.sampling.drawing import Run
 from pmgp.interface.sampling.stored_run import RunSettings, Seed, StoredRun
 
-__all__ = ["REPORT", "NoDrawsError", "resume", "sample"]
+__all__ = ["resume", "sample"]
 
 _log = logging.getLogger("pymc.pmgp")
 
-REPORT = "pmgp_report"
-"""The attribute of the DataTree that holds the words on its draws."""
 MOST = 20
 """How many times the draws asked for are made at most, to reach a number of effective ones."""
 REFUSED = ("nuts_sampler", "nuts_sampler_kwargs", "return_inferencedata", "trace")
-
-
-class NoDrawsError(SamplingError):
-    """A run was interrupted before its first draw after tuning."""
 
 
 type Steps = BlockedStep | CompoundStep | Sequence[BlockedStep | CompoundStep]
@@ -115,7 +106,8 @@ def sample(
         int(draws),
         get_default_tune_steps(made, tune),
         int(chains),
-        cores,
+        # As PyMC does, but said: a stored run goes on with as many.
+        min(4, max(1, (os.cpu_count() or 2) // 2)) if cores is None else int(cores),
         ess,
         MOST * int(draws) if max_draws is None else int(max_draws),
         Seed.of(random_seed),
@@ -123,7 +115,7 @@ def sample(
     folder = None if out is None else Path(out)
     if folder is not None:
         StoredRun.create(folder, settings, model, made, initvals)
-    return _Run(model, made, settings, initvals, options, folder, flush_every).completed()
+    return Run(model, made, settings, initvals, options, folder, flush_every).completed()
 
 
 def resume(
@@ -192,7 +184,7 @@ def resume(
         _say_where(run)
     made.sampling_state, initvals = run.start()
     settings = run.settings if cores is None else replace(run.settings, cores=cores)
-    return _Run(model, made, settings, initvals, options, run.folder, flush_every).completed()
+    return Run(model, made, settings, initvals, options, run.folder, flush_every).completed()
 
 
 def _check(
@@ -244,81 +236,3 @@ def _say_where(run: StoredRun) -> None:
             f"This is {', '.join(others)}, with which the run in {run.folder} began: its draws from here on may differ "
             "from those without an interruption, by rounding or more"
         )
-
-
-@dataclass(frozen=True)
-class _Run:
-    """Everything that calls of `pymc.sample` for one run have in common."""
-
-    model: pm.Model
-    step: BlockedStep | CompoundStep
-    settings: RunSettings
-    initvals: Any
-    options: dict[str, Any]
-    folder: Path | None
-    flush_every: float
-
-    def completed(self) -> xr.DataTree:
-        """All draws, with the report."""
-        if self.settings.ess is not None and self.folder is None:
-            # What chains need to go on is in a store, if only for a while.
-            with tempfile.TemporaryDirectory(prefix="pmgp-") as folder:
-                return replace(self, folder=Path(folder)).completed()
-        idata = self._drawn(self.settings.draws)
-        if self.settings.ess is not None:
-            idata = self._until_enough(idata, self.settings.ess)
-        found = report(idata, self.settings.ess or ENOUGH)
-        idata.attrs[REPORT] = str(found)
-        if not self.options.get("quiet"):
-            _log.log(logging.INFO if found.good else logging.WARNING, str(found))
-        return idata
-
-    def _until_enough(self, idata: xr.DataTree, ess: float) -> xr.DataTree:
-        draws = self.settings.draws
-        shows = bool(self.options.get("progressbar", True)) and not self.options.get("quiet")
-        with progress_towards(ess, shows) as progress:
-            while self._is_complete(idata, draws) and draws < self.settings.max_draws and not enough(idata, ess):
-                target = min(more_draws(idata, ess), self.settings.max_draws)
-                progress.begin(idata, target, self.settings.tune)
-                try:
-                    longer = self._drawn(target, callback=progress, progressbar=False, quiet=True)
-                except NoDrawsError:
-                    break
-                if longer["posterior"].sizes["draw"] < draws:
-                    break
-                idata, draws = longer, target
-            progress.end(idata)
-        return idata
-
-    def _is_complete(self, idata: xr.DataTree, draws: int) -> bool:
-        """Whether it was not interrupted."""
-        sizes = idata["posterior"].sizes
-        return (sizes["chain"], sizes["draw"]) == (self.settings.chains, draws)
-
-    def _drawn(self, draws: int, **options: Any) -> xr.DataTree:
-        """So many draws from each chain, those in the store first."""
-        step, seed = self.step, self.settings.seed
-        if self.folder is not None:
-            step = RecordedStep(step, self.folder, seed.first_key, self.flush_every)
-        arguments = {"compute_convergence_checks": False} | self.options | options
-        try:
-            return pm.sample(
-                draws=draws,
-                tune=self.settings.tune,
-                chains=self.settings.chains,
-                cores=self.settings.cores,
-                random_seed=seed.generator(),
-                step=step,
-                initvals=self.initvals,
-                model=self.model,
-                **arguments,
-            )
-        except ValueError as error:
-            # PyMC's own words for an interruption during tuning.
-            if "Not enough samples" not in str(error):
-                raise
-            more = "" if self.folder is None else f"; pmgp.resume({str(self.folder)!r}, model) goes on"
-            raise NoDrawsError(f"interrupted while tuning, so there are no draws{more}") from error
-        finally:
-            if isinstance(step, RecordedStep):
-                step.close()

@@ -22,7 +22,7 @@ try:
 except ImportError:  # There are no such locks on Windows.
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["DRAWS", "STATE", "Iteration", "Recovered", "StoreError", "StoredChain", "recovered"]
+__all__ = ["DRAWS", "STATE", "Iteration", "Recovered", "StoreError", "StoredChain", "recovered", "seconds_spent"]
 
 DRAWS, STATE = "draws", "state"
 PATIENCE = 10.0
@@ -50,6 +50,7 @@ class Recovered(NamedTuple):
     end : int
         Where their draws end in the file.
     state : bytes or None
+        The seconds that were spent until then, and the state.
     damage : str or None
         What was wrong, other than being cut off.
     """
@@ -73,6 +74,12 @@ def recovered(folder: Path) -> Recovered:
         elif state is not None:
             damage = damage or f"its draws are damaged after iteration {max(ends, default=0)} of {state.number}"
     return Recovered(0, 0, None, damage)
+
+
+def seconds_spent(folder: Path) -> float:
+    """How long it took to draw what is stored of a chain, about."""
+    states = [blocks.read(folder / STATE), blocks.read(blocks.previous(folder / STATE))]
+    return next((from_bytes(state.data)[0] for state in states if state is not None), 0.0)
 
 
 class StoredChain:
@@ -112,11 +119,11 @@ class StoredChain:
             for block in blocks.blocks_of(self.folder / DRAWS):
                 yield from _iterations(from_bytes(block.data))
 
-    def write(self, iterations: Sequence[Iteration], state: Any) -> None:
-        """Append iterations, and replace the state by the one after them."""
+    def write(self, iterations: Sequence[Iteration], state: Any, seconds: float) -> None:
+        """Append iterations, and replace the state by the one after them, which took so many seconds in all."""
         self.count += len(iterations)
         blocks.append(self._file, to_bytes(_columns(iterations)), self.count)
-        blocks.replace(self.folder / STATE, to_bytes(state), self.count)
+        blocks.replace(self.folder / STATE, to_bytes((seconds, state)), self.count)
 
     def close(self) -> None:
         """Let others have it."""

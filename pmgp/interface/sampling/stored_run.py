@@ -67,7 +67,7 @@ class RunSettings:
     draws: int
     tune: int
     chains: int
-    cores: int | None
+    cores: int
     ess: float | None
     max_draws: int
     seed: Seed

@@ -1,0 +1,130 @@
+"""The calls of `pymc.sample` that make a run: one, or several until there are enough effective draws."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pymc as pm
+import xarray as xr
+from pymc.exceptions import SamplingError
+from pymc.step_methods.compound import BlockedStep, CompoundStep
+
+from pmgp.interface.sampling.going_on import enough, more_draws, progress_towards
+from pmgp.interface.sampling.recorded_step import RecordedStep, chain_folder
+from pmgp.interface.sampling.report import ENOUGH, report
+from pmgp.interface.sampling.stored_chain import seconds_spent
+from pmgp.interface.sampling.stored_run import RunSettings
+
+__all__ = ["REPORT", "NoDrawsError", "Run"]
+
+_log = logging.getLogger("pymc.pmgp")
+
+REPORT = "pmgp_report"
+"""The attribute of the DataTree that holds the words on its draws."""
+
+
+class NoDrawsError(SamplingError):
+    """A run was interrupted before its first draw after tuning."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """Everything that calls of `pymc.sample` for one run have in common."""
+
+    model: pm.Model
+    step: BlockedStep | CompoundStep
+    settings: RunSettings
+    initvals: Any
+    options: dict[str, Any]
+    folder: Path | None
+    flush_every: float
+
+    def completed(self) -> xr.DataTree:
+        """All draws, with the report."""
+        if self.settings.ess is not None and self.folder is None:
+            # What chains need to go on is in a store, if only for a while.
+            with tempfile.TemporaryDirectory(prefix="pmgp-") as folder:
+                return replace(self, folder=Path(folder)).completed()
+        idata = self._drawn(self.settings.draws)
+        if self.settings.ess is not None:
+            idata = self._until_enough(idata, self.settings.ess)
+        found = report(idata, self.settings.ess or ENOUGH)
+        idata.attrs[REPORT] = str(found)
+        if not self.options.get("quiet"):
+            _log.log(logging.INFO if found.good else logging.WARNING, str(found))
+        return idata
+
+    def _until_enough(self, idata: xr.DataTree, ess: float) -> xr.DataTree:
+        draws = self.settings.draws
+        shows = bool(self.options.get("progressbar", True)) and not self.options.get("quiet")
+        with progress_towards(ess, shows) as progress:
+            while self._is_complete(idata, draws) and draws < self.settings.max_draws and not enough(idata, ess):
+                target = min(more_draws(idata, ess), self.settings.max_draws)
+                progress.begin(idata, target, self.settings.tune)
+                try:
+                    longer = self._drawn(target, callback=progress, progressbar=False, quiet=True)
+                except (KeyboardInterrupt, NoDrawsError):
+                    break
+                # An interruption may leave less than there was: chains that were still being read, or fewer chains.
+                sizes = longer["posterior"].sizes
+                if sizes["chain"] < self.settings.chains or sizes["draw"] < draws:
+                    break
+                idata, draws = longer, target
+            progress.end(idata)
+        return idata
+
+    def _spent(self) -> float:
+        """Seconds of sampling that went into what is stored, as if all cores had been busy."""
+        if self.folder is None:
+            return 0.0
+        chains = range(self.settings.chains)
+        seconds = sum(seconds_spent(chain_folder(self.folder, chain)) for chain in chains)
+        return seconds / min(self.settings.cores, self.settings.chains)
+
+    def _is_complete(self, idata: xr.DataTree, draws: int) -> bool:
+        """Whether it was not interrupted."""
+        sizes = idata["posterior"].sizes
+        return (sizes["chain"], sizes["draw"]) == (self.settings.chains, draws)
+
+    def _drawn(self, draws: int, **options: Any) -> xr.DataTree:
+        """So many draws from each chain, those in the store first."""
+        step, seed = self.step, self.settings.seed
+        if self.folder is not None:
+            step = RecordedStep(step, self.folder, seed.first_key, self.flush_every)
+        arguments = {"compute_convergence_checks": False} | self.options | options
+        spent = self._spent()
+        try:
+            idata = pm.sample(
+                draws=draws,
+                tune=self.settings.tune,
+                chains=self.settings.chains,
+                cores=self.settings.cores,
+                random_seed=seed.generator(),
+                step=step,
+                initvals=self.initvals,
+                model=self.model,
+                **arguments,
+            )
+            return _with_time(idata, spent)
+        except ValueError as error:
+            # PyMC's own words for an interruption during tuning.
+            if "Not enough samples" not in str(error):
+                raise
+            more = "" if self.folder is None else f"; pmgp.resume({str(self.folder)!r}, model) goes on"
+            raise NoDrawsError(f"interrupted while tuning, so there are no draws{more}") from error
+        finally:
+            if isinstance(step, RecordedStep):
+                step.close()
+
+
+def _with_time(idata: xr.DataTree, spent: float) -> xr.DataTree:
+    """Add what was spent in earlier calls to the seconds that PyMC has measured."""
+    for group in ("posterior", "sample_stats"):
+        attributes = idata[group].attrs if group in idata.children else {}
+        if "sampling_time" in attributes:
+            attributes["sampling_time"] += spent
+    return idata
