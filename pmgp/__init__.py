@@ -26,6 +26,7 @@ _PUBLIC = {
     "LatentSMMALA": "pmgp.interface.steps",
     "LogGaussianCox": "pmgp.interface.distributions",
     "ModelError": "pmgp.interface.model.latent_gaussian",
+    "MultinomialLogit": "pmgp.interface.distributions",
     "OrdinalProbit": "pmgp.interface.distributions",
     "PseudoMarginal": "pmgp.interface.steps",
     "StochasticVolatility": "pmgp.interface.distributions",
