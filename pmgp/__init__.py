@@ -27,6 +27,7 @@ _PUBLIC = {
     "LatentStep": "pmgp.interface.steps",
     "LogGaussianCox": "pmgp.interface.distributions",
     "ModelError": "pmgp.interface.model.latent_gaussian",
+    "MultinomialLogit": "pmgp.interface.distributions",
     "OrdinalProbit": "pmgp.interface.distributions",
     "OrthantSampling": "pmgp.core.estimators",
     "PseudoMarginal": "pmgp.interface.steps",

@@ -511,8 +511,8 @@ def several_latent():
 
 def matrix_latent():
     scale = pm.HalfNormal("scale", 1)
-    f = pm.MvNormal("f", np.zeros(N), cov=scale * np.eye(N), shape=(2, N))
-    pm.Normal("y", f, 1, observed=np.zeros((2, N)))
+    f = pm.MvNormal("f", np.zeros(N), cov=scale * np.eye(N), shape=(2, 2, N))
+    pm.Normal("y", f, 1, observed=np.zeros((2, 2, N)))
 
 
 def discrete_parameter():
@@ -552,7 +552,7 @@ WRONG_MODELS = {
     whitened: "'f_rotated_' is a whitened Gaussian process.*reparameterize=False",
     without_latent: r"no latent multivariate normal variable.*pm\.MvNormal",
     several_latent: r"several multivariate normal variables \(f, g\); say which with latent=",
-    matrix_latent: "'f' has 2 dimensions",
+    matrix_latent: "'f' has 3 dimensions",
     discrete_parameter: "must be continuous; these are not: kind",
     without_theta: "no hyper-parameters besides 'f'",
     nothing_observed: "no observed variable depends on 'f'",

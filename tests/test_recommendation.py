@@ -73,6 +73,12 @@ def two_vectors() -> pm.Model:
     return model
 
 
+def two_smoothed_vectors() -> pm.Model:
+    with pm.Model() as model:
+        smooth(process("f", pm.Gamma("variance", 2, 1)) + process("g"))
+    return model
+
+
 CASES = {
     "few hyper-parameters": (lambda: isotropic(probit), ["PseudoMarginal"]),
     "just not many": (lambda: ard(probit, D - 1), ["PseudoMarginal"]),
@@ -84,7 +90,8 @@ CASES = {
     "free variables depend on f": (lambda: isotropic(hierarchical), ["Ancillary", "EllipticalSlice"]),
     "known hyper-parameters": (lambda: fixed(probit), ["LatentHMC"]),
     "known, does not factorize": (lambda: fixed(smooth), ["EllipticalSlice"]),
-    "two latent vectors": (two_vectors, ["EllipticalSlice", "EllipticalSlice"]),
+    "two latent vectors": (two_vectors, ["PseudoMarginal"]),
+    "two latent vectors, does not factorize": (two_smoothed_vectors, ["EllipticalSlice", "EllipticalSlice"]),
 }
 
 
@@ -181,7 +188,7 @@ def test_a_latent_vector_that_is_chosen_is_named_to_the_step_methods():
     assert [call.method.__name__ for call in recommendation.calls] == ["Interweaving", "LatentHMC"]
 
 
-def test_two_processes_get_a_step_method_each_or_are_refused():
+def test_two_processes_are_f_together_or_one_is_refused():
     assert "(gp1 + gp2)" in str(pmgp.recommend(two_vectors()))
     with pytest.raises(pmgp.ModelError, match=r"second latent process besides 'g': 'f' .*summed covariance"):
         pmgp.recommend(two_vectors(), latent="g")

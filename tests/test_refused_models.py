@@ -119,10 +119,18 @@ def missing_values():
     pm.Normal("y", process(), 0.3, observed=np.where(np.arange(N) < 2, np.nan, REALS))
 
 
-def several_classes():
+def observations_of_others():
+    """An observation depends on one process here, and on the other one elsewhere."""
     lengthscale = pm.Gamma("lengthscale", 2, 1)
-    scores = pt.stack([process(name, lengthscale=lengthscale) for name in "abc"], axis=1)
-    pm.Categorical("y", logit_p=scores, observed=np.arange(N) % 3)
+    first, second = (process(name, lengthscale=lengthscale) for name in "ab")
+    pm.Poisson("y", mu=pt.exp(first + pt.roll(second, 1)), observed=COUNTS)
+
+
+def a_process_about_another():
+    first = process("a")
+    covariance = np.eye(N)
+    second = pm.MvNormal("b", first, cov=covariance)
+    pm.Poisson("y", mu=pt.exp(second), observed=COUNTS)
 
 
 @wrap_py(itypes=[pt.dvector], otypes=[pt.dvector])
@@ -154,7 +162,8 @@ REFUSED = {
     a_conditional: r"free variables new depend on 'f'.*after sampling.*var_names=\['new'\]",
     a_noisy_copy: "free variables copy depend on 'f'.*WhiteNoise.*pmgp.recommend",
     missing_values: "free variables y_unobserved depend on 'f'.*missing observations, leave those out",
-    several_classes: r"several multivariate normal variables \(a, b, c\).*several classes, are not supported",
+    observations_of_others: "the likelihood does not factorize over 'a, b': some .* one latent value of each vector",
+    a_process_about_another: "the latent variable 'b' depends on 'a': .* independent of each other a priori",
     an_operation_without_gradient: "an operation in the model has no gradient in 'f'",
 }
 

@@ -97,7 +97,7 @@ def log_marginal_likelihood(
     values = value_point(model, point)
     parts = LatentGaussianModel(model, latent, values, compile_kwargs)
     rng = np.random.default_rng(random_seed)
-    with threads_limited(suitable_threads(values[parts.latent_value.name].size)):
+    with threads_limited(suitable_threads(parts.sites_of(values))):
         evaluation = _prepared(
             parts, parts.ravel(values), resolve(approximation, approximations.NAMES, Approximation, "approximation")
         )

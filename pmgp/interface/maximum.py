@@ -115,7 +115,7 @@ def find_map(
     values = value_point(model, start)
     parts = LatentGaussianModel(model, latent, values, compile_kwargs)
     objective = Objective(model, parts, method, prior)
-    with threads_limited(suitable_threads(values[parts.latent_value.name].size)):
+    with threads_limited(suitable_threads(parts.sites_of(values))):
         found = _maximize(objective, parts.ravel(values), max_iterations)
         q = objective.fit(found.x)
     if q is None:

@@ -154,7 +154,7 @@ def recommend(model: pm.Model | None = None, *, latent: Any = None) -> Recommend
     model = pm.modelcontext(model)
     candidates = [rv.name for rv in model.free_RVs if _is_latent(model, rv.name)]
     if latent is None and len(candidates) > 1:
-        return _several_latent_vectors(model, candidates)
+        return _processes(model) or _several_latent_vectors(model, candidates)
     traits = _traits(model, latent)
     if not traits.dimension:
         return _known_hyperparameters(model, traits)
@@ -264,6 +264,27 @@ def _known_hyperparameters(model: pm.Model, traits: Traits) -> Recommendation:
         f"the model has no hyper-parameters, so that only f is to be sampled; {reason}",
         "none an iteration, once K is factorized",
         ("pmgp.EllipticalSlice: nothing to tune" if traits.factorizes else 'pmgp.LatentHMC(variant="v2")',),
+        model,
+    )
+
+
+def _processes(model: pm.Model) -> Recommendation | None:
+    """For latent vectors that make up one f; None where they cannot, or the likelihood does not factorize over it."""
+    try:
+        parts = share(model, given_theta=False).parts
+    except ModelError:
+        return None
+    return Recommendation(
+        "Pseudo-marginal chain",
+        (StepCall(PseudoMarginal, {}),),
+        f"the latent vectors {parts.latent_name} are integrated out together, {parts.dimension} elements of theta are "
+        "left, and the likelihood factorizes over the values that belong to an observation.",
+        "for every Newton step or sweep, 1 Cholesky factorization for each of the C vectors and one more for "
+        "pmgp.MultinomialLogit, and one of C n rows for other likelihoods",
+        (
+            'pmgp.PseudoMarginal(approximation="laplace") as a check: another q, the same posterior',
+            "one process with the summed covariance, (gp1 + gp2).prior(...), where processes are only summed",
+        ),
         model,
     )
 

@@ -64,6 +64,24 @@ def thresholds() -> Any:
     return pm.Normal("thresholds", 0, 1, shape=2, transform=ordered, initval=[-0.5, 0.5])
 
 
+def three_processes() -> pm.Model:
+    with pm.Model() as model:
+        pmgp.MultinomialLogit("y", [latent(name) for name in ("f", "f_one", "f_two")], observed=CATEGORIES)
+    return model
+
+
+def mean_and_scale() -> pm.Model:
+    with pm.Model() as model:
+        pm.Normal("y", latent("f"), pt.exp(latent("f_scale")), observed=REALS)
+    return model
+
+
+def mixed_processes() -> pm.Model:
+    with pm.Model() as model:
+        pm.Normal("y", latent("f") + pt.roll(latent("f_other"), 1), 0.5, observed=REALS)
+    return model
+
+
 def two_processes() -> pm.Model:
     with pm.Model() as model:
         scores = pt.stack([latent("f"), latent("f_other"), pt.zeros(N)], axis=-1)
@@ -153,7 +171,10 @@ LIKELIHOODS: dict[str, Callable[[], pm.Model]] = {
         lambda f: pmgp.BernoulliProbit("y", f[np.repeat(np.arange(N), 2)], observed=np.repeat(LABELS, 2))
     ),
     "sums of two latent values": observed(lambda f: pm.Poisson("y", mu=pt.exp(f[1:] + f[:-1]), observed=COUNTS[1:])),
-    "several latent vectors, softmax": two_processes,
+    "`pmgp.MultinomialLogit` of three processes": three_processes,
+    "`pm.Categorical` of two processes": two_processes,
+    "`pm.Normal`, its mean and log scale a process each": mean_and_scale,
+    "a process here and one elsewhere, `f + roll(g, 1)`": mixed_processes,
 }
 
 COVARIANCES: dict[str, Callable[[], pm.Model]] = {

@@ -19,6 +19,8 @@ from pmgp.core.numerics.block_matrices import BlockMatrix, flat, stacked
 
 __all__ = ["BlockCavities", "MatchedBlocks", "block_cavities", "match_block_moments", "matched_blocks"]
 
+# Of variances of q, which are at most those of the prior for a covariance that is positive semidefinite.
+ROUNDING = 1e-6
 # Of a cavity's smallest eigenvalue, relative to q's marginal precision: below, rounding has made it.
 SMALLEST_CAVITY = 1e-8
 
@@ -103,7 +105,11 @@ def matched_blocks(q: BlockApproximation, likelihood: BlockLikelihood) -> Matche
     if cavity is None:
         return None
     near = (cavity.marginal_mean, cavity.marginal_covariance)
-    tilted = likelihood.tilted_moments(cavity.mean, cavity.covariance, near)
+    try:
+        tilted = likelihood.tilted_moments(cavity.mean, cavity.covariance, near)
+    except np.linalg.LinAlgError:
+        # Cavities that are definite to fewer digits than there are.
+        return None
     if tilted is None:
         raise UnknownMomentsError(
             'expectation propagation needs a likelihood whose terms are known one by one; use approximation="laplace"'
@@ -119,8 +125,10 @@ def matched_blocks(q: BlockApproximation, likelihood: BlockLikelihood) -> Matche
 
 
 def block_cavities(q: BlockApproximation, contrasts: np.ndarray) -> BlockCavities | None:
-    """q without each of its sites, in contrasts; None where a marginal covariance of q is not positive definite."""
+    """q without each of its sites, in contrasts; None where q's marginals are no smaller normal distributions."""
     n = q.prior.sites
+    if not (np.isfinite(q.mean).all() and (q.variance <= (1.0 + ROUNDING) * q.prior.variance).all()):
+        return None
     marginal = contrasts @ q.marginals @ contrasts.T
     if not _definite(marginal).all():
         return None

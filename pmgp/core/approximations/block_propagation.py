@@ -40,6 +40,14 @@ def propagated(
     UnknownMomentsError
         If the likelihood does not know its tilted moments.
     """
+    # A start that was predicted far off makes numbers too large, which the divergence shows.
+    with np.errstate(all="ignore"):
+        return _swept(start, likelihood, tolerance, max_sweeps, largest)
+
+
+def _swept(
+    start: BlockApproximation, likelihood: BlockLikelihood, tolerance: float, max_sweeps: int, largest: float
+) -> BlockApproximation | None:
     current, conditioned = start, BlockConditioning(start.prior)
     step, last = 1.0, np.inf
     for sweep in range(1, max_sweeps + 1):

@@ -1,8 +1,8 @@
 """q(f) for several latent vectors: their prior times Gaussian sites, each over the C latent values of one observation.
 
 q(f) is proportional to N(f|m, K) prod_i exp(b_i' f_i - f_i' W_i f_i / 2) with W_i of shape (C, C). As with one vector
-(`sites.py`), an importance weight costs O(n) and a draw O(n^2) for each vector: with R = (K + W^-1)^-1, u a draw of the
-prior and v one with covariance W, u + (K - K R K) (v - W u) has q's covariance.
+(`sites.py`), an importance weight costs O(n) and a draw O(n^2) for each vector: with u a draw of the prior, v one with
+covariance W, and S = (K^-1 + W)^-1, u + S (v - W u) has the covariance S.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class BlockApproximation:
     mean : (C n,) array
         Mean of q.
     shrinkage : Shrinkage
-        (K + W^-1)^-1.
+        (K^-1 + W)^-1.
     log_evidence : float
         The approximation's own value of log p(y|theta).
     iterations : int
@@ -94,7 +94,7 @@ class BlockApproximation:
         """Draws of f - mean under q, made of standard normals: (2, size, C n) -> (size, C n)."""
         u = self.prior.deviations_from(normals[0])
         x = (self.precision.root_product(normals[1]) - self.precision.product(u)).T
-        return u + self.prior.product(x - self.shrinkage.product(self.prior.product(x))).T
+        return u + self.shrinkage.product(x).T
 
     def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
         """Independent draws from q, of shape (size, C n)."""
@@ -125,15 +125,12 @@ class BlockConditioning:
         Sites W.
     mean : (C n,) array
         Mean of q.
-    residual : (C n,) array
-        b - W mean, which is K^-1 (mean - m).
     shrinkage : Shrinkage
     """
 
     linear: np.ndarray
     precision: BlockMatrix
     mean: np.ndarray
-    residual: np.ndarray
     shrinkage: Shrinkage
 
     def __init__(self, prior: BlockPrior) -> None:
@@ -148,7 +145,7 @@ class BlockConditioning:
     def on(self, linear: np.ndarray, precision: BlockMatrix) -> bool:
         """Condition on sites; false where that is not possible, as for a K with NaN in it.
 
-        With centered sites b' = b - W m, K^-1 (mean - m) = b' - R K b'.
+        With centered sites b' = b - W m, the mean is m + (K^-1 + W)^-1 b'.
 
         Parameters
         ----------
@@ -160,9 +157,13 @@ class BlockConditioning:
             return False
         centered = linear - precision.product(self.prior.mean)
         self.linear, self.precision, self.shrinkage = linear, precision, found
-        self.residual = centered - found.product(self.prior.product(centered))
-        self.mean = self.prior.mean + self.prior.product(self.residual)
+        self.mean = self.prior.mean + found.product(centered)
         return True
+
+    @property
+    def residual(self) -> np.ndarray:
+        """b - W mean, which is K^-1 (mean - m): (C n,)."""
+        return self.linear - self.precision.product(self.mean)
 
     @property
     def log_determinant(self) -> float:

@@ -41,6 +41,11 @@ class DensePrior:
         return self.mean.shape[0]
 
     @property
+    def parts(self) -> tuple[DensePrior, ...]:
+        """Priors of the latent vectors, of which there is one."""
+        return (self,)
+
+    @property
     def variance(self) -> np.ndarray:
         """Prior variances: (n,)."""
         return self.covariance.diagonal()

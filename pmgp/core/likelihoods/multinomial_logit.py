@@ -29,6 +29,8 @@ class MultinomialLogit:
         Labels 0, ..., C - 1, or counts of each class in a row.
     classes : int, optional
         Their number C, where it is not the number of columns or one more than the largest label.
+    order : (C,) array of int, optional
+        Which of the latent vectors is that of each class, where they do not stand in the order of the classes.
 
     Raises
     ------
@@ -38,9 +40,9 @@ class MultinomialLogit:
 
     site_form: ClassVar[type[BlockMatrix]] = ContrastBlocks
 
-    def __init__(self, y: np.ndarray, classes: int | None = None) -> None:
+    def __init__(self, y: np.ndarray, classes: int | None = None, order: np.ndarray | None = None) -> None:
         counts = check_class_counts(y, classes)
-        self.counts = np.ascontiguousarray(counts.T)
+        self.counts = np.ascontiguousarray(counts.T if order is None else counts.T[np.argsort(order)])
         self.trials = self.counts.sum(axis=0)
         self.contrasts = contrasts_of(len(self.counts))
         # None of it depends on f; zero for labels.

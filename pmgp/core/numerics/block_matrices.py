@@ -53,7 +53,7 @@ class BlockMatrix(Protocol):
         ...
 
     def shrinkage(self, covariances: Sequence[np.ndarray]) -> Shrinkage | None:
-        """(K + W^-1)^-1 for a block-diagonal K, given by C lower triangles (n, n); None where K is indefinite."""
+        """(K^-1 + W)^-1 for a block-diagonal K, given by C lower triangles (n, n); None where K is indefinite."""
         ...
 
     @property
@@ -119,7 +119,7 @@ class ContrastBlocks:
         return flat(root * (e - root * common))
 
     def shrinkage(self, covariances: Sequence[np.ndarray]) -> ContrastShrinkage | None:
-        """(K + W^-1)^-1, by C + 1 factorizations and C inversions of n rows."""
+        """(K^-1 + W)^-1, by C + 1 factorizations and C inversions of n rows."""
         return ContrastShrinkage.of(covariances, self.scale)
 
     @property
@@ -206,7 +206,7 @@ class DenseBlocks:
         return flat(np.einsum("icd,...di->...ci", self.root, stacked(normals, len(self.blocks))))
 
     def shrinkage(self, covariances: Sequence[np.ndarray]) -> DenseShrinkage | None:
-        """(K + W^-1)^-1, by one factorization of C n rows."""
+        """(K^-1 + W)^-1, by one factorization of C n rows."""
         return DenseShrinkage.of(covariances, self.root)
 
     @property

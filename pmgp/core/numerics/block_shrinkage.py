@@ -1,19 +1,20 @@
-"""R = (K + W^-1)^-1 for block-diagonal K and W of two different shapes: what q needs in place of an inverse of K.
+"""S = (K^-1 + W)^-1 for block-diagonal K and W of two different shapes: what W makes of the covariance K.
 
-K has C blocks of shape (n, n), W has n blocks of shape (C, C) (`block_matrices.py`). With R, the covariance
-(K^-1 + W)^-1 is K - K R K, and no inverse of K or of W is needed, so that W may be singular.
+K has C blocks of shape (n, n), W has n blocks of shape (C, C) (`block_matrices.py`). No inverse of K or of W is needed,
+so that both may be singular.
 
 *Contrasts*: for W = D - D 1 (1' D 1)^-1 1' D, where D is diagonal and 1 stacks C identities of n rows, let
-E_c = D_c^1/2 B_c^-1 D_c^1/2 with B_c = I + D_c^1/2 K_c D_c^1/2, and M their sum. Then
-R = E - E 1 M^-1 1' E, and log|I + K W| = sum_c log|B_c| + log|M| - log|1' D 1|: Section 3.5 of Rasmussen and Williams
-(2006), whose Algorithm 3.3 leaves out log|M|. Nothing of more than n rows is factorized.
+B_c = I + D_c^1/2 K_c D_c^1/2, E_c = D_c^1/2 B_c^-1 D_c^1/2, and M the sum of the E_c. T = (K^-1 + D)^-1 has the blocks
+D_c^-1/2 B_c^-1 D_c^1/2 K_c, and S = T + T D 1 M^-1 1' D T, and log|I + K W| = sum_c log|B_c| + log|M| - log|1' D 1|:
+Section 3.5 of Rasmussen and Williams (2006), whose Algorithm 3.3 leaves out log|M|. Nothing of more than n rows is
+factorized, and K is multiplied once before each solve, as its square would double the digits that are lost.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -23,7 +24,7 @@ __all__ = ["ContrastShrinkage", "DenseShrinkage", "Shrinkage"]
 
 
 class Shrinkage(Protocol):
-    """R = (K + W^-1)^-1."""
+    """S = (K^-1 + W)^-1."""
 
     @property
     def log_determinant(self) -> float:
@@ -31,32 +32,42 @@ class Shrinkage(Protocol):
         ...
 
     def product(self, x: np.ndarray) -> np.ndarray:
-        """R x: (C n,) or (C n, k), of the same shape."""
+        """S x: (C n,) or (C n, k), of the same shape."""
         ...
 
     def marginals(self) -> np.ndarray:
-        """The n blocks of (K^-1 + W)^-1 that belong to one site each: (n, C, C)."""
+        """The n blocks of S that belong to one site each: (n, C, C)."""
         ...
+
+
+class _Factored(NamedTuple):
+    """B_c's lower Cholesky factor, and E_c, a lower triangle: (n, n) arrays."""
+
+    factor: np.ndarray
+    weighted: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
 class ContrastShrinkage:
-    """R for W that acts on contrasts.
+    """S for W that acts on contrasts.
 
     Attributes
     ----------
+    covariances : sequence of (n, n) arrays
+        The K_c, lower triangles.
     scale : (C, n) array
         D.
-    weighted : list of (n, n) arrays
-        The E_c, lower triangles.
+    parts : list
+        What is known of each B_c.
     factor : (n, n) array
         Lower Cholesky factor of M.
     log_determinant : float
         Of I + K W.
     """
 
+    covariances: Sequence[np.ndarray]
     scale: np.ndarray
-    weighted: list[np.ndarray]
+    parts: list[_Factored]
     factor: np.ndarray
     log_determinant: float
 
@@ -64,40 +75,47 @@ class ContrastShrinkage:
     def of(cls, covariances: Sequence[np.ndarray], scale: np.ndarray) -> ContrastShrinkage | None:
         """From lower triangles of the K_c, and D of shape (C, n); None where a B_c is indefinite."""
         try:
-            weighted, determinants = zip(*map(_weighted, covariances, scale), strict=True)
+            parts = [_factored(covariance, d) for covariance, d in zip(covariances, scale, strict=True)]
             # Above the diagonals stands what was in memory, which may be anything.
             with np.errstate(all="ignore"):
-                factor = linalg.cholesky(np.asfortranarray(sum(weighted)), overwrite=True)
+                summed = np.asfortranarray(sum(part.weighted for part in parts))
+            factor = linalg.cholesky(summed, overwrite=True)
         except linalg.NotPositiveDefiniteError:
             return None
-        log_determinant = sum(determinants) + linalg.log_determinant(factor) - float(np.log(scale.sum(axis=0)).sum())
-        return cls(scale, list(weighted), factor, log_determinant)
+        determinants = sum(linalg.log_determinant(part.factor) for part in parts) + linalg.log_determinant(factor)
+        return cls(covariances, scale, parts, factor, determinants - float(np.log(scale.sum(axis=0)).sum()))
 
     def product(self, x: np.ndarray) -> np.ndarray:
-        """R x: (C n,) or (C n, k), of the same shape."""
-        parts = np.split(x, len(self.weighted))
-        solved = [linalg.symmetric_product(e, part) for e, part in zip(self.weighted, parts, strict=True)]
-        common = linalg.cholesky_solve(self.factor, np.sum(solved, axis=0))
-        return np.concatenate(
-            [part - linalg.symmetric_product(e, common) for e, part in zip(self.weighted, solved, strict=True)]
-        )
+        """S x: (C n,) or (C n, k), of the same shape."""
+        scale = self.scale if x.ndim == 1 else self.scale[:, :, None]
+        own = [self._conditioned(c, part) for c, part in enumerate(np.split(x, len(self.parts)))]
+        summed = np.sum([d * part for d, part in zip(scale, own, strict=True)], axis=0)
+        common = linalg.cholesky_solve(self.factor, summed)
+        return np.concatenate([part + self._conditioned(c, scale[c] * common) for c, part in enumerate(own)])
+
+    def _conditioned(self, c: int, x: np.ndarray) -> np.ndarray:
+        """T_c x, with the sites' D alone: (n,) or (n, k)."""
+        root = np.sqrt(self.scale[c]) if x.ndim == 1 else np.sqrt(self.scale[c])[:, None]
+        scaled = root * linalg.symmetric_product(self.covariances[c], x)
+        return linalg.cholesky_solve(self.parts[c].factor, scaled) / root
 
     def marginals(self) -> np.ndarray:
-        """The n blocks of (K^-1 + W)^-1: of K - K E K + K E 1 M^-1 1' E K, where E K = I - E D^-1."""
+        """The n blocks of S, where D T = I - E D^-1."""
         number, n = self.scale.shape
         found = np.empty((n, number, number))
         common = []
-        for c, (e, d) in enumerate(zip(self.weighted, self.scale, strict=True)):
-            shrunk = np.asfortranarray(np.eye(n) - linalg.symmetrized(e) / d)
+        for c, (part, d) in enumerate(zip(self.parts, self.scale, strict=True)):
+            shrunk = np.asfortranarray(np.eye(n) - linalg.symmetrized(part.weighted) / d)
             common.append(linalg.triangular_solve(self.factor, shrunk))
             for other in range(c + 1):
                 found[:, c, other] = found[:, other, c] = np.einsum("ki,ki->i", common[c], common[other])
-            found[:, c, c] += shrunk.diagonal() / d
+            own = shrunk.diagonal() / d
+            # Beside a prior that leaves next to no variance, what the site takes from it is lost in rounding.
+            found[:, c, c] += np.where(own > 0.0, own, self.covariances[c].diagonal())
         return found
 
 
-def _weighted(covariance: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, float]:
-    """E_c, its lower triangle, and log|B_c|."""
+def _factored(covariance: np.ndarray, scale: np.ndarray) -> _Factored:
     root = np.sqrt(scale)
     factor = linalg.cholesky(linalg.scaled_plus_identity(covariance, root), overwrite=True)
     weighted = linalg.inverse(factor)
@@ -105,37 +123,40 @@ def _weighted(covariance: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, fl
     with np.errstate(all="ignore"):
         weighted *= root[:, None]
         weighted *= root
-    return weighted, linalg.log_determinant(factor)
+    return _Factored(factor, weighted)
 
 
 @dataclass(frozen=True, eq=False)
 class DenseShrinkage:
-    """R for any positive definite W: S B^-1 S' with W = S S' and B = I + S' K S, a matrix of C n rows.
+    """S for any positive definite W = V V': V'^-1 B^-1 V' K with B = I + V' K V, a matrix of C n rows.
 
     Attributes
     ----------
+    covariances : sequence of (n, n) arrays
+        The K_c, lower triangles.
     root : (n, C, C) array
-        S, lower Cholesky factors of W's blocks.
+        V, lower Cholesky factors of W's blocks.
     factor : (C n, C n) array
         Lower Cholesky factor of B.
     """
 
+    covariances: Sequence[np.ndarray]
     root: np.ndarray
     factor: np.ndarray
 
     @classmethod
     def of(cls, covariances: Sequence[np.ndarray], root: np.ndarray) -> DenseShrinkage | None:
-        """From lower triangles of the K_c, and S; None where B is indefinite."""
+        """From lower triangles of the K_c, and V; None where B is indefinite."""
         n, number = root.shape[:2]
         full = [linalg.symmetrized(covariance) for covariance in covariances]
         b = np.eye(number * n, order="F")
         for c in range(number):
             for d in range(c + 1):
-                # S is lower triangular: the columns c and d have elements in common from the larger one on.
+                # V is lower triangular: the columns c and d have elements in common from the larger one on.
                 terms = (root[:, e, c, None] * full[e] * root[:, e, d] for e in range(c, number))
                 b[c * n : (c + 1) * n, d * n : (d + 1) * n] += sum(terms)
         try:
-            return cls(root, linalg.cholesky(b, overwrite=True))
+            return cls(covariances, root, linalg.cholesky(b, overwrite=True))
         except linalg.NotPositiveDefiniteError:
             return None
 
@@ -145,16 +166,17 @@ class DenseShrinkage:
         return linalg.log_determinant(self.factor)
 
     def product(self, x: np.ndarray) -> np.ndarray:
-        """R x: (C n,) or (C n, k), of the same shape."""
-        solved = linalg.cholesky_solve(self.factor, self._scaled(x, "icd,ci...->di..."))
-        return self._scaled(solved, "icd,di...->ci...")
-
-    def _scaled(self, x: np.ndarray, subscripts: str) -> np.ndarray:
+        """S x: (C n,) or (C n, k), of the same shape."""
         n, number = self.root.shape[:2]
-        return np.einsum(subscripts, self.root, x.reshape(number, n, *x.shape[1:])).reshape(x.shape)
+        parts = zip(self.covariances, np.split(x, number), strict=True)
+        y = np.array([linalg.symmetric_product(covariance, part) for covariance, part in parts])
+        scaled = np.einsum("icd,ci...->di...", self.root, y).reshape(x.shape)
+        solved = linalg.cholesky_solve(self.factor, scaled).reshape(number, n, -1)
+        transposed = self.root.swapaxes(1, 2)
+        return np.linalg.solve(transposed, solved.swapaxes(0, 1)).swapaxes(0, 1).reshape(x.shape)
 
     def marginals(self) -> np.ndarray:
-        """The n blocks of (K^-1 + W)^-1 = S'^-1 (I - B^-1) S^-1."""
+        """The n blocks of S = V'^-1 (I - B^-1) V^-1."""
         n, number = self.root.shape[:2]
         inverse = linalg.inverse(self.factor).reshape(number, n, number, n)
         sites = np.arange(n)

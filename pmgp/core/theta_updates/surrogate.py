@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pmgp.core.gaussians import BlockObservedPrior, ObservedPrior, Prior, observed
+from pmgp.core.gaussians import BlockObservedPrior, BlockPrior, ObservedPrior, Prior, observed
 from pmgp.core.joint_density import DifferentiableModel
 from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.numerics import linalg
@@ -27,7 +27,8 @@ def surrogate_noise(prior: Prior, likelihood: Likelihood) -> np.ndarray:
     are not known, Taylor's expansion at the prior mean gives S_i = 1 / curvature. A function of theta alone.
     """
     variance = prior.variance.copy()
-    moments = likelihood.tilted_moments(prior.mean, variance)
+    # Of several latent vectors the moments are those of all values of an observation together.
+    moments = None if isinstance(prior, BlockPrior) else likelihood.tilted_moments(prior.mean, variance)
     if moments is None:
         precision = likelihood.fisher_information(prior.mean)
     else:
@@ -59,7 +60,7 @@ class SurrogateDensity(ThetaDensity):
     def _frame(self, theta: np.ndarray) -> ObservedPrior | BlockObservedPrior | None:
         """f given surrogate data: what f = m_g + D eta needs at one theta; None where K is indefinite."""
         known = self.current.together.extra
-        if self.is_current(theta) and isinstance(known, ObservedPrior):
+        if self.is_current(theta) and isinstance(known, ObservedPrior | BlockObservedPrior):
             return known
         # K itself is not factorized here.
         prior = self.current.together.prior if self.is_current(theta) else self.model.prior(theta)

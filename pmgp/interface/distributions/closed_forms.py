@@ -1,23 +1,27 @@
 """The likelihoods of the numerical core that stand behind distributions, as their records say.
 
-Where an observed variable has the latent vector itself for its first parameter, the core's closed forms replace the
-derivatives of its graph. The other parameters may be constants, data, or functions of theta.
+Where an observed variable has the latent vector itself for its first parameter, or one latent vector for each class,
+the core's closed forms replace the derivatives of its graph. The other parameters may be constants, data, or functions
+of theta.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 from pytensor.compile import SharedVariable
 from pytensor.graph.basic import Constant
+from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.core.likelihoods import Likelihood
 from pmgp.core.likelihoods.impossible import Impossible
-from pmgp.interface.distributions.records import record_of
+from pmgp.interface.distributions.records import LikelihoodRecord, record_of
 from pmgp.interface.graphs.theta_function import ThetaFunction
 
 __all__ = ["ClosedForm", "find_closed_form"]
@@ -76,37 +80,82 @@ class ClosedForm:
 
 def find_closed_form(
     model: pm.Model,
-    latent: TensorVariable,
+    latents: list[TensorVariable],
     variables: list[TensorVariable],
     function_of_theta: Callable[[list[TensorVariable]], ThetaFunction],
+    point: dict[str, np.ndarray],
 ) -> ClosedForm | None:
     """The closed form of p(y|f, theta), if the core has it.
 
     Parameters
     ----------
     model : pymc.Model
-    latent : variable
-        f.
+    latents : list of variables
+        Those that make up f.
     variables : list of variables
         Those that depend on f.
     function_of_theta : callable
         Makes graphs of the value variables a function of theta.
+    point : dict
+        Values of all variables, for their shapes.
     """
     if len(variables) != 1 or variables[0] not in model.observed_RVs:
         return None
     node = variables[0].owner
-    constructor = record_of(variables[0]).constructor
-    if constructor is None:
+    record = record_of(variables[0])
+    if record.constructor is None:
         return None
     first, *others = node.op.dist_params(node)
+    constructor = _constructor(model, record, first, latents, point)
     parameters = model.replace_rvs_by_values(others)
     needed = set(ancestors(parameters))
     # Several observations of one latent value are left to the graph too.
-    if first is not latent or variables[0].ndim != 1 or model.rvs_to_values[latent] in needed:
+    if constructor is None or variables[0].ndim != 1 or needed & {model.rvs_to_values[f] for f in latents}:
         return None
     depends = any(model.rvs_to_values[rv] in needed for rv in model.free_RVs)
     observed = model.rvs_to_values[variables[0]]
     return ClosedForm(constructor, observed, parameters, function_of_theta(parameters) if depends else None)
+
+
+def _constructor(
+    model: pm.Model,
+    record: LikelihoodRecord,
+    first: TensorVariable,
+    latents: list[TensorVariable],
+    point: dict[str, np.ndarray],
+) -> Callable[..., Likelihood] | None:
+    """What takes the observations and the parameters but the first, if that is f itself."""
+    assert record.constructor is not None
+    if not record.of_classes:
+        return record.constructor if latents == [first] and first.ndim == 1 else None
+    order = class_order(model, first, latents, point)
+    return None if order is None else partial(record.constructor, classes=len(order), order=order)
+
+
+def class_order(
+    model: pm.Model, parameter: TensorVariable, latents: list[TensorVariable], point: dict[str, np.ndarray]
+) -> np.ndarray | None:
+    """Which of the latent vectors is each column of a parameter of shape (n, C); None where it is made otherwise.
+
+    Found by what it is for two values of the latent variables.
+    """
+    if set(ancestors([parameter], blockers=latents)) & {*model.free_RVs, *model.data_vars} - set(latents):
+        return None
+    shapes = [np.shape(point[model.rvs_to_values[latent].name]) for latent in latents]
+    sizes = [int(np.prod(shape)) for shape in shapes]
+    ends, n = np.cumsum(sizes), shapes[0][-1]
+    found = []
+    for scale in (1.0, -0.7):
+        values = np.split(scale * np.arange(ends[-1]), ends[:-1])
+        blocks = [pt.constant(x.reshape(shape)) for x, shape in zip(values, shapes, strict=True)]
+        replace = dict(zip(latents, blocks, strict=True))
+        found.append(clone_replace([parameter], replace, rebuild_strict=False)[0].eval(mode="FAST_COMPILE"))
+    first, second = found
+    if first.shape != (n, ends[-1] // n) or not np.allclose(second, -0.7 * first):
+        return None
+    order = np.round(first[0] / n).astype(int)
+    expected = np.arange(n)[:, None] + n * order
+    return order if np.array_equal(first, expected) and set(order) == set(range(len(order))) else None
 
 
 def _value_of(variable: TensorVariable) -> np.ndarray:

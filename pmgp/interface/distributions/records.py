@@ -49,6 +49,9 @@ class LikelihoodRecord:
     constructor : callable, optional
         From the observations and the parameters other than f, which comes first, to a likelihood of the core, with
         closed forms in place of the graph's derivatives.
+    of_classes : bool
+        Whether the first parameter has a latent value for each class, in its last axis. The constructor is then given
+        the number of classes and the order of the latent vectors too, by the names `classes` and `order`.
     expected : mapping
         What `pmgp.predict` returns, by name: ``"mean"``, ``"probability"`` of the label 1, or ``"probabilities"``, a
         value for each category in a last axis.
@@ -62,6 +65,7 @@ class LikelihoodRecord:
     rv_type: type
     constructor: Callable[..., Likelihood] | None = None
     expected: Mapping[str, Expected] = field(default_factory=lambda: {"mean": Expected()})
+    of_classes: bool = False
 
     def __post_init__(self) -> None:
         if not (isinstance(self.rv_type, type) and issubclass(self.rv_type, Op)):

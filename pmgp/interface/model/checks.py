@@ -16,6 +16,7 @@ from pytensor.tensor.variable import TensorVariable
 from pmgp.core.gaussians import DensePrior
 from pmgp.core.likelihoods.checks import places
 from pmgp.interface.model.latent_variable import ONE_PROCESS, ModelError, has_inputs, whitened_processes
+from pmgp.interface.model.latent_vector import LatentVector
 from pmgp.interface.model.likelihood_terms import LikelihoodTerms, binary_masks, moved
 from pmgp.interface.model.observations import Observations
 from pmgp.interface.model.probes import Probes
@@ -67,9 +68,8 @@ def refuse_impossible(terms: LikelihoodTerms, observations: Observations, probes
     """
     if terms.possible:
         return
-    rows = [
-        terms.by_name(f + change * np.vstack([0.0 * f, binary_masks(f.size)]), theta) for theta, f, change in probes
-    ]
+    masks = np.tile(binary_masks(probes.sites), probes.number)
+    rows = [terms.by_name(f + change * np.vstack([0.0 * f, masks]), theta) for theta, f, change in probes]
     for name, first in rows[0].items():
         never = ~np.isfinite([values[name] for values in rows]).any(axis=(0, 1))
         if never.any():
@@ -90,7 +90,7 @@ def not_finite(observations: Observations, name: str, wrong: np.ndarray, values:
 
 
 def refuse_other_processes(
-    model: pm.Model, latent: TensorVariable, theta: ThetaVector, terms: LikelihoodTerms | None, probes: Probes
+    model: pm.Model, latent: LatentVector, theta: ThetaVector, terms: LikelihoodTerms | None, probes: Probes
 ) -> None:
     """Refuse a second latent process among the hyper-parameters, which theta's proposals would hardly move.
 
@@ -101,7 +101,7 @@ def refuse_other_processes(
     Parameters
     ----------
     model : pymc.Model
-    latent : variable
+    latent : LatentVector
         f.
     theta : ThetaVector
     terms : LikelihoodTerms or None
@@ -116,20 +116,21 @@ def refuse_other_processes(
     for name in whitened_processes(model):
         raise ModelError(_two_processes(latent.name, name, "is a whitened Gaussian process"))
     for rv in model.free_RVs:
-        if rv is latent or rv.owner is None or not isinstance(rv.owner.op, MvNormalRV):
+        if rv in latent.variables or rv.owner is None or not isinstance(rv.owner.op, MvNormalRV):
             continue
         value = model.rvs_to_values[rv].name
         size = theta.unravel(theta.initial)[value].size
         if has_inputs(rv, size):
             raise ModelError(_two_processes(latent.name, rv.name, f"has a covariance of {size} inputs"))
-        if size == probes.mean.size > 1 and not _enters_together(value, theta, terms, probes):
+        if size == probes.sites > 1 and not _enters_together(value, theta, terms, probes):
             raise ModelError(_two_processes(latent.name, rv.name, "is as long, element by element"))
 
 
 def _two_processes(latent: str, other: str, why: str) -> str:
     return (
         f"the model has a second latent process besides {latent!r}: {other!r} {why}. Step methods for the "
-        f"hyper-parameters take one process; {ONE_PROCESS}. For other models pmgp.EllipticalSlice(latent=...) for each "
+        "hyper-parameters take all processes together as f, if each is built with reparameterize=False and latent=... "
+        f"is left out, and none beside f; {ONE_PROCESS}. For other models pmgp.EllipticalSlice(latent=...) for each "
         "process updates them given the hyper-parameters, or PyMC's NUTS samples the whitened processes"
     )
 

@@ -11,6 +11,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.basic import InvGammaRV
 from pytensor.tensor.variable import TensorVariable
 
+from pmgp.core.gaussians import DensePrior
 from pmgp.core.theta_updates.variance import ConjugateVariance
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 
@@ -59,7 +60,9 @@ def _inverse_gamma_parameters(model: pm.Model, variable: TensorVariable) -> tupl
 
 def _alone(model: pm.Model, parts: LatentGaussianModel, variable: TensorVariable) -> bool:
     """Whether only the prior of f and its own depend on the variable."""
-    others: list[Any] = [v for v in (*model.basic_RVs, *model.potentials) if v not in (variable, parts.latent)]
+    others: list[Any] = [
+        v for v in (*model.basic_RVs, *model.potentials) if v not in (variable, *parts.latent_vector.variables)
+    ]
     terms = model.logp(vars=others, sum=False)
     return model.rvs_to_values[variable] not in set(ancestors(terms))
 
@@ -80,10 +83,13 @@ def _proportional(parts: LatentGaussianModel, index: int) -> bool:
         more = rng.uniform(-0.5, 0.5, parts.dimension)
         less = more.copy()
         less[index] -= SPAN
-        before, after = parts.prior(less), parts.prior(more)
-        expected = np.exp(SPAN) * np.tril(before.covariance)
-        if not np.allclose(np.tril(after.covariance), expected, rtol=0.0, atol=TOLERANCE * np.abs(expected).max()):
-            return False
-        if not np.array_equal(after.mean, before.mean):
+        pairs = zip(parts.prior(less).parts, parts.prior(more).parts, strict=True)
+        if not all(_same_but_for_scale(before, after) for before, after in pairs):
             return False
     return True
+
+
+def _same_but_for_scale(before: DensePrior, after: DensePrior) -> bool:
+    expected = np.exp(SPAN) * np.tril(before.covariance)
+    same = np.allclose(np.tril(after.covariance), expected, rtol=0.0, atol=TOLERANCE * np.abs(expected).max())
+    return same and np.array_equal(after.mean, before.mean)

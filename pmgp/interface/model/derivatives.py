@@ -10,7 +10,7 @@ from pytensor.gradient import grad, hessian, pushforward
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
-from pmgp.core.gaussians import DensePrior
+from pmgp.core.gaussians import Prior
 from pmgp.core.likelihoods import Likelihood
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.model.missing_gradients import naming_missing_gradients
@@ -46,7 +46,7 @@ class DifferentiableLatentModel:
         """Log p(theta) on the unconstrained scale."""
         return self.parts.log_prior(theta)
 
-    def prior(self, theta: np.ndarray) -> DensePrior:
+    def prior(self, theta: np.ndarray) -> Prior:
         """p(f|theta)."""
         return self.parts.prior(theta)
 
@@ -61,7 +61,8 @@ class DifferentiableLatentModel:
 
         `covariance_bar` is symmetric, so that its order in memory does not matter.
         """
-        bar = covariance_bar.T if covariance_bar.flags.f_contiguous else np.ascontiguousarray(covariance_bar)
+        fortran = covariance_bar.ndim == 2 and covariance_bar.flags.f_contiguous
+        bar = covariance_bar.T if fortran else np.ascontiguousarray(covariance_bar)
         return self._gradient(bar, np.ascontiguousarray(mean_bar), np.ascontiguousarray(f), theta)[0]
 
     def pushforward(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -82,7 +83,8 @@ class DifferentiableLatentModel:
 
     def _compile_gradient(self) -> Any:
         graphs, f = self.parts.graphs, self.parts.latent_value
-        covariance_bar, mean_bar = pt.matrix("covariance_bar"), pt.vector("mean_bar")
+        covariance_bar = pt.tensor("covariance_bar", shape=(None,) * graphs.covariance.ndim)
+        mean_bar = pt.vector("mean_bar")
         inner = (covariance_bar * graphs.covariance).sum() + (mean_bar * graphs.mean).sum()
         [total], theta = self.parts.of_theta([self._log_density_of_parameters() + inner])
         return self.parts.compile_function([covariance_bar, mean_bar, f, theta], [grad(total, theta)])

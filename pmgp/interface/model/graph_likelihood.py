@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import pytensor.tensor as pt
@@ -16,13 +16,16 @@ from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.tensor.rewriting.special import local_log_add_exp, local_log_sum_exp
 from pytensor.tensor.variable import TensorVariable
 
+from pmgp.core.likelihoods.block_moments import moments_by_nodes
+from pmgp.core.likelihoods.blocks import BlockMoments
+from pmgp.core.numerics.block_matrices import BlockMatrix, DenseBlocks, flat, stacked
 from pmgp.core.numerics.quadrature import TiltedMoments, tilted_moments
 from pmgp.interface.graphs.compilation import CompiledOnRequest
 from pmgp.interface.graphs.theta_function import NumpyFunction
 from pmgp.interface.graphs.unrolling import NotElementwiseError, elementwise
 from pmgp.interface.model.likelihood_terms import LikelihoodTerms
 
-__all__ = ["LikelihoodFunctions", "PyTensorLikelihood", "compile_likelihood"]
+__all__ = ["LikelihoodFunctions", "PyTensorBlockLikelihood", "PyTensorLikelihood", "compile_likelihood"]
 
 CHECKS_AS_SWITCHES = in2out(local_check_parameter_to_ninf_switch)
 LOGS_OF_SUMS = in2out(local_log_add_exp, local_log_sum_exp, name="logs_of_sums")
@@ -97,9 +100,62 @@ class PyTensorLikelihood:
         return np.abs(self.curvature(f))
 
 
+class PyTensorBlockLikelihood:
+    """A likelihood of several latent vectors given by compiled PyTensor functions, at one theta.
+
+    Parameters
+    ----------
+    functions : LikelihoodFunctions
+    theta : (dimension,) array
+    """
+
+    site_form: ClassVar[type[BlockMatrix]] = DenseBlocks
+
+    def __init__(self, functions: LikelihoodFunctions, theta: np.ndarray) -> None:
+        self.functions = functions
+        self.theta = theta
+        self.contrasts = np.eye(functions.number)
+
+    def log_likelihood(self, f: np.ndarray) -> np.ndarray:
+        """Log p(y|f): (..., C n) -> (...)."""
+        rows = np.ascontiguousarray(f.reshape(-1, f.shape[-1]))
+        return self.functions.terms.flat(rows, self.theta).sum(axis=1).reshape(f.shape[:-1])
+
+    def gradient(self, f: np.ndarray) -> np.ndarray:
+        """First derivative: (C n,) -> (C n,)."""
+        return self.functions.gradient(np.ascontiguousarray(f), self.theta)[0]
+
+    def derivatives(self, f: np.ndarray) -> tuple[np.ndarray, DenseBlocks]:
+        """Gradient, and the curvature's blocks with the sizes of their eigenvalues."""
+        gradient, curvature = self.functions.derivatives(np.ascontiguousarray(f), self.theta)
+        blocks = np.moveaxis(stacked(curvature, f.size // self.functions.number), 2, 0)
+        finite = np.where(np.isfinite(blocks), blocks, 0.0)
+        return gradient, DenseBlocks.from_curvature(0.5 * (finite + finite.swapaxes(1, 2)))
+
+    def fisher_information(self, f: np.ndarray) -> np.ndarray:
+        """Diagonal of the curvature with positive eigenvalues, as the graph does not give an expectation."""
+        return np.einsum("icc->ci", self.derivatives(f)[1].blocks).ravel()
+
+    def tilted_moments(
+        self, mean: np.ndarray, covariance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None
+    ) -> BlockMoments | None:
+        """Moments of the sites at nodes about `near`; None where a term depends on several observations' values."""
+        terms = self.functions.terms
+        if not terms.separate:
+            return None
+
+        def log_density(g: np.ndarray) -> np.ndarray:
+            return terms.sites(np.ascontiguousarray(flat(g.transpose(2, 1, 0))), self.theta).T
+
+        return moments_by_nodes(log_density, mean, covariance, near or (mean, covariance))
+
+
 @dataclass
 class LikelihoodFunctions:
     """The terms of log p(y|f, theta), and functions of (f, theta) to lists of arrays, all of shape (n,).
+
+    Of several latent vectors, as many as `number` says, the curvature is (C, C n): a row holds how the elements of
+    the gradient that belong to one vector change with all of f.
 
     Gradient and curvature come from one function, which Numba compiles in less time than two; samplers that need the
     gradient alone have one of their own. They are computed by NumPy, if it can, until they are told to be compiled: a
@@ -110,6 +166,7 @@ class LikelihoodFunctions:
     gradient: CompiledOnRequest
     derivatives: CompiledOnRequest
     third: CompiledOnRequest
+    number: int = 1
 
     def refresh_data(self) -> None:
         """Read the data again, as `pymc.set_data` may have changed them."""
@@ -124,6 +181,7 @@ def compile_likelihood(
     latent: TensorVariable,
     functions: FunctionsOfTheta,
     at: tuple[np.ndarray, np.ndarray],
+    number: int = 1,
 ) -> LikelihoodFunctions:
     """Functions of a likelihood's graph.
 
@@ -139,17 +197,27 @@ def compile_likelihood(
         Makes them of graphs.
     at : tuple of arrays
         f and theta, where the graphs that are used are compared with those of the model.
+    number : int
+        Of latent vectors in f.
     """
     evaluate, terms = _of_rows(terms, latent, functions, at)
     # Expectation propagation needs no derivatives but to begin; Laplace's method needs them all the time.
     gradient = pt.grad(pt.add(*[term.sum() for term in terms], 0.0), latent)
-    curvature = -pt.grad(gradient.sum(), latent, disconnected_inputs="ignore")
+    curvature = _curvature(gradient, latent, number)
     third = -pt.grad(curvature.sum(), latent, disconnected_inputs="ignore")
-    derivatives = [
+    first, both, highest = (
         CompiledOnRequest(partial(functions.compile, [latent], outputs), partial(functions.by_numpy, [latent], outputs))
         for outputs in ([gradient], [gradient, curvature], [third])
-    ]
-    return LikelihoodFunctions(LikelihoodTerms(names, evaluate), *derivatives)
+    )
+    return LikelihoodFunctions(LikelihoodTerms(names, evaluate, number), first, both, highest, number)
+
+
+def _curvature(gradient: TensorVariable, latent: TensorVariable, number: int) -> TensorVariable:
+    """Minus the second derivatives: of a diagonal Hessian its row sums, of several latent vectors a row for each."""
+    if number == 1:
+        return -pt.grad(gradient.sum(), latent, disconnected_inputs="ignore")
+    parts = gradient.reshape((number, -1))
+    return pt.stack([-pt.grad(parts[c].sum(), latent, disconnected_inputs="ignore") for c in range(number)])
 
 
 def _of_rows(

@@ -20,7 +20,7 @@ class Graphs(NamedTuple):
     ----------
     log_prior : scalar
     mean, covariance : vector and matrix
-        Of f.
+        Of f; of several latent vectors a vector of all means, and all covariances along a first axis.
     likelihood : list
         Terms of log p(y|f, theta).
     """
@@ -49,14 +49,14 @@ class JointTerms(NamedTuple):
     prior: list[TensorVariable]
 
 
-def split_terms(model: pm.Model, latent: TensorVariable, hierarchical: bool) -> JointTerms:
+def split_terms(model: pm.Model, latents: list[TensorVariable], hierarchical: bool) -> JointTerms:
     """Split the log-density, but for the prior of f.
 
     Parameters
     ----------
     model : pymc.Model
-    latent : variable
-        f.
+    latents : list of variables
+        Those that make up f.
     hierarchical : bool
         Whether free variables may depend on f.
 
@@ -65,15 +65,17 @@ def split_terms(model: pm.Model, latent: TensorVariable, hierarchical: bool) -> 
     ModelError
         If free variables do and may not, or no observed ones do.
     """
-    variables = [v for v in (*model.basic_RVs, *model.potentials) if v is not latent]
+    variables = [v for v in (*model.basic_RVs, *model.potentials) if v not in latents]
     terms = model.logp(vars=variables, sum=False)
-    depends = [model.rvs_to_values[latent] in set(ancestors([term])) for term in terms]
+    values = {model.rvs_to_values[latent] for latent in latents}
+    depends = [bool(values & set(ancestors([term]))) for term in terms]
+    names = ", ".join(latent.name for latent in latents)
     likelihood_variables = [v for v, d in zip(variables, depends, strict=True) if d]
     children = [v for v in likelihood_variables if v in model.free_RVs]
     if children and not hierarchical:
-        refuse_children(model, latent, children)
+        refuse_children(model, names, children)
     if not likelihood_variables:
-        raise ModelError(f"no observed variable depends on {latent.name!r}")
+        raise ModelError(f"no observed variable depends on {names!r}")
     return JointTerms(
         likelihood_variables,
         [t for t, d in zip(terms, depends, strict=True) if d],
@@ -81,7 +83,7 @@ def split_terms(model: pm.Model, latent: TensorVariable, hierarchical: bool) -> 
     )
 
 
-def theta_values(model: pm.Model, latent: TensorVariable) -> list[TensorVariable]:
+def theta_values(model: pm.Model, latents: list[TensorVariable]) -> list[TensorVariable]:
     """The value variables of theta: of all that is free, but for f.
 
     Raises
@@ -89,7 +91,7 @@ def theta_values(model: pm.Model, latent: TensorVariable) -> list[TensorVariable
     ModelError
         If some are discrete.
     """
-    values = [model.rvs_to_values[rv] for rv in model.free_RVs if rv is not latent]
+    values = [model.rvs_to_values[rv] for rv in model.free_RVs if rv not in latents]
     discrete = [value.name for value in values if value.dtype not in ("float32", "float64")]
     if discrete:
         raise ModelError(f"hyper-parameters must be continuous; these are not: {', '.join(discrete)}")

@@ -6,14 +6,14 @@ a module of its own; here they are put together.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pymc as pm
 from pytensor.tensor.variable import TensorVariable
 
-from pmgp.core.gaussians import DensePrior
+from pmgp.core.gaussians import Prior
 from pmgp.core.likelihoods import Likelihood
 from pmgp.core.numerics.threads import threads_limited
 from pmgp.interface.distributions.closed_forms import find_closed_form
@@ -21,8 +21,9 @@ from pmgp.interface.graphs.compilation import Compiler, announced
 from pmgp.interface.model.checks import refuse_other_processes
 from pmgp.interface.model.graph_likelihood import PyTensorLikelihood
 from pmgp.interface.model.joint_terms import Graphs, JointTerms, split_terms, theta_values
-from pmgp.interface.model.latent_prior import LatentPrior
-from pmgp.interface.model.latent_variable import ModelError, below, find_latent
+from pmgp.interface.model.latent_prior import latent_prior
+from pmgp.interface.model.latent_variable import ModelError, below, find_latent, find_latents
+from pmgp.interface.model.latent_vector import LatentVector
 from pmgp.interface.model.likelihood_terms import LikelihoodTerms
 from pmgp.interface.model.model_likelihood import (
     ClosedFormLikelihood,
@@ -44,8 +45,8 @@ class LatentGaussianModel:
     Parameters
     ----------
     model : pymc.Model
-    latent : variable or str, optional
-        The latent vector, if the model has several candidates.
+    latent : variable or str, or a sequence of them, optional
+        The latent vectors, if other multivariate normal variables are hyper-parameters.
     initial_point : dict, optional
         Values of all variables, for their shapes.
     compile_kwargs : dict, optional
@@ -56,11 +57,11 @@ class LatentGaussianModel:
 
     Attributes
     ----------
-    latent, latent_value : variable
-        f, and its value variable.
+    latent_vector : LatentVector
+        f.
     theta : ThetaVector
     theta_prior : ThetaPrior
-    latent_prior : LatentPrior
+    latent_prior : LatentPrior or BlockLatentPrior
     model_likelihood : ModelLikelihood
     observations : Observations
     graphs : Graphs
@@ -78,56 +79,79 @@ class LatentGaussianModel:
     def __init__(
         self,
         model: pm.Model,
-        latent: TensorVariable | str | None = None,
+        latent: TensorVariable | str | Sequence[TensorVariable | str] | None = None,
         initial_point: dict[str, np.ndarray] | None = None,
         compile_kwargs: dict[str, Any] | None = None,
         given_theta: bool = False,
     ) -> None:
         self._given_theta = given_theta
         point = model.initial_point() if initial_point is None else initial_point
-        self.latent = find_latent(model, latent)
-        self.latent_value = model.rvs_to_values[self.latent]
-        refuse_shapes(model, self.latent, below(model, self.latent), point, static=True)
-        terms = split_terms(model, self.latent, hierarchical=given_theta)
-        values = theta_values(model, self.latent)
+        latents = find_latents(model, latent)
+        self.latent_vector = LatentVector(model, latents, point)
+        refuse_shapes(model, self.latent_vector, below(model, latents), point, static=True)
+        terms = split_terms(model, latents, hierarchical=given_theta)
+        values = theta_values(model, latents)
         if not values and not given_theta:
             raise ModelError(
-                f"the model has no hyper-parameters besides {self.latent.name!r}: there is nothing to infer about theta"
+                f"the model has no hyper-parameters besides {self.latent_name!r}: there is nothing to infer about theta"
             )
         self.theta = ThetaVector(values, point, Compiler(compile_kwargs))
         self.theta_prior = ThetaPrior(terms.prior, self.theta)
-        mean, covariance = model.replace_rvs_by_values(list(self.latent.owner.op.dist_params(self.latent.owner)))
-        self.latent_prior = LatentPrior(self.latent.name, mean, covariance, self.theta)
-        self.graphs = Graphs(self.theta_prior.graph, mean, covariance, terms.likelihood)
+        self.latent_prior = prior = latent_prior(model, self.latent_vector, self.theta)
+        likelihood = self.latent_vector.write(terms.likelihood)
+        self.graphs = Graphs(self.theta_prior.graph, prior.mean, prior.covariance, likelihood)
         self._likelihood_elements = self.theta.elements_of(terms.likelihood)
-        self.observations = Observations(model, self.latent, terms.variables)
+        self.observations = Observations(model, self.latent_name, terms.variables)
         self._read_likelihood(model, terms, point)
         if not given_theta:
             self.refuse_other_processes(model)
 
     def _read_likelihood(self, model: pm.Model, terms: JointTerms, point: dict[str, np.ndarray]) -> None:
         """Find the closed form of the likelihood, or compile its graph, and look at it with the model's data."""
-        closed_form = find_closed_form(model, self.latent, terms.variables, self.theta.compile_small)
+        latents = self.latent_vector
+        closed_form = find_closed_form(model, latents.variables, terms.variables, self.theta.compile_small, point)
         if closed_form is not None:
             self.model_likelihood = ClosedFormLikelihood(closed_form, self.observations)
             self.refresh_data()
             return
-        with naming_shapes(model, self.latent, terms.variables, point), naming_gradients_in_f(self.latent_value):
-            self.model_likelihood = GraphLikelihood(terms, self.latent_value, self.theta, self.observations, point)
+        with naming_shapes(model, latents, terms.variables, point), naming_gradients_in_f(self.latent_name):
+            self.model_likelihood = GraphLikelihood(terms, latents, self.theta, self.observations, point)
             self.refresh_data()
 
     def _probes(self) -> Probes:
-        return Probes(self.theta.initial, self.theta_prior, *self.initial_moments)
+        return Probes(self.theta.initial, self.theta_prior, *self.initial_moments, self.latent_vector.number)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave f behind, as PyMC's random variables cannot be pickled; its value variable has the same name."""
-        return self.__dict__ | {"latent": self.latent_value}
+    @property
+    def latent(self) -> TensorVariable:
+        """The variable that is f.
+
+        Raises
+        ------
+        ModelError
+            If there are several, or it has several rows.
+        """
+        if self.latent_vector.several:
+            raise ModelError(
+                f"the model has several latent vectors ({self.latent_name}), which step methods take together; this "
+                "function takes models of one"
+            )
+        return self.latent_vector.variables[0]
+
+    @property
+    def latent_value(self) -> TensorVariable:
+        """f in graphs: its value variable, or a vector that holds several."""
+        return self.latent_vector.vector
+
+    @property
+    def latent_name(self) -> str:
+        """Of f in errors."""
+        return self.latent_vector.name
 
     def log_prior(self, theta: np.ndarray) -> float:
         """Log p(theta) on the unconstrained scale."""
         return self.theta_prior(theta)
 
-    def prior(self, theta: np.ndarray) -> DensePrior:
+    def prior(self, theta: np.ndarray) -> Prior:
         """p(f|theta)."""
         return self.latent_prior(theta)
 
@@ -182,6 +206,18 @@ class LatentGaussianModel:
     def unravel(self, theta: np.ndarray) -> dict[str, np.ndarray]:
         """Values of theta's variables by name, from one vector."""
         return self.theta.unravel(theta)
+
+    def ravel_latent(self, point: dict[str, np.ndarray]) -> np.ndarray:
+        """f as one vector from a point of the model: (C n,)."""
+        return self.latent_vector.ravel(point)
+
+    def unravel_latent(self, f: np.ndarray) -> dict[str, np.ndarray]:
+        """Values of the latent variables by name, from one vector."""
+        return self.latent_vector.unravel(f)
+
+    def sites_of(self, point: dict[str, np.ndarray]) -> int:
+        """Number of values that each latent vector has at a point of the model."""
+        return point[self.latent_vector.names[0]].shape[-1]
 
     def of_theta(self, outputs: list[TensorVariable]) -> tuple[list[TensorVariable], TensorVariable]:
         """Write graphs of the value variables as graphs of theta, one vector, which is returned with them."""
@@ -243,7 +279,7 @@ class LatentGaussianModel:
         ModelError
             Naming it.
         """
-        refuse_other_processes(model, self.latent, self.theta, self.terms, self._probes())
+        refuse_other_processes(model, self.latent_vector, self.theta, self.terms, self._probes())
 
     def refresh_data(self) -> None:
         """Read the data again, as `pymc.set_data` may have changed them, and what the likelihood depends on.

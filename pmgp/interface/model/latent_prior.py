@@ -7,18 +7,22 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pymc as pm
 import pytensor.tensor as pt
+from pytensor.graph.basic import equal_computations
+from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.tensor.variable import TensorVariable
 
-from pmgp.core.gaussians import DensePrior
+from pmgp.core.gaussians import BlockPrior, DensePrior
 from pmgp.interface.covariance.blocked import BlockedCovariance
 from pmgp.interface.graphs.compilation import CompiledWhenCalled
 from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
 from pmgp.interface.model.checks import refuse_infinite_inputs
 from pmgp.interface.model.comparison import same_values
+from pmgp.interface.model.latent_vector import LatentVector
 from pmgp.interface.model.theta_vector import ThetaVector
 
-__all__ = ["LatentPrior"]
+__all__ = ["BlockLatentPrior", "LatentPrior", "latent_prior"]
 
 
 class LatentPrior:
@@ -108,3 +112,85 @@ class LatentPrior:
         own_mean, own_covariance = blocked(theta)
         same = same_values(np.tril(covariance), np.tril(own_covariance)) and same_values(mean, own_mean)
         return blocked if same else None
+
+
+class BlockLatentPrior:
+    """Theta to p(f|theta) for several latent vectors.
+
+    Parameters
+    ----------
+    parts : list of LatentPrior
+        Of each of them; one that stands there several times is computed once.
+
+    Attributes
+    ----------
+    mean, covariance : vector and array of three axes
+        All means one after another, and all covariances along a first axis.
+    """
+
+    def __init__(self, parts: list[LatentPrior]) -> None:
+        self.parts = parts
+        self.mean = pt.concatenate([part.mean for part in parts])
+        self.covariance = pt.stack([part.covariance for part in parts])
+
+    def __call__(self, theta: np.ndarray) -> BlockPrior:
+        """p(f|theta)."""
+        priors = {id(part): part(theta) for part in self.parts}
+        return BlockPrior([priors[id(part)] for part in self.parts])
+
+    @property
+    def initial_moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """Means and variances of f at the initial theta: (C n,) arrays."""
+        means, variances = zip(*(part.initial_moments for part in self.parts), strict=True)
+        return np.concatenate(means), np.concatenate(variances)
+
+    def refresh_data(self) -> None:
+        """Read the inputs again.
+
+        Raises
+        ------
+        ModelError
+            If they are not finite.
+        """
+        for part in {id(part): part for part in self.parts}.values():
+            part.refresh_data()
+
+    def pullback(self, theta: np.ndarray, covariance_bar: np.ndarray, mean_bar: np.ndarray) -> np.ndarray:
+        """Gradient in theta of the sum of <covariance_bar, K_c(theta)> and mean_bar' m(theta).
+
+        Parameters
+        ----------
+        theta : (dimension,) array
+        covariance_bar : (C, n, n) array
+        mean_bar : (C n,) array
+        """
+        bars = zip(self.parts, covariance_bar, np.split(mean_bar, len(self.parts)), strict=True)
+        return np.sum([part.pullback(theta, by_covariance, by_mean) for part, by_covariance, by_mean in bars], axis=0)
+
+
+def latent_prior(model: pm.Model, latent: LatentVector, theta: ThetaVector) -> LatentPrior | BlockLatentPrior:
+    """Theta to p(f|theta), of one latent vector or of several.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    latent : LatentVector
+    theta : ThetaVector
+    """
+    parts: list[LatentPrior] = []
+    for rv, value in zip(latent.variables, latent.values, strict=True):
+        mean, covariance = model.replace_rvs_by_values(list(rv.owner.op.dist_params(rv.owner)))
+        for row in latent.rows(value):
+            own = [_row(mean, row, 1), _row(covariance, row, 2)]
+            known = (part for part in parts if equal_computations(own, [part.mean, part.covariance]))
+            parts.append(next(known, None) or LatentPrior(value.name, own[0], own[1], theta))
+    return BlockLatentPrior(parts) if latent.several else parts[0]
+
+
+def _row(parameter: TensorVariable, row: int | None, dimensions: int) -> TensorVariable:
+    """A parameter of one row of a variable with several, where there is one for each; equal ones are equal graphs."""
+    if row is None or parameter.ndim == dimensions:
+        return parameter
+    if parameter.type.shape[0] == 1:
+        return parameter[0]
+    return rewrite_graph(parameter[row], include=("canonicalize", "specialize"), clone=True)

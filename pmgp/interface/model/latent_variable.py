@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,15 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.basic import MvNormalRV
 from pytensor.tensor.variable import TensorVariable
 
-__all__ = ["ModelError", "below", "find_latent", "has_inputs", "refuse_children", "whitened_processes"]
+__all__ = [
+    "ModelError",
+    "below",
+    "find_latent",
+    "find_latents",
+    "has_inputs",
+    "refuse_children",
+    "whitened_processes",
+]
 
 ONE_PROCESS = (
     "a sum of independent processes is one process with the summed covariance: "
@@ -25,8 +34,41 @@ class ModelError(ValueError):
     """A PyMC model that is not of the form p(theta) N(f|m, K) prod_i p(y_i|f_i, theta)."""
 
 
+def find_latents(
+    model: pm.Model, latent: TensorVariable | str | Sequence[TensorVariable | str] | None = None
+) -> list[TensorVariable]:
+    """Find the latent vectors that make up f: all free multivariate normal variables of the model.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    latent : variable or str, or a sequence of them, optional
+        Which ones, if others are hyper-parameters.
+
+    Raises
+    ------
+    ModelError
+        If there is none, `latent` names another variable, or one depends on another.
+    """
+    if latent is not None and not isinstance(latent, list | tuple):
+        return [_named(model, latent)]
+    found = _candidates(model) if latent is None else [_named(model, one) for one in latent]
+    if not found:
+        raise ModelError(f"the model has no latent multivariate normal variable; {_instead(model)}")
+    for rv in found:
+        _check_shape(rv)
+        others = [other.name for other in found if other is not rv and other in set(ancestors([rv]))]
+        if others:
+            raise ModelError(
+                f"the latent variable {rv.name!r} depends on {', '.join(map(repr, others))}: latent vectors of one "
+                "model must be independent of each other a priori; with latent=... one is f, and the others are "
+                "hyper-parameters, which no second process may be"
+            )
+    return found
+
+
 def find_latent(model: pm.Model, latent: TensorVariable | str | None = None) -> TensorVariable:
-    """Find the latent vector f: the free multivariate normal variable of the model.
+    """Find the latent vector f of a model that has one: its free multivariate normal variable.
 
     Parameters
     ----------
@@ -39,25 +81,25 @@ def find_latent(model: pm.Model, latent: TensorVariable | str | None = None) -> 
     ModelError
         If there is none, or there are several and `latent` does not say which.
     """
-    candidates = _candidates(model)
-    names = ", ".join(rv.name for rv in candidates)
-    if latent is not None:
-        name = latent if isinstance(latent, str) else latent.name
-        for rv in candidates:
-            if rv.name == name or model.rvs_to_values[rv].name == name:
-                return _check_vector(rv)
-        raise ModelError(
-            f"{name!r} is not a free multivariate normal variable of the model; those are: {names or 'none'}"
-        )
-    if not candidates:
-        raise ModelError(f"the model has no latent multivariate normal variable; {_instead(model)}")
-    if len(candidates) > 1:
+    found = find_latents(model, latent)
+    if len(found) > 1:
+        names = ", ".join(rv.name for rv in found)
         raise ModelError(
             f"the model has several multivariate normal variables ({names}); say which with latent=...: the others are "
-            "hyper-parameters then, which no second process may be (likelihoods of several processes, such as those of "
-            f"several classes, are not supported); {ONE_PROCESS}"
+            f"hyper-parameters then, which no second process may be. Step methods take several processes together as "
+            f"f, predictions and maxima do not; {ONE_PROCESS}"
         )
-    return _check_vector(candidates[0])
+    return _check_vector(found[0])
+
+
+def _named(model: pm.Model, latent: TensorVariable | str) -> TensorVariable:
+    candidates = _candidates(model)
+    name = latent if isinstance(latent, str) else latent.name
+    for rv in candidates:
+        if rv.name == name or model.rvs_to_values[rv].name == name:
+            return _check_shape(rv)
+    names = ", ".join(rv.name for rv in candidates) or "none"
+    raise ModelError(f"{name!r} is not a free multivariate normal variable of the model; those are: {names}")
 
 
 def _candidates(model: pm.Model) -> list[TensorVariable]:
@@ -73,7 +115,19 @@ def _made_by(rv: TensorVariable, kind: type) -> bool:
 
 def _check_vector(rv: TensorVariable) -> TensorVariable:
     if rv.ndim != 1:
-        raise ModelError(f"the latent variable {rv.name!r} has {rv.ndim} dimensions; only vectors are supported")
+        raise ModelError(
+            f"the latent variable {rv.name!r} has {rv.ndim} dimensions; only vectors are supported here, and "
+            "several of them by step methods alone"
+        )
+    return rv
+
+
+def _check_shape(rv: TensorVariable) -> TensorVariable:
+    if rv.ndim not in (1, 2):
+        raise ModelError(
+            f"the latent variable {rv.name!r} has {rv.ndim} dimensions; only vectors are supported, and "
+            "several of them of shape (outputs, n)"
+        )
     return rv
 
 
@@ -120,12 +174,12 @@ def _value(variable: Any) -> Any:
     return variable.data if isinstance(variable, Constant) else variable.get_value(borrow=True)
 
 
-def below(model: pm.Model, latent: TensorVariable) -> list[TensorVariable]:
+def below(model: pm.Model, latents: list[TensorVariable]) -> list[TensorVariable]:
     """The observed variables that depend on f."""
-    return [rv for rv in model.observed_RVs if latent in set(ancestors([rv]))]
+    return [rv for rv in model.observed_RVs if set(latents) & set(ancestors([rv]))]
 
 
-def refuse_children(model: pm.Model, latent: TensorVariable, children: list[TensorVariable]) -> None:
+def refuse_children(model: pm.Model, latent: str, children: list[TensorVariable]) -> None:
     """Say what to do about free variables that depend on f.
 
     Raises
@@ -134,7 +188,7 @@ def refuse_children(model: pm.Model, latent: TensorVariable, children: list[Tens
         Always.
     """
     names = ", ".join(child.name for child in children)
-    message = f"the free variables {names} depend on {latent.name!r}; only observed ones may. "
+    message = f"the free variables {names} depend on {latent!r}; only observed ones may. "
     observed = set(ancestors([*model.observed_RVs, *model.potentials]))
     if all(_made_by(child, MvNormalRV) and child not in observed for child in children):
         message += (

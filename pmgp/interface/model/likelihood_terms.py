@@ -31,6 +31,9 @@ class LikelihoodTerms:
         Of the observed variables and potentials.
     evaluate : callable
         (rows, theta) to one array of shape (draws, ...) for each name; rows are (draws, n).
+    number : int
+        Of latent vectors in f, of n values each, so that rows are (draws, number n): a term may depend on one value of
+        each, with the same index.
 
     Attributes
     ----------
@@ -40,8 +43,9 @@ class LikelihoodTerms:
         Whether each term was finite there for some f.
     """
 
-    def __init__(self, names: list[str], evaluate: Callable[..., list[np.ndarray]]) -> None:
+    def __init__(self, names: list[str], evaluate: Callable[..., list[np.ndarray]], number: int = 1) -> None:
         self.names = names
+        self._number = number
         self._evaluate = evaluate
         self.separate = False
         self.possible = True
@@ -88,8 +92,8 @@ class LikelihoodTerms:
             Theta of shape (dimension,), f of shape (n,), and how far its elements are moved.
         """
         theta, f, _ = probes[0]
-        n = f.size
-        masks = binary_masks(n)
+        n = f.size // self._number
+        masks = np.tile(binary_masks(n), self._number)
         with np.errstate(all="ignore"):
             values = [self.flat(np.vstack([f, f + by * masks]), theta) for theta, f, by in probes]
         self.possible = bool(np.isfinite(values).any(axis=(0, 1)).all())
@@ -102,7 +106,8 @@ class LikelihoodTerms:
     def _own_positions(self, f: np.ndarray, theta: np.ndarray) -> np.ndarray:
         """Position of each term in its vector of n, and zero in an array of another shape."""
         parts = self._evaluate(f[None, :], theta)
-        positions = [np.arange(f.size) if part.shape == (1, f.size) else np.zeros(part.size, int) for part in parts]
+        n = f.size // self._number
+        positions = [np.arange(n) if part.shape == (1, n) else np.zeros(part.size, int) for part in parts]
         return np.concatenate(positions)
 
 

@@ -6,15 +6,15 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 import numpy as np
-from pytensor.tensor.variable import TensorVariable
 
 from pmgp.core.likelihoods import Likelihood
 from pmgp.interface.distributions.closed_forms import ClosedForm
 from pmgp.interface.model.checks import refuse_impossible
 from pmgp.interface.model.factorization import HessianInF
-from pmgp.interface.model.graph_likelihood import PyTensorLikelihood, compile_likelihood
+from pmgp.interface.model.graph_likelihood import PyTensorBlockLikelihood, PyTensorLikelihood, compile_likelihood
 from pmgp.interface.model.joint_terms import JointTerms
 from pmgp.interface.model.latent_variable import ModelError
+from pmgp.interface.model.latent_vector import LatentVector
 from pmgp.interface.model.likelihood_terms import LikelihoodTerms
 from pmgp.interface.model.missing_gradients import naming_missing_gradients
 from pmgp.interface.model.observations import Observations
@@ -82,7 +82,7 @@ class ClosedFormLikelihood:
         ValueError
             If they, or parameters at the initial theta, are outside their domain.
         """
-        self._observations.require_length(probes.mean.size)
+        self._observations.require_length(probes.sites)
         self._closed_form.refresh(probes.theta)
 
     def refuse_impossible(self, probes: Probes) -> None:
@@ -101,7 +101,7 @@ class GraphLikelihood:
     Parameters
     ----------
     joint : JointTerms
-    latent_value : vector
+    latent : LatentVector
         f.
     theta : ThetaVector
     observations : Observations
@@ -112,16 +112,18 @@ class GraphLikelihood:
     def __init__(
         self,
         joint: JointTerms,
-        latent_value: TensorVariable,
+        latent: LatentVector,
         theta: ThetaVector,
         observations: Observations,
         point: dict[str, np.ndarray],
     ) -> None:
-        f = np.asarray(point[latent_value.name], dtype=float)
+        f = np.asarray(latent.ravel(point), dtype=float)
         at = f + np.linspace(-0.5, 0.5, f.size), theta.initial
         names = [variable.name for variable in joint.variables]
-        self.functions = compile_likelihood(names, joint.likelihood, latent_value, theta, at)
-        self._hessian = HessianInF(joint.likelihood, latent_value, theta)
+        terms = latent.write(joint.likelihood)
+        self.functions = compile_likelihood(names, terms, latent.vector, theta, at, latent.number)
+        self._hessian = HessianInF(terms, latent.vector, theta)
+        self._several = latent.several
         self._observations = observations
         self._coupling: str | None = None
 
@@ -132,7 +134,7 @@ class GraphLikelihood:
 
     def __call__(self, theta: np.ndarray) -> Likelihood:
         """p(y|f, theta)."""
-        return PyTensorLikelihood(self.functions, theta)
+        return (PyTensorBlockLikelihood if self._several else PyTensorLikelihood)(self.functions, theta)
 
     def refresh_data(self, probes: Probes) -> None:
         """Find out whether the likelihood factorizes, and which latent value each of its terms belongs to.
@@ -146,9 +148,14 @@ class GraphLikelihood:
         places = list(probes)
         theta, f, _ = places[0]
         for name, values in self.terms.by_name(f[None, :], theta).items():
-            self._observations.refuse_shape(name, values.shape[1:], f.size)
+            self._observations.refuse_shape(name, values.shape[1:], probes.sites)
         self.terms.locate(places)
-        self._coupling = None if self.terms.separate else self._hessian.coupling(places)
+        self._coupling = None if self.terms.separate else self._couples(places)
+
+    def _couples(self, places: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> str | None:
+        if self._several:
+            return "some of its terms depend on values of the latent vectors that have different indices"
+        return self._hessian.coupling(places)
 
     def refuse_impossible(self, probes: Probes) -> None:
         """Refuse observations whose likelihood is zero or not a number wherever it was looked at.
@@ -171,7 +178,7 @@ class GraphLikelihood:
         if self._coupling is not None:
             raise ModelError(
                 f"the likelihood does not factorize over {self._observations.latent_name!r}: {self._coupling}; "
-                "each observation must depend on one latent value"
+                f"each observation must depend on one latent value{' of each vector' if self._several else ''}"
             )
 
     def compile_derivatives(self, second: bool, theta: np.ndarray, f: np.ndarray) -> None:
@@ -181,6 +188,6 @@ class GraphLikelihood:
         function(f, theta)
 
 
-def naming_gradients_in_f(latent_value: TensorVariable) -> AbstractContextManager[None]:
+def naming_gradients_in_f(latent: str) -> AbstractContextManager[None]:
     """Say which operation of a likelihood's graph has no gradient in f, and what to do."""
-    return naming_missing_gradients(repr(latent_value.name), "write it with PyTensor's own, or give it a gradient")
+    return naming_missing_gradients(repr(latent), "write it with PyTensor's own, or give it a gradient")

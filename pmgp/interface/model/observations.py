@@ -14,6 +14,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.distributions.base import broadcasts_to
 from pmgp.interface.model.latent_variable import ModelError
+from pmgp.interface.model.latent_vector import LatentVector
 
 __all__ = ["Observations", "naming_shapes", "refuse_shapes"]
 
@@ -24,13 +25,14 @@ class Observations:
     Parameters
     ----------
     model : pymc.Model
-    latent : variable
+    latent : str
+        Name of f.
     variables : list of variables
         Observed ones and potentials; the latter have no values of their own.
     """
 
-    def __init__(self, model: pm.Model, latent: TensorVariable, variables: list[TensorVariable]) -> None:
-        self.latent_name = latent.name
+    def __init__(self, model: pm.Model, latent: str, variables: list[TensorVariable]) -> None:
+        self.latent_name = latent
         self._values = {v.name: model.rvs_to_values[v] for v in variables if v in model.observed_RVs}
         self._support = {
             v.name: getattr(v.owner.op, "ndim_supp", None) or 0 for v in variables if v in model.observed_RVs
@@ -71,7 +73,7 @@ class Observations:
 
 def refuse_shapes(
     model: pm.Model,
-    latent: TensorVariable,
+    latent: LatentVector,
     variables: list[TensorVariable],
     point: dict[str, np.ndarray],
     static: bool = False,
@@ -81,7 +83,7 @@ def refuse_shapes(
     Parameters
     ----------
     model : pymc.Model
-    latent : variable
+    latent : LatentVector
     variables : list of variables
         Those that depend on f.
     point : dict
@@ -94,7 +96,7 @@ def refuse_shapes(
     ModelError
         Naming both shapes.
     """
-    n = len(point[model.rvs_to_values[latent].name])
+    n = latent.ravel(point).size // latent.number
     for rv in [v for v in variables if v in model.observed_RVs]:
         value = _value(model.rvs_to_values[rv])
         shapes = _parameter_shapes(model, rv, None if static else point)
@@ -106,7 +108,7 @@ def refuse_shapes(
 
 @contextmanager
 def naming_shapes(
-    model: pm.Model, latent: TensorVariable, variables: list[TensorVariable], point: dict[str, np.ndarray]
+    model: pm.Model, latent: LatentVector, variables: list[TensorVariable], point: dict[str, np.ndarray]
 ) -> Iterator[None]:
     """Raise the error of :func:`refuse_shapes` in place of PyTensor's, where that comes from shapes.
 

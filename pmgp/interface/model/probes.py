@@ -28,12 +28,20 @@ class Probes:
         Theta to log p(theta).
     mean, variance : (n,) array
         Of f at the initial theta.
+    number : int
+        Of latent vectors in f, one after another.
     """
 
     theta: np.ndarray
     log_prior: Callable[[np.ndarray], float]
     mean: np.ndarray
     variance: np.ndarray
+    number: int = 1
+
+    @property
+    def sites(self) -> int:
+        """Number of values that each latent vector has."""
+        return self.mean.size // self.number
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Tuples of arrays of shapes (dimension,), (n,) and (n,)."""

@@ -39,7 +39,7 @@ class PyMCArguments(TypedDict, total=False):
 
 
 class Arguments(PyMCArguments, total=False):
-    """What every step method takes by name: which variable is f, and what PyMC gives."""
+    """What every step method takes by name: which variables are f, and what PyMC gives."""
 
     latent: Any
 
@@ -90,7 +90,7 @@ class GaussianProcessStep(BlockedStep):
         model = pm.modelcontext(model)
         latent = self._latent_among(vars, latent, model)
         self.shared_model = share(model, latent, initial_point, compile_kwargs, self._given_theta)
-        self.latent_name = self.latent_model.latent_value.name
+        self.latent_name = self.latent_model.latent_name
         self.theta_names = self.latent_model.theta_names
         if factorizing:
             self.latent_model.require_factorizing()
@@ -113,7 +113,7 @@ class GaussianProcessStep(BlockedStep):
 
     def _own_variables(self, vars: list[Any] | None, model: pm.Model) -> list[Any]:
         """The value variables that the step updates, or an error where it was given others: f alone."""
-        return [self.latent_model.latent_value]
+        return list(self.latent_model.latent_vector.values)
 
     def _reset(self, n_tune: int, n_draws: int) -> None:
         """Start the state of a chain."""
@@ -154,7 +154,7 @@ class GaussianProcessStep(BlockedStep):
 
     def step(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[dict[str, Any]]]:
         """One iteration."""
-        self._n = point[self.latent_name].size
+        self._n = self.latent_model.sites_of(point)
         with self._threads.limited(self._n), counted() as ledger:
             moved, stats = self._update(point)
         made = ledger.total

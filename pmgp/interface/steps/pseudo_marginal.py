@@ -207,7 +207,7 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
         else:
             self._refuse_foreign_moves(point)
         stats = self._move()
-        return self.latent_model.unravel(self.theta) | {self.latent_name: self.latent}, stats
+        return self.latent_model.unravel(self.theta) | self.latent_model.unravel_latent(self.latent), stats
 
     def _move(self) -> dict[str, Any]:
         if self.chain is not None and self.frozen is not None:

@@ -71,7 +71,8 @@ def share(
     """
     variables = tuple(id(variable) for variable in (*model.basic_RVs, *model.potentials))
     shapes = None if initial_point is None else tuple((name, np.shape(v)) for name, v in initial_point.items())
-    name = latent if latent is None or isinstance(latent, str) else latent.name
+    given = latent if isinstance(latent, list | tuple) else [latent]
+    name = tuple(one if one is None or isinstance(one, str) else one.name for one in given)
     key = (variables, name, shapes, repr(compile_kwargs), given_theta)
     known = _shared.setdefault(model, {})
     if key not in known:

@@ -49,10 +49,10 @@ def refusing_start(model: LatentGaussianModel, point: dict[str, np.ndarray]) -> 
 
 def unusable_latent_start(model: LatentGaussianModel, point: dict[str, np.ndarray], reason: str) -> str:
     """Why f cannot be updated at a point; `reason` is what the step method met."""
-    theta, f = model.ravel(point), point[model.latent_value.name]
+    theta, f = model.ravel(point), model.ravel_latent(point)
     found = _of_theta(model, theta) or _of_likelihood_at(model, theta, f) or reason
     values = _listed({name: point[name] for name in model.theta_names}) or "no hyper-parameters"
-    return f"cannot update {model.latent.name!r}: {found} ({values}, on the unconstrained scale)"
+    return f"cannot update {model.latent_name!r}: {found} ({values}, on the unconstrained scale)"
 
 
 def _listed(values: dict[str, Any]) -> str:
@@ -70,18 +70,19 @@ def _of_theta(model: LatentGaussianModel, theta: np.ndarray) -> str | None:
 
 
 def _of_prior(model: LatentGaussianModel, theta: np.ndarray) -> str | None:
-    name = model.latent.name
+    name = model.latent_name
     prior = model.prior(theta)
     if not np.isfinite(prior.mean).all():
         return f"the prior mean of {name!r} is not finite in {places(~np.isfinite(prior.mean))}"
     if not prior.is_finite:
-        rows = ~np.isfinite(np.tril(prior.covariance)).all(axis=1)
+        rows = np.concatenate([~np.isfinite(np.tril(part.covariance)).all(axis=1) for part in prior.parts])
         return f"the prior covariance of {name!r} is not finite in {places(rows)}, though its inputs are"
     if prior.factorized() is None:
-        eigenvalues = np.linalg.eigvalsh(np.tril(prior.covariance), UPLO="L")
+        eigenvalues = np.concatenate([np.linalg.eigvalsh(np.tril(part.covariance)) for part in prior.parts])
+        lowest, highest = eigenvalues.min(), eigenvalues.max()
         return (
-            f"the prior covariance of {name!r} is not positive definite: its eigenvalues go from {eigenvalues[0]:.3g} "
-            f"to {eigenvalues[-1]:.3g}; check the covariance function, or give other initvals"
+            f"the prior covariance of {name!r} is not positive definite: its eigenvalues go from {lowest:.3g} "
+            f"to {highest:.3g}; check the covariance function, or give other initvals"
         )
     return None
 
@@ -98,11 +99,11 @@ def _of_likelihood(model: LatentGaussianModel, theta: np.ndarray) -> str | None:
         never = ~np.isfinite(values).any(axis=0)
         if never.any():
             return (
-                f"{not_finite(model.observations, name, never, values[0])}, wherever {model.latent.name!r} was within "
+                f"{not_finite(model.observations, name, never, values[0])}, wherever {model.latent_name!r} was within "
                 "three prior standard deviations of its prior mean: such observations are outside the support of their "
                 "distribution, or its other parameters are impossible"
             )
-    return f"{at_mean}, at the prior mean of {model.latent.name!r}, where approximations start; give it another mean"
+    return f"{at_mean}, at the prior mean of {model.latent_name!r}, where approximations start; give it another mean"
 
 
 def _of_likelihood_at(model: LatentGaussianModel, theta: np.ndarray, f: np.ndarray) -> str | None:
@@ -121,7 +122,7 @@ def _of_derivatives(model: LatentGaussianModel, theta: np.ndarray) -> str | None
     for what, values in zip(("first", "second"), likelihood.derivatives(mean), strict=True):
         if not np.isfinite(values).all():
             return (
-                f"the {what} derivative of the log-likelihood in {model.latent.name!r} is not finite in "
+                f"the {what} derivative of the log-likelihood in {model.latent_name!r} is not finite in "
                 f"{places(~np.isfinite(values))} at the prior mean, though the log-likelihood is"
             )
     return None

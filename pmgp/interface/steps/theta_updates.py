@@ -65,11 +65,12 @@ class _ThetaStep(ThetaProgress, GaussianProcessStep):
         self._current, self.adaptations = outcome.current, outcome.adaptations
         theta, together = outcome.current
         self.shared_model.remember(theta, together.prior)
-        return self.latent_model.unravel(theta) | {self.latent_name: together.f}, self._statistics(*outcome.infos)
+        moved = self.latent_model.unravel(theta) | self.latent_model.unravel_latent(together.f)
+        return moved, self._statistics(*outcome.infos)
 
     def _synchronized(self, point: dict[str, np.ndarray]) -> JointState:
         """Where the chain stands, computed anew only where another step method has moved theta."""
-        theta, f = self.latent_model.ravel(point), point[self.latent_name]
+        theta, f = self.latent_model.ravel(point), self.latent_model.ravel_latent(point)
         if self._current is not None and np.array_equal(theta, self._current.theta):
             return self._current._replace(together=self._current.together._replace(f=f))
         current = JointState(theta, LatentPart(self.shared_model.prior(theta), f))

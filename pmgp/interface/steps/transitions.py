@@ -76,7 +76,7 @@ def chosen_proposal(
     Raises
     ------
     ModelError
-        If a gradient is asked for that an operation in the model does not have.
+        If a gradient is asked for that an operation in the model does not have, or that of several latent vectors.
     ValueError
         As of :func:`chosen_operator`, and for a transition that needs what the screen does not have.
     """
@@ -95,6 +95,11 @@ def chosen_proposal(
     if chosen.derivatives > 1:
         raise ValueError(f"proposal must move by values and gradients of the density; {given!r} needs a metric")
     if chosen.derivatives > 0:
+        if setting.model.latent_vector.several:
+            raise ModelError(
+                f"{given!r} needs the gradient of the evidence, which is known for one latent vector, and the model has "
+                'several; use proposal="mixture"'
+            )
         if missing_members(setting.approximation, Differentiable):
             raise ValueError(f"{given!r} needs gradients, and {setting.approximation!r} has no evidence_gradient")
         setting.model.compile_theta_gradient()
@@ -103,8 +108,8 @@ def chosen_proposal(
 
 def _suits(setting: Setting) -> bool:
     """Whether trajectories are worth their gradients, and these can be had."""
-    few, known = setting.model.dimension <= FEW, not missing_members(setting.approximation, Differentiable)
-    if few or not known or not setting.screened:
+    few, several = setting.model.dimension <= FEW, setting.model.latent_vector.several
+    if few or several or not setting.screened or missing_members(setting.approximation, Differentiable):
         return False
     try:
         setting.model.compile_theta_gradient()

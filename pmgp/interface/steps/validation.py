@@ -31,7 +31,7 @@ def check_acceptance(target_acceptance: float) -> None:
 def check_hyperparameters(vars: Any, model: pm.Model, parts: LatentGaussianModel, method: str) -> list[Any]:
     """All free variables but f, or an error that names what is missing, or what is a latent process itself."""
     if not parts.theta_values:
-        raise ModelError(f"the model has no hyper-parameters besides {parts.latent.name!r}: there is nothing to infer")
+        raise ModelError(f"the model has no hyper-parameters besides {parts.latent_name!r}: there is nothing to infer")
     parts.refuse_other_processes(model)
     if vars is None:
         return list(parts.theta_values)
@@ -47,14 +47,14 @@ def check_hyperparameters(vars: Any, model: pm.Model, parts: LatentGaussianModel
 
 
 def latent_of(vars: Any, latent: Any, model: pm.Model, method: str) -> Any:
-    """Which variable is to be f: given as the only one of `vars`, as `latent`, or not at all."""
+    """Which variables are to be f: given as `vars`, as `latent`, or not at all."""
     if vars is None:
         return latent
     given = list(vars) if isinstance(vars, list | tuple) else [vars]
-    if len(given) == 1 and latent is None:
-        return given[0]
+    if given and latent is None:
+        return given[0] if len(given) == 1 else given
     names = ", ".join(getattr(variable, "name", str(variable)) for variable in given)
-    raise ModelError(f"{method} updates one latent vector, but was given {names} (latent={latent}); give one variable")
+    raise ModelError(f"{method} updates latent vectors, but was given {names} (latent={latent}); leave one of them out")
 
 
 def check_settings(latent_moves: int, refresh_every: int | None, transitions: int) -> None:
@@ -68,7 +68,7 @@ def check_settings(latent_moves: int, refresh_every: int | None, transitions: in
 
 def check_variables(vars: list[Any] | None, model: pm.Model, latent_model: LatentGaussianModel) -> list[Any]:
     """All free variables of the model, f among them, or an error that names what is missing."""
-    wanted = [*latent_model.theta_values, latent_model.latent_value]
+    wanted = [*latent_model.theta_values, *latent_model.latent_vector.values]
     if vars is None:
         return wanted
     given = {model.rvs_to_values.get(variable, variable) for variable in vars}

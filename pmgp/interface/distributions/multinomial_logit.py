@@ -1,0 +1,117 @@
+"""Labels of several classes given a latent value for each, as a PyMC distribution."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytensor.tensor as pt
+from pymc.distributions.distribution import Discrete
+from pymc.distributions.moments.means import _mean, maybe_resize
+from pytensor.tensor.random.basic import uniform
+from pytensor.tensor.variable import TensorVariable
+
+from pmgp.core import likelihoods
+from pmgp.core.likelihoods.checks import check_class_counts
+from pmgp.interface.distributions.base import LatentVariable, as_parameter, known_observations, resized
+from pmgp.interface.distributions.records import Expected, LikelihoodRecord, register
+
+__all__ = ["MultinomialLogit"]
+
+
+class ClassLabelRV(LatentVariable):
+    """Random variable of `MultinomialLogit` for labels."""
+
+    name = "multinomial_logit"
+    extended_signature = "[rng],[size],(c)->[rng],()"
+    _print_name = ("MultinomialLogit", "\\operatorname{MultinomialLogit}")
+
+    @classmethod
+    def draw(cls, rng: Any, size: Any, *parameters: TensorVariable) -> tuple[Any, TensorVariable]:
+        (f,) = parameters
+        shape = pt.concatenate([pt.as_tensor(size, dtype="int64").reshape((-1,)), f.shape[-1:]])
+        next_rng, u = uniform(size=shape, rng=rng, return_next_rng=True)
+        # The largest of f plus independent Gumbel variables.
+        return next_rng, pt.argmax(f - pt.log(-pt.log(u)), axis=-1)
+
+
+def _probabilities(f: TensorVariable) -> TensorVariable:
+    return pt.special.softmax(f, axis=-1)
+
+
+def _log_sum(f: TensorVariable) -> TensorVariable:
+    """Log of the sum of exp(f_c), along the last axis, without overflow."""
+    return pt.logsumexp(f, axis=-1)
+
+
+@_mean.register(ClassLabelRV)
+def class_label_mean(op: ClassLabelRV, rv: TensorVariable, rng: Any, size: Any, f: TensorVariable) -> TensorVariable:
+    """Expected label given f, for `pymc.distributions.moments.mean`."""
+    return maybe_resize((_probabilities(f) * pt.arange(f.shape[-1])).sum(axis=-1), size)
+
+
+class MultinomialLogit(Discrete):
+    r"""Labels of several classes with :math:`P(y = c \mid f) = e^{f_c} / \sum_d e^{f_d}`, the softmax.
+
+    Parameters
+    ----------
+    name : str
+    f : sequence of vectors, or tensor_like of float with the classes in its last axis
+        A latent value for each class and each label: ``[f_0, f_1, f_2]`` of three processes, or ``f.T`` for the
+        variable of shape (C, n) that ``gp.prior(..., n_outputs=C)`` makes. Every class has one: they are alike.
+    **kwargs
+        As of every PyMC distribution: ``observed`` (labels 0, ..., C - 1), ``dims``, ``shape``.
+
+    Raises
+    ------
+    ValueError
+        If an observed label is not among the classes, or there are fewer than two of them.
+
+    Notes
+    -----
+    ``pm.Categorical(logit_p=...)`` is the same model; its sites are not known to be those of a softmax, and an
+    iteration needs a factorization of C n rows in place of C + 1 of n rows.
+    """
+
+    rv_type = ClassLabelRV
+    rv_op = ClassLabelRV.rv_op
+
+    def __new__(cls, name: str, f: Any, **kwargs: Any) -> TensorVariable:  # noqa: D102
+        parameter = _of_classes(f)
+        labels, number = known_observations(kwargs.get("observed")), parameter.type.shape[-1]
+        if labels is not None and number is not None:
+            if labels.ndim > 1:
+                raise ValueError(
+                    f"labels of classes must be a vector, not of shape {labels.shape}: of indicators, one row "
+                    "for each label, give np.argmax(observed, axis=1)"
+                )
+            check_class_counts(labels, number)
+        return super().__new__(cls, name, parameter, **kwargs)
+
+    @classmethod
+    def dist(cls, f: Any, **kwargs: Any) -> TensorVariable:  # noqa: D102
+        return super().dist([_of_classes(f)], **kwargs)
+
+    def support_point(rv: Any, size: Any, f: Any) -> TensorVariable:  # noqa: D102, N805
+        return resized(pt.argmax(f, axis=-1), size)
+
+    def logp(value: TensorVariable, f: TensorVariable) -> TensorVariable:  # noqa: D102, N805
+        label = pt.cast(value, "int64")
+        outside = pt.or_(pt.or_(pt.lt(value, 0), pt.ge(value, f.shape[-1])), pt.neq(value, label))
+        chosen = pt.eq(pt.expand_dims(pt.switch(outside, 0, label), -1), pt.arange(f.shape[-1]))
+        return pt.switch(outside, -np.inf, pt.switch(chosen, f, 0.0).sum(axis=-1) - _log_sum(f))
+
+
+def _of_classes(f: Any) -> TensorVariable:
+    """Latent vectors of the classes side by side, if they are given one by one."""
+    return pt.stack([as_parameter(one) for one in f], axis=-1) if isinstance(f, list | tuple) else as_parameter(f)
+
+
+register(
+    LikelihoodRecord(
+        ClassLabelRV,
+        likelihoods.MultinomialLogit,
+        {"probabilities": Expected(given_f=_probabilities)},
+        of_classes=True,
+    )
+)

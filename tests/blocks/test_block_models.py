@@ -1,0 +1,285 @@
+"""PyMC models with several processes: taken apart, refused in words, and sampled exactly."""
+
+from __future__ import annotations
+
+import pickle
+import re
+
+import arviz as az
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+from numpy.testing import assert_allclose
+from scipy.special import logsumexp
+from scipy.stats import gamma
+
+import pmgp
+from pmgp.core.gaussians import BlockPrior
+from pmgp.core.likelihoods import MultinomialLogit
+from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
+from pmgp.interface.model.model_likelihood import ClosedFormLikelihood, GraphLikelihood
+from tests.finite_differences import central_differences
+
+N, CLASSES = 8, 3
+RNG = np.random.default_rng(3)
+X = RNG.normal(size=(N, 1))
+LABELS = np.array([0, 2, 1, 2, 2, 0, 1, 0])
+REALS = RNG.normal(size=N)
+FAST = {"mode": "FAST_COMPILE"}
+
+
+def process(name: str, scale=1.0, **settings):
+    return pm.gp.Latent(cov_func=scale * pm.gp.cov.ExpQuad(1, ls=0.7)).prior(
+        name, X=X, reparameterize=False, **settings
+    )
+
+
+def processes(order=(0, 1, 2)):
+    scale = pm.Gamma("scale", 2, 1)
+    found = [process(f"f{c}", scale) for c in range(CLASSES)]
+    return [found[c] for c in order]
+
+
+def softmax_of_several():
+    pmgp.MultinomialLogit("y", processes(), observed=LABELS)
+
+
+def softmax_in_another_order():
+    pmgp.MultinomialLogit("y", processes((2, 0, 1)), observed=LABELS)
+
+
+def softmax_of_a_batch():
+    f = process("f", pm.Gamma("scale", 2, 1), n_outputs=CLASSES)
+    pmgp.MultinomialLogit("y", f.T, observed=LABELS)
+
+
+def categorical():
+    pm.Categorical("y", logit_p=pt.stack(processes(), axis=-1), observed=LABELS)
+
+
+def softmax_of_a_function():
+    pmgp.MultinomialLogit("y", [2.0 * f for f in processes()], observed=LABELS)
+
+
+def heteroscedastic():
+    mean, log_scale = processes()[:2]
+    pm.Normal("y", mean, pm.math.exp(log_scale), observed=REALS)
+
+
+def additive():
+    first, second = process("a", pm.Gamma("scale", 2, 1)), process("b")
+    pm.Poisson("y", pm.math.exp(first + second), observed=LABELS)
+
+
+def split(build, **settings) -> LatentGaussianModel:
+    with pm.Model() as model:
+        build()
+    return LatentGaussianModel(model, compile_kwargs=FAST, **settings)
+
+
+@pytest.mark.parametrize("build", [softmax_of_several, softmax_of_a_batch])
+def test_softmax_of_processes_is_the_closed_form(build):
+    parts = split(build)
+    assert isinstance(parts.model_likelihood, ClosedFormLikelihood)
+    f = RNG.normal(size=(4, CLASSES * N))
+    expected = MultinomialLogit(LABELS).log_likelihood(f)
+    assert_allclose(parts.likelihood(parts.initial_theta).log_likelihood(f), expected)
+
+
+def test_one_covariance_of_several_processes_is_computed_once():
+    for build in (softmax_of_several, softmax_of_a_batch):
+        prior = split(build).prior(np.zeros(1))
+        assert isinstance(prior, BlockPrior)
+        assert prior.parts[0] is prior.parts[1] is prior.parts[2]
+    prior = split(additive).prior(np.zeros(1))
+    assert prior.parts[0] is not prior.parts[1]
+
+
+def test_the_order_of_the_classes_is_that_of_the_likelihood():
+    parts = split(softmax_in_another_order)
+    assert isinstance(parts.model_likelihood, ClosedFormLikelihood)
+    f = RNG.normal(size=(CLASSES, N))
+    expected = MultinomialLogit(LABELS).log_likelihood(f[[2, 0, 1]].ravel())
+    assert_allclose(parts.likelihood(np.zeros(1)).log_likelihood(f.ravel()), expected)
+
+
+@pytest.mark.parametrize(("build", "factor"), [(categorical, 1.0), (softmax_of_a_function, 2.0)])
+def test_other_graphs_have_the_derivatives_of_the_closed_form(build, factor):
+    parts = split(build)
+    assert isinstance(parts.model_likelihood, GraphLikelihood)
+    graph, closed = parts.likelihood(np.zeros(1)), MultinomialLogit(LABELS)
+    f = RNG.normal(size=CLASSES * N)
+    assert_allclose(graph.log_likelihood(f), closed.log_likelihood(factor * f))
+    gradient, curvature = graph.derivatives(f)
+    own_gradient, own_curvature = closed.derivatives(factor * f)
+    assert_allclose(gradient, factor * own_gradient, atol=1e-12)
+    assert_allclose(curvature.blocks, factor**2 * own_curvature.blocks, atol=1e-8)
+    assert_allclose(graph.fisher_information(f), factor**2 * closed.fisher_information(factor * f), atol=1e-8)
+
+
+def test_derivatives_of_a_heteroscedastic_model():
+    """The curvature has the sizes of the Hessian's eigenvalues, which are not all of one sign here."""
+    likelihood = split(heteroscedastic_of_two).likelihood(np.zeros(1))
+    f = RNG.normal(size=2 * N)
+    gradient, curvature = likelihood.derivatives(f)
+    assert_allclose(gradient, central_differences(likelihood.log_likelihood, f, 1e-3), atol=1e-8)
+    assert_allclose(gradient, likelihood.gradient(f), atol=1e-12)
+    hessian = -central_differences(likelihood.gradient, f, 1e-3).reshape(2, N, 2, N)
+    values, vectors = np.linalg.eigh(np.einsum("cidi->icd", hessian))
+    assert (values < 0.0).any()
+    expected = (vectors * np.abs(values)[:, None, :]) @ vectors.swapaxes(1, 2)
+    assert_allclose(curvature.blocks, expected, atol=1e-6)
+
+
+def heteroscedastic_of_two():
+    mean, log_scale = process("mean", pm.Gamma("scale", 2, 1)), process("log_scale")
+    pm.Normal("y", mean, pm.math.exp(log_scale), observed=REALS)
+
+
+def test_values_of_the_variables_go_to_one_vector_and_back():
+    for build, shapes in ((softmax_of_several, {f"f{c}": (N,) for c in range(3)}), (softmax_of_a_batch, {"f": (3, N)})):
+        parts = split(build)
+        f = RNG.normal(size=CLASSES * N)
+        values = parts.unravel_latent(f)
+        assert {name: value.shape for name, value in values.items()} == shapes
+        assert np.array_equal(parts.ravel_latent(values), f)
+
+
+FOREIGN = re.escape("labels of classes must be whole numbers among 0 to 2, one for each latent vector, found 3;")
+
+
+def test_labels_that_are_no_classes_are_named():
+    with pm.Model(), pytest.raises(ValueError, match=FOREIGN):
+        pmgp.MultinomialLogit("y", processes(), observed=LABELS + 1)
+
+
+def test_data_that_are_no_classes_are_named():
+    with pm.Model() as model:
+        pmgp.MultinomialLogit("y", processes(), observed=pm.Data("labels", LABELS + 1))
+    with pytest.raises(ValueError, match=FOREIGN):
+        pmgp.PseudoMarginal(model=model)
+
+
+def test_indicators_are_named():
+    message = re.escape("labels of classes must be a vector, not of shape (8, 3): of indicators")
+    with pm.Model(), pytest.raises(ValueError, match=message):
+        pmgp.MultinomialLogit("y", processes(), observed=np.eye(3, dtype=int)[LABELS])
+
+
+def test_one_process_is_no_softmax():
+    with pm.Model(), pytest.raises(ValueError, match="at least 2 classes, not 1"):
+        pmgp.MultinomialLogit("y", processes()[:1], observed=np.zeros(N, dtype=int))
+
+
+def test_what_takes_one_process_says_so():
+    with pm.Model() as model:
+        softmax_of_several()
+    with pytest.raises(ModelError, match=r"several latent vectors \(f0, f1, f2\)"):
+        pmgp.find_map(model=model)
+
+
+def test_the_pseudo_marginal_chain_is_recommended():
+    with pm.Model() as model:
+        softmax_of_several()
+    recommendation = pmgp.recommend(model)
+    assert "pmgp.PseudoMarginal()" in str(recommendation)
+    assert "f0, f1, f2 are integrated out together" in str(recommendation)
+
+
+def test_named_processes_leave_the_others_to_theta():
+    """As for one: two of three are f, which is refused for schemes of theta and fine for f alone."""
+    with pm.Model() as model:
+        softmax_of_several()
+    with pytest.raises(ModelError, match="second latent process besides 'f0, f2': 'f1'"):
+        pmgp.PseudoMarginal(latent=["f0", "f2"], model=model, compile_kwargs=FAST)
+    with model:
+        step = pmgp.EllipticalSlice([model["f0"], model["f2"]], compile_kwargs=FAST)
+    assert [value.name for value in step.vars] == ["f0", "f2"]
+
+
+def rank_one_posterior(x: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
+    """Mean of the scale, and of the probability of the first class at x = 1, by sums over scales and slopes.
+
+    For f_c = sqrt(scale) u_c x with u_c standard normal, up to the jitter of gp.prior.
+    """
+    scales, axis = np.linspace(0.02, 25.0, 200), np.linspace(-4.5, 4.5, 31)
+    u = np.stack(np.meshgrid(axis, axis, axis, indexing="ij"), axis=-1).reshape(-1, 3)
+    likelihood, weight = MultinomialLogit(labels, 3), -0.5 * np.square(u).sum(axis=1)
+    logs, probabilities = [], []
+    for scale in scales:
+        f = np.sqrt(scale) * (u[:, :, None] * x).reshape(len(u), -1)
+        terms = likelihood.log_likelihood(f) + weight
+        logs.append(logsumexp(terms) + gamma(2.0).logpdf(scale))
+        odds = np.exp(np.sqrt(scale) * u)
+        probabilities.append(np.exp(terms - logsumexp(terms)) @ (odds[:, 0] / odds.sum(axis=1)))
+    share = np.exp(np.array(logs) - logsumexp(logs))
+    return float(share @ scales), float(share @ np.array(probabilities))
+
+
+def linear_model() -> pm.Model:
+    with pm.Model() as model:
+        scale = pm.Gamma("scale", 2, 1)
+        x = np.append(X, 1.0)[:, None]
+        f = [
+            pm.gp.Latent(cov_func=scale * pm.gp.cov.Linear(1, c=0.0)).prior(f"f{c}", X=x, reparameterize=False)
+            for c in range(CLASSES)
+        ]
+        pmgp.MultinomialLogit("y", f, observed=np.append(LABELS, 1))
+    return model
+
+
+@pytest.fixture(scope="module")
+def truth() -> tuple[float, float]:
+    return rank_one_posterior(np.append(X, 1.0), np.append(LABELS, 1))
+
+
+def distances(idata, truth: tuple[float, float]) -> list[float]:
+    """Of the two means from the truth, in Monte Carlo standard errors."""
+    f = np.stack([idata.posterior[f"f{c}"].values[..., -1] for c in range(CLASSES)])
+    probability = np.exp(f[0] - logsumexp(f, axis=0))
+    found = (idata.posterior["scale"].values, probability)
+    return [abs(x.mean() - t) / float(az.mcse(x, method="mean")) for x, t in zip(found, truth, strict=True)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", [{}, {"approximation": "laplace"}, {"estimator": "annealed"}], ids=str)
+def test_the_pseudo_marginal_chain_has_the_posterior_of_sums(settings, truth):
+    with linear_model():
+        step = pmgp.PseudoMarginal(**settings)
+        idata = pm.sample(2000, tune=500, chains=2, cores=1, step=step, progressbar=False, random_seed=4)
+    assert max(distances(idata, truth)) < 4.0
+
+
+THETA = {
+    "ancillary": lambda: pmgp.Ancillary(),
+    "ancillary by hmc": lambda: pmgp.Ancillary(operator="hmc"),
+    "sufficient by smmala": lambda: pmgp.Interweaving(operator="smmala"),
+    "surrogate": lambda: pmgp.Surrogate(),
+    "joint": lambda: pmgp.JointUpdate(),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list(THETA))
+def test_schemes_beside_f_have_the_posterior_of_sums(name, truth):
+    with linear_model():
+        steps = [THETA[name](), pmgp.EllipticalSlice(moves=3)]
+        idata = pm.sample(4000, tune=1000, chains=2, cores=1, step=steps, progressbar=False, random_seed=5)
+    assert max(distances(idata, truth)) < 4.0
+
+
+def test_a_pickled_step_goes_on_as_the_first_one():
+    with linear_model() as model:
+        step = pmgp.PseudoMarginal(compile_kwargs=FAST)
+    step.setup_chain(np.random.default_rng(0), 20, 100)
+    point = model.initial_point()
+    for _ in range(20):
+        point, _ = step.step(point)
+    step.stop_tuning()
+    copy = pickle.loads(pickle.dumps(step))
+    copy.sampling_state = step.sampling_state
+    own, other = step.step(point)[0], copy.step(point)[0]
+    assert set(own) == {"scale_log__", "f0", "f1", "f2"}
+    for name, value in own.items():
+        assert np.array_equal(value, other[name])
