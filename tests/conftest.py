@@ -8,7 +8,16 @@ import pytest
 from pmgp.core.numerics.threads import threads_limited
 
 # Their algorithms leave the threads of BLAS to the caller, and so does PyMC's NUTS, which they are compared with.
-WITHOUT_THREADS_OF_THEIR_OWN = {"approximations", "estimators", "exercises", "latent", "operators", "schemes"}
+WITHOUT_THREADS_OF_THEIR_OWN = {
+    "approximations",
+    "blocks",
+    "estimators",
+    "exercises",
+    "gaussians",
+    "latent_updates",
+    "marginal",
+    "theta_updates",
+}
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -16,8 +16,8 @@ from pmgp.core.gaussians import DensePrior
 from pmgp.core.likelihoods import BernoulliProbit
 from pmgp.core.marginal.evaluation import Evaluator
 from pmgp.core.marginal.pseudo_marginal import Frozen, PseudoMarginalChain, State
-from tests.schemes.geweke import ToyModel, learned
-from tests.step_methods.test_contract import FAST
+from tests.marginal.geweke import ToyModel, learned
+from tests.steps.test_contract import FAST
 
 RNG = np.random.default_rng(4)
 INPUTS = RNG.normal(size=(6, 2))

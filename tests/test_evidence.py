@@ -7,7 +7,7 @@ import pymc as pm
 import pytest
 
 import pmgp
-from tests.step_methods.test_contract import FAST
+from tests.steps.test_contract import FAST
 from tests.truths import low_rank_problem
 
 ESTIMATORS = {

@@ -12,7 +12,7 @@ import pmgp
 from pmgp.core.approximations import ExpectationPropagation
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
 from pmgp.interface.model.likelihood_terms import LikelihoodTerms, binary_masks
-from tests.step_methods.test_contract import FAST
+from tests.steps.test_contract import FAST
 
 N = 9
 RNG = np.random.default_rng(12)

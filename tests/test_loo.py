@@ -18,7 +18,7 @@ from pmgp.core.gaussians import DensePrior
 from pmgp.core.importance import left_out, log_evidence_left_out
 from pmgp.core.likelihoods import BernoulliProbit
 from pmgp.interface.model.latent_gaussian import ModelError
-from tests.step_methods.test_contract import FAST
+from tests.steps.test_contract import FAST
 from tests.truths import ScaledLowRank
 
 N, DRAWS = 30, 400

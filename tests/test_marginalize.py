@@ -19,7 +19,7 @@ from pmgp.core.estimators import ApproximateEvidence
 from pmgp.interface.integrated import correct as correct_module
 from pmgp.interface.integrated.operation import LogEvidence
 from pmgp.interface.model.latent_gaussian import ModelError
-from tests.step_methods.test_contract import FAST
+from tests.steps.test_contract import FAST
 from tests.truths import ScaledLowRank
 
 QUIET = {"progressbar": False, "quiet": True, "compute_convergence_checks": False}

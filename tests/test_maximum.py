@@ -11,7 +11,7 @@ import pmgp
 from pmgp.interface.maximum import TIGHT, Objective
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.model.points import value_point
-from tests.step_methods.test_contract import FAST
+from tests.steps.test_contract import FAST
 
 
 def ard_model(X, y) -> pm.Model:

@@ -17,7 +17,7 @@ import pmgp
 from pmgp.core.importance import StudentMixture, fitted, log_mean
 from pmgp.interface.importance.theta_draws import theta_draws
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
-from tests.step_methods.test_contract import FAST
+from tests.steps.test_contract import FAST
 from tests.truths import ScaledLowRank
 
 SETTINGS = {"progressbar": False, "compile_kwargs": FAST}

@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import pmgp
-from tests.step_methods.test_contract import FAST
+from tests.steps.test_contract import FAST
 
 N = 10
 RNG = np.random.default_rng(31)

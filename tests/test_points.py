@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 import pmgp
 from pmgp.interface.model.points import value_point
-from tests.step_methods.test_contract import FAST
+from tests.steps.test_contract import FAST
 
 
 @pytest.fixture(scope="module")

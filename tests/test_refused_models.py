@@ -13,7 +13,7 @@ import pmgp
 from pmgp.core.transitions.mixture import IndependenceMixture
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
 from pmgp.interface.steps import transitions
-from tests.step_methods.test_contract import FAST
+from tests.steps.test_contract import FAST
 
 N = 12
 RNG = np.random.default_rng(21)

@@ -14,8 +14,8 @@ import pytest
 from pmgp.core.gaussians import BlockApproximation, BlockPrior, DensePrior
 from pmgp.core.latent_updates import EllipticalSliceUpdate, MetropolisUpdate
 from pmgp.core.likelihoods import MultinomialLogit
-from tests.operators.cases import every_operator
-from tests.operators.chains import BOUND, largest_distance, tune
+from tests.latent_updates.cases import every_operator
+from tests.latent_updates.chains import BOUND, largest_distance, tune
 
 pytestmark = pytest.mark.slow
 SITES, CLASSES = 2, 3

@@ -22,7 +22,7 @@ from pmgp.interface.distributions.base import LatentVariable, as_parameter, resi
 from pmgp.interface.distributions.bernoulli import BernoulliProbitRV
 from pmgp.interface.distributions.records import Expected, LikelihoodRecord, record_of, register
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel, PyTensorLikelihood
-from tests.step_methods.test_contract import FAST
+from tests.steps.test_contract import FAST
 from tests.truths import posterior_by_summation
 
 

@@ -18,7 +18,7 @@ import pmgp
 from pmgp.core.adaptation.step_size import StepSize
 from pmgp.interface.sampling import plain
 from pmgp.interface.sampling.plain import from_bytes, to_bytes
-from tests.step_methods.test_contract import FAST
+from tests.steps.test_contract import FAST
 
 
 @pytest.mark.parametrize(

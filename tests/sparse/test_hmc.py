@@ -11,8 +11,8 @@ import pytest
 
 import pmgp
 from pmgp.core.adaptation.squared_jumps import SquaredJumps
-from tests.schemes import agreement
 from tests.sparse.problems import COUNTS, TARGETS, X, gaussian, poisson, sparse
+from tests.theta_updates import agreement
 
 NOISE = 0.4
 

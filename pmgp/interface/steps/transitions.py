@@ -97,8 +97,8 @@ def chosen_proposal(
     if chosen.derivatives > 0:
         if setting.model.latent_vector.several:
             raise ModelError(
-                f"{given!r} needs the gradient of the evidence, which is known for one latent vector, and the model has "
-                'several; use proposal="mixture"'
+                f"{given!r} needs the gradient of the evidence, which is known for one latent vector, and the model "
+                'has several; use proposal="mixture"'
             )
         if missing_members(setting.approximation, Differentiable):
             raise ValueError(f"{given!r} needs gradients, and {setting.approximation!r} has no evidence_gradient")

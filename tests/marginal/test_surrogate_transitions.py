@@ -14,7 +14,7 @@ from pmgp.core.marginal.pseudo_marginal import Frozen, PseudoMarginalChain
 from pmgp.core.marginal.screen import ScreenDensity
 from pmgp.core.transitions import adaptive
 from pmgp.core.transitions.adaptive import HamiltonianMonteCarlo
-from tests.schemes.geweke import DifferentiableToy, largest_change
+from tests.marginal.geweke import DifferentiableToy, largest_change
 
 # The largest of ten z-scores exceeds 4 once in 1,600 correct runs.
 BOUND = 4.0

@@ -14,8 +14,8 @@ from pmgp.core.theta_updates.schemes import (
     SurrogateScheme,
 )
 from pmgp.core.transitions.adaptive import HamiltonianMonteCarlo, ManifoldLangevin, RandomWalk
-from tests.schemes.gibbs_broken import POOR, TWINS, VARIANCE
-from tests.schemes.gibbs_geweke import z_score
+from tests.theta_updates.gibbs_broken import POOR, TWINS, VARIANCE
+from tests.theta_updates.gibbs_geweke import z_score
 
 pytestmark = pytest.mark.slow
 # Thirteen statistics are compared: the largest of their z-scores exceeds 4 once in 1,200 correct runs.

@@ -16,8 +16,8 @@ from pmgp.core.theta_updates.joint_update import JointDensity
 from pmgp.core.theta_updates.surrogate import BOUNDS, SurrogateDensity, surrogate_noise
 from pmgp.core.theta_updates.variance import ConjugateVariance
 from tests.finite_differences import central_differences
-from tests.operators.cases import GaussianLikelihood
-from tests.schemes.gibbs_geweke import DifferentiableToy, N, draw_jointly
+from tests.latent_updates.cases import GaussianLikelihood
+from tests.theta_updates.gibbs_geweke import DifferentiableToy, N, draw_jointly
 
 THETA = np.array([0.3, -0.4])
 GRADIENTS = [SufficientDensity, AncillaryDensity]

@@ -14,7 +14,7 @@ from sklearn.datasets import load_wine
 
 import pmgp
 from pmgp.datasets import Standardizer
-from tests.schemes.agreement import Moments, distance, moments, sample
+from tests.theta_updates.agreement import Moments, distance, moments, sample
 
 pytestmark = pytest.mark.slow
 SETTINGS = {

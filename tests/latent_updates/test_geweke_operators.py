@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from pmgp.core.gaussians import DensePrior
-from tests.operators.broken import TWINS
-from tests.operators.cases import MODELS, Model, every_model, every_operator
-from tests.operators.chains import BOUND, largest_distance, tune
+from tests.latent_updates.broken import TWINS
+from tests.latent_updates.cases import MODELS, Model, every_model, every_operator
+from tests.latent_updates.chains import BOUND, largest_distance, tune
 
 pytestmark = pytest.mark.slow
 MEAN = np.array([0.4, -0.3, 0.8])

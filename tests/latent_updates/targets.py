@@ -9,8 +9,8 @@ import numpy as np
 
 from pmgp.core.gaussians import DensePrior
 from pmgp.core.likelihoods import BernoulliProbit, Likelihood, LogGaussianCox
-from tests.operators.cases import GaussianLikelihood, length_of
-from tests.operators.chains import largest_distance, path
+from tests.latent_updates.cases import GaussianLikelihood, length_of
+from tests.latent_updates.chains import largest_distance, path
 
 
 class Target(NamedTuple):

@@ -15,7 +15,7 @@ from pmgp.core.marginal.screen import ScreenDensity
 from pmgp.core.transitions.adaptive import HamiltonianMonteCarlo
 from pmgp.core.transitions.mixture import IndependenceMixture
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
-from tests.step_methods.test_contract import FAST, advance
+from tests.steps.test_contract import FAST, advance
 from tests.test_maximum import ard_model, noisy_model
 
 TUNE = 60

@@ -22,7 +22,7 @@ from pmgp.core.marginal.tuning import Tuning
 from pmgp.core.transitions.base import Point, TransitionInfo
 from pmgp.core.transitions.mixture import IndependenceMixture
 from pmgp.core.transitions.proposals import INDEPENDENT, WALK
-from tests.schemes.geweke import ToyModel
+from tests.marginal.geweke import ToyModel
 
 LABELS = np.array([0, 1, 1, 0, 1, 1])
 

@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import pmgp
-from tests.step_methods.test_latent_contract import FAST, METHODS, X, every_method, moving_theta, sample, truth
+from tests.steps.test_latent_contract import FAST, METHODS, X, every_method, moving_theta, sample, truth
 from tests.truths import standard_errors_from
 
 one_of_each = pytest.mark.parametrize("method", ["slice-laplace", "metropolis v2", "hmc v1", "smmala"])

@@ -10,7 +10,7 @@ import pytest
 from pmgp.core.gaussians import DensePrior
 from pmgp.core.latent_updates import EllipticalSliceUpdate, HamiltonianUpdate, LangevinUpdate, MetropolisUpdate
 from pmgp.core.numerics.ledger import OperationCounts, counted
-from tests.operators.cases import MODELS, OPERATORS, Model, every_model, name_of
+from tests.latent_updates.cases import MODELS, OPERATORS, Model, every_model, name_of
 
 SIZE = 12
 TRANSITIONS = [0, 1, 7]

@@ -12,8 +12,8 @@ from pmgp.core.approximations import Laplace
 from pmgp.core.gaussians import DensePrior
 from pmgp.core.latent_updates import MetropolisUpdate
 from pmgp.core.likelihoods import Likelihood
-from tests.operators.cases import Model, every_model, every_operator, length_of
-from tests.operators.chains import BOUND, batch_means, path
+from tests.latent_updates.cases import Model, every_model, every_operator, length_of
+from tests.latent_updates.chains import BOUND, batch_means, path
 
 pytestmark = pytest.mark.slow
 SIZE = 30

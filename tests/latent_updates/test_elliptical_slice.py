@@ -10,8 +10,8 @@ from pmgp.core.approximations import Laplace
 from pmgp.core.gaussians import Conditioning, SiteApproximation
 from pmgp.core.latent_updates import EllipticalSliceUpdate, elliptical_slice
 from pmgp.core.transitions.elliptical_slice import slice_on_ellipse
-from tests.operators.chains import BOUND, largest_distance
-from tests.operators.targets import Target, conjugate, skewed_pair
+from tests.latent_updates.chains import BOUND, largest_distance
+from tests.latent_updates.targets import Target, conjugate, skewed_pair
 
 
 def approximation(target: Target, kind: str) -> SiteApproximation:

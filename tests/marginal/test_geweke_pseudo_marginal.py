@@ -11,7 +11,7 @@ from pmgp.core.estimators.orthant import LatentGivenNoisy
 from pmgp.core.marginal.pseudo_marginal import PseudoMarginalChain
 from pmgp.core.transitions.adaptive import HamiltonianMonteCarlo
 from pmgp.core.transitions.proposals import AdaptiveProposal
-from tests.schemes.geweke import z_score
+from tests.marginal.geweke import z_score
 
 pytestmark = pytest.mark.slow
 # Ten statistics are compared: the largest of ten z-scores exceeds 4 once in 1,600 correct runs.

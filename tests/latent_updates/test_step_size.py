@@ -8,8 +8,8 @@ from scipy.special import ndtr
 
 from pmgp.core.adaptation.step_size import StepSize
 from pmgp.core.gaussians import DensePrior
-from tests.operators.cases import MODELS, tuned_operators
-from tests.operators.chains import tune
+from tests.latent_updates.cases import MODELS, tuned_operators
+from tests.latent_updates.chains import tune
 
 SIZE = 100
 

@@ -12,7 +12,7 @@ from pmgp.core.gaussians import DensePrior
 from pmgp.core.latent_updates import HamiltonianUpdate, LangevinUpdate, MetropolisUpdate
 from pmgp.core.transitions.base import Point
 from pmgp.core.transitions.metropolis_hastings import metropolis_choice
-from tests.operators.cases import GaussianLikelihood, every_model, every_operator, tuned_operators
+from tests.latent_updates.cases import GaussianLikelihood, every_model, every_operator, tuned_operators
 
 SIZE = 5
 

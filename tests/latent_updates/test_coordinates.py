@@ -15,7 +15,7 @@ from pmgp.core.latent_updates.coordinates import (
 )
 from pmgp.core.latent_updates.smmala import LangevinUpdate, ManifoldDensity
 from pmgp.core.likelihoods import Likelihood
-from tests.operators.cases import GaussianLikelihood, Model, every_model
+from tests.latent_updates.cases import GaussianLikelihood, Model, every_model
 
 SIZE = 6
 MEAN = np.linspace(-0.5, 1.0, SIZE)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from pmgp.core import latent_updates
-from tests.operators import targets
-from tests.operators.broken import TWINS, Twin
-from tests.operators.cases import VARIANTS, every_operator, name_of
-from tests.operators.chains import BOUND
+from tests.latent_updates import targets
+from tests.latent_updates.broken import TWINS, Twin
+from tests.latent_updates.cases import VARIANTS, every_operator, name_of
+from tests.latent_updates.chains import BOUND
 
 NOT_OPERATORS = {"LatentUpdate"}
 

@@ -24,8 +24,8 @@ from pmgp.core.theta_updates.schemes import (
 )
 from pmgp.core.theta_updates.variance import ConjugateVariance
 from pmgp.core.transitions.adaptive import ManifoldLangevin
-from tests.operators.broken import proposals_taken_for_symmetric
-from tests.schemes.gibbs_geweke import DifferentiableToy
+from tests.latent_updates.broken import proposals_taken_for_symmetric
+from tests.theta_updates.gibbs_geweke import DifferentiableToy
 
 POOR = Laplace(sweeps=0)
 VARIANCE = ConjugateVariance(1, DifferentiableToy.shape, DifferentiableToy.scale)

@@ -14,7 +14,7 @@ from pmgp.core.marginal.evaluation import Evaluator
 from pmgp.core.marginal.pseudo_marginal import Frozen, PseudoMarginalChain
 from pmgp.core.transitions.mixture import LearnedMixture
 from pmgp.core.transitions.proposals import AdaptiveProposal
-from tests.schemes.geweke import ready_point
+from tests.marginal.geweke import ready_point
 
 SIZE = 300
 

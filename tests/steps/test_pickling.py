@@ -12,7 +12,7 @@ from numpy.testing import assert_array_equal
 
 import pmgp
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
-from tests.step_methods.test_contract import FAST
+from tests.steps.test_contract import FAST
 
 LATENT = {
     "slice": lambda model: pmgp.EllipticalSlice(model=model, compile_kwargs=FAST),

@@ -17,8 +17,8 @@ import pytest
 
 import pmgp
 from pmgp import datasets
-from tests.schemes.agreement import NAMES, Moments, distance, moments, sample
-from tests.schemes.gibbs_broken import f_left_behind
+from tests.theta_updates.agreement import NAMES, Moments, distance, moments, sample
+from tests.theta_updates.gibbs_broken import f_left_behind
 
 pytestmark = pytest.mark.slow
 CRABS = 100

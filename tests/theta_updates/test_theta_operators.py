@@ -16,8 +16,8 @@ from pmgp.core.theta_updates.schemes import AncillaryScheme, InterweavingScheme
 from pmgp.core.transitions.adaptive import HamiltonianMonteCarlo, ManifoldLangevin, RandomWalk
 from pmgp.core.transitions.base import NOT_COMPUTED, AdaptiveTransition, Density, Point, TransitionInfo
 from pmgp.interface.steps.transitions import chosen_operator
-from tests.operators.broken import proposals_taken_for_symmetric, trajectories_always_accepted
-from tests.schemes.gibbs_geweke import DifferentiableToy, draw_jointly
+from tests.latent_updates.broken import proposals_taken_for_symmetric, trajectories_always_accepted
+from tests.theta_updates.gibbs_geweke import DifferentiableToy, draw_jointly
 
 OPERATORS = {"metropolis": RandomWalk, "hmc": HamiltonianMonteCarlo, "smmala": ManifoldLangevin}
 every_operator = pytest.mark.parametrize("kind", OPERATORS)
