@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import importlib.util
 import io
+import re
 import sys
 from pathlib import Path
 
@@ -84,3 +85,15 @@ def png(color):
     buffer = io.BytesIO()
     Image.new("RGB", (20, 10), color).save(buffer, "PNG")
     return base64.b64encode(buffer.getvalue()).decode()
+
+
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_that_a_page_names_are_there(page):
+    """But those that a reader is to write, which stand for any name."""
+    named = re.findall(
+        r"`((?:pmgp|tests|docs|benchmarks|case_studies)/[\w/.-]+\.\w+)`", page.read_text(encoding="utf-8")
+    )
+    assert [name for name in named if "NAME" not in name and not (ROOT / name).exists()] == []

@@ -15,13 +15,14 @@ from pytensor.graph.traversal import ancestors
 
 from pmgp.core.likelihoods.base import SiteLikelihood
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError, find_latent
-from pmgp.interface.steps import Ancillary, EllipticalSlice, Interweaving, LatentHMC, PseudoMarginal
+from pmgp.interface.steps import Ancillary, EllipticalSlice, LatentHMC, PseudoMarginal
 from pmgp.interface.steps.shared import share
+from pmgp.interface.steps.transitions import FEW
 
 __all__ = ["MANY_HYPERPARAMETERS", "Recommendation", "recommend"]
 
 MANY_HYPERPARAMETERS = 8
-"""From so many elements of theta on, random walks and independent proposals fail, and gradients pay."""
+"""From so many elements of theta on, gradients pay beside an f that the likelihood does not factorize over."""
 
 # Where the curvature of the likelihood is looked at, in standard deviations of the prior of f.
 PROBES = np.linspace(-4.0, 4.0, 9)
@@ -160,7 +161,7 @@ def recommend(model: pm.Model | None = None, *, latent: Any = None) -> Recommend
         return _known_hyperparameters(model, traits)
     if not traits.factorizes:
         return _any_likelihood(model, traits)
-    if traits.dimension < MANY_HYPERPARAMETERS:
+    if traits.dimension <= FEW:
         return _few_hyperparameters(model, traits)
     return _many_hyperparameters(model, traits)
 
@@ -231,11 +232,12 @@ def _few_hyperparameters(model: pm.Model, traits: Traits) -> Recommendation:
 
 def _many_hyperparameters(model: pm.Model, traits: Traits) -> Recommendation:
     return Recommendation(
-        "Interweaving with hybrid Monte Carlo",
-        (StepCall(Interweaving, {"operator": "hmc"} | traits.latent), _latent_hmc(traits)),
-        f"{_count(traits)}: a random walk hardly moves in so many dimensions, and gradients do.",
-        "about 18 Cholesky factorizations and 6 inversions an iteration, for 5.5 gradients in each of two updates",
-        (WHITENED_NUTS, "pmgp.PseudoMarginal() with ten times the draws, for cheap iterations; check R-hat"),
+        "Pseudo-marginal chain with trajectories",
+        (StepCall(PseudoMarginal, traits.latent),),
+        f"{_count(traits)}: a random walk hardly moves in so many dimensions. Trajectories do, on the evidence of the "
+        "approximation, with f integrated out; an operation of the model without a gradient leaves the random walk.",
+        "about OPERATIONS an iteration, for four gradients",
+        ('pmgp.Interweaving(operator="hmc") with pmgp.LatentHMC(variant="v2"), several times slower', WHITENED_NUTS),
         model,
     )
 
@@ -302,11 +304,6 @@ def _several_latent_vectors(model: pm.Model, names: list[str]) -> Recommendation
         ),
         model,
     )
-
-
-def _latent_hmc(traits: Traits) -> StepCall:
-    """The variant that needs no factorization besides that of K, which the update of theta has made."""
-    return StepCall(LatentHMC, {"variant": "v2"} | traits.latent)
 
 
 def _count(traits: Traits) -> str:
