@@ -54,9 +54,7 @@ class Controlled:
 
     def _draw_through(self, rng, site, value):
         """A draw from q given f at one site: what any draw lacks there is added along the covariances with it."""
-        f, product = self.q.sample(rng, 1)[0], self.q.prior.product
-        along = product(np.eye(self.q.size)[site])
-        along = along - product(self.q.shrinkage @ along)
+        f, along = self.q.sample(rng, 1)[0], self.q.product(np.eye(self.q.size)[site])
         return f + along * (value - f[site]) / along[site]
 
 

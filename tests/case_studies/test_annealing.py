@@ -173,9 +173,9 @@ def tuned(problem):
 
 def test_a_preliminary_run_tunes_a_random_walk(tuned):
     assert 0.15 < tuned.acceptance < 0.35
-    proposal = tuned.proposal()
+    proposal = tuned.learned().proposal
     assert proposal.independence == 0.0
-    draws = np.array([proposal.propose(np.random.default_rng(seed), np.zeros(2)).theta for seed in range(2000)])
+    draws = np.array([proposal.propose(np.random.default_rng(seed), np.zeros(2)).position for seed in range(2000)])
     expected = np.exp(2.0 * tuned.log_scale) * np.array(tuned.factor) @ np.array(tuned.factor).T
     np.testing.assert_allclose(np.cov(draws.T), expected, atol=0.15 * np.trace(expected))
     thetas = np.array(tuned.thetas)
@@ -225,7 +225,7 @@ def test_a_chain_that_forgets_the_normalizer_of_q_is_found_out(problem, tuned, t
     class Forgetful(ImportanceSampling):
         def estimate(self, rng, approximation, likelihood, draws=None):
             found = super().estimate(rng, approximation, likelihood, draws)
-            return found._replace(log_evidence=found.log_evidence - approximation.log_normalizer)
+            return dataclasses.replace(found, log_evidence=found.log_evidence - approximation.log_normalizer)
 
     assert distance(problem, tuned, truth, Forgetful(4, antithetic=False)) > 4.0
 

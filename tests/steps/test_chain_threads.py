@@ -12,7 +12,7 @@ from pymc.step_methods.compound import BlockedStep
 import pmgp
 from pmgp.core.numerics import threads
 from pmgp.core.numerics.threads import blas_threads, threads_limited
-from pmgp.interface.steps.base import GaussianProcessStep
+from pmgp.interface.steps.threads import ThreadShare
 
 
 class Recording:
@@ -93,5 +93,5 @@ def test_tuning_ends_with_one_thread(probit_model, monkeypatch):
 def test_every_step_method_limits_threads():
     public = [getattr(pmgp, name) for name in pmgp.__all__]
     methods = [value for value in public if isinstance(value, type) and issubclass(value, BlockedStep)]
-    assert len(methods) == 10
-    assert all(issubclass(method, GaussianProcessStep) for method in methods)
+    assert len(methods) == 12
+    assert all(isinstance(method._threads, ThreadShare) for method in methods)

@@ -272,10 +272,6 @@ def test_errors_of_construction(kind):
         pm.Normal("y", f, 1.0, observed=np.zeros(12))
     with pytest.raises(ModelError, match="reparameterize=False"):
         kind(model=whitened)
-    with pytest.raises(ModelError, match=r"f, g"):
-        kind([two_processes()["f"], two_processes()["g"]], model=two_processes())
-    with pytest.raises(ModelError, match="several"):
-        kind(model=two_processes())
     with pytest.raises(ModelError, match="'scale' is not a free multivariate normal"):
         kind([two_processes()["scale"]], model=two_processes())
 

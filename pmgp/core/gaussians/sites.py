@@ -110,6 +110,12 @@ class SiteApproximation:
         """Independent draws from q, of shape (size, n)."""
         return self.mean + self.sample_deviations(rng, size)
 
+    def product(self, x: np.ndarray) -> np.ndarray:
+        """Products of q's covariance with vectors: (n,) or (n, k)."""
+        root = np.sqrt(self.precision).reshape(-1, *[1] * (x.ndim - 1))
+        along = self.prior.product(x)
+        return along - self.prior.product(root * linalg.cholesky_solve(self.factor, root * along))
+
     def project(self, cross: np.ndarray) -> np.ndarray:
         """C_B^-1 W^1/2 C for the covariances C of shape (n, k) with other variables, C_B the factor of B.
 

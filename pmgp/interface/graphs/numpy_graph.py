@@ -30,6 +30,9 @@ __all__ = ["Call", "NumpyGraph", "call_of", "places"]
 
 Call = tuple[Callable[..., Any], list[Any]]
 
+# A third argument of theirs is meant to become a third value to compare.
+NOT_IN_PLACE = (np.maximum, np.minimum)
+
 
 class NumpyGraph:
     """Outputs as functions of the inputs, one call of NumPy for each operation that depends on these.
@@ -102,7 +105,7 @@ def _in_registers(
         dead = [source for source in dict.fromkeys(taken) if last[source] == step and source not in kept]
         free += [known[source] for source in dead]
         spent = [source for source in dead if source in own and _alike(source, result)]
-        if spent and isinstance(function, np.ufunc):
+        if spent and isinstance(function, np.ufunc) and function not in NOT_IN_PLACE:
             known[result] = known[spent[0]]
             free.remove(known[result])
             sources.append(known[result])

@@ -8,7 +8,7 @@ model's, by calls of NumPy and LAPACK.
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
 import pymc as pm
@@ -26,7 +26,7 @@ from pmgp.core.transitions.base import Point
 from pmgp.core.transitions.hamiltonian import hamiltonian
 from pmgp.interface.graphs.numerical import NumericalFunction
 from pmgp.interface.sparse.inputs import current_value
-from pmgp.interface.steps.base import ACCEPTANCE, CONSTRUCTED_WITH, EVALUATIONS, PyMCArguments
+from pmgp.interface.steps.base import ACCEPTANCE, CONSTRUCTED_WITH, EVALUATIONS
 from pmgp.interface.steps.progress import AcceptanceProgress
 from pmgp.interface.steps.threads import ThreadShare, share_of_chain
 from pmgp.interface.steps.validation import check_acceptance
@@ -140,19 +140,23 @@ class SparseHMC(AcceptanceProgress, BlockedStep):
         *,
         max_leapfrog: int = 32,
         target_acceptance: float = 0.8,
-        **others: Unpack[PyMCArguments],
+        model: pm.Model | None = None,
+        rng: Any = None,
+        initial_point: dict[str, np.ndarray] | None = None,
+        compile_kwargs: dict[str, Any] | None = None,
+        blocked: bool = True,
     ) -> None:
         check_acceptance(target_acceptance)
         if max_leapfrog < 1:
             raise ValueError(f"max_leapfrog must be 1 or more, not {max_leapfrog}")
         self.max_leapfrog = max_leapfrog
         self.target_acceptance = target_acceptance
-        model = pm.modelcontext(others.get("model"))
+        model = pm.modelcontext(model)
         self.vars = _all_variables(vars, model)
         self.names = tuple(variable.name for variable in self.vars)
-        self.blocked = others.get("blocked", True)
-        self.rng = get_random_generator(others.get("rng"))
-        point = others.get("initial_point") or model.initial_point()
+        self.blocked = blocked
+        self.rng = get_random_generator(rng)
+        point = initial_point or model.initial_point()
         self._shapes = {name: np.shape(point[name]) for name in self.names}
         self.function = _log_density(model, {name: point[name] for name in self.names}, self.vars)
         observed = [current_value(model.rvs_to_values[rv]) for rv in model.observed_RVs]
