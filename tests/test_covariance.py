@@ -167,6 +167,9 @@ def test_the_pullback_is_that_of_pytensor(name, monkeypatch):
     given = np.where(np.tri(N, dtype=bool), weight, np.nan)
     np.testing.assert_allclose(model.covariance_pullback(theta, given, mean_bar), expected, rtol=1e-8, atol=1e-8)
     assert prior.blocked.has_pullback
+    uncompiled = parts(kernels()[name])
+    np.testing.assert_allclose(uncompiled.covariance_pullback(theta, given, mean_bar), expected, rtol=1e-8, atol=1e-8)
+    assert uncompiled.latent_prior.blocked._thin_pullback.function is None
 
 
 def test_weights_count_what_stands_above_the_diagonal_twice():
@@ -205,14 +208,15 @@ def test_a_bound_does_not_move(function):
     np.testing.assert_array_equal(second, (function(a, b) == b) & (a != b))
 
 
-def test_a_gradient_follows_new_data():
+@pytest.mark.parametrize("settings", [None, {"mode": "FAST_COMPILE"}], ids=["NumPy", "PyTensor"])
+def test_a_gradient_follows_new_data(settings):
     """What was computed for K at the same theta is not used again where the inputs have changed."""
     with pm.Model() as model:
         inputs = pm.Data("inputs", X)
         ls = pm.Gamma("ls", 2.0, 2.0)
         f = pm.gp.Latent(cov_func=pm.gp.cov.ExpQuad(3, ls=ls)).prior("f", X=inputs, reparameterize=False)
         BernoulliLogit("y", f, observed=np.zeros(N))
-    taken = LatentGaussianModel(model, compile_kwargs={"mode": "FAST_COMPILE"})
+    taken = LatentGaussianModel(model, compile_kwargs=settings)
     theta, weight = np.zeros(1), np.ones((N, N), order="F")
     before = taken.covariance_pullback(theta, weight, np.zeros(N))
     with model:

@@ -43,10 +43,10 @@ EXTREME = [
 def test_values_are_those_of_pytensor_also_where_python_raises(name):
     theta = pt.vector("theta")
     graph = GRAPHS[name](theta)
-    by_numbers = pickle.loads(pickle.dumps(NumberGraph(theta, graph)))
+    by_numbers = pickle.loads(pickle.dumps(NumberGraph(theta, [graph])))
     for at in EXTREME:
         expected = graph.eval({theta: at}, mode="FAST_COMPILE")
-        np.testing.assert_allclose(by_numbers(at), expected, rtol=1e-13, atol=1e-300)
+        np.testing.assert_allclose(by_numbers(at), [expected], rtol=1e-13, atol=1e-300)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_values_are_those_of_pytensor_also_where_python_raises(name):
 def test_what_is_no_function_of_single_numbers_is_refused(graph):
     theta = pt.vector("theta")
     with pytest.raises(UnsupportedGraphError):
-        NumberGraph(theta, graph(theta))
+        NumberGraph(theta, [graph(theta)])
 
 
 def prior(settings=None, length=2) -> tuple[ThetaPrior, ThetaVector, pm.Model]:
@@ -80,6 +80,64 @@ def test_log_priors_are_those_of_the_model():
     for scale in (0.0, 1.0, 5.0, 30.0):
         at = scale * rng.standard_normal(theta.dimension)
         np.testing.assert_allclose(by_numbers(at), logp(theta.unravel(at)), rtol=1e-10)
+
+
+def positive(settings=None) -> tuple[ThetaPrior, ThetaVector]:
+    """Of log g, log h and the log-odds of b, beside a parameter without a say."""
+    with pm.Model() as model:
+        pm.Gamma("g", 2, 2)
+        pm.HalfNormal("h")
+        pm.Beta("b", 2, 3)
+        pm.Flat("flat")
+    theta = ThetaVector(model.value_vars, model.initial_point(), Compiler(settings))
+    return ThetaPrior(model.logp(sum=False), theta), theta
+
+
+def slopes(at: np.ndarray) -> np.ndarray:
+    """The gradient of the log-density above, by hand."""
+    g, h, b = np.exp(at[0]), np.exp(at[1]), 1.0 / (1.0 + np.exp(-at[2]))
+    return np.array([2.0 - 2.0 * g, 1.0 - h**2, 2.0 - 5.0 * b, 0.0])
+
+
+def test_gradients_by_numbers():
+    by_numbers, theta = positive()
+    rng = np.random.default_rng(0)
+    for scale in (0.0, 1.0, 5.0):
+        at = scale * rng.standard_normal(theta.dimension)
+        np.testing.assert_allclose(by_numbers.gradient(at), slopes(at), rtol=1e-9, atol=1e-12)
+    assert by_numbers._gradient.function is None
+    copy = pickle.loads(pickle.dumps(by_numbers))
+    np.testing.assert_allclose(copy.gradient(at), slopes(at), rtol=1e-9, atol=1e-12)
+
+
+def test_gradients_of_vectors_by_numbers():
+    by_numbers, theta, model = prior()
+    value = model.compile_logp(mode="FAST_COMPILE")
+    at, step = 0.5 * np.random.default_rng(0).standard_normal(theta.dimension), 1e-5
+    expected = [
+        (value(theta.unravel(at + shift)) - value(theta.unravel(at - shift))) / (2.0 * step)
+        for shift in step * np.eye(theta.dimension)
+    ]
+    np.testing.assert_allclose(by_numbers.gradient(at), expected, rtol=1e-7, atol=1e-7)
+    assert by_numbers._gradient.function is None
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_a_gradient_that_differs_from_pytensors_is_not_taken(broken, monkeypatch):
+    by_numbers, theta = positive()
+    right = NumberGraph.__call__
+    off = {False: 0.0, True: 1e-3}[broken]
+    monkeypatch.setattr(NumberGraph, "__call__", lambda self, vector: [off + value for value in right(self, vector)])
+    at = np.full(theta.dimension, 0.1)
+    np.testing.assert_allclose(by_numbers.gradient(at), slopes(at), rtol=1e-9, atol=1e-12)
+    assert (by_numbers._gradient.function is not None) == broken
+
+
+def test_the_users_mode_is_kept_for_gradients():
+    compiled, theta = positive({"mode": "FAST_COMPILE"})
+    at = np.full(theta.dimension, 0.1)
+    np.testing.assert_allclose(compiled.gradient(at), slopes(at), rtol=1e-9, atol=1e-12)
+    assert compiled._gradient.function is not None
 
 
 @pytest.mark.parametrize(("settings", "length"), [({"mode": "FAST_COMPILE"}, 2), (None, 40)], ids=["mode", "long"])

@@ -35,6 +35,10 @@ GRAPHS = {
     "sum over all": lambda t, x: pt.sum(t * x),
     "largest": lambda t, x: pt.max(t * x, axis=0),
     "joined": lambda t, x: pt.join(1, t[:, None], x[:3], pt.ones_like(x[:3])),
+    "one of several parts": lambda t, x: pt.split(t * x, np.array([1, 2]), n_splits=2, axis=1)[1],
+    "several parts": lambda t, x: pt.add(
+        *[pt.exp(part) for part in pt.split(t * x, np.array([2, 1, 2]), n_splits=3)][::2]
+    ),
     "filled": lambda t, x: pt.second(x, t[0]),
     "a vector of numbers": lambda t, x: pt.stack([t[2], pt.exp(t[0]), x[0, 0]]),
     "product with a vector": lambda t, x: pt.dot(x, t),
@@ -70,6 +74,8 @@ def test_the_unsupported_is_named():
         NumpyGraph([theta], [pt.sort(theta)])
     with pytest.raises(UnsupportedGraphError, match="index"):
         NumpyGraph([theta], [theta[: pt.argmax(pt.as_tensor(X[0]))]])
+    with pytest.raises(UnsupportedGraphError, match="lengths"):
+        NumpyGraph([theta], pt.split(theta, pytensor.shared(np.array([1, 2])), n_splits=2))
 
 
 @pytest.mark.parametrize("compiled", [False, True])

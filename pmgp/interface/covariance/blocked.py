@@ -20,9 +20,9 @@ from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.covariance.program import Instruction, Program
 from pmgp.interface.covariance.pullback import differentiable, pull_back_block, weights
-from pmgp.interface.graphs.compilation import CompiledWhenCalled
+from pmgp.interface.graphs.compilation import CompiledOnRequest, Compiler
 from pmgp.interface.graphs.numpy_graph import UnsupportedGraphError
-from pmgp.interface.graphs.theta_function import ThetaFunction
+from pmgp.interface.graphs.theta_function import NumpyFunction, ThetaFunction, simplified
 
 __all__ = ["BlockedCovariance"]
 
@@ -47,8 +47,7 @@ class BlockedCovariance:
     mean, covariance : TensorVariable
         Graphs of theta.
     theta : TensorVariable
-    compile_function : callable
-        From lists of inputs and outputs, and whether to interpret, to a function; a `Compiler`.
+    compile_function : Compiler
 
     Raises
     ------
@@ -61,7 +60,7 @@ class BlockedCovariance:
         mean: TensorVariable,
         covariance: TensorVariable,
         theta: TensorVariable,
-        compile_function: Callable[..., Callable[..., Any]],
+        compile_function: Compiler,
     ) -> None:
         mean, covariance = rewrite_graph([mean, covariance], include=("canonicalize", "stabilize", "specialize"))
         program = Program(covariance)
@@ -77,6 +76,8 @@ class BlockedCovariance:
     def refresh_data(self) -> None:
         """Compute again what does not depend on theta, as `pymc.set_data` may have changed it."""
         self._values.refresh_data()
+        if self._thin_pullback is not None:
+            self._thin_pullback.refresh_data()
         self._last: tuple[np.ndarray, list[np.ndarray]] | None = None
         self._blocks: list[_Block] = []
 
@@ -115,7 +116,11 @@ class BlockedCovariance:
             return self._thin_pullback(*gradients, theta)[0]
 
     def _differentiated(
-        self, theta: TensorVariable, outputs: list[TensorVariable], whole: list[TensorVariable], compile_function: Any
+        self,
+        theta: TensorVariable,
+        outputs: list[TensorVariable],
+        whole: list[TensorVariable],
+        compile_function: Compiler,
     ) -> tuple[list[bool] | None, Any]:
         """Which registers move with theta, and the function that takes the gradients in thin outputs on to it."""
         moves = [theta in set(ancestors([output])) for output in outputs]
@@ -127,7 +132,8 @@ class BlockedCovariance:
             depends = differentiable(self._code, places)
         except UnsupportedGraphError:
             return None, None
-        return depends, CompiledWhenCalled(partial(_thin_pullback, theta, outputs, compile_function))
+        given = theta, outputs, compile_function
+        return depends, CompiledOnRequest(partial(_thin_pullback, *given), partial(_thin_pullback_by_numpy, *given))
 
     def _registers(self, block: _Block, inputs: dict[str, list[Any]]) -> list[np.ndarray]:
         """All registers of a block, each in memory of its own."""
@@ -203,12 +209,31 @@ def _part(leaf: np.ndarray, rows: slice, columns: slice) -> np.ndarray:
     return leaf[rows if leaf.shape[0] > 1 else slice(None), columns if leaf.shape[1] > 1 else slice(None)]
 
 
-def _thin_pullback(theta: TensorVariable, outputs: list[TensorVariable], compile_function: Any) -> Callable[..., Any]:
+def _thin_pullback(
+    theta: TensorVariable, outputs: list[TensorVariable], compile_function: Compiler
+) -> Callable[..., Any]:
     """From gradients in the outputs, and theta, to the gradient in theta."""
-    bars = [output.type() for output in outputs]
-    total = pt.add(*[(bar * output).sum() for bar, output in zip(bars, outputs, strict=True)], 0.0)
-    gradient = pt.grad(total, theta, disconnected_inputs="ignore")
+    bars, gradient = _thin_gradient(theta, outputs)
     return compile_function([*bars, theta], [gradient])
+
+
+def _thin_pullback_by_numpy(
+    theta: TensorVariable, outputs: list[TensorVariable], compile_function: Compiler
+) -> NumpyFunction | None:
+    """The same without a wait; None where NumPy has no equivalent, or the user chose how PyTensor computes."""
+    if compile_function.mode_given:
+        return None
+    bars, gradient = _thin_gradient(theta, outputs)
+    try:
+        return NumpyFunction(bars, theta, simplified([gradient]), compile_function)
+    except UnsupportedGraphError:
+        return None
+
+
+def _thin_gradient(theta: TensorVariable, outputs: list[TensorVariable]) -> tuple[list[TensorVariable], TensorVariable]:
+    bars = [pt.tensor(dtype="float64", shape=output.type.shape) for output in outputs]
+    total = pt.add(*[(bar * output).sum() for bar, output in zip(bars, outputs, strict=True)], 0.0)
+    return bars, pt.grad(total, theta, disconnected_inputs="ignore")
 
 
 def _without_last_diagonal(code: list[Instruction]) -> tuple[list[Instruction], Instruction | None]:

@@ -29,33 +29,33 @@ __all__ = ["NumberGraph"]
 
 
 class NumberGraph:
-    """A number as a function of the elements of a vector.
+    """Numbers as functions of the elements of a vector.
 
     Parameters
     ----------
     vector : vector
-    output : scalar
+    outputs : list of scalars
         Of constants and of single elements of the vector.
 
     Raises
     ------
     UnsupportedGraphError
-        If it is not, or an operation has no equivalent in Python.
+        If they are not, or an operation has no equivalent in Python.
     """
 
-    def __init__(self, vector: TensorVariable, output: TensorVariable) -> None:
-        self._by_number = NumpyGraph([vector], [output], _call)
-        self._by_numpy = NumpyGraph([vector], [output])
+    def __init__(self, vector: TensorVariable, outputs: list[TensorVariable]) -> None:
+        self._by_number = NumpyGraph([vector], outputs, _call)
+        self._by_numpy = NumpyGraph([vector], outputs)
         self._numbers, self._arrays = ([_constant(v) for v in g.fixed] for g in (self._by_number, self._by_numpy))
         self._numbers = [number.item() for number in self._numbers]
 
-    def __call__(self, vector: np.ndarray) -> float:
-        """The value; Python has exceptions in place of infinities, where NumPy steps in."""
+    def __call__(self, vector: np.ndarray) -> list[float]:
+        """The values; Python has exceptions in place of infinities, where NumPy steps in."""
         try:
-            return float(self._by_number(self._numbers, vector.tolist())[0])
+            return self._by_number(self._numbers, vector.tolist())
         except (ArithmeticError, ValueError):
             with np.errstate(all="ignore"):
-                return float(self._by_numpy(self._arrays, vector)[0])
+                return [float(value) for value in self._by_numpy(self._arrays, vector)]
 
 
 def _constant(variable: Any) -> np.ndarray:

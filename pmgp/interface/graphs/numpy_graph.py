@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial, reduce
+from itertools import pairwise
 from operator import itemgetter
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 import pytensor.scalar as ps
 from pytensor.graph.basic import Constant
 from pytensor.graph.traversal import io_toposort
-from pytensor.tensor.basic import Alloc, AllocEmpty, Join, MakeVector, ScalarFromTensor, TensorFromScalar
+from pytensor.tensor.basic import Alloc, AllocEmpty, Join, MakeVector, ScalarFromTensor, Split, TensorFromScalar
 from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
 from pytensor.tensor.extra_ops import CumOp
 from pytensor.tensor.math import Dot
@@ -67,11 +68,12 @@ class NumpyGraph:
             if moving & set(node.inputs):
                 nodes.append(node)
                 moving.update(node.outputs)
-        calls = [(translate or call_of)(node) for node in nodes]
+        made = [pair for node in nodes for pair in _with_results(node, translate or call_of)]
+        calls, results = [call for call, _ in made], [result for _, result in made]
         sources = dict.fromkeys([*(source for _, taken in calls for source in taken), *outputs])
         self.fixed = [source for source in sources if source not in moving]
         known = {variable: register for register, variable in enumerate([*self.fixed, *inputs])}
-        self._calls, self._number = _in_registers(calls, [node.outputs[0] for node in nodes], known, set(outputs))
+        self._calls, self._number = _in_registers(calls, results, known, set(outputs))
         self._outputs = [known[output] for output in outputs]
 
     def __call__(self, fixed: list[Any], *inputs: Any) -> list[Any]:
@@ -129,6 +131,19 @@ def _alike(first: Any, second: Any) -> bool:
     """Whether variables are arrays of one kind and of the same axes."""
     types = first.type, second.type
     return types[0].ndim > 0 and len({(kind.dtype, kind.broadcastable) for kind in types}) == 1
+
+
+def _with_results(node: Any, translate: Callable[[Any], Call]) -> list[tuple[Call, Any]]:
+    """The calls for a node, each with what it computes: one, or one for each part of what is split."""
+    if not isinstance(node.op, Split):
+        return [(translate(node), node.outputs[0])]
+    whole, lengths = node.inputs
+    if not isinstance(lengths, Constant):
+        raise UnsupportedGraphError("parts whose lengths are not known")
+    bounds = [0, *np.cumsum(lengths.data).tolist()]
+    before = (slice(None),) * node.op.axis
+    parts = [(*before, slice(start, stop)) for start, stop in pairwise(bounds)]
+    return [((itemgetter(part), [whole]), output) for part, output in zip(parts, node.outputs, strict=True)]
 
 
 def call_of(node: Any) -> Call:

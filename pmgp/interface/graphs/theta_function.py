@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.basic import ScalarFromTensor, TensorFromScalar
 from pytensor.tensor.elemwise import DimShuffle
@@ -15,11 +16,21 @@ from pytensor.tensor.variable import TensorVariable
 from pmgp.interface.graphs.numpy_graph import NumpyGraph
 from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
 
-__all__ = ["NumpyFunction", "ThetaFunction"]
+__all__ = ["NumpyFunction", "ThetaFunction", "simplified"]
 
 # Their results share memory with what they are taken from.
 VIEWS = (DimShuffle, Subtensor, ScalarFromTensor, TensorFromScalar)
 REMEMBERED = 2
+
+
+def simplified(outputs: list[TensorVariable], exclude: tuple[str, ...] = ()) -> list[TensorVariable]:
+    """Graphs of few and accurate operations, each by itself and each once."""
+    return rewrite_graph(
+        outputs,
+        include=("canonicalize", "stabilize", "specialize", "merge"),
+        exclude=("local_pow_to_nested_squaring", *exclude),
+        clone=True,
+    )
 
 
 class ThetaFunction:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
-from pmgp.interface.graphs.compilation import CompiledWhenCalled
+from pmgp.interface.graphs.compilation import CompiledOnRequest
+from pmgp.interface.graphs.number_graph import NumberGraph
 from pmgp.interface.graphs.unrolling import unrolled_sum
 from pmgp.interface.model.comparison import same_values
 from pmgp.interface.model.theta_vector import ThetaVector
@@ -38,28 +40,39 @@ class ThetaPrior:
         expected, found = theta.compile([], [self.graph, unrolled], interpreted=True)(theta.initial)
         # The unrolled graph is computed and compiled faster where it has the same value.
         chosen = unrolled if same_values(expected, found) else self.graph
-        self._gradient = CompiledWhenCalled(partial(theta.compile_gradient, [], chosen))
-        function: Callable[[np.ndarray], float] | None = theta.by_numbers(chosen)
-        if function is None or not same_values(expected, np.asarray(function(theta.initial))):
-            function = _Compiled(theta.compile([], [chosen]))
+        self._gradient = CompiledOnRequest(
+            partial(theta.compile_gradient, [], chosen), partial(_gradient_by_numbers, theta, chosen)
+        )
+        function: Callable[[np.ndarray], list[Any]] | None = theta.by_numbers(chosen)
+        if function is None or not same_values(expected, np.asarray(function(theta.initial)[0])):
+            function = theta.compile([], [chosen])
             # Numba compiles at the first call: here, and not in each worker.
             function(theta.initial)
         self._function = function
 
     def __call__(self, theta: np.ndarray) -> float:
         """Log p(theta)."""
-        return self._function(theta)
+        return float(self._function(theta)[0])
 
     def gradient(self, theta: np.ndarray) -> np.ndarray:
-        """Gradient of log p(theta), compiled when it is first needed: (dimension,)."""
-        return self._gradient(theta)[1]
+        """Gradient of log p(theta), made ready when it is first needed: (dimension,)."""
+        return np.asarray(self._gradient(theta)[-1])
 
 
-class _Compiled:
-    """The one output of a compiled function."""
+class _Gradient:
+    """Numbers as the one output of a function, a vector."""
 
-    def __init__(self, function: Callable[..., list[np.ndarray]]) -> None:
-        self.function = function
+    def __init__(self, numbers: NumberGraph) -> None:
+        self.numbers = numbers
 
-    def __call__(self, theta: np.ndarray) -> float:
-        return float(self.function(theta)[0])
+    def __call__(self, theta: np.ndarray) -> list[np.ndarray]:
+        return [np.array(self.numbers(theta))]
+
+
+def _gradient_by_numbers(theta: ThetaVector, scalar: TensorVariable) -> _Gradient | None:
+    """The gradient, if it can be had so with the values that PyTensor gives it."""
+    numbers = theta.gradient_by_numbers(scalar)
+    if numbers is None:
+        return None
+    [_, expected] = theta.compile_gradient([], scalar, interpreted=True)(theta.initial)
+    return _Gradient(numbers) if same_values(expected, np.array(numbers(theta.initial))) else None

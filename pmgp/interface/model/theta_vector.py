@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
 from pymc.blocking import DictToArrayBijection
 from pymc.pytensorf import join_nonshared_inputs
-from pytensor.graph.rewriting.utils import rewrite_graph
+from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.graphs.compilation import Compiler
 from pmgp.interface.graphs.number_graph import NumberGraph
 from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
-from pmgp.interface.graphs.theta_function import NumpyFunction, ThetaFunction
+from pmgp.interface.graphs.theta_function import NumpyFunction, ThetaFunction, simplified
 from pmgp.interface.model.missing_gradients import naming_missing_gradients
 
 __all__ = ["ThetaVector"]
@@ -95,7 +96,7 @@ class ThetaVector:
     def compile_small(self, outputs: list[TensorVariable]) -> ThetaFunction:
         """A function of theta alone with a few small values."""
         outputs, theta = self.write(outputs)
-        return ThetaFunction(theta, _simplified(outputs), self.compile_function)
+        return ThetaFunction(theta, simplified(outputs), self.compile_function)
 
     def by_numpy(self, inputs: list[TensorVariable], outputs: list[TensorVariable]) -> NumpyFunction | None:
         """Graphs of the value variables as a function of (inputs, theta) that need not be compiled.
@@ -106,7 +107,7 @@ class ThetaVector:
             return None
         outputs, theta = self.write(outputs)
         try:
-            return NumpyFunction(inputs, theta, _simplified(outputs, UNROLLED), self.compile_function)
+            return NumpyFunction(inputs, theta, simplified(outputs, UNROLLED), self.compile_function)
         except UnsupportedGraphError:
             return None
 
@@ -118,12 +119,29 @@ class ThetaVector:
         if self.compile_function.mode_given or not self.values:
             return None
         [scalar], theta = self.write([scalar])
-        try:
-            return NumberGraph(theta, *_simplified([scalar]))
-        except UnsupportedGraphError:
-            return None
+        return _numbers(theta, [scalar])
 
-    def compile_gradient(self, inputs: list[TensorVariable], scalar: TensorVariable) -> Callable[..., Any]:
+    def gradient_by_numbers(self, scalar: TensorVariable) -> NumberGraph | None:
+        """The elements of a scalar graph's gradient in theta, as a function of theta, where :meth:`by_numbers` has it.
+
+        Raises
+        ------
+        ModelError
+            If an operation has no gradient.
+        """
+        if self.by_numbers(scalar) is None:
+            return None
+        [scalar], theta = self.write([scalar])
+        elements = [pt.scalar(dtype=theta.dtype) for _ in range(self.dimension)]
+        # The elements are numbers of their own, so that no gradient is put together as a vector.
+        [scalar] = simplified(clone_replace(simplified([scalar]), {theta: pt.stack(elements)}))
+        with _naming_missing_gradients():
+            gradient = pt.grad(scalar, elements, disconnected_inputs="ignore")
+        return _numbers(theta, clone_replace(gradient, {e: theta[place] for place, e in enumerate(elements)}))
+
+    def compile_gradient(
+        self, inputs: list[TensorVariable], scalar: TensorVariable, interpreted: bool = False
+    ) -> Callable[..., Any]:
         """Make a scalar graph and its gradient in theta a function of (inputs, theta).
 
         Raises
@@ -132,16 +150,17 @@ class ThetaVector:
             If an operation has no gradient.
         """
         [scalar], theta = self.write([scalar])
-        with naming_missing_gradients("the hyper-parameters", 'PseudoMarginal(proposal="mixture") needs none'):
+        with _naming_missing_gradients():
             gradient = pt.grad(scalar, theta, disconnected_inputs="ignore")
-        return self.compile_function([*inputs, theta], [scalar, gradient])
+        return self.compile_function([*inputs, theta], [scalar, gradient], interpreted)
 
 
-def _simplified(outputs: list[TensorVariable], exclude: tuple[str, ...] = ()) -> list[TensorVariable]:
-    """Graphs of few and accurate operations, each by itself and each once."""
-    return rewrite_graph(
-        outputs,
-        include=("canonicalize", "stabilize", "specialize", "merge"),
-        exclude=("local_pow_to_nested_squaring", *exclude),
-        clone=True,
-    )
+def _naming_missing_gradients() -> AbstractContextManager[None]:
+    return naming_missing_gradients("the hyper-parameters", 'PseudoMarginal(proposal="mixture") needs none')
+
+
+def _numbers(theta: TensorVariable, outputs: list[TensorVariable]) -> NumberGraph | None:
+    try:
+        return NumberGraph(theta, simplified(outputs))
+    except UnsupportedGraphError:
+        return None
