@@ -52,6 +52,10 @@ LIKELIHOODS: dict[str, Callable[[Any], Any]] = {
     "StudentT": lambda f: pm.StudentT("y", nu=4, mu=f, sigma=pm.HalfNormal("sigma"), observed=REAL),
     "Gamma": lambda f: pm.Gamma("y", alpha=2.0, beta=pm.math.exp(f), observed=POSITIVE),
     "OrderedLogistic": lambda f: pm.OrderedLogistic("y", eta=f, cutpoints=cut_points(), observed=CATEGORIES),
+    # Without the probabilities of the categories in the trace, which PyMC's own function computes.
+    "OrderedLogistic, compute_p=False": lambda f: pm.OrderedLogistic(
+        "y", eta=f, cutpoints=cut_points(), compute_p=False, observed=CATEGORIES
+    ),
     "ZeroInflatedPoisson": lambda f: pm.ZeroInflatedPoisson(
         "y", psi=pm.Beta("psi", 1, 1), mu=pm.math.exp(f), observed=COUNTS
     ),

@@ -237,11 +237,12 @@ def _thin_gradient(theta: TensorVariable, outputs: list[TensorVariable]) -> tupl
 
 
 def _without_last_diagonal(code: list[Instruction]) -> tuple[list[Instruction], Instruction | None]:
-    """Set what is added to the diagonal at the very end, such as a jitter, apart: once will do for all blocks."""
+    """Set what is added to the diagonal at the very end, such as a jitter, apart: once will do for all blocks.
+
+    All other instructions are for what it is added to, so that the last of them makes that.
+    """
     *others, last = code
-    if last.kind == "diagonal" and last.sources == (len(others) - 1,):
-        return others, last
-    return code, None
+    return (others, last) if last.kind == "diagonal" else (code, None)
 
 
 def _blocks(n: int, code: list[Instruction]) -> list[_Block]:
