@@ -19,6 +19,9 @@ import pmgp
 from pmgp.core.numerics.ledger import counted
 from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.prediction import averages
+from pmgp.interface.prediction.latent_process import LARGEST
+from pmgp.interface.prediction.latent_processes import LatentProcesses
+from pmgp.interface.prediction.latent_rows import LatentRows
 
 N, M, D, CLASSES = 9, 4, 2, 3
 CHAINS, DRAWS = 2, 20
@@ -364,3 +367,14 @@ def test_vectors_of_different_lengths_are_refused():
 
     with pytest.raises(ModelError, match=re.escape("(f1, f0); say which with latent=...: of 2, 9 elements")):
         pmgp.predict(None, XNEW, model=built(coefficients), **QUIETLY)
+
+
+@pytest.mark.parametrize(("number", "nodes"), [(2, 576), (3, 64), (10, 64)])
+def test_the_values_that_are_averaged_at_a_time_are_bounded(number, nodes):
+    with pm.Model() as model:
+        f = process("f", pm.Gamma("variance", 3, 1), 1.0, n_outputs=number)
+    processes = LatentProcesses(LatentRows([f]), [model["variance"]])
+    processes.compile(XNEW, [np.asarray(1.0)])
+    assert averages.number_of_nodes(number) == nodes
+    size = processes.block_size(10**6)
+    assert number * nodes * size <= LARGEST < number * nodes * (size + 1)

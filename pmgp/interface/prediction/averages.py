@@ -9,12 +9,17 @@ import numpy as np
 from pmgp.core.likelihoods.block_moments import normal_nodes
 from pmgp.core.numerics.quadrature import normal_expectation
 
-__all__ = ["expectation_over"]
+__all__ = ["expectation_over", "number_of_nodes"]
 
 # Pairs of points of a Sobol sequence, f and its mirror image, that one draw of the posterior is averaged with; another
 # one gets the next ones.
 PAIRS = 32
 RULE = 2
+
+
+def number_of_nodes(dimension: int) -> int:
+    """How many values of f an average over so many latent vectors takes at each new point."""
+    return _nodes(dimension, 0)[0].shape[1]
 
 
 def expectation_over(

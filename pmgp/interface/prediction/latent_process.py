@@ -27,7 +27,7 @@ from pmgp.interface.prediction.new_points import NewInputs
 from pmgp.interface.prediction.point_function import QUICKLY
 from pmgp.interface.prediction.rules import NotPointwiseError, UnknownOperationError
 
-__all__ = ["Conditional", "LatentProcess", "Moments"]
+__all__ = ["FEWEST_POINTS", "LARGEST", "Conditional", "LatentProcess", "Moments"]
 
 Moments = tuple[TensorVariable, TensorVariable]
 

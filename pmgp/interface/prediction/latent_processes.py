@@ -16,7 +16,8 @@ from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.model.latent_gaussian import ModelError
-from pmgp.interface.prediction.latent_process import Conditional, LatentProcess, Moments
+from pmgp.interface.prediction.averages import number_of_nodes
+from pmgp.interface.prediction.latent_process import FEWEST_POINTS, LARGEST, Conditional, LatentProcess, Moments
 from pmgp.interface.prediction.latent_rows import LatentRows
 
 __all__ = ["GivenTheta", "LatentProcesses"]
@@ -66,7 +67,11 @@ class LatentProcesses:
 
     def block_size(self, number: int) -> int:
         """How many of a number of new inputs to handle at a time."""
-        return min(process.block_size(number) for process in self._processes)
+        smallest = min(process.block_size(number) for process in self._processes)
+        if self.rows.single:
+            return smallest
+        nodes = number_of_nodes(self.rows.number)
+        return min(smallest, max(FEWEST_POINTS, LARGEST // (self.rows.number * nodes)))
 
     def compile(self, Xnew: np.ndarray, theta: list[np.ndarray]) -> None:
         """Prepare for inputs like these.
