@@ -1,8 +1,9 @@
-"""Gaussian processes on inducing inputs, for many points, in the manner of `pymc.gp`.
+"""Gaussian processes in the manner of `pymc.gp`: on inducing inputs, for many points; sums over sources of features.
 
-Everything here has a variational optimum for its target, and not the posterior: see `Sparse`.
+What is on inducing inputs has a variational optimum for its target, and not the posterior: see `Sparse`.
 """
 
+from pmgp.interface.covariance.kernel_sum import KernelSum, Sources
 from pmgp.interface.sparse import Sparse, select_inducing
 
-__all__ = ["Sparse", "select_inducing"]
+__all__ = ["KernelSum", "Sources", "Sparse", "select_inducing"]

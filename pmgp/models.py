@@ -1,4 +1,4 @@
-"""Gaussian process models for binary labels, counts and ordered categories, built in PyMC.
+"""Gaussian process models for two classes and several, counts and ordered categories, built in PyMC.
 
 The classifier is that of the pseudo-marginal article, section 4: a zero-mean process, Gamma priors on length-scale and
 variance, a probit or logit likelihood. All are plain PyMC; write your own in the same way for anything else.
@@ -17,9 +17,23 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import gamma
 
 from pmgp.core.likelihoods.checks import check_counts, check_positive
-from pmgp.interface.distributions import BernoulliLogit, BernoulliProbit, LogGaussianCox, OrdinalProbit
+from pmgp.interface.distributions import (
+    BernoulliLogit,
+    BernoulliProbit,
+    LogGaussianCox,
+    MultinomialLogit,
+    OrdinalProbit,
+)
 
-__all__ = ["KERNELS", "LIKELIHOODS", "classifier", "count_regression", "lengthscale_prior", "ordinal_regression"]
+__all__ = [
+    "KERNELS",
+    "LIKELIHOODS",
+    "classifier",
+    "count_regression",
+    "lengthscale_prior",
+    "multiclass_classifier",
+    "ordinal_regression",
+]
 
 _COVARIANCES = {
     "rbf": pm.gp.cov.ExpQuad,
@@ -80,6 +94,54 @@ def classifier(
         variance = pm.Gamma("variance", alpha=1.1, beta=0.1)
         f = _latent_values(X, variance * correlation)
         distribution("y", f, observed=y, dims="observation")
+    return model
+
+
+def multiclass_classifier(
+    X: ArrayLike,
+    y: ArrayLike,
+    classes: Sequence[str],
+    kernel: str = "rbf",
+    feature_names: Sequence[str] | None = None,
+) -> pm.Model:
+    """Build a classifier of several classes without an order, a process for each (:class:`pmgp.MultinomialLogit`).
+
+    The processes are independent a priori and have one covariance, so that classes are alike before there are data; its
+    hyper-parameters have the priors of :func:`classifier`. The labels depend on differences between the processes
+    alone.
+
+    Parameters
+    ----------
+    X : array_like of shape (n, d)
+        Inputs, standardized.
+    y : array_like of shape (n,)
+        Labels 0, ..., C - 1. A class may have no observation.
+    classes : sequence of str
+        Names of the C classes; at least three.
+    kernel, feature_names
+        As for :func:`classifier`.
+
+    Returns
+    -------
+    pymc.Model
+        With ``lengthscale`` (dims ``feature`` for ``ard``), ``variance``, ``f`` (dims ``class`` and ``observation``)
+        and ``y`` (dims ``observation``).
+
+    Raises
+    ------
+    ValueError
+        If X, y or feature_names do not fit together, y holds other labels, there are not three different classes or
+        more, or the kernel is unknown.
+    """
+    _check_names(classes, "classes")
+    X = _inputs(X)
+    y = _labels(y, len(X), len(classes))
+    with pm.Model(coords=_coords(X, feature_names) | {"class": list(classes)}) as model:
+        correlation = _correlation(kernel, X.shape[1])
+        variance = pm.Gamma("variance", alpha=1.1, beta=0.1)
+        process = pm.gp.Latent(cov_func=variance * correlation)
+        f = process.prior("f", X=X, n_outputs=len(classes), reparameterize=False, dims=("class", "observation"))
+        MultinomialLogit("y", f.T, observed=y, dims="observation")
     return model
 
 
@@ -171,8 +233,7 @@ def ordinal_regression(
         If X, y or feature_names do not fit together, y holds other labels, there are not three different categories
         or more, or the kernel is unknown.
     """
-    if len(set(categories)) < 3 or len(set(categories)) < len(categories):
-        raise ValueError(f"there must be three different categories or more, not {list(categories)}")
+    _check_names(categories, "categories")
     X = _inputs(X)
     y = _labels(y, len(X), len(categories))
     order = {"category": list(categories), "cutpoint": [f"{low} | {high}" for low, high in pairwise(categories)]}
@@ -231,6 +292,11 @@ def _names(feature_names: Sequence[str] | None, d: int) -> list[str]:
     if len(feature_names) != d or len(set(feature_names)) != d:
         raise ValueError(f"feature_names must be {d} different names, one a column of X")
     return list(feature_names)
+
+
+def _check_names(names: Sequence[str], what: str) -> None:
+    if len(set(names)) < 3 or len(set(names)) < len(names):
+        raise ValueError(f"there must be three different {what} or more, not {list(names)}")
 
 
 def _labels(y: ArrayLike, n: int, categories: int) -> NDArray[np.int64]:

@@ -142,6 +142,8 @@ def test_the_page_needs_no_other_file(finished):
         (["crabs", "--no-header"], "--no-header is for CSV files"),
         (["crabs", "--likelihood", "poisson"], "--likelihood poisson is for CSV files"),
         (["crabs", "--likelihood", "ordinal"], "has two classes, for probit or logit"),
+        (["crabs", "--likelihood", "softmax"], "--likelihood softmax is for CSV files"),
+        (["absent.csv", "--order", "a,b", "--likelihood", "softmax"], "--order is for ordered categories"),
         (["absent.csv", "--order", "a,b"], "--order is for ordered categories"),
         (["absent.csv", "--exposure", "a"], "--exposure is for counts"),
         (["absent.csv", "--features", "a", "--drop", "b"], "--features and --drop exclude each other"),
@@ -175,6 +177,8 @@ def test_a_mistake_is_one_clear_line(arguments, message, tmp_path, monkeypatch):
         ("a,price\n1,2.5\n3,4.1\n5,3.7\n", ["--likelihood", "poisson"], "for counts 0, 1, 2"),
         ("a,b\n1,x\n3,y\n5,z\n", ["--likelihood", "ordinal", "--order", "x,y"], "--order leaves out 'z'"),
         ("a,n\n1,0\n3,0\n5,0\n", ["--likelihood", "poisson"], "are 0"),
+        ("a,b\n1,x\n3,y\n5,z\n", [], "Without one: --likelihood softmax"),
+        ("a,b\n1,x\n3,y\n5,y\n", ["--likelihood", "softmax"], "for three or more classes"),
         ("who,y\nAnn,0\nBob,1\nJo,1\n", [], "--drop who"),
     ],
 )
@@ -426,7 +430,7 @@ def test_data_are_not_replaced_by_results(settings, csv):
 
 
 def test_every_file_that_a_run_writes_is_known():
-    assert FILES | CHAIN_PLOTS | TEST_FILES | {"counts.png", "categories.png"} == set(RESULTS)
+    assert FILES | CHAIN_PLOTS | TEST_FILES | {"counts.png", "categories.png", "classes.png"} == set(RESULTS)
 
 
 # Options of a file.
@@ -604,6 +608,67 @@ def test_ordered_categories_have_their_picture_and_report(ordered):
     assert {path.name for path in out.iterdir()} == FILES | CHAIN_PLOTS | {"predictions.csv", "categories.png", STORE}
     assert re.search(r"low \(\d+\) &lt; medium \(\d+\) &lt; high \(\d+\)", (out / "report.html").read_text())
     assert "--order low,medium,high" in (out / "report.html").read_text()
+
+
+@pytest.fixture(scope="module")
+def classes_csv(tmp_path_factory):
+    """Write 60 points about three centers, the kind of each without an order."""
+    rng = np.random.default_rng(6)
+    kind = np.arange(60) % 3
+    x = (np.array([[0.0, 0.0], [2.0, 0.0], [0.0, 2.0]])[kind] + 0.6 * rng.normal(size=(60, 2))).round(3)
+    path = tmp_path_factory.mktemp("data") / "trees.csv"
+    pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "tree": np.array(["oak", "ash", "elm"])[kind]}).to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture(scope="module")
+def classified(classes_csv, tmp_path_factory):
+    """Run classes without an order once."""
+    out = tmp_path_factory.mktemp("runs") / "trees"
+    result = invoke(
+        *("run", classes_csv, "--likelihood", "softmax", "--draws", 20, "--tune", 30, "--cores", 1),
+        *("--importance-samples", 16, "--test-fraction", 0.3, "--out", out),
+    )
+    assert result.exit_code == 0, result.output
+    return out, result.output
+
+
+def test_classes_are_predicted_by_their_names(classified, classes_csv):
+    out, output = classified
+    table, source = pd.read_csv(out / "predictions.csv"), pd.read_csv(classes_csv)
+    probabilities = table[["probability_ash", "probability_elm", "probability_oak"]]
+    assert list(table)[:8] == ["row", "label", "most_probable", *probabilities, "latent_mean_ash", "latent_sd_ash"]
+    assert list(table["label"]) == list(source["tree"][table["row"]])
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1)
+    assert list(table["most_probable"]) == list(probabilities.idxmax(axis=1).str.removeprefix("probability_"))
+    # The latent function of a class that is observed is the largest one.
+    latent = table[["latent_mean_ash", "latent_mean_elm", "latent_mean_oak"]].set_axis(["ash", "elm", "oak"], axis=1)
+    assert (latent.idxmax(axis=1) == table["label"]).mean() > 0.8
+    assert "ash (14), elm (14), oak (14) of tree (training points), without an order" in " ".join(output.split())
+
+
+def test_classes_are_scored_beside_their_frequencies(classified):
+    out, output = classified
+    table = pd.read_csv(out / "predictions.csv")
+    record = json.loads((out / "run.json").read_text())
+    assert record["scores"]["accuracy"] == np.mean(table["label"] == table["most_probable"]) > 0.8
+    # Six test points of each class.
+    assert record["scores"]["balanced_accuracy"] == pytest.approx(record["scores"]["accuracy"])
+    own = [row[f"probability_{row['label']}"] for _, row in table.iterrows()]
+    assert record["scores"]["log_loss"] == pytest.approx(-np.log(own).mean())
+    assert record["baseline"]["log_loss"] == pytest.approx(np.log(3))
+    assert record["baseline"]["brier_score"] == pytest.approx(2 / 3)
+    assert record["scores"]["brier_score"] < record["baseline"]["brier_score"]
+    assert "balanced accuracy" in output
+
+
+def test_classes_have_their_picture_and_report(classified):
+    out, _ = classified
+    assert {path.name for path in out.iterdir()} == FILES | CHAIN_PLOTS | {"predictions.csv", "classes.png", STORE}
+    page = (out / "report.html").read_text()
+    assert "Predicted classes of the test part" in page
+    assert "trees: Gaussian process classification of several classes" in page
+    assert "--likelihood softmax" in page
 
 
 def test_each_likelihood_has_its_kind_of_label(counts_csv, tmp_path):

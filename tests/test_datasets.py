@@ -302,7 +302,7 @@ def test_columns_can_be_chosen_and_left_out(tmp_path, choice, names):
         ({"order": ["no", "yes"]}, "an order of the label's values is for ordered"),
         ({"kind": "counts", "label": "b", "exposure": "b"}, "--exposure names 'b', which is the label"),
         ({"kind": "counts", "label": "b", "exposure": "a", "drop": ["a"]}, "--drop names 'a', which is the exposure"),
-        ({"kind": "several"}, "kind must be binary, counts or ordered, not 'several'"),
+        ({"kind": "several"}, "kind must be binary, counts, ordered or classes, not 'several'"),
     ],
 )
 def test_a_choice_that_cannot_be_is_refused(tmp_path, choice, message):
@@ -397,7 +397,15 @@ def labeled(tmp_path, labels, **options):
         (range(30), "binary", ["'score'", "For counts, --likelihood poisson", "pm.gp.Marginal"]),
         ([1, 2, 3, 3], "binary", ["counts, --likelihood poisson; for ordered grades, --likelihood ordinal"]),
         ([-1, 0, 1], "binary", ["For ordered grades, --likelihood ordinal"]),
-        (["a", "b", "c"], "binary", ["--likelihood ordinal --order", "Without one: not possible yet"]),
+        (["a", "b", "c"], "binary", ["--likelihood ordinal --order", "Without one: --likelihood softmax"]),
+        ([1, 2, 3, 3], "binary", ["for classes whose numbers are only names, --likelihood softmax"]),
+        ([f"n{k}" for k in range(20)], "binary", ["have no order: --likelihood softmax; if it is not the label"]),
+        (["a", "b", "a"], "classes", ["softmax is for three or more classes", "--likelihood probit or logit"]),
+        (["a", "a", "a"], "classes", ["holds 1: 'a'", "There is nothing to tell apart"]),
+        ([1.5, 2.25, 7, -3], "classes", ["numbers that are not whole", "pm.gp.Marginal"]),
+        (range(40), "classes", ["holds 40", "more than the 30", "For counts, --likelihood poisson"]),
+        ([f"n{k}" for k in range(40)], "classes", ["more than the 30", "name the column that is with --label"]),
+        ([1, "", 2], "classes", ["'score' is empty or NA in row 1"]),
         (["a", "b", "c"], "counts", ["holds 'a' in row 0", "--likelihood ordinal"]),
         ([f"n{k}" for k in range(20)], "binary", ["holds 20", "name the column that is with --label"]),
         ([0, 1, -1, 2], "counts", ["holds '-1' in row 2"]),
@@ -440,12 +448,22 @@ def test_ordered_categories_are_sorted_or_as_given(tmp_path):
     assert numbers.notices == ()
     words = ["low", "high", "medium", "low"]
     assert labeled(tmp_path, words, kind="ordered").notices == (
-        "the categories are in alphabetical order; for another one: --order high,low,medium",
+        "the categories are in alphabetical order; for another one: --order high,low,medium; if they have none: "
+        "--likelihood softmax",
     )
     given = labeled(tmp_path, words, kind="ordered", order=["low", "medium", "high"])
     np.testing.assert_array_equal(given.y, [0, 2, 1, 0])
     assert given.classes == ("low", "medium", "high")
     assert given.notices == ()
+
+
+def test_classes_without_an_order_are_numbered_and_named(tmp_path):
+    words = labeled(tmp_path, ["oak", "elm", "ash", "oak"], kind="classes")
+    assert words.classes == ("ash", "elm", "oak")
+    np.testing.assert_array_equal(words.y, [2, 1, 0, 2])
+    numbers = labeled(tmp_path, [7, 10, 2, 7], kind="classes")
+    assert numbers.classes == ("2", "7", "10")
+    assert words.notices == numbers.notices == ()
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from pmgp.models import (
     classifier,
     count_regression,
     lengthscale_prior,
+    multiclass_classifier,
     ordinal_regression,
 )
 
@@ -199,3 +200,41 @@ def test_cut_points_are_named_after_their_neighbors(data):
 def test_bad_categories_are_refused(data, change, message):
     with pytest.raises(ValueError, match=message):
         ordinal_regression(**({"X": data[0], "y": GRADES, "categories": NAMES} | change))
+
+
+def test_joint_density_of_classes(data):
+    X, _ = data
+    model = multiclass_classifier(X, GRADES, NAMES, "ard")
+    assert model.named_vars_to_dims["f"] == ("class", "observation")
+    assert model.coords["class"] == tuple(NAMES)
+    lengthscale, variance = np.array([0.7, 1.3, 2.1]), 2.5
+    f = np.random.default_rng(1).normal(size=(3, N))
+    point = {"lengthscale_log__": np.log(lengthscale), "variance_log__": np.log(variance), "f": f}
+    covariance = variance * correlation("ard", squared_distances(X, lengthscale)) + 1e-6 * np.eye(N)
+    expected = (
+        stats.gamma(1, scale=np.sqrt(D)).logpdf(lengthscale).sum()
+        + stats.gamma(1.1, scale=10).logpdf(variance)
+        + stats.multivariate_normal(np.zeros(N), covariance).logpdf(f).sum()
+        + (f[GRADES, np.arange(N)] - np.log(np.exp(f).sum(axis=0))).sum()
+    )
+    assert model.compile_logp(jacobian=False)(point) == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_class_may_have_no_observation(data):
+    model = multiclass_classifier(data[0], np.minimum(GRADES, 1), NAMES)
+    assert model.initial_point()["f"].shape == (3, N)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"classes": NAMES[:2]}, "three different classes or more, not"),
+        ({"classes": ["low", "low", "high"]}, "three different classes"),
+        ({"y": GRADES + 1}, "labels must be 0, ..., 2, y holds also 3"),
+        ({"feature_names": ["a"]}, "3 different names"),
+        ({"kernel": "linear"}, "kernel must be one of"),
+    ],
+)
+def test_bad_classes_are_refused(data, change, message):
+    with pytest.raises(ValueError, match=message):
+        multiclass_classifier(**({"X": data[0], "y": GRADES, "classes": NAMES} | change))

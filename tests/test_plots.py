@@ -227,6 +227,32 @@ def test_categories_are_drawn_as_divided_bars_and_reliability():
     assert f"poor ({(y == 0).sum()})" in shown(figure)
 
 
+def test_classes_are_drawn_as_bars_counts_and_a_reject_curve():
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(6), size=30)
+    y = np.array([rng.choice(6, p=row) for row in p])
+    names = [f"kind {k}" for k in range(6)]
+    bars, counts, rejects = plots.classes(y, p, names).axes
+    heights = np.array([[bar.get_height() for bar in container] for container in bars.containers])
+    own = p[np.arange(30), y]
+    np.testing.assert_allclose(heights.T, p[np.lexsort((own, y))])
+    assert bars.get_legend().get_title().get_text() == "class"
+    expected = scores.classes.confusion_matrix(y, p)
+    assert [text.get_text() for text in counts.texts] == [str(count) for count in expected.ravel()]
+    share = expected / np.maximum(expected.sum(axis=1, keepdims=True), 1)
+    np.testing.assert_allclose(counts.images[0].get_array(), share)
+    assert (counts.get_ylabel(), counts.get_xlabel()) == ("observed", "most probable")
+    curve = scores.classes.abstention_curve(y, p)
+    np.testing.assert_allclose(rejects.lines[0].get_xydata(), np.column_stack([curve.abstention, curve.score]))
+
+
+@pytest.mark.parametrize("number", [3, 15, 25])
+def test_no_two_classes_have_the_same_color(number):
+    y = np.arange(number)
+    bars = plots.classes(y, np.full((number, number), 1 / number), [str(k) for k in y]).axes[0]
+    assert len({container.patches[0].get_facecolor() for container in bars.containers}) == number
+
+
 def test_a_category_that_no_point_has_is_drawn_too():
     figure = plots.categories([0, 1, 1], np.full((3, 3), 1 / 3), ["low", "medium", "high"])
     assert [text.get_text() for text in figure.axes[0].get_xticklabels()] == ["low (1)", "medium (2)"]

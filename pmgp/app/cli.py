@@ -59,9 +59,10 @@ Exposure = Annotated[
     ),
 ]
 Likelihood = Annotated[
-    Literal["probit", "logit", "poisson", "ordinal"],
+    Literal["probit", "logit", "poisson", "ordinal", "softmax"],
     typer.Option(
-        help="What the label is: two classes (probit, logit), a count (poisson), ordered categories (ordinal).",
+        help="What the label is: two classes (probit, logit), a count (poisson), three or more categories in an order "
+        "(ordinal), three or more classes without one (softmax).",
         rich_help_panel=MODEL,
     ),
 ]
@@ -174,9 +175,11 @@ def run(
 
     A CSV file has a header line, a label, and any other columns as features:
     numbers, or text that stands for categories. The label has two classes, or
-    is a count (--likelihood poisson) or an ordered category (--likelihood
-    ordinal). Names in a list are separated by commas; one that holds a comma
-    is in double quotes.
+    is a count (--likelihood poisson), an ordered category (--likelihood
+    ordinal) or one of several classes (--likelihood softmax). Whether three or
+    more values have an order cannot be read from a file, even if they are
+    numbers: grades have one, species and codes have none. Names in a list are
+    separated by commas; one that holds a comma is in double quotes.
 
     Writes report.html, which shows everything and needs no other file,
     posterior.nc (all draws as NetCDF: xarray.open_datatree), summary.csv,

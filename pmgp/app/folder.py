@@ -8,7 +8,7 @@ from pmgp.app.settings import RunError, Settings
 
 __all__ = ["PICTURES", "RESULTS", "STORE", "check_folder", "clear", "clear_store"]
 
-PICTURES = ("calibration", "categories", "counts", "trace", "rank", "autocorrelation", "rhat", "lengthscale")
+PICTURES = ("calibration", "categories", "classes", "counts", "trace", "rank", "autocorrelation", "rhat", "lengthscale")
 """Names of all pictures that a run may draw."""
 
 RESULTS = (

@@ -1,4 +1,4 @@
-"""A label column as numbers: two classes, counts, or ordered categories."""
+"""A label column as numbers: two classes, counts, ordered categories, or classes without an order."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from pmgp.datasets.dataset import DatasetError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Labels", "binary_labels", "count_labels", "exposures", "ordered_labels"]
+__all__ = ["Labels", "binary_labels", "class_labels", "count_labels", "exposures", "ordered_labels"]
 
 N_SHOWN = 3
 """How many offending rows an error message names."""
 MAX_ORDERED = 12
 """With more ordered categories than this, numbers are rather measurements."""
+MAX_CLASSES = 30
+"""With more classes than this, a column is rather a name or a measurement; each costs a process."""
 
 
 class Labels(NamedTuple):
@@ -105,11 +107,43 @@ def ordered_labels(cells: pd.Series, order: Sequence[str] | None = None) -> Labe
     notices: tuple[str, ...] = ()
     if order is None:
         if not _are_numbers(cells):
-            notices = (f"the categories are in alphabetical order; for another one: --order {in_shell(values)}",)
+            notices = (
+                f"the categories are in alphabetical order; for another one: --order {in_shell(values)}; if they have "
+                "none: --likelihood softmax",
+            )
         order = values
     _check_order(order, values, column)
     codes = {value: code for code, value in enumerate(order)}
     return Labels(np.array([codes[value] for value in cells], dtype=np.int64), tuple(order), notices)
+
+
+def class_labels(cells: pd.Series) -> Labels:
+    """Return 0, 1, ... for the values of a column in sorted order, which means nothing.
+
+    Raises
+    ------
+    DatasetError
+        If there are fewer than three values, too many, or a number that is not whole.
+    """
+    _check_complete(cells)
+    values = _sorted_values(cells.unique().tolist())
+    column = f"label column {cells.name!r}"
+    if len(values) < 3:
+        raise DatasetError(
+            f"--likelihood softmax is for three or more classes, {column} holds {len(values)}: {few(values)}. "
+            + _advice(cells, values)
+        )
+    numbers = as_numbers(cells).to_numpy()
+    measured = np.isfinite(numbers).all() and (numbers != np.floor(numbers)).any()
+    if len(values) > MAX_CLASSES or measured:
+        why = (
+            "numbers that are not whole" if measured else f"more than the {MAX_CLASSES} that --likelihood softmax takes"
+        )
+        raise DatasetError(
+            f"{column} holds {len(values)} different values ({few(values)}), {why}. " + _advice(cells, values)
+        )
+    codes = {value: code for code, value in enumerate(values)}
+    return Labels(np.array([codes[value] for value in cells], dtype=np.int64), tuple(values))
 
 
 def exposures(cells: pd.Series) -> NDArray[np.float64]:
@@ -160,9 +194,16 @@ def _advice(cells: pd.Series, values: Sequence[str]) -> str:
     if len(values) == 2:
         return "Two classes have --likelihood probit or logit"
     if not _are_numbers(cells):
-        if len(values) > MAX_ORDERED:
+        if len(values) > MAX_CLASSES:
             return "If it is not the label, name the column that is with --label"
-        return "If they have an order: --likelihood ordinal --order LOWEST,...,HIGHEST. Without one: not possible yet"
+        if len(values) > MAX_ORDERED:
+            return (
+                "If they have no order: --likelihood softmax; if it is not the label, name the column that is "
+                "with --label"
+            )
+        return (
+            "If they have an order: --likelihood ordinal --order LOWEST,...,HIGHEST. Without one: --likelihood softmax"
+        )
     numbers = as_numbers(cells).to_numpy()
     if (numbers != np.floor(numbers)).any():
         return (
@@ -171,6 +212,8 @@ def _advice(cells: pd.Series, values: Sequence[str]) -> str:
             "sample it with pmgp.PseudoMarginal"
         )
     suggestions = ["for ordered grades, --likelihood ordinal"] if len(values) <= MAX_ORDERED else []
+    if len(values) <= MAX_CLASSES:
+        suggestions.append("for classes whose numbers are only names, --likelihood softmax")
     suggestions = (["for counts, --likelihood poisson"] if (numbers >= 0).all() else []) + suggestions
     suggestions.append("for measurements with Gaussian noise, PyMC's pm.gp.Marginal instead of pmgp run")
     sentence = "; ".join(suggestions)

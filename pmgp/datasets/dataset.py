@@ -49,7 +49,8 @@ class Dataset:
     feature_names : tuple of str
         The d names of the columns of ``X``.
     classes : tuple of str or None
-        What labels 0, 1, ... stand for: two classes, or more in their order; ``None`` without classes.
+        What labels 0, 1, ... stand for: two classes, or more, in their order if they have one; ``None`` without
+        classes.
     source : str
         Provenance and a remark on the licence, one or two sentences.
     rows : ndarray of shape (n,), optional

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pmgp.datasets.csv_columns import choose_columns
 from pmgp.datasets.csv_features import encode_features
-from pmgp.datasets.csv_labels import Labels, binary_labels, count_labels, exposures, ordered_labels
+from pmgp.datasets.csv_labels import Labels, binary_labels, class_labels, count_labels, exposures, ordered_labels
 from pmgp.datasets.csv_table import read_table
 from pmgp.datasets.dataset import Dataset, DatasetError
 
@@ -22,7 +22,7 @@ def read_csv(
     path: str | Path,
     label: str | None = None,
     *,
-    kind: Literal["binary", "counts", "ordered"] = "binary",
+    kind: Literal["binary", "counts", "ordered", "classes"] = "binary",
     features: Sequence[str] | None = None,
     drop: Sequence[str] = (),
     order: Sequence[str] | None = None,
@@ -40,9 +40,10 @@ def read_csv(
         The file; compressed ones (``.csv.gz``) are read too.
     label : str, optional
         Name of the label column, by default the last one.
-    kind : {"binary", "counts", "ordered"}
-        What the label is. Two values of any kind become 0 and 1, and ordered categories 0, 1, ..., in sorted order
-        (as numbers if all are numbers); ``classes`` says which is which. Counts stay what they are.
+    kind : {"binary", "counts", "ordered", "classes"}
+        What the label is. Two values of any kind become 0 and 1, and three or more, ordered categories or classes
+        without an order, 0, 1, ..., in sorted order (as numbers if all are numbers); ``classes`` says which is which.
+        Counts stay what they are.
     features : sequence of str, optional
         Names of the feature columns, by default all others.
     drop : sequence of str
@@ -98,4 +99,6 @@ def _labels(cells: pd.Series, kind: str, order: Sequence[str] | None) -> Labels:
         return count_labels(cells)
     if kind == "ordered":
         return ordered_labels(cells, order)
-    raise DatasetError(f"kind must be binary, counts or ordered, not {kind!r}")
+    if kind == "classes":
+        return class_labels(cells)
+    raise DatasetError(f"kind must be binary, counts, ordered or classes, not {kind!r}")

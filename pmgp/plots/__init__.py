@@ -11,6 +11,7 @@ from pmgp.plots.abstention import abstention
 from pmgp.plots.calibration import calibration
 from pmgp.plots.categories import categories
 from pmgp.plots.chains import autocorrelation, posterior, rank, rhat, trace
+from pmgp.plots.classes import classes
 from pmgp.plots.counts import counts
 from pmgp.plots.lengthscales import lengthscale
 
@@ -19,6 +20,7 @@ __all__ = [
     "autocorrelation",
     "calibration",
     "categories",
+    "classes",
     "counts",
     "lengthscale",
     "posterior",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from pmgp.plots.calibration import draw_reliability, reliability
 from pmgp.plots.style import WIDTH, style
 
-__all__ = ["categories"]
+__all__ = ["categories", "draw_bars"]
 
 COLUMNS = 3
 """Panels a row."""
@@ -40,7 +41,9 @@ def categories(y: ArrayLike, probabilities: ArrayLike, classes: Sequence[str]) -
     with style():
         figure = plt.figure(figsize=(WIDTH, 3.6 + 3.4 * rows))
         grid = figure.add_gridspec(rows + 1, COLUMNS)
-        _draw_bars(figure.add_subplot(grid[0, :]), y, probabilities, classes)
+        colors = plt.get_cmap("viridis")(np.linspace(0.05, 0.95, len(classes)))
+        expected = probabilities @ np.arange(len(classes))
+        draw_bars(figure.add_subplot(grid[0, :]), y, probabilities, classes, colors, expected)
         above = 1 - probabilities.cumsum(axis=1)
         for k in range(1, len(classes)):
             axes = figure.add_subplot(grid[1 + (k - 1) // COLUMNS, (k - 1) % COLUMNS])
@@ -50,11 +53,17 @@ def categories(y: ArrayLike, probabilities: ArrayLike, classes: Sequence[str]) -
     return figure
 
 
-def _draw_bars(axes: Axes, y: NDArray[np.int64], probabilities: NDArray[np.float64], classes: Sequence[str]) -> None:
-    """Draw one bar a point, grouped by observed category and sorted by the expected one."""
-    colors = plt.get_cmap("viridis")(np.linspace(0.05, 0.95, len(classes)))
-    expected = probabilities @ np.arange(len(classes))
-    order = np.lexsort((expected, y))
+def draw_bars(
+    axes: Axes,
+    y: NDArray[np.int64],
+    probabilities: NDArray[np.float64],
+    classes: Sequence[str],
+    colors: NDArray[np.float64],
+    rank: NDArray[Any],
+    what: str = "category",
+) -> None:
+    """Draw one bar a point, grouped by observed category and sorted by rank in it."""
+    order = np.lexsort((rank, y))
     groups = np.unique(y)
     gap = max(1.0, GAP * len(y))
     positions = np.arange(len(y)) + gap * np.searchsorted(groups, y[order])
@@ -67,4 +76,4 @@ def _draw_bars(axes: Axes, y: NDArray[np.int64], probabilities: NDArray[np.float
     axes.set_xticks(centers, [f"{classes[group]} ({(y == group).sum()})" for group in groups])
     axes.set(xlim=(-1, positions[-1] + 1), ylim=(0, 1), ylabel="predicted probability", xlabel="observed (points)")
     axes.yaxis.set_major_locator(MaxNLocator(5))
-    axes.legend(loc="upper left", bbox_to_anchor=(1, 1), title="category", reverse=True)
+    axes.legend(loc="upper left", bbox_to_anchor=(1, 1), title=what, reverse=True)

@@ -5,6 +5,7 @@ May import: app, models, datasets, scores, plots, diagnostics, interface.
 
 from pmgp.app.tasks.base import Picture, Scores, Task
 from pmgp.app.tasks.binary import BinaryTask
+from pmgp.app.tasks.classes import ClassTask
 from pmgp.app.tasks.counts import CountTask
 from pmgp.app.tasks.ordinal import OrdinalTask
 
@@ -15,5 +16,6 @@ TASKS: dict[str, Task] = {
     "logit": BinaryTask(),
     "poisson": CountTask(),
     "ordinal": OrdinalTask(),
+    "softmax": ClassTask(),
 }
 """The task of each likelihood."""

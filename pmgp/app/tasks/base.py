@@ -43,7 +43,7 @@ class Task(Protocol):
     ----------
     title : str
         What is done, for headings.
-    kind : {"binary", "counts", "ordered"}
+    kind : {"binary", "counts", "ordered", "classes"}
         The label, as :func:`pmgp.datasets.read_csv` calls it.
     hyperparameters : tuple of str
         Variables of the model that are summarized.
@@ -56,7 +56,7 @@ class Task(Protocol):
     @property
     def title(self) -> str: ...  # noqa: D102
     @property
-    def kind(self) -> Literal["binary", "counts", "ordered"]: ...  # noqa: D102
+    def kind(self) -> Literal["binary", "counts", "ordered", "classes"]: ...  # noqa: D102
     @property
     def hyperparameters(self) -> tuple[str, ...]: ...  # noqa: D102
     @property

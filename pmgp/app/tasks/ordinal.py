@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmgp.app.tasks.base import Picture, Scores
+from pmgp.app.tasks.probabilities import class_columns, class_names, frequencies, probabilities
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
     from pmgp.datasets import Dataset
 
 __all__ = ["OrdinalTask"]
-
-PREFIX = "probability_"
-"""Of the columns of predictions, before the category."""
 
 _SCORES = {
     "accuracy": "accuracy",
@@ -46,7 +44,7 @@ class OrdinalTask:
         from pmgp.models import ordinal_regression
 
         assert train.y is not None
-        return ordinal_regression(X, train.y, _classes(train), kernel, train.feature_names)
+        return ordinal_regression(X, train.y, class_names(train), kernel, train.feature_names)
 
     def predict(self, problem: Problem, idata: xr.DataTree) -> pd.DataFrame:
         """Predict the probability of each category, with the moments of the latent function."""
@@ -55,10 +53,7 @@ class OrdinalTask:
         import pmgp
 
         prediction = pmgp.predict(idata, problem.X_test, model=problem.model)
-        probabilities = prediction["probabilities"].transpose("point", "category").to_numpy()
-        test, classes = problem.test, np.array(_classes(problem.test))
-        columns = {"row": test.rows, "label": classes[test.y], "most_probable": classes[probabilities.argmax(axis=1)]}
-        columns |= {PREFIX + name: column for name, column in zip(classes, probabilities.T, strict=True)}
+        columns = class_columns(problem.test, prediction)
         columns["latent_mean"] = prediction["latent_mean"].to_numpy()
         columns["latent_sd"] = np.sqrt(prediction["latent_variance"].to_numpy())
         return pd.DataFrame(columns)
@@ -67,27 +62,25 @@ class OrdinalTask:
         """Score the probabilities, beside the frequencies in the training part."""
         from pmgp.scores import ordinal
 
-        train, test = problem.train, problem.test
-        assert train.y is not None
-        assert test.y is not None
-        frequencies = np.bincount(train.y.astype(np.intp), minlength=len(_classes(train))) / train.n
+        y = problem.test.y
+        assert y is not None
         return Scores(
-            ordinal.summarize(test.y, _probabilities(problem, predictions)),
-            ordinal.summarize(test.y, np.tile(frequencies, (test.n, 1))),
+            ordinal.summarize(y, probabilities(problem, predictions)),
+            ordinal.summarize(y, np.tile(frequencies(problem.train), (problem.test.n, 1))),
         )
 
     def describe(self, problem: Problem) -> list[tuple[str, str]]:
         """List the categories in order, with their sizes."""
         y = problem.train.y
         assert y is not None
-        sizes = [f"{name} ({(y == k).sum()})" for k, name in enumerate(_classes(problem.dataset))]
+        sizes = [f"{name} ({(y == k).sum()})" for k, name in enumerate(class_names(problem.dataset))]
         return [("categories", f"{' < '.join(sizes)} of {problem.dataset.label} (training points)")]
 
     def pictures(self, problem: Problem, predictions: pd.DataFrame) -> Iterator[Picture]:
         """Draw the probabilities of the categories."""
         from pmgp import plots
 
-        y, classes = problem.test.y, _classes(problem.dataset)
+        y, classes = problem.test.y, class_names(problem.dataset)
         assert y is not None
         yield Picture(
             "categories",
@@ -95,15 +88,5 @@ class OrdinalTask:
             "Above, one bar a test point, divided by the probabilities of the categories, with the points of each "
             "observed category side by side: its own color should take up much of its bars. Below, for each division "
             "of the categories in two, the observed frequency of the upper part against its predicted probability.",
-            lambda: plots.categories(y, _probabilities(problem, predictions), classes),
+            lambda: plots.categories(y, probabilities(problem, predictions), classes),
         )
-
-
-def _classes(part: Dataset) -> tuple[str, ...]:
-    assert part.classes is not None
-    return part.classes
-
-
-def _probabilities(problem: Problem, predictions: pd.DataFrame) -> NDArray[np.float64]:
-    """Return the probabilities (m, r) of a table of predictions."""
-    return predictions[[PREFIX + name for name in _classes(problem.dataset)]].to_numpy(dtype=np.float64)

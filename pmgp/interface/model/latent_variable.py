@@ -86,8 +86,8 @@ def find_latent(model: pm.Model, latent: TensorVariable | str | None = None) -> 
         names = ", ".join(rv.name for rv in found)
         raise ModelError(
             f"the model has several multivariate normal variables ({names}); say which with latent=...: the others are "
-            f"hyper-parameters then, which no second process may be. Step methods take several processes together as "
-            f"f, predictions and maxima do not; {ONE_PROCESS}"
+            f"hyper-parameters then, which no second process may be. Step methods and predictions take several "
+            f"processes together as f, this function does not; {ONE_PROCESS}"
         )
     return _check_vector(found[0])
 
@@ -117,7 +117,7 @@ def _check_vector(rv: TensorVariable) -> TensorVariable:
     if rv.ndim != 1:
         raise ModelError(
             f"the latent variable {rv.name!r} has {rv.ndim} dimensions; only vectors are supported here, and "
-            "several of them by step methods alone"
+            "several of them by step methods and predictions alone"
         )
     return rv
 

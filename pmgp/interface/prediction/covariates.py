@@ -37,7 +37,7 @@ def check_inputs(Xnew: Any, X: np.ndarray) -> np.ndarray:
 
 
 def check_at(
-    at: Any, model: pm.Model, f: TensorVariable, inputs: list[Any], observed: list[TensorVariable]
+    at: Any, model: pm.Model, latent: str, inputs: list[Any], observed: list[TensorVariable]
 ) -> dict[str, np.ndarray]:
     """Refuse data at the new points that the likelihood of f does not use, or that are no numbers.
 
@@ -58,9 +58,9 @@ def check_at(
             known = ", ".join(data) or "none"
             raise ValueError(f"at has {name!r}, which is no pm.Data of the model; those are: {known}")
         if data[name] in inputs:
-            raise ValueError(f"at has {name!r}, the inputs of {f.name!r}: Xnew gives them at the new points")
+            raise ValueError(f"at has {name!r}, the inputs of {latent}: Xnew gives them at the new points")
         if data[name] not in used:
-            raise ValueError(f"at has {name!r}, which no observed variable that depends on {f.name!r} uses")
+            raise ValueError(f"at has {name!r}, which no observed variable that depends on {latent} uses")
         checked[name] = _numbers(name, value, data[name].type.dtype)
     return checked
 

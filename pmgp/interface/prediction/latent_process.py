@@ -27,7 +27,7 @@ from pmgp.interface.prediction.new_points import NewInputs
 from pmgp.interface.prediction.point_function import QUICKLY
 from pmgp.interface.prediction.rules import NotPointwiseError, UnknownOperationError
 
-__all__ = ["Conditional", "LatentProcess"]
+__all__ = ["FEWEST_POINTS", "LARGEST", "Conditional", "LatentProcess", "Moments"]
 
 Moments = tuple[TensorVariable, TensorVariable]
 
@@ -48,6 +48,8 @@ class LatentProcess:
     f : TensorVariable
     theta : list of variables
         The free variables that the moments depend on.
+    moments : pair of variables, optional
+        The mean and the covariance, if f has several rows; those of the variable f by default.
 
     Attributes
     ----------
@@ -57,10 +59,11 @@ class LatentProcess:
     X : (n, d) array
     """
 
-    def __init__(self, f: TensorVariable, theta: list[TensorVariable]) -> None:
+    def __init__(self, f: TensorVariable, theta: list[TensorVariable], moments: Moments | None = None) -> None:
         self._f = f
+        self._own = f.owner.op.dist_params(f.owner) if moments is None else moments
         self.theta = theta
-        self._size = int(f.type.shape[0] if f.type.shape[0] is not None else f.shape.eval()[0])
+        self._size = int(f.type.shape[-1] if f.type.shape[-1] is not None else f.shape.eval()[-1])
         self._joint = pt.matrix("X_joint", dtype="float64")
         self._values = [rv.type() for rv in theta]
         self._graphs, self.inputs = self._at_other_inputs()
@@ -106,7 +109,7 @@ class LatentProcess:
 
     def _at_other_inputs(self) -> tuple[Moments, list[Any]]:
         """Graphs of mean and covariance at other inputs, and what held the old ones."""
-        mean, covariance = self._f.owner.op.dist_params(self._f.owner)
+        mean, covariance = self._own
         new = NewInputs(self._joint, self.size, self.theta)
         try:
             graphs = new.build(mean, frozenset([0]), ()), new.build(covariance, frozenset([0, 1]), ())

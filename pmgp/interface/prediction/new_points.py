@@ -12,7 +12,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
-import pytensor.tensor as pt
 from pytensor.compile import SharedVariable
 from pytensor.graph.basic import Constant
 from pytensor.graph.traversal import ancestors
@@ -118,14 +117,14 @@ def _described(variable: TensorVariable) -> str:
 
 
 class NewPoints(Rewriter):
-    """Graphs of new points, from graphs of the observations that depend on a latent vector.
+    """Graphs of new points, from graphs of the observations that depend on latent vectors.
 
     Parameters
     ----------
-    f : TensorVariable
-        The latent vector.
+    latents : list of variables
+        The latent vectors, and matrices that have one in each row.
     size : int
-        Its length.
+        Their length.
     leaves : iterable of variables
         The model's other random variables, at which a graph ends.
     data : dict
@@ -133,8 +132,8 @@ class NewPoints(Rewriter):
 
     Attributes
     ----------
-    points : TensorVariable
-        Stands for f, a vector with one element a new point.
+    points : dict
+        What stands for each latent variable: with one element, or column, a new point.
     covariates : dict
         What stands for the data that have a value for each observation, by name.
     axes, levels : dict
@@ -142,11 +141,14 @@ class NewPoints(Rewriter):
     """
 
     def __init__(
-        self, f: TensorVariable, size: int, leaves: Iterable[TensorVariable], data: dict[TensorVariable, str]
+        self,
+        latents: list[TensorVariable],
+        size: int,
+        leaves: Iterable[TensorVariable],
+        data: dict[TensorVariable, str],
     ) -> None:
-        self.f = f
-        self.points = pt.vector("latent_points", dtype="float64")
-        super().__init__(self.points.shape[0], size, {f, *leaves})
+        self.points = {f: TensorType("float64", (*f.type.shape[:-1], None))("latent_points") for f in latents}
+        super().__init__(self.points[latents[0]].shape[-1], size, {*latents, *leaves})
         self.covariates: dict[str, TensorVariable] = {}
         self.axes: dict[str, int] = {}
         self.levels: dict[str, Level] = {}
@@ -169,12 +171,12 @@ class NewPoints(Rewriter):
         }
         result = self.build(variable, frozenset([axis]), ())
         if len(self.latent_levels) > 1:
-            raise NotPointwiseError(f"an observation depends on several elements of {self.f.name!r}")
+            raise NotPointwiseError(f"an observation depends on several elements of {self._names}")
         return result
 
     def depends(self, variable: TensorVariable) -> bool:
         """Whether the values, not only the shape, depend on those of f."""
-        if variable is self.f:
+        if variable in self.points:
             return True
         if variable.owner is None or variable in self.leaves:
             return False
@@ -185,8 +187,8 @@ class NewPoints(Rewriter):
 
     def leaf(self, variable: TensorVariable, axes: Axes, level: Level) -> TensorVariable:
         """New values of f and of data that have one for each observation."""
-        if variable is self.f:
-            return self._latent(axes, level)
+        if variable in self.points:
+            return self._latent(variable, axes, level)
         if variable in self._data:
             return self._covariate(variable, axes, level)
         if variable in self.leaves:
@@ -198,13 +200,19 @@ class NewPoints(Rewriter):
             )
         raise NotPointwiseError(f"{variable} has a value of its own for each observation")
 
-    def _latent(self, axes: Axes, level: Level) -> TensorVariable:
+    @property
+    def _names(self) -> str:
+        return " and ".join(repr(f.name) for f in self.points)
+
+    def _latent(self, variable: TensorVariable, axes: Axes, level: Level) -> TensorVariable:
         if not axes:
             raise NotPointwiseError(
-                f"an observation depends on several elements of {self.f.name!r}, or on a particular one"
+                f"an observation depends on several elements of {variable.name!r}, or on a particular one"
             )
+        if axes != {variable.ndim - 1}:
+            raise NotPointwiseError(f"there is an observation for each row of {variable.name!r}, not for each column")
         self.latent_levels.add(level)
-        return self.points
+        return self.points[variable]
 
     def _covariate(self, variable: TensorVariable, axes: Axes, level: Level) -> TensorVariable:
         name = self._data[variable]

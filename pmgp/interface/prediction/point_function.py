@@ -16,6 +16,7 @@ from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
+from pmgp.interface.prediction.latent_rows import LatentRows
 from pmgp.interface.prediction.new_points import NewPoints
 from pmgp.interface.prediction.rules import NotPointwiseError
 
@@ -32,9 +33,7 @@ class PointModel:
     Parameters
     ----------
     model : pymc.Model
-    f : TensorVariable
-    size : int
-        Length of f.
+    rows : LatentRows
     inputs : list of variables
         That the covariance of f is built from.
     Xnew : (m, d) array
@@ -45,8 +44,7 @@ class PointModel:
     """
 
     model: pm.Model
-    f: TensorVariable
-    size: int
+    rows: LatentRows
     inputs: list[Any]
     Xnew: np.ndarray
     at: dict[str, np.ndarray]
@@ -59,7 +57,7 @@ class PointModel:
     def new_points(self, observed: TensorVariable) -> NewPoints:
         """A fresh builder of graphs for an observed variable."""
         leaves = [variable for variable in self.model.basic_RVs if variable is not observed]
-        return NewPoints(self.f, self.size, leaves, self.data)
+        return NewPoints(self.rows.variables, self.rows.size, leaves, self.data)
 
     def function(
         self, observed: TensorVariable, variable: TensorVariable, core: int = 0, random_seed: Any = None
@@ -74,8 +72,9 @@ class PointModel:
         graph, output = self._along_points(observed, variable, core)
         covariates = [self._covariate(graph, name) for name in graph.covariates]
         output, values = self._given(output, set(self.at) - set(graph.covariates))
-        inputs = [graph.points, *graph.covariates.values(), *values]
-        return PointFunction(_compile(inputs, output, random_seed), covariates, list(graph.axes.values()))
+        inputs = [*graph.points.values(), *graph.covariates.values(), *values]
+        compiled = _compile(inputs, output, random_seed)
+        return PointFunction(compiled, self.rows, covariates, list(graph.axes.values()))
 
     def constant(self, variable: TensorVariable) -> Callable[..., np.ndarray]:
         """Compile a graph that has nothing to do with observations as a function of theta."""
@@ -87,7 +86,8 @@ class PointModel:
         values = [rv.type() for rv in self.theta]
         replacements: dict[Any, Any] = dict(zip(self.theta, values, strict=True))
         # What is left of f are lengths.
-        replacements[self.f] = pt.as_tensor(np.zeros(self.size))
+        for f, shape in zip(self.rows.variables, self.rows.shapes, strict=True):
+            replacements[f] = pt.as_tensor(np.zeros(shape))
         left = set(ancestors([variable]))
         replacements |= {rv: self.model.rvs_to_values[rv] for rv in self.model.observed_RVs if rv in left}
         replacements |= {v: self._fixed(v) for v, name in self.data.items() if name in names and v in left}
@@ -107,11 +107,13 @@ class PointModel:
                 continue
             others = [i for i in range(variable.ndim - core) if i != axis]
             if not all(variable.type.broadcastable[i] for i in others):
-                raise NotPointwiseError(f"there are several observations for each element of {self.f.name!r}")
+                raise NotPointwiseError(f"there are several observations for each element of {self.rows.name}")
             return graph, output.dimshuffle(axis, *range(variable.ndim - core, variable.ndim))
         if errors:
             raise errors[0]
-        raise NotPointwiseError(f"it is a single observation, of a particular element of {self.f.name!r} or of several")
+        raise NotPointwiseError(
+            f"it is a single observation, of a particular element of {self.rows.name} or of several"
+        )
 
     def _covariate(self, graph: NewPoints, name: str) -> np.ndarray:
         """Values at the new points of data that have one for each observation."""
@@ -152,25 +154,31 @@ class PointFunction:
     Parameters
     ----------
     function : callable
-        Of the latent values, the covariates, and theta.
+        Of the latent variables' values, the covariates, and theta.
+    rows : LatentRows
     covariates : list of arrays
         At all new points.
     axes : list of int
         Which axis of each runs over the points.
     """
 
-    def __init__(self, function: Callable[..., np.ndarray], covariates: list[np.ndarray], axes: list[int]) -> None:
+    def __init__(
+        self, function: Callable[..., np.ndarray], rows: LatentRows, covariates: list[np.ndarray], axes: list[int]
+    ) -> None:
         self._function = function
+        self._rows = rows
         self._covariates = list(zip(covariates, axes, strict=True))
         self._tiled: tuple[Any, list[np.ndarray]] = (None, [])
 
     def __call__(self, latent: np.ndarray, theta: list[np.ndarray], where: slice) -> np.ndarray:
-        """Values for `latent` of shape (nodes, m), at the new points of a slice: of shape (nodes, m, ...)."""
+        """Values for `latent` of shape (C, nodes, m), at the new points of a slice: of shape (nodes, m, ...)."""
+        number, *shape = latent.shape
+        values = self._rows.split(latent.reshape(number, -1))
         try:
-            result = self._function(latent.ravel(), *self._at(len(latent), where), *theta)
+            result = self._function(*values, *self._at(shape[0], where), *theta)
         except IndexError as error:
             raise ValueError(f"at has an index that is out of range: {str(error).splitlines()[0]}") from error
-        return np.broadcast_to(result, (latent.size, *result.shape[1:])).reshape(*latent.shape, *result.shape[1:])
+        return np.broadcast_to(result, (latent[0].size, *result.shape[1:])).reshape(*shape, *result.shape[1:])
 
     def _at(self, repeats: int, where: slice) -> list[np.ndarray]:
         key = (repeats, where.start, where.stop)

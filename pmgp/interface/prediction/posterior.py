@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from pytensor.tensor.variable import TensorVariable
 
+from pmgp.interface.prediction.latent_rows import LatentRows
+
 __all__ = ["Draws", "check_variables", "evenly_spaced"]
 
 
@@ -17,7 +19,7 @@ class Draws:
 
     Attributes
     ----------
-    f : (draws, n) array
+    f : (C, draws, n) array
     theta : list of lists of arrays
         One list a draw.
     """
@@ -33,7 +35,7 @@ class Draws:
         return [np.array(indices) for indices in groups.values()]
 
 
-def check_variables(idata: Any, f: TensorVariable, n: int, theta: list[TensorVariable]) -> None:
+def check_variables(idata: Any, rows: LatentRows, theta: list[TensorVariable]) -> None:
     """Refuse a posterior without the variables, or with another number of latent values.
 
     Raises
@@ -41,19 +43,20 @@ def check_variables(idata: Any, f: TensorVariable, n: int, theta: list[TensorVar
     ValueError
     """
     posterior = idata["posterior"]
-    missing = [variable.name for variable in (f, *theta) if variable.name not in posterior]
+    missing = [variable.name for variable in (*rows.variables, *theta) if variable.name not in posterior]
     if missing:
         raise ValueError(f"the posterior has no draws of {', '.join(missing)}; sample with all variables in the trace")
-    length = posterior[f.name].shape[-1]
-    if length != n:
-        raise ValueError(
-            f"the posterior has {length} values of {f.name!r}, but the model has {n} inputs: "
-            "set the data back to those that were sampled with"
-        )
+    for name in rows.names:
+        length = posterior[name].shape[-1]
+        if length != rows.size:
+            raise ValueError(
+                f"the posterior has {length} values of {name!r}, but the model has {rows.size} inputs: "
+                "set the data back to those that were sampled with"
+            )
 
 
 def evenly_spaced(
-    idata: Any, f: TensorVariable, theta: list[TensorVariable], draws: int | None, by_chain: bool = False
+    idata: Any, rows: LatentRows, theta: list[TensorVariable], draws: int | None, by_chain: bool = False
 ) -> tuple[Draws, dict[str, np.ndarray]]:
     """At most `draws` draws, evenly spaced over all chains, and the coordinates "chain" and "draw" of those.
 
@@ -73,13 +76,15 @@ def evenly_spaced(
         chosen = (np.arange(chains)[:, None] * length + each).ravel()
     else:
         each, chosen = np.arange(length), _spaced(chains * length, draws)
-    f_values, *values = [
+    found = [
         posterior[v.name].stack(sample=("chain", "draw")).transpose("sample", ...).to_numpy()[chosen].astype(v.dtype)
-        for v in (f, *theta)
+        for v in (*rows.variables, *theta)
     ]
+    number = len(rows.variables)
+    f, values = rows.stack(found[:number]), found[number:]
     coordinates = {"chain": posterior["chain"].to_numpy()[:chains], "draw": posterior["draw"].to_numpy()[each]}
     return Draws(
-        f_values, [[np.asarray(value) for value in row] for row in zip(*values, strict=True)] or [[]] * len(chosen)
+        f, [[np.asarray(value) for value in row] for row in zip(*values, strict=True)] or [[]] * len(chosen)
     ), coordinates
 
 

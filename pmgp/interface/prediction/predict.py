@@ -39,7 +39,7 @@ def predict(
     model : pymc.Model, optional
         The model that was sampled; taken from the context if it is not given.
     latent : variable or str, optional
-        Which variable is f, if the model has several multivariate normal ones.
+        Which variable is f, or a sequence of them, if other multivariate normal ones are hyper-parameters.
     at : dict, optional
         Other data of the likelihood at the new points, such as exposures, numbers of trials or covariates: by name of
         the `pymc.Data`, an array of shape (m, ...), or a number that holds for all new points.
@@ -60,8 +60,12 @@ def predict(
           for `OrdinalProbit` the expected label ``mean``, too;
         - the expected observation ``mean`` otherwise.
 
-        In closed form for a probit link, by Gauss-Hermite quadrature else. With several such variables, the name of
-        each and an underscore stand before these names.
+        In closed form for a probit link, by Gauss-Hermite quadrature else; if it depends on more than two latent
+        vectors, by points of a Sobol sequence, other ones for each draw. With several such variables, the name of each
+        and an underscore stand before these names.
+
+        With several latent vectors, ``latent_mean`` and ``latent_variance`` have a dimension ``process`` before
+        ``point``, with the names of the variables; ``f[0], f[1], ...``, or its coordinates, for the rows of a matrix.
 
     Warns
     -----
@@ -89,42 +93,50 @@ def predict(
         for name, kinds in found.items()
         for kind, function in kinds.items()
     }
-    with threads_limited(suitable_threads(setting.process.size)):
+    with threads_limited(suitable_threads(setting.processes.size)):
         sums = _sums(setting, expectations, block_size, progressbar)
     total = len(setting.draws.theta)
     averages = {name: values / total for name, values in sums.items()}
     square = averages.pop("square")
     # The law of total variance: within draws of (theta, f), and between them.
     averages["latent_variance"] += np.maximum(square - averages["latent_mean"] ** 2, 0.0)
-    return _dataset(averages, total)
+    labels = None if setting.rows.single else setting.rows.labels(setting.points.model)
+    return _dataset(averages, total, labels)
 
 
 def _sums(
     setting: Setting, expectations: dict[str, Expectation], block_size: int | None, progressbar: bool
 ) -> dict[str, np.ndarray]:
-    """Sums over the draws, of shapes (m,) and (m, categories)."""
+    """Sums over the draws, of shapes (C, m) for the latent vectors, (m,) and (m, categories)."""
     number, theta = len(setting.points.Xnew), setting.draws.theta
-    sums = {name: np.zeros(number) for name in LATENT}
-    for indices, conditional, whitened in setting.conditionals(block_size, progressbar):
-        for where, means, variance in conditional.pointwise(whitened):
-            sums["latent_mean"][where] += means.sum(axis=0)
-            sums["square"][where] += np.square(means).sum(axis=0)
-            sums["latent_variance"][where] += len(indices) * variance
+    sums = {name: np.zeros((setting.rows.number, number)) for name in LATENT}
+    for indices, given in setting.conditionals(block_size, progressbar):
+        for where, means, variance in given.pointwise():
+            sums["latent_mean"][:, where] += means.sum(axis=1)
+            sums["square"][:, where] += np.square(means).sum(axis=1)
+            sums["latent_variance"][:, where] += len(indices) * variance
             for name, expectation in expectations.items():
-                values = sum(expectation(m, variance, theta[i], where) for m, i in zip(means, indices, strict=True))
+                values = sum(
+                    expectation(means[:, place], variance, theta[draw], where, draw)
+                    for place, draw in enumerate(indices)
+                )
                 if name not in sums:
                     sums[name] = np.zeros((number, *np.shape(values)[1:]))
                 sums[name][where] += values
     return sums
 
 
-def _dataset(averages: dict[str, np.ndarray], draws: int) -> xr.Dataset:
-    order = [name for name in averages if name not in LATENT] + ["latent_mean", "latent_variance"]
-    variables, coordinates = {}, {"point": np.arange(len(averages["latent_mean"]))}
-    for name in order:
+def _dataset(averages: dict[str, np.ndarray], draws: int, processes: list[str] | None) -> xr.Dataset:
+    variables: dict[str, Any] = {}
+    coordinates: dict[str, Any] = {"point": np.arange(averages["latent_mean"].shape[-1])}
+    for name in (name for name in averages if name not in LATENT):
         values = averages[name]
         category = name.replace("probabilities", "category")
         variables[name] = (("point", category)[: values.ndim], values)
         if values.ndim == 2:
             coordinates[category] = np.arange(values.shape[1])
+    for name in ("latent_mean", "latent_variance"):
+        variables[name] = ("point", averages[name][0]) if processes is None else (("process", "point"), averages[name])
+    if processes is not None:
+        coordinates["process"] = processes
     return xr.Dataset(variables, coords=coordinates, attrs={"draws": draws})

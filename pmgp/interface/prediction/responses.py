@@ -1,4 +1,4 @@
-"""What is expected of an observed variable at new points, for a normal latent value there."""
+"""What is expected of an observed variable at new points, for normal latent values there, independent of each other."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ import numpy as np
 import pytensor.tensor as pt
 from pymc.distributions.moments import mean as conditional_mean
 from pymc.exceptions import UndefinedMomentException
+from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
-from pmgp.core.numerics.quadrature import normal_expectation
 from pmgp.interface.distributions.records import Expected, record_of
+from pmgp.interface.prediction.averages import expectation_over
 from pmgp.interface.prediction.point_function import PointModel
 from pmgp.interface.prediction.rules import NotPointwiseError
 
 __all__ = ["Expectation", "expectations_of"]
 
-# Of the mean and variance of f at the new points of a slice, and theta; of shape (m,), or (m, categories).
-Expectation = Callable[[np.ndarray, np.ndarray, list[np.ndarray], slice], np.ndarray]
+# Of means and variances of the latent vectors at the new points of a slice, (C, m) each, theta, the slice, and the
+# number of the draw: of shape (m,), or (m, categories).
+Expectation = Callable[[np.ndarray, np.ndarray, list[np.ndarray], slice, int], np.ndarray]
 
 
 def expectations_of(points: PointModel, observed: TensorVariable) -> dict[str, Expectation]:
@@ -33,8 +35,10 @@ def expectations_of(points: PointModel, observed: TensorVariable) -> dict[str, E
 
 
 def _expectation(points: PointModel, observed: TensorVariable, name: str, expected: Expected) -> Expectation:
-    if expected.under_normal is not None and _takes_closed_forms(points, observed):
-        return _in_closed_form(points, observed, expected.under_normal)
+    if expected.under_normal is not None:
+        row = _row_of_closed_form(points, observed)
+        if row is not None:
+            return _in_closed_form(points, observed, expected.under_normal, row)
     return _by_quadrature(points, observed, _given_f(observed, expected), core=int(name == "probabilities"))
 
 
@@ -51,13 +55,17 @@ def _given_f(observed: TensorVariable, expected: Expected) -> TensorVariable:
         raise NotPointwiseError(f"PyMC does not know its mean: {error}") from error
 
 
-def _takes_closed_forms(points: PointModel, observed: TensorVariable) -> bool:
-    """Whether the first parameter is the latent value itself, and all observations have the same vectors."""
+def _row_of_closed_form(points: PointModel, observed: TensorVariable) -> int | None:
+    """Which latent vector is the first parameter, as it is, if all observations have the same vectors."""
     (f, _), *others = _parameters(observed)
     if observed.ndim != 1 or f.ndim != 1 or any(parameter.ndim > axes for parameter, axes in others if axes):
-        return False
+        return None
     graph = points.new_points(observed)
-    return graph(f, 0) is graph.points
+    if any(graph.depends(parameter) for parameter, _ in others):
+        return None
+    values = graph(f, 0)
+    found = [latent for latent, points_of_it in graph.points.items() if points_of_it is values]
+    return points.rows.of(found[0]).start if found else None
 
 
 def _parameters(observed: TensorVariable) -> list[tuple[TensorVariable, int]]:
@@ -67,19 +75,21 @@ def _parameters(observed: TensorVariable) -> list[tuple[TensorVariable, int]]:
 
 
 def _in_closed_form(
-    points: PointModel, observed: TensorVariable, under_normal: Callable[..., np.ndarray]
+    points: PointModel, observed: TensorVariable, under_normal: Callable[..., np.ndarray], row: int
 ) -> Expectation:
     (f, _), *others = _parameters(observed)
     values = [_vector(points, each) if axes else _scalar(points, observed, each, f) for each, axes in others]
 
-    def expectation(mean: np.ndarray, variance: np.ndarray, theta: list[np.ndarray], where: slice) -> np.ndarray:
-        return under_normal(mean, variance, *(value(mean, theta, where) for value in values))
+    def expectation(
+        mean: np.ndarray, variance: np.ndarray, theta: list[np.ndarray], where: slice, draw: int
+    ) -> np.ndarray:
+        return under_normal(mean[row], variance[row], *(value(mean, theta, where) for value in values))
 
     return expectation
 
 
 def _vector(points: PointModel, parameter: TensorVariable) -> Callable[..., np.ndarray]:
-    """A parameter that is the same for all observations, as a function of f's mean, theta and a slice of points."""
+    """A parameter that is the same for all observations, as a function of means, theta and a slice of points."""
     function = points.constant(parameter)
     return lambda mean, theta, where: function(*theta)
 
@@ -87,15 +97,27 @@ def _vector(points: PointModel, parameter: TensorVariable) -> Callable[..., np.n
 def _scalar(
     points: PointModel, observed: TensorVariable, parameter: TensorVariable, f: TensorVariable
 ) -> Callable[..., np.ndarray]:
-    """A parameter that has a value at each new point, as a function of f's mean, theta and a slice of points."""
+    """A parameter that has a value at each new point, as a function of means, theta and a slice of points."""
     function = points.function(observed, parameter + pt.zeros_like(f))
-    return lambda mean, theta, where: function(mean[None], theta, where)[0]
+    return lambda mean, theta, where: function(mean[:, None], theta, where)[0]
 
 
 def _by_quadrature(points: PointModel, observed: TensorVariable, given_f: TensorVariable, core: int) -> Expectation:
     function = points.function(observed, given_f, core)
 
-    def expectation(mean: np.ndarray, variance: np.ndarray, theta: list[np.ndarray], where: slice) -> np.ndarray:
-        return normal_expectation(lambda latent: function(latent, theta, where), mean, variance)
+    needed = _rows_of(points, given_f)
+
+    def expectation(
+        mean: np.ndarray, variance: np.ndarray, theta: list[np.ndarray], where: slice, draw: int
+    ) -> np.ndarray:
+        return expectation_over(lambda f: function(f, theta, where), mean, variance, needed, draw)
 
     return expectation
+
+
+def _rows_of(points: PointModel, given_f: TensorVariable) -> list[int]:
+    """The latent vectors that a graph depends on; over the others there is nothing to average."""
+    above = set(ancestors([given_f]))
+    rows = points.rows
+    found = [place for f in rows.variables if f in above for place in range(rows.number)[rows.of(f)]]
+    return found or [0]

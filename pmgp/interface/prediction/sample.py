@@ -40,7 +40,7 @@ def sample_predictions(
     model : pymc.Model, optional
         The model that was sampled; taken from the context if it is not given.
     latent : variable or str, optional
-        Which variable is f, if the model has several multivariate normal ones.
+        Which variable is f, or a sequence of them, if other multivariate normal ones are hyper-parameters.
     at : dict, optional
         Other data of the likelihood at the new points, as for :func:`predict`.
     draws : int or None
@@ -80,12 +80,12 @@ def sample_predictions(
     rng = _generator(random_seed)
     setting = prepare(idata, Xnew, model, latent, at, draws, by_chain=True)
     functions = setting.understood("Observations", lambda variable: _drawing(setting, variable, rng))
-    with threads_limited(suitable_threads(setting.process.size)):
+    with threads_limited(suitable_threads(setting.processes.size)):
         f = _draw_latent(setting, bool(joint), rng, progressbar)
-    drawn = {setting.points.f.name: f}
-    everywhere = slice(0, f.shape[1])
+    drawn = dict(zip(setting.rows.names, setting.rows.split(f), strict=True))
+    everywhere = slice(0, f.shape[-1])
     for name, function in functions.items():
-        rows = [function(f[i : i + 1], theta, everywhere)[0] for i, theta in enumerate(setting.draws.theta)]
+        rows = [function(f[:, i : i + 1], theta, everywhere)[0] for i, theta in enumerate(setting.draws.theta)]
         drawn[name] = np.array(rows)
     return _tree(setting, drawn)
 
@@ -99,17 +99,18 @@ def _generator(random_seed: Any) -> np.random.Generator:
 
 
 def _draw_latent(setting: Setting, joint: bool, rng: np.random.Generator, progressbar: bool) -> np.ndarray:
-    """Draws of f at the new inputs, of shape (draws, m)."""
+    """Draws of the latent vectors at the new inputs, of shape (C, draws, m)."""
     number = len(setting.points.Xnew)
     # All at once and in the order of the draws, which then do not depend on how those are grouped.
-    drawn = rng.standard_normal((len(setting.draws.theta), number))
-    for indices, conditional, whitened in setting.conditionals(number if joint else None, progressbar):
+    drawn = rng.standard_normal((setting.rows.number, len(setting.draws.theta), number))
+    for indices, given in setting.conditionals(number if joint else None, progressbar):
         if joint:
-            means, factor = conditional.jointly(whitened)
-            drawn[indices] = means + drawn[indices] @ np.tril(factor).T
+            for rows, means, factor in given.jointly():
+                for row, mean in zip(rows, means, strict=True):
+                    drawn[row, indices] = mean + drawn[row, indices] @ np.tril(factor).T
             continue
-        for where, means, variance in conditional.pointwise(whitened):
-            drawn[indices, where] = means + np.sqrt(variance) * drawn[indices, where]
+        for where, means, variance in given.pointwise():
+            drawn[:, indices, where] = means + np.sqrt(variance)[:, None] * drawn[:, indices, where]
     return drawn
 
 
@@ -125,7 +126,7 @@ def _drawing(setting: Setting, observed: TensorVariable, rng: np.random.Generato
         raise NotPointwiseError(f"its distribution cannot be built with parameters at new points: {error}") from error
     number = len(setting.points.Xnew)
     try:
-        function(np.zeros((1, number)), setting.draws.theta[0], slice(0, number))
+        function(np.zeros((setting.rows.number, 1, number)), setting.draws.theta[0], slice(0, number))
     except NotImplementedError as error:
         raise NotPointwiseError(f"its distribution cannot be drawn from: {error}") from error
     return function
@@ -136,8 +137,15 @@ def _tree(setting: Setting, drawn: dict[str, np.ndarray]) -> xr.DataTree:
     shape = len(coordinates["chain"]), len(coordinates["draw"])
     points = setting.points
     point = {"point": np.arange(len(points.Xnew))}
-    dimensions = ("chain", "draw", "point")
-    predictions = {name: (dimensions, values.reshape(*shape, -1)) for name, values in drawn.items()}
+    predictions: dict[str, Any] = {}
+    for name, values in drawn.items():
+        if values.ndim == 2:
+            predictions[name] = (("chain", "draw", "point"), values.reshape(*shape, -1))
+            continue
+        row, names = _rows_of(points.model, name)
+        dimensions = ("chain", "draw", row, "point")
+        predictions[name] = (dimensions, np.moveaxis(values, 0, 1).reshape(*shape, len(values), -1))
+        coordinates = coordinates | names
     constant: dict[str, Any] = {"Xnew": (("point", "feature"), points.Xnew)}
     for name, value in points.at.items():
         constant[name] = _named(name, value, len(points.Xnew))
@@ -147,6 +155,15 @@ def _tree(setting: Setting, drawn: dict[str, np.ndarray]) -> xr.DataTree:
             "predictions_constant_data": xr.Dataset(constant, coords=point),
         }
     )
+
+
+def _rows_of(model: pm.Model, name: str) -> tuple[str, dict[str, Any]]:
+    """The dimension of a matrix that its rows lie along, and the coordinates of it."""
+    row = (model.named_vars_to_dims.get(name) or (None,))[0]
+    if row is None:
+        return f"{name}_dim_0", {}
+    names = model.coords.get(row)
+    return row, {} if names is None else {row: list(names)}
 
 
 def _named(name: str, value: np.ndarray, number: int) -> tuple[tuple[str, ...], np.ndarray]:

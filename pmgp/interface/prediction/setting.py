@@ -15,9 +15,10 @@ from pytensor.tensor.variable import TensorVariable
 from rich.progress import track
 
 from pmgp.core.numerics.threads import threads_limited
-from pmgp.interface.model.latent_gaussian import find_latent
+from pmgp.interface.model.latent_variable import find_latents
 from pmgp.interface.prediction.covariates import check_at, check_inputs
-from pmgp.interface.prediction.latent_process import Conditional, LatentProcess
+from pmgp.interface.prediction.latent_processes import GivenTheta, LatentProcesses
+from pmgp.interface.prediction.latent_rows import LatentRows
 from pmgp.interface.prediction.point_function import PointModel
 from pmgp.interface.prediction.posterior import Draws, check_variables, evenly_spaced
 from pmgp.interface.prediction.rules import NotPointwiseError
@@ -31,7 +32,7 @@ class Setting:
 
     Attributes
     ----------
-    process : LatentProcess
+    processes : LatentProcesses
     points : PointModel
     observed : dict
         The observed variables that depend on f, by name.
@@ -40,26 +41,29 @@ class Setting:
         The draws' chains and numbers.
     """
 
-    process: LatentProcess
+    processes: LatentProcesses
     points: PointModel
     observed: dict[str, TensorVariable]
     draws: Draws
     coordinates: dict[str, np.ndarray]
 
-    def conditionals(
-        self, block_size: int | None, progressbar: bool
-    ) -> Iterator[tuple[np.ndarray, Conditional, np.ndarray]]:
-        """For each theta: the draws that have it, the process given it, and their whitened latent values."""
+    @property
+    def rows(self) -> LatentRows:
+        """The latent vectors."""
+        return self.processes.rows
+
+    def conditionals(self, block_size: int | None, progressbar: bool) -> Iterator[tuple[np.ndarray, GivenTheta]]:
+        """For each theta: the draws that have it, and the processes given it and their latent values."""
         if block_size is not None and block_size < 1:
             raise ValueError(f"block_size must be at least 1, not {block_size}")
         Xnew = self.points.Xnew
-        places = [self.points.theta.index(rv) for rv in self.process.theta]
+        places = [self.points.theta.index(rv) for rv in self.processes.theta]
         groups = self.draws.grouped(places)
-        size = self.process.block_size(len(Xnew)) if block_size is None else block_size
+        size = self.processes.block_size(len(Xnew)) if block_size is None else block_size
         for indices in track(groups, "Predicting", disable=not progressbar):
             theta = self.draws.theta[indices[0]]
-            conditional = self.process.given_theta([theta[place] for place in places], Xnew, size)
-            yield indices, conditional, conditional.whiten(self.draws.f[indices])
+            f = self.draws.f.take(indices, axis=1)
+            yield indices, self.processes.given([theta[place] for place in places], f, Xnew, size)
 
     def understood[T](self, what: str, find: Callable[[TensorVariable], T]) -> dict[str, T]:
         """What can be found for each observed variable; one warning says of which it cannot, and why."""
@@ -70,9 +74,9 @@ class Setting:
             except NotPointwiseError as error:
                 reasons.append(f"of {name!r}, {error}")
         if not self.observed:
-            reasons = [f"no observed variable depends on {self.points.f.name!r}"]
+            reasons = [f"no observed variable depends on {self.rows.name}"]
         if reasons:
-            which = "for some variables" if found else f"only {self.points.f.name!r}"
+            which = "for some variables" if found else f"only {self.rows.name}"
             warnings.warn(f"{what} cannot be given at the new inputs, {which}: {'; '.join(reasons)}", stacklevel=3)
         return found
 
@@ -89,26 +93,27 @@ def prepare(
 ) -> Setting:
     """Check all arguments, and take the model apart."""
     model = pm.modelcontext(model)
-    f = find_latent(model, latent)
-    observed = _observed(model, f)
-    needed = set(ancestors([f, *observed.values()]))
-    theta = [rv for rv in model.free_RVs if rv is not f and rv in needed]
-    process = LatentProcess(f, [rv for rv in theta if rv in set(ancestors([f]))])
-    Xnew = check_inputs(Xnew, process.X)
-    given = check_at(at, model, f, process.inputs, list(observed.values()))
-    check_variables(idata, f, process.size, theta)
-    chosen, coordinates = evenly_spaced(idata, f, theta, draws, by_chain)
-    places = [theta.index(rv) for rv in process.theta]
-    process.compile(Xnew, [chosen.theta[0][place] for place in places])
-    points = PointModel(model, f, process.size, process.inputs, Xnew, given, theta)
-    return Setting(process, points, observed, chosen, coordinates)
+    rows = LatentRows(find_latents(model, latent))
+    observed = _observed(model, rows.variables)
+    needed = set(ancestors([*rows.variables, *observed.values()]))
+    theta = [rv for rv in model.free_RVs if rv not in rows.variables and rv in needed]
+    of_processes = set(ancestors(rows.variables))
+    processes = LatentProcesses(rows, [rv for rv in theta if rv in of_processes])
+    Xnew = check_inputs(Xnew, processes.X)
+    given = check_at(at, model, rows.name, processes.inputs, list(observed.values()))
+    check_variables(idata, rows, theta)
+    chosen, coordinates = evenly_spaced(idata, rows, theta, draws, by_chain)
+    places = [theta.index(rv) for rv in processes.theta]
+    processes.compile(Xnew, [chosen.theta[0][place] for place in places])
+    points = PointModel(model, rows, processes.inputs, Xnew, given, theta)
+    return Setting(processes, points, observed, chosen, coordinates)
 
 
-def _observed(model: pm.Model, f: TensorVariable) -> dict[str, TensorVariable]:
+def _observed(model: pm.Model, latents: list[TensorVariable]) -> dict[str, TensorVariable]:
     """The observed variables that depend on f, by name; where observations are missing, the complete ones."""
     found = {}
     for variable in model.observed_RVs:
-        if f not in set(ancestors([variable])):
+        if not set(latents) & set(ancestors([variable])):
             continue
         name = str(variable.name)
         if isinstance(variable.owner.op, PartialObservedRV):

@@ -1,0 +1,75 @@
+"""Averages over normal latent values that are independent of each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from pmgp.core.likelihoods.block_moments import normal_nodes
+from pmgp.core.numerics.quadrature import normal_expectation
+
+__all__ = ["expectation_over", "number_of_nodes"]
+
+# Pairs of points of a Sobol sequence, f and its mirror image, that one draw of the posterior is averaged with; another
+# one gets the next ones.
+PAIRS = 32
+RULE = 2
+
+
+def number_of_nodes(dimension: int) -> int:
+    """How many values of f an average over so many latent vectors takes at each new point."""
+    return _nodes(dimension, 0)[0].shape[1]
+
+
+def expectation_over(
+    function: Callable[[np.ndarray], np.ndarray],
+    mean: np.ndarray,
+    variance: np.ndarray,
+    rows: list[int],
+    draw: int,
+) -> np.ndarray:
+    """E[function(f)] for independent f ~ N(mean, variance), where only some rows of f matter.
+
+    Parameters
+    ----------
+    function : callable
+        Takes f of shape (C, nodes, m), and returns (nodes, m, ...).
+    mean, variance : (C, m) array
+    rows : list of int
+        Which rows of f the function depends on. By Gauss-Hermite rules for one or two of them, by 64 points of a Sobol
+        sequence for more.
+    draw : int
+        Number of the draw of the posterior; those of sixteen draws together are 1,024 points of the sequence.
+    """
+    if len(rows) == 1:
+        return _over_one(function, mean, variance, rows[0])
+    nodes, weights = _nodes(len(rows), draw)
+    f = np.repeat(mean[:, None], nodes.shape[1], axis=1)
+    f[rows] += np.sqrt(variance[rows])[:, None] * nodes[:, :, None]
+    return np.tensordot(weights, function(f), axes=1)
+
+
+def _over_one(
+    function: Callable[[np.ndarray], np.ndarray], mean: np.ndarray, variance: np.ndarray, row: int
+) -> np.ndarray:
+    if len(mean) == 1:
+        return normal_expectation(lambda f: function(f[None]), mean[0], variance[0])
+
+    def of_row(values: np.ndarray) -> np.ndarray:
+        f = np.repeat(mean[:, None], len(values), axis=1)
+        f[row] = values
+        return function(f)
+
+    return normal_expectation(of_row, mean[row], variance[row])
+
+
+def _nodes(dimension: int, draw: int) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes for one draw, (dimension, nodes), and their weights."""
+    nodes, weights = normal_nodes(dimension)
+    if dimension <= RULE:
+        return nodes, weights
+    half = nodes.shape[1] // 2
+    start = draw * PAIRS % half
+    part = nodes[:, start : start + PAIRS]
+    return np.concatenate([part, -part], axis=1), np.full(2 * PAIRS, 0.5 / PAIRS)

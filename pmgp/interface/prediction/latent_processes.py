@@ -1,0 +1,180 @@
+"""All latent vectors of a model at new inputs: which process each of them is a draw of, and all of them given theta.
+
+Given theta and their values at the old inputs, processes that are independent a priori stay so. Vectors whose mean and
+covariance are the same graphs share a process, whose covariance is built and factorized once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from pytensor.graph.basic import equal_computations
+from pytensor.graph.replace import clone_replace
+from pytensor.graph.rewriting.utils import rewrite_graph
+from pytensor.tensor.variable import TensorVariable
+
+from pmgp.interface.model.latent_gaussian import ModelError
+from pmgp.interface.prediction.averages import number_of_nodes
+from pmgp.interface.prediction.latent_process import FEWEST_POINTS, LARGEST, Conditional, LatentProcess, Moments
+from pmgp.interface.prediction.latent_rows import LatentRows
+
+__all__ = ["GivenTheta", "LatentProcesses"]
+
+
+class LatentProcesses:
+    """The processes that the latent vectors are draws of.
+
+    Parameters
+    ----------
+    rows : LatentRows
+    theta : list of variables
+        The free variables that the moments depend on.
+
+    Attributes
+    ----------
+    rows : LatentRows
+    theta : list of variables
+    inputs : list of variables
+        That hold the inputs in the graphs.
+    X : (n, d) array
+
+    Raises
+    ------
+    ModelError
+        If their inputs are not found, or differ.
+    """
+
+    def __init__(self, rows: LatentRows, theta: list[TensorVariable]) -> None:
+        self.rows = rows
+        self.theta = theta
+        self._processes, self._rows = _shared(rows, theta)
+        self.inputs: list[Any] = []
+        for process in self._processes:
+            self.inputs += [variable for variable in process.inputs if variable not in self.inputs]
+        self.X = self._processes[0].X
+        if any(not np.array_equal(self.X, process.X) for process in self._processes):
+            raise ModelError(
+                f"the covariances of {rows.name} are built from different inputs: build all of them with one "
+                "X=pm.Data('X', X), and active_dims for the columns of each"
+            )
+
+    @property
+    def size(self) -> int:
+        """Length of each latent vector."""
+        return self.rows.size
+
+    def block_size(self, number: int) -> int:
+        """How many of a number of new inputs to handle at a time."""
+        smallest = min(process.block_size(number) for process in self._processes)
+        if self.rows.single:
+            return smallest
+        nodes = number_of_nodes(self.rows.number)
+        return min(smallest, max(FEWEST_POINTS, LARGEST // (self.rows.number * nodes)))
+
+    def compile(self, Xnew: np.ndarray, theta: list[np.ndarray]) -> None:
+        """Prepare for inputs like these.
+
+        Raises
+        ------
+        ModelError
+            If a covariance cannot be evaluated at new inputs.
+        """
+        for process in self._processes:
+            process.compile(Xnew, theta)
+
+    def given(self, theta: list[np.ndarray], f: np.ndarray, Xnew: np.ndarray, block_size: int) -> GivenTheta:
+        """The processes at one theta and the new inputs, for draws of f, (C, k, n)."""
+        conditionals = [process.given_theta(theta, Xnew, block_size) for process in self._processes]
+        return GivenTheta(conditionals, self._rows, f)
+
+
+def _shared(rows: LatentRows, theta: list[TensorVariable]) -> tuple[list[LatentProcess], list[list[int]]]:
+    """The different processes, and the rows that are draws of each."""
+    if rows.single:
+        return [LatentProcess(rows.variables[0], theta)], [[0]]
+    values = [rv.type() for rv in theta]
+    known: list[list[TensorVariable]] = []
+    processes: list[LatentProcess] = []
+    places: list[list[int]] = []
+    for row, (f, moments) in enumerate(_moments_of_rows(rows)):
+        graphs = _simplified(moments, dict(zip(theta, values, strict=True)))
+        same = next((i for i, other in enumerate(known) if equal_computations(graphs, other)), None)
+        if same is not None:
+            places[same].append(row)
+            continue
+        known.append(graphs)
+        processes.append(LatentProcess(f, theta, moments))
+        places.append([row])
+    return processes, places
+
+
+def _moments_of_rows(rows: LatentRows) -> Iterator[tuple[TensorVariable, Moments]]:
+    """Each row's variable, with the graphs of its mean and covariance."""
+    for f, shape in zip(rows.variables, rows.shapes, strict=True):
+        mean, covariance = f.owner.op.dist_params(f.owner)
+        for row in [None] if len(shape) == 1 else range(shape[0]):
+            yield f, (_row(mean, row, 1), _row(covariance, row, 2))
+
+
+def _row(parameter: TensorVariable, row: int | None, dimensions: int) -> TensorVariable:
+    """A parameter of one row of a matrix, where there is one for each."""
+    if row is None or parameter.ndim == dimensions:
+        return parameter
+    return parameter[0 if parameter.type.shape[0] == 1 else row]
+
+
+def _simplified(moments: Moments, values: dict[TensorVariable, TensorVariable]) -> list[TensorVariable]:
+    """Graphs to be compared: an element of what was stacked is what was put there."""
+    graphs = clone_replace(list(moments), values, rebuild_strict=False)
+    return rewrite_graph(graphs, include=("canonicalize", "specialize"), clone=True)
+
+
+class GivenTheta:
+    """The processes at one theta, given draws of f.
+
+    Parameters
+    ----------
+    conditionals : list of Conditional
+        The different processes.
+    rows : list of lists of int
+        Of each.
+    f : (C, k, n) array
+        At the old inputs.
+    """
+
+    def __init__(self, conditionals: list[Conditional], rows: list[list[int]], f: np.ndarray) -> None:
+        self._shape = f.shape[:2]
+        size = f.shape[2]
+        whitened = [each.whiten(f[own].reshape(-1, size)) for each, own in zip(conditionals, rows, strict=True)]
+        self._parts = list(zip(conditionals, whitened, rows, strict=True))
+
+    def pointwise(self) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+        """Means and variances at the new inputs, block by block: arrays of shapes (C, k, m) and (C, m)."""
+        found = [conditional.pointwise(whitened) for conditional, whitened, _ in self._parts]
+        number, draws = self._shape
+        for blocks in zip(*found, strict=True):
+            where = blocks[0][0]
+            length = where.stop - where.start
+            if len(blocks) == 1:
+                _, mean, variance = blocks[0]
+                yield where, mean.reshape(number, draws, length), np.broadcast_to(variance, (number, length))
+                continue
+            means, variances = np.empty((number, draws, length)), np.empty((number, length))
+            for (_, mean, variance), (_, _, rows) in zip(blocks, self._parts, strict=True):
+                means[rows] = mean.reshape(len(rows), draws, length)
+                variances[rows] = variance
+            yield where, means, variances
+
+    def jointly(self) -> Iterator[tuple[list[int], np.ndarray, np.ndarray]]:
+        """For each process: its rows, their means, (rows, k, m), and a lower factor of the covariance of each.
+
+        Raises
+        ------
+        NotPositiveDefiniteError
+            If a covariance stays indefinite with a jitter.
+        """
+        for conditional, whitened, rows in self._parts:
+            means, factor = conditional.jointly(whitened)
+            yield rows, means.reshape(len(rows), self._shape[1], -1), factor

@@ -1,0 +1,95 @@
+"""Predicted probabilities of classes without an order: bars, confusion matrix, reject curve."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike, NDArray
+
+from pmgp import scores
+from pmgp.plots.categories import draw_bars
+from pmgp.plots.style import ACCENT, GRAY, WIDTH, style
+
+__all__ = ["classes"]
+
+PALETTES = ("tab10", "tab20")
+"""The first one with enough colors; beyond them a continuous one is divided."""
+FEW = 5
+"""With more classes their names are turned."""
+
+
+def classes(y: ArrayLike, probabilities: ArrayLike, names: Sequence[str]) -> Figure:
+    """Probabilities of every point as a divided bar, the confusion matrix, and accuracy against points left undecided.
+
+    Parameters
+    ----------
+    y : array_like of shape (m,)
+        Observed classes 0, ..., r - 1.
+    probabilities : array_like of shape (m, r)
+        Predicted probabilities of the classes.
+    names : sequence of str
+        Of the r classes.
+
+    Raises
+    ------
+    ValueError
+        As `pmgp.scores.classes.confusion_matrix`.
+    """
+    y, probabilities = np.asarray(y), np.asarray(probabilities, dtype=np.float64)
+    counts = scores.classes.confusion_matrix(y, probabilities)
+    with style():
+        figure = plt.figure(figsize=(WIDTH, 8.4))
+        grid = figure.add_gridspec(2, 2, height_ratios=[3.6, 4.8])
+        own = probabilities[np.arange(len(y)), y]
+        bars = figure.add_subplot(grid[0, :])
+        draw_bars(bars, y, probabilities, names, _colors(len(names)), own, "class")
+        bars.tick_params(axis="x", rotation=_turn(names))
+        _draw_counts(figure.add_subplot(grid[1, 0]), counts, names)
+        _draw_rejects(figure.add_subplot(grid[1, 1]), scores.classes.abstention_curve(y, probabilities))
+    return figure
+
+
+def _colors(number: int) -> NDArray[np.float64]:
+    """Give colors (r, 4) that tell neighbors apart, as there is no order to show."""
+    for name in PALETTES:
+        palette = plt.get_cmap(name)
+        if number <= palette.N:
+            return palette(np.arange(number))
+    return plt.get_cmap("hsv")(np.linspace(0, 1, number, endpoint=False))
+
+
+def _turn(names: Sequence[str]) -> int:
+    """Degrees by which names are turned, so that they do not overlap."""
+    return 0 if len(names) <= FEW else 90
+
+
+def _draw_counts(axes: Axes, counts: NDArray[np.int64], names: Sequence[str]) -> None:
+    """Draw the confusion matrix; the darkness of a cell is its share of its row."""
+    share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    axes.imshow(share, cmap="Blues", vmin=0, vmax=1)
+    size = 10 if len(names) <= 2 * FEW else 6
+    for (row, column), count in np.ndenumerate(counts):
+        color = "white" if share[row, column] > 0.6 else "black" if count else GRAY
+        axes.text(column, row, str(count), ha="center", va="center", color=color, fontsize=size)
+    places = np.arange(len(names))
+    axes.set_xticks(places, names, rotation=_turn(names))
+    axes.set_yticks(places, names)
+    axes.tick_params(length=0)
+    axes.grid(False)
+    axes.set(title="points by class", xlabel="most probable", ylabel="observed")
+
+
+def _draw_rejects(axes: Axes, curve: scores.AbstentionCurve) -> None:
+    """Draw accuracy against the fraction of points that are left undecided."""
+    axes.plot(curve.abstention, curve.score, color=ACCENT, marker=".", markersize=4, drawstyle="steps-post")
+    axes.set(
+        title="accuracy and points left undecided",
+        xlabel="fraction left undecided, least certain first",
+        ylabel="accuracy of the predictions made",
+        xlim=(-0.02, 1.02),
+        ylim=(min(0.9, float(curve.score.min())) - 0.02, 1.02),
+    )

@@ -1,0 +1,163 @@
+"""Sums of kernels over sources: as written out, in models, at new inputs; and what is refused."""
+
+from __future__ import annotations
+
+import arviz as az
+import numpy as np
+import pymc as pm
+import pytensor
+import pytest
+from numpy.testing import assert_allclose
+
+import pmgp
+from pmgp.interface.model.latent_gaussian import LatentGaussianModel
+
+N, M, CLASSES = 12, 5, 3
+RNG = np.random.default_rng(2)
+MATRICES = {"shape": RNG.normal(size=(N, 3)), "texture": 2.0 * RNG.normal(size=(N, 2))}
+NEW = {"texture": RNG.normal(size=(M, 2)), "shape": RNG.normal(size=(M, 3))}
+LABELS = np.arange(N) % CLASSES
+WEIGHTS = np.array([0.3, 1.7])
+FAST = {"mode": "FAST_COMPILE"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_compilation():
+    with pytensor.config.change_flags(mode="FAST_COMPILE"):
+        yield
+
+
+@pytest.fixture
+def sources():
+    return pmgp.gp.Sources(MATRICES)
+
+
+def normalized(first: dict[str, np.ndarray], second: dict[str, np.ndarray]) -> list[np.ndarray]:
+    """Products of features, divided by their mean square length in the old observations."""
+    lengths = {name: np.square(matrix).sum(axis=1).mean() for name, matrix in MATRICES.items()}
+    return [first[name] @ second[name].T / length for name, length in lengths.items()]
+
+
+def test_the_sum_is_that_of_products_of_features(sources):
+    kernel = pmgp.gp.KernelSum(sources.kernels(), WEIGHTS)
+    assert sources.names == ["shape", "texture"]
+    old = sum(w * c for w, c in zip(WEIGHTS, normalized(MATRICES, MATRICES), strict=True))
+    cross = sum(w * c for w, c in zip(WEIGHTS, normalized(MATRICES, NEW), strict=True))
+    assert_allclose(kernel(sources.X).eval(), old)
+    assert_allclose(kernel(sources.X, sources.join(NEW)).eval(), cross)
+    assert_allclose(kernel(sources.X, diag=True).eval(), old.diagonal())
+    assert np.trace(old) == pytest.approx(N * WEIGHTS.sum())
+
+
+def test_kernels_of_ones_own_see_their_columns(sources):
+    kernels = sources.kernels(lambda d, active_dims: pm.gp.cov.ExpQuad(d, ls=1.5, active_dims=active_dims))
+    squares = [np.square(x[:, None] - x[None]).sum(axis=-1) for x in MATRICES.values()]
+    for kernel, distances in zip(kernels, squares, strict=True):
+        assert_allclose(kernel(sources.X).eval(), np.exp(-0.5 * distances / 1.5**2))
+
+
+def gamma_weights():
+    return pm.Gamma("weights", 2, 2, shape=(CLASSES, 2))
+
+
+def dirichlet_weights():
+    concentration = pm.Exponential("concentration", 1)
+    return pm.Dirichlet("weights", concentration * np.ones((CLASSES, 2)))
+
+
+def classes(weights, sources) -> pm.Model:
+    """A process for each class, with weights of its own."""
+    with pm.Model() as model:
+        w, X = weights(), pm.Data("X", sources.X)
+        kernels = sources.kernels()
+        processes = [pm.gp.Latent(cov_func=pmgp.gp.KernelSum(kernels, w[c])) for c in range(CLASSES)]
+        f = [gp.prior(f"f{c}", X=X, reparameterize=False) for c, gp in enumerate(processes)]
+        pmgp.MultinomialLogit("y", f, observed=LABELS)
+    return model
+
+
+def test_each_class_has_the_covariance_of_its_weights(sources):
+    parts = LatentGaussianModel(classes(gamma_weights, sources), compile_kwargs=FAST)
+    theta = np.log(RNG.gamma(2.0, size=2 * CLASSES))
+    prior, bases = parts.prior(theta), normalized(MATRICES, MATRICES)
+    for w, covariance in zip(np.exp(theta).reshape(CLASSES, 2), prior.covariances, strict=True):
+        expected = w[0] * bases[0] + w[1] * bases[1] + 1e-6 * np.eye(N)
+        assert_allclose(np.tril(covariance), np.tril(expected), atol=1e-12)
+    assert all(part.blocked is not None for part in parts.latent_prior.parts)
+
+
+def test_predictions_know_the_weights_of_each_draw(sources):
+    model = classes(gamma_weights, sources)
+    weights, f = RNG.gamma(2.0, size=(1, 8, CLASSES, 2)), RNG.normal(size=(CLASSES, 1, 8, N))
+    idata = az.from_dict({"posterior": {"weights": weights} | {f"f{c}": f[c] for c in range(CLASSES)}})
+    found = pmgp.predict(idata, sources.join(NEW), model=model, progressbar=False)
+    old, cross = normalized(MATRICES, MATRICES), normalized(MATRICES, NEW)
+    for c in range(CLASSES):
+        means = [
+            (w[0] * cross[0] + w[1] * cross[1]).T
+            @ np.linalg.solve(w[0] * old[0] + w[1] * old[1] + 1e-6 * np.eye(N), value)
+            for w, value in zip(weights[0, :, c], f[c, 0], strict=True)
+        ]
+        assert_allclose(found["latent_mean"][c], np.mean(means, axis=0), rtol=1e-5, atol=1e-5)
+    assert_allclose(found["probabilities"].sum("category"), 1.0)
+
+
+@pytest.mark.parametrize("weights", [gamma_weights, dirichlet_weights])
+def test_weights_are_hyper_parameters_like_others(weights, sources):
+    model = classes(weights, sources)
+    with model:
+        step = pmgp.PseudoMarginal(compile_kwargs=FAST)
+    step.setup_chain(np.random.default_rng(0), 10, 10)
+    point, moved = model.initial_point(), set()
+    for _ in range(30):
+        point, _ = step.step(point)
+        moved.add(next(value.tobytes() for name, value in point.items() if name.startswith("weights")))
+    assert len(moved) > 5
+    assert all(np.isfinite(value).all() for value in point.values())
+
+
+COLUMN = np.ones((N, 1))
+WRONG_SOURCES = {
+    "sources must have a row for each of the same observations: 'a' has 12, 'b' has 11": {"a": COLUMN, "b": COLUMN[1:]},
+    "there must be at least one source": {},
+    "source 'a' must be a matrix with a row for each observation, its shape is": {"a": np.ones(N)},
+    "source 'a' has nan in row 0, column 0": {"a": np.nan * COLUMN},
+}
+
+
+@pytest.mark.parametrize("message", WRONG_SOURCES)
+def test_wrong_sources_are_named(message):
+    with pytest.raises(ValueError, match=message):
+        pmgp.gp.Sources(WRONG_SOURCES[message])
+
+
+def test_features_that_are_all_zero_have_no_scale():
+    with pytest.raises(ValueError, match="all features of source 'b' are 0"):
+        pmgp.gp.Sources({"a": COLUMN, "b": 0.0 * COLUMN}).kernels()
+
+
+def test_other_observations_have_the_same_sources(sources):
+    with pytest.raises(ValueError, match="the sources must be shape, texture, not shape"):
+        sources.join({"shape": NEW["shape"]})
+    with pytest.raises(ValueError, match="source 'shape' has 2 columns, but 3 were there before"):
+        sources.join(NEW | {"shape": NEW["shape"][:, 1:]})
+
+
+def kernel(columns=2):
+    return pm.gp.cov.ExpQuad(columns, ls=1.0)
+
+
+WRONG_SUMS = {
+    "a sum needs at least one kernel": ([], []),
+    "must have the same input_dim, not \\[2, 3\\]": ([kernel(2), kernel(3)], WEIGHTS),
+    "one weight for each of 2 kernels, not weights of shape \\(3,\\)": ([kernel(), kernel()], np.ones(3)),
+    "one weight for each of 2 kernels, not weights of shape \\(\\)": ([kernel(), kernel()], 1.0),
+    "not all 0, they are \\[0.0, 0.0\\]": ([kernel(), kernel()], np.zeros(2)),
+    "0 or more and not all 0, they are \\[-1.0, 2.0\\]": ([kernel(), kernel()], np.array([-1.0, 2.0])),
+}
+
+
+@pytest.mark.parametrize("message", WRONG_SUMS)
+def test_wrong_sums_are_named(message):
+    with pytest.raises(ValueError, match=message):
+        pmgp.gp.KernelSum(*WRONG_SUMS[message])
