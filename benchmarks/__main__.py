@@ -86,7 +86,7 @@ def schemes_rows(names: list[str], arguments: argparse.Namespace) -> Iterator[di
 
 
 def peers_rows(names: list[str], arguments: argparse.Namespace) -> Iterator[dict]:
-    """The same for the tools; what was not installed then, or had no data, is tried again."""
+    """The same for the tools; what was not installed then, had no data or failed is tried again."""
     known = [row for row in _kept(arguments, "peers") if row["status"] not in peers.MISSING]
     yield from known
     tools = [tool for tool in peers.TOOLS if not (arguments.without_nuts and tool in peers.NUTS)]

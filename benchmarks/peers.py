@@ -37,8 +37,8 @@ PROBLEMS = (
     "ionosphere-ard",
     "spect-ard",
 )
-# What may be there the next time.
-MISSING = ("no data", "not installed")
+# For causes that may be gone the next time.
+MISSING = ("no data", "not installed", "failed")
 # Seconds for all chains of a tool, without compilation.
 BUDGET = 120.0
 # Iterations of each chain, as many for tuning: of the first run, and of the longest.
@@ -97,7 +97,6 @@ def _article() -> pmgp.PseudoMarginal:
         proposal="metropolis",
         estimator=pmgp.ImportanceSampling(64),
         delayed_acceptance=False,
-        latent_moves=0,
         refresh_every=0,
     )
 

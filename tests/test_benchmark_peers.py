@@ -83,7 +83,7 @@ def test_rows_that_are_there_are_kept_and_missing_tools_tried_again(tmp_path, mo
         return measure
 
     arguments = ["--only", "peers", "--data", "synthetic-100", "--out", str(tmp_path), "--resume"]
-    for status in ("converged", "failed"):
+    for status in ("converged", "over budget"):
         monkeypatch.setattr(peers, "measure", measured(status))
         command.main(arguments)
         table = pd.read_csv(tmp_path / "peers.csv")
@@ -92,6 +92,16 @@ def test_rows_that_are_there_are_kept_and_missing_tools_tried_again(tmp_path, mo
 
 
 # Figures
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tool", [name for name, tool in peers.TOOLS.items() if tool.package == "pmgp"])
+def test_schemes_of_this_package_sample_as_they_are(problem, tool):
+    seconds, idata = peers.TOOLS[tool].prepare(problem)(peers.FIRST, peers.FIRST, 1)
+    assert seconds > 0.0
+    assert dict(idata["posterior"]["lengthscale"].sizes) == {"chain": 4, "draw": peers.FIRST}
+    screened = idata["sample_stats"].to_dataset().get("screen_acceptance_rate")
+    assert (screened is not None and bool(np.isfinite(screened).all())) == (tool == "pmgp")
 
 
 @pytest.mark.slow
