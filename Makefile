@@ -5,7 +5,7 @@ PYTEST := $(RUN) --group test pytest
 # Files go to the workers as they are collected: by number of tests, the few long ones would come last and alone.
 IN_TWO := -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help demo test quick lint format types docs notebooks check-notebooks bench study clean
+.PHONY: help demo test quick lint format types docs notebooks check-notebooks bench bench-peers study clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/'
@@ -41,6 +41,9 @@ check-notebooks:  ## execute them and compare with what is stored
 
 bench:  ## speed and efficiency figures, printed as tables; nutpie and GPy for comparison, nutpie does not go with the zarr of the tests
 	$(RUN) --group bench --with nutpie==0.16.11 --with GPy==1.15.0 python -m benchmarks
+
+bench-peers:  ## the same model, data and budget of time for this package and for others: hours; stopped, it goes on
+	$(RUN) --group bench --with nutpie==0.16.11 --with numpyro==0.22.0 python -m benchmarks --only peers --out benchmarks/results --resume
 
 study:  ## the comparison of the latent operators at the article's scale: hours, and can be stopped and resumed
 	$(RUN) --group bench python -m case_studies.latent_operators --scale paper

@@ -19,6 +19,7 @@ from benchmarks import (
     first_draw,
     iteration,
     orthants,
+    peers,
     scheme_iterations,
     schemes,
     threads,
@@ -34,6 +35,8 @@ ORIGIN = ["version", "machine", "cores"]
 # Data sets of the efficiency. NUTS needs minutes for what takes seconds here: fewer draws keep the run within half an
 # hour.
 NUTS_DRAWS = {"synthetic-100": 1000, "synthetic-200": 300, "synthetic-100-ard": 500, "crabs": 200, "breast": 50}
+# Takes hours, and is made where it is asked for by name.
+ALONE = ("peers",)
 
 
 class Table(NamedTuple):
@@ -74,16 +77,28 @@ def efficiency_rows(names: list[str], nuts: bool) -> Iterator[dict]:
             yield efficiency.measure(problem, "nuts", draws=number, tune=number)
 
 
-def schemes_rows(names: list[str], nuts: bool, kept: Path | None) -> Iterator[dict]:
+def schemes_rows(names: list[str], arguments: argparse.Namespace) -> Iterator[dict]:
     """Rows of an interrupted run first, where they are to be kept, then those that are missing."""
-    known = [] if kept is None or not kept.exists() else pd.read_csv(kept).drop(columns=ORIGIN).to_dict("records")
+    known = _kept(arguments, "schemes")
     yield from known
-    methods = schemes.METHODS if nuts else tuple(schemes.SCHEMES)
+    methods = tuple(schemes.SCHEMES) if arguments.without_nuts else schemes.METHODS
     yield from schemes.rows(names, methods, {(row["data"], row["method"]) for row in known})
 
 
-def _kept(arguments: argparse.Namespace) -> Path | None:
-    return arguments.out / "schemes.csv" if arguments.resume and arguments.out is not None else None
+def peers_rows(names: list[str], arguments: argparse.Namespace) -> Iterator[dict]:
+    """The same for the tools; what was not installed then, had no data or failed is tried again."""
+    known = [row for row in _kept(arguments, "peers") if row["status"] not in peers.MISSING]
+    yield from known
+    tools = [tool for tool in peers.TOOLS if not (arguments.without_nuts and tool in peers.NUTS)]
+    yield from peers.rows(names, tools, arguments.budget, {(row["data"], row["tool"]) for row in known})
+
+
+def _kept(arguments: argparse.Namespace, table: str) -> list[dict]:
+    """Rows of a table that are there and to be kept."""
+    path = None if arguments.out is None else arguments.out / f"{table}.csv"
+    if not arguments.resume or path is None or not path.exists():
+        return []
+    return pd.read_csv(path).drop(columns=ORIGIN).to_dict("records")
 
 
 TABLES: dict[str, tuple[Table, ...]] = {
@@ -126,7 +141,7 @@ TABLES: dict[str, tuple[Table, ...]] = {
         Table(
             "Schemes: smallest ESS of the hyper-parameters per second, tuning included, and per O(n^3) operation",
             schemes.PROBLEMS,
-            lambda names, arguments: schemes_rows(names, not arguments.without_nuts, _kept(arguments)),
+            schemes_rows,
         ),
     ),
     "transitions": (
@@ -139,6 +154,13 @@ TABLES: dict[str, tuple[Table, ...]] = {
             "Transition efficiency: smallest ESS of f per second of sampling, theta fixed, one thread",
             (),
             lambda _, arguments: transitions.efficiency_rows(seconds=arguments.seconds),
+        ),
+    ),
+    "peers": (
+        Table(
+            "Peers: smallest ESS of the hyper-parameters per second, tuning included, one core, a budget a tool",
+            peers.PROBLEMS,
+            peers_rows,
         ),
     ),
     "threads": (
@@ -156,6 +178,9 @@ TABLES: dict[str, tuple[Table, ...]] = {
         ),
     ),
 }
+
+
+BY_DEFAULT = tuple(name for name in TABLES if name not in ALONE)
 
 
 def data_sets(tables: Iterable[Table]) -> list[str]:
@@ -201,15 +226,16 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("--data", nargs="+", metavar="NAME", help="of the tables that have data sets, these only")
     result.add_argument("--without-nuts", action="store_true", help="leave NUTS out")
     result.add_argument("--seconds", type=float, default=5.0, help="length of a chain of the transitions' efficiency")
+    result.add_argument("--budget", type=float, default=peers.BUDGET, help="seconds of a tool among its peers")
     result.add_argument("--out", type=Path, help="folder for CSV files")
-    result.add_argument("--resume", action="store_true", help="keep the rows of schemes.csv in that folder")
+    result.add_argument("--resume", action="store_true", help="keep the rows of schemes and peers in that folder")
     return result
 
 
 def main(words: list[str] | None = None) -> None:
     command_line = parser()
     arguments = command_line.parse_args(words)
-    tables = [table for name in ([arguments.only] if arguments.only else TABLES) for table in TABLES[name]]
+    tables = [table for name in ([arguments.only] if arguments.only else BY_DEFAULT) for table in TABLES[name]]
     known = data_sets(tables)
     unknown = [name for name in arguments.data or () if name not in known]
     if unknown:

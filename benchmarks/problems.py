@@ -77,10 +77,15 @@ def synthetic(n: int, d: int = 2, kernel: str = "rbf", likelihood: str = "probit
 
 
 def load(name: str) -> Problem:
-    """A real data set, or ``synthetic-N`` with, in this order and where wanted, ``-dD``, ``-ard`` and ``-poisson``."""
+    """A real data set, or ``synthetic-N`` with, in this order and where wanted, ``-dD``, ``-ard`` and ``-poisson``.
+
+    Real ones may have ``-ard``, too.
+    """
     if not name.startswith("synthetic-"):
-        data = datasets.load(name)
-        return Problem(name, datasets.Standardizer.fit(data.X).transform(data.X), data.y, "rbf")
+        plain = name.removesuffix("-ard")
+        data, ard = datasets.load(plain), plain != name
+        X = datasets.Standardizer.fit(data.X).transform(data.X)
+        return Problem(f"{plain} ARD" if ard else plain, X, data.y, "ard" if ard else "rbf")
     _, n, *options = name.split("-")
     d = int(options.pop(0)[1:]) if options and options[0][1:].isdigit() else 2
     kernel = "ard" if "ard" in options else "rbf"

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
-from importlib import import_module
 from importlib.util import find_spec
 from time import process_time
-from typing import Any, NamedTuple
+from typing import Any
 
 import arviz as az
 import numpy as np
@@ -23,6 +22,7 @@ from threadpoolctl import threadpool_limits
 import pmgp
 from benchmarks.iteration import lapack_seconds
 from benchmarks.problems import Problem, load, whitened
+from benchmarks.samplers import CHAINS, Run, sample, sample_by_nutpie
 
 __all__ = ["METHODS", "PROBLEMS", "measure", "rows"]
 
@@ -51,7 +51,6 @@ SCHEMES: dict[str, Callable[[], Any]] = {
 }
 NUTS = ("NUTS", "nutpie")
 METHODS = (*SCHEMES, *NUTS)
-CHAINS = 4
 TUNE, DRAWS = 1000, 2000
 # NUTS takes minutes for what takes seconds here. By n; as many tuning iterations.
 NUTS_DRAWS = {100: 400, 400: 40}
@@ -61,15 +60,6 @@ OPERATIONS_PER_GRADIENT = 2
 LIMIT = 60.0
 PILOT = 40
 SMALLEST = 20
-
-
-class Run(NamedTuple):
-    """What is sampled: iterations of each chain, and the step methods, none for NUTS."""
-
-    model: pm.Model
-    tune: int
-    draws: int
-    step: Any = None
 
 
 def rows(names: Collection[str], methods: Collection[str], known: Collection[tuple[str, str]] = ()) -> Iterator[dict]:
@@ -103,7 +93,7 @@ def measure(problem: Problem, method: str, limit: float = LIMIT, seed: int = 1) 
     """
     with threadpool_limits(limits=1):
         run = _nuts(problem) if method in NUTS else _scheme(problem, method, limit)
-        seconds, idata = (_sample_by_nutpie if method == "nutpie" else _sample)(run, seed)
+        seconds, idata = (sample_by_nutpie if method == "nutpie" else sample)(run, seed)
         dpotrf_seconds, _ = lapack_seconds(len(problem.y))
     posterior = idata["posterior"].to_dataset()[["lengthscale", "variance"]]
     chains, draws = posterior.sizes["chain"], posterior.sizes["draw"]
@@ -127,51 +117,6 @@ def measure(problem: Problem, method: str, limit: float = LIMIT, seed: int = 1) 
         "ESS/op": smallest / (chains * draws * sum(counts)),
         "dpotrf ms": 1e3 * dpotrf_seconds,
     }
-
-
-def _sample(run: Run, seed: int) -> tuple[float, xr.DataTree]:
-    """Processor time from the first draw to the last, tuning included, and what was drawn."""
-    clock = Clock()
-    with run.model:
-        idata = pm.sample(
-            run.draws,
-            tune=run.tune,
-            chains=CHAINS,
-            cores=1,
-            step=run.step,
-            nuts_sampler="pymc",
-            random_seed=seed,
-            callback=clock,
-            progressbar=False,
-            quiet=True,
-            compute_convergence_checks=False,
-        )
-    return clock.seconds, idata
-
-
-def _sample_by_nutpie(run: Run, seed: int) -> tuple[float, xr.DataTree]:
-    """The same by nutpie, in its own words: inside `pymc.sample` it is compiled within the time."""
-    nutpie = import_module("nutpie")
-    compiled = nutpie.compile_pymc_model(run.model)
-    start = process_time()
-    idata = nutpie.sample(
-        compiled, draws=run.draws, tune=run.tune, chains=CHAINS, cores=1, seed=seed, progress_bar=False
-    )
-    return process_time() - start, idata
-
-
-class Clock:
-    """Processor time between the first draw and the last: a callback of `pymc.sample`."""
-
-    def __init__(self) -> None:
-        self.start: float | None = None
-        self.seconds = 0.0
-
-    def __call__(self, trace: Any, draw: Any) -> None:
-        """Take the time of a draw."""
-        now = process_time()
-        self.start = now if self.start is None else self.start
-        self.seconds = now - self.start
 
 
 def _nuts(problem: Problem) -> Run:

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks import efficiency, evidence, iteration, scheme_iterations, schemes
+from benchmarks import efficiency, evidence, iteration, peers, scheme_iterations, schemes
 
 MODULES = {
     "iteration": iteration,
@@ -16,6 +16,7 @@ MODULES = {
     "efficiency": efficiency,
     "scheme-iterations": scheme_iterations,
     "schemes": schemes,
+    "peers": peers,
 }
 """Of the tables that have data sets."""
 WHOLE = "the whole table"
@@ -37,7 +38,7 @@ def measured(monkeypatch):
         seen[name].append(WHOLE)
         yield {"model": "LRG"}
 
-    for module in (command, evidence, scheme_iterations, schemes):
+    for module in (command, evidence, peers, scheme_iterations, schemes):
         monkeypatch.setattr(module, "load", lambda name: schemes.Problem(name, None, None, "rbf"))
     for name, module in MODULES.items():
         monkeypatch.setattr(module, "measure", spy(name, (lambda row: [row]) if name == "evidence" else dict))
@@ -62,7 +63,13 @@ def test_without_names_every_table_has_all_its_sets(measured):
     command.main([])
     for name, tables in command.TABLES.items():
         expected = list(tables[0].data) if name in MODULES else [WHOLE]
-        assert list(dict.fromkeys(measured[name])) == expected
+        assert list(dict.fromkeys(measured[name])) == ([] if name in command.ALONE else expected)
+
+
+def test_what_takes_hours_is_measured_when_named(measured):
+    command.main(["--only", "peers"])
+    assert list(dict.fromkeys(measured["peers"])) == list(peers.PROBLEMS)
+    assert not any(sets for name, sets in measured.items() if name != "peers")
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,8 @@ def test_a_momentum_that_is_not_refreshed_is_rejected(monkeypatch):
     assert score(replicates=1500) > BOUND
 
 
-def test_a_second_stage_without_the_ratio_of_the_first_is_rejected(monkeypatch):
+@pytest.mark.parametrize("transitions", [1, 3])
+def test_a_second_stage_without_the_ratio_of_the_first_is_rejected(monkeypatch, transitions):
     """It accepts with the ratio of the estimates, as if proposals had been symmetric."""
     right = PseudoMarginalChain._accept
 
@@ -97,7 +98,7 @@ def test_a_second_stage_without_the_ratio_of_the_first_is_rejected(monkeypatch):
         )
 
     monkeypatch.setattr(PseudoMarginalChain, "_accept", broken)
-    assert score(replicates=1500) > BOUND
+    assert score(transitions=transitions, replicates=1500) > BOUND
 
 
 def test_a_predictor_that_keeps_learning_is_rejected(monkeypatch):

@@ -1,8 +1,7 @@
-"""How theta moves in the pseudo-marginal step: what is chosen, gradients of whole models, and two routes to one end."""
+"""How theta moves in the pseudo-marginal step: what is chosen, gradients of whole models, and PyMC's contract."""
 
 from __future__ import annotations
 
-import arviz as az
 import numpy as np
 import pymc as pm
 import pytest
@@ -31,22 +30,6 @@ def wide_model(seed: int = 0, n: int = 40, d: int = 4) -> pm.Model:
         variance = pm.Gamma("variance", 2, 0.5)
         f = pm.gp.Latent(cov_func=variance * pm.gp.cov.ExpQuad(d, ls=lengthscale)).prior("f", X=X, reparameterize=False)
         pmgp.BernoulliProbit("y", f, observed=labels)
-    return model
-
-
-def counts_model(seed: int = 1, n: int = 40) -> pm.Model:
-    """Counts, the likelihood with a parameter of its own."""
-    rng = np.random.default_rng(seed)
-    X = np.sort(rng.uniform(-2.0, 2.0, size=n))[:, None]
-    counts = rng.negative_binomial(3.0, 3.0 / (3.0 + np.exp(1.0 + np.sin(2.0 * X[:, 0]))))
-    with pm.Model() as model:
-        lengthscale = pm.Gamma("lengthscale", 4, 4)
-        variance = pm.Gamma("variance", 2, 1)
-        alpha = pm.Gamma("alpha", 3, 1)
-        f = pm.gp.Latent(cov_func=variance * pm.gp.cov.Matern52(1, ls=lengthscale)).prior(
-            "f", X=X, reparameterize=False
-        )
-        pm.NegativeBinomial("y", mu=pm.math.exp(f), alpha=alpha, observed=counts)
     return model
 
 
@@ -139,36 +122,3 @@ def test_statistics_of_trajectories(wide, step):
     assert not any(stats["diverging"] for stats in sampled)
     for stats in rows:
         assert stats["screen_acceptance_rate"] == pytest.approx(np.exp(min(0.0, -stats["energy_error"])))
-
-
-# Two routes
-
-
-def draws(model: pm.Model, proposal: str, seed: int) -> az.InferenceData:
-    with model:
-        return pm.sample(
-            1500,
-            tune=700,
-            chains=2,
-            cores=1,
-            step=pmgp.PseudoMarginal(proposal=proposal),
-            random_seed=seed,
-            progressbar=False,
-            compute_convergence_checks=False,
-        )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("build", [wide_model, counts_model])
-def test_trajectories_and_the_mixture_agree(build):
-    """Means and standard deviations of log theta, within four Monte Carlo standard errors."""
-    moments = []
-    for seed, proposal in enumerate(("hmc", "mixture")):
-        log_theta = np.log(draws(build(), proposal, seed)["posterior"].to_dataset().drop_vars("f"))
-        of = [log_theta.mean(("chain", "draw")), log_theta.std(("chain", "draw"))]
-        errors = [az.mcse(log_theta, method=method) for method in ("mean", "sd")]
-        moments.append(np.array([np.concatenate([np.ravel(each[name]) for name in log_theta]) for each in of + errors]))
-    (mean, deviation, *errors), (mean_too, deviation_too, *errors_too) = moments
-    error, error_too = np.array(errors), np.array(errors_too)
-    distance = np.abs([mean - mean_too, deviation - deviation_too]) / np.hypot(error, error_too)
-    assert distance.max() < 4.0

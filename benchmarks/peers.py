@@ -1,0 +1,215 @@
+"""Peers: the same model, data, priors, number of threads and budget of time for this package and for others.
+
+Each tool samples a problem in a process of its own, on one core. Runs get longer until the next one would take more
+than the budget, and the last of them is reported. Seconds are those of the processor, tuning included and compilation
+not. A tool that is not installed, data that cannot be had, and a run without end have their rows, too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Callable, Collection, Iterator
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import arviz as az
+import xarray as xr
+from threadpoolctl import threadpool_limits
+
+import pmgp
+from benchmarks.problems import Problem, load, whitened
+from benchmarks.samplers import CHAINS, Run, sample, sample_by_numpyro, sample_by_nutpie
+from pmgp.datasets import DatasetError
+
+__all__ = ["BUDGET", "MISSING", "NUTS", "PROBLEMS", "TOOLS", "measure", "rows"]
+
+PROBLEMS = (
+    *(f"synthetic-{n}{d}{ard}" for n in (100, 200, 400) for d in ("", "-d10") for ard in ("", "-ard")),
+    "crabs",
+    "crabs-ard",
+    "pima",
+    "breast",
+    "ionosphere-ard",
+    "spect-ard",
+)
+# For causes that may be gone the next time.
+MISSING = ("no data", "not installed", "failed")
+# Seconds for all chains of a tool, without compilation.
+BUDGET = 120.0
+# Iterations of each chain, as many for tuning: of the first run, and of the longest.
+FIRST, MOST = 20, 1000
+LARGEST_GROWTH = 8.0
+# What a run should take of the budget; beyond HALF no longer one follows.
+WANTED, HALF = 0.8, 0.5
+# A first run that takes forever is given up after so many budgets, and seconds for compilation.
+PATIENCE, COMPILATION = 3.0, 300.0
+# What counts as converged (Vehtari et al. 2021).
+LARGEST_RHAT, SMALLEST_ESS = 1.01, 100.0 * CHAINS
+ONE_THREAD = {
+    **dict.fromkeys(
+        ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "RAYON_NUM_THREADS"), "1"
+    ),
+    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
+    "JAX_PLATFORMS": "cpu",
+}
+
+# From tuning iterations, draws and a seed to seconds and draws.
+Sampler = Callable[[int, int, int], tuple[float, xr.DataTree]]
+
+
+class Tool(NamedTuple):
+    """A package, which may not be installed, and how it samples a problem."""
+
+    package: str
+    prepare: Callable[[Problem], Sampler]
+
+
+def _steps(steps: Callable[[], Any]) -> Callable[[Problem], Sampler]:
+    """Step methods of this package."""
+
+    def prepare(problem: Problem) -> Sampler:
+        model = problem.model()
+        with model:
+            step = steps()
+        return lambda tune, draws, seed: sample(Run(model, tune, draws, step), seed)
+
+    return prepare
+
+
+def _whitened(draw: Callable[[Run, int], tuple[float, xr.DataTree]]) -> Callable[[Problem], Sampler]:
+    """NUTS on the whitened model, which is what it needs."""
+
+    def prepare(problem: Problem) -> Sampler:
+        model = whitened(problem)
+        return lambda tune, draws, seed: draw(Run(model, tune, draws), seed)
+
+    return prepare
+
+
+def _article() -> pmgp.PseudoMarginal:
+    """The pseudo-marginal chain as it was published: a random walk, and an estimate for each of its proposals."""
+    return pmgp.PseudoMarginal(
+        proposal="metropolis",
+        estimator=pmgp.ImportanceSampling(64),
+        delayed_acceptance=False,
+        refresh_every=0,
+    )
+
+
+TOOLS = {
+    "pmgp": Tool("pmgp", _steps(pmgp.PseudoMarginal)),
+    "plain pseudo-marginal": Tool("pmgp", _steps(_article)),
+    "AA": Tool("pmgp", _steps(lambda: [pmgp.Ancillary(), pmgp.LatentHMC(variant="v2")])),
+    "NUTS": Tool("pymc", _whitened(sample)),
+    "nutpie": Tool("nutpie", _whitened(sample_by_nutpie)),
+    "NumPyro": Tool("numpyro", _whitened(sample_by_numpyro)),
+}
+NUTS = ("NUTS", "nutpie", "NumPyro")
+
+
+def rows(
+    names: Collection[str], tools: Collection[str], budget: float, known: Collection[tuple[str, str]] = ()
+) -> Iterator[dict[str, Any]]:
+    """A row for every problem and tool that is not known yet."""
+    for name in names:
+        try:
+            problem = load(name)
+        except DatasetError:
+            problem = Problem(name, None, None, "")
+        for tool in tools:
+            if (problem.name, tool) not in known:
+                yield measure(problem, name, tool, budget)
+
+
+def measure(problem: Problem, name: str, tool: str, budget: float) -> dict[str, Any]:
+    """Sample in another process.
+
+    Parameters
+    ----------
+    problem : Problem
+        Without inputs where they cannot be had.
+    name : str
+        Of the problem, for :func:`benchmarks.problems.load`.
+    tool : str
+        One of :data:`TOOLS`.
+    budget : float
+        Seconds.
+
+    Returns
+    -------
+    dict
+        ``ESS`` is the smallest bulk effective sample size of the hyper-parameters and ``R-hat`` the largest; ``MB`` the
+        most memory that the process had. ``status`` says whether the chains have converged, or why there is none.
+    """
+    if problem.y is None:
+        return _row(problem, tool, "", "no data")
+    try:
+        release = version(TOOLS[tool].package)
+    except PackageNotFoundError:
+        return _row(problem, tool, "", "not installed")
+    words = [sys.executable, "-m", "benchmarks.peers", name, tool, str(budget)]
+    settings = {"env": os.environ | ONE_THREAD, "cwd": Path(__file__).parents[1], "stdout": subprocess.PIPE}
+    try:
+        done = subprocess.run(words, timeout=PATIENCE * budget + COMPILATION, text=True, check=True, **settings)
+    except subprocess.TimeoutExpired:
+        return _row(problem, tool, release, "over budget")
+    except subprocess.CalledProcessError:
+        return _row(problem, tool, release, "failed")
+    figures = json.loads(done.stdout.splitlines()[-1])
+    converged = figures["R-hat"] < LARGEST_RHAT and figures["ESS"] > SMALLEST_ESS
+    return _row(problem, tool, release, "converged" if converged else "not converged") | figures
+
+
+def _row(problem: Problem, tool: str, release: str, status: str) -> dict[str, Any]:
+    """A row without figures."""
+    n, d = (0, 0) if problem.X is None else problem.X.shape
+    origin = {"data": problem.name, "n": n, "d": d, "kernel": problem.kernel, "tool": tool, "release": release}
+    figures = dict.fromkeys(("tune", "draws", "seconds", "ESS", "R-hat", "ESS/s", "MB"), float("nan"))
+    return origin | {"status": status, "chains": CHAINS} | figures
+
+
+def figures(problem: Problem, tool: str, budget: float, seed: int = 1) -> dict[str, float]:
+    """Sample in this process, and how well that went."""
+    with threadpool_limits(limits=1):
+        iterations, seconds, idata = longest(TOOLS[tool].prepare(problem), budget, seed)
+    posterior = idata["posterior"].to_dataset()[["lengthscale", "variance"]]
+    smallest = float(az.ess(posterior).to_array().min(skipna=False))
+    return {
+        "tune": iterations,
+        "draws": iterations,
+        "seconds": seconds,
+        "ESS": smallest,
+        "R-hat": float(az.rhat(posterior).to_array().max(skipna=False)),
+        "ESS/s": smallest / seconds,
+        "MB": _megabytes(),
+    }
+
+
+def longest(sampler: Sampler, budget: float, seed: int) -> tuple[int, float, xr.DataTree]:
+    """The longest run for a budget: its iterations, seconds and draws.
+
+    Each run says how long the next one may be: what an iteration takes depends on what has been tuned.
+    """
+    iterations = FIRST
+    while True:
+        seconds, idata = sampler(iterations, iterations, seed)
+        if iterations == MOST or seconds > HALF * budget:
+            return iterations, seconds, idata
+        growth = min(LARGEST_GROWTH, WANTED * budget / seconds) if seconds > 0.0 else LARGEST_GROWTH
+        iterations = min(MOST, int(growth * iterations))
+
+
+def _megabytes() -> float:
+    """Most memory that this process had at a time."""
+    unit = 1.0 if sys.platform == "darwin" else 1024.0
+    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+
+
+if __name__ == "__main__":
+    _name, _tool, _budget = sys.argv[1:]
+    print(json.dumps(figures(load(_name), _tool, float(_budget))))

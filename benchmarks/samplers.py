@@ -1,0 +1,97 @@
+"""How models are sampled for the tables: chains one after another on one core, and what they take of the processor."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from time import process_time
+from typing import Any, NamedTuple
+
+import arviz as az
+import numpy as np
+import pymc as pm
+import xarray as xr
+
+__all__ = ["CHAINS", "Run", "sample", "sample_by_numpyro", "sample_by_nutpie"]
+
+CHAINS = 4
+
+
+class Run(NamedTuple):
+    """What is sampled: iterations of each chain, and the step methods, none for NUTS."""
+
+    model: pm.Model
+    tune: int
+    draws: int
+    step: Any = None
+
+
+def sample(run: Run, seed: int) -> tuple[float, xr.DataTree]:
+    """Processor time from the first draw to the last, tuning included, and what was drawn."""
+    clock = Clock()
+    with run.model:
+        idata = pm.sample(
+            run.draws,
+            tune=run.tune,
+            chains=CHAINS,
+            cores=1,
+            step=run.step,
+            nuts_sampler="pymc",
+            random_seed=seed,
+            callback=clock,
+            progressbar=False,
+            quiet=True,
+            compute_convergence_checks=False,
+        )
+    return clock.seconds, idata
+
+
+def sample_by_nutpie(run: Run, seed: int) -> tuple[float, xr.DataTree]:
+    """The same by nutpie, in its own words: inside `pymc.sample` it is compiled within the time."""
+    nutpie = import_module("nutpie")
+    compiled = nutpie.compile_pymc_model(run.model)
+    start = process_time()
+    idata = nutpie.sample(
+        compiled, draws=run.draws, tune=run.tune, chains=CHAINS, cores=1, seed=seed, progress_bar=False
+    )
+    return process_time() - start, idata
+
+
+def sample_by_numpyro(run: Run, seed: int) -> tuple[float, xr.DataTree]:
+    """The same by NumPyro, iteration by iteration, so that what is compiled in the first one can be left out.
+
+    The posterior is that of unconstrained values, of which effective sample sizes by rank are the same.
+    """
+    jax, infer = import_module("jax"), import_module("numpyro.infer")
+    potential = import_module("pymc.sampling.jax").get_jaxified_logp(run.model, negative_logp=False)
+    kernel, rng = infer.NUTS(potential_fn=potential), np.random.default_rng(seed)
+    step = jax.jit(lambda state: kernel.sample(state, (), {}))
+    start, chains, seconds = run.model.initial_point(), [], 0.0
+    for key in jax.random.split(jax.random.PRNGKey(seed), CHAINS):
+        # PyMC's NUTS and nutpie start as far from the initial point.
+        jittered = [np.asarray(value + rng.uniform(-1.0, 1.0, np.shape(value))) for value in start.values()]
+        state = kernel.init(key, run.tune, jittered, (), {})
+        jax.block_until_ready(step(state))
+        begin = process_time()
+        positions = []
+        for _ in range(run.tune + run.draws):
+            state = step(state)
+            positions.append([np.asarray(part) for part in state.z])
+        seconds += process_time() - begin
+        chains.append(positions[run.tune :])
+    values = zip(*[[list(parts) for parts in zip(*positions, strict=True)] for positions in chains], strict=True)
+    named = {name.removesuffix("_log__"): np.array(value) for name, value in zip(start, values, strict=True)}
+    return seconds, xr.DataTree.from_dict({"posterior": az.convert_to_dataset(named)})
+
+
+class Clock:
+    """Processor time between the first draw and the last: a callback of `pymc.sample`."""
+
+    def __init__(self) -> None:
+        self.start: float | None = None
+        self.seconds = 0.0
+
+    def __call__(self, trace: Any, draw: Any) -> None:
+        """Take the time of a draw."""
+        now = process_time()
+        self.start = now if self.start is None else self.start
+        self.seconds = now - self.start

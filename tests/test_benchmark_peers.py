@@ -1,0 +1,113 @@
+"""Tools beside each other: runs as long as the budget, and rows for those that give no figures."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from benchmarks import __main__ as command
+from benchmarks import peers
+from benchmarks.problems import load
+from pmgp.datasets import DatasetError
+
+TINY = "synthetic-20"
+
+
+# Budgets
+
+
+@pytest.mark.parametrize("seconds_each", [1e-6, 0.01, 0.07, 0.4, 5.0])
+def test_the_longest_run_takes_most_of_the_budget_and_not_more(seconds_each):
+    """Of sixty seconds; where the first run takes more it is the only one, and no run has more iterations than MOST."""
+    lengths = []
+
+    def sampler(tune, draws, seed):
+        assert (tune, seed) == (draws, 3)
+        lengths.append(draws)
+        return seconds_each * draws, f"draws of {draws}"
+
+    iterations, seconds, idata = peers.longest(sampler, 60.0, 3)
+    assert idata == f"draws of {iterations}"
+    assert lengths == sorted(lengths)
+    if iterations < peers.MOST and len(lengths) > 1:
+        assert 0.5 * 60.0 < seconds <= 60.0
+    assert lengths[0] == peers.FIRST
+    assert iterations == {1e-6: peers.MOST, 0.01: peers.MOST, 5.0: peers.FIRST}.get(seconds_each, iterations)
+
+
+# Rows without figures
+
+
+@pytest.fixture
+def problem():
+    return load(TINY)
+
+
+def test_a_tool_that_is_not_installed_has_a_row(problem, monkeypatch):
+    monkeypatch.setitem(peers.TOOLS, "other", peers.Tool("no-such-package", None))
+    row = peers.measure(problem, TINY, "other", 1.0)
+    assert (row["status"], row["tool"], row["data"], row["n"]) == ("not installed", "other", "synthetic n=20 d=2", 20)
+    assert np.isnan(row["ESS/s"])
+
+
+def test_a_run_without_end_is_given_up(problem, monkeypatch):
+    monkeypatch.setattr(peers, "COMPILATION", 0.1)
+    assert peers.measure(problem, TINY, "pmgp", 0.0)["status"] == "over budget"
+
+
+def test_a_tool_that_fails_has_a_row(problem, monkeypatch):
+    monkeypatch.setattr(sys, "executable", "false")
+    assert peers.measure(problem, TINY, "pmgp", 1.0)["status"] == "failed"
+
+
+def test_data_that_cannot_be_had_have_rows(monkeypatch):
+    def offline(name):
+        raise DatasetError(name)
+
+    monkeypatch.setattr(peers, "load", offline)
+    rows = list(peers.rows(["pima"], ["pmgp", "AA"], 1.0))
+    assert [(row["data"], row["tool"], row["status"]) for row in rows] == [
+        ("pima", "pmgp", "no data"),
+        ("pima", "AA", "no data"),
+    ]
+
+
+def test_rows_that_are_there_are_kept_and_missing_tools_tried_again(tmp_path, monkeypatch):
+    def measured(status):
+        def measure(problem, name, tool, budget):
+            return peers._row(problem, tool, "1.0", "not installed" if tool == "nutpie" else status)
+
+        return measure
+
+    arguments = ["--only", "peers", "--data", "synthetic-100", "--out", str(tmp_path), "--resume"]
+    for status in ("converged", "over budget"):
+        monkeypatch.setattr(peers, "measure", measured(status))
+        command.main(arguments)
+        table = pd.read_csv(tmp_path / "peers.csv")
+        assert sorted(table["tool"]) == sorted(peers.TOOLS)
+        assert set(table["status"]) == {"converged", "not installed"}
+
+
+# Figures
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tool", [name for name, tool in peers.TOOLS.items() if tool.package == "pmgp"])
+def test_schemes_of_this_package_sample_as_they_are(problem, tool):
+    seconds, idata = peers.TOOLS[tool].prepare(problem)(peers.FIRST, peers.FIRST, 1)
+    assert seconds > 0.0
+    assert dict(idata["posterior"]["lengthscale"].sizes) == {"chain": 4, "draw": peers.FIRST}
+    screened = idata["sample_stats"].to_dataset().get("screen_acceptance_rate")
+    assert (screened is not None and bool(np.isfinite(screened).all())) == (tool == "pmgp")
+
+
+@pytest.mark.slow
+def test_a_tool_samples_in_a_process_of_its_own(problem):
+    row = peers.measure(problem, TINY, "pmgp", 2.0)
+    assert row["status"] in ("converged", "not converged")
+    assert peers.FIRST < row["tune"] == row["draws"] <= peers.MOST
+    assert row["ESS/s"] == pytest.approx(row["ESS"] / row["seconds"])
+    assert 50.0 < row["MB"] < 5000.0
