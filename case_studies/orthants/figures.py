@@ -22,6 +22,7 @@ LOOK: dict[str, dict[str, Any]] = {
     COUNTS[1]: {"color": "#f0b67f", "marker": "o"},
     "SMC": {"color": "#8d6b94", "marker": "v"},
     "GHK": {"color": "#4f9d69", "marker": "s"},
+    "GHK random": {"color": "#4f9d69", "marker": "s", "markerfacecolor": "white", "linestyle": "--"},
     "Botev": {"color": "#2f6b4f", "marker": "D"},
     OURS: {"color": ACCENT, "marker": "o", "linewidth": 2.4},
     "EP": {"color": "black", "marker": "*", "markersize": 11, "linestyle": ""},

@@ -55,7 +55,14 @@ def settings(scale: Scale, kind: type) -> dict[str, Any]:
 def rows(scale: Scale, unit: Unit, result: Result) -> pd.DataFrame:
     """Lines of a finished unit."""
     made = {name: value for name, value in result.items() if name != "rows"}
-    return pd.DataFrame([unit._asdict() | one | settings(scale, type(unit)) | made for one in result["rows"]])
+    lines = [unit._asdict() | _with_error(one) | settings(scale, type(unit)) | made for one in result["rows"]]
+    return pd.DataFrame(lines)
+
+
+def _with_error(row: dict[str, Any]) -> dict[str, Any]:
+    """With the error of log p(y|theta), of which the six digits of the two values in a file would leave little."""
+    known = next((row[name] for name in ("truth", "reference") if name in row), None)
+    return row if known is None else row | {"log_error": row["log_evidence"] - known}
 
 
 def missing(scale: Scale, chosen: Iterable[Unit], places: dict[type, Table]) -> list[Unit]:
