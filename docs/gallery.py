@@ -21,6 +21,7 @@ STUDIES = {
     "calibrated_classification_from_csv": "A file, a classifier, and its probabilities checked against what came true.",
     "coal_mining": "The rate of disasters over a century, with bands: counts and a log-Gaussian Cox process.",
     "volatility": "How much a stock index moves from day to day, as a path with its uncertainty.",
+    "which_kernel_which_link": "Models chosen by their evidence and by leaving one out, with error bars.",
     "calibrated_classification": "Which of four classifiers knows best when it does not know?",
     "pseudo_marginal": "How many importance samples a chain needs, and with which approximation.",
     "annealing": "Annealing from an approximation, where plain importance sampling sticks.",

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from case_studies.tools import digits
 from pmgp import datasets
 
 __all__ = ["NAMES", "SIZES", "Labeled", "Split", "available", "load", "sizes", "split"]
@@ -17,8 +16,6 @@ USPS = "USPS"
 
 NAMES = {"Pima": "pima", "Thyroid": "thyroid", "Ionosphere": "ionosphere", "Glass": "glass", USPS: ""}
 """In the order of Figures 6 and 7, with their names in :mod:`pmgp.datasets`, which does not have the digits."""
-
-USPS_FILES = ("usps_3v5_ziptrain.csv.gz", "usps_3v5_ziptest.csv.gz")
 
 SIZES = (10, 20, 50, 100)
 """Of training sets. The text names 20 and 50; the axes of the figures could not be read from the copy at hand."""
@@ -43,7 +40,7 @@ class Split(NamedTuple):
 
 def available(name: str) -> bool:
     """Whether the data are there; those of :mod:`pmgp.datasets` always are, if need be from the network."""
-    return name != USPS or all(path.is_file() for path in _usps_paths())
+    return name != USPS or digits.available()
 
 
 @cache
@@ -59,15 +56,10 @@ def load(name: str) -> Labeled:
         One of :data:`NAMES`.
     """
     if name == USPS:
-        parts = [datasets.read_csv(path, label="y") for path in _usps_paths()]
-        return Labeled(np.concatenate([part.X for part in parts]), np.concatenate([part.y for part in parts]))
+        return Labeled(*digits.load())
     data = datasets.load(NAMES[name])
     assert data.y is not None
     return Labeled(datasets.Standardizer.fit(data.X).transform(data.X), data.y)
-
-
-def _usps_paths() -> list[Path]:
-    return [Path(os.environ.get("PMGP_DATA", "")) / name for name in USPS_FILES]
 
 
 def sizes(y: np.ndarray) -> list[int]:

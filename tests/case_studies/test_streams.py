@@ -13,6 +13,7 @@ import pytest
 from case_studies.annealing import study as annealing
 from case_studies.calibrated_classification import study as classification
 from case_studies.latent_operators import study as operators
+from case_studies.orthants import study as orthants
 from case_studies.parameterizations import study as parameterizations
 from case_studies.pseudo_marginal import study as pseudo_marginal
 from case_studies.tools import simulation
@@ -121,6 +122,11 @@ def annealing_draws() -> dict:
     return {unit.name: annealing._stream(scale, unit).random() for unit in every}
 
 
+def orthants_draws() -> dict:
+    scale = orthants.SCALES["quick"]
+    return {unit.name: orthants._stream(scale, unit).random() for unit in orthants.units(scale)}
+
+
 LISTS = [
     (operators_draws, operators, "OPERATORS"),
     (parameterizations_draws, parameterizations, "REAL"),
@@ -135,6 +141,9 @@ LISTS = [
     (annealing_draws, annealing, "KERNELS"),
     (annealing_draws, annealing, "APPROXIMATIONS"),
     (annealing_draws, annealing, "_COMPUTE"),
+    (orthants_draws, orthants, "COMPETITORS"),
+    (orthants_draws, orthants, "FEW"),
+    (orthants_draws, orthants, "DRAWS"),
 ]
 
 

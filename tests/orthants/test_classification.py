@@ -122,3 +122,11 @@ def test_bad_input_is_named(name):
     arguments, message = BAD[name]
     with pytest.raises(ValueError, match=message):
         pmgp.classify_by_orthants(*arguments)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_without_new_points_there_is_the_evidence_alone(method):
+    y, covariance, cross, _ = problem()
+    found = pmgp.classify_by_orthants(y, covariance, cross[:, :0], 1.0, method=method, draws=2000, random_seed=1)
+    assert found.probability.shape == found.standard_error.shape == (0,)
+    assert np.isfinite(found.evidence.log_probability)

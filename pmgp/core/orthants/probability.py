@@ -76,7 +76,7 @@ class OrthantProbability(NamedTuple):
         # Pairs, and populations, are independent of each other; what is in one is not.
         residuals = weights[:, None] * (values - mean)
         if self.method in RECURSIONS:
-            groups = residuals.reshape(2, -1, m).sum(axis=0)
+            groups = residuals.reshape(2, len(residuals) // 2, m).sum(axis=0)
         else:
             groups = np.array([part.sum(axis=0) for part in np.array_split(residuals, POPULATIONS)])
         number = len(groups)

@@ -1,0 +1,78 @@
+"""How large the study is: a quick version of it, and as much of the article's as one core does in ten minutes."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+__all__ = ["FULL", "SCALES", "Scale"]
+
+FULL = {"factor": 50, "linear": 20}
+"""Problems of each size in experiment 1, and runs of each problem in experiment 2."""
+
+LARGEST = 50_000_000
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How large the study is.
+
+    Parameters
+    ----------
+    name : str
+    seed : int
+    sizes : tuple of int
+        Dimensions N of experiment 1.
+    linear : tuple of int
+        Problems of experiment 2.
+    figure : int
+        The one of them on which all methods run, for Figures 1 and 2.
+    particles : tuple of int
+        Numbers M for the article's counts.
+    share : float
+        Of the runs that the article has.
+    work : float
+        Runs of the counts at one M take at most so many N^2 M in all, but there are three at least; and none where
+        three take five times as many, or the particles more than :data:`LARGEST` numbers.
+    classes : tuple of int
+        Problems of experiment 4.
+    fewest, most : int
+        Particles for these, and for extinction.
+    repetitions : int
+        For the mean of an estimate.
+    """
+
+    name: str
+    seed: int
+    sizes: tuple[int, ...]
+    linear: tuple[int, ...]
+    figure: int
+    particles: tuple[int, ...]
+    share: float
+    work: float
+    classes: tuple[int, ...]
+    fewest: int
+    most: int
+    repetitions: int
+
+    def settings(self) -> dict[str, Any]:
+        """What a finished unit depends on besides its own fields."""
+        return asdict(self)
+
+    def runs(self, part: str, n: int, draws: int, resampled: bool) -> int:
+        """How many runs a block of experiment 1 or 2 has."""
+        full = max(round(self.share * FULL[part]), 3)
+        return max(min(full, int(self.work / (n * n * draws))), 3) if resampled else full
+
+    def feasible(self, n: int, draws: int) -> bool:
+        """Whether the counts run with so many draws."""
+        return 3.0 * n * n * draws <= 5.0 * self.work and n * draws <= LARGEST
+
+
+SCALES = {
+    "quick": Scale("quick", 2021, (50,), (1,), 1, (1000, 10_000), 0.2, 2.5e8, (1, 7), 1000, 3000, 2000),
+    "paper": Scale(
+        "paper", 2021, (50, 200, 500), (1, 2, 3, 4), 3, (1000, 10_000, 100_000, 1_000_000), 1.0, 2e9,
+        (1, 2, 3, 4, 5, 6, 7, 8, 9), 2000, 10_000, 10_000,
+    ),
+}  # fmt: skip
