@@ -11,7 +11,7 @@ import pytest
 
 import pmgp
 from pmgp.core.adaptation.squared_jumps import SquaredJumps
-from tests.sparse.problems import COUNTS, TARGETS, X, gaussian, poisson, sparse
+from tests.sparse.problems import TARGETS, X, gaussian, poisson, sparse
 from tests.theta_updates import agreement
 
 NOISE = 0.4
@@ -93,17 +93,6 @@ def hamiltonian_moments(Z, settings):
 
 
 @pytest.fixture(scope="module")
-def posterior():
-    """Moments of the hyper-parameters by the exact chain."""
-    with pm.Model() as model:
-        variance, lengthscale = pm.LogNormal("variance", 0.0, 0.5), pm.LogNormal("lengthscale", 0.0, 0.5)
-        process = pm.gp.Latent(cov_func=variance * pm.gp.cov.Matern52(1, ls=lengthscale))
-        f = process.prior("f", X=X, reparameterize=False, jitter=1e-8)
-        pm.Poisson("y", pm.math.exp(f), observed=COUNTS)
-    return agreement.moments(agreement.sample(model, step=pmgp.PseudoMarginal(model=model), **SETTINGS))
-
-
-@pytest.fixture(scope="module")
 def at_all_points():
     """The same with all points as inducing inputs, where the target is the posterior."""
     return hamiltonian_moments(X, SETTINGS)
@@ -160,7 +149,7 @@ def test_what_is_refused():
     with pm.Model() as model:
         pm.Normal("x")
         pm.Poisson("count", 2.0)
-    with pytest.raises(ValueError, match="'count' is discrete: sum it out"):
+    with pytest.raises(ValueError, match="moves continuous variables, and 'count' is discrete: sum it out"):
         pmgp.SparseHMC(model=model)
     model, _ = sparse(X[::3], poisson)
     with pytest.raises(ValueError, match="moves all variables together; give it lengthscale_log__, f_rotated_ too"):

@@ -72,8 +72,8 @@ class InducingInputs:
 
     def _mean(self, X: Any, projections: list[TensorVariable]) -> TensorVariable:
         if len(projections) == 1:
-            return self.mean_func(X) + self.v @ projections[0]
-        return self.mean_func(X) + pt.stack([self.v[output] @ A for output, A in enumerate(projections)])
+            return self.mean_func(X) + pt.dot(self.v, projections[0])
+        return self.mean_func(X) + pt.stack([pt.dot(self.v[output], A) for output, A in enumerate(projections)])
 
     def _projections(self, X: Any) -> list[TensorVariable]:
         return [

@@ -25,7 +25,11 @@ from pmgp.interface.sparse.marginals import InducingInputs, Marginals
 from pmgp.interface.sparse.observed import check_distribution, check_terms
 from pmgp.interface.sparse.pointwise import extend_with_log_likelihood
 
-__all__ = ["Sparse"]
+__all__ = ["OBSERVATIONS", "WHITENED", "Sparse"]
+
+# By these a model's variables are known: how the name of the whitened values ends, and the operation of observations.
+WHITENED = "_rotated_"
+OBSERVATIONS = "ExpectedLogLikelihood"
 
 
 class Sparse:
@@ -116,7 +120,7 @@ class Sparse:
         cov_funcs = self._cov_funcs(n_outputs)
         if "dims" not in kwargs:
             kwargs["shape"] = points if n_outputs == 1 else (n_outputs, points)
-        v = pm.Normal(f"{name}_rotated_", 0.0, 1.0, **kwargs)
+        v = pm.Normal(f"{name}{WHITENED}", 0.0, 1.0, **kwargs)
         if v.ndim != 1 + (n_outputs > 1):
             raise ValueError(f"dims of {name!r} must be those of the inducing inputs, after one of outputs if several")
         self._inducing = InducingInputs(self.mean_func, cov_funcs, _table(Xu), v, n_outputs, jitter)
@@ -196,7 +200,7 @@ class Sparse:
             *others,
             dist=likelihood.draw,
             logp=likelihood.expected_log,
-            class_name="ExpectedLogLikelihood",
+            class_name=OBSERVATIONS,
             observed=observed,
             **kwargs,
         )
