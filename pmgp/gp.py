@@ -3,6 +3,6 @@
 Everything here has a variational optimum for its target, and not the posterior: see `Sparse`.
 """
 
-from pmgp.interface.sparse import Sparse, select_inducing
+from pmgp.interface.sparse import Sparse, compare_with_exact, select_inducing
 
-__all__ = ["Sparse", "select_inducing"]
+__all__ = ["Sparse", "compare_with_exact", "select_inducing"]

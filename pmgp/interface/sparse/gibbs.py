@@ -59,8 +59,8 @@ class SparseGibbs(ThetaProgress, SparseStep):
     independent proposals of :class:`pmgp.PseudoMarginal`, and w by elliptical slices. Where that Gaussian fits, the two
     are almost independent, which :math:`\theta` and v are not. However badly it fits, the target stays the same.
 
-    Of all samplers for these models it needs the fewest evaluations where there are up to about five hyper-parameters;
-    where there are many, :class:`pmgp.SparseHMC` follows their gradient. It compiles nothing.
+    It is the one to take for up to about five hyper-parameters; where there are many, :class:`pmgp.SparseHMC` follows
+    their gradient. It compiles nothing.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ class SparseGibbs(ThetaProgress, SparseStep):
         vars: list[Any] | None = None,
         *,
         theta_moves: int = 1,
-        slices: int = 3,
+        slices: int = 10,
         target_acceptance: float = 0.25,
         model: pm.Model | None = None,
         rng: Any = None,
