@@ -87,6 +87,16 @@ class SparseGibbs(ThetaProgress, SparseStep):
     Sample statistics: ``tune``, ``accepted`` and ``acceptance_rate`` (of theta), ``theta_acceptance``,
     ``n_evaluations`` (of the likelihood by slices).
 
+    References
+    ----------
+    Hensman, J., Matthews, A. G. de G., Filippone, M. and Ghahramani, Z. (2015). MCMC for variationally sparse Gaussian
+    processes. *NIPS* 28: the target.
+
+    Murray, I. and Adams, R. P. (2010). Slice sampling covariance hyperparameters of latent Gaussian models. *NIPS* 23:
+    hyper-parameters in coordinates of a Gaussian approximation.
+
+    Murray, I., Adams, R. P. and MacKay, D. J. C. (2010). Elliptical slice sampling. *AISTATS*.
+
     Examples
     --------
     >>> with model:  # doctest: +SKIP
