@@ -32,6 +32,7 @@ _PUBLIC = {
     "OrthantSampling": "pmgp.core.estimators",
     "PseudoMarginal": "pmgp.interface.steps",
     "RobustMax": "pmgp.interface.distributions",
+    "SparseGibbs": "pmgp.interface.sparse",
     "SparseHMC": "pmgp.interface.sparse",
     "StoreError": "pmgp.interface.sampling",
     "StochasticVolatility": "pmgp.interface.distributions",

@@ -4,6 +4,6 @@ What is on inducing inputs has a variational optimum for its target, and not the
 """
 
 from pmgp.interface.covariance.kernel_sum import KernelSum, Sources
-from pmgp.interface.sparse import Sparse, select_inducing
+from pmgp.interface.sparse import Sparse, compare_with_exact, select_inducing
 
-__all__ = ["KernelSum", "Sources", "Sparse", "select_inducing"]
+__all__ = ["KernelSum", "Sources", "Sparse", "compare_with_exact", "select_inducing"]

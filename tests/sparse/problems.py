@@ -42,12 +42,17 @@ def sparse(Z, dist=poisson, observed=COUNTS, jitter=1e-10, inputs=X, **options):
 
 
 def sparse_gaussian(Z, jitter=1e-10):
+    return sparse_gaussian_process(Z, jitter)[0]
+
+
+def sparse_gaussian_process(Z, jitter=1e-10):
+    """A model with noise among its variables, and its process."""
     with pm.Model() as model:
         noise = pm.LogNormal("noise", -1.0, 0.5)
         process = pmgp.gp.Sparse(cov_func=hyperparameters())
         f = process.prior("f", X=X, Xu=Z, jitter=jitter)
         process.observe("y", f, noise, dist=gaussian, observed=TARGETS)
-    return model
+    return model, process
 
 
 def value_and_gradient(model):

@@ -23,7 +23,7 @@ def both(build, point):
     vector = pt.vector("vector")
     outputs = build(vector)
     expected = pytensor.function([vector], outputs, mode=INTERPRETED)(point)
-    return NumericalFunction(vector, outputs)(point), expected
+    return NumericalFunction([vector], outputs)(point), expected
 
 
 def assert_close(pair):
@@ -61,10 +61,20 @@ def test_special_functions_and_diagonals(rng):
     assert_close(both(build, rng.standard_normal(16)))
 
 
+def test_gradients_of_what_is_joined(rng):
+    """They come from one operation with several outputs."""
+
+    def build(vector):
+        joined = pt.concatenate([vector[:3, None], pt.exp(vector[3:6, None]), vector[6:9, None] ** 2], axis=1)
+        return [pt.grad((joined * joined.T).sum(), vector)]
+
+    assert_close(both(build, rng.standard_normal(16)))
+
+
 def test_what_is_not_positive_definite_is_not_a_number():
     vector = pt.vector("vector")
     factor = cholesky(pt.outer(vector, vector) - pt.eye(3))
-    assert np.isnan(NumericalFunction(vector, [factor.sum()])(np.zeros(3))[0])
+    assert np.isnan(NumericalFunction([vector], [factor.sum()])(np.zeros(3))[0])
 
 
 def large(vector):

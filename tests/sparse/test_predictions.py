@@ -128,3 +128,43 @@ def test_other_data_can_be_set(rng):
     with model:
         drawn = pm.sample_posterior_predictive(idata, random_seed=1, progressbar=False, compile_kwargs=INTERPRETING)
     assert drawn["posterior_predictive"]["y"].shape == (1, 6, 3)
+
+
+def test_predictions_are_averages_over_draws(regression, rng):
+    model, process = regression
+    idata, draws = posterior(rng)
+    held_out = np.array([0.1, 0.7, -0.3])
+    found = process.predict(idata, NEW, observed=held_out, model=model)
+    A = projection(NEW)
+    means, gamma = 0.5 + draws @ A, VARIANCE - np.square(A).sum(axis=0)
+    np.testing.assert_allclose(found["latent_mean"], means.mean(axis=0), atol=1e-10)
+    np.testing.assert_allclose(found["latent_variance"], gamma + means.var(axis=0), atol=1e-10)
+    density = norm.pdf(held_out, means, np.sqrt(NOISE**2 + gamma)).mean(axis=0)
+    np.testing.assert_allclose(found["log_density"], np.log(density), atol=1e-10)
+    other = process.predict(idata, NEW, observed=held_out, parameters=(1.0,), model=model, draws=1)
+    np.testing.assert_allclose(other["log_density"], norm.logpdf(held_out, means[0], np.sqrt(1.0 + gamma)), atol=1e-10)
+
+
+def test_probabilities_of_labels_of_two_outputs(rng):
+    model, process = known_process(probit, np.stack([LABELS, 1 - LABELS]), n_outputs=2)
+    v = rng.standard_normal((1, 4, 2, len(Z)))
+    idata = DataTree.from_dict({"posterior": Dataset({"f_rotated_": (("chain", "draw", "k", "m"), v)})})
+    found = process.predict(idata, NEW, observed=np.ones((2, 3)), model=model)
+    A = projection(NEW)
+    gamma = VARIANCE - np.square(A).sum(axis=0)
+    expected = norm.cdf((0.5 + v[0] @ A) / np.sqrt(1.0 + gamma)).mean(axis=0)
+    np.testing.assert_allclose(np.exp(found["log_density"]), expected, rtol=1e-7)
+    assert found["latent_mean"].dims == ("output", "point")
+
+
+def test_what_predictions_refuse(regression, rng):
+    model, process = regression
+    idata, _ = posterior(rng)
+    with pytest.raises(ValueError, match="there are no observations 'z' of the process; there are y"):
+        process.predict(idata, NEW, observed=np.zeros(3), name="z", model=model)
+    with pytest.raises(ValueError, match="the posterior lacks 'f_rotated_'"):
+        process.predict(
+            DataTree.from_dict({"posterior": Dataset({"x": (("chain", "draw"), [[0.0]])})}), NEW, model=model
+        )
+    with pytest.raises(ValueError, match="Xnew has 2 columns and X has 1"):
+        process.predict(idata, np.zeros((3, 2)), model=model)

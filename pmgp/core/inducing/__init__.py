@@ -1,8 +1,22 @@
 """Inducing inputs, and what is computed on them; NumPy and SciPy only.
 
-May import: core.numerics.
+May import: core.numerics, core.transitions, core.adaptation.
 """
 
+from pmgp.core.inducing.conditional import Conditional, Derivatives, GaussianFit, fitted, slices
+from pmgp.core.inducing.hyperparameters import Known, ModeSearch, ThetaDensity, known_at
 from pmgp.core.inducing.selection import cluster_centers, largest_conditional_variances
 
-__all__ = ["cluster_centers", "largest_conditional_variances"]
+__all__ = [
+    "Conditional",
+    "Derivatives",
+    "GaussianFit",
+    "Known",
+    "ModeSearch",
+    "ThetaDensity",
+    "cluster_centers",
+    "fitted",
+    "known_at",
+    "largest_conditional_variances",
+    "slices",
+]

@@ -1,4 +1,4 @@
-"""A function of one vector by NumPy and LAPACK calls, for graphs of linear algebra that a sampler needs at once.
+"""Functions by NumPy and LAPACK calls, for graphs of linear algebra that a sampler needs at once.
 
 `NumpyGraph` knows what covariances and priors are made of. Here are factorizations and triangular solves
 besides, and what has no rule is left to the operation's own `perform`, at some microseconds more.
@@ -7,12 +7,14 @@ besides, and what has no rule is left to the operation's own `perform`, at some 
 from __future__ import annotations
 
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from pytensor.graph.basic import Constant
+from pytensor.graph.rewriting.basic import in2out, node_rewriter
 from pytensor.graph.rewriting.utils import rewrite_graph
-from pytensor.tensor.basic import AllocDiag, ExtractDiag
+from pytensor.tensor.basic import AllocDiag, ExtractDiag, Split
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.linalg.decomposition.cholesky import Cholesky
 from pytensor.tensor.linalg.solvers.triangular import SolveTriangular
@@ -28,30 +30,39 @@ __all__ = ["NumericalFunction"]
 
 
 class NumericalFunction:
-    """From a vector to the values of outputs.
+    """From values of inputs to those of outputs.
 
     Parameters
     ----------
-    vector : vector
+    inputs : list of variables
     outputs : list of variables
-        Each depends on it.
     """
 
-    def __init__(self, vector: TensorVariable, outputs: list[TensorVariable]) -> None:
+    def __init__(self, inputs: list[TensorVariable], outputs: list[TensorVariable]) -> None:
         included = ("merge", "canonicalize", "local_check_parameter_to_ninf_switch", "stabilize", "specialize")
-        outputs = rewrite_graph(outputs, include=included)
-        self._graph = NumpyGraph([vector], outputs, _call)
+        outputs = rewrite_graph(outputs, include=included, custom_rewrite=in2out(_parts_of_split))
+        self._graph = NumpyGraph(inputs, outputs, _call)
         self._at_rest = Compiler()([], self._graph.fixed, interpreted=True)
         self.refresh_data()
 
     def refresh_data(self) -> None:
-        """Compute again what does not depend on the vector, as `pymc.set_data` may have changed it."""
+        """Compute again what does not depend on the inputs, as `pymc.set_data` may have changed it."""
         self._fixed = self._at_rest()
 
-    def __call__(self, vector: np.ndarray) -> list[np.ndarray]:
+    def __call__(self, *values: np.ndarray) -> list[np.ndarray]:
         """Values of all outputs; not a number where a matrix is not positive definite."""
         with np.errstate(all="ignore"):
-            return self._graph(self._fixed, vector)
+            return self._graph(self._fixed, *values)
+
+
+@node_rewriter([Split])
+def _parts_of_split(_: Any, node: Any) -> list[Any] | None:
+    """Parts of an array, each an operation with one output."""
+    whole, axis, lengths = node.inputs[0], node.op.axis, node.inputs[-1]
+    if not isinstance(lengths, Constant):
+        return None
+    bounds = pairwise([0, *np.cumsum(lengths.data).tolist()])
+    return [whole[(*(slice(None),) * axis, slice(start, stop))] for start, stop in bounds]
 
 
 def _call(node: Any) -> Call:

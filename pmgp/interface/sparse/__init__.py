@@ -4,8 +4,10 @@ May import: core, interface.graphs, interface.distributions, interface.model,
 interface.steps.
 """
 
+from pmgp.interface.sparse.comparison import compare_with_exact
+from pmgp.interface.sparse.gibbs import SparseGibbs
 from pmgp.interface.sparse.hmc import SparseHMC
 from pmgp.interface.sparse.process import Sparse
 from pmgp.interface.sparse.selection import select_inducing
 
-__all__ = ["Sparse", "SparseHMC", "select_inducing"]
+__all__ = ["Sparse", "SparseGibbs", "SparseHMC", "compare_with_exact", "select_inducing"]

@@ -14,9 +14,8 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 from pymc.pytensorf import join_nonshared_inputs
-from pymc.step_methods.compound import BlockedStep, StepMethodState
+from pymc.step_methods.compound import StepMethodState
 from pymc.step_methods.state import dataclass_state
-from pymc.util import get_random_generator
 
 from pmgp.core.adaptation.moments import Moments
 from pmgp.core.adaptation.squared_jumps import SquaredJumps
@@ -25,10 +24,9 @@ from pmgp.core.numerics.linalg import triangular_product, triangular_solve
 from pmgp.core.transitions.base import Point
 from pmgp.core.transitions.hamiltonian import hamiltonian
 from pmgp.interface.graphs.numerical import NumericalFunction
-from pmgp.interface.sparse.inputs import current_value
-from pmgp.interface.steps.base import ACCEPTANCE, CONSTRUCTED_WITH, EVALUATIONS
+from pmgp.interface.sparse.steps import SparseStep
+from pmgp.interface.steps.base import ACCEPTANCE, EVALUATIONS
 from pmgp.interface.steps.progress import AcceptanceProgress
-from pmgp.interface.steps.threads import ThreadShare, share_of_chain
 from pmgp.interface.steps.validation import check_acceptance
 
 __all__ = ["SparseHMC"]
@@ -87,7 +85,7 @@ class SparseHMCState(StepMethodState):
     names: tuple[str, ...] = field(metadata={"frozen": True})
 
 
-class SparseHMC(AcceptanceProgress, BlockedStep):
+class SparseHMC(AcceptanceProgress, SparseStep):
     r"""Hamiltonian Monte Carlo for models of :class:`pmgp.gp.Sparse`: whitened values and hyper-parameters together.
 
     Trajectories have a number of leapfrog steps that is uniform from 1 to a largest one. While a chain tunes, it learns
@@ -129,10 +127,8 @@ class SparseHMC(AcceptanceProgress, BlockedStep):
     """
 
     name = "sparse_hmc"
-    default_blocked = True
     stats_dtypes_shapes: ClassVar = ACCEPTANCE | {"step_size": (np.float64, [])} | EVALUATIONS
     _state_class = SparseHMCState
-    _threads = ThreadShare()
 
     def __init__(
         self,
@@ -151,29 +147,12 @@ class SparseHMC(AcceptanceProgress, BlockedStep):
             raise ValueError(f"max_leapfrog must be 1 or more, not {max_leapfrog}")
         self.max_leapfrog = max_leapfrog
         self.target_acceptance = target_acceptance
-        model = pm.modelcontext(model)
-        self.vars = _all_variables(vars, model)
-        self.names = tuple(variable.name for variable in self.vars)
-        self.blocked = blocked
-        self.rng = get_random_generator(rng)
-        point = initial_point or model.initial_point()
-        self._shapes = {name: np.shape(point[name]) for name in self.names}
-        self.function = _log_density(model, {name: point[name] for name in self.names}, self.vars)
-        observed = [current_value(model.rvs_to_values[rv]) for rv in model.observed_RVs]
-        self._observations = max((values.size for values in observed if values is not None), default=1)
-        self._reset(0)
+        super().__init__(vars, model, rng, initial_point, blocked)
 
-    @property
-    def dimension(self) -> int:
-        """Number of elements of all variables."""
-        return sum(int(np.prod(shape)) for shape in self._shapes.values())
-
-    def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
-        """Forget the last chain, take this chain's random generator, and read the data again."""
-        super().setup_chain(rng, tune, draws)
-        self._threads = share_of_chain() or self._threads
-        self.function.refresh_data()
-        self._reset(tune)
+    def _function_of(self, model: pm.Model, point: dict[str, np.ndarray]) -> NumericalFunction:
+        """Log-density and gradient as a function of all variables in one vector."""
+        [log_density], vector = join_nonshared_inputs(point, [model.logp()], self.vars)
+        return NumericalFunction([vector], [log_density, pt.grad(log_density, vector)])
 
     def _reset(self, n_tune: int) -> None:
         self.tune = n_tune > 0
@@ -187,7 +166,7 @@ class SparseHMC(AcceptanceProgress, BlockedStep):
 
     def step(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[dict[str, Any]]]:
         """One trajectory."""
-        variables = np.concatenate([np.ravel(point[name]) for name in self.names])
+        variables = self._vector(point)
         with self._threads.limited(self._observations):
             density = Scaled(self.function, self.factor)
             if self.chain is None or not np.array_equal(self.chain.payload, variables):
@@ -205,11 +184,6 @@ class SparseHMC(AcceptanceProgress, BlockedStep):
         if self.tune:
             self._learn(before, info.acceptance_rate)
         return point | moved, [stats]
-
-    def _named(self, variables: np.ndarray) -> dict[str, np.ndarray]:
-        bounds = np.cumsum([int(np.prod(shape)) for shape in self._shapes.values()])[:-1]
-        parts = np.split(variables, bounds)
-        return {name: part.reshape(shape) for (name, shape), part in zip(self._shapes.items(), parts, strict=True)}
 
     def _learn(self, before: Point, acceptance_rate: float) -> None:
         assert self.chain is not None
@@ -241,31 +215,3 @@ class SparseHMC(AcceptanceProgress, BlockedStep):
         """Freeze what was learned."""
         super().stop_tuning()
         self.max_steps = self.jumps.best
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Tell a spawned worker what `pymc.sample` grants."""
-        state = self.__dict__ | {"_threads": share_of_chain() or self._threads}
-        state.pop(CONSTRUCTED_WITH, None)
-        return state
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Make the copy without PyMC's `__new__`, which looks for a model."""
-        return object.__new__, (type(self),), self.__getstate__()
-
-
-def _all_variables(vars: list[Any] | None, model: pm.Model) -> list[Any]:
-    """The value variables, all of which must be continuous and the step's."""
-    if model.discrete_value_vars:
-        names = ", ".join(repr(variable.name) for variable in model.discrete_value_vars)
-        raise ValueError(f"Hamiltonian Monte Carlo needs gradients, and {names} is discrete: sum it out")
-    given = [model.rvs_to_values.get(variable, variable) for variable in vars or model.value_vars]
-    left = [variable.name for variable in model.value_vars if variable not in given]
-    if left:
-        raise ValueError(f"SparseHMC moves all variables together; give it {', '.join(left)} too, or no variables")
-    return list(model.value_vars)
-
-
-def _log_density(model: pm.Model, point: dict[str, np.ndarray], values: list[Any]) -> NumericalFunction:
-    """Log-density and gradient as a function of all variables in one vector."""
-    [log_density], vector = join_nonshared_inputs(point, [model.logp()], values)
-    return NumericalFunction(vector, [log_density, pt.grad(log_density, vector)])

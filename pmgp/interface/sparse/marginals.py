@@ -55,9 +55,14 @@ class InducingInputs:
         self.n_outputs = n_outputs
         self._factors = [cholesky(stabilize(cov_func(Z), jitter)) for cov_func in cov_funcs]
 
+    @property
+    def size(self) -> int:
+        """Number of inducing inputs."""
+        return int(self.Z.shape[0].eval())
+
     def marginals(self, X: Any) -> Marginals:
         """Mean A'v and variance diag(K_ff) - colsum(A o A) at each of the inputs, A = R^-1 K_uf."""
-        projections = self._projections(X)
+        projections = self.projections(X)
         variances = []
         for cov_func, A in zip(self.cov_funcs, projections, strict=True):
             prior = cov_func(X, diag=True)
@@ -66,16 +71,17 @@ class InducingInputs:
 
     def joint(self, X: Any) -> tuple[TensorVariable, TensorVariable]:
         """Mean, and covariance K** - A*'A* of the values at all inputs together."""
-        projections = self._projections(X)
+        projections = self.projections(X)
         covariances = [cov_func(X) - A.T @ A for cov_func, A in zip(self.cov_funcs, projections, strict=True)]
         return self._mean(X, projections), self._for_outputs(covariances)
 
     def _mean(self, X: Any, projections: list[TensorVariable]) -> TensorVariable:
         if len(projections) == 1:
-            return self.mean_func(X) + self.v @ projections[0]
-        return self.mean_func(X) + pt.stack([self.v[output] @ A for output, A in enumerate(projections)])
+            return self.mean_func(X) + pt.dot(self.v, projections[0])
+        return self.mean_func(X) + pt.stack([pt.dot(self.v[output], A) for output, A in enumerate(projections)])
 
-    def _projections(self, X: Any) -> list[TensorVariable]:
+    def projections(self, X: Any) -> list[TensorVariable]:
+        """A = R^-1 K_uf of each covariance function."""
         return [
             solve_triangular(factor, cov_func(self.Z, X), lower=True)
             for factor, cov_func in zip(self._factors, self.cov_funcs, strict=True)

@@ -14,21 +14,25 @@ import pymc as pm
 import pytensor.tensor as pt
 from pymc.gp.cov import Constant
 from pymc.gp.mean import Zero
-from pymc.gp.util import JITTER_DEFAULT, stabilize
+from pymc.gp.util import JITTER_DEFAULT
 from pytensor.graph.basic import Variable
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.distributions.base import as_parameter
-from pmgp.interface.sparse.inputs import check_inputs, check_new_inputs, refuse_minibatches
+from pmgp.interface.sparse.inputs import check_inputs, refuse_minibatches
 from pmgp.interface.sparse.likelihood import LatentLikelihood
 from pmgp.interface.sparse.marginals import InducingInputs, Marginals
 from pmgp.interface.sparse.observed import check_distribution, check_terms
-from pmgp.interface.sparse.pointwise import extend_with_log_likelihood
+from pmgp.interface.sparse.predicting import Predicting, table_of
 
-__all__ = ["Sparse"]
+__all__ = ["OBSERVATIONS", "WHITENED", "Sparse"]
+
+# By these a model's variables are known: how the name of the whitened values ends, and the operation of observations.
+WHITENED = "_rotated_"
+OBSERVATIONS = "ExpectedLogLikelihood"
 
 
-class Sparse:
+class Sparse(Predicting):
     r"""Gaussian process that many points see through its values at a few inducing inputs.
 
     For N points and M inducing inputs Z, an evaluation of the log-density costs :math:`O(N M^2)` in place of
@@ -75,7 +79,7 @@ class Sparse:
     def __init__(self, *, mean_func: Any = None, cov_func: Any = None) -> None:
         self.mean_func = Zero() if mean_func is None else mean_func
         self.cov_func = Constant(0.0) if cov_func is None else cov_func
-        self._columns = 0
+        self._columns, self._inputs = 0, None
         self._inducing: InducingInputs | None = None
         self._observations: dict[str, tuple[LatentLikelihood, list[TensorVariable]]] = {}
 
@@ -113,14 +117,15 @@ class Sparse:
             functions.
         """
         points, self._columns = check_inputs(X, Xu).shape
+        self._inputs = table_of(X)
         cov_funcs = self._cov_funcs(n_outputs)
         if "dims" not in kwargs:
             kwargs["shape"] = points if n_outputs == 1 else (n_outputs, points)
-        v = pm.Normal(f"{name}_rotated_", 0.0, 1.0, **kwargs)
+        v = pm.Normal(f"{name}{WHITENED}", 0.0, 1.0, **kwargs)
         if v.ndim != 1 + (n_outputs > 1):
             raise ValueError(f"dims of {name!r} must be those of the inducing inputs, after one of outputs if several")
-        self._inducing = InducingInputs(self.mean_func, cov_funcs, _table(Xu), v, n_outputs, jitter)
-        return self._inducing.marginals(_table(X))
+        self._inducing = InducingInputs(self.mean_func, cov_funcs, table_of(Xu), v, n_outputs, jitter)
+        return self._inducing.marginals(self._inputs)
 
     def _cov_funcs(self, n_outputs: int) -> list[Any]:
         if n_outputs < 1:
@@ -196,109 +201,10 @@ class Sparse:
             *others,
             dist=likelihood.draw,
             logp=likelihood.expected_log,
-            class_name="ExpectedLogLikelihood",
+            class_name=OBSERVATIONS,
             observed=observed,
             **kwargs,
         )
-
-    def marginals(self, Xnew: Any) -> Marginals:
-        """Mean and variance of the process at each of other inputs, given the variables of the model.
-
-        Parameters
-        ----------
-        Xnew : array_like of shape (n, d)
-
-        Returns
-        -------
-        Marginals
-
-        Raises
-        ------
-        RuntimeError
-            Before `prior`.
-        ValueError
-            If Xnew is not a table of finite numbers with as many columns as X.
-        """
-        return self._prepared(Xnew).marginals(_table(Xnew))
-
-    def conditional(self, name: str, Xnew: Any, jitter: float = JITTER_DEFAULT, **kwargs: Any) -> TensorVariable:
-        r"""Add the process at new inputs, :math:`\mathcal N(A_*^\top v, K_{**} - A_*^\top A_*)`.
-
-        For draws by `pymc.sample_posterior_predictive` after sampling. They are of the new values together, at a cost
-        that is cubic in their number; `marginals` costs no more than the observations do.
-
-        Parameters
-        ----------
-        name : str
-        Xnew : array_like of shape (n, d)
-        jitter : float
-            Added to the diagonal of the covariance.
-        **kwargs
-            For `pymc.MvNormal`.
-
-        Returns
-        -------
-        TensorVariable
-            A multivariate normal of shape (n,), or (n_outputs, n).
-
-        Raises
-        ------
-        RuntimeError
-            Before `prior`.
-        ValueError
-            If Xnew is not a table of finite numbers with as many columns as X.
-        """
-        mean, covariance = self._prepared(Xnew).joint(_table(Xnew))
-        kwargs.setdefault("method", "svd")
-        return pm.MvNormal(name, mu=mean, cov=stabilize(covariance, jitter), **kwargs)
-
-    def compute_log_likelihood(
-        self,
-        idata: Any,
-        *,
-        model: pm.Model | None = None,
-        progressbar: bool = False,
-        compile_kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        r"""Add the group ``log_likelihood`` for leave-one-out cross-validation: :math:`\log\mathbb E\,p(y_n \mid f_n)`.
-
-        The expectation is over :math:`\mathcal N(f_n \mid \mu_n, \gamma_n)` at each draw. What PyMC itself would store,
-        and what the sampler uses, is :math:`\mathbb E \log p(y_n \mid f_n)`, which is smaller, and not a log-density of
-        the observations.
-
-        Parameters
-        ----------
-        idata : xarray.DataTree
-            With the group ``posterior``; it is extended in place.
-        model : pymc.Model, optional
-        progressbar : bool
-        compile_kwargs : dict, optional
-            For PyTensor, as in `pymc.sample`.
-
-        Returns
-        -------
-        xarray.DataTree
-            `idata`.
-
-        Raises
-        ------
-        RuntimeError
-            Before `observe`.
-        """
-        if not self._observations:
-            raise RuntimeError("the process has no observations yet: call observe first")
-        settings: dict[str, Any] = {"progressbar": progressbar, "compile_kwargs": compile_kwargs}
-        return extend_with_log_likelihood(idata, pm.modelcontext(model), self._observations, **settings)
-
-    def _prepared(self, Xnew: Any) -> InducingInputs:
-        if self._inducing is None:
-            raise RuntimeError("the process is not known at any inputs yet: call prior first")
-        check_new_inputs(Xnew, self._columns)
-        return self._inducing
-
-
-def _table(X: Any) -> Any:
-    return X if isinstance(X, Variable) else pt.as_tensor(np.asarray(X, dtype=float))
 
 
 def _complete(name: str, observed: Any) -> np.ndarray:

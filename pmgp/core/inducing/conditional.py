@@ -1,0 +1,227 @@
+"""Whitened values v at inducing inputs, theta given: their log-density, the Gaussian at its mode, slices about it.
+
+Given theta the target of the sparse MCMC article is N(v; 0, I) times a function of f = m + A'v that factorizes over
+observations. With A at hand a value costs O(N M), and Newton's method O(N M^2) a step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg.blas import dsyrk
+
+from pmgp.core.numerics.linalg import (
+    NotPositiveDefiniteError,
+    cholesky,
+    cholesky_solve,
+    triangular_product,
+    triangular_solve,
+)
+from pmgp.core.transitions.elliptical_slice import slice_on_ellipse
+
+__all__ = ["Conditional", "Derivatives", "GaussianFit", "fitted", "slices"]
+
+# Newton's method has arrived where a step gains less than this in log-density; the Gaussian need not be exact.
+ARRIVED = 0.01
+STEPS = 25
+HALVINGS = 10
+
+
+class Derivatives(NamedTuple):
+    """Of the log-likelihood at latent values.
+
+    Attributes
+    ----------
+    value : float
+    slope, curvature : (k, n) array
+        First derivatives, and second ones of each latent value by itself.
+    """
+
+    value: float
+    slope: np.ndarray
+    curvature: np.ndarray
+
+
+@dataclass(frozen=True)
+class Conditional:
+    """The density of v, of shape (k, m) for k outputs, given theta.
+
+    Parameters
+    ----------
+    offset : (k, n) array
+        Means of the process at the observations.
+    projections : list of (m, n) array
+        A, one for each output or one for all.
+    value : callable
+        Expected log-likelihood at the means f of the latent values: (k, n) -> float.
+    derivatives : callable
+        The same with its derivatives: (k, n) -> Derivatives.
+    """
+
+    offset: np.ndarray
+    projections: list[np.ndarray]
+    value: Callable[[np.ndarray], float]
+    derivatives: Callable[[np.ndarray], Derivatives]
+
+    def change(self, v: np.ndarray) -> np.ndarray:
+        """A'v for each output: (k, m) -> (k, n)."""
+        if len(self.projections) == 1:
+            return v @ self.projections[0]
+        return np.array([row @ A for row, A in zip(v, self.projections, strict=True)])
+
+    def latent(self, v: np.ndarray) -> np.ndarray:
+        """F = m + A'v: (k, m) -> (k, n)."""
+        return self.offset + self.change(v)
+
+    def pulled_back(self, slope: np.ndarray) -> np.ndarray:
+        """A times a slope, for each output: (k, n) -> (k, m)."""
+        if len(self.projections) == 1:
+            return slope @ self.projections[0].T
+        return np.array([A @ row for row, A in zip(slope, self.projections, strict=True)])
+
+    def factors(self, curvature: np.ndarray) -> list[np.ndarray]:
+        """Lower Cholesky factors of I + A W A' for each output, W being minus the curvature where that is positive.
+
+        Raises
+        ------
+        NotPositiveDefiniteError
+            If one is not finite.
+        """
+        projections = self.projections * (len(curvature) if len(self.projections) == 1 else 1)
+        return [
+            cholesky(_gram(A * np.sqrt(np.maximum(-row, 0.0))), overwrite=True)
+            for A, row in zip(projections, curvature, strict=True)
+        ]
+
+    def log_density(self, v: np.ndarray, latent: np.ndarray) -> float:
+        """Log-density of v up to a constant, the latent values being known."""
+        return self.value(latent) - 0.5 * float(np.vdot(v, v))
+
+
+class GaussianFit(NamedTuple):
+    """N(mode, (L L')^-1), in whose coordinates w = L'(v - mode) v is close to standard normal.
+
+    Attributes
+    ----------
+    mode : (k, m) array
+    factors : list of (m, m) array
+        L of each output, in its lower triangle.
+    """
+
+    mode: np.ndarray
+    factors: list[np.ndarray]
+
+    @property
+    def log_jacobian(self) -> float:
+        """Log |dv/dw|."""
+        return -sum(float(np.log(factor.diagonal()).sum()) for factor in self.factors)
+
+    def deviation(self, w: np.ndarray) -> np.ndarray:
+        """V - mode of whitened coordinates."""
+        parts = [triangular_solve(L, row, transpose=True) for L, row in zip(self.factors, w, strict=True)]
+        return np.array(parts)
+
+    def whitened(self, v: np.ndarray) -> np.ndarray:
+        """W of values at the inducing inputs."""
+        parts = zip(self.factors, v - self.mode, strict=True)
+        return np.array([triangular_product(L, row, transpose=True) for L, row in parts])
+
+
+def fitted(conditional: Conditional, start: np.ndarray) -> GaussianFit | None:
+    """The Gaussian at the mode of v, by Newton's method from a start.
+
+    It is a function of the density and the start, so that coordinates whitened by it are deterministic in theta if the
+    start is.
+
+    Parameters
+    ----------
+    conditional : Conditional
+    start : (k, m) array
+
+    Returns
+    -------
+    GaussianFit or None
+        None where the density is not finite.
+    """
+    v, latent, value = _possible(conditional, start)
+    try:
+        for _ in range(STEPS):
+            here = conditional.derivatives(latent)
+            gradient = conditional.pulled_back(here.slope) - v
+            factors = conditional.factors(here.curvature)
+            step = np.array([cholesky_solve(L, row) for L, row in zip(factors, gradient, strict=True)])
+            gain = 0.5 * float(np.vdot(gradient, step))
+            if gain < ARRIVED:
+                return GaussianFit(v + step, factors)
+            along = conditional.change(step)
+            for halving in range(HALVINGS):
+                scale = 0.5**halving
+                moved = v + scale * step, latent + scale * along
+                new = conditional.log_density(*moved)
+                if new >= value:
+                    break
+            else:
+                return GaussianFit(v, factors)
+            (v, latent), value = moved, new
+    except NotPositiveDefiniteError:
+        return None
+    return GaussianFit(v, factors)
+
+
+def _possible(conditional: Conditional, start: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+    """The start, its latent values and its log-density; that of zeros where it is larger."""
+    points = [(v, conditional.latent(v)) for v in (start, np.zeros_like(start))]
+    values = [conditional.log_density(*point) for point in points]
+    best = 0 if values[0] >= values[1] else 1
+    return *points[best], values[best]
+
+
+def slices(
+    rng: np.random.Generator, conditional: Conditional, fit: GaussianFit, w: np.ndarray, moves: int
+) -> tuple[np.ndarray, int]:
+    """Elliptical slices of v about its Gaussian: in w, whose reference is N(0, I).
+
+    All that the density depends on is linear in w, so that an ellipse takes one product with A, and its points O(N).
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    conditional : Conditional
+    fit : GaussianFit
+    w : (k, m) array
+    moves : int
+
+    Returns
+    -------
+    w : (k, m) array
+    evaluations : int
+        Of the likelihood.
+    """
+    shape, size = w.shape, w.size
+    center = conditional.latent(fit.mode)
+
+    def image(w: np.ndarray) -> np.ndarray:
+        deviation = fit.deviation(w)
+        return np.concatenate([w.ravel(), deviation.ravel(), conditional.change(deviation).ravel()])
+
+    def log_ratio(point: np.ndarray) -> float:
+        w, v = point[:size], fit.mode.ravel() + point[size : 2 * size]
+        latent = center + point[2 * size :].reshape(center.shape)
+        return conditional.value(latent) + 0.5 * float(w @ w - v @ v)
+
+    point = image(w)
+    current, evaluations = log_ratio(point), 1
+    for _ in range(moves):
+        point, current, made = slice_on_ellipse(rng, point, image(rng.standard_normal(shape)), log_ratio, current)
+        evaluations += made
+    return point[:size].reshape(shape).copy(), evaluations
+
+
+def _gram(a: np.ndarray) -> np.ndarray:
+    """Lower triangle of I + a a', a in any order."""
+    product = dsyrk(1.0, a.T, trans=1, lower=1) if a.flags.c_contiguous else dsyrk(1.0, a, lower=1)
+    np.einsum("ii->i", product)[:] += 1.0
+    return product

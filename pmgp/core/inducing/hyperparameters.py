@@ -1,0 +1,102 @@
+"""Hyper-parameters given whitened values, in the coordinates of the Gaussian at the mode of these.
+
+With v = m(theta) + L(theta)^-T w the density of theta and w is that of theta and v times |dv/dw|, whatever m and L are;
+where N(m, (L L')^-1) fits, w is independent of theta.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from pmgp.core.adaptation.mode_prediction import ModePredictor
+from pmgp.core.inducing.conditional import Conditional, GaussianFit, fitted
+from pmgp.core.transitions.base import Point
+
+__all__ = ["Known", "ModeSearch", "ThetaDensity", "known_at"]
+
+# From theta, on the unconstrained scale, to its log-prior and the density of v.
+ConditionalAt = Callable[[np.ndarray], tuple[float, Conditional]]
+
+
+class Known(NamedTuple):
+    """What was computed at a theta.
+
+    Attributes
+    ----------
+    log_prior : float
+    conditional : Conditional
+    fit : GaussianFit
+    start : (k, m) array
+        Where the search for the mode began.
+    """
+
+    log_prior: float
+    conditional: Conditional
+    fit: GaussianFit
+    start: np.ndarray
+
+    def values(self, w: np.ndarray) -> np.ndarray:
+        """V of whitened coordinates."""
+        return self.fit.mode + self.fit.deviation(w)
+
+    def log_density(self, w: np.ndarray) -> float:
+        """Of theta and w together."""
+        v = self.values(w)
+        return self.log_prior + self.conditional.log_density(v, self.conditional.latent(v)) + self.fit.log_jacobian
+
+
+class ModeSearch(NamedTuple):
+    """Where the search for the mode of v begins: a function of theta, constant while a chain samples.
+
+    Attributes
+    ----------
+    predictor : ModePredictor or None
+    otherwise : (k, m) array
+        Where the predictor knows nothing.
+    """
+
+    predictor: ModePredictor | None
+    otherwise: np.ndarray
+
+    def start(self, theta: np.ndarray) -> np.ndarray:
+        """The first v."""
+        predicted = None if self.predictor is None else self.predictor.predict(theta)
+        return self.otherwise if predicted is None else predicted.reshape(self.otherwise.shape)
+
+
+class ThetaDensity(NamedTuple):
+    """Log-density of theta given w.
+
+    Attributes
+    ----------
+    conditional_at : callable
+        From theta to its log-prior and the density of v.
+    w : (k, m) array
+    search : ModeSearch
+    """
+
+    conditional_at: ConditionalAt
+    w: np.ndarray
+    search: ModeSearch
+
+    def at(self, position: np.ndarray, gradient: bool = False) -> Point:
+        """Value at a theta; what was computed there is the payload."""
+        known = known_at(self.conditional_at, position, self.search.start(position))
+        return Point(position, -np.inf if known is None else known.log_density(self.w), known)
+
+    def gradient(self, position: np.ndarray) -> np.ndarray:
+        """Not known."""
+        raise NotImplementedError("theta moves without gradients")
+
+
+def known_at(conditional_at: ConditionalAt, theta: np.ndarray, start: np.ndarray) -> Known | None:
+    """All that is needed at a theta; None where its density is zero."""
+    log_prior, conditional = conditional_at(theta)
+    if not np.isfinite(log_prior):
+        return None
+    with np.errstate(all="ignore"):
+        fit = fitted(conditional, start)
+    return None if fit is None else Known(log_prior, conditional, fit, start)

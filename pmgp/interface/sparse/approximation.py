@@ -1,0 +1,113 @@
+"""How far the target on inducing inputs is from the posterior, by its own draws.
+
+The target has E log p(y|f) where a model whose latent values are independent given u would have log E p(y|f). The sum
+of the differences is the penalty for the variance that is left at the observations, gamma, whose sum is the trace of
+K_ff - Q_ff. A penalty that is the same at all draws changes nothing; weights exp(penalty) would take it out.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+__all__ = ["Approximation", "approximation_of"]
+
+# In nats. To first order the mean of no hyper-parameter moves by more than this part of its standard deviation. Draws
+# keep away from where the penalty is large, so that more may be behind it: hence not larger.
+NEGLIGIBLE = 0.05
+
+
+class Approximation(NamedTuple):
+    """What the variance left by the inducing inputs does to the target.
+
+    Attributes
+    ----------
+    unexplained : float
+        The part of the prior variance at the observations that the inducing inputs leave: mean over draws.
+    penalty, penalty_deviation : float
+        The penalty in nats: its mean and standard deviation over draws.
+    shifts : dict
+        By how many of its posterior standard deviations the mean of each hyper-parameter would move without the
+        penalty, to first order, and so at least; the largest element of a vector.
+    inducing : int
+        Their number, M.
+    enough : int or None
+        How many, each of the largest variance given those before it, bring the deviation of the penalty down to 0.05
+        nats; None where four times as many as there are do not.
+    """
+
+    unexplained: float
+    penalty: float
+    penalty_deviation: float
+    shifts: dict[str, float]
+    inducing: int
+    enough: int | None
+
+    @property
+    def good(self) -> bool:
+        """Whether the penalty hardly distinguishes between the draws."""
+        return self.penalty_deviation <= NEGLIGIBLE
+
+    def __str__(self) -> str:
+        """What it means, and what to do."""
+        said = (
+            f"{self.inducing} inducing inputs leave {100.0 * self.unexplained:.2g} % of the prior variance. The target "
+            f"is lower than without it by {self.penalty:.2g} nats, with a standard deviation of "
+            f"{self.penalty_deviation:.2g} over the draws"
+        )
+        if self.good:
+            return f"{said}, which is negligible."
+        worst = max(self.shifts, key=lambda name: abs(self.shifts[name]), default=None)
+        moved = (
+            "" if worst is None else f": the mean of {worst} would move by {self.shifts[worst]:+.2g} deviations or more"
+        )
+        if self.enough is None:
+            return f"{said}{moved}. Take more than {4 * self.inducing} inducing inputs."
+        return f"{said}{moved}. Take about {self.enough} inducing inputs."
+
+
+def approximation_of(
+    unexplained: np.ndarray,
+    penalties: np.ndarray,
+    hyperparameters: dict[str, np.ndarray],
+    traces: np.ndarray,
+    inducing: int,
+) -> Approximation:
+    """Put the figures together.
+
+    Parameters
+    ----------
+    unexplained, penalties : (s,) array
+        At each draw.
+    hyperparameters : dict of arrays of shape (s, ...)
+    traces : (m,) array
+        Variance that is left by the first 1, 2, ... of inducing inputs chosen one after another.
+    inducing : int
+    """
+    deviation = float(penalties.std())
+    return Approximation(
+        float(unexplained.mean()),
+        float(penalties.mean()),
+        deviation,
+        {name: _shift(values.reshape(len(penalties), -1), penalties) for name, values in hyperparameters.items()},
+        inducing,
+        _enough(traces, inducing, deviation),
+    )
+
+
+def _shift(values: np.ndarray, penalties: np.ndarray) -> float:
+    """Covariance with the penalty over the standard deviation, of the element where it is largest."""
+    deviations = values.std(axis=0)
+    covariances = (penalties - penalties.mean()) @ (values - values.mean(axis=0)) / len(penalties)
+    shifts = covariances / np.where(deviations > 0.0, deviations, 1.0)
+    return float(shifts[np.argmax(np.abs(shifts))])
+
+
+def _enough(traces: np.ndarray, inducing: int, deviation: float) -> int | None:
+    """Where the trace is as much smaller than now as the penalty's deviation has to be."""
+    now = traces[min(inducing, len(traces)) - 1]
+    if deviation <= NEGLIGIBLE:
+        return inducing
+    small = np.flatnonzero(traces <= now * NEGLIGIBLE / deviation)
+    return int(small[0]) + 1 if len(small) else None

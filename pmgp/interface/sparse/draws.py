@@ -1,0 +1,54 @@
+"""Graphs of a model at the draws of a posterior, one after another, without compilation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pymc as pm
+from pytensor.graph.replace import clone_replace
+from pytensor.tensor.variable import TensorVariable
+
+from pmgp.interface.graphs.numerical import NumericalFunction
+
+__all__ = ["at_draws", "spaced_draws"]
+
+
+def spaced_draws(idata: Any, model: pm.Model, number: int | None) -> list[dict[str, np.ndarray]]:
+    """Values of the model's free variables at draws that are evenly spaced over all chains.
+
+    Parameters
+    ----------
+    idata : xarray.DataTree
+    model : pymc.Model
+    number : int or None
+        At most so many; None for all.
+
+    Raises
+    ------
+    ValueError
+        If the posterior lacks a variable.
+    """
+    names = [rv.name for rv in model.free_RVs]
+    posterior = idata["posterior"].to_dataset()
+    missing = [name for name in names if name not in posterior]
+    if missing:
+        raise ValueError(
+            f"the posterior lacks {', '.join(map(repr, missing))}: sample the model that this process is of"
+        )
+    arrays = {name: posterior[name].values.reshape(-1, *posterior[name].shape[2:]) for name in names}
+    total = posterior.sizes["chain"] * posterior.sizes["draw"]
+    chosen = np.unique(np.linspace(0, total - 1, min(number or total, total)).astype(int))
+    return [{name: arrays[name][index] for name in names} for index in chosen]
+
+
+def at_draws(
+    draws: list[dict[str, np.ndarray]], model: pm.Model, outputs: list[TensorVariable]
+) -> Iterator[list[np.ndarray]]:
+    """Values of graphs of the model's random variables at each draw."""
+    symbols = {rv: rv.type() for rv in model.free_RVs}
+    graphs = clone_replace(outputs, symbols, rebuild_strict=False)
+    function = NumericalFunction(list(symbols.values()), graphs)
+    for draw in draws:
+        yield function(*[draw[rv.name] for rv in symbols])

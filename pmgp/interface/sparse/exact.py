@@ -1,0 +1,69 @@
+"""The model that inducing inputs stand for: the same hyper-parameters and likelihood, and every latent value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pymc as pm
+from pytensor.graph.replace import graph_replace
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.variable import TensorVariable
+
+from pmgp.interface.model.latent_gaussian import ModelError
+from pmgp.interface.sparse.likelihood import LatentLikelihood
+
+__all__ = ["whole_model"]
+
+
+def whole_model(
+    model: pm.Model,
+    v: Any,
+    mean: TensorVariable,
+    covariance: TensorVariable,
+    observations: dict[str, tuple[LatentLikelihood, list[TensorVariable]]],
+    name: str,
+) -> pm.Model:
+    """A model with f ~ N(mean, covariance) in the place of v.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    v : random variable
+        The whitened values at the inducing inputs.
+    mean : (n,) tensor
+    covariance : (n, n) tensor
+    observations : dict
+        Of the observed variables' names: the likelihood, and what it is given after the moments of f.
+    name : str
+        Of f.
+
+    Raises
+    ------
+    ModelError
+        If another variable of the model depends on v.
+    """
+    copies: dict[Any, Any] = {}
+
+    def copied(graph: Any) -> Any:
+        known = {old: new for old, new in copies.items() if old in set(ancestors([graph]))}
+        # Other ways of replacing make copies of random variables, which are other ones.
+        return copies[graph] if graph in copies else graph_replace([graph], known)[0] if known else graph
+
+    with pm.Model(coords=model.coords) as whole:
+        for rv in model.basic_RVs:
+            if rv is v or rv.name in observations:
+                continue
+            if v in set(ancestors([rv])):
+                raise ModelError(f"{rv.name!r} depends on the whitened values, which the whole model has not")
+            node = rv.owner.clone_with_new_inputs([copied(part) for part in rv.owner.inputs])
+            copy = node.outputs[rv.owner.outputs.index(rv)]
+            settings = {"default_transform": model.rvs_to_transforms[rv]} if rv in model.free_RVs else {}
+            observed = model.rvs_to_values[rv] if rv in model.observed_RVs else None
+            copies[rv] = whole.register_rv(copy, rv.name, observed=observed, **settings)
+        for potential in model.potentials:
+            pm.Potential(potential.name, copied(potential))
+        f = pm.MvNormal(name, copied(mean), copied(covariance))
+        for observed_name, (likelihood, [_, _, *others]) in observations.items():
+            value = model.rvs_to_values[model[observed_name]]
+            whole.register_rv(likelihood.dist(f, *[copied(other) for other in others]), observed_name, observed=value)
+    return whole

@@ -1,0 +1,244 @@
+"""Hyper-parameters and whitened values in turn, in coordinates that make them almost independent.
+
+The target is that of the sparse MCMC article; its own sampler moves all variables together. Here theta moves with w
+held, v = m(theta) + L(theta)^-T w, where N(m, (L L')^-1) is the Gaussian at the mode of v given theta: where it fits,
+theta given w is theta's marginal. Then w moves with theta held, by elliptical slices, for which A stays as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Any, ClassVar
+
+import numpy as np
+import pymc as pm
+from pymc.step_methods.compound import BlockedStep, StepMethodState
+from pymc.step_methods.state import dataclass_state
+
+from pmgp.core.adaptation.mode_prediction import ModePredictor
+from pmgp.core.adaptation.moments import Moments
+from pmgp.core.inducing import Known, ModeSearch, ThetaDensity, known_at, slices
+from pmgp.core.transitions.base import Point, TransitionInfo
+from pmgp.core.transitions.mixture import IndependenceMixture, LearnedMixture
+from pmgp.interface.sparse.parts import SparseParts
+from pmgp.interface.sparse.steps import SparseStep
+from pmgp.interface.steps.base import ACCEPTANCE, EVALUATIONS
+from pmgp.interface.steps.progress import ThetaProgress
+from pmgp.interface.steps.validation import check_acceptance
+
+__all__ = ["SparseGibbs"]
+
+# The part of tuning after which modes are learned from, and how often they are fitted.
+SETTLED = 0.3
+FIT_EVERY = 50
+
+
+@dataclass_state
+class SparseGibbsState(StepMethodState):
+    """Everything that changes while a chain runs."""
+
+    tune: bool
+    iteration: int
+    n_tune: int
+    learned: LearnedMixture
+    draws: Moments
+    predictor: ModePredictor | None
+    start: np.ndarray
+    # The last point of the chain, and what made its coordinates.
+    variables: np.ndarray | None
+    w: np.ndarray
+    searched_from: np.ndarray
+    names: tuple[str, ...] = field(metadata={"frozen": True})
+
+
+class SparseGibbs(ThetaProgress, SparseStep):
+    r"""Hyper-parameters by Metropolis, and whitened values by elliptical slices, for models of :class:`pmgp.gp.Sparse`.
+
+    The whitened values v are written as :math:`m(\theta) + L(\theta)^{-\top} w`, by the Gaussian at the mode of their
+    density given :math:`\theta`. Then :math:`\theta` moves with w as it is, by the mixture of a random walk and
+    independent proposals of :class:`pmgp.PseudoMarginal`, and w by elliptical slices. Where that Gaussian fits, the two
+    are almost independent, which :math:`\theta` and v are not. However badly it fits, the target stays the same.
+
+    It is the one to take for up to about five hyper-parameters; where there are many, :class:`pmgp.SparseHMC` follows
+    their gradient. It compiles nothing.
+
+    Parameters
+    ----------
+    vars : list of variables, optional
+        Must be all free variables, the default.
+    theta_moves : int
+        Proposals for the hyper-parameters in an iteration.
+    slices : int
+        Moves of w in an iteration; each costs a product of an M x N matrix with a vector.
+    target_acceptance : float
+        What the random walk is tuned to.
+    model, rng, initial_point, compile_kwargs, blocked
+        As in every PyMC step method.
+
+    Raises
+    ------
+    ModelError
+        If the model has not one process of `Sparse`, or uses its whitened values in other ways than by ``observe``.
+    ValueError
+        If the model has discrete free variables, or `vars` are not all of its variables; for settings out of range.
+
+    Notes
+    -----
+    Sample statistics: ``tune``, ``accepted`` and ``acceptance_rate`` (of theta), ``theta_acceptance``,
+    ``n_evaluations`` (of the likelihood by slices).
+
+    References
+    ----------
+    Hensman, J., Matthews, A. G. de G., Filippone, M. and Ghahramani, Z. (2015). MCMC for variationally sparse Gaussian
+    processes. *NIPS* 28: the target.
+
+    Murray, I. and Adams, R. P. (2010). Slice sampling covariance hyperparameters of latent Gaussian models. *NIPS* 23:
+    hyper-parameters in coordinates of a Gaussian approximation.
+
+    Murray, I., Adams, R. P. and MacKay, D. J. C. (2010). Elliptical slice sampling. *AISTATS*.
+
+    Examples
+    --------
+    >>> with model:  # doctest: +SKIP
+    ...     idata = pm.sample(step=pmgp.SparseGibbs())
+    """
+
+    name = "sparse_gibbs"
+    stats_dtypes_shapes: ClassVar = ACCEPTANCE | {"theta_acceptance": (np.float64, [])} | EVALUATIONS
+    _state_class = SparseGibbsState
+
+    def __init__(
+        self,
+        vars: list[Any] | None = None,
+        *,
+        theta_moves: int = 1,
+        slices: int = 10,
+        target_acceptance: float = 0.25,
+        model: pm.Model | None = None,
+        rng: Any = None,
+        initial_point: dict[str, np.ndarray] | None = None,
+        compile_kwargs: dict[str, Any] | None = None,
+        blocked: bool = True,
+    ) -> None:
+        check_acceptance(target_acceptance)
+        for name, number in {"theta_moves": theta_moves, "slices": slices}.items():
+            if number < 1:
+                raise ValueError(f"{name} must be 1 or more, not {number}")
+        self.theta_moves, self.slices = theta_moves, slices
+        self.transition = IndependenceMixture(target_acceptance)
+        super().__init__(vars, model, rng, initial_point, blocked)
+
+    def _function_of(self, model: pm.Model, point: dict[str, np.ndarray]) -> SparseParts:
+        return SparseParts(model, point)
+
+    @property
+    def _theta_dimension(self) -> int:
+        return sum(int(np.prod(self._shapes[name])) for name in self.function.theta_names)
+
+    def _reset(self, n_tune: int) -> None:
+        shape = self.function.shape
+        self.tune = n_tune > 0
+        self.iteration, self.n_tune = 0, n_tune
+        self.learned = self.transition.start(self._theta_dimension, n_tune)
+        self.draws = Moments(self._theta_dimension)
+        self.predictor: ModePredictor | None = None
+        self.start, self.searched_from, self.w = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+        self.variables: np.ndarray | None = None
+        self._forget()
+
+    def _forget(self) -> None:
+        """Drop what is a function of the state."""
+        self._known: Known | None = None
+
+    def step(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[dict[str, Any]]]:
+        """Moves of theta, then of w."""
+        with self._threads.limited(self._observations):
+            theta = self.function.theta_of(point)
+            known = self._at(point, theta)
+            current = Point(theta, known.log_density(self.w), known)
+            infos = []
+            for _ in range(self.theta_moves if len(theta) else 0):
+                density = ThetaDensity(self.function.at, self.w, self._search)
+                current, info = self.transition.step(self.rng, current, density, self.learned)
+                infos.append(info)
+                if self.tune:
+                    self.learned = self.transition.learn(self.learned, current, info)
+            known = self._known = current.payload
+            self.w, evaluations = slices(self.rng, known.conditional, known.fit, self.w, self.slices)
+            self.searched_from = known.start
+            moved = self._moved(current.position, known.values(self.w))
+            if self.tune:
+                self._learn(current.position, known)
+        self.variables = self._vector(moved)
+        return point | moved, [self._statistics(infos, evaluations)]
+
+    @property
+    def _search(self) -> ModeSearch:
+        return ModeSearch(self.predictor, self.start)
+
+    def _at(self, point: dict[str, np.ndarray], theta: np.ndarray) -> Known:
+        """What is known at the chain's point, whose w is that of the state unless another step has moved it."""
+        same = self.variables is not None and np.array_equal(self._vector(point), self.variables)
+        if same and self._known is not None:
+            return self._known
+        known = known_at(self.function.at, theta, self.searched_from if same else self._search.start(theta))
+        if known is None:
+            raise ValueError("the log-density is not finite where the chain starts: give other initial values")
+        if not same:
+            self.w = known.fit.whitened(point[self.function.latent_name].reshape(self.function.shape))
+        return known
+
+    def _moved(self, theta: np.ndarray, v: np.ndarray) -> dict[str, np.ndarray]:
+        sizes = [int(np.prod(self._shapes[name])) for name in self.function.theta_names]
+        parts = np.split(theta, np.cumsum(sizes)[:-1]) if sizes else []
+        values = dict(zip(self.function.theta_names, parts, strict=True)) | {self.function.latent_name: v}
+        return {name: values[name].reshape(self._shapes[name]) for name in self.names}
+
+    def _learn(self, theta: np.ndarray, known: Known) -> None:
+        """Modes, for a prediction of where to look for them."""
+        self.iteration += 1
+        self.start = known.fit.mode
+        if not len(theta):
+            return
+        self.draws.add(theta)
+        if self.iteration == int(SETTLED * self.n_tune) and self.draws.count > 1:
+            scale = np.sqrt(self.draws.scatter.diagonal() / (self.draws.count - 1)) + 1e-3
+            self.predictor = ModePredictor(len(theta), known.fit.mode.size, self.draws.mean, scale)
+        if self.predictor is not None:
+            self.predictor.add(theta, known.fit.mode.ravel())
+            if self.iteration % FIT_EVERY == 0:
+                self.predictor.solve()
+
+    def _statistics(self, infos: list[TransitionInfo], evaluations: int) -> dict[str, Any]:
+        made = max(len(infos), 1)
+        rate = sum(info.acceptance_rate for info in infos) / made
+        return {
+            "tune": self.tune,
+            "accepted": sum(info.accepted for info in infos) / made,
+            "acceptance_rate": rate,
+            "theta_acceptance": rate,
+            "n_evaluations": evaluations,
+        }
+
+    def stop_tuning(self) -> None:
+        """Freeze what was learned."""
+        super().stop_tuning()
+        self.learned = self.transition.freeze(self.learned)
+        if self.predictor is not None:
+            self.predictor.solve()
+        self.variables = None
+        self._forget()
+
+    @property
+    def sampling_state(self) -> Any:
+        """The chain's state; setting it drops what is cached."""
+        return BlockedStep.sampling_state.fget(self)
+
+    @sampling_state.setter
+    def sampling_state(self, state: Any) -> None:
+        BlockedStep.sampling_state.fset(self, state)
+        self._forget()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the cache behind."""
+        return super().__getstate__() | {"_known": None}

@@ -1,0 +1,215 @@
+"""A model of `Sparse` taken apart: what theta gives, and what v is given that.
+
+The log-density is log p(theta) + log N(v; 0, I) + sum_n l_n(f_n), f = m + A'v. Here theta gives m, A and the other
+parameters of l; l and its derivatives are functions of f and these.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from pymc.pytensorf import join_nonshared_inputs
+from pytensor.graph.basic import Constant
+from pytensor.graph.replace import clone_replace
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.blockwise import Blockwise
+from pytensor.tensor.elemwise import DimShuffle
+from pytensor.tensor.math import Dot
+from pytensor.tensor.subtensor import Subtensor
+from pytensor.tensor.variable import TensorVariable
+
+from pmgp.core.inducing import Conditional, Derivatives
+from pmgp.interface.graphs.compilation import INTERPRETED
+from pmgp.interface.graphs.numerical import NumericalFunction
+from pmgp.interface.model.latent_gaussian import ModelError
+from pmgp.interface.sparse.process import OBSERVATIONS, WHITENED
+
+__all__ = ["SparseParts"]
+
+ELSEWHERE = "pmgp.SparseHMC takes any model whose variables are continuous"
+
+
+class _Term(NamedTuple):
+    """Observations: their log-density, and what it is given."""
+
+    log_density: TensorVariable
+    mean: TensorVariable
+    others: list[TensorVariable]
+
+
+class SparseParts:
+    """Functions of a model with one process on inducing inputs.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    point : dict
+        Values of all variables, such as the initial ones.
+
+    Attributes
+    ----------
+    latent_name : str
+        Of the value variable v.
+    theta_names : tuple of str
+        Of the other value variables, in the order in which theta has them.
+    shape : tuple of int
+        Of v: (k, m).
+
+    Raises
+    ------
+    ModelError
+        If there is not one process of `Sparse`, or if v is used in another way than by its observations.
+    """
+
+    def __init__(self, model: pm.Model, point: dict[str, np.ndarray]) -> None:
+        v = _whitened(model)
+        terms = [_term(model, rv) for rv in model.observed_RVs if v in set(ancestors([rv]))]
+        value = model.rvs_to_values[v]
+        self.latent_name = value.name
+        self.theta_names = tuple(variable.name for variable in model.value_vars if variable is not value)
+        self.shape = (1, *point[value.name].shape)[-2:]
+        mean = _the_mean(terms)
+        known = [mean, *_projections(mean, v), *[other for term in terms for other in term.others]]
+        # Values first: a clone of a random variable would be another one.
+        whole, *known = model.replace_rvs_by_values(known)
+        offset = clone_replace(whole, {value: pt.zeros_like(value)}, rebuild_strict=False)
+        if value in set(ancestors(known)):
+            raise ModelError(f"the likelihood depends on {v.name!r} other than by the process: {ELSEWHERE}")
+        self._number = len(known) - sum(len(term.others) for term in terms)
+        self._theta_function = self._of_theta([_log_prior(model, v), offset, *known], model, point)
+        self._value, self._derivatives = _likelihood(terms, mean, self.shape[0])
+        self._check(model, whole, point)
+
+    def _of_theta(self, outputs: list[Any], model: pm.Model, point: dict[str, np.ndarray]) -> NumericalFunction:
+        values = [variable for variable in model.value_vars if variable.name in self.theta_names]
+        if not values:
+            return NumericalFunction([pt.vector("theta")], outputs)
+        graphs, vector = join_nonshared_inputs({name: point[name] for name in self.theta_names}, outputs, values)
+        return NumericalFunction([vector], graphs)
+
+    def _check(self, model: pm.Model, whole: TensorVariable, point: dict[str, np.ndarray]) -> None:
+        """Compare with the model's own graph, at some v."""
+        v = np.random.default_rng(0).standard_normal(self.shape)
+        function = model.compile_fn(whole, inputs=model.value_vars, mode=INTERPRETED, on_unused_input="ignore")
+        expected = function(point | {self.latent_name: v.reshape(point[self.latent_name].shape)})
+        _, conditional = self.at(self.theta_of(point))
+        if not np.allclose(conditional.latent(v), expected, rtol=1e-6, atol=1e-8):
+            raise ModelError(f"the mean of the process is not seen to be linear in its whitened values: {ELSEWHERE}")
+
+    def theta_of(self, point: dict[str, np.ndarray]) -> np.ndarray:
+        """All variables but v in a vector."""
+        return np.concatenate([np.zeros(0), *[np.ravel(point[name]) for name in self.theta_names]])
+
+    def refresh_data(self) -> None:
+        """Read data again, which `pymc.set_data` may have changed."""
+        for function in (self._theta_function, self._value, self._derivatives):
+            function.refresh_data()
+
+    def at(self, theta: np.ndarray) -> tuple[float, Conditional]:
+        """Log-prior with Jacobian, and the density of v, at a theta."""
+        log_prior, offset, *rest = self._theta_function(theta)
+        projections, others = rest[: self._number], rest[self._number :]
+        k, n = self.shape[0], projections[0].shape[1]
+        conditional = Conditional(
+            np.broadcast_to(offset, (n,) if k == 1 else (k, n)).reshape(k, n),
+            projections,
+            partial(_value_at, self._value, others),
+            partial(_derivatives_at, self._derivatives, others),
+        )
+        return float(log_prior), conditional
+
+
+def _value_at(function: NumericalFunction, others: list[np.ndarray], latent: np.ndarray) -> float:
+    return float(function(_flat(latent), *others)[0])
+
+
+def _derivatives_at(function: NumericalFunction, others: list[np.ndarray], latent: np.ndarray) -> Derivatives:
+    value, slope, *curvatures = function(_flat(latent), *others)
+    curvature = np.stack([np.broadcast_to(part, latent.shape[1:]) for part in curvatures])
+    return Derivatives(float(value), np.reshape(slope, latent.shape), curvature)
+
+
+def _flat(latent: np.ndarray) -> np.ndarray:
+    return latent[0] if len(latent) == 1 else latent
+
+
+def _whitened(model: pm.Model) -> Any:
+    """The random variable v."""
+    found = [rv for rv in model.free_RVs if rv.name.endswith(WHITENED)]
+    if len(found) != 1:
+        names = ", ".join(repr(rv.name) for rv in found) or "none"
+        raise ModelError(f"one process of pmgp.gp.Sparse is needed, and there are {names}: {ELSEWHERE}")
+    return found[0]
+
+
+def _term(model: pm.Model, rv: Any) -> _Term:
+    if type(rv.owner.op).__name__ != OBSERVATIONS:
+        raise ModelError(f"{rv.name!r} depends on the whitened values, and not by gp.observe: {ELSEWHERE}")
+    mean, *others = rv.owner.op.dist_params(rv.owner)
+    return _Term(pm.logp(rv, model.rvs_to_values[rv]), mean, others)
+
+
+def _the_mean(terms: list[_Term]) -> TensorVariable:
+    if not terms or any(term.mean is not terms[0].mean for term in terms):
+        raise ModelError(f"all observations must be of one process at one set of inputs: {ELSEWHERE}")
+    return terms[0].mean
+
+
+def _log_prior(model: pm.Model, v: Any) -> TensorVariable:
+    """Log-density of all that does not depend on v."""
+    dependent = {v, *[rv for rv in model.observed_RVs if v in set(ancestors([rv]))]}
+    rest = [variable for variable in (*model.basic_RVs, *model.potentials) if variable not in dependent]
+    log_prior = model.logp(vars=rest) if rest else pt.constant(0.0)
+    if model.rvs_to_values[v] in set(ancestors([log_prior])):
+        raise ModelError(f"a prior or potential depends on {v.name!r}: {ELSEWHERE}")
+    return log_prior
+
+
+def _projections(mean: TensorVariable, v: Any) -> list[TensorVariable]:
+    """A of each output, or of all: what v, or one of its rows, is multiplied with."""
+    found = {}
+    for variable in ancestors([mean]):
+        node = variable.owner
+        op = getattr(node, "op", None)
+        if isinstance(op.core_op if isinstance(op, Blockwise) else op, Dot):
+            row = _row_of(node.inputs[0], v)
+            if row is not None:
+                found[row] = node.inputs[1]
+    if not found:
+        raise ModelError(f"the process is not seen to be linear in its whitened values: {ELSEWHERE}")
+    return [found[row] for row in sorted(found)]
+
+
+def _row_of(variable: Any, v: Any) -> int | None:
+    """Which row of v a variable is, 0 for the whole; None if neither."""
+    if variable is v:
+        return 0
+    node = variable.owner
+    if node is not None and isinstance(node.op, DimShuffle):
+        return _row_of(node.inputs[0], v)
+    if node is not None and isinstance(node.op, Subtensor) and node.inputs[0] is v:
+        places = node.inputs[1:]
+        return int(places[0].data) if len(places) == 1 and isinstance(places[0], Constant) else None
+    return None
+
+
+def _likelihood(terms: list[_Term], mean: TensorVariable, outputs: int) -> tuple[NumericalFunction, NumericalFunction]:
+    """The sum of all terms, and with its derivatives, as functions of the means of f and of all other parameters."""
+    latent = mean.type()
+    symbols = [[other.type() for other in term.others] for term in terms]
+    densities = []
+    for term, own in zip(terms, symbols, strict=True):
+        given = dict(zip(term.others, own, strict=True)) | {term.mean: latent}
+        densities.append(clone_replace(term.log_density, given, rebuild_strict=False).sum())
+    total = sum(densities[1:], densities[0])
+    inputs = [latent, *[symbol for own in symbols for symbol in own]]
+    slope = pt.grad(total, latent)
+    if latent.ndim == 1:
+        curvatures = [pt.grad(slope.sum(), latent)]
+    else:
+        curvatures = [pt.grad(slope[k].sum(), latent)[k] for k in range(outputs)]
+    return NumericalFunction(inputs, [total]), NumericalFunction(inputs, [total, slope, *curvatures])

@@ -1,0 +1,319 @@
+"""What a process on inducing inputs says after sampling: at new inputs, of observations, and of itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import xarray as xr
+from numpy.typing import ArrayLike
+from pymc.gp.util import JITTER_DEFAULT, stabilize
+from pytensor.graph.basic import Variable
+from pytensor.tensor.variable import TensorVariable
+from scipy.special import logsumexp
+
+from pmgp.interface.model.latent_gaussian import ModelError
+from pmgp.interface.sparse.approximation import Approximation, approximation_of
+from pmgp.interface.sparse.draws import at_draws, spaced_draws
+from pmgp.interface.sparse.exact import whole_model
+from pmgp.interface.sparse.inputs import check_new_inputs, current_value
+from pmgp.interface.sparse.likelihood import LatentLikelihood
+from pmgp.interface.sparse.marginals import InducingInputs, Marginals
+from pmgp.interface.sparse.pointwise import extend_with_log_likelihood
+from pmgp.interface.sparse.selection import select_inducing
+
+__all__ = ["Predicting", "table_of"]
+
+
+class Predicting:
+    """Mixin of `Sparse`."""
+
+    mean_func: Any
+    _columns: int
+    _inducing: InducingInputs | None
+    _inputs: Any
+    _observations: dict[str, tuple[LatentLikelihood, list[TensorVariable]]]
+
+    def marginals(self, Xnew: Any) -> Marginals:
+        """Mean and variance of the process at each of other inputs, given the variables of the model.
+
+        Parameters
+        ----------
+        Xnew : array_like of shape (n, d)
+
+        Returns
+        -------
+        Marginals
+
+        Raises
+        ------
+        RuntimeError
+            Before `prior`.
+        ValueError
+            If Xnew is not a table of finite numbers with as many columns as X.
+        """
+        return self._prepared(Xnew).marginals(table_of(Xnew))
+
+    def conditional(self, name: str, Xnew: Any, jitter: float = JITTER_DEFAULT, **kwargs: Any) -> TensorVariable:
+        r"""Add the process at new inputs, :math:`\mathcal N(A_*^\top v, K_{**} - A_*^\top A_*)`.
+
+        For draws by `pymc.sample_posterior_predictive` after sampling. They are of the new values together, at a cost
+        that is cubic in their number; `marginals` costs no more than the observations do.
+
+        Parameters
+        ----------
+        name : str
+        Xnew : array_like of shape (n, d)
+        jitter : float
+            Added to the diagonal of the covariance.
+        **kwargs
+            For `pymc.MvNormal`.
+
+        Returns
+        -------
+        TensorVariable
+            A multivariate normal of shape (n,), or (n_outputs, n).
+
+        Raises
+        ------
+        RuntimeError
+            Before `prior`.
+        ValueError
+            If Xnew is not a table of finite numbers with as many columns as X.
+        """
+        mean, covariance = self._prepared(Xnew).joint(table_of(Xnew))
+        kwargs.setdefault("method", "svd")
+        return pm.MvNormal(name, mu=mean, cov=stabilize(covariance, jitter), **kwargs)
+
+    def compute_log_likelihood(
+        self,
+        idata: Any,
+        *,
+        model: pm.Model | None = None,
+        progressbar: bool = False,
+        compile_kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        r"""Add the group ``log_likelihood`` for leave-one-out cross-validation: :math:`\log\mathbb E\,p(y_n \mid f_n)`.
+
+        The expectation is over :math:`\mathcal N(f_n \mid \mu_n, \gamma_n)` at each draw. What PyMC itself would store,
+        and what the sampler uses, is :math:`\mathbb E \log p(y_n \mid f_n)`, which is smaller, and not a log-density of
+        the observations.
+
+        Parameters
+        ----------
+        idata : xarray.DataTree
+            With the group ``posterior``; it is extended in place.
+        model : pymc.Model, optional
+        progressbar : bool
+        compile_kwargs : dict, optional
+            For PyTensor, as in `pymc.sample`.
+
+        Returns
+        -------
+        xarray.DataTree
+            `idata`.
+
+        Raises
+        ------
+        RuntimeError
+            Before `observe`.
+        """
+        self._observation(None)
+        settings: dict[str, Any] = {"progressbar": progressbar, "compile_kwargs": compile_kwargs}
+        return extend_with_log_likelihood(idata, pm.modelcontext(model), self._observations, **settings)
+
+    def predict(
+        self,
+        idata: Any,
+        Xnew: Any,
+        *,
+        observed: ArrayLike | None = None,
+        parameters: tuple[Any, ...] | None = None,
+        name: str | None = None,
+        model: pm.Model | None = None,
+        draws: int | None = 1000,
+    ) -> xr.Dataset:
+        r"""Predictive distribution at new inputs, averaged over the posterior; nothing is compiled.
+
+        Parameters
+        ----------
+        idata : xarray.DataTree
+            With the group ``posterior``.
+        Xnew : array_like of shape (n, d)
+        observed : array_like of shape (n,), or (n_outputs, n), optional
+            Observations there, held out or assumed: labels that are all 1 give the logarithms of their probabilities.
+        parameters : tuple, optional
+            What the likelihood needs beside f at the new inputs, as `observe` takes it; what that was given by default.
+        name : str, optional
+            Of the observed variable whose likelihood it is, where there are several.
+        model : pymc.Model, optional
+        draws : int or None
+            At most so many, evenly spaced over all chains; None for all.
+
+        Returns
+        -------
+        xarray.Dataset
+            Over ``point``, and ``output`` where there are several: ``latent_mean`` and ``latent_variance`` of f, and
+            with `observed` ``log_density``, the logarithm of the posterior mean of
+            :math:`\mathbb E\,p(y_n \mid f_n)`.
+
+        Raises
+        ------
+        RuntimeError
+            Before `prior`, or, with `observed`, before `observe`.
+        ValueError
+            If Xnew is not a table of finite numbers with as many columns as X, if the posterior lacks a variable, or
+            if there is no such observed variable.
+        """
+        model = pm.modelcontext(model)
+        mean, variance = outputs = self.marginals(Xnew)
+        graphs = list(outputs)
+        if observed is not None:
+            likelihood, [_, _, *given] = self._observation(name)
+            others = given if parameters is None else [pt.as_tensor(parameter) for parameter in parameters]
+            graphs.append(likelihood.log_expected(pt.as_tensor(observed), mean, variance, *others))
+        chosen = spaced_draws(idata, model, draws)
+        values = [np.array(part) for part in zip(*at_draws(chosen, model, graphs), strict=True)]
+        dims = ("output", "point")[-values[0].ndim + 1 :]
+        result = {
+            "latent_mean": (dims, values[0].mean(axis=0)),
+            "latent_variance": (dims, values[0].var(axis=0) + values[1].mean(axis=0)),
+        }
+        if observed is not None:
+            density = logsumexp(values[2], axis=0) - np.log(len(chosen))
+            result["log_density"] = (dims[-density.ndim :], density)
+        return xr.Dataset(result)
+
+    def diagnose(self, idata: Any, *, model: pm.Model | None = None, draws: int | None = 200) -> Approximation:
+        r"""Say what the variance that the inducing inputs leave does to the posterior, and how many would be enough.
+
+        The target is :math:`\mathbb E \log p(y \mid f)` where :math:`\log \mathbb E\,p(y \mid f)` would be the
+        log-likelihood of u; the difference, summed over observations, is a penalty that favors hyper-parameters by
+        which little variance is left. What matters is how much it varies over the posterior.
+
+        Parameters
+        ----------
+        idata : xarray.DataTree
+            With the group ``posterior``.
+        model : pymc.Model, optional
+        draws : int or None
+            At most so many, evenly spaced over all chains; None for all.
+
+        Returns
+        -------
+        Approximation
+            ``print`` says it in words.
+
+        Raises
+        ------
+        RuntimeError
+            Before `observe`.
+        ValueError
+            If the posterior lacks a variable.
+
+        Notes
+        -----
+        That is a diagnosis to first order, by draws of the approximation itself, which keep away from where the penalty
+        is large: what it finds is a lower bound. Follow the advice until it is good; a run with twice as many inducing
+        inputs, or `exact_model` where there are few points, is the proof.
+        """
+        self._observation(None)
+        model = pm.modelcontext(model)
+        penalty: Any = 0.0
+        for name, (likelihood, arguments) in self._observations.items():
+            value = model.rvs_to_values[model[name]]
+            penalty += likelihood.log_expected(value, *arguments).sum()
+            penalty -= likelihood.expected_log(value, *arguments).sum()
+        prepared = self._prepared(self._inputs)
+        prior = sum(cov_func(self._inputs, diag=True).mean() for cov_func in prepared.cov_funcs)
+        left = prepared.marginals(self._inputs).variance.mean() * len(prepared.cov_funcs) / prior
+        chosen = spaced_draws(idata, model, draws)
+        unexplained, penalties = np.array(list(at_draws(chosen, model, [left, penalty]))).T
+        hyperparameters = [rv.name for rv in model.free_RVs if rv is not prepared.v]
+        values = {name: np.array([draw[name] for draw in chosen]) for name in hyperparameters}
+        return approximation_of(unexplained, penalties, values, self._traces(model, values), prepared.size)
+
+    @property
+    def whitened(self) -> Any:
+        """The random variable of whitened values."""
+        return self._prepared(self._inputs).v
+
+    @property
+    def points(self) -> int:
+        """Number of inputs of the observations, as they are now."""
+        return int(self._inputs.shape[0].eval())
+
+    def exact_model(
+        self, name: str = "f", *, model: pm.Model | None = None, jitter: float = JITTER_DEFAULT
+    ) -> pm.Model:
+        """Make the model that the inducing inputs stand for, with a latent value for each observation.
+
+        It has the same hyper-parameters, data and likelihoods, so that :class:`pmgp.PseudoMarginal` gives the posterior
+        that this process approximates: up to some two thousand points. See :func:`pmgp.gp.compare_with_exact`.
+
+        Parameters
+        ----------
+        name : str
+            Of the latent values, a multivariate normal variable.
+        model : pymc.Model, optional
+        jitter : float
+            Added to the diagonal of their covariance.
+
+        Returns
+        -------
+        pymc.Model
+
+        Raises
+        ------
+        RuntimeError
+            Before `observe`.
+        ModelError
+            If there are several outputs, or if another variable of the model depends on the whitened values.
+        """
+        self._observation(None)
+        prepared = self._prepared(self._inputs)
+        if prepared.n_outputs > 1:
+            raise ModelError(f"the process has {prepared.n_outputs} outputs, and the whole model is made for one")
+        X, [cov_func] = self._inputs, prepared.cov_funcs
+        moments = self.mean_func(X), stabilize(cov_func(X), jitter)
+        return whole_model(pm.modelcontext(model), prepared.v, *moments, self._observations, name)
+
+    def _traces(self, model: pm.Model, values: dict[str, np.ndarray]) -> np.ndarray:
+        """Variance left at X by inducing inputs chosen in turn, theta being at its mean; of the first covariance."""
+        prepared, X = self._prepared(self._inputs), current_value(self._inputs)
+        assert X is not None
+        start = {name: draws.mean(axis=0) for name, draws in values.items()}
+        cov_func = prepared.cov_funcs[0]
+        number = min(4 * prepared.size, len(np.unique(X, axis=0)))
+        with model:
+            Z = select_inducing(X, number, "conditional_variance", cov_func=cov_func, start=start)
+        several = InducingInputs(self.mean_func, [cov_func], pt.as_tensor(Z), prepared.v, 1, JITTER_DEFAULT)
+        [A] = several.projections(self._inputs)
+        graphs = [cov_func(self._inputs, diag=True).sum(), pt.square(A).sum(axis=1)]
+        v = np.zeros([int(length) for length in prepared.v.shape.eval()])
+        [(total, gains)] = at_draws([start | {prepared.v.name: v}], model, graphs)
+        return np.maximum(total - np.cumsum(gains), 0.0)
+
+    def _observation(self, name: str | None) -> tuple[LatentLikelihood, list[TensorVariable]]:
+        """Likelihood of an observed variable, and what it was given."""
+        if not self._observations:
+            raise RuntimeError("the process has no observations yet: call observe first")
+        names = list(self._observations)
+        if name is None:
+            name = names[0]
+        if name not in names:
+            raise ValueError(f"there are no observations {name!r} of the process; there are {', '.join(names)}")
+        return self._observations[name]
+
+    def _prepared(self, Xnew: Any) -> InducingInputs:
+        if self._inducing is None:
+            raise RuntimeError("the process is not known at any inputs yet: call prior first")
+        check_new_inputs(Xnew, self._columns)
+        return self._inducing
+
+
+def table_of(X: Any) -> Any:
+    """A table as a tensor."""
+    return X if isinstance(X, Variable) else pt.as_tensor(np.asarray(X, dtype=float))

@@ -1,0 +1,100 @@
+"""What the step methods for models of `Sparse` share: they move all variables together, and compile nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pymc as pm
+from pymc.step_methods.compound import BlockedStep
+from pymc.util import get_random_generator
+
+from pmgp.interface.sparse.inputs import current_value
+from pmgp.interface.steps.base import CONSTRUCTED_WITH
+from pmgp.interface.steps.threads import ThreadShare, share_of_chain
+
+__all__ = ["SparseStep"]
+
+
+class SparseStep(BlockedStep):
+    """A step method for all variables of a model, which are continuous.
+
+    Subclasses define `_function_of`, and `_reset`, which starts the state of a chain.
+
+    Parameters
+    ----------
+    vars, model, rng, initial_point, blocked
+        As in every PyMC step method.
+    """
+
+    default_blocked = True
+    _threads = ThreadShare()
+
+    def __init__(
+        self,
+        vars: list[Any] | None,
+        model: pm.Model | None,
+        rng: Any,
+        initial_point: dict[str, np.ndarray] | None,
+        blocked: bool,
+    ) -> None:
+        model = pm.modelcontext(model)
+        self.vars = self._all_variables(vars, model)
+        self.names = tuple(variable.name for variable in self.vars)
+        self.blocked = blocked
+        self.rng = get_random_generator(rng)
+        point = initial_point or model.initial_point()
+        self._shapes = {name: np.shape(point[name]) for name in self.names}
+        self.function = self._function_of(model, {name: point[name] for name in self.names})
+        observed = [current_value(model.rvs_to_values[rv]) for rv in model.observed_RVs]
+        self._observations = max((values.size for values in observed if values is not None), default=1)
+        self._reset(0)
+
+    def _function_of(self, model: pm.Model, point: dict[str, np.ndarray]) -> Any:
+        """What is computed of the model; it has `refresh_data`."""
+        raise NotImplementedError
+
+    def _reset(self, n_tune: int) -> None:
+        raise NotImplementedError
+
+    @property
+    def dimension(self) -> int:
+        """Number of elements of all variables."""
+        return sum(int(np.prod(shape)) for shape in self._shapes.values())
+
+    def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
+        """Forget the last chain, take this chain's random generator, and read the data again."""
+        super().setup_chain(rng, tune, draws)
+        self._threads = share_of_chain() or self._threads
+        self.function.refresh_data()
+        self._reset(tune)
+
+    def _vector(self, point: dict[str, np.ndarray]) -> np.ndarray:
+        return np.concatenate([np.ravel(point[name]) for name in self.names])
+
+    def _named(self, variables: np.ndarray) -> dict[str, np.ndarray]:
+        bounds = np.cumsum([int(np.prod(shape)) for shape in self._shapes.values()])[:-1]
+        parts = np.split(variables, bounds)
+        return {name: part.reshape(shape) for (name, shape), part in zip(self._shapes.items(), parts, strict=True)}
+
+    def _all_variables(self, vars: list[Any] | None, model: pm.Model) -> list[Any]:
+        """The value variables, all of which must be continuous and the step's."""
+        name = type(self).__name__
+        if model.discrete_value_vars:
+            names = ", ".join(repr(variable.name) for variable in model.discrete_value_vars)
+            raise ValueError(f"{name} moves continuous variables, and {names} is discrete: sum it out")
+        given = [model.rvs_to_values.get(variable, variable) for variable in vars or model.value_vars]
+        left = [variable.name for variable in model.value_vars if variable not in given]
+        if left:
+            raise ValueError(f"{name} moves all variables together; give it {', '.join(left)} too, or no variables")
+        return list(model.value_vars)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Tell a spawned worker what `pymc.sample` grants."""
+        state = self.__dict__ | {"_threads": share_of_chain() or self._threads}
+        state.pop(CONSTRUCTED_WITH, None)
+        return state
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Make the copy without PyMC's `__new__`, which looks for a model."""
+        return object.__new__, (type(self),), self.__getstate__()

@@ -1,0 +1,81 @@
+"""What the variance that inducing inputs leave does to the target, and how many would be enough."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+from xarray import Dataset, DataTree
+
+from pmgp.interface.sparse.approximation import approximation_of
+from tests.sparse.problems import TARGETS, X, sparse_gaussian_process
+
+DRAWS = 20
+
+
+@pytest.fixture
+def theta(rng):
+    moments = {"noise": (-1.0, 0.3), "variance": (0.0, 0.3), "lengthscale": (0.0, 0.3)}
+    return {name: np.exp(rng.normal(*those, DRAWS)) for name, those in moments.items()}
+
+
+def kernel(A, B, lengthscale, variance):
+    r = np.sqrt(5.0) * np.abs(A - B.T) / lengthscale
+    return variance * (1.0 + r + np.square(r) / 3.0) * np.exp(-r)
+
+
+def projection(Z, *theta):
+    return np.linalg.solve(np.linalg.cholesky(kernel(Z, Z, *theta) + 1e-10 * np.eye(len(Z))), kernel(Z, X, *theta))
+
+
+def diagnosis(theta, v, Z):
+    model, process = sparse_gaussian_process(Z)
+    variables = {name: (("chain", "draw"), column[None]) for name, column in theta.items()}
+    posterior = Dataset(variables | {"f_rotated_": (("chain", "draw", "m"), v[None])})
+    return process.diagnose(DataTree.from_dict({"posterior": posterior}), model=model, draws=None)
+
+
+def test_with_gaussian_noise_everything_has_a_formula(theta, rng):
+    Z = X[::3]
+    v = rng.standard_normal((DRAWS, len(Z)))
+    unexplained, penalties = [], []
+    for noise, variance, lengthscale, values in zip(*theta.values(), v, strict=True):
+        A = projection(Z, lengthscale, variance)
+        gamma, mean = variance - np.square(A).sum(axis=0), values @ A
+        unexplained.append(gamma.mean() / variance)
+        expected_log = norm.logpdf(TARGETS, mean, noise) - 0.5 * gamma / noise**2
+        penalties.append((norm.logpdf(TARGETS, mean, np.sqrt(noise**2 + gamma)) - expected_log).sum())
+    found = diagnosis(theta, v, Z)
+    np.testing.assert_allclose(found.unexplained, np.mean(unexplained), rtol=1e-6)
+    np.testing.assert_allclose(found.penalty, np.mean(penalties), rtol=1e-6)
+    np.testing.assert_allclose(found.penalty_deviation, np.std(penalties), rtol=1e-6)
+    for name, values in theta.items():
+        shift = np.corrcoef(values, penalties)[0, 1] * np.std(penalties)
+        np.testing.assert_allclose(found.shifts[name], shift, rtol=1e-6)
+    # Short length-scales and large variances leave much, and would have more weight without the penalty.
+    assert found.shifts["lengthscale"] < 0.0 < found.shifts["variance"]
+    assert found.inducing == 4 < found.enough <= 10
+    assert f"Take about {found.enough} inducing inputs" in str(found)
+
+
+def test_with_all_points_nothing_is_left(theta, rng):
+    found = diagnosis(theta, rng.standard_normal((DRAWS, len(X))), X)
+    assert found.good
+    assert found.unexplained < 1e-6
+    assert found.enough == found.inducing == 10
+    assert "negligible" in str(found)
+
+
+def test_advice_follows_the_trace():
+    """A penalty that varies by two nats must become forty times as small, and with it the trace."""
+    penalties = np.array([0.0, 4.0])
+    traces = 100.0 * 0.5 ** np.arange(12)
+    settings = {"unexplained": np.array([0.1, 0.1]), "hyperparameters": {"a": np.array([1.0, 3.0])}}
+    found = approximation_of(penalties=penalties, traces=traces, inducing=3, **settings)
+    assert found.enough == 9
+    assert traces[found.enough - 1] <= 0.025 * traces[2] < traces[found.enough - 2]
+    assert found.shifts == {"a": 2.0}
+    none = approximation_of(penalties=penalties, traces=traces[:4], inducing=3, **settings)
+    assert none.enough is None
+    assert "more than 12 inducing inputs" in str(none)
+    assert "the mean of a would move by +2 deviations or more" in str(none)

@@ -1,0 +1,203 @@
+"""Hyper-parameters given whitened values in coordinates of theta: the right distribution, and PyMC's contract."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import pmgp
+from pmgp.core.inducing import GaussianFit, ModeSearch, ThetaDensity
+from tests.sparse.problems import COUNTS, LABELS, TARGETS, X, gaussian, hyperparameters, poisson, probit, sparse
+from tests.theta_updates import agreement
+
+Z = X[::3]
+
+
+def known_at(step, theta):
+    shape = step.function.shape
+    return ThetaDensity(step.function.at, np.zeros(shape), ModeSearch(None, np.zeros(shape))).at(theta).payload
+
+
+def classes():
+    with pm.Model() as model:
+        scale = pm.LogNormal("scale", 0.0, 0.5, shape=2)
+        level = pm.Normal("level")
+        process = pmgp.gp.Sparse(
+            mean_func=pm.gp.mean.Constant(level), cov_func=[pm.gp.cov.Matern52(1, ls=scale[k]) for k in range(2)]
+        )
+        f = process.prior("f", X=X, Xu=Z, n_outputs=2)
+        process.observe("y", f, dist=pmgp.RobustMax.dist, observed=COUNTS % 2)
+    return model
+
+
+def shared():
+    """Two outputs of one covariance, observed with noise, beside another likelihood of theta."""
+    with pm.Model() as model:
+        noise = pm.LogNormal("noise", -1.0, 0.5)
+        process = pmgp.gp.Sparse(cov_func=hyperparameters())
+        f = process.prior("f", X=X, Xu=Z, n_outputs=2)
+        process.observe("y", f, noise, dist=gaussian, observed=np.stack([TARGETS, -TARGETS]))
+        pm.Normal("measured", model["lengthscale"], 0.3, observed=[0.8, 1.1])
+    return model
+
+
+def twice():
+    """Labels and counts of one process."""
+    model, process = sparse(Z, probit, LABELS)
+    with model:
+        process.observe("z", process.marginals(X), dist=poisson, observed=COUNTS)
+    return model
+
+
+MODELS = {
+    "counts": lambda: sparse(Z)[0],
+    "labels": lambda: sparse(Z, probit, LABELS)[0],
+    "classes": classes,
+    "outputs": shared,
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_parts_add_up_to_the_model_s_own_log_density(name, rng):
+    """In v, and in w with the Jacobian of its coordinates."""
+    model = MODELS[name]()
+    step, whole = pmgp.SparseGibbs(model=model), pmgp.SparseHMC(model=model)
+    for _ in range(3):
+        theta = 0.5 * rng.standard_normal(step._theta_dimension)
+        known, v = known_at(step, theta), rng.standard_normal(step.function.shape)
+        expected = whole.function(whole._vector(step._moved(theta, v)))[0]
+        w = known.fit.whitened(v)
+        np.testing.assert_allclose(known.log_density(w) - known.fit.log_jacobian - normalizer(v), expected, rtol=1e-9)
+
+
+def normalizer(v):
+    return 0.5 * v.size * np.log(2.0 * np.pi)
+
+
+def chain(step, seed=0, tune=60, draws=10, begin=0, point=None):
+    """Positions of a chain that has been set up, unless it goes on from a point; and its last point."""
+    if not begin:
+        step.setup_chain(np.random.default_rng(seed), tune, draws)
+    point = step._named(np.zeros(step.dimension)) if point is None else point
+    positions = []
+    for iteration in range(begin, tune + draws):
+        if iteration == tune:
+            step.stop_tuning()
+        point, _ = step.step(point)
+        positions.append(step._vector(point))
+    return np.array(positions), point
+
+
+@pytest.fixture(scope="module")
+def step():
+    """Of a model with counts."""
+    return pmgp.SparseGibbs(model=sparse(Z)[0])
+
+
+def test_the_same_seed_gives_the_same_chain_whatever_came_before(step):
+    first, _ = chain(step, seed=1)
+    chain(step, seed=2)
+    np.testing.assert_array_equal(chain(step, seed=1)[0], first)
+    assert len(np.unique(first[:, 0])) > 20
+
+
+@pytest.mark.parametrize(("tune", "draws"), [(3, 0), (40, 0), (60, 0), (60, 2)])
+def test_a_restored_state_and_a_pickled_step_repeat_the_next_draws(step, tune, draws):
+    point = chain(step, seed=1, tune=tune, draws=draws)[1]
+    state, copy = step.sampling_state, pickle.loads(pickle.dumps(step))
+    expected, _ = chain(step, begin=1, tune=0, draws=6, point=point)
+    step.sampling_state = state
+    np.testing.assert_array_equal(chain(step, begin=1, tune=0, draws=6, point=point)[0], expected)
+    np.testing.assert_array_equal(chain(copy, begin=1, tune=0, draws=6, point=point)[0], expected)
+
+
+def test_nothing_is_learned_after_tuning(step):
+    point = chain(step, seed=3, tune=400, draws=1)[1]
+    learned, start, coefficients = step.learned, step.start.copy(), step.predictor.coefficients.copy()
+    chain(step, begin=1, tune=0, draws=20, point=point)
+    assert step.learned is learned
+    np.testing.assert_array_equal(step.start, start)
+    np.testing.assert_array_equal(step.predictor.coefficients, coefficients)
+
+
+def test_a_point_that_another_step_has_moved_is_taken_as_it_is(step, rng):
+    """W is computed from it: theta and v come back where nothing is accepted."""
+    chain(step, seed=4)
+    point = step._named(rng.standard_normal(step.dimension))
+    known = step._at(point, step.function.theta_of(point))
+    back = step._moved(step.function.theta_of(point), known.values(step.w))
+    np.testing.assert_allclose(step._vector(back), step._vector(point), atol=1e-9)
+
+
+def test_hyperparameters_that_are_known_stay_away():
+    with pm.Model() as model:
+        process = pmgp.gp.Sparse(cov_func=pm.gp.cov.Matern52(1, ls=1.0))
+        f = process.prior("f", X=X, Xu=Z)
+        process.observe("y", f, dist=poisson, observed=COUNTS)
+    draws, _ = chain(pmgp.SparseGibbs(model=model), tune=5, draws=20)
+    assert len(np.unique(draws[:, 0])) == 25
+
+
+SETTINGS = {"tune": 500, "draws": 2000, "random_seed": 6}
+
+
+def gibbs_moments(inducing):
+    model, _ = sparse(inducing, jitter=1e-8)
+    return agreement.moments(agreement.sample(model, step=pmgp.SparseGibbs(model=model), **SETTINGS))
+
+
+@pytest.mark.slow
+def test_with_all_points_as_inducing_inputs_it_agrees_with_the_pseudo_marginal_chain(posterior):
+    found = gibbs_moments(X)
+    assert min(m.ess for m in found.values()) > 1000
+    assert agreement.distance(found, posterior) < 4.0
+
+
+@pytest.mark.slow
+def test_without_the_jacobian_it_does_not(posterior, monkeypatch):
+    monkeypatch.setattr(GaussianFit, "log_jacobian", 0.0)
+    assert agreement.distance(gibbs_moments(X), posterior) > 4.0
+
+
+def test_data_are_read_again():
+    with pm.Model() as model:
+        inputs, observed = pm.Data("X", X), pm.Data("observed", COUNTS)
+        process = pmgp.gp.Sparse(cov_func=hyperparameters())
+        f = process.prior("f", X=inputs, Xu=Z, jitter=1e-10)
+        process.observe("y", f, dist=poisson, observed=observed)
+        step = pmgp.SparseGibbs(model=model)
+        pm.set_data({"X": X[:4], "observed": COUNTS[4:8]})
+    step.setup_chain(np.random.default_rng(0), 0, 1)
+    other = pmgp.SparseGibbs(model=sparse(Z, inputs=X[:4], observed=COUNTS[4:8])[0])
+    w = np.full((1, len(Z)), 0.4)
+    values = [known_at(one, np.full(2, 0.3)).log_density(w) for one in (step, other)]
+    np.testing.assert_allclose(values[0], values[1])
+
+
+def test_what_is_refused():
+    with pm.Model() as model:
+        pm.Normal("x")
+    with pytest.raises(pmgp.ModelError, match=r"one process of pmgp.gp.Sparse is needed, and there are none"):
+        pmgp.SparseGibbs(model=model)
+    with pytest.raises(pmgp.ModelError, match="all observations must be of one process at one set of inputs"):
+        pmgp.SparseGibbs(model=twice())
+    model, _ = sparse(Z)
+    with pytest.raises(ValueError, match="SparseGibbs moves all variables together; give it lengthscale_log__"):
+        pmgp.SparseGibbs([model["variance"]], model=model)
+    with pytest.raises(ValueError, match="slices must be 1 or more, not 0"):
+        pmgp.SparseGibbs(slices=0, model=model)
+    with model:
+        pm.Potential("penalty", -pm.math.sqr(model["f_rotated_"]).sum())
+    with pytest.raises(pmgp.ModelError, match="a prior or potential depends on 'f_rotated_'"):
+        pmgp.SparseGibbs(model=model)
+
+
+def test_observations_of_whitened_values_by_other_ways_are_refused():
+    model, _ = sparse(Z)
+    with model:
+        pm.Normal("direct", model["f_rotated_"], 1.0, observed=np.zeros(len(Z)))
+    with pytest.raises(pmgp.ModelError, match=r"'direct' depends on the whitened values, and not by gp.observe"):
+        pmgp.SparseGibbs(model=model)
