@@ -1,9 +1,14 @@
-"""How a kernel is declared: the types of its arguments, when it is compiled, and where the result is stored."""
+"""How a kernel is declared: the types of its arguments, when it is compiled, and where the result is stored.
+
+Half of the time that a compilation takes is spent on each function by itself: a part of a kernel that has a name of its
+own takes as long again as the kernel, and there are few.
+"""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import cached_property, update_wrapper
 from typing import Any
 
 from numba import njit, types
@@ -35,25 +40,43 @@ OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True, "no_cfunc_wrap
 _warned: list[str] = []
 
 
-def kernel(result: Any, *arguments: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """For arguments of these types, compiled as soon as it is declared or read from numba's cache.
+class Kernel:
+    """A function that is compiled when it is first needed, or read from numba's cache then.
 
     Where no folder can be written to it is compiled in every process, and a warning says so once.
-    """
-    signature = result(*arguments)
 
-    def compile_it(function: Callable[..., Any]) -> Callable[..., Any]:
+    Parameters
+    ----------
+    function : callable
+    signature : numba.core.typing.Signature
+    """
+
+    def __init__(self, function: Callable[..., Any], signature: Any) -> None:
+        self.signature = signature
+        self.function = function
+        update_wrapper(self, function)
+
+    @cached_property
+    def compiled(self) -> Callable[..., Any]:
+        """Numba's function, for this signature only."""
         try:
-            return njit(signature, cache=True, **OPTIONS)(function)
+            return njit(self.signature, cache=True, **OPTIONS)(self.function)
         except RuntimeError as error:
             _warn_once(str(error))
-            return njit(signature, **OPTIONS)(function)
+            return njit(self.signature, **OPTIONS)(self.function)
 
-    return compile_it
+    def __call__(self, *arguments: Any) -> Any:
+        """As the function; what calls it often takes `compiled`."""
+        return self.compiled(*arguments)
+
+
+def kernel(result: Any, *arguments: Any) -> Callable[[Callable[..., Any]], Kernel]:
+    """Declare a kernel for arguments of these types."""
+    return lambda function: Kernel(function, result(*arguments))
 
 
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A part of kernels, compiled with each of them."""
+    """A part of several kernels, compiled with each of them."""
     return njit(**OPTIONS)(function)
 
 
@@ -64,5 +87,5 @@ def _warn_once(reason: str) -> None:
             f"numba can store compiled functions nowhere ({reason}): each process compiles them again, which takes "
             "seconds; let the environment variable NUMBA_CACHE_DIR name a folder that can be written to",
             UserWarning,
-            stacklevel=4,
+            stacklevel=5,
         )

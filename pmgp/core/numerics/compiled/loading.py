@@ -41,7 +41,7 @@ def compiled_or[Function: Callable[..., Any]](numpy_version: Function, name: str
     if chosen == "numpy" or os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
         return numpy_version
     module, function = name.split(".")
-    return getattr(import_module(f"pmgp.core.numerics.compiled.{module}"), function)
+    return getattr(import_module(f"pmgp.core.numerics.compiled.{module}"), function).compiled
 
 
 @contextmanager

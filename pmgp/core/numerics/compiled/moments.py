@@ -14,7 +14,6 @@ from pmgp.core.numerics.compiled.declaration import (
     VECTOR,
     WRITTEN_ROWS,
     WRITTEN_VECTOR,
-    inlined,
     kernel,
 )
 from pmgp.core.numerics.compiled.routines import LEFT, LOWER, NOT_TRANSPOSED, NOT_UNIT, RIGHT, ddot, dtrmm
@@ -23,40 +22,6 @@ __all__ = ["cavities", "inverse_diagonal", "matched"]
 
 # Triangles of this size are inverted by loops here, and joined to larger ones by products.
 SMALL_TRIANGLE = 16
-
-
-@inlined
-def _invert_small(
-    a: np.ndarray,
-    start: int,
-    stop: int,
-) -> None:
-    """The inverse of a triangle on the diagonal, in its place, column by column from the last."""
-    for j in range(stop - 1, start - 1, -1):
-        pivot = 1.0 / a[j, j]
-        a[j, j] = pivot
-        for k in range(stop - 1, j, -1):
-            entry = a[j, k]
-            for i in range(k + 1, stop):
-                a[j, i] += entry * a[k, i]
-            a[j, k] = entry * a[k, k]
-        for i in range(j + 1, stop):
-            a[j, i] *= -pivot
-
-
-@inlined
-def _join(
-    a: np.ndarray,
-    start: int,
-    middle: int,
-    stop: int,
-) -> None:
-    """The lower left block of L^-1, -L_22^-1 L_21 L_11^-1, where both triangles are inverted."""
-    n = a.shape[0]
-    rows, columns = stop - middle, middle - start
-    across = middle + start * n
-    dtrmm((RIGHT, LOWER, NOT_TRANSPOSED, NOT_UNIT, rows, columns, -1.0, (a, start + start * n), n, (a, across), n))
-    dtrmm((LEFT, LOWER, NOT_TRANSPOSED, NOT_UNIT, rows, columns, 1.0, (a, middle + middle * n), n, (a, across), n))
 
 
 @kernel(NOTHING, WRITTEN_ROWS, WRITTEN_VECTOR)
@@ -74,12 +39,27 @@ def inverse_diagonal(
         Written.
     """
     n = len(diagonal)
-    for start in range(0, n, SMALL_TRIANGLE):
-        _invert_small(factor, start, min(start + SMALL_TRIANGLE, n))
+    # Each small triangle, column by column from the last.
+    for j in range(n - 1, -1, -1):
+        stop = min(j - j % SMALL_TRIANGLE + SMALL_TRIANGLE, n)
+        pivot = 1.0 / factor[j, j]
+        for k in range(stop - 1, j, -1):
+            entry = factor[j, k]
+            for i in range(k + 1, stop):
+                factor[j, i] += entry * factor[k, i]
+            factor[j, k] = entry * factor[k, k]
+        for i in range(j + 1, stop):
+            factor[j, i] *= -pivot
+        factor[j, j] = pivot
+    # The lower left block of L^-1 is -L_22^-1 L_21 L_11^-1.
     width = SMALL_TRIANGLE
     while width < n:
         for start in range(0, n - width, 2 * width):
-            _join(factor, start, start + width, min(start + 2 * width, n))
+            middle = start + width
+            rows, across = min(width, n - middle), (factor, middle + start * n)
+            first, second = (factor, start + start * n), (factor, middle + middle * n)
+            dtrmm((RIGHT, LOWER, NOT_TRANSPOSED, NOT_UNIT, rows, width, -1.0, first, n, across, n))
+            dtrmm((LEFT, LOWER, NOT_TRANSPOSED, NOT_UNIT, rows, width, 1.0, second, n, across, n))
         width *= 2
     for j in range(n):
         column = (factor, j + j * n)

@@ -16,7 +16,6 @@ from pmgp.core.numerics.compiled.declaration import (
     VECTOR,
     WRITTEN_ROWS,
     WRITTEN_VECTOR,
-    inlined,
     kernel,
 )
 from pmgp.core.numerics.compiled.routines import (
@@ -37,31 +36,6 @@ from pmgp.core.numerics.compiled.routines import (
 __all__ = ["condition", "deviations", "log_normalizer", "log_sites"]
 
 
-@inlined
-def _scaled_plus_identity(
-    a: np.ndarray,
-    scale: np.ndarray,
-    out: np.ndarray,
-) -> None:
-    """I + diag(scale) A diag(scale), the triangle that LAPACK takes for the lower one."""
-    n = len(scale)
-    for j in range(n):
-        for i in range(j, n):
-            out[j, i] = a[j, i] * scale[j] * scale[i]
-        out[j, j] += 1.0
-
-
-@inlined
-def _log_determinant(
-    factor: np.ndarray,
-) -> float:
-    """Of L L'; not finite where the diagonal is not."""
-    total = 0.0
-    for i in range(factor.shape[0]):
-        total += math.log(factor[i, i])
-    return 2.0 * total
-
-
 @kernel(NUMBER, ROWS, VECTOR, VECTOR, VECTOR, WRITTEN_ROWS, WRITTEN_VECTOR, WRITTEN_ROWS)
 def condition(
     covariance: np.ndarray,
@@ -72,7 +46,7 @@ def condition(
     mean: np.ndarray,
     work: np.ndarray,
 ) -> float:
-    """Write the factor of B and q's mean; the log-determinant of B, not a number where B is indefinite.
+    """Write the factor of B and q's mean; the log-determinant of B, not finite where B is indefinite.
 
     Parameters
     ----------
@@ -83,22 +57,26 @@ def condition(
     work : (2, n) array
     """
     n = len(mean)
-    root, centered = work[0], work[1]
     for i in range(n):
-        root[i] = math.sqrt(precision[i])
-        centered[i] = linear[i] - precision[i] * prior_mean[i]
-    _scaled_plus_identity(covariance, root, factor)
+        work[0, i] = math.sqrt(precision[i])
+        work[1, i] = linear[i] - precision[i] * prior_mean[i]
+    for j in range(n):
+        for i in range(j, n):
+            factor[j, i] = covariance[j, i] * work[0, j] * work[0, i]
+        factor[j, j] += 1.0
     if dpotrf((LOWER, n, factor, n)) != 0:
         return math.nan
-    log_determinant = _log_determinant(factor)
-    dsymv((LOWER, n, 1.0, covariance, n, centered, 1, 0.0, mean, 1))
+    total = 0.0
     for i in range(n):
-        mean[i] *= root[i]
+        total += math.log(factor[i, i])
+    dsymv((LOWER, n, 1.0, covariance, n, (work, n), 1, 0.0, mean, 1))
+    for i in range(n):
+        mean[i] *= work[0, i]
     dtrsv((LOWER, NOT_TRANSPOSED, NOT_UNIT, n, factor, n, mean, 1))
     dtrsv((LOWER, TRANSPOSED, NOT_UNIT, n, factor, n, mean, 1))
     for i in range(n):
-        mean[i] = prior_mean[i] + mean[i] / root[i]
-    return log_determinant if math.isfinite(log_determinant) else math.nan
+        mean[i] = prior_mean[i] + mean[i] / work[0, i]
+    return 2.0 * total
 
 
 @kernel(NOTHING, ROWS, ROWS, ROWS, VECTOR, WRITTEN_ROWS, WRITTEN_ROWS, WRITTEN_ROWS)
