@@ -10,9 +10,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 from pmgp.core.approximations import moment_matching
+from pmgp.core.estimators import importance as estimators
 from pmgp.core.likelihoods import bernoulli
 from pmgp.core.numerics import conditioning, linalg
-from pmgp.core.numerics.compiled import moments, probit, sites
+from pmgp.core.numerics.compiled import importance, moments, probit, sites
 
 PRECISION = 1e-12
 PAIRS = {
@@ -26,6 +27,7 @@ PAIRS = {
     "probit tilted_moments": (probit.tilted_moments, bernoulli._tilted_moments),
     "probit derivatives": (probit.derivatives, bernoulli._derivatives),
     "probit log_likelihoods": (probit.log_likelihoods, bernoulli._log_likelihoods),
+    "normalized": (importance.normalized, estimators._normalized),
 }
 # Scale of K, its jitter relative to that, and the largest precision of a site: up to conditions of B of 1e12.
 CONDITIONS = [(1.0, 1e-2, 1.0), (1e4, 1e-8, 1e2), (1e6, 1e-10, 1e6)]
@@ -198,6 +200,24 @@ def test_probit_likelihood_of_what_is_not_a_number():
     with np.errstate(divide="ignore"):
         _, written, _, reference = both("probit log_likelihoods", (np.empty(3),), np.ones(2), f)
     assert_allclose(written[0], reference[0], rtol=PRECISION)
+
+
+@pytest.mark.parametrize("spread", [0.0, 3.0, 1000.0])
+@pytest.mark.parametrize("draws", [1, 2, 64])
+def test_weights(draws, spread):
+    log_weights = -700.0 + spread * np.random.default_rng(7).normal(size=draws)
+    log_weights[: draws // 2] = -np.inf
+    one, written, other, reference = both("normalized", (np.empty(draws),), log_weights)
+    assert one == pytest.approx(other, rel=PRECISION)
+    assert_allclose(written[0], reference[0], rtol=PRECISION)
+
+
+def test_weights_that_all_vanish():
+    with np.errstate(all="ignore"):
+        one, written, other, reference = both("normalized", (np.empty(3),), np.full(3, -np.inf))
+    assert one == other == -np.inf
+    assert not np.any(written[0])
+    assert not np.any(reference[0])
 
 
 def test_a_kernel_that_differs_is_rejected():
