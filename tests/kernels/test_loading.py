@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from pmgp.core.approximations import ExpectationPropagation
-from pmgp.core.gaussians import DensePrior
+from pmgp.core.approximations.moment_matching import matched_sites
+from pmgp.core.gaussians import Conditioning, DensePrior
 from pmgp.core.likelihoods import BernoulliProbit
 from pmgp.core.numerics.compiled import sites
 from pmgp.core.numerics.compiled.loading import VARIABLE, compiled_or, kernels_switched
@@ -21,7 +22,8 @@ from tests.truths import low_rank_problem
 FIT = """
 import numpy as np
 from pmgp.core.approximations import ExpectationPropagation
-from pmgp.core.gaussians import DensePrior
+from pmgp.core.approximations.moment_matching import matched_sites
+from pmgp.core.gaussians import Conditioning, DensePrior
 from pmgp.core.likelihoods import BernoulliProbit
 X = np.random.default_rng(0).normal(size=(40, 2))
 K = np.asfortranarray(4.0 * np.exp(-0.5 * np.square(X[:, None] - X).sum(axis=-1)) + 1e-6 * np.eye(40))
@@ -112,3 +114,25 @@ def test_arrays_that_cannot_be_written_to_are_taken():
         array.flags.writeable = False
     frozen = DensePrior(prior.mean, prior.covariance)
     assert np.isfinite(ExpectationPropagation().fit(frozen, BernoulliProbit(y)).log_evidence)
+
+
+def test_arrays_in_any_order_are_taken():
+    """Every second element of a longer array, a matrix in C's order and whole numbers."""
+    n, rng = 10, np.random.default_rng(0)
+    covariance = np.diag(np.arange(1.0, n + 1.0)) + 0.5
+    apart, whole = rng.normal(size=2 * n)[::2], np.arange(n)
+    linear, precision = np.empty((n, 2)).T, np.arange(1, n + 1)
+    linear[:] = 1.0
+    results = []
+    for prior, sites_given in (
+        (DensePrior(apart, np.ascontiguousarray(covariance)), (linear[0], precision)),
+        (DensePrior(apart.copy(), np.asfortranarray(covariance)), (np.ones(n), precision.astype(float))),
+    ):
+        conditioned = Conditioning(prior)
+        assert conditioned.on(*sites_given)
+        q = conditioned.approximation(0.0, 1)
+        likelihood = BernoulliProbit(whole % 2)
+        matched = matched_sites(q, likelihood)
+        results.append([q.mean, q.sample(np.random.default_rng(1), 3), matched.linear, q.log_ratio(likelihood, apart)])
+    for one, other in zip(*results, strict=True):
+        assert np.array_equal(one, other)

@@ -19,7 +19,7 @@ import numpy as np
 from pmgp.core.gaussians import Conditioning, DensePrior, SiteApproximation
 from pmgp.core.gaussians.sites import SMALLEST_PRECISION, marginal_variance
 from pmgp.core.likelihoods.base import Likelihood
-from pmgp.core.numerics.compiled.loading import compiled_or
+from pmgp.core.numerics.compiled.loading import compiled_or, vectors
 from pmgp.core.numerics.quadrature import TiltedMoments
 
 __all__ = [
@@ -185,11 +185,10 @@ def matched_sites(approximation: Conditioned, likelihood: Terms) -> MatchedSites
 def _matched(approximation: Conditioned, cavity: Cavities, tilted: TiltedMoments) -> MatchedSites:
     linear, precision = sites = np.empty((2, len(tilted.mean)))
     by_site = compiled_or(_match, "moments.matched")(
-        approximation.linear,
-        approximation.precision,
+        *vectors(approximation.linear, approximation.precision),
         *cavity[:2],
         cavity.inverse_diagonal,
-        *[np.ascontiguousarray(moments, dtype=float) for moments in tilted],
+        *vectors(*tilted),
         SMALLEST_PRECISION,
         sites,
     )
@@ -238,8 +237,9 @@ def cavities(approximation: Conditioned, inverse_diagonal: np.ndarray | None = N
     """
     inverse_diagonal = approximation.inverse_diagonal if inverse_diagonal is None else inverse_diagonal
     q, mean, variance, marginal = approximation, *np.empty((3, len(inverse_diagonal)))
+    known = vectors(q.mean, q.linear, q.precision, inverse_diagonal)
     sound = compiled_or(_cavities, "moments.cavities")(
-        q.prior.variance, q.mean, q.linear, q.precision, inverse_diagonal, 1.0 + ROUNDING, mean, variance, marginal
+        q.prior.variance, *known, 1.0 + ROUNDING, mean, variance, marginal
     )
     return Cavities(mean, variance, marginal, inverse_diagonal) if sound else None
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from pmgp.core.gaussians import Posterior
 from pmgp.core.likelihoods.base import Likelihood
-from pmgp.core.numerics.compiled.loading import compiled_or
+from pmgp.core.numerics.compiled.loading import compiled_or, vectors
 
 __all__ = ["ImportanceSampling", "WeightedParticles", "check_draws", "log_mean_exp", "number_of_draws"]
 
@@ -40,7 +40,9 @@ class WeightedParticles:
     def weighed(cls, particles: np.ndarray, log_weights: np.ndarray) -> WeightedParticles:
         """The estimate that is the mean of the weights: (draws, n) and (draws,) arrays."""
         weights = np.empty(len(log_weights))
-        estimate = cls(compiled_or(_normalized, "importance.normalized")(log_weights, weights), particles, log_weights)
+        estimate = cls(
+            compiled_or(_normalized, "importance.normalized")(*vectors(log_weights), weights), particles, log_weights
+        )
         estimate.__dict__["normalized_weights"] = weights
         return estimate
 

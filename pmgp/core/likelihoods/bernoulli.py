@@ -11,7 +11,7 @@ from scipy.special import expit, log_ndtr, ndtr
 from pmgp.core.likelihoods.base import FactorizingLikelihood, NoisyLimits
 from pmgp.core.likelihoods.checks import check_binary
 from pmgp.core.likelihoods.normal_tails import excess, hazard, third_derivative
-from pmgp.core.numerics.compiled.loading import compiled_or
+from pmgp.core.numerics.compiled.loading import compiled_or, vectors
 from pmgp.core.numerics.quadrature import TiltedMoments, normal_expectation
 
 __all__ = ["BernoulliLogit", "BernoulliProbit"]
@@ -95,7 +95,7 @@ class BernoulliProbit(FactorizingLikelihood):
     def derivatives(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Gradient and curvature, of one hazard."""
         gradient, curvature = out = np.empty((2, len(self.sign)))
-        compiled_or(_derivatives, "probit.derivatives")(self.sign, np.ascontiguousarray(f, dtype=float), out)
+        compiled_or(_derivatives, "probit.derivatives")(self.sign, *vectors(f), out)
         return gradient, curvature
 
     def third_derivative(self, f: np.ndarray) -> np.ndarray:
@@ -111,8 +111,7 @@ class BernoulliProbit(FactorizingLikelihood):
     ) -> TiltedMoments:
         """Mean, variance and log normalizer of p(y_i|f_i) N(f_i|mean, variance), in closed form."""
         out = np.empty((3, len(self.sign)))
-        cavity = np.ascontiguousarray(mean, dtype=float), np.ascontiguousarray(variance, dtype=float)
-        compiled_or(_tilted_moments, "probit.tilted_moments")(self.sign, *cavity, out)
+        compiled_or(_tilted_moments, "probit.tilted_moments")(self.sign, *vectors(mean, variance), out)
         return TiltedMoments(*out)
 
     def noisy_limits(self) -> NoisyLimits:

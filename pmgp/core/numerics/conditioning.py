@@ -12,7 +12,7 @@ import numpy as np
 from scipy.linalg.blas import dsymm, dsymv, dtrmm, dtrmv
 from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs
 
-from pmgp.core.numerics.compiled.loading import compiled_or
+from pmgp.core.numerics.compiled.loading import compiled_or, vectors
 from pmgp.core.numerics.ledger import record
 from pmgp.core.numerics.linalg import scaled_plus_identity
 
@@ -39,7 +39,7 @@ def condition(
     record("matvec")
     mean, work = np.empty(len(linear)), np.empty((2, len(linear)))
     log_determinant = compiled_or(_condition, "sites.condition")(
-        np.asfortranarray(covariance).T, prior_mean, linear, precision, memory.T, mean, work
+        np.asfortranarray(covariance).T, *vectors(prior_mean, linear, precision), memory.T, mean, work
     )
     return (mean, log_determinant) if isfinite(log_determinant) else None
 
@@ -89,7 +89,7 @@ def deviations(
     first, second = np.array(normals, dtype=float, order="C")
     out = np.empty_like(first)
     matrices = [np.asfortranarray(matrix).T for matrix in (prior_factor, covariance, factor)]
-    compiled_or(_deviations, "sites.deviations")(*matrices, precision, first, second, out)
+    compiled_or(_deviations, "sites.deviations")(*matrices, *vectors(precision), first, second, out)
     return out
 
 
@@ -123,7 +123,8 @@ def log_normalizer(
     log_determinant : float
         Of B.
     """
-    return compiled_or(_log_normalizer, "sites.log_normalizer")(prior_mean, linear, precision, mean, log_determinant)
+    known = vectors(prior_mean, linear, precision, mean)
+    return compiled_or(_log_normalizer, "sites.log_normalizer")(*known, log_determinant)
 
 
 def _log_normalizer(
@@ -144,7 +145,7 @@ def log_sites(linear: np.ndarray, precision: np.ndarray, f: np.ndarray) -> np.nd
     """
     rows = np.ascontiguousarray(f, dtype=float).reshape(-1, len(linear))
     out = np.empty(len(rows))
-    compiled_or(_log_sites, "sites.log_sites")(linear, precision, rows, out)
+    compiled_or(_log_sites, "sites.log_sites")(*vectors(linear, precision), rows, out)
     return out.reshape(f.shape[:-1]) if f.ndim != 1 else out[0]
 
 

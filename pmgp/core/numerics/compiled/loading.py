@@ -14,7 +14,9 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-__all__ = ["VARIABLE", "compiled_or", "kernels_switched"]
+import numpy as np
+
+__all__ = ["VARIABLE", "compiled_or", "kernels_switched", "vectors"]
 
 VARIABLE = "PMGP_KERNELS"
 """The environment variable that says which kernels are used: "compiled", as where it is not set, or "numpy"."""
@@ -42,6 +44,11 @@ def compiled_or[Function: Callable[..., Any]](numpy_version: Function, name: str
         return numpy_version
     module, function = name.split(".")
     return getattr(import_module(f"pmgp.core.numerics.compiled.{module}"), function).compiled
+
+
+def vectors(*arrays: np.ndarray) -> list[np.ndarray]:
+    """As kernels take them: numbers in double precision, one after another in memory; copied where they are not."""
+    return [np.ascontiguousarray(array, dtype=np.float64) for array in arrays]
 
 
 @contextmanager
