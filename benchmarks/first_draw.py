@@ -99,7 +99,7 @@ def rows() -> Iterator[dict[str, Any]]:
     """One row a likelihood."""
     for name in LIKELIHOODS:
         with tempfile.TemporaryDirectory() as cache:
-            environment = {**os.environ, "PYTENSOR_FLAGS": f"base_compiledir={cache}"}
+            environment = {**os.environ, "PYTENSOR_FLAGS": f"base_compiledir={cache}", "NUMBA_CACHE_DIR": cache}
             command = [sys.executable, "-m", "benchmarks.first_draw", name]
             cold, warm = (_seconds(command, environment) for _ in range(2))
         yield {

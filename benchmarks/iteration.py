@@ -1,10 +1,12 @@
-"""What one iteration costs: milliseconds, O(n^3) operations, and the ratio to the same LAPACK calls alone."""
+"""What one iteration costs: milliseconds, O(n^3) operations, the ratio to the same LAPACK calls, and PyMC's share."""
 
 from __future__ import annotations
 
 from time import process_time
+from typing import Any
 
 import numpy as np
+import pymc as pm
 from scipy.linalg.lapack import dpotrf, dtrtri
 from threadpoolctl import threadpool_limits
 
@@ -15,6 +17,8 @@ from pmgp.core.estimators import Estimator
 __all__ = ["measure"]
 
 BLOCKS = 5
+# Draws that PyMC records for its own time.
+RECORDED = 500
 
 
 def lapack_seconds(n: int, repetitions: int = 20) -> tuple[float, float]:
@@ -35,6 +39,28 @@ def lapack_seconds(n: int, repetitions: int = 20) -> tuple[float, float]:
     return float(cholesky), float(inverse)
 
 
+def pymc_seconds(step: pmgp.PseudoMarginal, point: dict[str, np.ndarray], stats: dict[str, Any]) -> float:
+    """Median processor time that PyMC adds to an iteration in the process that draws: points, statistics, trace.
+
+    PyMC samples with the step method, which gives the same point and statistics again instead of moving; it
+    forgets its chain.
+    """
+    times: list[float] = []
+    step.step = lambda _: (point, [stats])
+    pm.sample(
+        RECORDED,
+        tune=0,
+        chains=1,
+        cores=1,
+        step=step,
+        progressbar=False,
+        compute_convergence_checks=False,
+        callback=lambda **_: times.append(process_time()),
+    )
+    del step.step
+    return float(np.median(np.diff(times)))
+
+
 def measure(
     problem: Problem,
     approximation: str = "laplace",
@@ -49,7 +75,8 @@ def measure(
     dict
         ``ms`` of processor time an iteration after tuning (whole step, PyMC's trace not included), ``C``, ``I``, ``M``
         an iteration, ``ratio`` of the time to that of the same LAPACK calls (dpotrf for C, dtrtri for I) alone, timed
-        in between, and the iteration's equivalent in Cholesky factorizations ``dpotrfs``.
+        in between, the iteration's equivalent in Cholesky factorizations ``dpotrfs``, and what PyMC adds in
+        milliseconds, with the ratio that makes.
     """
     with threadpool_limits(limits=1), problem.model() as model:
         step = pmgp.PseudoMarginal(model=model, approximation=approximation, estimator=estimator)
@@ -66,9 +93,12 @@ def measure(
                 point, [stats] = step.step(point)
                 rows.append((stats["n_cholesky"], stats["n_inverse"], stats["n_matmul"], stats["accepted"]))
             times.append((process_time() - start) / (draws // BLOCKS))
+        importance_draws = step.frozen.draws
+        by_pymc = pymc_seconds(step, point, stats)
     cholesky, inverse, matmul, accepted = np.mean(rows, axis=0)
     seconds = float(np.median(times))
     dpotrf_seconds, dtrtri_seconds = np.median(unit, axis=0)
+    lapack = cholesky * dpotrf_seconds + inverse * dtrtri_seconds
     return {
         "data": problem.name,
         "q": approximation,
@@ -79,8 +109,10 @@ def measure(
         "I": inverse,
         "M": matmul,
         "dpotrf ms": 1e3 * dpotrf_seconds,
-        "ratio": seconds / (cholesky * dpotrf_seconds + inverse * dtrtri_seconds),
+        "ratio": seconds / lapack,
+        "PyMC ms": 1e3 * by_pymc,
+        "ratio with PyMC": (seconds + by_pymc) / lapack,
         "dpotrfs": seconds / dpotrf_seconds,
         "accepted": accepted,
-        "N_imp": step.frozen.draws,
+        "N_imp": importance_draws,
     }

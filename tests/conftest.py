@@ -14,6 +14,7 @@ WITHOUT_THREADS_OF_THEIR_OWN = {
     "estimators",
     "exercises",
     "gaussians",
+    "kernels",
     "latent_updates",
     "marginal",
     "theta_updates",

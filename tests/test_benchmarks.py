@@ -41,6 +41,8 @@ def test_an_iteration_is_timed_and_its_operations_counted():
     assert 1.0 < row["C"] < 8.0
     assert_allclose(row["dpotrfs"], row["ms"] / row["dpotrf ms"])
     assert np.isfinite(row["ratio"])
+    assert_allclose(row["ratio with PyMC"] / row["ratio"], 1.0 + row["PyMC ms"] / row["ms"])
+    assert 0.0 < row["PyMC ms"] < row["ms"]
 
 
 def test_methods_for_orthants_estimate_the_same():

@@ -12,6 +12,7 @@ from pmgp.core.approximations.moment_matching import cavities, matched_sites
 from pmgp.core.gaussians import Conditioning, DensePrior, SiteApproximation
 from pmgp.core.likelihoods import BernoulliLogit, BernoulliProbit
 from pmgp.core.numerics import linalg
+from pmgp.core.numerics.compiled.loading import kernels_switched
 from pmgp.core.numerics.ledger import counted
 from pmgp.core.numerics.quadrature import tilted_moments
 from tests.approximations.test_laplace import Normal, StudentT, prior_of_a_process
@@ -71,8 +72,9 @@ def test_log_evidence_is_near_the_low_rank_truth(n, noise):
 def test_evidence_without_the_sites_own_normalizer_is_rejected(monkeypatch):
     """The broken twin: the sites are not divided out of q's normalizer with their own cavities."""
     prior, y, truth = low_rank_problem(50)
-    monkeypatch.setattr(moment_matching, "_log_site_normalizer", lambda approximation, cavity: 0.0)
-    assert abs(ExpectationPropagation().fit(prior, BernoulliProbit(y)).log_evidence - truth) > 0.5
+    monkeypatch.setattr(moment_matching, "_log_site_normalizer", lambda *_: 0.0)
+    with kernels_switched("numpy"):
+        assert abs(ExpectationPropagation().fit(prior, BernoulliProbit(y)).log_evidence - truth) > 0.5
 
 
 @pytest.mark.parametrize("n", [1, 5])

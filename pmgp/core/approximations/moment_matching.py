@@ -19,6 +19,7 @@ import numpy as np
 from pmgp.core.gaussians import Conditioning, DensePrior, SiteApproximation
 from pmgp.core.gaussians.sites import SMALLEST_PRECISION, marginal_variance
 from pmgp.core.likelihoods.base import Likelihood
+from pmgp.core.numerics.compiled.loading import compiled_or, vectors
 from pmgp.core.numerics.quadrature import TiltedMoments
 
 __all__ = [
@@ -182,16 +183,51 @@ def matched_sites(approximation: Conditioned, likelihood: Terms) -> MatchedSites
 
 
 def _matched(approximation: Conditioned, cavity: Cavities, tilted: TiltedMoments) -> MatchedSites:
-    sound = np.isfinite(tilted.mean) & (tilted.variance > 0.0)
-    # Where a term is not log-concave the matching site may have a negative precision; it is raised to almost zero, and
-    # q keeps the tilted mean.
-    difference = 1.0 / np.where(sound, tilted.variance, 1.0) - 1.0 / cavity.variance
-    precision = np.where(sound, np.maximum(difference, SMALLEST_PRECISION), approximation.precision)
-    linear = np.where(sound, tilted.mean, 0.0) * (1.0 / cavity.variance + precision) - cavity.mean / cavity.variance
-    linear = np.where(sound, linear, approximation.linear)
-    by_site = tilted.log_normalizer - _log_site_normalizer(approximation, cavity)
-    log_evidence = approximation.log_normalizer + float(np.sum(by_site))
+    linear, precision = sites = np.empty((2, len(tilted.mean)))
+    by_site = compiled_or(_match, "moments.matched")(
+        *vectors(approximation.linear, approximation.precision),
+        *cavity[:2],
+        cavity.inverse_diagonal,
+        *vectors(*tilted),
+        SMALLEST_PRECISION,
+        sites,
+    )
+    log_evidence = approximation.log_normalizer + by_site
     return MatchedSites(linear, precision, log_evidence, cavity.marginal_variance, approximation.log_determinant)
+
+
+def _match(
+    linear: np.ndarray,
+    precision: np.ndarray,
+    mean: np.ndarray,
+    variance: np.ndarray,
+    inverse_diagonal: np.ndarray,
+    tilted_mean: np.ndarray,
+    tilted_variance: np.ndarray,
+    log_normalizer: np.ndarray,
+    smallest: float,
+    sites: np.ndarray,
+) -> float:
+    """Write the sites that match; what the terms add to the evidence beside log Z_q.
+
+    Where a term is not log-concave the matching site may have a negative precision; it is raised to almost zero, and q
+    keeps the tilted mean.
+    """
+    sound = np.isfinite(tilted_mean) & (tilted_variance > 0.0)
+    difference = 1.0 / np.where(sound, tilted_variance, 1.0) - 1.0 / variance
+    matching = np.where(sound, np.maximum(difference, smallest), precision)
+    sites[0] = np.where(sound, tilted_mean * (1.0 / variance + matching) - mean / variance, linear)
+    sites[1] = matching
+    return float(np.sum(log_normalizer - _log_site_normalizer(linear, precision, mean, variance, inverse_diagonal)))
+
+
+def _log_site_normalizer(b: np.ndarray, w: np.ndarray, c: np.ndarray, s: np.ndarray, d: np.ndarray) -> np.ndarray:
+    """Log of the integral of the cavity N(f|c, s) times exp(b f - w f^2 / 2), where 1 + s w = 1 / d.
+
+    With log Z_q it makes up the evidence of expectation propagation, log Z_q + sum_i [log Z^_i - this]: q's normalizer
+    with each site's share of it replaced by that of the exact term. It is stationary in the sites where they match.
+    """
+    return 0.5 * np.log(d) + d * (b * c + 0.5 * (b * b * s - w * c * c))
 
 
 def cavities(approximation: Conditioned, inverse_diagonal: np.ndarray | None = None) -> Cavities | None:
@@ -200,20 +236,30 @@ def cavities(approximation: Conditioned, inverse_diagonal: np.ndarray | None = N
     Then K is indefinite, and not so much that B were too. The diagonal of B^-1 is computed where it is not given.
     """
     inverse_diagonal = approximation.inverse_diagonal if inverse_diagonal is None else inverse_diagonal
-    if inverse_diagonal.max() > 1.0 + ROUNDING:
-        return None
-    marginal = marginal_variance(approximation.prior, approximation.precision, inverse_diagonal)
+    q, mean, variance, marginal = approximation, *np.empty((3, len(inverse_diagonal)))
+    known = vectors(q.mean, q.linear, q.precision, inverse_diagonal)
+    sound = compiled_or(_cavities, "moments.cavities")(
+        q.prior.variance, *known, 1.0 + ROUNDING, mean, variance, marginal
+    )
+    return Cavities(mean, variance, marginal, inverse_diagonal) if sound else None
+
+
+def _cavities(
+    prior_variance: np.ndarray,
+    q_mean: np.ndarray,
+    linear: np.ndarray,
+    precision: np.ndarray,
+    inverse_diagonal: np.ndarray,
+    largest: float,
+    mean: np.ndarray,
+    variance: np.ndarray,
+    marginal: np.ndarray,
+) -> bool:
+    """Write means, variances, and variances of q's marginals; false where an element of diag(B^-1) is too large."""
+    if not inverse_diagonal.max() <= largest:
+        return False
+    marginal[:] = marginal_variance(prior_variance, precision, inverse_diagonal)
     # A cavity is no wider than the prior; rounding would make it so where a precision is next to nothing.
-    variance = np.minimum(marginal / inverse_diagonal, approximation.prior.variance)
-    mean = (approximation.mean - approximation.linear * marginal) / inverse_diagonal
-    return Cavities(mean, variance, marginal, inverse_diagonal)
-
-
-def _log_site_normalizer(approximation: Conditioned, cavity: Cavities) -> np.ndarray:
-    """Log of the integral of the cavity N(f|c, s) times exp(b f - w f^2 / 2), where 1 + s w = 1 / d.
-
-    With log Z_q it makes up the evidence of expectation propagation, log Z_q + sum_i [log Z^_i - this]: q's normalizer
-    with each site's share of it replaced by that of the exact term. It is stationary in the sites where they match.
-    """
-    b, w, c, d = approximation.linear, approximation.precision, cavity.mean, cavity.inverse_diagonal
-    return 0.5 * np.log(d) + d * (b * c + 0.5 * (b * b * cavity.variance - w * c * c))
+    variance[:] = np.minimum(marginal / inverse_diagonal, prior_variance)
+    mean[:] = (q_mean - linear * marginal) / inverse_diagonal
+    return True

@@ -15,6 +15,7 @@ import numpy as np
 
 from pmgp.core.gaussians import Posterior
 from pmgp.core.likelihoods.base import Likelihood
+from pmgp.core.numerics.compiled.loading import compiled_or, vectors
 
 __all__ = ["ImportanceSampling", "WeightedParticles", "check_draws", "log_mean_exp", "number_of_draws"]
 
@@ -34,6 +35,16 @@ class WeightedParticles:
     log_evidence: float
     particles: np.ndarray
     log_weights: np.ndarray
+
+    @classmethod
+    def weighed(cls, particles: np.ndarray, log_weights: np.ndarray) -> WeightedParticles:
+        """The estimate that is the mean of the weights: (draws, n) and (draws,) arrays."""
+        weights = np.empty(len(log_weights))
+        estimate = cls(
+            compiled_or(_normalized, "importance.normalized")(*vectors(log_weights), weights), particles, log_weights
+        )
+        estimate.__dict__["normalized_weights"] = weights
+        return estimate
 
     @cached_property
     def normalized_weights(self) -> np.ndarray:
@@ -181,7 +192,17 @@ def number_of_draws(draws: int | str) -> int:
 def _weigh(approximation: Posterior, likelihood: Likelihood, particles: np.ndarray) -> WeightedParticles:
     log_weights = approximation.log_weights(likelihood, particles)
     log_weights = np.where(np.isnan(log_weights), -np.inf, log_weights)
-    return WeightedParticles(float(log_mean_exp(log_weights)), particles, log_weights)
+    return WeightedParticles.weighed(particles, log_weights)
+
+
+def _normalized(log_weights: np.ndarray, weights: np.ndarray) -> float:
+    """Write weights that sum to one, zeros where all vanish; the log of their mean."""
+    weights[:] = 0.0
+    log_mean = float(log_mean_exp(log_weights))
+    if np.isfinite(log_mean):
+        np.exp(log_weights - log_weights.max(), out=weights)
+        weights /= weights.sum()
+    return log_mean
 
 
 def log_mean_exp(values: np.ndarray) -> np.ndarray:

@@ -14,6 +14,7 @@ import numpy as np
 from pmgp.core.gaussians.dense import DensePrior
 from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.numerics import linalg
+from pmgp.core.numerics.conditioning import condition, deviations, log_normalizer, log_sites
 
 __all__ = ["SMALLEST_PRECISION", "Conditioning", "SiteApproximation"]
 
@@ -76,7 +77,7 @@ class SiteApproximation:
     @property
     def variance(self) -> np.ndarray:
         """Marginal variances of q: (n,)."""
-        return marginal_variance(self.prior, self.precision, self.inverse_diagonal)
+        return marginal_variance(self.prior.variance, self.precision, self.inverse_diagonal)
 
     @cached_property
     def log_normalizer(self) -> float:
@@ -85,7 +86,7 @@ class SiteApproximation:
 
     def log_ratio(self, likelihood: Likelihood, f: np.ndarray) -> np.ndarray:
         """Log of the likelihood over the sites, prod_i p(y_i|f_i) / site_i(f_i): (..., n) -> (...)."""
-        return likelihood.log_likelihood(f) - f @ self.linear + 0.5 * np.square(f) @ self.precision
+        return likelihood.log_likelihood(f) - log_sites(self.linear, self.precision, f)
 
     def log_weights(self, likelihood: Likelihood, f: np.ndarray) -> np.ndarray:
         """Log of p(y|f) N(f|m, K) / q(f), the importance weights: (..., n) -> (...)."""
@@ -96,15 +97,8 @@ class SiteApproximation:
         return self.deviations_from(rng.standard_normal((2, size, self.size)))
 
     def deviations_from(self, normals: np.ndarray) -> np.ndarray:
-        """Draws of f - mean under q, made of standard normals: (2, size, n) -> (size, n).
-
-        With u = L e1, the vector u - K W^1/2 B^-1 (W^1/2 u + e2) has q's covariance (K^-1 + W)^-1, for
-        e1 and e2 standard normal; all draws are columns of one matrix.
-        """
-        root = np.sqrt(self.precision)[:, None]
-        u = self.prior.deviations_from(normals[0]).T
-        solved = linalg.cholesky_solve(self.factor, root * u + normals[1].T)
-        return (u - self.prior.product(root * solved)).T
+        """Draws of f - mean under q, made of standard normals: (2, size, n) -> (size, n)."""
+        return deviations(self.prior.factor, self.prior.covariance, self.factor, self.precision, normals)
 
     def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
         """Independent draws from q, of shape (size, n)."""
@@ -128,20 +122,11 @@ class SiteApproximation:
         return linalg.inverse(self.factor)
 
 
-def log_normalizer(
-    prior_mean: np.ndarray, linear: np.ndarray, precision: np.ndarray, mean: np.ndarray, log_determinant: float
-) -> float:
-    """Log of the integral of the prior times the sites: m'(b - W m / 2) + b'_c (mu - m) / 2 - log|B| / 2."""
-    centered = linear - precision * prior_mean
-    offset = float(prior_mean @ (linear - 0.5 * precision * prior_mean))
-    return offset + 0.5 * float(centered @ (mean - prior_mean)) - 0.5 * log_determinant
-
-
-def marginal_variance(prior: DensePrior, precision: np.ndarray, inverse_diagonal: np.ndarray) -> np.ndarray:
+def marginal_variance(prior_variance: np.ndarray, precision: np.ndarray, inverse_diagonal: np.ndarray) -> np.ndarray:
     """Variances of q's marginals, (1 - diag(B^-1)) / w."""
     marginal = (1.0 - inverse_diagonal) / precision
     # Beside a prior that leaves next to no variance, what the sites take from it is lost in rounding.
-    return np.where(marginal > 0.0, marginal, prior.variance)
+    return np.where(marginal > 0.0, marginal, prior_variance)
 
 
 class Conditioning:
@@ -189,25 +174,18 @@ class Conditioning:
     def on(self, linear: np.ndarray, precision: np.ndarray) -> bool:
         """Condition on sites, by one Cholesky factorization; false where B is indefinite, as for a K with NaN in it.
 
-        With centered sites b' = b - W m and c = B^-1 W^1/2 K b', the mean is m + W^-1/2 c: B c = W^1/2 K b' gives
-        K W^1/2 c = W^-1/2 (W^1/2 K b' - c), so that the second product with K cancels. Needs positive precisions.
-
         Parameters
         ----------
         linear, precision : (n,) array
         """
-        root = np.sqrt(precision)
+        if self._memory is None:
+            self._memory = np.empty((self.prior.size, self.prior.size), order="F")
         self._factor = None
-        self._memory = linalg.scaled_plus_identity(self.prior.covariance, root, self._memory)
-        try:
-            self._factor = linalg.cholesky(self._memory, overwrite=True)
-        except linalg.NotPositiveDefiniteError:
+        reached = condition(self.prior.covariance, self.prior.mean, linear, precision, self._memory)
+        if reached is None:
             return False
-        centered = linear - precision * self.prior.mean
-        solved = linalg.cholesky_solve(self._factor, root * self.prior.product(centered))
-        self.linear, self.precision = linear, precision
-        self.mean = self.prior.mean + solved / root
-        self.log_determinant = linalg.log_determinant(self._factor)
+        self._factor, self.linear, self.precision = self._memory, linear, precision
+        self.mean, self.log_determinant = reached
         return True
 
     @property

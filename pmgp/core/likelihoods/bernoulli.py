@@ -11,6 +11,7 @@ from scipy.special import expit, log_ndtr, ndtr
 from pmgp.core.likelihoods.base import FactorizingLikelihood, NoisyLimits
 from pmgp.core.likelihoods.checks import check_binary
 from pmgp.core.likelihoods.normal_tails import excess, hazard, third_derivative
+from pmgp.core.numerics.compiled.loading import compiled_or, vectors
 from pmgp.core.numerics.quadrature import TiltedMoments, normal_expectation
 
 __all__ = ["BernoulliLogit", "BernoulliProbit"]
@@ -27,6 +28,27 @@ WIDE = 4.0
 def _signs(y: np.ndarray) -> np.ndarray:
     """Map labels 0/1 to -1/+1."""
     return 2.0 * check_binary(y) - 1.0
+
+
+def _log_likelihoods(sign: np.ndarray, f: np.ndarray, out: np.ndarray) -> None:
+    z = sign * f
+    logs = log_ndtr(z) if z.min(initial=0.0) < UNDERFLOW else np.log(ndtr(z))
+    out[:] = logs.sum(axis=-1)
+
+
+def _derivatives(sign: np.ndarray, f: np.ndarray, out: np.ndarray) -> None:
+    z = sign * f
+    slope = hazard(z)
+    out[0], out[1] = sign * slope, slope * excess(z)
+
+
+def _tilted_moments(sign: np.ndarray, mean: np.ndarray, variance: np.ndarray, out: np.ndarray) -> None:
+    scale = np.sqrt(1.0 + variance)
+    z = sign * mean / scale
+    slope = hazard(z)
+    out[0] = mean + sign * variance * slope / scale
+    out[1] = variance - np.square(variance / scale) * slope * excess(z)
+    out[2] = log_ndtr(z)
 
 
 class BernoulliProbit(FactorizingLikelihood):
@@ -53,13 +75,13 @@ class BernoulliProbit(FactorizingLikelihood):
     def log_likelihood(self, f: np.ndarray) -> np.ndarray:
         """Log p(y|f): (..., n) -> (...).
 
-        In a sum only the absolute error counts, which the plain logarithm keeps small in less time than `log_ndtr`
-        needs, as long as no probability underflows.
+        In a sum only the absolute error counts, which a plain logarithm, or that of a product, keeps small in less time
+        than `log_ndtr` needs, as long as no probability underflows.
         """
-        z = self.sign * f
-        if z.min(initial=0.0) < UNDERFLOW:
-            return log_ndtr(z).sum(axis=-1)
-        return np.log(ndtr(z)).sum(axis=-1)
+        rows = np.ascontiguousarray(f, dtype=float).reshape(-1, len(self.sign))
+        out = np.empty(len(rows))
+        compiled_or(_log_likelihoods, "probit.log_likelihoods")(self.sign, rows, out)
+        return out.reshape(np.shape(f)[:-1])[()]
 
     def gradient(self, f: np.ndarray) -> np.ndarray:
         """First derivative in f."""
@@ -72,9 +94,9 @@ class BernoulliProbit(FactorizingLikelihood):
 
     def derivatives(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Gradient and curvature, of one hazard."""
-        z = self.sign * f
-        slope = hazard(z)
-        return self.sign * slope, slope * excess(z)
+        gradient, curvature = out = np.empty((2, len(self.sign)))
+        compiled_or(_derivatives, "probit.derivatives")(self.sign, *vectors(f), out)
+        return gradient, curvature
 
     def third_derivative(self, f: np.ndarray) -> np.ndarray:
         """Third derivative in f."""
@@ -88,11 +110,9 @@ class BernoulliProbit(FactorizingLikelihood):
         self, mean: np.ndarray, variance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None
     ) -> TiltedMoments:
         """Mean, variance and log normalizer of p(y_i|f_i) N(f_i|mean, variance), in closed form."""
-        scale = np.sqrt(1.0 + variance)
-        z = self.sign * mean / scale
-        tilted_mean = mean + self.sign * variance * hazard(z) / scale
-        tilted_variance = variance - np.square(variance / scale) * hazard(z) * excess(z)
-        return TiltedMoments(tilted_mean, tilted_variance, log_ndtr(z))
+        out = np.empty((3, len(self.sign)))
+        compiled_or(_tilted_moments, "probit.tilted_moments")(self.sign, *vectors(mean, variance), out)
+        return TiltedMoments(*out)
 
     def noisy_limits(self) -> NoisyLimits:
         """Zero and infinity for f + e, e standard normal, with the label's sign."""

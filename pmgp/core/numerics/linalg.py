@@ -12,6 +12,7 @@ import numpy as np
 from scipy.linalg.blas import dsymm, dsymv, dsyr, dsyr2, dtrmm, dtrmv, dtrsm
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs, dtrtri, dtrtrs
 
+from pmgp.core.numerics.compiled.loading import compiled_or
 from pmgp.core.numerics.ledger import record
 
 __all__ = [
@@ -144,15 +145,21 @@ def inverse_diagonal(factor: np.ndarray, *, overwrite: bool = False) -> np.ndarr
     With `overwrite` the factor is lost, and an n x n buffer is saved.
     """
     record("inverse")
-    inverse = _triangular_inverse(factor if overwrite else factor.copy(order="F"))
+    if not (overwrite and factor.flags.f_contiguous):
+        factor = factor.copy(order="F")
     diagonal = np.empty(len(factor))
-    for start in range(0, len(factor), BLOCK):
+    compiled_or(_inverse_diagonal, "moments.inverse_diagonal")(factor.T, diagonal)
+    return diagonal
+
+
+def _inverse_diagonal(transposed: np.ndarray, diagonal: np.ndarray) -> None:
+    inverse = _triangular_inverse(transposed.T)
+    for start in range(0, len(diagonal), BLOCK):
         columns = inverse[start:, start : start + BLOCK].T
         width = len(columns)
         # Above the diagonal there is what was there before.
         np.copyto(columns[:, :width], 0.0, where=ABOVE[:width, :width])
         diagonal[start : start + width] = np.vecdot(columns, columns)
-    return diagonal
 
 
 def _triangular_inverse(factor: np.ndarray) -> np.ndarray:

@@ -1,0 +1,91 @@
+"""How a kernel is declared: the types of its arguments, when it is compiled, and where the result is stored.
+
+Half of the time that a compilation takes is spent on each function by itself: a part of a kernel that has a name of its
+own takes as long again as the kernel, and there are few.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import cached_property, update_wrapper
+from typing import Any
+
+from numba import njit, types
+
+__all__ = [
+    "FLAG",
+    "NOTHING",
+    "NUMBER",
+    "ROWS",
+    "STRIDED",
+    "VECTOR",
+    "WRITTEN_ROWS",
+    "WRITTEN_VECTOR",
+    "inlined",
+    "kernel",
+]
+
+NOTHING, NUMBER, FLAG = types.void, types.float64, types.boolean
+# Arguments that are read: an array that may be written to is one of these too. What LAPACK takes for a matrix is passed
+# as its transpose: numba says of an array of one element, which is in both orders, that it is in C's.
+VECTOR = types.Array(NUMBER, 1, "C", readonly=True)
+STRIDED = types.Array(NUMBER, 1, "A", readonly=True)
+ROWS = types.Array(NUMBER, 2, "C", readonly=True)
+WRITTEN_VECTOR = types.Array(NUMBER, 1, "C")
+WRITTEN_ROWS = types.Array(NUMBER, 2, "C")
+
+# Divisions follow IEEE as NumPy's do; callbacks from C, which take as long to compile as the kernel, are not made.
+OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True, "no_cfunc_wrapper": True}
+_warned: list[str] = []
+
+
+class Kernel:
+    """A function that is compiled when it is first needed, or read from numba's cache then.
+
+    Where no folder can be written to it is compiled in every process, and a warning says so once.
+
+    Parameters
+    ----------
+    function : callable
+    signature : numba.core.typing.Signature
+    """
+
+    def __init__(self, function: Callable[..., Any], signature: Any) -> None:
+        self.signature = signature
+        self.function = function
+        update_wrapper(self, function)
+
+    @cached_property
+    def compiled(self) -> Callable[..., Any]:
+        """Numba's function, for this signature only."""
+        try:
+            return njit(self.signature, cache=True, **OPTIONS)(self.function)
+        except RuntimeError as error:
+            _warn_once(str(error))
+            return njit(self.signature, **OPTIONS)(self.function)
+
+    def __call__(self, *arguments: Any) -> Any:
+        """As the function; what calls it often takes `compiled`."""
+        return self.compiled(*arguments)
+
+
+def kernel(result: Any, *arguments: Any) -> Callable[[Callable[..., Any]], Kernel]:
+    """Declare a kernel for arguments of these types."""
+    return lambda function: Kernel(function, result(*arguments))
+
+
+def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A part of several kernels, compiled with each of them."""
+    return njit(**OPTIONS)(function)
+
+
+def _warn_once(reason: str) -> None:
+    if not _warned:
+        _warned.append(reason)
+        warnings.warn(
+            f"numba can store compiled functions nowhere ({reason}): each process compiles them again, which takes "
+            "seconds; let the environment variable NUMBA_CACHE_DIR name a folder that can be written to",
+            UserWarning,
+            stacklevel=5,
+        )

@@ -1,0 +1,66 @@
+"""Whether kernels are compiled: decided here, for all of them and for as long as the process lasts.
+
+A compiled kernel and its NumPy version agree to rounding and not to the last bit. So that the draws of a run depend on
+its seed alone, a run does not begin with one and go on with the other: a kernel is compiled when it is first needed,
+or read from numba's cache on disk, and the run waits for it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+__all__ = ["VARIABLE", "compiled_or", "kernels_switched", "vectors"]
+
+VARIABLE = "PMGP_KERNELS"
+"""The environment variable that says which kernels are used: "compiled", as where it is not set, or "numpy"."""
+
+
+@cache
+def compiled_or[Function: Callable[..., Any]](numpy_version: Function, name: str) -> Function:
+    """The compiled kernel, or the NumPy version where that is to be used; called alike.
+
+    Parameters
+    ----------
+    numpy_version : callable
+    name : str
+        Of the module in this folder, and of the kernel: "sites.condition".
+
+    Raises
+    ------
+    ValueError
+        For another value of the environment variable than those two.
+    """
+    chosen = os.environ.get(VARIABLE) or "compiled"
+    if chosen not in ("compiled", "numpy"):
+        raise ValueError(f'the environment variable {VARIABLE} must be "compiled" or "numpy", not {chosen!r}')
+    if chosen == "numpy" or os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
+        return numpy_version
+    module, function = name.split(".")
+    return getattr(import_module(f"pmgp.core.numerics.compiled.{module}"), function).compiled
+
+
+def vectors(*arrays: np.ndarray) -> list[np.ndarray]:
+    """As kernels take them: numbers in double precision, one after another in memory; copied where they are not."""
+    return [np.ascontiguousarray(array, dtype=np.float64) for array in arrays]
+
+
+@contextmanager
+def kernels_switched(chosen: str) -> Iterator[None]:
+    """Use "compiled" or "numpy" kernels inside the block, to compare them."""
+    before = os.environ.get(VARIABLE)
+    os.environ[VARIABLE] = chosen
+    compiled_or.cache_clear()
+    try:
+        yield
+    finally:
+        os.environ.pop(VARIABLE)
+        if before is not None:
+            os.environ[VARIABLE] = before
+        compiled_or.cache_clear()

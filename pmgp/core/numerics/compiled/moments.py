@@ -1,0 +1,137 @@
+"""Moment matching on sites: the steps of `core.approximations.moment_matching`, and the diagonal of B^-1."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from pmgp.core.numerics.compiled.declaration import (
+    FLAG,
+    NOTHING,
+    NUMBER,
+    STRIDED,
+    VECTOR,
+    WRITTEN_ROWS,
+    WRITTEN_VECTOR,
+    kernel,
+)
+from pmgp.core.numerics.compiled.routines import LEFT, LOWER, NOT_TRANSPOSED, NOT_UNIT, RIGHT, ddot, dtrmm
+
+__all__ = ["cavities", "inverse_diagonal", "matched"]
+
+# Triangles of this size are inverted by loops here, and joined to larger ones by products.
+SMALL_TRIANGLE = 16
+
+
+@kernel(NOTHING, WRITTEN_ROWS, WRITTEN_VECTOR)
+def inverse_diagonal(
+    factor: np.ndarray,
+    diagonal: np.ndarray,
+) -> None:
+    """Diagonal of (L L')^-1, the squared column norms of L^-1; the factor's triangle becomes L^-1.
+
+    Parameters
+    ----------
+    factor : (n, n) array
+        The transpose of L, whose rows are LAPACK's columns.
+    diagonal : (n,) array
+        Written.
+    """
+    n = len(diagonal)
+    # Each small triangle, column by column from the last.
+    for j in range(n - 1, -1, -1):
+        stop = min(j - j % SMALL_TRIANGLE + SMALL_TRIANGLE, n)
+        pivot = 1.0 / factor[j, j]
+        for k in range(stop - 1, j, -1):
+            entry = factor[j, k]
+            for i in range(k + 1, stop):
+                factor[j, i] += entry * factor[k, i]
+            factor[j, k] = entry * factor[k, k]
+        for i in range(j + 1, stop):
+            factor[j, i] *= -pivot
+        factor[j, j] = pivot
+    # The lower left block of L^-1 is -L_22^-1 L_21 L_11^-1.
+    width = SMALL_TRIANGLE
+    while width < n:
+        for start in range(0, n - width, 2 * width):
+            middle = start + width
+            rows, across = min(width, n - middle), (factor, middle + start * n)
+            first, second = (factor, start + start * n), (factor, middle + middle * n)
+            dtrmm((RIGHT, LOWER, NOT_TRANSPOSED, NOT_UNIT, rows, width, -1.0, first, n, across, n))
+            dtrmm((LEFT, LOWER, NOT_TRANSPOSED, NOT_UNIT, rows, width, 1.0, second, n, across, n))
+        width *= 2
+    for j in range(n):
+        column = (factor, j + j * n)
+        diagonal[j] = ddot((n - j, column, 1, column, 1))
+
+
+@kernel(FLAG, STRIDED, VECTOR, VECTOR, VECTOR, VECTOR, NUMBER, *[WRITTEN_VECTOR] * 3)
+def cavities(
+    prior_variance: np.ndarray,
+    q_mean: np.ndarray,
+    linear: np.ndarray,
+    precision: np.ndarray,
+    inverse_diagonal: np.ndarray,
+    largest: float,
+    mean: np.ndarray,
+    variance: np.ndarray,
+    marginal: np.ndarray,
+) -> bool:
+    """Write means and variances of the cavities and the variances of q's marginals; false for an indefinite K.
+
+    Parameters
+    ----------
+    prior_variance, q_mean, linear, precision, inverse_diagonal : (n,) array
+    largest : float
+        What an element of the diagonal of B^-1 may be.
+    mean, variance, marginal : (n,) array
+        Written.
+    """
+    for i in range(len(mean)):
+        share = inverse_diagonal[i]
+        if not share <= largest:
+            return False
+        spread = (1.0 - share) / precision[i]
+        if not spread > 0.0:
+            spread = prior_variance[i]
+        mean[i] = (q_mean[i] - linear[i] * spread) / share
+        variance[i] = min(spread / share, prior_variance[i])
+        marginal[i] = spread
+    return True
+
+
+@kernel(NUMBER, *[VECTOR] * 8, NUMBER, WRITTEN_ROWS)
+def matched(
+    linear: np.ndarray,
+    precision: np.ndarray,
+    mean: np.ndarray,
+    variance: np.ndarray,
+    inverse_diagonal: np.ndarray,
+    tilted_mean: np.ndarray,
+    tilted_variance: np.ndarray,
+    log_normalizer: np.ndarray,
+    smallest: float,
+    sites: np.ndarray,
+) -> float:
+    """Write the sites b and w that give q the tilted moments; what the terms add to the evidence beside log Z_q.
+
+    Parameters
+    ----------
+    linear, precision : (n,) array
+    mean, variance : (n,) array
+        Of the cavities.
+    inverse_diagonal, tilted_mean, tilted_variance, log_normalizer : (n,) array
+    smallest : float
+        Precision of a site.
+    sites : (2, n) array
+    """
+    total = 0.0
+    for i in range(len(linear)):
+        b, w, c, s, d = linear[i], precision[i], mean[i], variance[i], inverse_diagonal[i]
+        total += log_normalizer[i] - 0.5 * math.log(d) - d * (b * c + 0.5 * (b * b * s - w * c * c))
+        sites[0, i], sites[1, i] = b, w
+        if math.isfinite(tilted_mean[i]) and tilted_variance[i] > 0.0:
+            sites[1, i] = max(1.0 / tilted_variance[i] - 1.0 / s, smallest)
+            sites[0, i] = tilted_mean[i] * (1.0 / s + sites[1, i]) - c / s
+    return total

@@ -1,0 +1,123 @@
+"""The probit likelihood of binary labels (`core.likelihoods.bernoulli`)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from pmgp.core.numerics.compiled.declaration import (
+    NOTHING,
+    ROWS,
+    VECTOR,
+    WRITTEN_ROWS,
+    WRITTEN_VECTOR,
+    inlined,
+    kernel,
+)
+from pmgp.core.numerics.compiled.routines import erfcx, log_ndtr, ndtr
+
+__all__ = ["derivatives", "log_likelihoods", "tilted_moments"]
+
+SQRT_2 = math.sqrt(2.0)
+SCALE = math.sqrt(2.0 / math.pi)
+# As in `core.likelihoods.normal_tails`.
+TAIL = -5.0
+DEPTH = 40
+# A product of probabilities is turned into a logarithm when it falls below; no probability of the sites beyond UNLIKELY
+# is as small as what is left of the range of numbers then.
+SMALL = 1e-100
+UNLIKELY = -30.0
+
+
+@inlined
+def _hazard(
+    z: float,
+) -> float:
+    """phi(z) / Phi(z)."""
+    return SCALE / erfcx(-z / SQRT_2)
+
+
+@inlined
+def _excess(
+    z: float,
+    hazard: float,
+) -> float:
+    """hazard + z, by Laplace's continued fraction where they cancel."""
+    if z >= TAIL:
+        return hazard + z
+    fraction = 0.0
+    for k in range(DEPTH, 0, -1):
+        fraction = k / (fraction - z)
+    return fraction
+
+
+@kernel(NOTHING, VECTOR, VECTOR, VECTOR, WRITTEN_ROWS)
+def tilted_moments(
+    sign: np.ndarray,
+    mean: np.ndarray,
+    variance: np.ndarray,
+    out: np.ndarray,
+) -> None:
+    """Write mean, variance and log normalizer of Phi(sign f) N(f|mean, variance).
+
+    Parameters
+    ----------
+    sign, mean, variance : (n,) array
+    out : (3, n) array
+    """
+    for i in range(len(sign)):
+        scale = math.sqrt(1.0 + variance[i])
+        z = sign[i] * mean[i] / scale
+        hazard = _hazard(z)
+        out[0, i] = mean[i] + sign[i] * variance[i] * hazard / scale
+        out[1, i] = variance[i] - (variance[i] / scale) ** 2 * hazard * _excess(z, hazard)
+        out[2, i] = log_ndtr(z)
+
+
+@kernel(NOTHING, VECTOR, VECTOR, WRITTEN_ROWS)
+def derivatives(
+    sign: np.ndarray,
+    f: np.ndarray,
+    out: np.ndarray,
+) -> None:
+    """Write the first derivative of log Phi(sign f) and minus the second.
+
+    Parameters
+    ----------
+    sign, f : (n,) array
+    out : (2, n) array
+    """
+    for i in range(len(sign)):
+        z = sign[i] * f[i]
+        hazard = _hazard(z)
+        out[0, i] = sign[i] * hazard
+        out[1, i] = hazard * _excess(z, hazard)
+
+
+@kernel(NOTHING, VECTOR, ROWS, WRITTEN_VECTOR)
+def log_likelihoods(
+    sign: np.ndarray,
+    f: np.ndarray,
+    out: np.ndarray,
+) -> None:
+    """Write the sum of log Phi(sign f) of each row; probabilities are multiplied as long as that does not underflow.
+
+    Parameters
+    ----------
+    sign : (n,) array
+    f : (size, n) array
+    out : (size,) array
+    """
+    for k in range(f.shape[0]):
+        total, product = 0.0, 1.0
+        for i in range(len(sign)):
+            z = sign[i] * f[k, i]
+            if z > UNLIKELY:
+                product *= ndtr(z)
+            else:
+                total += log_ndtr(z)
+            if product < SMALL:
+                total += math.log(product)
+                product = 1.0
+        out[k] = total + math.log(product)

@@ -1,0 +1,167 @@
+"""A normal vector conditioned on Gaussian sites, and draws from what that gives (`core.numerics.conditioning`).
+
+Matrices are passed as their transposes, whose rows are LAPACK's columns; of triangles the lower one, in that sense.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from pmgp.core.numerics.compiled.declaration import (
+    NOTHING,
+    NUMBER,
+    ROWS,
+    VECTOR,
+    WRITTEN_ROWS,
+    WRITTEN_VECTOR,
+    kernel,
+)
+from pmgp.core.numerics.compiled.routines import (
+    LEFT,
+    LOWER,
+    NOT_TRANSPOSED,
+    NOT_UNIT,
+    TRANSPOSED,
+    dpotrf,
+    dpotrs,
+    dsymm,
+    dsymv,
+    dtrmm,
+    dtrmv,
+    dtrsv,
+)
+
+__all__ = ["condition", "deviations", "log_normalizer", "log_sites"]
+
+
+@kernel(NUMBER, ROWS, VECTOR, VECTOR, VECTOR, WRITTEN_ROWS, WRITTEN_VECTOR, WRITTEN_ROWS)
+def condition(
+    covariance: np.ndarray,
+    prior_mean: np.ndarray,
+    linear: np.ndarray,
+    precision: np.ndarray,
+    factor: np.ndarray,
+    mean: np.ndarray,
+    work: np.ndarray,
+) -> float:
+    """Write the factor of B and q's mean; the log-determinant of B, not finite where B is indefinite.
+
+    Parameters
+    ----------
+    covariance : (n, n) array
+    prior_mean, linear, precision : (n,) array
+    factor : (n, n) array
+    mean : (n,) array
+    work : (2, n) array
+    """
+    n = len(mean)
+    for i in range(n):
+        work[0, i] = math.sqrt(precision[i])
+        work[1, i] = linear[i] - precision[i] * prior_mean[i]
+    for j in range(n):
+        for i in range(j, n):
+            factor[j, i] = covariance[j, i] * work[0, j] * work[0, i]
+        factor[j, j] += 1.0
+    if dpotrf((LOWER, n, factor, n)) != 0:
+        return math.nan
+    total = 0.0
+    for i in range(n):
+        total += math.log(factor[i, i])
+    dsymv((LOWER, n, 1.0, covariance, n, (work, n), 1, 0.0, mean, 1))
+    for i in range(n):
+        mean[i] *= work[0, i]
+    dtrsv((LOWER, NOT_TRANSPOSED, NOT_UNIT, n, factor, n, mean, 1))
+    dtrsv((LOWER, TRANSPOSED, NOT_UNIT, n, factor, n, mean, 1))
+    for i in range(n):
+        mean[i] = prior_mean[i] + mean[i] / work[0, i]
+    return 2.0 * total
+
+
+@kernel(NOTHING, ROWS, ROWS, ROWS, VECTOR, WRITTEN_ROWS, WRITTEN_ROWS, WRITTEN_ROWS)
+def deviations(
+    prior_factor: np.ndarray,
+    covariance: np.ndarray,
+    factor: np.ndarray,
+    precision: np.ndarray,
+    first: np.ndarray,
+    second: np.ndarray,
+    out: np.ndarray,
+) -> None:
+    """Draws of f - mean under q, made of standard normals.
+
+    Parameters
+    ----------
+    prior_factor, covariance, factor : (n, n) array
+        L, K and the factor of B.
+    precision : (n,) array
+    first, second : (size, n) array
+        Standard normals, which are lost.
+    out : (size, n) array
+        Written.
+    """
+    size, n = out.shape
+    if size == 1:
+        dtrmv((LOWER, NOT_TRANSPOSED, NOT_UNIT, n, prior_factor, n, first, 1))
+    else:
+        dtrmm((LEFT, LOWER, NOT_TRANSPOSED, NOT_UNIT, n, size, 1.0, prior_factor, n, first, n))
+    for k in range(size):
+        for i in range(n):
+            second[k, i] += math.sqrt(precision[i]) * first[k, i]
+    dpotrs((LOWER, n, size, factor, n, second, n))
+    for k in range(size):
+        for i in range(n):
+            second[k, i] *= math.sqrt(precision[i])
+    if size == 1:
+        dsymv((LOWER, n, 1.0, covariance, n, second, 1, 0.0, out, 1))
+    else:
+        dsymm((LEFT, LOWER, n, size, 1.0, covariance, n, second, n, 0.0, out, n))
+    for k in range(size):
+        for i in range(n):
+            out[k, i] = first[k, i] - out[k, i]
+
+
+@kernel(NUMBER, VECTOR, VECTOR, VECTOR, VECTOR, NUMBER)
+def log_normalizer(
+    prior_mean: np.ndarray,
+    linear: np.ndarray,
+    precision: np.ndarray,
+    mean: np.ndarray,
+    log_determinant: float,
+) -> float:
+    """Log of the integral of the prior times the sites.
+
+    Parameters
+    ----------
+    prior_mean, linear, precision, mean : (n,) array
+    log_determinant : float
+        Of B.
+    """
+    total = 0.0
+    for i in range(len(mean)):
+        m, b, w = prior_mean[i], linear[i], precision[i]
+        total += m * (b - 0.5 * w * m) + 0.5 * (b - w * m) * (mean[i] - m)
+    return total - 0.5 * log_determinant
+
+
+@kernel(NOTHING, VECTOR, VECTOR, ROWS, WRITTEN_VECTOR)
+def log_sites(
+    linear: np.ndarray,
+    precision: np.ndarray,
+    f: np.ndarray,
+    out: np.ndarray,
+) -> None:
+    """Write the sum of b_i f_i - w_i f_i^2 / 2 for each row f.
+
+    Parameters
+    ----------
+    linear, precision : (n,) array
+    f : (size, n) array
+    out : (size,) array
+    """
+    for k in range(f.shape[0]):
+        total = 0.0
+        for i in range(len(linear)):
+            total += (linear[i] - 0.5 * precision[i] * f[k, i]) * f[k, i]
+        out[k] = total

@@ -1,0 +1,153 @@
+"""A normal vector conditioned on Gaussian sites, in the form of `core.gaussians.sites`: compiled, or by NumPy.
+
+With W the diagonal of the sites' precisions and B = I + W^1/2 K W^1/2. What a function named `_like_this` computes is
+what the compiled kernel of that name does, in the same memory.
+"""
+
+from __future__ import annotations
+
+from math import isfinite
+
+import numpy as np
+from scipy.linalg.blas import dsymm, dsymv, dtrmm, dtrmv
+from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs
+
+from pmgp.core.numerics.compiled.loading import compiled_or, vectors
+from pmgp.core.numerics.ledger import record
+from pmgp.core.numerics.linalg import scaled_plus_identity
+
+__all__ = ["condition", "deviations", "log_normalizer", "log_sites"]
+
+
+def condition(
+    covariance: np.ndarray, prior_mean: np.ndarray, linear: np.ndarray, precision: np.ndarray, memory: np.ndarray
+) -> tuple[np.ndarray, float] | None:
+    """Factorize B in the memory given; the mean, and log-determinant of B, or None where B is indefinite.
+
+    With centered sites b' = b - W m and c = B^-1 W^1/2 K b', the mean is m + W^-1/2 c: B c = W^1/2 K b' gives
+    K W^1/2 c = W^-1/2 (W^1/2 K b' - c), so that the second product with K cancels. Needs positive precisions.
+
+    Parameters
+    ----------
+    covariance : (n, n) array
+        Lower triangle of K.
+    prior_mean, linear, precision : (n,) array
+    memory : (n, n) array
+        In Fortran order.
+    """
+    record("cholesky")
+    record("matvec")
+    mean, work = np.empty(len(linear)), np.empty((2, len(linear)))
+    log_determinant = compiled_or(_condition, "sites.condition")(
+        np.asfortranarray(covariance).T, *vectors(prior_mean, linear, precision), memory.T, mean, work
+    )
+    return (mean, log_determinant) if isfinite(log_determinant) else None
+
+
+def _condition(
+    transposed: np.ndarray,
+    prior_mean: np.ndarray,
+    linear: np.ndarray,
+    precision: np.ndarray,
+    transposed_factor: np.ndarray,
+    mean: np.ndarray,
+    work: np.ndarray,
+) -> float:
+    covariance, factor, root = transposed.T, transposed_factor.T, np.sqrt(precision)
+    scaled_plus_identity(covariance, root, factor)
+    if dpotrf(factor, lower=1, overwrite_a=1, clean=0)[1] != 0:
+        return np.nan
+    solved = root * dsymv(1.0, covariance, linear - precision * prior_mean, lower=1)
+    for transpose in (0, 1):
+        solved = dtrtrs(factor, solved, lower=1, trans=transpose)[0]
+    mean[:] = prior_mean + solved / root
+    return 2.0 * float(np.log(factor.diagonal()).sum())
+
+
+def deviations(
+    prior_factor: np.ndarray,
+    covariance: np.ndarray,
+    factor: np.ndarray,
+    precision: np.ndarray,
+    normals: np.ndarray,
+) -> np.ndarray:
+    """Draws less their mean, made of standard normals: (2, size, n) -> (size, n).
+
+    With u = L e1, the vector u - K W^1/2 B^-1 (W^1/2 u + e2) has the covariance (K^-1 + W)^-1, for
+    e1 and e2 standard normal; all draws are columns of one matrix.
+
+    Parameters
+    ----------
+    prior_factor, covariance, factor : (n, n) array
+        L, K and the factor of B: lower triangles.
+    precision : (n,) array
+    normals : (2, size, n) array
+    """
+    size = normals.shape[1]
+    record("matvec", size)
+    # In memory of their own: both are written to.
+    first, second = np.array(normals, dtype=float, order="C")
+    out = np.empty_like(first)
+    matrices = [np.asfortranarray(matrix).T for matrix in (prior_factor, covariance, factor)]
+    compiled_or(_deviations, "sites.deviations")(*matrices, *vectors(precision), first, second, out)
+    return out
+
+
+def _deviations(
+    transposed_prior_factor: np.ndarray,
+    transposed: np.ndarray,
+    transposed_factor: np.ndarray,
+    precision: np.ndarray,
+    first: np.ndarray,
+    second: np.ndarray,
+    out: np.ndarray,
+) -> None:
+    prior_factor, covariance, factor = transposed_prior_factor.T, transposed.T, transposed_factor.T
+    root = np.sqrt(precision)[:, None]
+    one = len(out) == 1
+    # The level-3 routines take ten times as long for one column.
+    u = dtrmv(prior_factor, first[0], lower=1)[:, None] if one else dtrmm(1.0, prior_factor, first.T, lower=1)
+    solved = root * dpotrs(factor, root * u + second.T, lower=1)[0]
+    along = dsymv(1.0, covariance, solved[:, 0], lower=1)[:, None] if one else dsymm(1.0, covariance, solved, lower=1)
+    out[:] = (u - along).T
+
+
+def log_normalizer(
+    prior_mean: np.ndarray, linear: np.ndarray, precision: np.ndarray, mean: np.ndarray, log_determinant: float
+) -> float:
+    """Log of the integral of the prior times the sites: m'(b - W m / 2) + b'_c (mu - m) / 2 - log|B| / 2.
+
+    Parameters
+    ----------
+    prior_mean, linear, precision, mean : (n,) array
+    log_determinant : float
+        Of B.
+    """
+    known = vectors(prior_mean, linear, precision, mean)
+    return compiled_or(_log_normalizer, "sites.log_normalizer")(*known, log_determinant)
+
+
+def _log_normalizer(
+    prior_mean: np.ndarray, linear: np.ndarray, precision: np.ndarray, mean: np.ndarray, log_determinant: float
+) -> float:
+    centered = linear - precision * prior_mean
+    offset = float(prior_mean @ (linear - 0.5 * precision * prior_mean))
+    return offset + 0.5 * float(centered @ (mean - prior_mean)) - 0.5 * log_determinant
+
+
+def log_sites(linear: np.ndarray, precision: np.ndarray, f: np.ndarray) -> np.ndarray:
+    """Sum of b_i f_i - w_i f_i^2 / 2: (..., n) -> (...).
+
+    Parameters
+    ----------
+    linear, precision : (n,) array
+    f : (..., n) array
+    """
+    rows = np.ascontiguousarray(f, dtype=float).reshape(-1, len(linear))
+    out = np.empty(len(rows))
+    compiled_or(_log_sites, "sites.log_sites")(*vectors(linear, precision), rows, out)
+    return out.reshape(f.shape[:-1]) if f.ndim != 1 else out[0]
+
+
+def _log_sites(linear: np.ndarray, precision: np.ndarray, f: np.ndarray, out: np.ndarray) -> None:
+    out[:] = f @ linear - 0.5 * np.square(f) @ precision

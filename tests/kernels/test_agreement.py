@@ -1,0 +1,231 @@
+"""Each compiled kernel against its NumPy version, which is called alike."""
+
+from __future__ import annotations
+
+from inspect import signature
+from itertools import product
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from pmgp.core.approximations import moment_matching
+from pmgp.core.estimators import importance as estimators
+from pmgp.core.likelihoods import bernoulli
+from pmgp.core.numerics import conditioning, linalg
+from pmgp.core.numerics.compiled import importance, moments, probit, sites
+
+PRECISION = 1e-12
+PAIRS = {
+    "condition": (sites.condition, conditioning._condition),
+    "deviations": (sites.deviations, conditioning._deviations),
+    "log_normalizer": (sites.log_normalizer, conditioning._log_normalizer),
+    "log_sites": (sites.log_sites, conditioning._log_sites),
+    "inverse_diagonal": (moments.inverse_diagonal, linalg._inverse_diagonal),
+    "cavities": (moments.cavities, moment_matching._cavities),
+    "matched": (moments.matched, moment_matching._match),
+    "probit tilted_moments": (probit.tilted_moments, bernoulli._tilted_moments),
+    "probit derivatives": (probit.derivatives, bernoulli._derivatives),
+    "probit log_likelihoods": (probit.log_likelihoods, bernoulli._log_likelihoods),
+    "normalized": (importance.normalized, estimators._normalized),
+}
+# Scale of K, its jitter relative to that, and the largest precision of a site: up to conditions of B of 1e12.
+CONDITIONS = [(1.0, 1e-2, 1.0), (1e4, 1e-8, 1e2), (1e6, 1e-10, 1e6)]
+SIZES = (1, 2, 16, 17, 64, 100, 257)
+TAILS = np.concatenate([np.linspace(-40.0, 40.0, 401), [-5.0, -30.0, -37.5, 0.0]])
+
+
+def both(name, outputs, *arguments):
+    """What the kernel returns and the arrays that it writes, which come last, and those of its NumPy version."""
+    results = []
+    for function in PAIRS[name]:
+        written = [output.copy() for output in outputs]
+        results += [function(*arguments, *written), written]
+    return results
+
+
+def close(one, other, scale=None):
+    """Relative to the largest element, or to a scale that is given, where sums may cancel."""
+    size = np.abs(other).max(initial=0.0) if scale is None else scale
+    assert_allclose(one, other, rtol=PRECISION, atol=PRECISION * size)
+
+
+def problem(n, condition, seed=0):
+    """A process on inputs of which half are there twice, and sites."""
+    rng = np.random.default_rng(seed)
+    scale, jitter, largest = condition
+    x = rng.normal(size=(n, 2))
+    x[n // 2 :] = x[: n - n // 2]
+    covariance = scale * (np.exp(-0.5 * np.square(x[:, None] - x).sum(axis=-1)) + jitter * np.eye(n))
+    precision = rng.uniform(0.01, largest, n)
+    return covariance, rng.normal(size=n), precision * rng.normal(size=n), precision
+
+
+def factor_of(covariance, precision):
+    """Transposed, with what must not be read beside it."""
+    root = np.sqrt(precision)
+    factor = np.linalg.cholesky(np.eye(len(root)) + root[:, None] * covariance * root)
+    return np.ascontiguousarray(factor.T + np.tril(np.full_like(factor, np.nan), -1))
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_kernels_are_called_as_their_numpy_versions(name):
+    kernel, reference = (list(signature(one).parameters) for one in PAIRS[name])
+    assert len(kernel) == len(reference)
+
+
+@pytest.mark.parametrize(("n", "condition"), [*product(SIZES, CONDITIONS)])
+def test_conditioning(n, condition):
+    covariance, mean, linear, precision = problem(n, condition)
+    outputs = np.zeros((n, n)), np.empty(n), np.empty((2, n))
+    one, written, other, reference = both("condition", outputs, covariance, mean, linear, precision)
+    assert one == pytest.approx(other, rel=PRECISION)
+    close(np.triu(written[0]), np.triu(reference[0]))
+    close(written[1], reference[1])
+
+
+@pytest.mark.parametrize("break_it", [lambda k: k - 100.0 * np.eye(len(k)), lambda k: np.nan * k, lambda k: np.inf * k])
+def test_conditioning_on_what_is_no_covariance(break_it):
+    covariance, mean, linear, precision = problem(20, CONDITIONS[0])
+    outputs = np.zeros((20, 20)), np.empty(20), np.empty((2, 20))
+    for function in PAIRS["condition"]:
+        with np.errstate(all="ignore"):
+            assert not np.isfinite(function(break_it(covariance), mean, linear, precision, *outputs))
+
+
+@pytest.mark.parametrize(("n", "condition", "size"), [*product(SIZES, CONDITIONS, (1, 2, 9))])
+def test_draws(n, condition, size):
+    covariance, _, _, precision = problem(n, condition)
+    prior_factor = np.ascontiguousarray(np.linalg.cholesky(covariance).T)
+    normals = np.random.default_rng(1).normal(size=(2, size, n))
+    outputs = normals[0], normals[1], np.empty((size, n))
+    arguments = prior_factor, covariance, factor_of(covariance, precision), precision
+    _, written, _, reference = both("deviations", outputs, *arguments)
+    # They are what the sites leave of draws from the prior.
+    close(written[2], reference[2], np.sqrt(covariance[0, 0]))
+
+
+@pytest.mark.parametrize(("n", "condition"), [*product(SIZES, CONDITIONS)])
+def test_diagonals_of_inverses(n, condition):
+    covariance, _, _, precision = problem(n, condition)
+    for function in PAIRS["inverse_diagonal"]:
+        factor, diagonal = factor_of(covariance, precision), np.empty(n)
+        with np.errstate(all="ignore"):
+            function(factor, diagonal)
+        expected = np.square(np.linalg.inv(np.triu(factor_of(covariance, precision)).T)).sum(axis=0)
+        assert_allclose(diagonal, expected, rtol=PRECISION if condition is CONDITIONS[0] else 1e-7)
+    with np.errstate(all="ignore"):
+        outputs = factor_of(covariance, precision), np.empty(n)
+        _, written, _, reference = both("inverse_diagonal", outputs)
+    assert_allclose(written[1], reference[1], rtol=PRECISION)
+
+
+@pytest.mark.parametrize(("n", "condition"), [*product(SIZES, CONDITIONS)])
+def test_normalizers(n, condition):
+    _, prior_mean, linear, precision = problem(n, condition)
+    mean = np.random.default_rng(2).normal(size=n)
+    one, _, other, _ = both("log_normalizer", (), prior_mean, linear, precision, mean, 3.0)
+    scale = float(np.abs(linear).sum() + precision.sum())
+    close(one, other, scale)
+    f = np.random.default_rng(3).normal(size=(5, n))
+    f[0] = 40.0
+    _, written, _, reference = both("log_sites", (np.empty(5),), linear, precision, f)
+    close(written[0], reference[0], scale * 1600.0)
+
+
+def cavity_arguments(n, seed=4):
+    rng = np.random.default_rng(seed)
+    linear, precision, mean = rng.normal(size=n), rng.uniform(0.01, 5.0, n), rng.normal(size=n)
+    share = rng.uniform(1e-6, 1.0, n)
+    share[:: max(1, n // 3)] = 1.0
+    # A diagonal of a matrix, as the prior's variances are.
+    prior_variance = np.diag(rng.uniform(0.5, 2.0, n)).T.diagonal()
+    return prior_variance, mean, linear, precision, share
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_cavities(n):
+    arguments = cavity_arguments(n)
+    one, written, other, reference = both("cavities", [np.empty(n)] * 3, *arguments, 1.0 + 1e-6)
+    assert one
+    assert other
+    assert_allclose(written, reference, rtol=PRECISION)
+
+
+@pytest.mark.parametrize("share", [1.1, np.nan])
+def test_cavities_of_what_is_no_covariance(share):
+    arguments = cavity_arguments(10)
+    arguments[-1][3] = share
+    one, _, other, _ = both("cavities", [np.empty(10)] * 3, *arguments, 1.0 + 1e-6)
+    assert not one
+    assert not other
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_matched_sites(n):
+    """Some terms vanish, and some would want a negative precision."""
+    rng = np.random.default_rng(5)
+    _, mean, linear, precision, share = cavity_arguments(n)
+    variance = rng.uniform(0.1, 3.0, n)
+    tilted_mean, tilted_variance, log_normalizer = rng.normal(size=n), rng.uniform(0.01, 4.0, n), rng.normal(size=n)
+    tilted_mean[n // 2], tilted_variance[n // 3] = np.nan, 0.0
+    arguments = linear, precision, mean, variance, share, tilted_mean, tilted_variance, log_normalizer, 1e-10
+    one, written, other, reference = both("matched", (np.empty((2, n)),), *arguments)
+    close(one, other, float(n))
+    assert_allclose(written[0], reference[0], rtol=PRECISION, atol=1e-11)
+
+
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_probit_terms(sign):
+    signs = np.full(len(TAILS), sign)
+    for variance in (1e-12, 0.3, 1e4):
+        variances = np.full(len(TAILS), variance)
+        _, written, _, reference = both("probit tilted_moments", (np.empty((3, len(TAILS))),), signs, TAILS, variances)
+        assert_allclose(written[0], reference[0], rtol=PRECISION, atol=PRECISION * variance)
+    _, written, _, reference = both("probit derivatives", (np.empty((2, len(TAILS))),), signs, TAILS)
+    assert_allclose(written[0], reference[0], rtol=PRECISION)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 40.0])
+@pytest.mark.parametrize("n", SIZES)
+def test_probit_likelihoods(n, scale):
+    rng = np.random.default_rng(6)
+    f, signs = scale * rng.normal(size=(7, n)), rng.choice([-1.0, 1.0], n)
+    _, written, _, reference = both("probit log_likelihoods", (np.empty(7),), signs, f)
+    assert_allclose(written[0], reference[0], rtol=PRECISION, atol=1e-14 * n)
+
+
+def test_probit_likelihood_of_what_is_not_a_number():
+    f = np.array([[np.nan, 0.0], [np.inf, 0.0], [-np.inf, 0.0]])
+    with np.errstate(divide="ignore"):
+        _, written, _, reference = both("probit log_likelihoods", (np.empty(3),), np.ones(2), f)
+    assert_allclose(written[0], reference[0], rtol=PRECISION)
+
+
+@pytest.mark.parametrize("spread", [0.0, 3.0, 1000.0])
+@pytest.mark.parametrize("draws", [1, 2, 64])
+def test_weights(draws, spread):
+    log_weights = -700.0 + spread * np.random.default_rng(7).normal(size=draws)
+    log_weights[: draws // 2] = -np.inf
+    one, written, other, reference = both("normalized", (np.empty(draws),), log_weights)
+    assert one == pytest.approx(other, rel=PRECISION)
+    assert_allclose(written[0], reference[0], rtol=PRECISION)
+
+
+def test_weights_that_all_vanish():
+    with np.errstate(all="ignore"):
+        one, written, other, reference = both("normalized", (np.empty(3),), np.full(3, -np.inf))
+    assert one == other == -np.inf
+    assert not np.any(written[0])
+    assert not np.any(reference[0])
+
+
+def test_a_kernel_that_differs_is_rejected():
+    """The comparison's broken twin: a matrix that is off by a part in ten thousand millions."""
+    covariance, mean, linear, precision = problem(50, CONDITIONS[0])
+    outputs = np.zeros((50, 50)), np.empty(50), np.empty((2, 50))
+    sites.condition(covariance, mean, linear, precision, *outputs)
+    means = [outputs[1].copy()]
+    sites.condition(covariance * (1.0 + 1e-10), mean, linear, precision, *outputs)
+    with pytest.raises(AssertionError):
+        close(means[0], outputs[1])

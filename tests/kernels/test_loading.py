@@ -1,0 +1,138 @@
+"""Which kernels are used, and that a cache, another process or a folder that cannot be written to changes nothing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from pmgp.core.approximations import ExpectationPropagation
+from pmgp.core.approximations.moment_matching import matched_sites
+from pmgp.core.gaussians import Conditioning, DensePrior
+from pmgp.core.likelihoods import BernoulliProbit
+from pmgp.core.numerics.compiled import sites
+from pmgp.core.numerics.compiled.loading import VARIABLE, compiled_or, kernels_switched
+from pmgp.core.numerics.conditioning import _log_sites
+from tests.truths import low_rank_problem
+
+# Prints the bytes of q's mean, of draws and of the evidence, which all kernels take part in.
+FIT = """
+import numpy as np
+from pmgp.core.approximations import ExpectationPropagation
+from pmgp.core.approximations.moment_matching import matched_sites
+from pmgp.core.gaussians import Conditioning, DensePrior
+from pmgp.core.likelihoods import BernoulliProbit
+X = np.random.default_rng(0).normal(size=(40, 2))
+K = np.asfortranarray(4.0 * np.exp(-0.5 * np.square(X[:, None] - X).sum(axis=-1)) + 1e-6 * np.eye(40))
+q = ExpectationPropagation(tolerance=1e-3).fit(DensePrior(np.zeros(40), K), BernoulliProbit(X[:, 0] > 0.2))
+print(np.concatenate([q.mean, *q.sample(np.random.default_rng(1), 3), [q.log_evidence]]).tobytes().hex())
+"""
+# As where neither the package's folder, nor the user's, nor one that is named can be written to.
+NOWHERE = """
+import numba.core.caching
+numba.core.caching.CacheImpl._locator_classes = []
+"""
+
+
+def run(code, **environment):
+    """What a fresh interpreter prints, and its warnings."""
+    settings = {"OPENBLAS_NUM_THREADS": "1", "PYTHONWARNINGS": "always", **environment}
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, env={**os.environ, **settings}
+    )
+    return done.stdout.strip(), done.stderr
+
+
+def test_a_cold_cache_a_warm_one_and_none_give_the_same_bits(tmp_path):
+    """What is compiled is stored by the first process and read by the second; the third finds no place for it."""
+    cache = {"NUMBA_CACHE_DIR": str(tmp_path)}
+    cold, first = run(FIT, **cache)
+    stored = sorted(tmp_path.rglob("*.nbc"))
+    times = [path.stat().st_mtime_ns for path in stored]
+    warm, second = run(FIT, **cache)
+    nowhere, third = run(NOWHERE + FIT, **cache)
+    assert len(stored) > 5
+    assert [path.stat().st_mtime_ns for path in sorted(tmp_path.rglob("*.nbc"))] == times
+    assert cold == warm == nowhere
+    assert "NUMBA_CACHE_DIR" not in first + second
+    assert third.count("let the environment variable NUMBA_CACHE_DIR name a folder") == 1
+
+
+def test_numpy_is_used_where_it_is_asked_for():
+    with kernels_switched("numpy"):
+        assert compiled_or(_log_sites, "sites.log_sites") is _log_sites
+    with kernels_switched("compiled"):
+        assert compiled_or(_log_sites, "sites.log_sites") is sites.log_sites.compiled
+
+
+def test_numpy_is_used_where_numba_compiles_nothing(monkeypatch):
+    with kernels_switched("compiled"):
+        monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+        assert compiled_or(_log_sites, "sites.log_sites") is _log_sites
+
+
+def test_another_setting_is_refused():
+    with (
+        kernels_switched("fortran"),
+        pytest.raises(ValueError, match=f'{VARIABLE} must be "compiled" or "numpy", not \'fortran\''),
+    ):
+        compiled_or(_log_sites, "sites.log_sites")
+
+
+def test_a_switch_ends_with_its_block(monkeypatch):
+    monkeypatch.setenv(VARIABLE, "numpy")
+    with kernels_switched("compiled"):
+        assert os.environ[VARIABLE] == "compiled"
+    assert os.environ[VARIABLE] == "numpy"
+    monkeypatch.delenv(VARIABLE)
+    with kernels_switched("numpy"):
+        pass
+    assert VARIABLE not in os.environ
+
+
+def test_both_ways_give_the_same_q_to_rounding():
+    prior, y, _ = low_rank_problem(50)
+    prior, results = prior.factorized(), []
+    for chosen in ("compiled", "numpy"):
+        with kernels_switched(chosen):
+            q = ExpectationPropagation(tolerance=1e-3).fit(prior, BernoulliProbit(y))
+            results.append(np.concatenate([q.mean, *q.sample(np.random.default_rng(1), 3), [q.log_evidence]]))
+    np.testing.assert_allclose(*results, rtol=1e-10, atol=1e-12)
+
+
+def test_nothing_of_numba_is_loaded_by_numpy_kernels():
+    code = FIT + "import sys; print('numba' in sys.modules)"
+    assert run(code, **{VARIABLE: "numpy"})[0].split()[-1] == "False"
+
+
+def test_arrays_that_cannot_be_written_to_are_taken():
+    prior, y, _ = low_rank_problem(20)
+    for array in (prior.mean, prior.covariance):
+        array.flags.writeable = False
+    frozen = DensePrior(prior.mean, prior.covariance)
+    assert np.isfinite(ExpectationPropagation().fit(frozen, BernoulliProbit(y)).log_evidence)
+
+
+def test_arrays_in_any_order_are_taken():
+    """Every second element of a longer array, a matrix in C's order and whole numbers."""
+    n, rng = 10, np.random.default_rng(0)
+    covariance = np.diag(np.arange(1.0, n + 1.0)) + 0.5
+    apart, whole = rng.normal(size=2 * n)[::2], np.arange(n)
+    linear, precision = np.empty((n, 2)).T, np.arange(1, n + 1)
+    linear[:] = 1.0
+    results = []
+    for prior, sites_given in (
+        (DensePrior(apart, np.ascontiguousarray(covariance)), (linear[0], precision)),
+        (DensePrior(apart.copy(), np.asfortranarray(covariance)), (np.ones(n), precision.astype(float))),
+    ):
+        conditioned = Conditioning(prior)
+        assert conditioned.on(*sites_given)
+        q = conditioned.approximation(0.0, 1)
+        likelihood = BernoulliProbit(whole % 2)
+        matched = matched_sites(q, likelihood)
+        results.append([q.mean, q.sample(np.random.default_rng(1), 3), matched.linear, q.log_ratio(likelihood, apart)])
+    for one, other in zip(*results, strict=True):
+        assert np.array_equal(one, other)
