@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 
 import pmgp
 from benchmarks.problems import Problem, load, whitened
-from benchmarks.samplers import CHAINS, Run, sample, sample_by_numpyro, sample_by_nutpie
+from benchmarks.samplers import CHAINS, Run, nutpie_sampler, sample, sample_by_numpyro
 from pmgp.datasets import DatasetError
 
 __all__ = ["BUDGET", "MISSING", "NUTS", "PROBLEMS", "TOOLS", "measure", "rows"]
@@ -106,7 +106,7 @@ TOOLS = {
     "plain pseudo-marginal": Tool("pmgp", _steps(_article)),
     "AA": Tool("pmgp", _steps(lambda: [pmgp.Ancillary(), pmgp.LatentHMC(variant="v2")])),
     "NUTS": Tool("pymc", _whitened(sample)),
-    "nutpie": Tool("nutpie", _whitened(sample_by_nutpie)),
+    "nutpie": Tool("nutpie", lambda problem: nutpie_sampler(whitened(problem))),
     "NumPyro": Tool("numpyro", _whitened(sample_by_numpyro)),
 }
 NUTS = ("NUTS", "nutpie", "NumPyro")

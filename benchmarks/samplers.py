@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from time import process_time
 from typing import Any, NamedTuple
@@ -11,7 +12,7 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
-__all__ = ["CHAINS", "Run", "sample", "sample_by_numpyro", "sample_by_nutpie"]
+__all__ = ["CHAINS", "Run", "nutpie_sampler", "sample", "sample_by_numpyro"]
 
 CHAINS = 4
 
@@ -45,15 +46,20 @@ def sample(run: Run, seed: int) -> tuple[float, xr.DataTree]:
     return clock.seconds, idata
 
 
-def sample_by_nutpie(run: Run, seed: int) -> tuple[float, xr.DataTree]:
-    """The same by nutpie, in its own words: inside `pymc.sample` it is compiled within the time."""
+def nutpie_sampler(model: pm.Model) -> Callable[[int, int, int], tuple[float, xr.DataTree]]:
+    """From tuning iterations, draws and a seed to the same by nutpie, compiled in advance.
+
+    In its own words, as inside `pymc.sample` it is compiled within the time.
+    """
     nutpie = import_module("nutpie")
-    compiled = nutpie.compile_pymc_model(run.model)
-    start = process_time()
-    idata = nutpie.sample(
-        compiled, draws=run.draws, tune=run.tune, chains=CHAINS, cores=1, seed=seed, progress_bar=False
-    )
-    return process_time() - start, idata
+    compiled = nutpie.compile_pymc_model(model)
+
+    def sampled(tune: int, draws: int, seed: int) -> tuple[float, xr.DataTree]:
+        start = process_time()
+        idata = nutpie.sample(compiled, draws=draws, tune=tune, chains=CHAINS, cores=1, seed=seed, progress_bar=False)
+        return process_time() - start, idata
+
+    return sampled
 
 
 def sample_by_numpyro(run: Run, seed: int) -> tuple[float, xr.DataTree]:

@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 import pmgp
 from benchmarks.iteration import lapack_seconds
 from benchmarks.problems import Problem, load, whitened
-from benchmarks.samplers import CHAINS, Run, sample, sample_by_nutpie
+from benchmarks.samplers import CHAINS, Run, nutpie_sampler, sample
 
 __all__ = ["METHODS", "PROBLEMS", "measure", "rows"]
 
@@ -93,7 +93,7 @@ def measure(problem: Problem, method: str, limit: float = LIMIT, seed: int = 1) 
     """
     with threadpool_limits(limits=1):
         run = _nuts(problem) if method in NUTS else _scheme(problem, method, limit)
-        seconds, idata = (sample_by_nutpie if method == "nutpie" else sample)(run, seed)
+        seconds, idata = _by_nutpie(run, seed) if method == "nutpie" else sample(run, seed)
         dpotrf_seconds, _ = lapack_seconds(len(problem.y))
     posterior = idata["posterior"].to_dataset()[["lengthscale", "variance"]]
     chains, draws = posterior.sizes["chain"], posterior.sizes["draw"]
@@ -117,6 +117,10 @@ def measure(problem: Problem, method: str, limit: float = LIMIT, seed: int = 1) 
         "ESS/op": smallest / (chains * draws * sum(counts)),
         "dpotrf ms": 1e3 * dpotrf_seconds,
     }
+
+
+def _by_nutpie(run: Run, seed: int) -> tuple[float, xr.DataTree]:
+    return nutpie_sampler(run.model)(run.tune, run.draws, seed)
 
 
 def _nuts(problem: Problem) -> Run:
