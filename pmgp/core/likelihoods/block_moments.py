@@ -8,7 +8,6 @@ from itertools import product
 
 import numpy as np
 from scipy.special import ndtri
-from scipy.stats import qmc
 
 from pmgp.core.likelihoods.blocks import BlockMoments
 from pmgp.core.numerics.quadrature import RESOLUTION, normal_rule
@@ -37,6 +36,9 @@ def normal_nodes(dimension: int) -> tuple[np.ndarray, np.ndarray]:
         grid = np.array(list(product(nodes, repeat=dimension))).T
         mass = np.array(list(product(weights, repeat=dimension))).prod(axis=1)
         return np.ascontiguousarray(grid), mass
+    # Loading `scipy.stats` takes a second, for which nobody else's first draw should wait.
+    from scipy.stats import qmc
+
     # Always the same points, so that what is computed with them is a function of its arguments. With mirror images and
     # unit covariance, a density that the data do not change has its moments without error.
     half = ndtri(qmc.Sobol(dimension, scramble=True, rng=np.random.default_rng(0)).random(POINTS // 2)).T
