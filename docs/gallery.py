@@ -25,6 +25,7 @@ STUDIES = {
     "calibrated_classification": "Which of four classifiers knows best when it does not know?",
     "pseudo_marginal": "How many importance samples a chain needs, and with which approximation.",
     "annealing": "Annealing from an approximation, where plain importance sampling sticks.",
+    "orthants": "Counting particles, or drawing between limits: the evidence of labels as one probability.",
     "parameterizations": "What has to be held fixed while the hyper-parameters move.",
     "latent_operators": "Six transitions for the latent values, by draw, by second and by operation.",
 }

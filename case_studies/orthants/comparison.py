@@ -98,7 +98,7 @@ def fourth_table(settings: pd.DataFrame, measure: str, scale: float, digits: int
         parts["article"] = published.set_index(["problem", "method"])[measure].unstack()[
             ["NEW", "TITSIAS", "ESS", "HMC"]
         ]
-    wide = pd.concat(parts, axis=1)
+    wide = pd.concat(parts, axis=1).sort_index()
     return wide.map(lambda value: DASH if np.isnan(value) else f"{scale * value:.{digits}f}")
 
 
