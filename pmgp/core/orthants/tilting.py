@@ -8,7 +8,6 @@ truncated normals and the strict lower triangle L~ of the factor, its rows divid
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import root
 
 from pmgp.core.likelihoods.normal_interval import NormalInterval
 from pmgp.core.orthants.ordering import Ordered
@@ -27,6 +26,9 @@ def saddle_point(problem: Ordered) -> np.ndarray:
     strict = np.where(bound[:, None], np.tril(problem.factor, -1) / divisor[:, None], 0.0)
     equations = _Equations(strict, problem.lower / divisor, problem.upper / divisor, bound)
     n = problem.size
+    # Loading `scipy.optimize` takes half a second, and few estimates need it.
+    from scipy.optimize import root
+
     found = root(equations.value_and_jacobian, np.zeros(2 * n), jac=True, method="hybr")
     shift = np.where(pivots > 0.0, found.x[n:], 0.0)
     return np.where(np.isfinite(shift), shift, 0.0)

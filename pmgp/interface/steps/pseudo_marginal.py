@@ -24,8 +24,10 @@ from pmgp.core.marginal.screen import ScreenDensity
 from pmgp.core.marginal.tuning import Tuning
 from pmgp.core.registry import resolve
 from pmgp.core.transitions.base import AdaptiveTransition, Point
+from pmgp.interface.graphs.compilation import announced
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.steps.base import GaussianProcessStep, PyMCArguments
+from pmgp.interface.steps.kernels import compile_kernels
 from pmgp.interface.steps.progress import EvidenceProgress
 from pmgp.interface.steps.public import public_step
 from pmgp.interface.steps.screen_statistics import STATISTICS, sampling_statistics, tuning_statistics
@@ -186,6 +188,9 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
             latent_moves=latent_moves if self.exact else 0,
             refresh_every=refresh_every,
         )
+        if not self.latent_model.latent_vector.several:
+            with announced():
+                compile_kernels(self.approximation, self.latent_model.likelihood(self.latent_model.initial_theta))
         self._reset(0, 0)
 
     def _own_variables(self, vars: list[Any] | None, model: pm.Model) -> list[Any]:
