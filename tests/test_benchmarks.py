@@ -62,6 +62,7 @@ def test_the_ten_lines_of_the_readme_are_what_is_timed():
 
 
 def test_the_wait_for_the_first_draw_ends_with_it():
-    elapsed, processor = first_draw.wait("BernoulliProbit")
+    elapsed, processor, own = first_draw.wait("BernoulliProbit")
+    assert 0.0 < own < elapsed
     assert 0.0 < elapsed < 300.0
     assert processor > 0.0

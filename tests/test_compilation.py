@@ -10,6 +10,9 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
+import scipy.special
+from pytensor.link.c.op import COp
+from pytensor.tensor.special import log_softmax, logsumexp, softmax
 
 import pmgp
 from pmgp.interface.graphs.compilation import INTERPRETED, CompiledOnRequest, CompiledWhenCalled, Compiler, announced
@@ -24,6 +27,21 @@ def test_interpreted_functions_are_the_compiled_ones():
     values = np.linspace(-3.0, 3.0, 7)
     compiled, interpreted = (Compiler()([x], [graph], how)(values)[0] for how in (False, True))
     np.testing.assert_allclose(interpreted, compiled, rtol=1e-14)
+
+
+@pytest.mark.parametrize("graph", [softmax, log_softmax, logsumexp, lambda x: pt.exp(x) / pt.exp(x).sum()])
+def test_no_graph_within_the_graph_calls_a_c_compiler(graph, monkeypatch):
+    x = pt.vector("x")
+
+    def refused(*args, **kwargs):
+        raise AssertionError("made for C")
+
+    monkeypatch.setattr(COp, "make_c_thunk", refused)
+    values = np.linspace(-3.0, 3.0, 7)
+    [found] = Compiler()([x], [graph(x)], interpreted=True)(values)
+    logs = values - scipy.special.logsumexp(values)
+    expected = {log_softmax: logs, logsumexp: scipy.special.logsumexp(values)}.get(graph, np.exp(logs))
+    np.testing.assert_allclose(found, expected, rtol=1e-13)
 
 
 def test_the_users_mode_takes_precedence():

@@ -13,7 +13,10 @@ from threading import Timer
 from typing import Any
 
 from pymc.pytensorf import compile as compile_pytensor
+from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.mode import Mode
+from pytensor.compile.rewriting import inline_ofg_node
+from pytensor.graph.rewriting.basic import dfs_rewriter, node_rewriter
 from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 from pytensor.link.vm import VMLinker
 from pytensor.tensor.variable import TensorVariable
@@ -23,14 +26,21 @@ __all__ = ["INTERPRETED", "CompiledOnRequest", "CompiledWhenCalled", "Compiler",
 # Shown as PyMC shows its own messages.
 logger = logging.getLogger("pymc.pmgp")
 
+
+@node_rewriter([OpFromGraph])
+def _inlined(fgraph: Any, node: Any) -> list[Any]:
+    """The operations of a graph within the graph, such as softmax: by itself it would be compiled, by a C compiler."""
+    return inline_ofg_node(node)
+
+
+# As a position among PyTensor's rewrites: they look for softmax, and make it.
+AFTER_SPECIALIZATION = 48.0
 # Each operation by NumPy, with the rewrites that make it accurate and without those that only make it fast.
 FAST_ONLY = ["cxx_only", "fusion", "inplace", "BlasOpt"]
 INTERPRETED = Mode(
     linker=VMLinker(use_cloop=False, c_thunks=False),
-    optimizer=RewriteDatabaseQuery(
-        include=["fast_run", "py_only"], exclude=["cxx_only", "fusion", "inplace", "BlasOpt"]
-    ),
-)
+    optimizer=RewriteDatabaseQuery(include=["fast_run", "py_only"], exclude=FAST_ONLY),
+).register((dfs_rewriter(_inlined), AFTER_SPECIALIZATION))
 
 
 class Compiler:
