@@ -113,7 +113,7 @@ def test_missing_correction_of_the_screen_is_rejected(monkeypatch):
         return self._estimate(rng, candidate, frozen), 1.0
 
     monkeypatch.setattr(PseudoMarginalChain, "_accept", screen_only)
-    assert z_score(steps=100_000) > BOUND
+    assert refreshed_with_a_poor_q() > BOUND
 
 
 def several_on_the_screen(**settings) -> float:

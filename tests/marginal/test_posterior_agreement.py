@@ -11,7 +11,7 @@ import pytest
 
 import pmgp
 from pmgp import datasets
-from pmgp.core.approximations import Laplace
+from pmgp.core.approximations import ExpectationPropagation, Laplace
 from pmgp.core.estimators import ImportanceSampling
 from pmgp.core.marginal.evaluation import Evaluator
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
@@ -68,14 +68,14 @@ def nuts(crabs):
         )
 
 
-def grid_moments(X: np.ndarray, y: np.ndarray, points: int = 25, draws: int = 2000) -> dict[str, tuple[float, ...]]:
+def grid_moments(X: np.ndarray, y: np.ndarray, points: int = 25, draws: int = 500) -> dict[str, tuple[float, ...]]:
     """Moments of log theta on a grid, p(y|theta) estimated without bias at each of its points.
 
     The integration error of the grid is negligible; the noise of the estimates is measured by repeating the sum with
     halves of the draws.
     """
     rng = np.random.default_rng(3)
-    evaluate = Evaluator(LatentGaussianModel(classifier(X, y, whitened=False)), Laplace())
+    evaluate = Evaluator(LatentGaussianModel(classifier(X, y, whitened=False)), ExpectationPropagation())
     axes = np.linspace(-0.2, 2.4, points), np.linspace(1.4, 6.8, points)
     theta = np.array([[a, b] for a in axes[0] for b in axes[1]])
     logs = np.full((8, len(theta)), -np.inf)

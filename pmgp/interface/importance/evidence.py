@@ -39,7 +39,7 @@ class Evidence(NamedTuple):
         Of `log_evidence`, over repetitions with other random numbers; unreliable where `trust` is not.
     trust : Trust
         ``pareto_k``, ``effective_size`` and ``words`` of the weights.
-    log_weights : (draws,) array
+    log_weights : (k,) array
         Logs of the single, unbiased estimates of p(y).
     """
 

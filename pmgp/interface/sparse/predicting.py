@@ -15,7 +15,7 @@ from pytensor.tensor.variable import TensorVariable
 from scipy.special import logsumexp
 
 from pmgp.interface.model.latent_gaussian import ModelError
-from pmgp.interface.sparse.approximation import Approximation, approximation_of
+from pmgp.interface.sparse.diagnosis import Diagnosis, diagnosis_of
 from pmgp.interface.sparse.draws import at_draws, spaced_draws
 from pmgp.interface.sparse.exact import whole_model
 from pmgp.interface.sparse.inputs import check_new_inputs, current_value
@@ -186,7 +186,7 @@ class Predicting:
             result["log_density"] = (dims[-density.ndim :], density)
         return xr.Dataset(result)
 
-    def diagnose(self, idata: Any, *, model: pm.Model | None = None, draws: int | None = 200) -> Approximation:
+    def diagnose(self, idata: Any, *, model: pm.Model | None = None, draws: int | None = 200) -> Diagnosis:
         r"""Say what the variance that the inducing inputs leave does to the posterior, and how many would be enough.
 
         The target is :math:`\mathbb E \log p(y \mid f)` where :math:`\log \mathbb E\,p(y \mid f)` would be the
@@ -203,7 +203,7 @@ class Predicting:
 
         Returns
         -------
-        Approximation
+        Diagnosis
             ``print`` says it in words.
 
         Raises
@@ -233,7 +233,7 @@ class Predicting:
         unexplained, penalties = np.array(list(at_draws(chosen, model, [left, penalty]))).T
         hyperparameters = [rv.name for rv in model.free_RVs if rv is not prepared.v]
         values = {name: np.array([draw[name] for draw in chosen]) for name in hyperparameters}
-        return approximation_of(unexplained, penalties, values, self._traces(model, values), prepared.size)
+        return diagnosis_of(unexplained, penalties, values, self._traces(model, values), prepared.size)
 
     @property
     def whitened(self) -> Any:

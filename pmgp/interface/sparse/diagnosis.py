@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Approximation", "approximation_of"]
+__all__ = ["Diagnosis", "diagnosis_of"]
 
 # In nats. To first order the mean of no hyper-parameter moves by more than this part of its standard deviation. Draws
 # keep away from where the penalty is large, so that more may be behind it: hence not larger.
 NEGLIGIBLE = 0.05
 
 
-class Approximation(NamedTuple):
+class Diagnosis(NamedTuple):
     """What the variance left by the inducing inputs does to the target.
 
     Attributes
@@ -67,13 +67,13 @@ class Approximation(NamedTuple):
         return f"{said}{moved}. Take about {self.enough} inducing inputs."
 
 
-def approximation_of(
+def diagnosis_of(
     unexplained: np.ndarray,
     penalties: np.ndarray,
     hyperparameters: dict[str, np.ndarray],
     traces: np.ndarray,
     inducing: int,
-) -> Approximation:
+) -> Diagnosis:
     """Put the figures together.
 
     Parameters
@@ -86,7 +86,7 @@ def approximation_of(
     inducing : int
     """
     deviation = float(penalties.std())
-    return Approximation(
+    return Diagnosis(
         float(unexplained.mean()),
         float(penalties.mean()),
         deviation,

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import norm
 from xarray import Dataset, DataTree
 
-from pmgp.interface.sparse.approximation import approximation_of
+from pmgp.interface.sparse.diagnosis import diagnosis_of
 from tests.sparse.problems import TARGETS, X, sparse_gaussian_process
 
 DRAWS = 20
@@ -71,11 +71,11 @@ def test_advice_follows_the_trace():
     penalties = np.array([0.0, 4.0])
     traces = 100.0 * 0.5 ** np.arange(12)
     settings = {"unexplained": np.array([0.1, 0.1]), "hyperparameters": {"a": np.array([1.0, 3.0])}}
-    found = approximation_of(penalties=penalties, traces=traces, inducing=3, **settings)
+    found = diagnosis_of(penalties=penalties, traces=traces, inducing=3, **settings)
     assert found.enough == 9
     assert traces[found.enough - 1] <= 0.025 * traces[2] < traces[found.enough - 2]
     assert found.shifts == {"a": 2.0}
-    none = approximation_of(penalties=penalties, traces=traces[:4], inducing=3, **settings)
+    none = diagnosis_of(penalties=penalties, traces=traces[:4], inducing=3, **settings)
     assert none.enough is None
     assert "more than 12 inducing inputs" in str(none)
     assert "the mean of a would move by +2 deviations or more" in str(none)
