@@ -16,6 +16,7 @@ PROBLEMS = (
     ("n = 100, d = 10", "synthetic n=100 d=10"),
     ("the same, a length-scale a feature", "synthetic n=100 d=10 ARD"),
     ("n = 400, d = 2", "synthetic n=400 d=2"),
+    ("n = 400, d = 10, a length-scale a feature", "synthetic n=400 d=10 ARD"),
 )
 CONVERGED = 1.05
 """Largest R-hat of a figure that stands without a remark."""
@@ -27,12 +28,15 @@ def table(path: Path = FIGURES) -> str:
         rows = {(row["data"], row["method"]): row for row in csv.DictReader(file)}
     lines = ["| labels, or counts, from the model | " + " | ".join(METHODS) + " |", "|---|" + "---:|" * len(METHODS)]
     for label, problem in PROBLEMS:
-        cells = [_cell(rows[problem, method]) for method in METHODS.values()]
+        cells = [_cell(rows.get((problem, method))) for method in METHODS.values()]
         lines.append(f"| {label} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
-def _cell(row: dict[str, str]) -> str:
+def _cell(row: dict[str, str] | None) -> str:
+    """With R-hat where chains have not converged; a dash for what took more than twenty minutes."""
+    if row is None:
+        return "-"
     speed, rhat = float(row["ESS/s"]), float(row["R-hat"])
     shown = f"{speed:.0f}" if speed >= 9.95 else f"{speed:.2g}"
     return shown if rhat <= CONVERGED else f"{shown}, R-hat {rhat:.2f}"

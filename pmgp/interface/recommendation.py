@@ -28,7 +28,7 @@ MANY_HYPERPARAMETERS = 8
 PROBES = np.linspace(-4.0, 4.0, 9)
 
 WHITENED_NUTS = (
-    "NUTS (nutpie is the faster one) on the whitened model, gp.prior without reparameterize=False: as good or better "
+    "NUTS, PyMC's or nutpie's, on the whitened model, gp.prior without reparameterize=False: some eight times slower "
     "where n is a hundred or so, far slower from some hundreds on"
 )
 
