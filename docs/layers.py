@@ -21,8 +21,10 @@ PACKAGE = Path(__file__).parents[1] / "pmgp"
 STATEMENT = re.compile(r"May import: ([\w\s,.]+)\.\s*$")
 BANDS = {"core": "#dcebf1", "interface": "#f6e3df", "": "#ececec"}
 """Colors of the bands from below: the numerical core, what imports PyMC, what surrounds a run."""
-TITLES = {"core": "core: NumPy and SciPy", "interface": "interface: PyMC", "": "around a run"}
+TITLES = {"core": "core: NumPy, SciPy and numba", "interface": "interface: PyMC", "": "around a run"}
 BOX, ACROSS, DOWN = (1.6, 0.46), 2.9, 1.0
+HALF = 4.2
+"""Half of the width of a band."""
 ARROW = {"arrowstyle": "-|>", "color": "0.45", "linewidth": 0.9, "shrinkA": 0, "shrinkB": 0}
 WIDE = {"linewidth": 2.5, "mutation_scale": 20}
 
@@ -112,8 +114,9 @@ def _levels(folders: dict[str, list[str]], users: dict[str, list[str]]) -> dict[
 
 
 def _centered(number: int) -> list[float]:
-    """Where the boxes of a row are."""
-    return [(position - 0.5 * (number - 1)) * ACROSS for position in range(number)]
+    """Where the boxes of a row are, nearer to each other where there are many."""
+    across = min(ACROSS, (2.0 * HALF - 1.25 * BOX[0]) / max(number - 1, 1))
+    return [(position - 0.5 * (number - 1)) * across for position in range(number)]
 
 
 def draw(path: Path) -> None:
@@ -125,7 +128,7 @@ def draw(path: Path) -> None:
             if any(other in BANDS for others in folders.values() for other in others):
                 axes.annotate("", xy=(0.0, bottom - 0.6), xytext=(0.0, bottom), arrowprops=ARROW | WIDE)
             bottom = _draw_band(axes, band, folders, bottom) + 0.6
-        axes.set(xlim=(-4.2, 4.2), ylim=(0.0, bottom - 0.6))
+        axes.set(xlim=(-HALF, HALF), ylim=(0.0, bottom - 0.6))
         axes.axis("off")
         figure.savefig(path, bbox_inches="tight", dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
         plt.close(figure)
@@ -135,8 +138,8 @@ def _draw_band(axes: Axes, band: str, folders: dict[str, list[str]], bottom: flo
     """Draw a band from `bottom` on, and return where it ends."""
     levels = rows(folders)
     top = bottom + DOWN * len(levels) + 0.3
-    axes.add_patch(plt.Rectangle((-4.2, bottom), 8.4, top - bottom, color=BANDS[band], zorder=0))
-    axes.text(-4.1, top - 0.1, TITLES[band], va="top", weight="bold", zorder=1)
+    axes.add_patch(plt.Rectangle((-HALF, bottom), 2.0 * HALF, top - bottom, color=BANDS[band], zorder=0))
+    axes.text(0.1 - HALF, top - 0.1, TITLES[band], va="top", weight="bold", zorder=1)
     places = {
         name: (x, bottom + DOWN * (level + 0.5))
         for level, names in enumerate(levels)

@@ -6,6 +6,7 @@ import ast
 import importlib.util
 import re
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 
@@ -59,6 +60,14 @@ def test_what_is_imported_stands_lower():
         for name, others in folders.items():
             assert all(heights[other] < heights[name] for other in others if other in heights)
             assert all(list(bands).index(other) < position for other in others if other not in heights)
+
+
+def test_boxes_stand_apart_and_inside_of_their_band():
+    for number in range(1, 5):
+        places = layers()._centered(number)
+        assert max(places) + layers().BOX[0] / 2 < layers().HALF
+        assert all(right - left > layers().BOX[0] for left, right in pairwise(places))
+    assert max(len(row) for folders in layers().bands().values() for row in layers().rows(folders)) <= 4
 
 
 def test_what_follows_from_other_arrows_is_left_out():
