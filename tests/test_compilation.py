@@ -38,7 +38,8 @@ def test_no_graph_within_the_graph_calls_a_c_compiler(graph, monkeypatch):
 
     monkeypatch.setattr(COp, "make_c_thunk", refused)
     values = np.linspace(-3.0, 3.0, 7)
-    [found] = Compiler()([x], [graph(x)], interpreted=True)(values)
+    function = Compiler()([x], [graph(x)], interpreted=True)
+    [found] = pickle.loads(pickle.dumps(function))(values)
     logs = values - scipy.special.logsumexp(values)
     expected = {log_softmax: logs, logsumexp: scipy.special.logsumexp(values)}.get(graph, np.exp(logs))
     np.testing.assert_allclose(found, expected, rtol=1e-13)

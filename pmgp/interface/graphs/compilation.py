@@ -27,7 +27,6 @@ __all__ = ["INTERPRETED", "CompiledOnRequest", "CompiledWhenCalled", "Compiler",
 logger = logging.getLogger("pymc.pmgp")
 
 
-@node_rewriter([OpFromGraph])
 def _inlined(fgraph: Any, node: Any) -> list[Any]:
     """The operations of a graph within the graph, such as softmax: by itself it would be compiled, by a C compiler."""
     return inline_ofg_node(node)
@@ -40,7 +39,7 @@ FAST_ONLY = ["cxx_only", "fusion", "inplace", "BlasOpt"]
 INTERPRETED = Mode(
     linker=VMLinker(use_cloop=False, c_thunks=False),
     optimizer=RewriteDatabaseQuery(include=["fast_run", "py_only"], exclude=FAST_ONLY),
-).register((dfs_rewriter(_inlined), AFTER_SPECIALIZATION))
+).register((dfs_rewriter(node_rewriter([OpFromGraph])(_inlined)), AFTER_SPECIALIZATION))
 
 
 class Compiler:
