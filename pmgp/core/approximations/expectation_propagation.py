@@ -7,8 +7,10 @@ on until q matches; all of that depends on theta alone, so that q does.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -16,7 +18,7 @@ import numpy as np
 from pmgp.core.approximations.block_propagation import propagated
 from pmgp.core.approximations.gradients import EvidenceGradient, laplace_gradient, matched_gradient
 from pmgp.core.approximations.laplace import Laplace
-from pmgp.core.approximations.moment_matching import Conditioned, MatchedSites, Terms, matched_sites
+from pmgp.core.approximations.moment_matching import LARGEST_SHARE, Conditioned, MatchedSites, Terms, matched_sites
 from pmgp.core.gaussians import (
     BlockApproximation,
     BlockConditioning,
@@ -27,8 +29,11 @@ from pmgp.core.gaussians import (
     SiteApproximation,
 )
 from pmgp.core.gaussians.sites import SMALLEST_PRECISION
+from pmgp.core.likelihoods import BernoulliProbit
 from pmgp.core.likelihoods.base import Likelihood, SiteLikelihood
 from pmgp.core.likelihoods.blocks import BlockLikelihood
+from pmgp.core.numerics.compiled.loading import compiled
+from pmgp.core.numerics.compiled.outcomes import INDEFINITE, MATCHED, NOT_CONVERGED
 
 __all__ = ["ExpectationPropagation"]
 
@@ -162,6 +167,9 @@ class ExpectationPropagation:
 
     def _sweep(self, start: Conditioned, likelihood: Terms, largest: float) -> SiteApproximation | Failure:
         """Sweep until q matches; it fails where q moves by more than `largest` nats at once, too."""
+        sweeps = compiled_sweeps(likelihood)
+        if sweeps is not None:
+            return self._swept(start, sweeps, largest)
         current, conditioned = start, start if isinstance(start, Conditioning) else Conditioning(start.prior)
         iterations = start.iterations if isinstance(start, SiteApproximation) else 0
         step, last = 1.0, None
@@ -185,12 +193,33 @@ class ExpectationPropagation:
             last = change
         return Failure.NOT_CONVERGED
 
+    def _swept(self, start: Conditioned, sweeps: Callable[..., int], largest: float) -> SiteApproximation | Failure:
+        """The same by a kernel."""
+        conditioned = start if isinstance(start, Conditioning) else Conditioning.of(cast("SiteApproximation", start))
+        iterations = start.iterations if isinstance(start, SiteApproximation) else 0
+        settings = self.tolerance, largest, SMALLEST_STEP, SMALLEST_PRECISION, LARGEST_SHARE, self.max_sweeps
+        status, number, log_evidence = conditioned.swept(sweeps, *settings)
+        if status != MATCHED:
+            return Failure(status)
+        return conditioned.approximation(log_evidence, iterations + number)
+
 
 class Failure(Enum):
     """Why sweeps gave no q."""
 
-    INDEFINITE = "indefinite"
-    NOT_CONVERGED = "not converged"
+    NOT_CONVERGED = NOT_CONVERGED
+    INDEFINITE = INDEFINITE
+
+
+def compiled_sweeps(terms: Terms) -> Callable[..., int] | None:
+    """The kernel of whole sweeps over these terms, with their data; None where there is none.
+
+    What is derived from a likelihood may have other moments, and is not taken for it.
+    """
+    if type(terms) is not BernoulliProbit:
+        return None
+    kernel = compiled("propagation.probit_sweeps")
+    return None if kernel is None else partial(kernel, terms.sign)
 
 
 def _sites_of(start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

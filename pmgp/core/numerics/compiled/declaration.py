@@ -17,6 +17,7 @@ from typing import Any
 from numba import njit, types
 
 __all__ = [
+    "COUNT",
     "FLAG",
     "NOTHING",
     "NUMBER",
@@ -30,7 +31,7 @@ __all__ = [
     "kernel",
 ]
 
-NOTHING, NUMBER, FLAG = types.void, types.float64, types.boolean
+NOTHING, NUMBER, COUNT, FLAG = types.void, types.float64, types.int64, types.boolean
 # Arguments that are read: an array that may be written to is one of these too. What LAPACK takes for a matrix is passed
 # as its transpose: numba says of an array of one element, which is in both orders, that it is in C's.
 VECTOR = types.Array(NUMBER, 1, "C", readonly=True)
