@@ -9,11 +9,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 from pmgp.core.approximations import ExpectationPropagation
-from pmgp.core.approximations.expectation_propagation import Failure, _secant_step, compiled_sweeps
+from pmgp.core.approximations.expectation_propagation import Failure, compiled_sweeps
 from pmgp.core.gaussians import Conditioning, DensePrior, SiteApproximation
 from pmgp.core.likelihoods import BernoulliProbit
 from pmgp.core.numerics.compiled.loading import kernels_switched
-from pmgp.core.numerics.compiled.propagation import secant_step
 from pmgp.core.numerics.ledger import counted
 from tests.kernels.test_agreement import CONDITIONS, SIZES, problem
 
@@ -126,16 +125,6 @@ def test_an_approximation_that_is_swept_stays_as_it_is():
     after = [np.array(getattr(q, name)) for name in ("linear", "precision", "mean", "factor")]
     for one, other in zip(before, after, strict=True):
         assert np.array_equal(one, other)
-
-
-@pytest.mark.parametrize("n", SIZES)
-def test_steps(n):
-    rng = np.random.default_rng(8)
-    mean, variance, last = rng.normal(size=n), rng.uniform(0.1, 2.0, n), rng.normal(size=(2, n))
-    for shrinkage in (0.9, 0.1, -0.5, -10.0, 1.0):
-        change = shrinkage * last + (0.01 * rng.normal(size=(2, n)) if shrinkage < 1.0 else 0.0)
-        expected = _secant_step(0.7 * last, last - change, mean, variance)
-        assert secant_step(mean, variance, change, last, 0.7, 0.05) == pytest.approx(expected, rel=PRECISION)
 
 
 def test_sweeps_that_differ_are_rejected():

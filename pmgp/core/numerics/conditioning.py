@@ -97,9 +97,9 @@ def swept(
         Of B, in Fortran order.
     """
     outcome = np.array([log_determinant, np.nan, 0.0, 0.0])
-    work = np.empty((SWEEP_ROWS, len(mean)))
+    work, scratch, diagonal = np.zeros((SWEEP_ROWS, len(mean))), np.empty((2, len(mean))), np.empty(len(mean))
     known = np.asfortranarray(covariance).T, *vectors(prior_mean), *settings
-    status = sweeps(*known, sites, mean, factor.T, work, outcome)
+    status = sweeps(*known, sites, mean, factor.T, work, scratch, diagonal, outcome)
     log_determinant, log_evidence, inversions, factorizations = outcome.tolist()
     record("inverse", int(inversions))
     record("cholesky", int(factorizations))

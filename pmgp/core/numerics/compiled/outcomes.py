@@ -3,5 +3,5 @@
 __all__ = ["INDEFINITE", "MATCHED", "NOT_CONVERGED", "SWEEP_ROWS"]
 
 MATCHED, NOT_CONVERGED, INDEFINITE = range(3)
-SWEEP_ROWS = 15
-"""Vectors that sweeps of expectation propagation work with."""
+SWEEP_ROWS = 4
+"""Vectors that sweeps of expectation propagation work with, zeros at first."""

@@ -17,7 +17,7 @@ from pmgp.core.numerics.compiled.declaration import (
 )
 from pmgp.core.numerics.compiled.routines import erfcx, log_ndtr, ndtr
 
-__all__ = ["derivatives", "log_likelihoods", "tilted_moments"]
+__all__ = ["derivatives", "log_likelihoods", "tilted", "tilted_moments"]
 
 SQRT_2 = math.sqrt(2.0)
 SCALE = math.sqrt(2.0 / math.pi)
@@ -52,6 +52,20 @@ def _excess(
     return fraction
 
 
+@inlined
+def tilted(
+    sign: float,
+    mean: float,
+    variance: float,
+) -> tuple[float, float, float]:
+    """Mean, variance and log normalizer of Phi(sign f) N(f|mean, variance)."""
+    scale = math.sqrt(1.0 + variance)
+    z = sign * mean / scale
+    hazard = _hazard(z)
+    shifted = mean + sign * variance * hazard / scale
+    return shifted, variance - (variance / scale) ** 2 * hazard * _excess(z, hazard), log_ndtr(z)
+
+
 @kernel(NOTHING, VECTOR, VECTOR, VECTOR, WRITTEN_ROWS)
 def tilted_moments(
     sign: np.ndarray,
@@ -67,12 +81,7 @@ def tilted_moments(
     out : (3, n) array
     """
     for i in range(len(sign)):
-        scale = math.sqrt(1.0 + variance[i])
-        z = sign[i] * mean[i] / scale
-        hazard = _hazard(z)
-        out[0, i] = mean[i] + sign[i] * variance[i] * hazard / scale
-        out[1, i] = variance[i] - (variance[i] / scale) ** 2 * hazard * _excess(z, hazard)
-        out[2, i] = log_ndtr(z)
+        out[0, i], out[1, i], out[2, i] = tilted(sign[i], mean[i], variance[i])
 
 
 @kernel(NOTHING, VECTOR, VECTOR, WRITTEN_ROWS)

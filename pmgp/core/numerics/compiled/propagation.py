@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from pmgp.core.numerics.compiled.declaration import (
@@ -13,47 +15,25 @@ from pmgp.core.numerics.compiled.declaration import (
     WRITTEN_VECTOR,
     kernel,
 )
-from pmgp.core.numerics.compiled.moments import cavities, inverse_diagonal, matched
+from pmgp.core.numerics.compiled.moments import cavity, inverse_diagonal, log_site, matching
 from pmgp.core.numerics.compiled.outcomes import INDEFINITE, MATCHED, NOT_CONVERGED
-from pmgp.core.numerics.compiled.probit import tilted_moments
+from pmgp.core.numerics.compiled.probit import tilted
 from pmgp.core.numerics.compiled.sites import condition, log_normalizer
 
-__all__ = ["probit_sweeps", "secant_step"]
+__all__ = ["probit_sweeps"]
 
-
-@kernel(NUMBER, VECTOR, VECTOR, WRITTEN_ROWS, WRITTEN_ROWS, NUMBER, NUMBER)
-def secant_step(
-    mean: np.ndarray,
-    variance: np.ndarray,
-    change: np.ndarray,
-    last: np.ndarray,
-    step: float,
-    smallest: float,
-) -> float:
-    """Length of the next step: <s, r> / <r, r>, s having been moved and r being the reduction of the change.
-
-    Parameters
-    ----------
-    mean, variance : (n,) array
-        Of q's marginals.
-    change, last : (2, n) array
-        The changes of b and w that are asked for now, and that were before the last step.
-    step : float
-        Length of the last step.
-    smallest : float
-    """
-    product, square = 0.0, 0.0
-    for i in range(len(mean)):
-        db, dw = last[0, i] - change[0, i], last[1, i] - change[1, i]
-        along = db - dw * mean[i]
-        product += step * variance[i] * (last[0, i] - last[1, i] * mean[i]) * along
-        product += 0.5 * step * variance[i] * variance[i] * last[1, i] * dw
-        square += variance[i] * along * along + 0.5 * variance[i] * variance[i] * dw * dw
-    return min(max(product / square, smallest), 1.0) if square > 0.0 else 1.0
+# Rows of the memory that sweeps work with: what the sites are to change by, and q's mean and variances before they do.
+CHANGE_B, CHANGE_W, MEAN, VARIANCE = range(4)
 
 
 @kernel(
-    COUNT, VECTOR, ROWS, VECTOR, *[NUMBER] * 5, COUNT, WRITTEN_ROWS, WRITTEN_VECTOR, *[WRITTEN_ROWS] * 2, WRITTEN_VECTOR
+    COUNT,
+    *[VECTOR, ROWS, VECTOR],
+    *[NUMBER] * 5,
+    COUNT,
+    *[WRITTEN_ROWS, WRITTEN_VECTOR, WRITTEN_ROWS],
+    *[WRITTEN_ROWS, WRITTEN_ROWS, WRITTEN_VECTOR],
+    WRITTEN_VECTOR,
 )
 def probit_sweeps(
     sign: np.ndarray,
@@ -69,6 +49,8 @@ def probit_sweeps(
     mean: np.ndarray,
     factor: np.ndarray,
     work: np.ndarray,
+    scratch: np.ndarray,
+    diagonal: np.ndarray,
     outcome: np.ndarray,
 ) -> int:
     """Sweep from the sites that a prior is conditioned on until q matches: whether it does, or why not.
@@ -89,59 +71,55 @@ def probit_sweeps(
         Of q.
     factor : (n, n) array
         Of B.
-    work : (15, n) array
+    work : (4, n) array
+        Zeros at first.
+    scratch : (2, n) array
+    diagonal : (n,) array
     outcome : (4,) array
         Log-determinant of B, which is also read; log-evidence; how many inversions and factorizations were made.
     """
     n = len(mean)
-    linear, precision, prior_variance, diagonal, old = sites[0], sites[1], work[0], work[1], work[2]
-    cavity_mean, cavity_variance, marginal = work[3], work[4], work[5]
-    tilted, change, last, scratch = work[6:9], work[9:11], work[11:13], work[13:15]
-    for i in range(n):
-        prior_variance[i] = covariance[i, i]
-    step = 1.0
+    linear, precision = sites[0], sites[1]
+    step, log_determinant = 1.0, outcome[0]
     for sweep in range(max_sweeps):
         outcome[2] += 1.0
         inverse_diagonal(factor, diagonal)
-        if not cavities(
-            prior_variance, mean, linear, precision, diagonal, largest_share, cavity_mean, cavity_variance, marginal
-        ):
-            return INDEFINITE
-        tilted_moments(sign, cavity_mean, cavity_variance, tilted)
-        by_site = matched(
-            linear,
-            precision,
-            cavity_mean,
-            cavity_variance,
-            diagonal,
-            tilted[0],
-            tilted[1],
-            tilted[2],
-            smallest_precision,
-            change,
-        )
-        outcome[1] = log_normalizer(prior_mean, linear, precision, mean, outcome[0]) + by_site
+        by_site, product, square = 0.0, 0.0, 0.0
         for i in range(n):
-            change[0, i] -= linear[i]
-            change[1, i] -= precision[i]
-            old[i] = mean[i]
+            d, m, b, w = diagonal[i], mean[i], linear[i], precision[i]
+            if not d <= largest_share:
+                return INDEFINITE
+            c, s, v = cavity(d, covariance[i, i], m, b, w)
+            tilted_mean, tilted_variance, log_term = tilted(sign[i], c, s)
+            by_site += log_term - log_site(b, w, c, s, d)
+            matching_b, matching_w = matching(b, w, c, s, tilted_mean, tilted_variance, smallest_precision)
+            db, dw = matching_b - b, matching_w - w
+            # The reduction of what was asked for before the last step.
+            reduced_w = work[CHANGE_W, i] - dw
+            along = work[CHANGE_B, i] - db - reduced_w * m
+            moved = work[CHANGE_B, i] - work[CHANGE_W, i] * m
+            product += v * (moved * along + 0.5 * v * work[CHANGE_W, i] * reduced_w)
+            square += v * (along * along + 0.5 * v * reduced_w * reduced_w)
+            work[CHANGE_B, i], work[CHANGE_W, i], work[MEAN, i], work[VARIANCE, i] = db, dw, m, v
+        outcome[1] = log_normalizer(prior_mean, linear, precision, mean, log_determinant) + by_site
         if sweep > 0:
-            step = secant_step(mean, marginal, change, last, step, smallest_step)
+            step = min(max(step * product / square, smallest_step), 1.0) if square > 0.0 else 1.0
+        spread = log_determinant
         for i in range(n):
-            linear[i] += step * change[0, i]
-            precision[i] = max(precision[i] + step * change[1, i], smallest_precision)
+            linear[i] += step * work[CHANGE_B, i]
+            precision[i] = max(precision[i] + step * work[CHANGE_W, i], smallest_precision)
         outcome[3] += 1.0
-        spread, outcome[0] = outcome[0], condition(covariance, prior_mean, linear, precision, factor, mean, scratch)
-        if not np.isfinite(outcome[0]):
+        log_determinant = condition(covariance, prior_mean, linear, precision, factor, mean, scratch)
+        if not math.isfinite(log_determinant):
             return INDEFINITE
-        spread -= outcome[0]
+        spread -= log_determinant
         for i in range(n):
-            last[0, i], last[1, i] = change[0, i], change[1, i]
-            spread += step * (marginal[i] * change[1, i] + (mean[i] - old[i]) * (change[0, i] - change[1, i] * old[i]))
-        # Nearly a quadratic function of the step; a short one does not count as a small change.
-        divergence = 0.5 * spread / (step * step)
+            db, dw, m = work[CHANGE_B, i], work[CHANGE_W, i], work[MEAN, i]
+            spread += step * (work[VARIANCE, i] * dw + (mean[i] - m) * (db - dw * m))
+        # The divergence is nearly a quadratic function of the step; a short one does not count as a small change.
+        outcome[0], divergence = log_determinant, 0.5 * spread / (step * step)
         if divergence < tolerance:
             return MATCHED
         if not divergence < largest:
-            return NOT_CONVERGED
+            break
     return NOT_CONVERGED
