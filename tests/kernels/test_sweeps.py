@@ -9,9 +9,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 from pmgp.core.approximations import ExpectationPropagation
-from pmgp.core.approximations.expectation_propagation import Failure, compiled_sweeps
+from pmgp.core.approximations.expectation_propagation import Failure
 from pmgp.core.gaussians import Conditioning, DensePrior, SiteApproximation
 from pmgp.core.likelihoods import BernoulliProbit
+from pmgp.core.likelihoods.compiled_terms import LOG_RATIOS, SWEEPS, kernel_with_terms
 from pmgp.core.numerics.compiled.loading import kernels_switched
 from pmgp.core.numerics.ledger import counted
 from tests.kernels.test_agreement import CONDITIONS, SIZES, problem
@@ -73,7 +74,7 @@ def test_fits_by_kernels_and_by_numpy(n, start):
     fits = []
     for chosen in ("compiled", "numpy"):
         with kernels_switched(chosen), counted() as counts:
-            assert (compiled_sweeps(likelihood) is None) == (chosen == "numpy")
+            assert (kernel_with_terms(likelihood, SWEEPS) is None) == (chosen == "numpy")
             fits.append((ExpectationPropagation(tolerance=1e-9).fit(prior, likelihood, begin), counts.total))
     (one, counts), (other, expected) = fits
     assert (counts, one.iterations) == (expected, other.iterations)
@@ -132,3 +133,20 @@ def test_sweeps_that_differ_are_rejected():
     one, other = (swept(likelihood, 50, CONDITIONS[0], 3)[0] for likelihood in (BernoulliProbit, Shifted))
     with pytest.raises(AssertionError):
         assert_allclose(one.mean, other.mean, rtol=PRECISION, atol=PRECISION)
+
+
+@pytest.mark.parametrize("shape", [(9,), (3, 9), (2, 3, 9), (0, 9)])
+def test_ratios_of_likelihood_and_sites(shape):
+    """By one kernel, by two, and by NumPy."""
+    covariance, mean, linear, precision = problem(9, CONDITIONS[0])
+    conditioned = Conditioning(DensePrior(mean, np.asfortranarray(covariance)))
+    assert conditioned.on(linear, precision)
+    q, f = conditioned.approximation(0.0, 1), np.random.default_rng(9).normal(size=shape)
+    labels = np.arange(9) % 2
+    values = [np.asarray(q.log_ratio(terms(labels), f)) for terms in (BernoulliProbit, StepByStep)]
+    with kernels_switched("numpy"):
+        assert kernel_with_terms(BernoulliProbit(labels), LOG_RATIOS) is None
+        values.append(np.asarray(q.log_ratio(BernoulliProbit(labels), f)))
+    assert [value.shape for value in values] == [shape[:-1]] * 3
+    for value in values[1:]:
+        assert_allclose(values[0], value, rtol=PRECISION, atol=PRECISION)

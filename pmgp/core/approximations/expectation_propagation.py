@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -29,10 +28,9 @@ from pmgp.core.gaussians import (
     SiteApproximation,
 )
 from pmgp.core.gaussians.sites import SMALLEST_PRECISION
-from pmgp.core.likelihoods import BernoulliProbit
 from pmgp.core.likelihoods.base import Likelihood, SiteLikelihood
 from pmgp.core.likelihoods.blocks import BlockLikelihood
-from pmgp.core.numerics.compiled.loading import compiled
+from pmgp.core.likelihoods.compiled_terms import SWEEPS, kernel_with_terms
 from pmgp.core.numerics.compiled.outcomes import INDEFINITE, MATCHED, NOT_CONVERGED
 
 __all__ = ["ExpectationPropagation"]
@@ -167,7 +165,7 @@ class ExpectationPropagation:
 
     def _sweep(self, start: Conditioned, likelihood: Terms, largest: float) -> SiteApproximation | Failure:
         """Sweep until q matches; it fails where q moves by more than `largest` nats at once, too."""
-        sweeps = compiled_sweeps(likelihood)
+        sweeps = kernel_with_terms(likelihood, SWEEPS)
         if sweeps is not None:
             return self._swept(start, sweeps, largest)
         current, conditioned = start, start if isinstance(start, Conditioning) else Conditioning(start.prior)
@@ -209,17 +207,6 @@ class Failure(Enum):
 
     NOT_CONVERGED = NOT_CONVERGED
     INDEFINITE = INDEFINITE
-
-
-def compiled_sweeps(terms: Terms) -> Callable[..., int] | None:
-    """The kernel of whole sweeps over these terms, with their data; None where there is none.
-
-    What is derived from a likelihood may have other moments, and is not taken for it.
-    """
-    if type(terms) is not BernoulliProbit:
-        return None
-    kernel = compiled("propagation.probit_sweeps")
-    return None if kernel is None else partial(kernel, terms.sign)
 
 
 def _sites_of(start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
 from pmgp.core.gaussians.dense import DensePrior
 from pmgp.core.likelihoods.base import Likelihood
+from pmgp.core.likelihoods.compiled_terms import LOG_RATIOS, kernel_with_terms
 from pmgp.core.numerics import linalg
+from pmgp.core.numerics.compiled.loading import for_rows, vectors
 from pmgp.core.numerics.compiled.outcomes import INDEFINITE
 from pmgp.core.numerics.conditioning import condition, deviations, log_normalizer, log_sites, swept
 
@@ -88,7 +90,10 @@ class SiteApproximation:
 
     def log_ratio(self, likelihood: Likelihood, f: np.ndarray) -> np.ndarray:
         """Log of the likelihood over the sites, prod_i p(y_i|f_i) / site_i(f_i): (..., n) -> (...)."""
-        return likelihood.log_likelihood(f) - log_sites(self.linear, self.precision, f)
+        kernel = kernel_with_terms(likelihood, LOG_RATIOS)
+        if kernel is None:
+            return likelihood.log_likelihood(f) - log_sites(self.linear, self.precision, f)
+        return for_rows(partial(kernel, *vectors(self.linear, self.precision)), f)
 
     def log_weights(self, likelihood: Likelihood, f: np.ndarray) -> np.ndarray:
         """Log of p(y|f) N(f|m, K) / q(f), the importance weights: (..., n) -> (...)."""

@@ -7,13 +7,14 @@ what the compiled kernel of that name does, in the same memory.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import isfinite
 
 import numpy as np
 from scipy.linalg.blas import dsymm, dsymv, dtrmm, dtrmv
 from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs
 
-from pmgp.core.numerics.compiled.loading import compiled_or, vectors
+from pmgp.core.numerics.compiled.loading import compiled_or, for_rows, vectors
 from pmgp.core.numerics.compiled.outcomes import SWEEP_ROWS
 from pmgp.core.numerics.ledger import record
 from pmgp.core.numerics.linalg import scaled_plus_identity
@@ -186,10 +187,7 @@ def log_sites(linear: np.ndarray, precision: np.ndarray, f: np.ndarray) -> np.nd
     linear, precision : (n,) array
     f : (..., n) array
     """
-    rows = np.ascontiguousarray(f, dtype=float).reshape(-1, len(linear))
-    out = np.empty(len(rows))
-    compiled_or(_log_sites, "sites.log_sites")(*vectors(linear, precision), rows, out)
-    return out.reshape(f.shape[:-1]) if f.ndim != 1 else out[0]
+    return for_rows(partial(compiled_or(_log_sites, "sites.log_sites"), *vectors(linear, precision)), f)
 
 
 def _log_sites(linear: np.ndarray, precision: np.ndarray, f: np.ndarray, out: np.ndarray) -> None:

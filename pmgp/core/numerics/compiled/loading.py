@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import numpy as np
 
-__all__ = ["VARIABLE", "compiled", "compiled_or", "kernels_switched", "vectors"]
+__all__ = ["VARIABLE", "compiled", "compiled_or", "for_rows", "kernels_switched", "vectors"]
 
 VARIABLE = "PMGP_KERNELS"
 """The environment variable that says which kernels are used: "compiled", as where it is not set, or "numpy"."""
@@ -61,6 +61,18 @@ def compiled_or[Function: Callable[..., Any]](numpy_version: Function, name: str
 def vectors(*arrays: np.ndarray) -> list[np.ndarray]:
     """As kernels take them: numbers in double precision, one after another in memory; copied where they are not."""
     return [np.ascontiguousarray(array, dtype=np.float64) for array in arrays]
+
+
+def for_rows(write: Callable[[np.ndarray, np.ndarray], Any], f: np.ndarray) -> np.ndarray:
+    """What a kernel writes for each row, an element: (..., n) -> (...)."""
+    if f.ndim == 2 and f.flags.c_contiguous and f.dtype == np.float64:
+        out = np.empty(len(f))
+        write(f, out)
+        return out
+    rows = np.ascontiguousarray(f, dtype=np.float64).reshape(-1, np.shape(f)[-1])
+    out = np.empty(len(rows))
+    write(rows, out)
+    return out.reshape(np.shape(f)[:-1])[()]
 
 
 @contextmanager
