@@ -120,7 +120,8 @@ def test_modules_import_each_other_in_no_circle():
 
 # Compiled by numba, and loaded where they are first needed.
 COMPILED = {"core.orthants.compiled", "core.orthants.compiled_normal"} | {
-    f"core.numerics.compiled.{name}" for name in ("declaration", "importance", "moments", "probit", "routines", "sites")
+    f"core.numerics.compiled.{name}"
+    for name in ("declaration", "importance", "moments", "probit", "propagation", "routines", "sites")
 }
 CORE = [path for path in modules() if path.is_relative_to(PACKAGE / "core")]
 

@@ -26,7 +26,7 @@ PAIRS = {
     "matched": (moments.matched, moment_matching._match),
     "probit tilted_moments": (probit.tilted_moments, bernoulli._tilted_moments),
     "probit derivatives": (probit.derivatives, bernoulli._derivatives),
-    "probit log_likelihoods": (probit.log_likelihoods, bernoulli._log_likelihoods),
+    "probit log_ratios": (probit.log_ratios, bernoulli._log_ratios),
     "normalized": (importance.normalized, estimators._normalized),
 }
 # Scale of K, its jitter relative to that, and the largest precision of a site: up to conditions of B of 1e12.
@@ -191,14 +191,20 @@ def test_probit_terms(sign):
 def test_probit_likelihoods(n, scale):
     rng = np.random.default_rng(6)
     f, signs = scale * rng.normal(size=(7, n)), rng.choice([-1.0, 1.0], n)
-    _, written, _, reference = both("probit log_likelihoods", (np.empty(7),), signs, f)
+    none = np.empty(0)
+    _, written, _, reference = both("probit log_ratios", (np.empty(7),), signs, none, none, f)
     assert_allclose(written[0], reference[0], rtol=PRECISION, atol=1e-14 * n)
+    linear, precision = rng.normal(size=n), rng.uniform(0.01, 5.0, n)
+    _, written, _, reference = both("probit log_ratios", (np.empty(7),), signs, linear, precision, f)
+    close(
+        written[0], reference[0], float(np.abs(f).max() * np.abs(linear).sum() + np.square(f).max() * precision.sum())
+    )
 
 
 def test_probit_likelihood_of_what_is_not_a_number():
     f = np.array([[np.nan, 0.0], [np.inf, 0.0], [-np.inf, 0.0]])
     with np.errstate(divide="ignore"):
-        _, written, _, reference = both("probit log_likelihoods", (np.empty(3),), np.ones(2), f)
+        _, written, _, reference = both("probit log_ratios", (np.empty(3),), np.ones(2), *[np.empty(0)] * 2, f)
     assert_allclose(written[0], reference[0], rtol=PRECISION)
 
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import pmgp
 from pmgp.core.approximations import ExpectationPropagation
 from pmgp.core.approximations.moment_matching import matched_sites
 from pmgp.core.gaussians import Conditioning, DensePrior
 from pmgp.core.likelihoods import BernoulliProbit
 from pmgp.core.numerics.compiled import sites
+from pmgp.core.numerics.compiled.declaration import digest_of
 from pmgp.core.numerics.compiled.loading import VARIABLE, compiled_or, kernels_switched
 from pmgp.core.numerics.conditioning import _log_sites
 from tests.truths import low_rank_problem
@@ -37,11 +41,16 @@ numba.core.caching.CacheImpl._locator_classes = []
 """
 
 
-def run(code, **environment):
+def run(code, folder=None, **environment):
     """What a fresh interpreter prints, and its warnings."""
     settings = {"OPENBLAS_NUM_THREADS": "1", "PYTHONWARNINGS": "always", **environment}
     done = subprocess.run(
-        [sys.executable, "-c", code], check=True, capture_output=True, text=True, env={**os.environ, **settings}
+        [sys.executable, "-c", code],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env={**os.environ, **settings},
     )
     return done.stdout.strip(), done.stderr
 
@@ -136,3 +145,40 @@ def test_arrays_in_any_order_are_taken():
         results.append([q.mean, q.sample(np.random.default_rng(1), 3), matched.linear, q.log_ratio(likelihood, apart)])
     for one, other in zip(*results, strict=True):
         assert np.array_equal(one, other)
+
+
+CONDITION = """
+import numpy as np
+from pmgp.core.numerics.conditioning import condition
+K = np.asfortranarray(np.array([[2.0, 1.0], [1.0, 3.0]]))
+mean, _ = condition(K, np.zeros(2), np.ones(2), np.ones(2), np.empty((2, 2), order="F"))
+print(repr(mean))
+"""
+
+
+def test_a_change_behind_a_stored_kernel_is_seen(tmp_path):
+    """Of a module that the kernel's own file only imports: what stands for a transposition there."""
+    shutil.copytree(Path(pmgp.__file__).parent, tmp_path / "pmgp", ignore=shutil.ignore_patterns("__pycache__"))
+    routines = tmp_path / "pmgp/core/numerics/compiled/routines.py"
+    settings = {"PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    before, _ = run(CONDITION, tmp_path, **settings)
+    source = routines.read_text()
+    assert '"LLRNTN"' in source
+    routines.write_text(source.replace('"LLRNTN"', '"LLRNNN"'))
+    changed, _ = run(CONDITION, tmp_path, **settings)
+    routines.write_text(source)
+    again, _ = run(CONDITION, tmp_path, **settings)
+    assert before == again != changed
+
+
+def test_the_digest_changes_with_each_module(tmp_path):
+    (tmp_path / "one.py").write_text("a")
+    (tmp_path / "two.py").write_text("b")
+    digests = [digest_of(tmp_path)]
+    for change in ({"one.py": "c"}, {"one.py": "ab", "two.py": ""}, {"one.py": "", "two.py": "ab"}):
+        for name, text in change.items():
+            (tmp_path / name).write_text(text)
+        digests.append(digest_of(tmp_path))
+    (tmp_path / "two.py").rename(tmp_path / "three.py")
+    digests.append(digest_of(tmp_path))
+    assert len(set(digests)) == len(digests)

@@ -7,6 +7,7 @@ on until q matches; all of that depends on theta alone, so that q does.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, cast
@@ -16,7 +17,7 @@ import numpy as np
 from pmgp.core.approximations.block_propagation import propagated
 from pmgp.core.approximations.gradients import EvidenceGradient, laplace_gradient, matched_gradient
 from pmgp.core.approximations.laplace import Laplace
-from pmgp.core.approximations.moment_matching import Conditioned, MatchedSites, Terms, matched_sites
+from pmgp.core.approximations.moment_matching import LARGEST_SHARE, Conditioned, MatchedSites, Terms, matched_sites
 from pmgp.core.gaussians import (
     BlockApproximation,
     BlockConditioning,
@@ -29,6 +30,8 @@ from pmgp.core.gaussians import (
 from pmgp.core.gaussians.sites import SMALLEST_PRECISION
 from pmgp.core.likelihoods.base import Likelihood, SiteLikelihood
 from pmgp.core.likelihoods.blocks import BlockLikelihood
+from pmgp.core.likelihoods.compiled_terms import SWEEPS, kernel_with_terms
+from pmgp.core.numerics.compiled.outcomes import INDEFINITE, MATCHED, NOT_CONVERGED
 
 __all__ = ["ExpectationPropagation"]
 
@@ -162,6 +165,9 @@ class ExpectationPropagation:
 
     def _sweep(self, start: Conditioned, likelihood: Terms, largest: float) -> SiteApproximation | Failure:
         """Sweep until q matches; it fails where q moves by more than `largest` nats at once, too."""
+        sweeps = kernel_with_terms(likelihood, SWEEPS)
+        if sweeps is not None:
+            return self._swept(start, sweeps, largest)
         current, conditioned = start, start if isinstance(start, Conditioning) else Conditioning(start.prior)
         iterations = start.iterations if isinstance(start, SiteApproximation) else 0
         step, last = 1.0, None
@@ -185,12 +191,22 @@ class ExpectationPropagation:
             last = change
         return Failure.NOT_CONVERGED
 
+    def _swept(self, start: Conditioned, sweeps: Callable[..., int], largest: float) -> SiteApproximation | Failure:
+        """The same by a kernel."""
+        conditioned = start if isinstance(start, Conditioning) else Conditioning.of(cast("SiteApproximation", start))
+        iterations = start.iterations if isinstance(start, SiteApproximation) else 0
+        settings = self.tolerance, largest, SMALLEST_STEP, SMALLEST_PRECISION, LARGEST_SHARE, self.max_sweeps
+        status, number, log_evidence = conditioned.swept(sweeps, *settings)
+        if status != MATCHED:
+            return Failure(status)
+        return conditioned.approximation(log_evidence, iterations + number)
+
 
 class Failure(Enum):
     """Why sweeps gave no q."""
 
-    INDEFINITE = "indefinite"
-    NOT_CONVERGED = "not converged"
+    NOT_CONVERGED = NOT_CONVERGED
+    INDEFINITE = INDEFINITE
 
 
 def _sites_of(start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

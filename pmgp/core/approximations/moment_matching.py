@@ -33,8 +33,8 @@ __all__ = [
     "matched_sites",
 ]
 
-# Of diagonal elements of B^-1, which are at most one for a covariance that is positive semidefinite.
-ROUNDING = 1e-6
+# Diagonal elements of B^-1 are at most one for a covariance that is positive semidefinite, but for rounding.
+LARGEST_SHARE = 1.0 + 1e-6
 
 
 class Terms(Protocol):
@@ -239,7 +239,7 @@ def cavities(approximation: Conditioned, inverse_diagonal: np.ndarray | None = N
     q, mean, variance, marginal = approximation, *np.empty((3, len(inverse_diagonal)))
     known = vectors(q.mean, q.linear, q.precision, inverse_diagonal)
     sound = compiled_or(_cavities, "moments.cavities")(
-        q.prior.variance, *known, 1.0 + ROUNDING, mean, variance, marginal
+        q.prior.variance, *known, LARGEST_SHARE, mean, variance, marginal
     )
     return Cavities(mean, variance, marginal, inverse_diagonal) if sound else None
 

@@ -6,15 +6,19 @@ and a draw O(n^2): neither K^-1 nor the posterior covariance is ever formed.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
 from pmgp.core.gaussians.dense import DensePrior
 from pmgp.core.likelihoods.base import Likelihood
+from pmgp.core.likelihoods.compiled_terms import LOG_RATIOS, kernel_with_terms
 from pmgp.core.numerics import linalg
-from pmgp.core.numerics.conditioning import condition, deviations, log_normalizer, log_sites
+from pmgp.core.numerics.compiled.loading import for_rows, vectors
+from pmgp.core.numerics.compiled.outcomes import INDEFINITE
+from pmgp.core.numerics.conditioning import condition, deviations, log_normalizer, log_sites, swept
 
 __all__ = ["SMALLEST_PRECISION", "Conditioning", "SiteApproximation"]
 
@@ -86,7 +90,10 @@ class SiteApproximation:
 
     def log_ratio(self, likelihood: Likelihood, f: np.ndarray) -> np.ndarray:
         """Log of the likelihood over the sites, prod_i p(y_i|f_i) / site_i(f_i): (..., n) -> (...)."""
-        return likelihood.log_likelihood(f) - log_sites(self.linear, self.precision, f)
+        kernel = kernel_with_terms(likelihood, LOG_RATIOS)
+        if kernel is None:
+            return likelihood.log_likelihood(f) - log_sites(self.linear, self.precision, f)
+        return for_rows(partial(kernel, *vectors(self.linear, self.precision)), f)
 
     def log_weights(self, likelihood: Likelihood, f: np.ndarray) -> np.ndarray:
         """Log of p(y|f) N(f|m, K) / q(f), the importance weights: (..., n) -> (...)."""
@@ -171,6 +178,15 @@ class Conditioning:
         precision = np.maximum(precision, SMALLEST_PRECISION)
         return precision * f + gradient, precision
 
+    @classmethod
+    def of(cls, approximation: SiteApproximation) -> Conditioning:
+        """The prior of an approximation conditioned on its sites, in memory of its own."""
+        conditioned = cls(approximation.prior)
+        conditioned._memory = conditioned._factor = approximation.factor.copy(order="F")
+        conditioned.linear, conditioned.precision = approximation.linear, approximation.precision
+        conditioned.mean, conditioned.log_determinant = approximation.mean, approximation.log_determinant
+        return conditioned
+
     def on(self, linear: np.ndarray, precision: np.ndarray) -> bool:
         """Condition on sites, by one Cholesky factorization; false where B is indefinite, as for a K with NaN in it.
 
@@ -187,6 +203,32 @@ class Conditioning:
         self._factor, self.linear, self.precision = self._memory, linear, precision
         self.mean, self.log_determinant = reached
         return True
+
+    def swept(self, sweeps: Callable[..., int], *settings: float) -> tuple[int, int, float]:
+        """Let a kernel change the sites, one set after another; conditioned on the last, unless K is indefinite.
+
+        Parameters
+        ----------
+        sweeps : callable
+            As of :func:`~pmgp.core.numerics.conditioning.swept`.
+        *settings
+            Of the kernel.
+
+        Returns
+        -------
+        status : int
+        number : int
+            Of sweeps.
+        log_evidence : float
+            With the last sites but one.
+        """
+        factor, self._factor = self._take(), None
+        sites, mean = np.array([self.linear, self.precision]), np.array(self.mean)
+        known = self.prior.covariance, self.prior.mean, self.log_determinant
+        status, number, log_evidence, log_determinant = swept(sweeps, *known, settings, sites, mean, factor)
+        self._factor = None if status == INDEFINITE else factor
+        (self.linear, self.precision), self.mean, self.log_determinant = sites, mean, log_determinant
+        return status, number, log_evidence
 
     @property
     def residual(self) -> np.ndarray:

@@ -5,13 +5,15 @@ The pseudo-marginal article uses the probit link (its equation 1), the comparati
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from scipy.special import expit, log_ndtr, ndtr
 
 from pmgp.core.likelihoods.base import FactorizingLikelihood, NoisyLimits
 from pmgp.core.likelihoods.checks import check_binary
 from pmgp.core.likelihoods.normal_tails import excess, hazard, third_derivative
-from pmgp.core.numerics.compiled.loading import compiled_or, vectors
+from pmgp.core.numerics.compiled.loading import compiled_or, for_rows, vectors
 from pmgp.core.numerics.quadrature import TiltedMoments, normal_expectation
 
 __all__ = ["BernoulliLogit", "BernoulliProbit"]
@@ -23,6 +25,7 @@ PROBIT_SCALE = 1.702
 UNDERFLOW = -37.0
 REMAINDER_GRID = np.linspace(-40.0, 40.0, 801)
 WIDE = 4.0
+NO_SITES = np.empty(0)
 
 
 def _signs(y: np.ndarray) -> np.ndarray:
@@ -30,10 +33,12 @@ def _signs(y: np.ndarray) -> np.ndarray:
     return 2.0 * check_binary(y) - 1.0
 
 
-def _log_likelihoods(sign: np.ndarray, f: np.ndarray, out: np.ndarray) -> None:
+def _log_ratios(sign: np.ndarray, linear: np.ndarray, precision: np.ndarray, f: np.ndarray, out: np.ndarray) -> None:
     z = sign * f
     logs = log_ndtr(z) if z.min(initial=0.0) < UNDERFLOW else np.log(ndtr(z))
     out[:] = logs.sum(axis=-1)
+    if len(linear):
+        out -= f @ linear - 0.5 * np.square(f) @ precision
 
 
 def _derivatives(sign: np.ndarray, f: np.ndarray, out: np.ndarray) -> None:
@@ -78,10 +83,7 @@ class BernoulliProbit(FactorizingLikelihood):
         In a sum only the absolute error counts, which a plain logarithm, or that of a product, keeps small in less time
         than `log_ndtr` needs, as long as no probability underflows.
         """
-        rows = np.ascontiguousarray(f, dtype=float).reshape(-1, len(self.sign))
-        out = np.empty(len(rows))
-        compiled_or(_log_likelihoods, "probit.log_likelihoods")(self.sign, rows, out)
-        return out.reshape(np.shape(f)[:-1])[()]
+        return for_rows(partial(compiled_or(_log_ratios, "probit.log_ratios"), self.sign, NO_SITES, NO_SITES), f)
 
     def gradient(self, f: np.ndarray) -> np.ndarray:
         """First derivative in f."""

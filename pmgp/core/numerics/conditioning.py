@@ -6,17 +6,20 @@ what the compiled kernel of that name does, in the same memory.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from math import isfinite
 
 import numpy as np
 from scipy.linalg.blas import dsymm, dsymv, dtrmm, dtrmv
 from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs
 
-from pmgp.core.numerics.compiled.loading import compiled_or, vectors
+from pmgp.core.numerics.compiled.loading import compiled_or, for_rows, vectors
+from pmgp.core.numerics.compiled.outcomes import SWEEP_ROWS
 from pmgp.core.numerics.ledger import record
 from pmgp.core.numerics.linalg import scaled_plus_identity
 
-__all__ = ["condition", "deviations", "log_normalizer", "log_sites"]
+__all__ = ["condition", "deviations", "log_normalizer", "log_sites", "swept"]
 
 
 def condition(
@@ -62,6 +65,47 @@ def _condition(
         solved = dtrtrs(factor, solved, lower=1, trans=transpose)[0]
     mean[:] = prior_mean + solved / root
     return 2.0 * float(np.log(factor.diagonal()).sum())
+
+
+def swept(
+    sweeps: Callable[..., int],
+    covariance: np.ndarray,
+    prior_mean: np.ndarray,
+    log_determinant: float,
+    settings: tuple[float, ...],
+    sites: np.ndarray,
+    mean: np.ndarray,
+    factor: np.ndarray,
+) -> tuple[int, int, float, float]:
+    """Whole sweeps by a kernel, which changes sites, mean and factor.
+
+    Returned are its status, the number of sweeps, the log-evidence before the last one, and the log-determinant of B.
+
+    Parameters
+    ----------
+    sweeps : callable
+        A kernel of `compiled.propagation` with the data of its likelihood.
+    covariance : (n, n) array
+        Lower triangle of K.
+    prior_mean : (n,) array
+    log_determinant : float
+        Of B.
+    settings : tuple
+        Of the kernel.
+    sites : (2, n) array
+    mean : (n,) array
+    factor : (n, n) array
+        Of B, in Fortran order.
+    """
+    outcome = np.array([log_determinant, np.nan, 0.0, 0.0])
+    work, scratch, diagonal = np.zeros((SWEEP_ROWS, len(mean))), np.empty((2, len(mean))), np.empty(len(mean))
+    known = np.asfortranarray(covariance).T, *vectors(prior_mean), *settings
+    status = sweeps(*known, sites, mean, factor.T, work, scratch, diagonal, outcome)
+    log_determinant, log_evidence, inversions, factorizations = outcome.tolist()
+    record("inverse", int(inversions))
+    record("cholesky", int(factorizations))
+    record("matvec", int(factorizations))
+    return status, int(factorizations), log_evidence, log_determinant
 
 
 def deviations(
@@ -143,10 +187,7 @@ def log_sites(linear: np.ndarray, precision: np.ndarray, f: np.ndarray) -> np.nd
     linear, precision : (n,) array
     f : (..., n) array
     """
-    rows = np.ascontiguousarray(f, dtype=float).reshape(-1, len(linear))
-    out = np.empty(len(rows))
-    compiled_or(_log_sites, "sites.log_sites")(*vectors(linear, precision), rows, out)
-    return out.reshape(f.shape[:-1]) if f.ndim != 1 else out[0]
+    return for_rows(partial(compiled_or(_log_sites, "sites.log_sites"), *vectors(linear, precision)), f)
 
 
 def _log_sites(linear: np.ndarray, precision: np.ndarray, f: np.ndarray, out: np.ndarray) -> None:

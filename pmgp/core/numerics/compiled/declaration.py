@@ -6,14 +6,18 @@ own takes as long again as the kernel, and there are few.
 
 from __future__ import annotations
 
+import hashlib
 import warnings
 from collections.abc import Callable
 from functools import cached_property, update_wrapper
+from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 from numba import njit, types
 
 __all__ = [
+    "COUNT",
     "FLAG",
     "NOTHING",
     "NUMBER",
@@ -22,11 +26,12 @@ __all__ = [
     "VECTOR",
     "WRITTEN_ROWS",
     "WRITTEN_VECTOR",
+    "digest_of",
     "inlined",
     "kernel",
 ]
 
-NOTHING, NUMBER, FLAG = types.void, types.float64, types.boolean
+NOTHING, NUMBER, COUNT, FLAG = types.void, types.float64, types.int64, types.boolean
 # Arguments that are read: an array that may be written to is one of these too. What LAPACK takes for a matrix is passed
 # as its transpose: numba says of an array of one element, which is in both orders, that it is in C's.
 VECTOR = types.Array(NUMBER, 1, "C", readonly=True)
@@ -40,8 +45,24 @@ OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True, "no_cfunc_wrap
 _warned: list[str] = []
 
 
+def digest_of(folder: Path) -> str:
+    """Of the modules in a folder: another one for each change of any of them."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.glob("*.py")):
+        source = path.read_bytes()
+        digest.update(f"{path.name} {len(source)} ".encode() + source)
+    return digest.hexdigest()[:16]
+
+
+DIGEST = digest_of(Path(__file__).parent)
+"""Of the kernels, which call each other, and what is generated for them."""
+
+
 class Kernel:
     """A function that is compiled when it is first needed, or read from numba's cache then.
+
+    Numba takes what it has stored for good as long as the function's own file stays the same. It stores functions by
+    their names, and here these say which kernels the function was compiled with.
 
     Where no folder can be written to it is compiled in every process, and a warning says so once.
 
@@ -60,10 +81,15 @@ class Kernel:
     def compiled(self) -> Callable[..., Any]:
         """Numba's function, for this signature only."""
         try:
-            return njit(self.signature, cache=True, **OPTIONS)(self.function)
+            return njit(self.signature, cache=True, **OPTIONS)(_named_by_digest(self.function))
         except RuntimeError as error:
             _warn_once(str(error))
             return njit(self.signature, **OPTIONS)(self.function)
+
+    @property
+    def _numba_type_(self) -> types.Dispatcher:
+        """What a kernel that calls this one takes it for."""
+        return types.Dispatcher(self.compiled)
 
     def __call__(self, *arguments: Any) -> Any:
         """As the function; what calls it often takes `compiled`."""
@@ -78,6 +104,14 @@ def kernel(result: Any, *arguments: Any) -> Callable[[Callable[..., Any]], Kerne
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
     """A part of several kernels, compiled with each of them."""
     return njit(**OPTIONS)(function)
+
+
+def _named_by_digest(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with the kernels' digest in its qualified name."""
+    assert isinstance(function, FunctionType)
+    named = FunctionType(function.__code__, function.__globals__, function.__name__)
+    named.__module__, named.__qualname__ = function.__module__, f"{function.__qualname__}_{DIGEST}"
+    return named
 
 
 def _warn_once(reason: str) -> None:

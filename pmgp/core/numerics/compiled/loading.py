@@ -12,23 +12,22 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-__all__ = ["VARIABLE", "compiled_or", "kernels_switched", "vectors"]
+__all__ = ["VARIABLE", "compiled", "compiled_or", "for_rows", "kernels_switched", "vectors"]
 
 VARIABLE = "PMGP_KERNELS"
 """The environment variable that says which kernels are used: "compiled", as where it is not set, or "numpy"."""
 
 
 @cache
-def compiled_or[Function: Callable[..., Any]](numpy_version: Function, name: str) -> Function:
-    """The compiled kernel, or the NumPy version where that is to be used; called alike.
+def compiled(name: str) -> Callable[..., Any] | None:
+    """The compiled kernel; None where NumPy is to be used.
 
     Parameters
     ----------
-    numpy_version : callable
     name : str
         Of the module in this folder, and of the kernel: "sites.condition".
 
@@ -41,9 +40,22 @@ def compiled_or[Function: Callable[..., Any]](numpy_version: Function, name: str
     if chosen not in ("compiled", "numpy"):
         raise ValueError(f'the environment variable {VARIABLE} must be "compiled" or "numpy", not {chosen!r}')
     if chosen == "numpy" or os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
-        return numpy_version
+        return None
     module, function = name.split(".")
     return getattr(import_module(f"pmgp.core.numerics.compiled.{module}"), function).compiled
+
+
+@cache
+def compiled_or[Function: Callable[..., Any]](numpy_version: Function, name: str) -> Function:
+    """The compiled kernel, or the NumPy version where that is to be used; called alike.
+
+    Parameters
+    ----------
+    numpy_version : callable
+    name : str
+        As of :func:`compiled`, which says what is raised.
+    """
+    return cast("Function", compiled(name) or numpy_version)
 
 
 def vectors(*arrays: np.ndarray) -> list[np.ndarray]:
@@ -51,16 +63,33 @@ def vectors(*arrays: np.ndarray) -> list[np.ndarray]:
     return [np.ascontiguousarray(array, dtype=np.float64) for array in arrays]
 
 
+def for_rows(write: Callable[[np.ndarray, np.ndarray], Any], f: np.ndarray) -> np.ndarray:
+    """What a kernel writes for each row, an element: (..., n) -> (...)."""
+    if f.ndim == 2 and f.flags.c_contiguous and f.dtype == np.float64:
+        out = np.empty(len(f))
+        write(f, out)
+        return out
+    rows = np.ascontiguousarray(f, dtype=np.float64).reshape(-1, np.shape(f)[-1])
+    out = np.empty(len(rows))
+    write(rows, out)
+    return out.reshape(np.shape(f)[:-1])[()]
+
+
 @contextmanager
 def kernels_switched(chosen: str) -> Iterator[None]:
     """Use "compiled" or "numpy" kernels inside the block, to compare them."""
     before = os.environ.get(VARIABLE)
     os.environ[VARIABLE] = chosen
-    compiled_or.cache_clear()
+    _forget()
     try:
         yield
     finally:
         os.environ.pop(VARIABLE)
         if before is not None:
             os.environ[VARIABLE] = before
-        compiled_or.cache_clear()
+        _forget()
+
+
+def _forget() -> None:
+    compiled.cache_clear()
+    compiled_or.cache_clear()

@@ -14,11 +14,12 @@ from pmgp.core.numerics.compiled.declaration import (
     VECTOR,
     WRITTEN_ROWS,
     WRITTEN_VECTOR,
+    inlined,
     kernel,
 )
 from pmgp.core.numerics.compiled.routines import LEFT, LOWER, NOT_TRANSPOSED, NOT_UNIT, RIGHT, ddot, dtrmm
 
-__all__ = ["cavities", "inverse_diagonal", "matched"]
+__all__ = ["cavities", "cavity", "inverse_diagonal", "log_site", "matched", "matching"]
 
 # Triangles of this size are inverted by loops here, and joined to larger ones by products.
 SMALL_TRIANGLE = 16
@@ -66,6 +67,21 @@ def inverse_diagonal(
         diagonal[j] = ddot((n - j, column, 1, column, 1))
 
 
+@inlined
+def cavity(
+    share: float,
+    prior_variance: float,
+    q_mean: float,
+    linear: float,
+    precision: float,
+) -> tuple[float, float, float]:
+    """Mean and variance of the cavity, and the variance of q's marginal; the share is an element of diag(B^-1)."""
+    spread = (1.0 - share) / precision
+    if not spread > 0.0:
+        spread = prior_variance
+    return (q_mean - linear * spread) / share, min(spread / share, prior_variance), spread
+
+
 @kernel(FLAG, STRIDED, VECTOR, VECTOR, VECTOR, VECTOR, NUMBER, *[WRITTEN_VECTOR] * 3)
 def cavities(
     prior_variance: np.ndarray,
@@ -92,13 +108,37 @@ def cavities(
         share = inverse_diagonal[i]
         if not share <= largest:
             return False
-        spread = (1.0 - share) / precision[i]
-        if not spread > 0.0:
-            spread = prior_variance[i]
-        mean[i] = (q_mean[i] - linear[i] * spread) / share
-        variance[i] = min(spread / share, prior_variance[i])
-        marginal[i] = spread
+        mean[i], variance[i], marginal[i] = cavity(share, prior_variance[i], q_mean[i], linear[i], precision[i])
     return True
+
+
+@inlined
+def log_site(
+    b: float,
+    w: float,
+    c: float,
+    s: float,
+    d: float,
+) -> float:
+    """Log of the integral of a site b, w times its cavity N(f|c, s), with d = 1 / (1 + s w)."""
+    return 0.5 * math.log(d) + d * (b * c + 0.5 * (b * b * s - w * c * c))
+
+
+@inlined
+def matching(
+    b: float,
+    w: float,
+    c: float,
+    s: float,
+    tilted_mean: float,
+    tilted_variance: float,
+    smallest: float,
+) -> tuple[float, float]:
+    """The site that gives q the tilted moments, beside the cavity N(f|c, s); the old one where these are not sound."""
+    if math.isfinite(tilted_mean) and tilted_variance > 0.0:
+        w = max(1.0 / tilted_variance - 1.0 / s, smallest)
+        b = tilted_mean * (1.0 / s + w) - c / s
+    return b, w
 
 
 @kernel(NUMBER, *[VECTOR] * 8, NUMBER, WRITTEN_ROWS)
@@ -128,10 +168,7 @@ def matched(
     """
     total = 0.0
     for i in range(len(linear)):
-        b, w, c, s, d = linear[i], precision[i], mean[i], variance[i], inverse_diagonal[i]
-        total += log_normalizer[i] - 0.5 * math.log(d) - d * (b * c + 0.5 * (b * b * s - w * c * c))
-        sites[0, i], sites[1, i] = b, w
-        if math.isfinite(tilted_mean[i]) and tilted_variance[i] > 0.0:
-            sites[1, i] = max(1.0 / tilted_variance[i] - 1.0 / s, smallest)
-            sites[0, i] = tilted_mean[i] * (1.0 / s + sites[1, i]) - c / s
+        b, w, c, s = linear[i], precision[i], mean[i], variance[i]
+        total += log_normalizer[i] - log_site(b, w, c, s, inverse_diagonal[i])
+        sites[0, i], sites[1, i] = matching(b, w, c, s, tilted_mean[i], tilted_variance[i], smallest)
     return total

@@ -17,7 +17,7 @@ from pmgp.core.numerics.compiled.declaration import (
 )
 from pmgp.core.numerics.compiled.routines import erfcx, log_ndtr, ndtr
 
-__all__ = ["derivatives", "log_likelihoods", "tilted_moments"]
+__all__ = ["derivatives", "log_ratios", "tilted", "tilted_moments"]
 
 SQRT_2 = math.sqrt(2.0)
 SCALE = math.sqrt(2.0 / math.pi)
@@ -52,6 +52,20 @@ def _excess(
     return fraction
 
 
+@inlined
+def tilted(
+    sign: float,
+    mean: float,
+    variance: float,
+) -> tuple[float, float, float]:
+    """Mean, variance and log normalizer of Phi(sign f) N(f|mean, variance)."""
+    scale = math.sqrt(1.0 + variance)
+    z = sign * mean / scale
+    hazard = _hazard(z)
+    shifted = mean + sign * variance * hazard / scale
+    return shifted, variance - (variance / scale) ** 2 * hazard * _excess(z, hazard), log_ndtr(z)
+
+
 @kernel(NOTHING, VECTOR, VECTOR, VECTOR, WRITTEN_ROWS)
 def tilted_moments(
     sign: np.ndarray,
@@ -67,12 +81,7 @@ def tilted_moments(
     out : (3, n) array
     """
     for i in range(len(sign)):
-        scale = math.sqrt(1.0 + variance[i])
-        z = sign[i] * mean[i] / scale
-        hazard = _hazard(z)
-        out[0, i] = mean[i] + sign[i] * variance[i] * hazard / scale
-        out[1, i] = variance[i] - (variance[i] / scale) ** 2 * hazard * _excess(z, hazard)
-        out[2, i] = log_ndtr(z)
+        out[0, i], out[1, i], out[2, i] = tilted(sign[i], mean[i], variance[i])
 
 
 @kernel(NOTHING, VECTOR, VECTOR, WRITTEN_ROWS)
@@ -95,17 +104,23 @@ def derivatives(
         out[1, i] = hazard * _excess(z, hazard)
 
 
-@kernel(NOTHING, VECTOR, ROWS, WRITTEN_VECTOR)
-def log_likelihoods(
+@kernel(NOTHING, VECTOR, VECTOR, VECTOR, ROWS, WRITTEN_VECTOR)
+def log_ratios(
     sign: np.ndarray,
+    linear: np.ndarray,
+    precision: np.ndarray,
     f: np.ndarray,
     out: np.ndarray,
 ) -> None:
-    """Write the sum of log Phi(sign f) of each row; probabilities are multiplied as long as that does not underflow.
+    """Write the sum of log Phi(sign f) - b f + w f^2 / 2 of each row f.
+
+    Probabilities are multiplied as long as that does not underflow.
 
     Parameters
     ----------
     sign : (n,) array
+    linear, precision : (n,) array
+        b and w, or empty arrays where there are no sites.
     f : (size, n) array
     out : (size,) array
     """
@@ -120,4 +135,7 @@ def log_likelihoods(
             if product < SMALL:
                 total += math.log(product)
                 product = 1.0
-        out[k] = total + math.log(product)
+        sites = 0.0
+        for i in range(len(linear)):
+            sites += (linear[i] - 0.5 * precision[i] * f[k, i]) * f[k, i]
+        out[k] = total + math.log(product) - sites

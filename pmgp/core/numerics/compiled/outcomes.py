@@ -1,0 +1,7 @@
+"""What kernels of whole iterations report, and the memory that they want; numbers only, so that nothing is loaded."""
+
+__all__ = ["INDEFINITE", "MATCHED", "NOT_CONVERGED", "SWEEP_ROWS"]
+
+MATCHED, NOT_CONVERGED, INDEFINITE = range(3)
+SWEEP_ROWS = 4
+"""Vectors that sweeps of expectation propagation work with, zeros at first."""
