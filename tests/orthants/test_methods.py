@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.stats
 from numpy.testing import assert_allclose
 from scipy.special import log_ndtr, ndtr
 
+from pmgp.core.approximations import ExpectationPropagation
 from pmgp.core.estimators.importance import log_mean_exp
+from pmgp.core.gaussians import DensePrior
+from pmgp.core.likelihoods import BernoulliProbit
 from pmgp.core.likelihoods.normal_interval import NormalInterval
+from pmgp.core.numerics.ledger import counted
 from pmgp.core.orthants.compiled_normal import truncated
 from pmgp.core.orthants.ordering import ordered
 from pmgp.core.orthants.probability import recursion
 from pmgp.core.orthants.problem import TruncatedNormal
 from pmgp.core.orthants.recursion import Recursion, twisted
 from pmgp.core.orthants.resampling import hard_count, sequential_monte_carlo, soft_count
+from pmgp.core.orthants.sites import Limits, matched_limits
 from pmgp.core.orthants.tilting import saddle_point
 from tests.orthants import truths
 from tests.truths import standard_errors_from
@@ -163,6 +169,61 @@ def test_the_order_is_a_rule_and_the_factor_is_its_own():
     assert taken.order[0] == np.argmin(chances)
     given = ordered(correlation, lower, upper, np.arange(120))
     assert_allclose(given.factor, np.linalg.cholesky(correlation), atol=1e-12)
+
+
+def some_limits(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """A lower limit, an upper one, both, or none."""
+    lower, kind = rng.normal(size=n), rng.integers(4, size=n)
+    upper = lower + rng.uniform(0.1, 2.0, size=n)
+    return np.where(np.isin(kind, [0, 2]), lower, -np.inf), np.where(np.isin(kind, [1, 2]), upper, np.inf)
+
+
+def test_whatever_its_limits_the_least_likely_variable_is_next():
+    """Those with one limit are compared by that, the others by their probabilities."""
+    rng = np.random.default_rng(5)
+    factor = rng.normal(size=(60, 60))
+    correlation = np.corrcoef(factor @ np.diag(np.linspace(0.1, 1.0, 60)))
+    lower, upper = some_limits(rng, 60)
+    taken = ordered(correlation, lower, upper)
+    for place in (0, 1, 7, 30, 58):
+        rest = taken.order[place:]
+        pivots = taken.factor[:place, :place].diagonal()
+        expected = np.zeros(place)
+        for i in range(place):
+            before = taken.factor[i, :i] @ expected[:i]
+            limits = (taken.lower[i] - before) / pivots[i], (taken.upper[i] - before) / pivots[i]
+            expected[i] = scipy.stats.truncnorm.mean(*limits)
+        mean = taken.factor[place:, :place] @ expected
+        left = 1.0 - np.square(taken.factor[place:, :place]).sum(axis=1)
+        chances = ndtr((upper[rest] - mean) / np.sqrt(left)) - ndtr((lower[rest] - mean) / np.sqrt(left))
+        assert np.argmin(chances) == 0, place
+
+
+@pytest.mark.parametrize("distance", [0.0, 3.0, 40.0])
+def test_half_lines_are_intervals_without_an_end(distance):
+    """In both tails, and on both sides."""
+    x = np.linspace(-1.0, 1.0, 21)
+    lower = np.concatenate([distance + x, np.full(21, -np.inf)])
+    upper = np.concatenate([np.full(21, np.inf), distance + x])
+    limits = Limits(lower, upper)
+    mean, scale = np.linspace(-0.5, 0.7, 42), np.linspace(0.5, 2.0, 42)
+    assert_allclose(limits._of_half_lines(mean, scale), limits._of_intervals(mean, scale), rtol=1e-8, atol=1e-14)
+
+
+@pytest.mark.parametrize("variance", [1.0, 50.0, 1000.0])
+def test_sites_are_matched_with_the_factorizations_of_a_fit_for_labels(variance):
+    """No more of them than expectation propagation for f, whose sites these are too."""
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(100, 2))
+    covariance = variance * np.exp(-0.125 * np.square(X[:, None] - X).sum(axis=-1))
+    y = (X[:, 0] + 0.3 * rng.normal(size=100) > 0.0).astype(int)
+    signs = 2.0 * y - 1.0
+    given = TruncatedNormal.checked(0.0, np.inf, 0.0, covariance * np.outer(signs, signs) + np.eye(100))
+    with counted() as of_limits:
+        matched_limits(given)
+    with counted() as of_labels:
+        ExpectationPropagation().fit(DensePrior(np.zeros(100), np.asfortranarray(covariance)), BernoulliProbit(y))
+    assert 0 < of_limits.total.cholesky <= of_labels.total.cholesky
 
 
 @pytest.mark.parametrize("given", [None, "shuffled"])

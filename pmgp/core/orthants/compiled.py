@@ -8,20 +8,31 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numba import types
 
-from pmgp.core.orthants.compiled_normal import LOG_SQRT_2PI, compiled, visit
+from pmgp.core.numerics.compiled.declaration import (
+    FLAG,
+    NOTHING,
+    NUMBER,
+    ROWS,
+    WRITTEN_ROWS,
+    WRITTEN_VECTOR,
+    inlined,
+    kernel,
+)
+from pmgp.core.orthants.compiled_normal import LOG_SQRT_2PI, visit
 
 __all__ = ["draw_block", "order_block"]
 
+INDEX = types.int64
+WRITTEN_INDICES = types.Array(INDEX, 1, "C")
 # Draws handled at a time, so that their values for a block of variables stay in the first-level cache.
 CHUNK = 64
 # A product of probabilities is turned into a logarithm when it falls below.
 SMALL = 1e-100
 
 
-@compiled(
-    "void(float64[::1], float64[::1], float64[::1], float64[::1], float64[::1], float64[::1], float64[::1], boolean)"
-)
+@inlined
 def _draw_variable(
     coefficients: np.ndarray,
     kappas: np.ndarray,
@@ -57,10 +68,7 @@ def _draw_variable(
             products[m] = 1.0
 
 
-@compiled(
-    "void(int64, float64[:,::1], float64[:,::1], float64[:,::1], float64[:,::1], float64[:,::1], float64[:,::1], "
-    "float64[::1], boolean)"
-)
+@kernel(NOTHING, INDEX, ROWS, ROWS, *[WRITTEN_ROWS] * 4, WRITTEN_VECTOR, FLAG)
 def draw_block(
     start: int,
     factor: np.ndarray,
@@ -115,14 +123,14 @@ def draw_block(
             log_weights[m] += math.log(products[m - first])
 
 
-@compiled("float64(float64, float64)")
+@inlined
 def _log_probability(alpha: float, beta: float) -> float:
     """Of an interval."""
     _, _, mass, extra = visit(alpha, beta, 0.5, 0.0, False)
     return math.log(mass) + extra if mass > 0.0 else -math.inf
 
 
-@compiled("float64(float64, float64)")
+@inlined
 def _mean(alpha: float, beta: float) -> float:
     """Mean of a standard normal between limits; zero where these have no probability."""
     log_scale = LOG_SQRT_2PI + _log_probability(alpha, beta)
@@ -133,22 +141,30 @@ def _mean(alpha: float, beta: float) -> float:
     return min(max(below - above, alpha), beta)
 
 
-@compiled("int64(int64, float64[:,::1], float64)")
+@inlined
 def _least_likely(start: int, states: np.ndarray, tolerance: float) -> int:
-    """The variable from `start` on that is least likely to keep its limits; those without variance are last."""
+    """The variable from `start` on that is least likely to keep its limits; those without variance are last.
+
+    With one limit it is the variable whose limit is farthest in, which needs no probability.
+    """
     best, chosen = math.inf, start
+    farthest, one_sided = -math.inf, -1
     for i in range(start, states.shape[1]):
         if states[2, i] > tolerance:
             scale = 1.0 / math.sqrt(states[2, i])
-            log_probability = _log_probability(
-                (states[0, i] - states[3, i]) * scale, (states[1, i] - states[3, i]) * scale
-            )
-            if log_probability < best:
-                best, chosen = log_probability, i
-    return chosen
+            alpha, beta = (states[0, i] - states[3, i]) * scale, (states[1, i] - states[3, i]) * scale
+            if beta == math.inf or alpha == -math.inf:
+                limit = alpha if beta == math.inf else -beta
+                if one_sided < 0 or limit > farthest:
+                    farthest, one_sided = limit, i
+            else:
+                log_probability = _log_probability(alpha, beta)
+                if log_probability < best:
+                    best, chosen = log_probability, i
+    return one_sided if one_sided >= 0 and _log_probability(farthest, math.inf) < best else chosen
 
 
-@compiled("void(float64[:,::1], float64[:,::1], float64[:,::1], int64[::1], int64, int64)")
+@inlined
 def _exchange(matrix: np.ndarray, factor: np.ndarray, states: np.ndarray, order: np.ndarray, j: int, k: int) -> None:
     """Exchange two variables."""
     order[j], order[k] = order[k], order[j]
@@ -161,7 +177,7 @@ def _exchange(matrix: np.ndarray, factor: np.ndarray, states: np.ndarray, order:
         states[i, j], states[i, k] = states[i, k], states[i, j]
 
 
-@compiled("float64(int64, int64, float64[:,::1], float64[:,::1], float64[:,::1], float64)")
+@inlined
 def _eliminate(
     start: int, j: int, matrix: np.ndarray, factor: np.ndarray, states: np.ndarray, tolerance: float
 ) -> float:
@@ -186,7 +202,7 @@ def _eliminate(
     return defect
 
 
-@compiled("float64(int64, int64, float64[:,::1], float64[:,::1], float64[:,::1], int64[::1], float64, boolean)")
+@kernel(NUMBER, INDEX, INDEX, *[WRITTEN_ROWS] * 3, WRITTEN_INDICES, NUMBER, FLAG)
 def order_block(
     start: int,
     stop: int,

@@ -1,19 +1,19 @@
 """A standard normal between limits, compiled: its probability, and draws by inversion, far into both tails.
 
-With `compiled`, which uses it, one of the two modules of the core that import numba, which PyTensor brings along. They
-are loaded where they are first needed, and what is compiled is stored beside them.
+Loaded, as `compiled` is, where it is first needed; how its kernels are declared, `core.numerics.compiled.declaration`
+says.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import njit
 
-__all__ = ["LOG_SQRT_2PI", "compiled", "truncated", "visit"]
+from pmgp.core.numerics.compiled.declaration import NOTHING, VECTOR, WRITTEN_VECTOR, inlined, kernel
+
+__all__ = ["LOG_SQRT_2PI", "truncated", "visit"]
 
 SQRT_HALF = math.sqrt(0.5)
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
@@ -44,19 +44,7 @@ OUTER = (
 )  # fmt: skip
 
 
-def compiled(signature: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """For these types, now; stored where a folder can be written to."""
-
-    def compile_it(function: Callable[..., Any]) -> Callable[..., Any]:
-        try:
-            return njit(signature, cache=True)(function)
-        except RuntimeError:
-            return njit(signature)(function)
-
-    return compile_it
-
-
-@njit(inline="always")
+@inlined
 def _ratio(coefficients: Any, x: float) -> float:
     """A quotient of two polynomials of the seventh degree."""
     a, b = coefficients
@@ -65,13 +53,13 @@ def _ratio(coefficients: Any, x: float) -> float:
     return top / bottom
 
 
-@compiled("float64(float64)")
+@inlined
 def _tail(x: float) -> float:
     """Q(x), the probability above x."""
     return 0.5 * math.erfc(SQRT_HALF * x)
 
 
-@compiled("float64(float64)")
+@inlined
 def _tail_quantile(p: float) -> float:
     """The x with Q(x) = p."""
     q = 0.5 - p
@@ -82,7 +70,7 @@ def _tail_quantile(p: float) -> float:
     return x if q > 0.0 else -x
 
 
-@compiled("float64(float64)")
+@inlined
 def _log_mills(x: float) -> float:
     """Log of Q(x) / phi(x) for x beyond FAR."""
     if x == math.inf:
@@ -91,7 +79,7 @@ def _log_mills(x: float) -> float:
     return math.log1p(-y * (1.0 - y * (3.0 - y * (15.0 - y * (105.0 - y * 945.0))))) - math.log(x)
 
 
-@compiled("Tuple((float64, float64, float64))(float64, float64)")
+@inlined
 def _mass(a: float, b: float) -> tuple[float, float, float]:
     """Of the interval with a + b >= 0: Q(a) or 1, the probability, and what to add to its logarithm.
 
@@ -113,7 +101,7 @@ def _mass(a: float, b: float) -> tuple[float, float, float]:
     return above, above - (_tail(b) if b < math.inf else 0.0), 0.0
 
 
-@compiled("float64(float64, float64, float64, float64, float64)")
+@inlined
 def _quantile(a: float, b: float, above: float, mass: float, uniform: float) -> float:
     """The point of the interval with the share `uniform` of its probability below."""
     p = above - uniform * mass
@@ -127,14 +115,14 @@ def _quantile(a: float, b: float, above: float, mass: float, uniform: float) -> 
     return min(max(x, a), b)
 
 
-@compiled("float64(float64, float64, float64, float64)")
+@inlined
 def _share(a: float, above: float, mass: float, x: float) -> float:
     """The inverse of `_quantile`."""
     tail = _tail(x) if a <= FAR else math.exp(_log_mills(x) - _log_mills(a) - 0.5 * (x - a) * (x + a))
     return min(max((above - tail) / mass, 0.0), 1.0)
 
 
-@compiled("Tuple((float64, float64, float64, float64))(float64, float64, float64, float64, boolean)")
+@inlined
 def visit(alpha: float, beta: float, uniform: float, x: float, known: bool) -> tuple[float, float, float, float]:
     """A standard normal between two limits: the draw, its share, the probability, what to add to its logarithm.
 
@@ -158,7 +146,7 @@ def visit(alpha: float, beta: float, uniform: float, x: float, known: bool) -> t
     return _quantile(alpha, beta, above, mass, uniform), uniform, mass, extra
 
 
-@compiled("void(float64[::1], float64[::1], float64[::1], float64[::1], float64[::1])")
+@kernel(NOTHING, VECTOR, VECTOR, VECTOR, WRITTEN_VECTOR, WRITTEN_VECTOR)
 def truncated(
     alpha: np.ndarray, beta: np.ndarray, uniforms: np.ndarray, draws: np.ndarray, log_probabilities: np.ndarray
 ) -> None:

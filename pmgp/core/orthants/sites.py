@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import log_ndtr
 
 from pmgp.core.approximations import ExpectationPropagation
 from pmgp.core.gaussians import Conditioning, DensePrior
 from pmgp.core.gaussians.sites import SMALLEST_PRECISION
 from pmgp.core.likelihoods.normal_interval import NormalInterval
+from pmgp.core.likelihoods.normal_tails import excess, hazard
 from pmgp.core.numerics.quadrature import TiltedMoments
 from pmgp.core.orthants.problem import TruncatedNormal
 
@@ -28,20 +30,46 @@ class Limits:
     Parameters
     ----------
     lower, upper : (n,) array
+
+    Attributes
+    ----------
+    cavity_variance : (n,) array
+        That moments were last asked for with.
     """
 
     def __init__(self, lower: np.ndarray, upper: np.ndarray) -> None:
         self.lower, self.upper = lower, upper
+        self.cavity_variance = np.ones_like(lower)
+        self.moments = self._of_half_lines if np.isinf(upper - lower).all() else self._of_intervals
 
     def tilted_moments(
         self, mean: np.ndarray, variance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None
     ) -> TiltedMoments:
         """Mean, variance and log-probability of N(mean, variance) between the limits: (n,) arrays."""
+        self.cavity_variance = variance
         scale = np.sqrt(variance)
+        shift, deficit, log_probability = self.moments(mean, scale)
+        share = np.maximum(1.0 - deficit, SMALLEST_SHARE)
+        return TiltedMoments(mean + scale * shift, variance * share, log_probability)
+
+    def alone(self) -> tuple[np.ndarray, np.ndarray]:
+        """Sites that match where the others say nothing, for variables with mean zero and variance one."""
+        mean, variance, _ = self.tilted_moments(np.zeros_like(self.lower), np.ones_like(self.lower))
+        return mean / variance, np.maximum(1.0 / variance - 1.0, SMALLEST_PRECISION)
+
+    def _of_intervals(self, mean: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Standardized: mean, how much less than one the variance is, and log-probability."""
         width = (self.upper - self.lower) / scale
         interval = NormalInterval((self.lower - mean) / scale, (self.upper - mean) / scale, width)
-        share = np.maximum(1.0 - interval.variance_deficit(), SMALLEST_SHARE)
-        return TiltedMoments(mean + scale * interval.mean(), variance * share, interval.log_probability())
+        return interval.mean(), interval.variance_deficit(), interval.log_probability()
+
+    def _of_half_lines(self, mean: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The same where each variable has one limit, in a third of the time."""
+        above = np.isposinf(self.upper)
+        sign = np.where(above, 1.0, -1.0)
+        z = sign * (mean - np.where(above, self.lower, self.upper)) / scale
+        h = hazard(z)
+        return sign * h, h * excess(z), log_ndtr(z)
 
 
 def matched_limits(problem: TruncatedNormal) -> tuple[np.ndarray, np.ndarray]:
@@ -53,14 +81,15 @@ def matched_limits(problem: TruncatedNormal) -> tuple[np.ndarray, np.ndarray]:
     linear, precision = np.zeros(problem.size), np.zeros(problem.size)
     if not bound.size:
         return linear, precision
-    covariance = np.asfortranarray(problem.correlation[np.ix_(bound, bound)])
-    conditioned = Conditioning(DensePrior(np.zeros(len(bound)), covariance))
-    conditioned.on(np.zeros(len(bound)), np.full(len(bound), SMALLEST_PRECISION))
+    correlation = problem.correlation if bound.size == problem.size else problem.correlation[np.ix_(bound, bound)]
+    # It is symmetric, and its transpose in Fortran's order.
+    conditioned = Conditioning(DensePrior(np.zeros(len(bound)), correlation.T))
     lower, upper = problem.limits
-    ExpectationPropagation(TOLERANCE).sweep(conditioned, Limits(lower[bound], upper[bound]))
-    conditioned.on(conditioned.linear, conditioned.precision)
-    sites = conditioned.linear, conditioned.precision
-    linear[bound], precision[bound] = weakened(*sites, conditioned.inverse_diagonal)
+    limits = Limits(lower[bound], upper[bound])
+    conditioned.on(*limits.alone())
+    ExpectationPropagation(TOLERANCE).sweep(conditioned, limits)
+    left = 1.0 / (1.0 + conditioned.precision * limits.cavity_variance)
+    linear[bound], precision[bound] = weakened(conditioned.linear, conditioned.precision, left)
     return linear, precision
 
 
