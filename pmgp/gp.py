@@ -4,6 +4,14 @@ What is on inducing inputs has a variational optimum for its target, and not the
 """
 
 from pmgp.interface.covariance.kernel_sum import KernelSum, Sources
-from pmgp.interface.sparse import Sparse, compare_with_exact, select_inducing
+from pmgp.interface.sparse import OptimizedInducing, Sparse, compare_with_exact, optimize_inducing, select_inducing
 
-__all__ = ["KernelSum", "Sources", "Sparse", "compare_with_exact", "select_inducing"]
+__all__ = [
+    "KernelSum",
+    "OptimizedInducing",
+    "Sources",
+    "Sparse",
+    "compare_with_exact",
+    "optimize_inducing",
+    "select_inducing",
+]

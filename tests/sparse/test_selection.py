@@ -77,6 +77,7 @@ def test_the_same_seed_gives_the_same_inputs(inputs):
         ({"M": 61}, "M must be from 1 to the number of different rows of X, 60, not 61"),
         ({"M": 0}, "not 0"),
         ({"method": "best"}, "must be one of kmeans, conditional_variance, random, not 'best'"),
+        ({"method": "optimized"}, "see pmgp.gp.optimize_inducing"),
         ({"method": "conditional_variance"}, "needs cov_func"),
         ({"X": np.zeros(3)}, "X must be a table"),
         ({"X": np.array([[1.0], [np.nan]])}, "not finite in row 1"),

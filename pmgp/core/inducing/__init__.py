@@ -5,18 +5,24 @@ May import: core.numerics, core.transitions, core.adaptation.
 
 from pmgp.core.inducing.conditional import Conditional, Derivatives, GaussianFit, fitted, slices
 from pmgp.core.inducing.hyperparameters import Known, ModeSearch, ThetaDensity, known_at
+from pmgp.core.inducing.optimization import Expected, Maximized, Variational, bound, maximized
 from pmgp.core.inducing.selection import cluster_centers, largest_conditional_variances
 
 __all__ = [
     "Conditional",
     "Derivatives",
+    "Expected",
     "GaussianFit",
     "Known",
+    "Maximized",
     "ModeSearch",
     "ThetaDensity",
+    "Variational",
+    "bound",
     "cluster_centers",
     "fitted",
     "known_at",
     "largest_conditional_variances",
+    "maximized",
     "slices",
 ]

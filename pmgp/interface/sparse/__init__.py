@@ -7,7 +7,16 @@ interface.steps.
 from pmgp.interface.sparse.comparison import compare_with_exact
 from pmgp.interface.sparse.gibbs import SparseGibbs
 from pmgp.interface.sparse.hmc import SparseHMC
+from pmgp.interface.sparse.optimized import OptimizedInducing, optimize_inducing
 from pmgp.interface.sparse.process import Sparse
 from pmgp.interface.sparse.selection import select_inducing
 
-__all__ = ["Sparse", "SparseGibbs", "SparseHMC", "compare_with_exact", "select_inducing"]
+__all__ = [
+    "OptimizedInducing",
+    "Sparse",
+    "SparseGibbs",
+    "SparseHMC",
+    "compare_with_exact",
+    "optimize_inducing",
+    "select_inducing",
+]

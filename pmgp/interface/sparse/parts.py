@@ -28,7 +28,7 @@ from pmgp.interface.graphs.numerical import NumericalFunction
 from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.sparse.process import OBSERVATIONS, WHITENED
 
-__all__ = ["SparseParts"]
+__all__ = ["SparseParts", "log_prior_of"]
 
 ELSEWHERE = "pmgp.SparseHMC takes any model whose variables are continuous"
 
@@ -80,7 +80,7 @@ class SparseParts:
         if value in set(ancestors(known)):
             raise ModelError(f"the likelihood depends on {v.name!r} other than by the process: {ELSEWHERE}")
         self._number = len(known) - sum(len(term.others) for term in terms)
-        self._theta_function = self._of_theta([_log_prior(model, v), offset, *known], model, point)
+        self._theta_function = self._of_theta([log_prior_of(model, v), offset, *known], model, point)
         self._value, self._derivatives = _likelihood(terms, mean, self.shape[0])
         self._check(model, whole, point)
 
@@ -159,11 +159,11 @@ def _the_mean(terms: list[_Term]) -> TensorVariable:
     return terms[0].mean
 
 
-def _log_prior(model: pm.Model, v: Any) -> TensorVariable:
-    """Log-density of all that does not depend on v."""
+def log_prior_of(model: pm.Model, v: Any, jacobian: bool = True) -> TensorVariable:
+    """Log-density of all that does not depend on v, with the Jacobian to the unconstrained scale or without."""
     dependent = {v, *[rv for rv in model.observed_RVs if v in set(ancestors([rv]))]}
     rest = [variable for variable in (*model.basic_RVs, *model.potentials) if variable not in dependent]
-    log_prior = model.logp(vars=rest) if rest else pt.constant(0.0)
+    log_prior = model.logp(vars=rest, jacobian=jacobian) if rest else pt.constant(0.0)
     if model.rvs_to_values[v] in set(ancestors([log_prior])):
         raise ModelError(f"a prior or potential depends on {v.name!r}: {ELSEWHERE}")
     return log_prior

@@ -19,6 +19,7 @@ from pytensor.graph.basic import Variable
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.distributions.base import as_parameter
+from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.sparse.inputs import check_inputs, refuse_minibatches
 from pmgp.interface.sparse.likelihood import LatentLikelihood
 from pmgp.interface.sparse.marginals import InducingInputs, Marginals
@@ -81,6 +82,7 @@ class Sparse(Predicting):
         self.cov_func = Constant(0.0) if cov_func is None else cov_func
         self._columns, self._inputs = 0, None
         self._inducing: InducingInputs | None = None
+        self._marginals: Marginals | None = None
         self._observations: dict[str, tuple[LatentLikelihood, list[TensorVariable]]] = {}
 
     def prior(
@@ -125,7 +127,8 @@ class Sparse(Predicting):
         if v.ndim != 1 + (n_outputs > 1):
             raise ValueError(f"dims of {name!r} must be those of the inducing inputs, after one of outputs if several")
         self._inducing = InducingInputs(self.mean_func, cov_funcs, table_of(Xu), v, n_outputs, jitter)
-        return self._inducing.marginals(self._inputs)
+        self._marginals = self._inducing.marginals(self._inputs)
+        return self._marginals
 
     def _cov_funcs(self, n_outputs: int) -> list[Any]:
         if n_outputs < 1:
@@ -205,6 +208,47 @@ class Sparse(Predicting):
             observed=observed,
             **kwargs,
         )
+
+    @property
+    def inducing_inputs(self) -> Any:
+        """The inducing inputs: a constant, or the `pymc.Data` that was given."""
+        return self._prepared(self._inputs).Z
+
+    def expected_log_likelihood(
+        self, Z: TensorVariable, mean: TensorVariable, factors: TensorVariable, *, model: pm.Model | None = None
+    ) -> TensorVariable:
+        """The sum of E log p(y|f) over all observations, v being normal at other inducing inputs: a graph.
+
+        Parameters
+        ----------
+        Z : (m, d) tensor
+        mean : tensor of the shape of v
+            Of v.
+        factors : (n_outputs, m, m) tensor
+            C of each output, the covariance of v being C C'.
+        model : pymc.Model, optional
+
+        Returns
+        -------
+        scalar tensor
+            Of the model's random variables, v left out.
+
+        Raises
+        ------
+        RuntimeError
+            Before `observe`.
+        ModelError
+            If observations are of the process at other inputs than those of `prior`.
+        """
+        self._observation(None)
+        model = pm.modelcontext(model)
+        moments = self._prepared(self._inputs).moved(Z, mean).averaged(self._inputs, factors)
+        total: Any = 0.0
+        for name, (likelihood, [center, _, *others]) in self._observations.items():
+            if self._marginals is None or center is not self._marginals.mean:
+                raise ModelError(f"{name!r} was observed at other inputs than those of prior: optimize without it")
+            total += likelihood.expected_log(model.rvs_to_values[model[name]], *moments, *others).sum()
+        return total
 
 
 def _complete(name: str, observed: Any) -> np.ndarray:

@@ -30,7 +30,7 @@ def select_inducing(
     start: dict[str, Any] | None = None,
     random_seed: Any = None,
 ) -> NDArray[np.float64]:
-    """Choose inducing inputs for :class:`pmgp.gp.Sparse`.
+    """Choose inducing inputs for :class:`pmgp.gp.Sparse`; :func:`pmgp.gp.optimize_inducing` moves them from there.
 
     Parameters
     ----------
@@ -71,7 +71,8 @@ def select_inducing(
     if not 1 <= M <= len(different):
         raise ValueError(f"M must be from 1 to the number of different rows of X, {len(different)}, not {M}")
     if method not in METHODS:
-        raise ValueError(f"method must be one of {', '.join(METHODS)}, not {method!r}")
+        hint = ": that takes the likelihood too, see pmgp.gp.optimize_inducing" if method == "optimized" else ""
+        raise ValueError(f"method must be one of {', '.join(METHODS)}, not {method!r}{hint}")
     rng = np.random.default_rng(random_seed)
     if method == "kmeans":
         return cluster_centers(X, M, rng)

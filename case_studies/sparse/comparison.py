@@ -1,0 +1,95 @@
+"""The runs beside the article's numbers; what was run."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from case_studies.sparse import results, study
+from case_studies.sparse.scales import Scale
+from case_studies.sparse.study import SCALES, Convergence, Fit, HeldOut
+
+__all__ = ["coal", "coverage", "efficiency", "held_out", "image", "pines"]
+
+PUBLISHED_COAL = {"HMC": -1.225, "Gaussian": -1.229}
+"""Mean held-out log-likelihoods, over ten splits."""
+PUBLISHED_PINES = {("pines 32", "grid"): 3.4, ("pines 32", "all"): 554.0, ("pines 64", "grid"): 4.7}
+"""Seconds for an effective draw."""
+
+
+def coal(fits: pd.DataFrame) -> pd.DataFrame:
+    """Held-out log-likelihood of the splits, a column a method, and the mean over them beside the article's."""
+    cells = fits[(fits["problem"] == "coal") & (fits["inducing"] == "grid")]
+    wide = cells.pivot(index="split", columns="method", values="score")
+    means = wide.mean(skipna=False).rename("mean")
+    published = pd.Series(PUBLISHED_COAL, name="article").reindex(wide.columns)
+    wide.index = wide.index.map("split {}".format)
+    return pd.concat([wide, means.to_frame().T, published.to_frame().T])
+
+
+def efficiency(lines: pd.DataFrame) -> pd.DataFrame:
+    """Smallest effective size of a chain, as a number and in percent of its draws, and by the second; the article's."""
+    key = ["problem", "kernel", "method"]
+    cells = lines.drop_duplicates(key).set_index(key)
+    ours = pd.DataFrame(
+        {
+            "draws": cells["draws"],
+            "ESS": cells["ess"] / cells["chains"],
+            "percent": 100.0 * cells["ess"] / (cells["chains"] * cells["draws"]),
+            "ESS/s": cells["tn_ess"],
+            "with tuning": cells["tn_ess_with_tuning"],
+        }
+    )
+    published = (
+        results.read("article").set_index(key).rename(columns={"ess": "article ESS", "tn_ess": "article TN-ESS"})
+    )
+    return ours.join(published)
+
+
+def pines(fits: pd.DataFrame) -> pd.DataFrame:
+    """Processor seconds for an effective draw of the variable that mixes worst, beside the article's."""
+    cells = fits[fits["problem"].str.startswith("pines")].set_index(["problem", "inducing"])
+    return pd.DataFrame(
+        {
+            "method": cells["method"],
+            "points": cells["points"],
+            "ESS": cells["ess"],
+            "of draws": cells["chains"] * cells["draws"],
+            "seconds for one": 1.0 / cells["tn_ess"],
+            "with tuning": 1.0 / cells["tn_ess_with_tuning"],
+            "article": pd.Series(PUBLISHED_PINES),
+        }
+    ).loc[cells.index]
+
+
+def image(fits: pd.DataFrame) -> pd.DataFrame:
+    """Mean held-out log-likelihood over the splits: rows by kernel, inducing inputs and method, a column for each M."""
+    cells = fits[fits["problem"] == "image"]
+    return cells.pivot_table(index=["kernel", "inducing", "method"], columns="points", values="score", aggfunc="mean")
+
+
+def held_out(lines: pd.DataFrame) -> pd.DataFrame:
+    """Held-out log-likelihood by method, and its difference from the exact chain's with the paired standard error.
+
+    Over the splits of a data set: means, and the error of the mean.
+    """
+    groups = lines.groupby(["problem", "method", "points"], sort=False)
+    error = groups["difference_error"].apply(lambda errors: float(np.sqrt(np.square(errors).sum()) / len(errors)))
+    found = groups[["score", "difference"]].mean().assign(difference_error=error, seconds=groups["seconds"].mean())
+    return found.assign(splits=groups.size())
+
+
+def coverage(frames: dict[type, pd.DataFrame], scale: Scale) -> pd.DataFrame:
+    """How many units of a scale there are in tables, and what made them."""
+    every, shown = study.units(scale), {}
+    for kind, name in {Fit: "fits", Convergence: "convergence", HeldOut: "held out"}.items():
+        there = frames[kind][frames[kind]["scale"] == scale.name]
+        done = len(there[list(kind._fields)].drop_duplicates())  # type: ignore[attr-defined]
+        made = {key: "; ".join(sorted(set(there[key]))) for key in ("version", "machine")}
+        shown[name] = {"units": done, "of": sum(isinstance(unit, kind) for unit in every)} | made
+    return pd.DataFrame(shown).T
+
+
+def both_scales(frames: dict[type, pd.DataFrame]) -> pd.DataFrame:
+    """:func:`coverage` of each scale."""
+    return pd.concat({name: coverage(frames, scale) for name, scale in SCALES.items()})

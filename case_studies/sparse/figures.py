@@ -1,0 +1,135 @@
+"""Figures of the study, in the order of the article's."""
+
+from __future__ import annotations
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
+
+from case_studies.sparse import data
+from case_studies.sparse.chains import SLOWEST
+from case_studies.sparse.pictures import REACH, SIDE
+from pmgp.plots.style import ACCENT, GRAY, WIDTH, style
+
+__all__ = ["classes", "convergence", "image_scores", "maps", "rates"]
+
+RED, ORANGE = "#d1495b", "#e0a458"
+COLORS = (ACCENT, RED, ORANGE)
+Picture = dict[str, np.ndarray]
+
+
+def rates(sparse: Picture, exact: Picture) -> Figure:
+    """Figure 2: the rate of disasters with bands, and draws of theta."""
+    seen = data.coal(0)
+    years = seen.X[:, 0] + 1851.2
+    with style():
+        figure, (left, right) = plt.subplots(1, 2, figsize=(WIDTH, 3.8), width_ratios=(3, 2))
+    left.bar(years, seen.y / seen.width, seen.width, color="0.85", label="seen")
+    for picture, color, label in ((exact, RED, "exact"), (sparse, ACCENT, "30 inducing inputs")):
+        left.fill_between(years, picture["low"], picture["high"], color=color, alpha=0.2, linewidth=0)
+        left.plot(years, picture["mean"], color=color, label=label)
+        right.plot(picture["lengthscale"], picture["variance"], ".", color=color, markersize=3, alpha=0.7, label=label)
+    left.set(xlabel="year", ylabel="disasters a year", title="rates, mean and 90 % bands", ylim=(0, None))
+    right.set(xlabel="length-scale, years", ylabel="variance", title="draws of θ", xscale="log", yscale="log")
+    left.legend()
+    return figure
+
+
+def maps(pictures: dict[str, Picture]) -> Figure:
+    """Figure 3: trees in a square meter, means in the middle row, and the ends of 90 % bands about them."""
+    names = ("low", "mean", "high")
+    with style():
+        figure, grid = plt.subplots(3, len(pictures), figsize=(WIDTH, 9.2), sharex=True, sharey=True)
+    highest = max(float(picture["high"].max()) for picture in pictures.values())
+    norm = LogNorm(0.01, highest)
+    for column, (title, picture) in zip(grid.T, pictures.items(), strict=True):
+        side = round(np.sqrt(len(picture["mean"])))
+        for axes, name in zip(column, names, strict=True):
+            values = np.maximum(picture[name].reshape(side, side).T, norm.vmin)
+            shown = axes.imshow(values, origin="lower", extent=(0, 10, 0, 10), norm=norm, cmap="viridis")
+            axes.grid(False)
+        column[0].set_title(title)
+        column[-1].set_xlabel("m")
+    for axes, label in zip(grid[:, 0], ("5 % quantile", "mean", "95 % quantile"), strict=True):
+        axes.set_ylabel(f"{label}\nm")
+    figure.colorbar(shown, ax=grid, label="trees in a square meter", shrink=0.6)
+    return figure
+
+
+def classes(picture: Picture) -> Figure:
+    """Figure 4: contours of the probabilities of three classes with inducing inputs, and a scatter of v."""
+    line = np.linspace(-REACH, REACH, SIDE)
+    with style():
+        figure, (left, right) = plt.subplots(1, 2, figsize=(WIDTH, 4.8))
+    for label, color in enumerate(COLORS):
+        points = picture["X"][picture["y"] == label]
+        left.plot(*points.T, ".", color=color, markersize=3, alpha=0.5)
+        probability = picture["probabilities"][label].reshape(SIDE, SIDE).T
+        left.contour(line, line, probability, (0.3, 0.95, 0.99), colors=color, linewidths=(0.8, 1.4, 2.2))
+    left.plot(*picture["Z"].T, "o", color="black", markersize=4, label="inducing inputs")
+    place = picture["Z"][int(picture["place"])]
+    left.plot(*place, "o", color="black", markerfacecolor="white", markersize=8, label="that of the right")
+    left.set(title="probabilities 0.3, 0.95, 0.99", xlabel="first input", ylabel="second input")
+    left.set(xlim=(-REACH, REACH), ylim=(-REACH, REACH))
+    left.legend(loc="lower left")
+    scatter = picture["scatter"]
+    for first, second, color in ((0, 1, ACCENT), (0, 2, RED), (1, 2, ORANGE)):
+        label = f"classes {first + 1} and {second + 1}"
+        right.plot(scatter[:, first], scatter[:, second], ".", color=color, markersize=4, alpha=0.6, label=label)
+    right.set(title="draws of v there", xlabel="of one class", ylabel="of the other")
+    right.legend()
+    return figure
+
+
+def image_scores(fits: pd.DataFrame) -> Figure:
+    """Figures 1 and 6: held-out log-likelihood against M, a point a split."""
+    cells = fits[fits["problem"] == "image"]
+    numbers = sorted(set(cells["points"]))
+    with style():
+        figure, grid = plt.subplots(1, 2, figsize=(WIDTH, 3.8), sharey=True)
+    for axes, kernel in zip(grid, ("isotropic", "ARD"), strict=True):
+        chosen = cells[cells["kernel"] == kernel]
+        ways = chosen[["inducing", "method"]].drop_duplicates().itertuples(index=False, name=None)
+        for index, (inducing, method) in enumerate(sorted(ways)):
+            mine = chosen[(chosen["inducing"] == inducing) & (chosen["method"] == method)]
+            color = {"kmeans": ACCENT, "conditional_variance": ORANGE, "optimized": RED}[inducing]
+            marker = "s--" if method == "Gaussian" else "o-"
+            shift = 0.04 * (index - 1)
+            places = np.array([numbers.index(points) + shift for points in mine["points"]])
+            axes.plot(places, mine["score"], marker[0], color=color, markersize=4, alpha=0.5)
+            means = mine.groupby("points")["score"].mean()
+            label = f"{inducing.replace('_', ' ')}, {method}"
+            axes.plot([numbers.index(n) + shift for n in means.index], means, marker[1:], color=color, label=label)
+        axes.set_xticks(range(len(numbers)), [str(number) for number in numbers])
+        axes.set(title=kernel, xlabel="inducing inputs M")
+    grid[0].set_ylabel("held-out log-likelihood of a label")
+    grid[1].legend(loc="lower right")
+    return figure
+
+
+def convergence(lines: pd.DataFrame) -> Figure:
+    """Figures 7 to 9: R-hat of ten chains, of the variables with the smallest effective sizes."""
+    cells = sorted(set(lines[["problem", "kernel"]].itertuples(index=False, name=None)))
+    with style():
+        figure, grid = plt.subplots(1, len(cells), figsize=(WIDTH, 3.6), sharey=True, squeeze=False)
+    for axes, (problem, kernel) in zip(grid[0], cells, strict=True):
+        for method, color in (("HMC", ACCENT), ("Gibbs", RED)):
+            mask = (lines["problem"] == problem) & (lines["kernel"] == kernel) & (lines["method"] == method)
+            _slowest(axes, lines[mask].sort_values("checkpoint"), color, method)
+        axes.axhline(1.1, color=GRAY, linewidth=0.8, linestyle=":")
+        axes.set(title=f"{problem}, {kernel}", xlabel="draws", yscale="log")
+        axes.set_yticks([1.0, 1.1, 1.3, 2.0, 5.0], ["1", "1.1", "1.3", "2", "5"])
+        axes.minorticks_off()
+    grid[0, 0].set_ylabel("R-hat of ten chains")
+    handles, labels = grid[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=2)
+    return figure
+
+
+def _slowest(axes: Axes, lines: pd.DataFrame, color: str, method: str) -> None:
+    for rank in range(SLOWEST):
+        label = method if rank == 0 else None
+        axes.plot(lines["checkpoint"], lines[f"rhat_{rank}"], color=color, alpha=0.4, linewidth=1, label=label)

@@ -1,0 +1,112 @@
+"""How large the study is: quick, for a quarter of an hour of one core, or the article's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from case_studies.sparse.chains import Size
+
+__all__ = ["SCALES", "Scale"]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How large the study is.
+
+    Parameters
+    ----------
+    name : str
+    seed : int
+    splits : dict
+        Numbers of splits of the data sets of which part is held out.
+    seen, held_out : dict
+        Points of those data sets of which part is taken.
+    points : tuple of int
+        Numbers M of inducing inputs for image.
+    sizes : dict
+        Chains of each data set; "exact" and "pines exact" are those without inducing inputs.
+    convergence : Size
+        Of the chains for R-hat.
+    checkpoints : tuple of int
+        Numbers of draws at which R-hat is taken.
+    kept : int
+        Draws that predictions average.
+    """
+
+    name: str
+    seed: int
+    splits: dict[str, int]
+    seen: dict[str, int]
+    held_out: dict[str, int]
+    points: tuple[int, ...]
+    sizes: dict[str, Size]
+    convergence: Size
+    checkpoints: tuple[int, ...]
+    kept: int
+
+    def settings(self) -> dict[str, Any]:
+        """What all units have in common: the rest is of one data set, and :meth:`of` says it."""
+        return {"seed": self.seed, "kept": self.kept}
+
+    def of(self, name: str, method: str = "") -> dict[str, Any]:
+        """What a unit of a data set depends on."""
+        size = self.size(name, method)
+        return {"seen": self.seen.get(name, 0), "held_out": self.held_out.get(name, 0)} | size._asdict()
+
+    def size(self, name: str, method: str = "") -> Size:
+        """Chains of a method on a data set."""
+        name = name.split()[0]
+        if method == "exact":
+            return self.sizes[f"{name} exact" if f"{name} exact" in self.sizes else "exact"]
+        return self.sizes[name]
+
+
+SCALES = {
+    "quick": Scale(
+        name="quick",
+        seed=2015,
+        splits={"coal": 10, "image": 2, "toy": 1, "banknote": 1, "pima": 1, "eeg": 1},
+        seen={"image": 1000, "toy": 750, "banknote": 400, "pima": 400, "eeg": 400, "mnist": 2000},
+        held_out={"image": 1000, "banknote": 600, "pima": 300, "eeg": 600, "mnist": 1000},
+        points=(5, 20, 100),
+        sizes={
+            "coal": Size(2, 200, 500),
+            "pines": Size(2, 200, 400),
+            "pines exact": Size(1, 50, 150),
+            "toy": Size(2, 200, 400),
+            "image": Size(1, 200, 400),
+            "banknote": Size(2, 300, 700),
+            "pima": Size(2, 300, 700),
+            "eeg": Size(2, 300, 700),
+            "exact": Size(2, 200, 400),
+            "mnist": Size(1, 30, 60),
+        },
+        convergence=Size(10, 200, 500),
+        checkpoints=(50, 100, 200, 350, 500),
+        kept=300,
+    ),
+    "paper": Scale(
+        name="paper",
+        seed=2015,
+        splits={"coal": 10, "image": 10, "toy": 1, "banknote": 10, "pima": 10, "eeg": 10},
+        seen={"image": 1000, "toy": 750, "banknote": 1000, "pima": 500, "eeg": 1000, "mnist": 60_000},
+        held_out={"image": 1019, "banknote": 372, "pima": 268, "eeg": 2000, "mnist": 10_000},
+        points=(5, 10, 20, 50, 100),
+        sizes={
+            "coal": Size(2, 500, 1500),
+            "pines": Size(4, 500, 2000),
+            "pines exact": Size(1, 300, 1000),
+            "toy": Size(4, 1000, 2500),
+            "image": Size(2, 1000, 4500),
+            "banknote": Size(4, 500, 1500),
+            "pima": Size(4, 500, 1500),
+            "eeg": Size(4, 500, 1500),
+            "exact": Size(4, 500, 1000),
+            "mnist": Size(1, 300, 1000),
+        },
+        convergence=Size(10, 1000, 5000),
+        checkpoints=(500, 1000, 2000, 3500, 5000),
+        kept=1000,
+    ),
+}

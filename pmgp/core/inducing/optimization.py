@@ -1,0 +1,204 @@
+"""Inducing inputs, a Gaussian q(v) and hyper-parameters by L-BFGS on the bound of the evidence.
+
+The start of Hensman et al. (2015), section 3: q(v) = N(m, C C') first, then with all else. The bound is
+E_q log p(y|f) - KL[q(v) || N(0, I)] + log p(theta). L-BFGS moves in coordinates in which q is standard normal where it
+begins: there the bound's Hessian in q is about minus the identity, however unlike each other the elements of v are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.optimize import OptimizeResult, minimize
+
+__all__ = ["Expected", "Maximized", "Variational", "bound", "maximized"]
+
+# In place of the bound where there is none: the line search turns back.
+VERY_LOW = -1e25
+# Pairs of steps and gradients that L-BFGS keeps, and evaluations that a step may take.
+PAIRS = 20
+EVALUATIONS = 3
+
+
+class Variational(NamedTuple):
+    """What is optimized.
+
+    Attributes
+    ----------
+    theta : (p,) array
+        Hyper-parameters on the unconstrained scale.
+    inducing : (m, d) array
+        Inducing inputs, Z.
+    mean : (k, m) array
+        Of q(v), for each output.
+    factor : (k, m, m) array
+        C of each output, the covariance of q(v) being C C'.
+    """
+
+    theta: np.ndarray
+    inducing: np.ndarray
+    mean: np.ndarray
+    factor: np.ndarray
+
+
+class Expected(NamedTuple):
+    """E_q log p(y|f) + log p(theta) with its derivatives, each of the shape of what it is in.
+
+    Attributes
+    ----------
+    value : float
+    gradient : Variational
+    """
+
+    value: float
+    gradient: Variational
+
+
+Evaluate = Callable[[Variational], Expected]
+
+
+def bound(evaluate: Evaluate, at: Variational) -> Expected:
+    """The bound of log p(y|theta) + log p(theta), and its gradient.
+
+    Parameters
+    ----------
+    evaluate : callable
+        From what is optimized to `Expected`.
+    at : Variational
+    """
+    value, gradient = evaluate(at)
+    squares = float(np.vdot(at.mean, at.mean) + np.vdot(at.factor, at.factor))
+    divergence = 0.5 * (squares - at.mean.size) - float(np.linalg.slogdet(at.factor)[1].sum())
+    inverse = np.linalg.inv(at.factor).transpose(0, 2, 1)
+    slopes = gradient._replace(mean=gradient.mean - at.mean, factor=gradient.factor - at.factor + inverse)
+    return Expected(value - divergence, slopes)
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """A vector of what moves: m = m0 + C0 e, C = C0 T with T lower triangular, theta, and Z in units of its own.
+
+    Parameters
+    ----------
+    origin : Variational
+    theta, inducing : bool
+        Whether these move too.
+    units : (d,) array
+        Of the columns of Z.
+    """
+
+    origin: Variational
+    theta: bool
+    inducing: bool
+    units: np.ndarray
+
+    @property
+    def start(self) -> np.ndarray:
+        """The vector of the origin."""
+        unit = np.broadcast_to(np.eye(self.origin.mean.shape[1]), self.origin.factor.shape)
+        return self._joined(np.zeros_like(self.origin.mean), unit, self.origin.theta, self.origin.inducing / self.units)
+
+    def at(self, vector: np.ndarray) -> Variational:
+        """What a vector stands for."""
+        origin, (k, m) = self.origin, self.origin.mean.shape
+        sizes = [k * m, k * m * (m + 1) // 2, origin.theta.size if self.theta else 0]
+        shift, elements, theta, inducing = np.split(vector, np.cumsum(sizes))
+        triangle = np.zeros((k, m, m))
+        triangle[:, *np.tril_indices(m)] = elements.reshape(k, -1)
+        return Variational(
+            theta if self.theta else origin.theta,
+            inducing.reshape(origin.inducing.shape) * self.units if self.inducing else origin.inducing,
+            origin.mean + np.einsum("kij,kj->ki", origin.factor, shift.reshape(k, m)),
+            origin.factor @ triangle,
+        )
+
+    def gradient(self, slopes: Variational) -> np.ndarray:
+        """The gradient in the vector, of one in what it stands for."""
+        shift = np.einsum("kij,ki->kj", self.origin.factor, slopes.mean)
+        triangle = self.origin.factor.transpose(0, 2, 1) @ slopes.factor
+        return self._joined(shift, triangle, slopes.theta, slopes.inducing * self.units)
+
+    def _joined(self, shift: np.ndarray, triangle: np.ndarray, theta: np.ndarray, inducing: np.ndarray) -> np.ndarray:
+        parts = [shift.ravel(), triangle[:, *np.tril_indices(triangle.shape[1])].ravel()]
+        parts += [theta] if self.theta else []
+        return np.concatenate([*parts, *([inducing.ravel()] if self.inducing else [])])
+
+
+class Maximized(NamedTuple):
+    """Where the bound is largest.
+
+    Attributes
+    ----------
+    at : Variational
+    bounds : (s + 1,) array
+        The bound at the start and after each step.
+    converged : bool
+    message : str
+        Of the optimizer.
+    """
+
+    at: Variational
+    bounds: np.ndarray
+    converged: bool
+    message: str
+
+
+def maximized(
+    evaluate: Evaluate,
+    start: Variational,
+    *,
+    theta: bool,
+    inducing: bool,
+    units: np.ndarray,
+    iterations: int,
+    report: Callable[[float], None],
+) -> Maximized:
+    """Maximize the bound over q, and over what else is to move, by L-BFGS.
+
+    Parameters
+    ----------
+    evaluate : callable
+        From what is optimized to `Expected`.
+    start : Variational
+        Where the bound is finite.
+    theta, inducing : bool
+        Whether these move.
+    units : (d,) array
+        How far apart values of each column of Z are.
+    iterations : int
+    report : callable
+        Is given the bound after each step.
+    """
+    coordinates = Coordinates(start, theta and start.theta.size > 0, inducing, units)
+    bounds: list[float] = []
+
+    def negative(vector: np.ndarray) -> tuple[float, np.ndarray]:
+        with np.errstate(all="ignore"):
+            value, slopes = _somewhere(evaluate, coordinates.at(vector))
+        gradient = coordinates.gradient(slopes)
+        if not bounds:
+            bounds.append(value)
+        if not np.isfinite(value) or not np.isfinite(gradient).all():
+            return -VERY_LOW, np.zeros_like(vector)
+        return -value, -gradient
+
+    def step(intermediate_result: OptimizeResult) -> None:
+        bounds.append(-float(intermediate_result.fun))
+        report(bounds[-1])
+
+    options: Any = {"maxiter": iterations, "maxfun": EVALUATIONS * iterations + 20, "maxcor": PAIRS}
+    found = minimize(negative, coordinates.start, jac=True, method="L-BFGS-B", callback=step, options=options)
+    better = -found.fun > bounds[0]
+    at = coordinates.at(found.x) if better else start
+    return Maximized(at, np.array(bounds), bool(found.success), str(found.message))
+
+
+def _somewhere(evaluate: Evaluate, at: Variational) -> Expected:
+    """The bound; not a number where a covariance of q is singular."""
+    try:
+        return bound(evaluate, at)
+    except np.linalg.LinAlgError:
+        return Expected(np.nan, at)

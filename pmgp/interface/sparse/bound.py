@@ -1,0 +1,98 @@
+"""The bound of the evidence with a Gaussian q(v), of a model of `Sparse`, as a function with its gradient."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from pymc.pytensorf import join_nonshared_inputs
+
+from pmgp.core.inducing import Expected, Variational, fitted
+from pmgp.interface.graphs.numerical import NumericalFunction
+from pmgp.interface.sparse.inputs import current_value
+from pmgp.interface.sparse.parts import SparseParts, log_prior_of
+from pmgp.interface.sparse.process import Sparse
+
+__all__ = ["BoundFunction"]
+
+
+class BoundFunction:
+    """E_q log p(y|f) + log p(theta) of a model, without Jacobian, and its gradient.
+
+    Parameters
+    ----------
+    process : Sparse
+    model : pymc.Model
+    point : dict
+        Values of all value variables.
+    """
+
+    def __init__(self, process: Sparse, model: pm.Model, point: dict[str, np.ndarray]) -> None:
+        v = process.whitened
+        self._point = point
+        self._inducing = _numbers(process)
+        arguments = _arguments(point[model.rvs_to_values[v].name].shape, self._inducing.shape)
+        expected = process.expected_log_likelihood(*arguments, model=model)
+        self.parts = SparseParts(model, point)
+        graphs = [*model.replace_rvs_by_values([expected]), log_prior_of(model, v, jacobian=False)]
+        names = self.parts.theta_names
+        vector = pt.vector("theta")
+        if names:
+            variables = [variable for variable in model.value_vars if variable.name in names]
+            graphs, vector = join_nonshared_inputs({name: point[name] for name in names}, graphs, variables)
+        total, log_prior = graphs[0] + graphs[1], graphs[1]
+        slopes = pt.grad(total, [vector, *arguments], disconnected_inputs="ignore")
+        self._function = NumericalFunction([vector, *arguments], [total, *slopes])
+        self._log_prior = NumericalFunction([vector], [log_prior])
+
+    def __call__(self, at: Variational) -> Expected:
+        """Value and gradient."""
+        shape = self._point[self.parts.latent_name].shape
+        value, *slopes = self._function(at.theta, at.inducing, at.mean.reshape(shape), at.factor)
+        parts = (np.reshape(slope, part.shape) for slope, part in zip(slopes, at, strict=True))
+        return Expected(float(value), Variational(*parts))
+
+    def log_prior(self, theta: np.ndarray) -> float:
+        """Log p(theta) without Jacobian."""
+        return float(self._log_prior(theta)[0])
+
+    def start(self) -> Variational:
+        """Inducing inputs and hyper-parameters as they are, and the Gaussian at the mode of v.
+
+        Raises
+        ------
+        ValueError
+            If the density is not finite.
+        """
+        theta = self.parts.theta_of(self._point)
+        log_prior, conditional = self.parts.at(theta)
+        fit = fitted(conditional, np.zeros(self.parts.shape)) if np.isfinite(log_prior) else None
+        if fit is None:
+            named = {name: self._point[name] for name in self.parts.theta_names}
+            raise ValueError(f"the log-density is not finite at {named}: give other values as start")
+        columns = [fit.deviation(np.broadcast_to(row, self.parts.shape)) for row in np.eye(len(self._inducing))]
+        return Variational(theta, self._inducing, fit.mode, np.stack(columns, axis=-1))
+
+    def values_at(self, at: Variational) -> dict[str, np.ndarray]:
+        """Values of all value variables."""
+        sizes = [self._point[name].size for name in self.parts.theta_names]
+        parts = np.split(at.theta, np.cumsum(sizes)[:-1]) if sizes else []
+        named = zip(self.parts.theta_names, parts, strict=True)
+        values = {name: part.reshape(self._point[name].shape) for name, part in named}
+        return self._point | values
+
+
+def _numbers(process: Sparse) -> np.ndarray:
+    """The inducing inputs as they are now."""
+    Z = current_value(process.inducing_inputs)
+    assert Z is not None
+    return np.array(Z, dtype=float)
+
+
+def _arguments(shape: tuple[int, ...], inducing: tuple[int, ...]) -> list[Any]:
+    """Symbols of Z, and of mean and factors of q, v being of that shape."""
+    outputs = 1 if len(shape) == 1 else shape[0]
+    symbols = {"Z": inducing, "mean": shape, "factor": (outputs, shape[-1], shape[-1])}
+    return [pt.tensor(name, dtype="float64", shape=lengths) for name, lengths in symbols.items()]

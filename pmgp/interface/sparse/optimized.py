@@ -1,0 +1,213 @@
+"""Inducing inputs optimized with a Gaussian q(v) and the hyper-parameters, and a start for the sampler from these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pymc as pm
+from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from pmgp.core.inducing import Maximized, maximized
+from pmgp.core.numerics.threads import suitable_threads, threads_limited
+from pmgp.interface.graphs.compilation import INTERPRETED
+from pmgp.interface.model.points import value_point
+from pmgp.interface.sparse.bound import BoundFunction
+from pmgp.interface.sparse.process import Sparse
+
+__all__ = ["OptimizedInducing", "optimize_inducing"]
+
+# What moves together, one after another.
+STAGES = ("q", "q and theta", "q, theta and Z")
+
+
+@dataclass(frozen=True)
+class OptimizedInducing:
+    """Where the bound is largest.
+
+    Attributes
+    ----------
+    Z : (m, d) array
+        Inducing inputs.
+    point : dict
+        Values of the hyper-parameters on their own scale.
+    mean : (n_outputs, m) array
+        Of the Gaussian q of whitened values.
+    factor : (n_outputs, m, m) array
+        C of each output, the covariance of q being C C'.
+    log_evidence : float
+        The bound of log p(y|theta).
+    log_prior : float
+        Log p(theta) on theta's own scale, without Jacobian.
+    bounds : (s,) array
+        Their sum at the start and after each step; it never falls.
+    converged : bool
+    message : str
+        Of the optimizer.
+    whitened : str
+        Name of the random variable of whitened values.
+    several : bool
+        Whether that has a row for each output.
+    """
+
+    Z: np.ndarray
+    point: dict[str, np.ndarray]
+    mean: np.ndarray
+    factor: np.ndarray
+    log_evidence: float
+    log_prior: float
+    bounds: np.ndarray
+    converged: bool
+    message: str
+    whitened: str
+    several: bool
+
+    def initvals(self, chains: int = 4, random_seed: Any = None) -> list[dict[str, np.ndarray]]:
+        """Where chains start: whitened values drawn from q for each, and the hyper-parameters at their maximum.
+
+        Parameters
+        ----------
+        chains : int
+        random_seed : int or numpy.random.Generator, optional
+
+        Returns
+        -------
+        list of dict
+            For ``pm.sample(initvals=...)``.
+        """
+        if chains < 1:
+            raise ValueError(f"chains must be 1 or more, not {chains}")
+        rng = np.random.default_rng(random_seed)
+        normal = rng.standard_normal((chains, *self.mean.shape))
+        draws = self.mean + np.einsum("kij,ckj->cki", self.factor, normal)
+        return [self.point | {self.whitened: v if self.several else v[0]} for v in draws]
+
+
+def optimize_inducing(
+    process: Sparse,
+    *,
+    model: pm.Model | None = None,
+    inducing: bool = True,
+    start: dict[str, Any] | None = None,
+    max_iterations: int = 300,
+    progressbar: bool = True,
+) -> OptimizedInducing:
+    r"""Optimize inducing inputs, with a Gaussian :math:`q(v)` and the hyper-parameters, on the bound of the evidence.
+
+    What is maximized is :math:`\mathbb E_q \log p(y \mid f) - \mathrm{KL}[q(v) \| \mathcal N(0, I)] + \log p(\theta)`,
+    by L-BFGS in three stages: q alone, from the Gaussian at the mode of v; q and :math:`\theta`; both with the inducing
+    inputs, from those that the process has. As in :func:`pmgp.find_map`, the prior density is that on
+    :math:`\theta`'s own scale. Nothing is compiled.
+
+    Parameters
+    ----------
+    process : Sparse
+        With its observations. Give `prior` the centers of clusters as ``Xu``, in a `pymc.Data` so that they can be set.
+    model : pymc.Model, optional
+    inducing : bool
+        Whether inducing inputs move; without, the result is a start for the sampler with those that there are.
+    start : dict, optional
+        Values of hyper-parameters to start from, as in :func:`pmgp.find_map`.
+    max_iterations : int
+        Of each stage.
+    progressbar : bool
+
+    Returns
+    -------
+    OptimizedInducing
+        Its ``Z`` are the inducing inputs; ``initvals(chains)`` gives draws of q and the maximum of :math:`\theta`, for
+        a model with these inducing inputs.
+
+    Raises
+    ------
+    RuntimeError
+        Before `observe`.
+    ModelError
+        If the process is not the model's only one, or its whitened values are used in other ways than by ``observe``
+        at the inputs of ``prior``.
+    ValueError
+        If the bound is not finite at the start, and for `start` as in :func:`pmgp.find_map`.
+
+    References
+    ----------
+    Hensman, J., Matthews, A. G. de G., Filippone, M. and Ghahramani, Z. (2015). MCMC for variationally sparse Gaussian
+    processes. *NIPS* 28, section 3.
+
+    Examples
+    --------
+    .. code-block:: python
+
+        with pm.Model() as model:
+            Z = pm.Data("Z", pmgp.gp.select_inducing(X, 50))
+            gp = pmgp.gp.Sparse(cov_func=pm.gp.cov.ExpQuad(2, ls=pm.Gamma("lengthscale", 2, 1)))
+            f = gp.prior("f", X=X, Xu=Z)
+            gp.observe("y", f, dist=lambda f: pm.Poisson.dist(mu=pm.math.exp(f)), observed=counts)
+            found = pmgp.gp.optimize_inducing(gp)
+            pm.set_data({"Z": found.Z})
+            idata = pmgp.sample(initvals=found.initvals(chains=4))
+    """
+    if max_iterations < 1:
+        raise ValueError(f"max_iterations must be 1 or more, not {max_iterations}")
+    model = pm.modelcontext(model)
+    values = value_point(model, start)
+    function = BoundFunction(process, model, values)
+    with threads_limited(suitable_threads(process.points)), _progress(max_iterations, progressbar) as stage:
+        found, bounds = _in_stages(function, inducing, max_iterations, stage)
+    log_prior = function.log_prior(found.at.theta)
+    return OptimizedInducing(
+        Z=found.at.inducing,
+        point=_natural(model, function.values_at(found.at), process.whitened.name),
+        mean=found.at.mean,
+        factor=found.at.factor,
+        log_evidence=float(bounds[-1]) - log_prior,
+        log_prior=log_prior,
+        bounds=bounds,
+        converged=found.converged,
+        message=found.message,
+        whitened=process.whitened.name,
+        several=process.whitened.ndim > 1,
+    )
+
+
+def _in_stages(
+    function: BoundFunction, inducing: bool, iterations: int, begun: Callable[[str], Callable[[float], None]]
+) -> tuple[Maximized, np.ndarray]:
+    """The last stage's result, and the bounds of all."""
+    at = function.start()
+    spread = at.inducing.std(axis=0)
+    units = np.where(spread > 0.0, spread, 1.0)
+    bounds = []
+    for name in STAGES if inducing else STAGES[:-1]:
+        moving = {"theta": "theta" in name, "inducing": "Z" in name}
+        found = maximized(function, at, **moving, units=units, iterations=iterations, report=begun(name))
+        at = found.at
+        bounds.append(found.bounds)
+    return found, np.concatenate(bounds)
+
+
+@contextmanager
+def _progress(iterations: int, shown: bool) -> Iterator[Callable[[str], Callable[[float], None]]]:
+    """A line with the stage, its steps, and the bound: a function that begins a stage, and gives one for its steps."""
+    columns = [SpinnerColumn(), TextColumn("{task.description}"), MofNCompleteColumn(), TimeElapsedColumn()]
+    with Progress(*columns, disable=not shown) as progress:
+
+        def begun(stage: str) -> Callable[[float], None]:
+            task = progress.add_task(f"Optimizing {stage}", total=iterations)
+
+            def step(bound: float) -> None:
+                progress.update(task, advance=1, description=f"Optimizing {stage}: bound {bound:.2f}")
+
+            return step
+
+        yield begun
+
+
+def _natural(model: pm.Model, values: dict[str, np.ndarray], v: str) -> dict[str, np.ndarray]:
+    """Hyper-parameters on their own scale."""
+    variables = [rv for rv in model.free_RVs if rv.name != v]
+    outputs = model.replace_rvs_by_values(variables)
+    function = model.compile_fn(outputs, inputs=model.value_vars, mode=INTERPRETED, on_unused_input="ignore")
+    return {rv.name: np.asarray(value) for rv, value in zip(variables, function(values), strict=True)}
