@@ -86,8 +86,9 @@ def schemes_rows(names: list[str], arguments: argparse.Namespace) -> Iterator[di
 
 
 def peers_rows(names: list[str], arguments: argparse.Namespace) -> Iterator[dict]:
-    """The same for the tools; what was not installed then, had no data or failed is tried again."""
-    known = [row for row in _kept(arguments, "peers") if row["status"] not in peers.MISSING]
+    """The same for the tools; what was not installed, had no data, failed or had a smaller budget is tried again."""
+    budget = arguments.budget
+    known = [row for row in _kept(arguments, "peers") if row["status"] not in peers.MISSING and row["budget"] >= budget]
     yield from known
     tools = [tool for tool in peers.TOOLS if not (arguments.without_nuts and tool in peers.NUTS)]
     yield from peers.rows(names, tools, arguments.budget, {(row["data"], row["tool"]) for row in known})

@@ -13,6 +13,7 @@ import resource
 import subprocess
 import sys
 from collections.abc import Callable, Collection, Iterator
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,16 +23,19 @@ import xarray as xr
 from threadpoolctl import threadpool_limits
 
 import pmgp
+from benchmarks import gpflow_process
 from benchmarks.problems import Problem, load, whitened
 from benchmarks.samplers import CHAINS, Run, nutpie_sampler, sample, sample_by_numpyro
 from pmgp.datasets import DatasetError
 
-__all__ = ["BUDGET", "MISSING", "NUTS", "PROBLEMS", "TOOLS", "measure", "rows"]
+__all__ = ["APPROXIMATE", "BUDGET", "MISSING", "NUTS", "PROBLEMS", "TOOLS", "measure", "rows"]
 
 PROBLEMS = (
     *(f"synthetic-{n}{d}{ard}" for n in (100, 200, 400) for d in ("", "-d10") for ard in ("", "-ard")),
     "crabs",
     "crabs-ard",
+    "thyroid",
+    "thyroid-ard",
     "pima",
     "breast",
     "ionosphere-ard",
@@ -63,10 +67,11 @@ Sampler = Callable[[int, int, int], tuple[float, xr.DataTree]]
 
 
 class Tool(NamedTuple):
-    """A package, which may not be installed, and how it samples a problem."""
+    """A package, how it samples a problem, and how its version is found, which fails where it is not installed."""
 
     package: str
     prepare: Callable[[Problem], Sampler]
+    release: Callable[[str], str] = version
 
 
 def _steps(steps: Callable[[], Any]) -> Callable[[Problem], Sampler]:
@@ -91,6 +96,11 @@ def _whitened(draw: Callable[[Run, int], tuple[float, xr.DataTree]]) -> Callable
     return prepare
 
 
+def _blackjax(name: str) -> Callable[[Problem], Sampler]:
+    """One of BlackJAX's samplers, by the name of its function; JAX is not imported before it is wanted."""
+    return lambda problem: getattr(import_module("benchmarks.blackjax_theta"), name)(problem)
+
+
 def _article() -> pmgp.PseudoMarginal:
     """The pseudo-marginal chain as it was published: a random walk, and an estimate for each of its proposals."""
     return pmgp.PseudoMarginal(
@@ -108,7 +118,12 @@ TOOLS = {
     "NUTS": Tool("pymc", _whitened(sample)),
     "nutpie": Tool("nutpie", lambda problem: nutpie_sampler(whitened(problem))),
     "NumPyro": Tool("numpyro", _whitened(sample_by_numpyro)),
+    "BlackJAX Laplace-HMC": Tool("blackjax", _blackjax("laplace_hmc")),
+    "BlackJAX latent Gaussian": Tool("blackjax", _blackjax("latent_gaussian")),
+    "GPflow GPMC": Tool("gpflow", gpflow_process.sampler, gpflow_process.release),
 }
+# Their draws have the error of an approximation, whatever R-hat says.
+APPROXIMATE = ("BlackJAX Laplace-HMC",)
 NUTS = ("NUTS", "nutpie", "NumPyro")
 
 
@@ -144,12 +159,18 @@ def measure(problem: Problem, name: str, tool: str, budget: float) -> dict[str, 
     -------
     dict
         ``ESS`` is the smallest bulk effective sample size of the hyper-parameters and ``R-hat`` the largest; ``MB`` the
-        most memory that the process had. ``status`` says whether the chains have converged, or why there is none.
+        most memory that the process had. ``status`` says whether the chains have converged, or why there is none;
+        ``load`` is the machine's average load before, of which one core should have been enough.
     """
+    origin = {"budget": budget, "load": os.getloadavg()[0]}
+    return _measured(problem, name, tool, budget) | origin
+
+
+def _measured(problem: Problem, name: str, tool: str, budget: float) -> dict[str, Any]:
     if problem.y is None:
         return _row(problem, tool, "", "no data")
     try:
-        release = version(TOOLS[tool].package)
+        release = TOOLS[tool].release(TOOLS[tool].package)
     except PackageNotFoundError:
         return _row(problem, tool, "", "not installed")
     words = [sys.executable, "-m", "benchmarks.peers", name, tool, str(budget)]
@@ -205,9 +226,10 @@ def longest(sampler: Sampler, budget: float, seed: int) -> tuple[int, float, xr.
 
 
 def _megabytes() -> float:
-    """Most memory that this process had at a time."""
+    """Most memory that this process, or one that it started, had at a time."""
     unit = 1.0 if sys.platform == "darwin" else 1024.0
-    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    who = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    return unit * max(resource.getrusage(each).ru_maxrss for each in who) / 1e6
 
 
 if __name__ == "__main__":

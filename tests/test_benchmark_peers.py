@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks import __main__ as command
 from benchmarks import peers
-from benchmarks.problems import load
+from benchmarks.problems import load, whitened
 from pmgp.datasets import DatasetError
 
 TINY = "synthetic-20"
@@ -51,6 +51,7 @@ def test_a_tool_that_is_not_installed_has_a_row(problem, monkeypatch):
     row = peers.measure(problem, TINY, "other", 1.0)
     assert (row["status"], row["tool"], row["data"], row["n"]) == ("not installed", "other", "synthetic n=20 d=2", 20)
     assert np.isnan(row["ESS/s"])
+    assert row["budget"] == 1.0
 
 
 def test_a_run_without_end_is_given_up(problem, monkeypatch):
@@ -78,7 +79,8 @@ def test_data_that_cannot_be_had_have_rows(monkeypatch):
 def test_rows_that_are_there_are_kept_and_missing_tools_tried_again(tmp_path, monkeypatch):
     def measured(status):
         def measure(problem, name, tool, budget):
-            return peers._row(problem, tool, "1.0", "not installed" if tool == "nutpie" else status)
+            row = peers._row(problem, tool, "1.0", "not installed" if tool == "nutpie" else status)
+            return row | {"budget": budget}
 
         return measure
 
@@ -89,6 +91,8 @@ def test_rows_that_are_there_are_kept_and_missing_tools_tried_again(tmp_path, mo
         table = pd.read_csv(tmp_path / "peers.csv")
         assert sorted(table["tool"]) == sorted(peers.TOOLS)
         assert set(table["status"]) == {"converged", "not installed"}
+    command.main([*arguments, "--budget", "1000"])
+    assert set(pd.read_csv(tmp_path / "peers.csv")["status"]) == {"over budget", "not installed"}
 
 
 # Figures
@@ -102,6 +106,28 @@ def test_schemes_of_this_package_sample_as_they_are(problem, tool):
     assert dict(idata["posterior"]["lengthscale"].sizes) == {"chain": 4, "draw": peers.FIRST}
     screened = idata["sample_stats"].to_dataset().get("screen_acceptance_rate")
     assert (screened is not None and bool(np.isfinite(screened).all())) == (tool == "pmgp")
+
+
+@pytest.mark.parametrize("name", ["synthetic-20", "synthetic-20-d3-ard", "synthetic-20-poisson"])
+def test_blackjax_has_the_same_target(name):
+    """PyMC's density of the whitened model, at a point that is nowhere special."""
+    theirs = pytest.importorskip("benchmarks.blackjax_theta", reason="BlackJAX is not installed")
+    rng, given = np.random.default_rng(2), load(name)
+    theta = rng.normal(size=len(theirs.Target(given).start))
+    point = {"lengthscale_log__": theta[:-1] if "ard" in name else theta[0], "variance_log__": theta[-1]}
+    point["f_rotated_"] = rng.normal(size=20)
+    expected = whitened(given).compile_logp()(point)
+    assert float(theirs.Target(given).joint(point["f_rotated_"], theta)) == pytest.approx(float(expected), rel=1e-10)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tool", [name for name, tool in peers.TOOLS.items() if tool.package == "blackjax"])
+def test_blackjax_samples(problem, tool):
+    pytest.importorskip("blackjax")
+    seconds, idata = peers.TOOLS[tool].prepare(problem)(peers.FIRST, 2 * peers.FIRST, 1)
+    assert seconds > 0.0
+    assert dict(idata["posterior"]["lengthscale"].sizes) == {"chain": 4, "draw": 2 * peers.FIRST}
+    assert all(np.isfinite(values).all() for values in idata["posterior"].to_dataset().values())
 
 
 @pytest.mark.slow

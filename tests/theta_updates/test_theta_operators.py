@@ -268,6 +268,12 @@ BAD_SETTINGS: list[tuple[dict[str, Any], str]] = [
 ]
 
 
+@pytest.mark.parametrize("smallest", [0, 4, 1.5])
+def test_the_smallest_number_of_leapfrog_steps_is_checked(smallest):
+    with pytest.raises(ValueError, match=f"min_leapfrog must be an integer from 1 to max_leapfrog=3, not {smallest}"):
+        HamiltonianMonteCarlo(max_leapfrog=3, min_leapfrog=smallest)
+
+
 @pytest.mark.parametrize(("settings", "message"), BAD_SETTINGS)
 def test_settings_out_of_range_are_named(settings, message):
     with pytest.raises(ValueError, match=message):

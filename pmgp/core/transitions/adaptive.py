@@ -91,8 +91,8 @@ class HamiltonianMonteCarlo(_Scaled):
     ----------
     target_acceptance : float
         What the step size is tuned to.
-    max_leapfrog : int
-        The number of leapfrog steps is uniform from 1 to this one.
+    max_leapfrog, min_leapfrog : int
+        The number of leapfrog steps is uniform between these two.
 
     Raises
     ------
@@ -102,12 +102,17 @@ class HamiltonianMonteCarlo(_Scaled):
 
     target_acceptance: float = 0.65
     max_leapfrog: int = 10
+    min_leapfrog: int = 1
     derivatives: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.max_leapfrog, int | np.integer) or self.max_leapfrog < 1:
             raise ValueError(f"max_leapfrog must be an integer of at least 1, not {self.max_leapfrog}")
+        if not isinstance(self.min_leapfrog, int | np.integer) or not 1 <= self.min_leapfrog <= self.max_leapfrog:
+            raise ValueError(
+                f"min_leapfrog must be an integer from 1 to max_leapfrog={self.max_leapfrog}, not {self.min_leapfrog}"
+            )
 
     def start(self, dimension: int, length: int) -> Scaling:
         """Begin to learn."""
@@ -120,7 +125,8 @@ class HamiltonianMonteCarlo(_Scaled):
         position = triangular_solve(learned.factor, point.position)
         scaled = Point(position, point.log_density, point, learned.factor.T @ point.gradient)
         coordinates = _Coordinates(density, learned.factor)
-        moved, info = hamiltonian(rng, scaled, coordinates, learned.step_size.value, self.max_leapfrog)
+        leapfrog = self.max_leapfrog, self.min_leapfrog
+        moved, info = hamiltonian(rng, scaled, coordinates, learned.step_size.value, *leapfrog)
         return moved.payload, info
 
     def learn(self, learned: Scaling, point: Point, info: TransitionInfo) -> Scaling:

@@ -11,15 +11,21 @@ __all__ = ["hamiltonian"]
 
 
 def hamiltonian(
-    rng: np.random.Generator, point: Point, density: Density, step_size: float, max_leapfrog: int
+    rng: np.random.Generator,
+    point: Point,
+    density: Density,
+    step_size: float,
+    max_leapfrog: int,
+    min_leapfrog: int = 1,
 ) -> tuple[Point, TransitionInfo]:
     """Hybrid Monte Carlo with a unit mass matrix and a random number of leapfrog steps (Algorithm 1).
 
-    The point must have its gradient. The two half steps of the momentum between two positions are made as one.
+    The number is uniform between the two given. The point must have its gradient. The two half steps of the momentum
+    between two positions are made as one.
     """
     position, gradient = point.position, point.gradient
     momentum = rng.standard_normal(position.shape)
-    steps = int(rng.integers(1, max_leapfrog + 1))
+    steps = int(rng.integers(min_leapfrog, max_leapfrog + 1))
     kinetic = 0.5 * float(momentum @ momentum)
     with np.errstate(all="ignore"):
         momentum += 0.5 * step_size * gradient
