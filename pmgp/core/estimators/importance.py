@@ -113,12 +113,9 @@ class ImportanceSampling:
             Number of samples where this estimator's own is "auto".
         """
         draws = number_of_draws(self.draws if draws is None else draws)
-        if self._paired(draws):
-            deviations = approximation.sample_deviations(rng, draws // 2)
-            deviations = np.concatenate([deviations, -deviations])
-        else:
-            deviations = approximation.sample_deviations(rng, draws)
-        return _weigh(approximation, likelihood, approximation.mean + deviations)
+        paired = self._paired(draws)
+        deviations = approximation.sample_deviations(rng, draws // 2 if paired else draws)
+        return _weigh(approximation, likelihood, _about(approximation.mean, deviations, paired))
 
     def redrawn(self, draws: int) -> int:
         """How many draws of q a conditional estimate is made of, besides the retained particle."""
@@ -161,9 +158,9 @@ class ImportanceSampling:
         deviations: np.ndarray,
         paired: bool,
     ) -> WeightedParticles:
-        kept = (retained - approximation.mean)[None, :]
-        halves = [kept, deviations, -kept, -deviations] if paired else [kept, deviations]
-        return _weigh(approximation, likelihood, approximation.mean + np.concatenate(halves))
+        mean = approximation.mean
+        deviations = np.concatenate([(retained - mean)[None, :], deviations])
+        return _weigh(approximation, likelihood, _about(mean, deviations, paired))
 
 
 def check_draws(draws: int | str, antithetic: bool) -> None:
@@ -187,6 +184,17 @@ def number_of_draws(draws: int | str) -> int:
     if not isinstance(draws, int | np.integer):
         raise ValueError('draws="auto" needs a scheme that chooses the number of importance samples')
     return int(draws)
+
+
+def _about(mean: np.ndarray, deviations: np.ndarray, paired: bool) -> np.ndarray:
+    """The mean plus deviations, which are rows, and where they come in pairs the mean minus each of them after that."""
+    if not paired:
+        return mean + deviations
+    number = len(deviations)
+    particles = np.empty((2 * number, len(mean)))
+    np.add(mean, deviations, out=particles[:number])
+    np.subtract(mean, deviations, out=particles[number:])
+    return particles
 
 
 def _weigh(approximation: Posterior, likelihood: Likelihood, particles: np.ndarray) -> WeightedParticles:

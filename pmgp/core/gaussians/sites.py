@@ -66,7 +66,9 @@ class SiteApproximation:
     def factorized(self) -> SiteApproximation | None:
         """The same q with the factor of its prior, if with a jitter; None where K stays indefinite."""
         prior = self.prior.factorized()
-        return None if prior is None else replace(self, prior=prior)
+        if prior is None or prior is self.prior:
+            return None if prior is None else self
+        return replace(self, prior=prior)
 
     @cached_property
     def log_determinant(self) -> float:
@@ -250,7 +252,9 @@ class Conditioning:
         """q for the sites conditioned on last, with the memory; what is conditioned on next gets memory of its own."""
         factor = self._take()
         self._memory = self._factor = None
-        return SiteApproximation(self.prior, self.linear, self.precision, self.mean, factor, log_evidence, iterations)
+        q = SiteApproximation(self.prior, self.linear, self.precision, self.mean, factor, log_evidence, iterations)
+        q.__dict__["log_determinant"] = self.log_determinant
+        return q
 
     def _take(self) -> np.ndarray:
         if self._factor is None:

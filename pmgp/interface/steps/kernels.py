@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from pmgp.core.approximations import Approximation, ExpectationPropagation, Laplace
@@ -27,5 +29,7 @@ def compile_kernels(approximation: Approximation, likelihood: Likelihood) -> Non
     if not isinstance(approximation, ExpectationPropagation | Laplace):
         return
     small = BernoulliProbit(LABELS) if isinstance(likelihood, BernoulliProbit) else BernoulliLogit(LABELS)
-    q = approximation.fit(DensePrior(np.zeros(2), np.asfortranarray(np.eye(2))), small)
+    q: Any = approximation.refine(
+        approximation.fit(DensePrior(np.zeros(2), np.asfortranarray(np.eye(2))), small), small
+    )
     ImportanceSampling(2).estimate(np.random.default_rng(0), q, small)

@@ -45,12 +45,13 @@ def inverse_diagonal(
         stop = min(j - j % SMALL_TRIANGLE + SMALL_TRIANGLE, n)
         pivot = 1.0 / factor[j, j]
         for k in range(stop - 1, j, -1):
-            entry = factor[j, k]
-            for i in range(k + 1, stop):
-                factor[j, i] += entry * factor[k, i]
+            entry, column, other = factor[j, k], factor[j, k + 1 : stop], factor[k, k + 1 : stop]
+            for i in range(len(column)):
+                column[i] += entry * other[i]
             factor[j, k] = entry * factor[k, k]
-        for i in range(j + 1, stop):
-            factor[j, i] *= -pivot
+        column = factor[j, j + 1 : stop]
+        for i in range(len(column)):
+            column[i] *= -pivot
         factor[j, j] = pivot
     # The lower left block of L^-1 is -L_22^-1 L_21 L_11^-1.
     width = SMALL_TRIANGLE

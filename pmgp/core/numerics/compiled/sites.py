@@ -61,9 +61,10 @@ def condition(
         work[0, i] = math.sqrt(precision[i])
         work[1, i] = linear[i] - precision[i] * prior_mean[i]
     for j in range(n):
-        for i in range(j, n):
-            factor[j, i] = covariance[j, i] * work[0, j] * work[0, i]
-        factor[j, j] += 1.0
+        scale, roots, known, column = work[0, j], work[0, j:], covariance[j, j:], factor[j, j:]
+        for i in range(len(column)):
+            column[i] = known[i] * scale * roots[i]
+        column[0] += 1.0
     if dpotrf((LOWER, n, factor, n)) != 0:
         return math.nan
     total = 0.0
@@ -107,19 +108,22 @@ def deviations(
     else:
         dtrmm((LEFT, LOWER, NOT_TRANSPOSED, NOT_UNIT, n, size, 1.0, prior_factor, n, first, n))
     for k in range(size):
-        for i in range(n):
-            second[k, i] += math.sqrt(precision[i]) * first[k, i]
+        along, noise = first[k], second[k]
+        for i in range(len(noise)):
+            noise[i] += math.sqrt(precision[i]) * along[i]
     dpotrs((LOWER, n, size, factor, n, second, n))
     for k in range(size):
-        for i in range(n):
-            second[k, i] *= math.sqrt(precision[i])
+        solved = second[k]
+        for i in range(len(solved)):
+            solved[i] *= math.sqrt(precision[i])
     if size == 1:
         dsymv((LOWER, n, 1.0, covariance, n, second, 1, 0.0, out, 1))
     else:
         dsymm((LEFT, LOWER, n, size, 1.0, covariance, n, second, n, 0.0, out, n))
     for k in range(size):
-        for i in range(n):
-            out[k, i] = first[k, i] - out[k, i]
+        along, row = first[k], out[k]
+        for i in range(len(row)):
+            row[i] = along[i] - row[i]
 
 
 @kernel(NUMBER, VECTOR, VECTOR, VECTOR, VECTOR, NUMBER)
