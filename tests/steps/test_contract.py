@@ -474,7 +474,7 @@ BAD_SETTINGS = [
     ({"estimator": "guess"}, "unknown estimator 'guess'; known are annealed, auto, importance, none, orthant"),
     (
         {"estimator": 64},
-        "estimator must be one of annealed, importance, none, orthant or an object .* not 64, which has no",
+        "estimator must be one of annealed, auto, importance, none, orthant or an object .* not 64, which has no",
     ),
     (
         {"approximation": None},
