@@ -30,6 +30,7 @@ STATS = {
     "log_marginal_likelihood": np.float64,
     "importance_ess": np.float64,
     "importance_draws": np.int64,
+    "orthants": bool,
     "n_cholesky": np.int64,
     "n_inverse": np.int64,
     "n_matmul": np.int64,
@@ -470,10 +471,10 @@ BAD_SETTINGS = [
     ({"latent_moves": 0}, "latent_moves .* not 0"),
     ({"refresh_every": -2}, "refresh_every .*-2"),
     ({"approximation": "magic"}, "unknown approximation 'magic'; known are auto, ep, laplace"),
-    ({"estimator": "guess"}, "unknown estimator 'guess'; known are annealed, importance, none, orthant"),
+    ({"estimator": "guess"}, "unknown estimator 'guess'; known are annealed, auto, importance, none, orthant"),
     (
         {"estimator": 64},
-        "estimator must be one of annealed, importance, none, orthant or an object .* not 64, which has no",
+        "estimator must be one of annealed, auto, importance, none, orthant or an object .* not 64, which has no",
     ),
     (
         {"approximation": None},

@@ -6,6 +6,7 @@ May import: core.numerics, core.likelihoods, core.gaussians, core.transitions, c
 from pmgp.core.estimators.annealed import AnnealedImportanceSampling, annealing_schedule
 from pmgp.core.estimators.approximate import ApproximateEvidence
 from pmgp.core.estimators.base import Estimate, Estimator
+from pmgp.core.estimators.choice import suitable
 from pmgp.core.estimators.importance import ImportanceSampling
 from pmgp.core.estimators.orthant import OrthantSampling
 
@@ -18,6 +19,7 @@ __all__ = [
     "ImportanceSampling",
     "OrthantSampling",
     "annealing_schedule",
+    "suitable",
 ]
 
 # What each name stands for.

@@ -9,7 +9,7 @@ import numpy as np
 from pmgp.core.gaussians import Posterior
 from pmgp.core.likelihoods.base import Likelihood
 
-__all__ = ["Calibrated", "Demanding", "Estimate", "Estimator", "SharesDraws", "Weighted"]
+__all__ = ["Calibrated", "Demanding", "Estimate", "Estimator", "Priced", "SharesDraws", "Weighted"]
 
 
 class Estimate(Protocol):
@@ -104,6 +104,17 @@ class Calibrated(Protocol):
         draws: int | None = None,
     ) -> Weighted:
         """A fresh estimate, with its weights."""
+        ...
+
+
+class Priced(Calibrated, Estimator, Protocol):
+    """One whose work is known, so that a scheme can choose among several by what draws for the same spread cost."""
+
+    def work(self, n: int, draws: int) -> float:
+        """What an estimate for n latent values takes, in additions and multiplications of a product of matrices.
+
+        A count, and no measurement of the machine that runs: what is chosen by it depends on a chain's seed alone.
+        """
         ...
 
 

@@ -19,6 +19,10 @@ from pmgp.core.numerics.compiled.loading import compiled_or, vectors
 
 __all__ = ["ImportanceSampling", "WeightedParticles", "check_draws", "log_mean_exp", "number_of_draws"]
 
+# In operations of a product of matrices that take as long, from n = 50 to 700 with 16 to 256 draws: a term of a
+# likelihood at one draw, and what a call takes whatever its size.
+WORK_OF_TERM, WORK_OF_CALL = 7e2, 7e5
+
 
 @dataclass(frozen=True, eq=False)
 class WeightedParticles:
@@ -94,6 +98,11 @@ class ImportanceSampling:
 
     def _paired(self, draws: int) -> bool:
         return self.antithetic and draws > 1
+
+    def work(self, n: int, draws: int) -> float:
+        """Three products of a matrix with each deviation from q's mean, and the terms: see `Priced`."""
+        deviations = draws / 2 if self._paired(draws) else draws
+        return 5.0 * n**2 * deviations + WORK_OF_TERM * n * draws + WORK_OF_CALL
 
     def estimate(
         self,

@@ -61,12 +61,14 @@ class State(NamedTuple):
 class Frozen(NamedTuple):
     """What tuning has fixed: what transitions have learned, where fits start, the number of importance samples.
 
-    The number is None for an estimator that knows its own.
+    The number is None for an estimator that knows its own. The estimator is given where tuning has chosen it, and takes
+    the place of the chain's own.
     """
 
     learned: Any
     predictor: ModePredictor | None
     draws: int | None
+    estimator: Estimator | None = None
 
 
 class Info(NamedTuple):
@@ -216,46 +218,65 @@ class PseudoMarginalChain:
         self, rng: np.random.Generator, state: State, current: Ready, frozen: Frozen
     ) -> tuple[State, np.ndarray]:
         """The trace's copy of f, and the state after a refreshment given that copy, where one is due."""
-        if not self._refreshes(state.iteration):
+        sharing = self._sharing(frozen)
+        every = self.refreshed_every(sharing is not None)
+        if every == 0 or state.iteration % every:
             return state, self._move_latent(rng, state, current)
-        shared = self._shared_draws(rng, current, frozen)
-        if shared is None:
+        shared = self._shared_draws(rng, current, sharing, frozen)
+        if sharing is None or shared is None:
             latent = self._move_latent(rng, state, current)
             return self.refresh(rng, state._replace(particle=latent), current, frozen), latent
         latent = self._move_latent(rng, state, current, shared[: self.latent_moves])
-        return self._refreshed(rng, state, current, latent, shared[self.latent_moves :]), latent
+        return self._refreshed(rng, state, current, latent, shared[self.latent_moves :], sharing), latent
 
     def _refreshed(
-        self, rng: np.random.Generator, state: State, current: Ready, latent: np.ndarray, deviations: np.ndarray
+        self,
+        rng: np.random.Generator,
+        state: State,
+        current: Ready,
+        latent: np.ndarray,
+        deviations: np.ndarray,
+        sharing: SharesDraws,
     ) -> State:
-        assert self._sharing is not None
-        estimate = self._sharing.estimate_from(current.approximation, current.likelihood, latent, deviations)
+        estimate = sharing.estimate_from(current.approximation, current.likelihood, latent, deviations)
         return self._state(rng, current, estimate, state.iteration)
 
+    def estimator_of(self, frozen: Frozen) -> Estimator:
+        """The estimator that tuning has chosen, or the chain's own."""
+        return self.estimator if frozen.estimator is None else frozen.estimator
+
+    def refreshed_every(self, sharing: bool) -> int:
+        """In every how many iterations particles are renewed, by whether their estimator shares draws; 0 for never."""
+        if self.refresh_every is not None:
+            return self.refresh_every
+        return REFRESH_SHARED if sharing else REFRESH_ALONE
+
+    def _sharing(self, frozen: Frozen) -> SharesDraws | None:
+        """The estimator, if it is one that shares draws."""
+        if frozen.estimator is None:
+            return self._own_sharing
+        return frozen.estimator if isinstance(frozen.estimator, SharesDraws) else None
+
     @cached_property
-    def _sharing(self) -> SharesDraws | None:
-        """The estimator, if it is one that shares draws; looked up once, as that takes microseconds."""
+    def _own_sharing(self) -> SharesDraws | None:
+        """Looked up once, as that takes microseconds."""
         return self.estimator if isinstance(self.estimator, SharesDraws) else None
 
-    def _shared_draws(self, rng: np.random.Generator, current: Ready, frozen: Frozen) -> np.ndarray | None:
+    def _shared_draws(
+        self, rng: np.random.Generator, current: Ready, sharing: SharesDraws | None, frozen: Frozen
+    ) -> np.ndarray | None:
         """Draws of q less its mean for the moves and for the refreshment, as columns of one matrix."""
-        if self._sharing is None:
+        if sharing is None:
             return None
-        redrawn = self._sharing.redrawn(frozen.draws or 1)
+        redrawn = sharing.redrawn(frozen.draws or 1)
         return current.approximation.sample_deviations(rng, self.latent_moves + redrawn) if redrawn else None
 
     def refresh(self, rng: np.random.Generator, state: State, current: Ready, frozen: Frozen) -> State:
         """Redraw the estimate given the retained particle: a Gibbs update of the extended target."""
-        estimate = self.estimator.estimate_given(
+        estimate = self.estimator_of(frozen).estimate_given(
             rng, current.approximation, current.likelihood, state.particle, frozen.draws
         )
         return self._state(rng, current, estimate, state.iteration)
-
-    def _refreshes(self, iteration: int) -> bool:
-        every = self.refresh_every
-        if every is None:
-            every = REFRESH_ALONE if self._sharing is None else REFRESH_SHARED
-        return every > 0 and iteration % every == 0
 
     def _accept(
         self,
@@ -275,7 +296,8 @@ class PseudoMarginalChain:
         return (estimate if rng.uniform() < rate else None), rate
 
     def _estimate(self, rng: np.random.Generator, evaluation: Ready, frozen: Frozen) -> Estimate:
-        return self.estimator.estimate(rng, evaluation.approximation, evaluation.likelihood, frozen.draws)
+        estimator = self.estimator_of(frozen)
+        return estimator.estimate(rng, evaluation.approximation, evaluation.likelihood, frozen.draws)
 
     def _state(self, rng: np.random.Generator, evaluation: Ready, estimate: Estimate, iteration: int) -> State:
         particle = estimate.choose(rng)

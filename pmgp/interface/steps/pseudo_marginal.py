@@ -12,21 +12,19 @@ from pymc.exceptions import SamplingError
 from pymc.step_methods.compound import StepMethodState
 from pymc.step_methods.state import dataclass_state
 
-from pmgp.core import approximations, estimators
 from pmgp.core.adaptation.mode_prediction import ModePredictor
-from pmgp.core.approximations import Approximation, ExpectationPropagation, Laplace
+from pmgp.core.approximations import Approximation, Laplace
 from pmgp.core.estimators import ApproximateEvidence, Estimator
-from pmgp.core.estimators.base import Demanding
-from pmgp.core.marginal.calibration import LARGE_SPREAD, choose_draws
+from pmgp.core.marginal.calibration import LARGE_SPREAD
+from pmgp.core.marginal.choice import choose_estimator
 from pmgp.core.marginal.evaluation import Evaluator, Fitted, Ready
 from pmgp.core.marginal.pseudo_marginal import Frozen, PseudoMarginalChain, State
 from pmgp.core.marginal.screen import ScreenDensity
 from pmgp.core.marginal.tuning import Tuning
-from pmgp.core.registry import resolve
 from pmgp.core.transitions.base import AdaptiveTransition, Point
 from pmgp.interface.graphs.compilation import announced
-from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.steps.base import GaussianProcessStep, PyMCArguments
+from pmgp.interface.steps.chosen import chosen_approximation, chosen_estimators
 from pmgp.interface.steps.kernels import compile_kernels
 from pmgp.interface.steps.progress import EvidenceProgress
 from pmgp.interface.steps.public import public_step
@@ -44,13 +42,6 @@ from pmgp.interface.steps.validation import (
 __all__ = ["PseudoMarginal"]
 
 START_ATTEMPTS = 20
-
-
-def chosen_approximation(given: Approximation | str, model: LatentGaussianModel) -> Approximation:
-    """The approximation that is asked for, or the one that suits the model."""
-    if isinstance(given, str) and given == "auto":
-        return ExpectationPropagation() if model.sites_known else Laplace()
-    return resolve(given, {"auto": ExpectationPropagation, **approximations.NAMES}, Approximation, "approximation")
 
 
 @dataclass_state
@@ -85,9 +76,12 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
     approximation : Laplace, ExpectationPropagation, "auto", "laplace" or "ep"
         The Gaussian q(f) that importance samples come from, and whose evidence proposals are screened with. ``"auto"``
         is expectation propagation, or Laplace's method where the terms of the likelihood are not known one by one.
-    estimator : ImportanceSampling, AnnealedImportanceSampling, OrthantSampling, or their names
+    estimator : ImportanceSampling, AnnealedImportanceSampling, OrthantSampling, "auto", or their names
         The unbiased estimator of p(y|theta): ``"importance"``, ``"annealed"``, ``"orthant"`` (with a probit link only)
-        or ``"none"``. With ``"none"`` the approximation's own marginal likelihood is sampled,
+        or ``"none"``. ``"auto"`` is importance sampling, or with a probit link, of labels or of ordered categories,
+        that or orthants, whichever has the lower price at the end of tuning: the counted work of an iteration with as
+        many draws as the spread asks for, over the rate with which estimates of that spread are replaced. It is fixed
+        from there on. With ``"none"`` the approximation's own marginal likelihood is sampled,
         and f drawn from q: **not exact**, with the error of Laplace's method or of expectation propagation; it is there
         to be compared with.
     proposal : "auto", "mixture", "metropolis", "hmc" or AdaptiveTransition
@@ -130,10 +124,10 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
     ``n_inverse``, ``n_matmul`` (O(n^3) operations of the iteration), ``n_newton`` (Newton steps, or sweeps of
     expectation propagation, of all fits of the iteration), ``indefinite`` (a covariance could not be factorized),
     ``converged`` (the approximations did; where it did not, Laplace's stands in for it), ``importance_draws``,
-    ``exact`` (false throughout for ``estimator="none"``, and while tuning); of the moves on the screen
-    ``screen_acceptance_rate``, ``n_steps`` (evaluations of it: leapfrog steps), and for trajectories ``step_size``,
-    ``energy_error`` and ``diverging`` (the screen could not be evaluated somewhere, or the steps were much too long;
-    the trajectory was rejected).
+    ``orthants`` (whether :class:`OrthantSampling` makes the estimates), ``exact`` (false throughout for
+    ``estimator="none"``, and while tuning); of the moves on the screen ``screen_acceptance_rate``, ``n_steps``
+    (evaluations of it: leapfrog steps), and for trajectories ``step_size``, ``energy_error`` and ``diverging`` (the
+    screen could not be evaluated somewhere, or the steps were much too long; the trajectory was rejected).
 
     References
     ----------
@@ -158,7 +152,7 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
         vars: list[Any] | None = None,
         *,
         approximation: Approximation | str = "auto",
-        estimator: Estimator | str = "importance",
+        estimator: Estimator | str = "auto",
         proposal: AdaptiveTransition | str = "auto",
         latent: Any = None,
         target_acceptance: float | None = None,
@@ -176,9 +170,7 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
             self.latent_model.compile_derivatives(second=True)
         on_screen = Setting(self.latent_model, self.approximation, delayed_acceptance)
         transition = chosen_proposal(proposal, target_acceptance, on_screen)
-        chosen = resolve(estimator, estimators.NAMES, Estimator, "estimator")
-        if isinstance(chosen, Demanding):
-            chosen.require(self.latent_model.likelihood(self.latent_model.initial_theta))
+        chosen, self._others = chosen_estimators(estimator, self.latent_model)
         self.exact = not isinstance(chosen, ApproximateEvidence)
         self.scheme = PseudoMarginalChain(
             chosen,
@@ -190,7 +182,8 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
         )
         if not self.latent_model.latent_vector.several:
             with announced():
-                compile_kernels(self.approximation, self.latent_model.likelihood(self.latent_model.initial_theta))
+                likelihood = self.latent_model.likelihood(self.latent_model.initial_theta)
+                compile_kernels(self.approximation, likelihood, (chosen, *self._others))
         self._reset(0, 0)
 
     def _own_variables(self, vars: list[Any] | None, model: pm.Model) -> list[Any]:
@@ -262,10 +255,12 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
 
     def _freeze(self, tuning: Tuning) -> None:
         predictor = tuning.predictor
-        draws, spread = choose_draws(self.rng, self.scheme.estimator, tuning.kept, self._evaluate, predictor)
-        if draws is not None and spread > LARGE_SPREAD:
-            warnings.warn(large_spread(draws, spread, type(self.scheme.estimator).__name__), UserWarning, stacklevel=2)
-        self.frozen = Frozen(self.scheme.transition.freeze(tuning.learned), predictor, draws)
+        choice = choose_estimator(self.rng, self.scheme, self._others, tuning.kept, self._evaluate, predictor)
+        learned = self.scheme.transition.freeze(tuning.learned)
+        self.frozen = Frozen(learned, predictor, choice.draws, choice.estimator)
+        if choice.draws is not None and choice.spread > LARGE_SPREAD:
+            name = type(self.scheme.estimator_of(self.frozen)).__name__
+            warnings.warn(large_spread(choice.draws, choice.spread, name), UserWarning, stacklevel=2)
         # With the frozen predictor q is another one than before.
         self._current = None
         ready = self._ready(predictor)
@@ -310,7 +305,7 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
         self.unconverged += not info.converged
         if self.chain.iteration == self.n_draws:
             self._report_failures()
-        return sampling_statistics(self.chain, info, frozen, self.exact)
+        return sampling_statistics(self.chain, info, frozen, self.scheme.estimator_of(frozen), self.exact)
 
     def _report_failures(self) -> None:
         if self.indefinite:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from pmgp.core.estimators import Estimator, OrthantSampling
 from pmgp.core.marginal.pseudo_marginal import Frozen, Info, State
 from pmgp.core.transitions.base import Point, TransitionInfo
 from pmgp.interface.steps.base import ACCEPTANCE, COUNTS
@@ -17,6 +18,7 @@ STATISTICS: dict[str, Any] = {
     "log_marginal_likelihood": (np.float64, []),
     "importance_ess": (np.float64, []),
     "importance_draws": (np.int64, []),
+    "orthants": (bool, []),
     **COUNTS,
     "n_newton": (np.int64, []),
     "indefinite": (bool, []),
@@ -42,6 +44,7 @@ def tuning_statistics(point: Point, info: TransitionInfo) -> dict[str, Any]:
         "log_marginal_likelihood": approximation.log_evidence,
         "importance_ess": np.nan,
         "importance_draws": 0,
+        "orthants": False,
         "n_newton": approximation.iterations,
         "indefinite": False,
         "converged": approximation.converged,
@@ -50,7 +53,7 @@ def tuning_statistics(point: Point, info: TransitionInfo) -> dict[str, Any]:
     }
 
 
-def sampling_statistics(chain: State, info: Info, frozen: Frozen, exact: bool) -> dict[str, Any]:
+def sampling_statistics(chain: State, info: Info, frozen: Frozen, estimator: Estimator, exact: bool) -> dict[str, Any]:
     """Of an iteration that ended in `chain`."""
     return {
         "tune": False,
@@ -59,6 +62,7 @@ def sampling_statistics(chain: State, info: Info, frozen: Frozen, exact: bool) -
         "log_marginal_likelihood": chain.log_estimate,
         "importance_ess": chain.effective_size,
         "importance_draws": frozen.draws or 1,
+        "orthants": isinstance(estimator, OrthantSampling),
         "n_newton": info.iterations,
         "indefinite": info.indefinite,
         "converged": info.converged,

@@ -1,0 +1,106 @@
+"""Which of several estimators, and how many draws: from measured spread and counted work, at the end of tuning.
+
+Each is given the draws that `calibration` finds for it. The price of an iteration is its work over the rate with which
+a fresh estimate would replace a stored one at the same theta, 2 Phi(-s / sqrt(2)) for a standard deviation s of the
+log-estimate. Work is a count of operations, and not a time: what a chain chooses depends on its seed alone, so that a
+run that is repeated, or resumed, chooses alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from typing import NamedTuple, cast
+
+import numpy as np
+from scipy.special import ndtr
+
+from pmgp.core.adaptation.mode_prediction import ModePredictor
+from pmgp.core.estimators.base import Estimator, Priced, SharesDraws
+from pmgp.core.marginal.calibration import CANDIDATES, choose_draws
+from pmgp.core.marginal.evaluation import Evaluator, Fitted
+from pmgp.core.marginal.pseudo_marginal import PseudoMarginalChain
+
+__all__ = ["Choice", "choose_estimator"]
+
+# In how many iterations the screen leads somewhere, so that an estimate is made there.
+PASSING = 0.5
+# Of an iteration on the screen, in operations: a sweep of the approximation and the factorization of K in n^3, the
+# elements of K in n^2.
+WORK_OF_SWEEP, WORK_OF_FACTOR, WORK_OF_ELEMENT = 2.0 / 3.0, 1.0 / 3.0, 150.0
+
+
+class Choice(NamedTuple):
+    """What tuning has chosen.
+
+    Attributes
+    ----------
+    estimator : Estimator or None
+        None where there was nothing to choose.
+    draws : int or None
+    spread : float
+        As of :func:`~pmgp.core.marginal.calibration.choose_draws`.
+    """
+
+    estimator: Estimator | None
+    draws: int | None
+    spread: float
+
+
+def choose_estimator(
+    rng: np.random.Generator,
+    scheme: PseudoMarginalChain,
+    others: Sequence[Priced],
+    thetas: list[np.ndarray],
+    evaluate: Evaluator,
+    predictor: ModePredictor | None,
+) -> Choice:
+    """Weigh the scheme's own estimator against others, and choose the number of draws.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        For the scheme's own estimator alone. Others are measured with numbers of their own, so that a chain that keeps
+        its estimator goes on as if there had been no others.
+    scheme : PseudoMarginalChain
+        With an estimator that is `Priced`, where there are others.
+    others : sequence of Priced
+    thetas : list of (dimension,) arrays
+        Posterior points, from the second half of tuning. Without any there is nothing to measure, and the scheme's own
+        estimator is kept.
+    evaluate : Evaluator
+    predictor : ModePredictor or None
+    """
+    apart = np.random.default_rng(deepcopy(rng).integers(2**63, size=4))
+    own = Choice(None, *choose_draws(rng, scheme.estimator, thetas, evaluate, predictor))
+    screened = evaluate(thetas[-1], predictor) if thetas and others else None
+    if not isinstance(screened, Fitted):
+        return own
+    costs = _Costs(scheme, screened)
+    best, lowest = own, costs.price(cast(Priced, scheme.estimator), own)
+    for estimator in others:
+        # No draws have less work than the fewest, and no spread is smaller than none.
+        if costs.price(estimator, Choice(estimator, CANDIDATES[0], 0.0)) < lowest:
+            found = Choice(estimator, *choose_draws(apart, estimator, thetas, evaluate, predictor))
+            price = costs.price(estimator, found)
+            best, lowest = (found, price) if price < lowest else (best, lowest)
+    return best
+
+
+class _Costs:
+    """What an iteration costs with one estimator or another."""
+
+    def __init__(self, scheme: PseudoMarginalChain, screened: Fitted) -> None:
+        self.scheme = scheme
+        self.n = n = screened.approximation.size
+        sweeps = screened.approximation.iterations
+        self.screen = (WORK_OF_SWEEP * sweeps + WORK_OF_FACTOR * PASSING) * n**3 + WORK_OF_ELEMENT * n**2
+
+    def price(self, estimator: Priced, choice: Choice) -> float:
+        """Of an iteration that counts: work over the rate with which estimates are replaced."""
+        every = self.scheme.refreshed_every(isinstance(estimator, SharesDraws))
+        estimates = PASSING + (1.0 / every if every else 0.0)
+        assert choice.draws is not None
+        rate = 2.0 * float(ndtr(-choice.spread / np.sqrt(2.0)))
+        work = self.screen + estimates * estimator.work(self.n, choice.draws)
+        return work / rate if rate > 0.0 else np.inf

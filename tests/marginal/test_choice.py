@@ -1,0 +1,167 @@
+"""Which estimator tuning chooses, from spread and counted work; and that a chain with what was chosen is exact."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pmgp.core.approximations import ExpectationPropagation, Laplace
+from pmgp.core.estimators import ImportanceSampling, OrthantSampling, suitable
+from pmgp.core.gaussians import DensePrior
+from pmgp.core.likelihoods import BernoulliLogit, BernoulliProbit, OrdinalProbit
+from pmgp.core.marginal.calibration import TARGET_SPREAD, choose_draws
+from pmgp.core.marginal.choice import choose_estimator
+from pmgp.core.marginal.evaluation import Evaluator
+from pmgp.core.marginal.pseudo_marginal import Frozen, PseudoMarginalChain
+from tests.marginal.geweke import ToyModel, largest_change, learned
+
+LABELS = np.array([0, 1, 1, 0, 1, 1])
+OWN, ORTHANTS = ImportanceSampling(), OrthantSampling()
+SCHEME = PseudoMarginalChain(OWN)
+
+
+class Strong:
+    """A hundred labels of a process in ten dimensions with a standard deviation of thirty; theta is the log of ls^2."""
+
+    def __init__(self, ordinal: bool = False) -> None:
+        rng = np.random.default_rng(1)
+        X = rng.normal(size=(100, 10))
+        self.squares = np.square(X[:, None] - X).sum(axis=-1)
+        f = np.linalg.cholesky(self.prior(np.array([2.2])).covariance) @ rng.normal(size=100)
+        v = f + rng.normal(size=100)
+        thresholds = np.array([-10.0, 10.0])
+        self.terms = (
+            OrdinalProbit(np.digitize(v, thresholds), thresholds, 1.0)
+            if ordinal
+            else BernoulliProbit((v > 0).astype(int))
+        )
+
+    def log_prior(self, theta):
+        return 0.0
+
+    def prior(self, theta):
+        covariance = 1000.0 * np.exp(-0.5 * self.squares / np.exp(theta[0])) + 1e-3 * np.eye(100)
+        return DensePrior(np.zeros(100), np.asfortranarray(covariance))
+
+    def likelihood(self, theta):
+        return self.terms
+
+
+WEAK = Evaluator(ToyModel(LABELS), ExpectationPropagation()), [np.array([0.0, 1.2]), np.array([0.3, 0.8])]
+STRONG = Evaluator(Strong(), ExpectationPropagation()), [np.array([2.2]), np.array([2.0])]
+
+
+def chosen(evaluate, thetas, seed=1, others=(ORTHANTS,), scheme=SCHEME):
+    return choose_estimator(np.random.default_rng(seed), scheme, others, thetas, evaluate, None)
+
+
+def test_labels_that_say_little_keep_importance_sampling():
+    assert chosen(*WEAK).estimator is None
+
+
+@pytest.mark.parametrize("ordinal", [False, True])
+def test_where_importance_weights_vary_orthants_are_chosen(ordinal):
+    evaluate = Evaluator(Strong(ordinal), ExpectationPropagation())
+    found = chosen(evaluate, STRONG[1])
+    assert found.estimator is ORTHANTS
+    assert (found.draws, found.spread < 0.2) == (16, True)
+    assert choose_draws(np.random.default_rng(1), OWN, STRONG[1], evaluate, None)[1] > TARGET_SPREAD
+
+
+@pytest.mark.parametrize("case", [WEAK, STRONG])
+def test_the_choice_depends_on_the_seed_alone(case):
+    assert chosen(*case, seed=3) == chosen(*case, seed=3)
+
+
+@pytest.mark.parametrize("case", [WEAK, STRONG])
+def test_the_chains_own_random_numbers_are_those_without_others(case):
+    """So that what keeps importance sampling draws what it would have drawn without a choice."""
+    evaluate, thetas = case
+    alone, beside = np.random.default_rng(5), np.random.default_rng(5)
+    without = choose_estimator(alone, SCHEME, (), thetas, evaluate, None)
+    with_others = choose_estimator(beside, SCHEME, (ORTHANTS,), thetas, evaluate, None)
+    assert alone.uniform() == beside.uniform()
+    assert without.estimator is None
+    if with_others.estimator is None:
+        assert with_others == without
+
+
+class NotMeasured(OrthantSampling):
+    def estimate(self, *arguments):
+        raise AssertionError("measured, though its least price is higher")
+
+
+def test_what_cannot_be_cheaper_is_not_measured():
+    assert chosen(*WEAK, others=(NotMeasured(),)).estimator is None
+    with pytest.raises(AssertionError, match="measured"):
+        chosen(*STRONG, others=(NotMeasured(),))
+
+
+def test_without_a_posterior_point_nothing_is_chosen():
+    found = chosen(STRONG[0], [])
+    assert (found.estimator, found.draws) == (None, 64)
+
+
+def test_work_grows_with_the_observations_and_the_draws():
+    for estimator in suitable(BernoulliProbit(LABELS)):
+        assert estimator.work(100, 16) < estimator.work(100, 32) < estimator.work(200, 32)
+    # The preparation is most of it: twice the observations are nearly eight times the work.
+    assert 6.0 < ORTHANTS.work(2000, 16) / ORTHANTS.work(1000, 16) < 8.0
+
+
+def test_estimates_that_are_rarely_renewed_cost_less():
+    """Refreshment is part of the price: never, orthants are made at proposals alone."""
+    found = chosen(*STRONG, scheme=PseudoMarginalChain(OWN, refresh_every=0))
+    assert found.estimator is ORTHANTS
+    assert (SCHEME.refreshed_every(True), SCHEME.refreshed_every(False)) == (1, 10)
+
+
+def test_orthants_are_for_likelihoods_of_limits():
+    kinds = [
+        [type(estimator) for estimator in suitable(likelihood)]
+        for likelihood in (BernoulliLogit(LABELS), BernoulliProbit(LABELS), OrdinalProbit(LABELS, [0.5], 1.0))
+    ]
+    both = [ImportanceSampling, OrthantSampling]
+    assert kinds == [[ImportanceSampling], both, both]
+
+
+# Chains
+
+
+class Wavering(PseudoMarginalChain):
+    """The broken twin: a choice that goes on, at each theta for the estimator that gives the likelier value."""
+
+    def _estimate(self, rng, evaluation, frozen):
+        kinds = [frozen._replace(estimator=estimator) for estimator in (None, frozen.estimator)]
+        return max((super(Wavering, self)._estimate(rng, evaluation, kind) for kind in kinds), key=log_evidence)
+
+
+def log_evidence(estimate) -> float:
+    return estimate.log_evidence
+
+
+def drift(scheme: PseudoMarginalChain, replicates: int = 2500) -> float:
+    """With orthants chosen, of one draw each, and q as poor as the approximation's own."""
+    frozen = Frozen(learned(), None, 1, OrthantSampling(1))
+    return largest_change(scheme, frozen, Laplace(sweeps=0), replicates, repeats=6)
+
+
+def test_a_chosen_estimator_takes_the_place_of_the_chains_own():
+    class Unused(ImportanceSampling):
+        def estimate(self, *arguments):
+            raise AssertionError("the chain's own estimator")
+
+        estimate_given = estimate_from = estimate
+
+    assert np.isfinite(drift(PseudoMarginalChain(Unused()), replicates=5))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("refresh_every", [0, 3])
+def test_joint_distribution_is_kept_with_a_choice_that_is_fixed(refresh_every):
+    assert drift(PseudoMarginalChain(ImportanceSampling(1), refresh_every=refresh_every)) < 4.0
+
+
+@pytest.mark.slow
+def test_a_choice_that_goes_on_is_rejected():
+    assert drift(Wavering(ImportanceSampling(1), refresh_every=0)) > 4.0
