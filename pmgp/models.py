@@ -23,7 +23,9 @@ from pmgp.interface.distributions import (
     LogGaussianCox,
     MultinomialLogit,
     OrdinalProbit,
+    RobustMax,
 )
+from pmgp.interface.sparse import Sparse
 
 __all__ = [
     "KERNELS",
@@ -56,6 +58,7 @@ def classifier(
     kernel: str = "rbf",
     likelihood: str = "probit",
     feature_names: Sequence[str] | None = None,
+    inducing: ArrayLike | None = None,
 ) -> pm.Model:
     """Build a Gaussian process classifier whose step is :class:`pmgp.PseudoMarginal`.
 
@@ -74,6 +77,9 @@ def classifier(
         Probability of label 1 given the latent value.
     feature_names : sequence of str, optional
         Names of the d features, ``x1, x2, ...`` by default.
+    inducing : array_like of shape (m, d), optional
+        Inducing inputs for many points: the process is then a :class:`pmgp.gp.Sparse`, an approximation, and the model
+        has its whitened values ``f_rotated_`` in place of ``f``.
 
     Returns
     -------
@@ -92,8 +98,7 @@ def classifier(
     with pm.Model(coords=_coords(X, feature_names)) as model:
         correlation = _correlation(kernel, X.shape[1])
         variance = pm.Gamma("variance", alpha=1.1, beta=0.1)
-        f = _latent_values(X, variance * correlation)
-        distribution("y", f, observed=y, dims="observation")
+        _observed(X, y, distribution, cov_func=variance * correlation, inducing=inducing)
     return model
 
 
@@ -103,6 +108,7 @@ def multiclass_classifier(
     classes: Sequence[str],
     kernel: str = "rbf",
     feature_names: Sequence[str] | None = None,
+    inducing: ArrayLike | None = None,
 ) -> pm.Model:
     """Build a classifier of several classes without an order, a process for each (:class:`pmgp.MultinomialLogit`).
 
@@ -120,6 +126,8 @@ def multiclass_classifier(
         Names of the C classes; at least three.
     kernel, feature_names
         As for :func:`classifier`.
+    inducing : array_like of shape (m, d), optional
+        As for :func:`classifier`; the likelihood is then :class:`pmgp.RobustMax`.
 
     Returns
     -------
@@ -139,6 +147,10 @@ def multiclass_classifier(
     with pm.Model(coords=_coords(X, feature_names) | {"class": list(classes)}) as model:
         correlation = _correlation(kernel, X.shape[1])
         variance = pm.Gamma("variance", alpha=1.1, beta=0.1)
+        if inducing is not None:
+            settings = {"cov_func": variance * correlation, "inducing": inducing}
+            _observed(X, y, RobustMax, **settings, n_outputs=len(classes))
+            return model
         process = pm.gp.Latent(cov_func=variance * correlation)
         f = process.prior("f", X=X, n_outputs=len(classes), reparameterize=False, dims=("class", "observation"))
         MultinomialLogit("y", f.T, observed=y, dims="observation")
@@ -151,6 +163,7 @@ def count_regression(
     kernel: str = "rbf",
     feature_names: Sequence[str] | None = None,
     exposure: ArrayLike | None = None,
+    inducing: ArrayLike | None = None,
 ) -> pm.Model:
     """Build a Poisson regression whose log-rate is a Gaussian process (:class:`pmgp.LogGaussianCox`).
 
@@ -168,6 +181,8 @@ def count_regression(
         As for :func:`classifier`.
     exposure : array_like of shape (n,), optional
         Time, area or number that each count was collected over; 1 by default. Rates are for one unit of it.
+    inducing : array_like of shape (m, d), optional
+        As for :func:`classifier`.
 
     Returns
     -------
@@ -190,9 +205,9 @@ def count_regression(
         correlation = _correlation(kernel, X.shape[1])
         variance = pm.Exponential("variance", 1.0)
         level = pm.Normal("level", np.log(y.sum() / units.sum()), 1.0)
-        f = _latent_values(X, variance * correlation, pm.gp.mean.Constant(level))
+        settings = {"mean_func": pm.gp.mean.Constant(level), "cov_func": variance * correlation, "inducing": inducing}
         # Without exposures nothing in the likelihood has a length, so that the model can be asked about new inputs.
-        LogGaussianCox("y", f, exposure=1.0 if exposure is None else units, observed=y, dims="observation")
+        _observed(X, y, LogGaussianCox, 1.0 if exposure is None else units, **settings)
     return model
 
 
@@ -202,6 +217,7 @@ def ordinal_regression(
     categories: Sequence[str],
     kernel: str = "rbf",
     feature_names: Sequence[str] | None = None,
+    inducing: ArrayLike | None = None,
 ) -> pm.Model:
     """Build a model of ordered categories by cut points on a Gaussian process (:class:`pmgp.OrdinalProbit`).
 
@@ -217,7 +233,7 @@ def ordinal_regression(
         Categories 0, ..., r - 1.
     categories : sequence of str
         Names of the r categories, lowest first; at least three.
-    kernel, feature_names
+    kernel, feature_names, inducing
         As for :func:`classifier`.
 
     Returns
@@ -243,8 +259,7 @@ def ordinal_regression(
         proportions = pm.Dirichlet("proportions", np.ones(len(categories)), dims="category")
         quantiles = pm.math.probit(pt.cumsum(proportions)[:-1])
         cutpoints = pm.Deterministic("cutpoints", pt.sqrt(1 + variance) * quantiles, dims="cutpoint")
-        f = _latent_values(X, variance * correlation)
-        OrdinalProbit("y", f, cutpoints, observed=y, dims="observation")
+        _observed(X, y, OrdinalProbit, cutpoints, cov_func=variance * correlation, inducing=inducing)
     return model
 
 
@@ -260,10 +275,25 @@ def _correlation(kernel: str, d: int) -> Any:
     return covariance(d, ls=lengthscale)
 
 
-def _latent_values(X: NDArray[np.float64], covariance: Any, mean: Any = None) -> Any:
-    """Make the values of the process at the inputs; within a model."""
-    process = pm.gp.Latent(mean_func=mean or pm.gp.mean.Zero(), cov_func=covariance)
-    return process.prior("f", X=X, reparameterize=False, dims="observation")
+def _observed(
+    X: NDArray[np.float64],
+    y: NDArray[Any],
+    distribution: Any,
+    *parameters: Any,
+    cov_func: Any,
+    inducing: ArrayLike | None,
+    mean_func: Any = None,
+    n_outputs: int = 1,
+) -> None:
+    """Observe y with a distribution of the process at the inputs and of parameters; within a model."""
+    moments = {"mean_func": mean_func or pm.gp.mean.Zero(), "cov_func": cov_func}
+    if inducing is None:
+        f = pm.gp.Latent(**moments).prior("f", X=X, reparameterize=False, dims="observation")
+        distribution("y", f, *parameters, observed=y, dims="observation")
+        return
+    process = Sparse(**moments)
+    f = process.prior("f", X=X, Xu=inducing, n_outputs=n_outputs)
+    process.observe("y", f, *parameters, dist=distribution.dist, observed=y, dims="observation")
 
 
 def _coords(X: NDArray[np.float64], feature_names: Sequence[str] | None) -> dict[str, Any]:

@@ -107,6 +107,7 @@ def test_the_record_repeats_the_run(finished, csv):
         "approximation": "ep",
         "estimator": "importance",
         "importance_samples": 16,
+        "sparse": None,
         "draws": 60,
         "tune": 150,
         "chains": 2,
@@ -491,6 +492,63 @@ def test_notices_of_the_file_are_printed_and_written(tmp_path, monkeypatch):
     assert "blue, green, red; for each a column that is 1 there and 0 elsewhere" in page
     assert "F 0, M 1" in page
     assert "3 (5 columns with the categories), standardized" in page
+
+
+# Many points.
+
+
+@pytest.fixture(scope="module")
+def approximated(csv, tmp_path_factory):
+    """Run on inducing inputs once, chosen by size."""
+    out = tmp_path_factory.mktemp("runs") / "points"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pmgp.interface.recommendation.MANY_POINTS", 40)
+        result = invoke(
+            *("run", csv, "--label", "kind", "--draws", 40, "--tune", 80, "--cores", 1),
+            *("--test-fraction", 0.25, "--out", out),
+        )
+    assert result.exit_code == 0, result.output
+    return out, result.output
+
+
+def test_many_points_are_approximated_and_that_is_said(approximated):
+    out, output = approximated
+    said = "45 training points are seen through 10 inducing inputs, since the exact chain takes more than five minutes"
+    assert said in output
+    page, record = (out / "report.html").read_text(), json.loads((out / "run.json").read_text())
+    assert said in page
+    assert "an approximation of the posterior" in page
+    assert "Exact posterior draws" not in page
+    assert record["settings"]["sparse"] is None
+    assert [notice for notice in record["notices"] if "10 inducing inputs leave" in notice]
+    with xr.open_datatree(out / "posterior.nc", engine="h5netcdf") as idata:
+        assert idata["posterior"]["f_rotated_"].shape == (2, 40, 10)
+
+
+def test_predictions_on_inducing_inputs_are_of_the_test_rows_and_better_than_chance(approximated):
+    out, _ = approximated
+    assert {path.name for path in out.iterdir()} == FILES | CHAIN_PLOTS | TEST_FILES | {STORE}
+    table = pd.read_csv(out / "predictions.csv")
+    assert len(table) == 15
+    assert ((table["probability"] > 0.5) == table["label"]).mean() > 0.7
+
+
+def test_inducing_inputs_can_be_asked_for_or_refused(csv, tmp_path, monkeypatch):
+    monkeypatch.setattr("pmgp.interface.recommendation.MANY_POINTS", 40)
+
+    def prepared(number, likelihood="probit"):
+        return prepare(Settings(str(csv), tmp_path, label="kind", sparse=number, likelihood=likelihood))
+
+    assert prepared(0).inducing is None
+    assert not prepared(0).notices[1:]
+    asked = prepared(7)
+    assert asked.inducing.shape == (7, 3)
+    assert asked.notices[-1].startswith("48 training points are seen through 7 inducing inputs: what is sampled is")
+    assert "--sparse 7" in asked.settings.command()
+    with pytest.raises(RunError, match="--sparse 49 asks for more inducing inputs than there are different points, 48"):
+        prepared(49)
+    with pytest.raises(RunError, match="--sparse must be a number of inducing inputs, or 0 for none, it is -1"):
+        prepared(-1)
 
 
 # Counts and ordered categories.

@@ -80,6 +80,16 @@ Estimator = Annotated[
 Samples = Annotated[
     str, typer.Option(metavar="N|auto", help="Importance samples an estimate.", rich_help_panel=SAMPLING)
 ]
+Sparse = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        metavar="M",
+        help="Approximate by a process on M inducing inputs; 0 for the exact chain, however long. By default 1500 "
+        "training points and more are approximated, for which the exact chain takes five minutes or far longer.",
+        rich_help_panel=MODEL,
+    ),
+]
 Draws = Annotated[int, typer.Option(min=1, help="Draws of each chain.", rich_help_panel=SAMPLING)]
 Tune = Annotated[int, typer.Option(min=0, help="Tuning draws of each chain.", rich_help_panel=SAMPLING)]
 Chains = Annotated[int, typer.Option(min=1, help="Number of chains.", rich_help_panel=SAMPLING)]
@@ -160,6 +170,7 @@ def run(
     approximation: Approximation = "ep",
     estimator: Estimator = "importance",
     importance_samples: Samples = "auto",
+    sparse: Sparse = None,
     draws: Draws = 1000,
     tune: Tune = 1000,
     chains: Chains = 2,
@@ -180,6 +191,9 @@ def run(
     more values have an order cannot be read from a file, even if they are
     numbers: grades have one, species and codes have none. Names in a list are
     separated by commas; one that holds a comma is in double quotes.
+
+    Many points are approximated by a process on inducing inputs (--sparse), and
+    the run says so.
 
     Writes report.html, which shows everything and needs no other file,
     posterior.nc (all draws as NetCDF: xarray.open_datatree), summary.csv,
@@ -209,6 +223,7 @@ def run(
             approximation=approximation,
             estimator=estimator,
             importance_samples=_importance_samples(importance_samples),
+            sparse=sparse,
             draws=draws,
             tune=tune,
             chains=chains,

@@ -21,7 +21,8 @@ class Outcome:
     """Draws, predictions, scores and cost of a run.
 
     ``predictions`` has one row a test point; it is None, and ``scores`` empty, without a test part.
-    ``seconds`` are wall-clock times of the parts of the run.
+    ``seconds`` are wall-clock times of the parts of the run. ``diagnosis`` says what inducing inputs do to the
+    posterior and how many would be enough, None for an exact chain.
     """
 
     problem: Problem
@@ -31,6 +32,7 @@ class Outcome:
     operations: dict[str, float]
     efficiency: dict[str, float | str]
     seconds: dict[str, float]
+    diagnosis: str | None = None
 
     @property
     def settings(self) -> Settings:

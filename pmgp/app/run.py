@@ -61,7 +61,7 @@ def execute(settings: Settings, console: Console) -> Outcome:
 
 
 def sample(model: pm.Model, settings: Settings) -> xr.DataTree:
-    """Sample the model with the pseudo-marginal step method, storing draws as they come.
+    """Sample the model, storing draws as they come: by the pseudo-marginal step method, or as suits inducing inputs.
 
     Ctrl-C ends sampling early; PyMC then returns what there is.
 
@@ -73,12 +73,9 @@ def sample(model: pm.Model, settings: Settings) -> xr.DataTree:
     """
     from pymc.exceptions import SamplingError
 
-    from pmgp import ImportanceSampling, PseudoMarginal
     from pmgp.interface.sampling import NoDrawsError
 
-    chosen = settings.importance_samples
-    estimator = settings.estimator if chosen is None else ImportanceSampling(draws=chosen)
-    step = PseudoMarginal(model=model, approximation=settings.approximation, estimator=estimator)
+    step = _step(model, settings)
     try:
         return _resumed(model, settings, step) if settings.resume else _begun(model, settings, step)
     except NoDrawsError:
@@ -87,6 +84,18 @@ def sample(model: pm.Model, settings: Settings) -> xr.DataTree:
         ) from None
     except SamplingError as error:
         raise RunError(str(error)) from error
+
+
+def _step(model: pm.Model, settings: Settings) -> Any:
+    """The step method; None for the recommended one."""
+    from pmgp import ImportanceSampling, PseudoMarginal
+    from pmgp.interface.model.inducing_process import inducing_process
+
+    if inducing_process(model) is not None:
+        return None
+    chosen = settings.importance_samples
+    estimator = settings.estimator if chosen is None else ImportanceSampling(draws=chosen)
+    return PseudoMarginal(model=model, approximation=settings.approximation, estimator=estimator)
 
 
 def _begun(model: pm.Model, settings: Settings, step: Any) -> xr.DataTree:
@@ -141,4 +150,13 @@ def measure(
         operations=diagnostics.operation_counts(idata),
         efficiency=diagnostics.ess_per_second(idata, problem.task.hyperparameters) if enough else {},
         seconds=seconds,
+        diagnosis=_diagnosis(problem, idata),
     )
+
+
+def _diagnosis(problem: Problem, idata: xr.DataTree) -> str | None:
+    """What the inducing inputs do to the posterior, in words."""
+    from pmgp.interface.model.inducing_process import inducing_process
+
+    process = inducing_process(problem.model)
+    return None if process is None else str(process.diagnose(idata, model=problem.model)).rstrip(".")

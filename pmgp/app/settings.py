@@ -22,7 +22,8 @@ class Settings:
     """Everything that determines a run; see ``pmgp run --help``.
 
     ``header`` is None where the file is to tell, and ``importance_samples`` where the step method chooses the number
-    itself. ``resume`` goes on with the run that the folder holds.
+    itself. ``sparse`` is the number of inducing inputs, 0 for none, and None where the number of points decides.
+    ``resume`` goes on with the run that the folder holds.
 
     Raises
     ------
@@ -43,6 +44,7 @@ class Settings:
     approximation: str = "ep"
     estimator: str = "importance"
     importance_samples: int | None = None
+    sparse: int | None = None
     draws: int = 1000
     tune: int = 1000
     chains: int = 2
@@ -55,6 +57,8 @@ class Settings:
     def __post_init__(self) -> None:
         if not 0 <= self.test_fraction < 1:
             raise RunError(f"--test-fraction must be in [0, 1), it is {self.test_fraction}")
+        if self.sparse is not None and self.sparse < 0:
+            raise RunError(f"--sparse must be a number of inducing inputs, or 0 for none, it is {self.sparse}")
         if self.out.exists() and not self.out.is_dir():
             raise RunError(f"--out {self.out} is a file, a folder is needed")
         if self.resume and self.overwrite:
@@ -92,6 +96,7 @@ class Settings:
             "--approximation": self.approximation,
             "--estimator": self.estimator,
             "--importance-samples": self.importance_samples or "auto",
+            "--sparse": self.sparse,
             "--draws": self.draws,
             "--tune": self.tune,
             "--chains": self.chains,

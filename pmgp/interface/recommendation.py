@@ -5,7 +5,7 @@ The rules are read off the measured figures of ``benchmarks/results/schemes.csv`
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Any, NamedTuple, cast
 
@@ -14,7 +14,9 @@ import pymc as pm
 from pytensor.graph.traversal import ancestors
 
 from pmgp.core.likelihoods.base import SiteLikelihood
+from pmgp.interface.model.inducing_process import InducingProcess, inducing_process
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError, find_latent
+from pmgp.interface.sparse import SparseGibbs, suggested_number
 from pmgp.interface.steps import Ancillary, EllipticalSlice, LatentHMC, PseudoMarginal
 from pmgp.interface.steps.shared import share
 from pmgp.interface.steps.transitions import FEW
@@ -23,6 +25,10 @@ __all__ = ["MANY_HYPERPARAMETERS", "Recommendation", "recommend"]
 
 MANY_HYPERPARAMETERS = 8
 """From so many elements of theta on, gradients pay beside an f that the likelihood does not factorize over."""
+
+MANY_POINTS = 1500
+"""From so many latent values on, a chain of 2,000 iterations takes five minutes or more, and eight times as long with
+twice as many: with 1,372 and two hyper-parameters an iteration takes 120 milliseconds."""
 
 # Where the curvature of the likelihood is looked at, in standard deviations of the prior of f.
 PROBES = np.linspace(-4.0, 4.0, 9)
@@ -153,6 +159,16 @@ def recommend(model: pm.Model | None = None, *, latent: Any = None) -> Recommend
     ...     idata = pm.sample(step=recommendation.steps())
     """
     model = pm.modelcontext(model)
+    process = inducing_process(model)
+    if process is not None:
+        return _on_inducing_inputs(model, process)
+    exact = _exact(model, latent)
+    points = _latent_values(model)
+    return exact if points < MANY_POINTS else _with_approximation(exact, points)
+
+
+def _exact(model: pm.Model, latent: Any) -> Recommendation:
+    """Step methods whose target is the posterior."""
     candidates = [rv.name for rv in model.free_RVs if _is_latent(model, rv.name)]
     if latent is None and len(candidates) > 1:
         return _processes(model) or _several_latent_vectors(model, candidates)
@@ -164,6 +180,35 @@ def recommend(model: pm.Model | None = None, *, latent: Any = None) -> Recommend
     if traits.dimension <= FEW:
         return _few_hyperparameters(model, traits)
     return _many_hyperparameters(model, traits)
+
+
+def _latent_values(model: pm.Model) -> int:
+    """How many the largest process has."""
+    shapes = [rv.type.shape for rv in model.free_RVs if _is_latent(model, rv.name)]
+    return max((shape[-1] or 0 for shape in shapes if shape), default=0)
+
+
+def _with_approximation(exact: Recommendation, points: int) -> Recommendation:
+    approximation = (
+        f"{points} latent values take long, and twice as many eight times as long: pmgp.gp.Sparse with some "
+        f"{suggested_number(points)} inducing inputs costs O(n M^2). It is an approximation; its gp.diagnose says "
+        "whether there are enough of them"
+    )
+    return replace(exact, alternatives=(approximation, *exact.alternatives))
+
+
+def _on_inducing_inputs(model: pm.Model, process: InducingProcess) -> Recommendation:
+    """For a process of `pmgp.gp.Sparse`."""
+    other = "pmgp.SparseHMC, which follows gradients, where there are more than five hyper-parameters"
+    return Recommendation(
+        "Hyper-parameters and inducing values in turn",
+        (StepCall(SparseGibbs, {}),),
+        f"the process is seen through {process.size} inducing inputs by {process.points} points: what is sampled is an "
+        "approximation of the posterior, by moves that hardly depend on each other.",
+        "1 or 2 Cholesky factorizations of M rows an iteration, and O(n M^2) for the rest",
+        (other, "PyMC's NUTS, once its gradient is compiled"),
+        model,
+    )
 
 
 def _is_latent(model: pm.Model, name: str) -> bool:

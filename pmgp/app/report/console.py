@@ -23,7 +23,7 @@ def print_problem(console: Console, problem: Problem) -> None:
     """Say what is about to be sampled, and what to know about the data."""
     _title(console, f"Gaussian process {problem.task.title}, {problem.settings.kernel} covariance")
     _pairs(console, tables.data_rows(problem))
-    _notes(console, problem.dataset.notices)
+    _notes(console, problem.notices)
 
 
 def print_outcome(console: Console, outcome: Outcome) -> None:

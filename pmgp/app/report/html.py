@@ -50,6 +50,8 @@ def render(outcome: Outcome, figures: list[Embedded], versions: dict[str, str]) 
         title=f"{outcome.problem.dataset.name}: Gaussian process {outcome.problem.task.title}",
         made=datetime.now().astimezone().strftime("%d %B %Y, %H:%M %Z"),
         settings=outcome.settings,
+        inducing=None if outcome.problem.inducing is None else len(outcome.problem.inducing),
+        method=_method(outcome),
         headlines=headlines(outcome),
         notices=tables.notices(outcome),
         data=tables.data_rows(outcome.problem),
@@ -59,6 +61,18 @@ def render(outcome: Outcome, figures: list[Embedded], versions: dict[str, str]) 
         figures={figure.name: figure for figure in figures},
         versions=versions,
     )
+
+
+def _method(outcome: Outcome) -> list[tuple[str, str]]:
+    """How it was sampled, where it was with all points."""
+    settings = outcome.settings
+    if outcome.problem.inducing is not None:
+        return []
+    return [
+        ("approximation", settings.approximation),
+        ("estimator", settings.estimator),
+        ("importance samples", str(settings.importance_samples or "chosen while tuning")),
+    ]
 
 
 def headlines(outcome: Outcome) -> list[tuple[str, str]]:

@@ -45,6 +45,7 @@ def data_rows(problem: Problem) -> Rows:
         ("features", _features(dataset)),
         *[(f"categories of {category.name}", _coding(category)) for category in dataset.categories],
         *problem.task.describe(problem),
+        *([] if problem.inducing is None else [("inducing inputs", f"{len(problem.inducing)}, centers of clusters")]),
         ("source", dataset.source),
     ]
 
@@ -88,12 +89,12 @@ def efficiency_rows(outcome: Outcome) -> Rows:
 
 def notices(outcome: Outcome) -> list[str]:
     """Say what a reader has to know about data and draws; empty if all is well."""
-    return [*outcome.problem.dataset.notices, *sampling_notices(outcome)]
+    return [*outcome.problem.notices, *sampling_notices(outcome)]
 
 
 def sampling_notices(outcome: Outcome) -> list[str]:
     """Say what a reader has to know before trusting the draws."""
-    found = [] if outcome.shortfall is None else [outcome.shortfall]
+    found = [said for said in (outcome.shortfall, outcome.diagnosis) if said is not None]
     table = summary(outcome, rounded=False)
     rhat, ess = table["r_hat"].astype(float), table["ess_bulk"].astype(float)
     if (rhat > RHAT_LIMIT).any():

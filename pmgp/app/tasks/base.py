@@ -17,7 +17,11 @@ if TYPE_CHECKING:
     from pmgp.app.problem import Problem
     from pmgp.datasets import Dataset
 
-__all__ = ["Picture", "Scores", "Task"]
+__all__ = ["Inducing", "Picture", "Scores", "Task"]
+
+
+type Inducing = NDArray[np.float64] | None
+"""Inducing inputs (m, d) of an approximation, None for none."""
 
 
 class Picture(NamedTuple):
@@ -64,8 +68,10 @@ class Task(Protocol):
     @property
     def baseline(self) -> str: ...  # noqa: D102
 
-    def model(self, X: NDArray[np.float64], train: Dataset, kernel: str, likelihood: str) -> pm.Model:
-        """Build the model of the training part; X holds its standardized inputs."""
+    def model(
+        self, X: NDArray[np.float64], train: Dataset, kernel: str, likelihood: str, inducing: Inducing = None
+    ) -> pm.Model:
+        """Build the model of the training part; X holds its standardized inputs, on whose scale are inducing ones."""
         ...
 
     def predict(self, problem: Problem, idata: xr.DataTree) -> pd.DataFrame:

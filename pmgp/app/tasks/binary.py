@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pmgp.app.tasks.base import Picture, Scores
+from pmgp.app.tasks.base import Inducing, Picture, Scores
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,12 +39,14 @@ class BinaryTask:
     score_names: dict[str, str] = field(default_factory=lambda: _SCORES)
     baseline: str = ""
 
-    def model(self, X: NDArray[np.float64], train: Dataset, kernel: str, likelihood: str) -> pm.Model:
+    def model(
+        self, X: NDArray[np.float64], train: Dataset, kernel: str, likelihood: str, inducing: Inducing = None
+    ) -> pm.Model:
         """Build the classifier."""
         from pmgp.models import classifier
 
         assert train.y is not None
-        return classifier(X, train.y, kernel, likelihood, train.feature_names)
+        return classifier(X, train.y, kernel, likelihood, train.feature_names, inducing)
 
     def predict(self, problem: Problem, idata: xr.DataTree) -> pd.DataFrame:
         """Predict the ``probability`` of label 1, with the moments of the latent function."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import poisson
 
-from pmgp.app.tasks.base import Picture, Scores
+from pmgp.app.tasks.base import Inducing, Picture, Scores
 from pmgp.scores.counts import PredictedCounts
 
 if TYPE_CHECKING:
@@ -42,12 +42,14 @@ class CountTask:
     score_names: dict[str, str] = field(default_factory=lambda: _SCORES)
     baseline: str = "constant rate"
 
-    def model(self, X: NDArray[np.float64], train: Dataset, kernel: str, likelihood: str) -> pm.Model:
+    def model(
+        self, X: NDArray[np.float64], train: Dataset, kernel: str, likelihood: str, inducing: Inducing = None
+    ) -> pm.Model:
         """Build the Poisson regression."""
         from pmgp.models import count_regression
 
         assert train.y is not None
-        return count_regression(X, train.y, kernel, train.feature_names, train.exposure)
+        return count_regression(X, train.y, kernel, train.feature_names, train.exposure, inducing)
 
     def predict(self, problem: Problem, idata: xr.DataTree) -> pd.DataFrame:
         """Predict the ``mean`` count, a central 90% interval, and how probable what was observed, less, and no more is.
@@ -140,4 +142,5 @@ def _of_rates(problem: Problem) -> pm.Model:
     if train.exposure is None:
         return problem.model
     assert train.y is not None
-    return count_regression(problem.X_train, train.y, problem.settings.kernel, train.feature_names)
+    kernel, inducing = problem.settings.kernel, problem.inducing
+    return count_regression(problem.X_train, train.y, kernel, train.feature_names, inducing=inducing)

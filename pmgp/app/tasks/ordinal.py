@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pmgp.app.tasks.base import Picture, Scores
+from pmgp.app.tasks.base import Inducing, Picture, Scores
 from pmgp.app.tasks.probabilities import class_columns, class_names, frequencies, probabilities
 
 if TYPE_CHECKING:
@@ -39,12 +39,14 @@ class OrdinalTask:
     score_names: dict[str, str] = field(default_factory=lambda: _SCORES)
     baseline: str = "class frequencies"
 
-    def model(self, X: NDArray[np.float64], train: Dataset, kernel: str, likelihood: str) -> pm.Model:
+    def model(
+        self, X: NDArray[np.float64], train: Dataset, kernel: str, likelihood: str, inducing: Inducing = None
+    ) -> pm.Model:
         """Build the ordinal regression."""
         from pmgp.models import ordinal_regression
 
         assert train.y is not None
-        return ordinal_regression(X, train.y, class_names(train), kernel, train.feature_names)
+        return ordinal_regression(X, train.y, class_names(train), kernel, train.feature_names, inducing)
 
     def predict(self, problem: Problem, idata: xr.DataTree) -> pd.DataFrame:
         """Predict the probability of each category, with the moments of the latent function."""

@@ -9,6 +9,7 @@ import pymc as pm
 import xarray as xr
 
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
+from pmgp.interface.model.inducing_process import inducing_process
 from pmgp.interface.prediction.responses import Expectation, expectations_of
 from pmgp.interface.prediction.setting import Setting, prepare
 
@@ -83,8 +84,16 @@ def predict(
 
     Notes
     -----
+    Where the model has a process on inducing inputs, :class:`pmgp.gp.Sparse`, predictions are those of that
+    approximation, as its method `expectations` gives them; `latent`, `at` and `block_size` are not for it.
+
     An observation may select one latent value, as in ``f[index]``: a new point is then one more place, observed once.
     """
+    process = inducing_process(pm.modelcontext(model))
+    if process is not None:
+        given = {"latent": latent, "at": at, "block_size": block_size}
+        _refuse([name for name, value in given.items() if value is not None])
+        return process.expectations(idata, Xnew, model=model, draws=draws)
     setting = prepare(idata, Xnew, model, latent, at, draws)
     found = setting.understood("Expected observations", lambda variable: expectations_of(setting.points, variable))
     prefixed = len(setting.observed) > 1
@@ -102,6 +111,11 @@ def predict(
     averages["latent_variance"] += np.maximum(square - averages["latent_mean"] ** 2, 0.0)
     labels = None if setting.rows.single else setting.rows.labels(setting.points.model)
     return _dataset(averages, total, labels)
+
+
+def _refuse(names: list[str]) -> None:
+    if names:
+        raise ValueError(f"{names[0]} cannot be given for a process on inducing inputs: see gp.predict")
 
 
 def _sums(

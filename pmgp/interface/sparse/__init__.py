@@ -9,7 +9,7 @@ from pmgp.interface.sparse.gibbs import SparseGibbs
 from pmgp.interface.sparse.hmc import SparseHMC
 from pmgp.interface.sparse.optimized import OptimizedInducing, optimize_inducing
 from pmgp.interface.sparse.process import Sparse
-from pmgp.interface.sparse.selection import select_inducing
+from pmgp.interface.sparse.selection import select_inducing, suggested_number
 
 __all__ = [
     "OptimizedInducing",
@@ -19,4 +19,5 @@ __all__ = [
     "compare_with_exact",
     "optimize_inducing",
     "select_inducing",
+    "suggested_number",
 ]

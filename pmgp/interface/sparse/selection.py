@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from pmgp.interface.graphs.compilation import INTERPRETED
 from pmgp.interface.model.points import value_point
 from pmgp.interface.sparse.inputs import check_table
 
-__all__ = ["METHODS", "select_inducing"]
+__all__ = ["METHODS", "select_inducing", "suggested_number"]
 
 METHODS = ("kmeans", "conditional_variance", "random")
 
@@ -81,6 +82,16 @@ def select_inducing(
     if cov_func is None:
         raise ValueError("method='conditional_variance' needs cov_func, whose variances these are")
     return different[_greedy(different, M, cov_func, start)]
+
+
+def suggested_number(points: int) -> int:
+    """How many inducing inputs to begin with, before a diagnosis says more: 200 for 20,000 points.
+
+    Parameters
+    ----------
+    points : int
+    """
+    return min(points, 10 * math.ceil(0.14 * math.sqrt(points)))
 
 
 def _greedy(X: np.ndarray, m: int, cov_func: Any, start: dict[str, Any] | None) -> np.ndarray:

@@ -1,0 +1,55 @@
+"""The process on inducing inputs that a model is about, known by its whitened values."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, cast
+
+import pymc as pm
+import xarray as xr
+from pytensor.tensor.variable import TensorVariable
+
+from pmgp.interface.model.latent_variable import ModelError
+
+__all__ = ["InducingProcess", "attach", "inducing_process"]
+
+
+class InducingProcess(Protocol):
+    """What is asked of such a process; :class:`pmgp.gp.Sparse` is one."""
+
+    @property
+    def points(self) -> int:
+        """Number of inputs of the observations."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Number of inducing inputs."""
+        ...
+
+    def expectations(self, idata: Any, Xnew: Any, *, model: pm.Model | None, draws: int | None) -> xr.Dataset:
+        """What is expected of observations at new inputs."""
+        ...
+
+    def diagnose(self, idata: Any, *, model: pm.Model | None) -> Any:
+        """What the inducing inputs do to the posterior; its string says it."""
+        ...
+
+
+def attach(whitened: TensorVariable, process: InducingProcess) -> None:
+    """Make a process known by the random variable of its whitened values."""
+    whitened.tag.inducing_process = process
+
+
+def inducing_process(model: pm.Model) -> InducingProcess | None:
+    """The process on inducing inputs that a model has; None if it has none.
+
+    Raises
+    ------
+    ModelError
+        If there are several.
+    """
+    found = [rv for rv in model.free_RVs if hasattr(rv.tag, "inducing_process")]
+    if len(found) > 1:
+        names = ", ".join(repr(rv.name) for rv in found)
+        raise ModelError(f"the model has several processes on inducing inputs ({names}): ask each, as in gp.predict")
+    return cast(InducingProcess, found[0].tag.inducing_process) if found else None

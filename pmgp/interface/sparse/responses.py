@@ -1,0 +1,182 @@
+"""What is expected of an observation where its latent value is normal: means, and probabilities of classes."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import xarray as xr
+from pymc.distributions.moments import mean as conditional_mean
+from pymc.exceptions import UndefinedMomentException
+from pytensor.graph.replace import vectorize_graph
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.variable import TensorVariable
+
+from pmgp.core.numerics.quadrature import normal_rule
+from pmgp.interface.distributions.records import Expected, record_of
+from pmgp.interface.distributions.robust_max import RobustMaxRV
+from pmgp.interface.sparse.draws import at_draws
+from pmgp.interface.sparse.likelihood import LatentLikelihood
+from pmgp.interface.sparse.marginals import Marginals
+
+__all__ = ["expected_observations"]
+
+# Nodes where there is no closed form, as for predictions of other models.
+ORDER = 32
+LATENT = ("latent_mean", "square", "latent_variance")
+
+
+class Response(NamedTuple):
+    """Something that is expected.
+
+    Attributes
+    ----------
+    name : str
+        "probability", "probabilities" or "mean".
+    graphs : list of variables
+        What is needed at a draw of the model's random variables.
+    value : callable
+        From their values to what is expected, of shape (n,), or (n, categories).
+    """
+
+    name: str
+    graphs: list[TensorVariable]
+    value: Callable[..., np.ndarray]
+
+
+def expected_observations(
+    draws: list[dict[str, np.ndarray]],
+    model: pm.Model,
+    moments: Marginals,
+    observations: dict[str, tuple[LatentLikelihood, list[TensorVariable]]],
+    outputs: int,
+) -> xr.Dataset:
+    """Averages over draws: moments of f, and what is expected of the observations.
+
+    Parameters
+    ----------
+    draws : list of dict
+        Of the model's free variables.
+    model : pymc.Model
+    moments : Marginals
+        Of f at the new inputs.
+    observations : dict
+        Of the observed variables' names: the likelihood, and what it is given.
+    outputs : int
+        Number of processes.
+
+    Warns
+    -----
+    UserWarning
+        If nothing can be said of an observed variable at new inputs; the message says why.
+    """
+    responses: list[Response] = []
+    reasons = []
+    for name, (likelihood, [_, _, *others]) in observations.items():
+        prefix = f"{name}_" if len(observations) > 1 else ""
+        try:
+            found = _responses_of(likelihood, moments, others, outputs)
+            responses += [response._replace(name=prefix + response.name) for response in found]
+        except ValueError as error:
+            reasons.append(f"of {name!r}, {error}")
+    if reasons:
+        warnings.warn(f"Expected observations cannot be given at the new inputs: {'; '.join(reasons)}", stacklevel=4)
+    return _averages(draws, model, moments, responses)
+
+
+def _averages(
+    draws: list[dict[str, np.ndarray]], model: pm.Model, moments: Marginals, responses: list[Response]
+) -> xr.Dataset:
+    graphs = [*moments, *[graph for response in responses for graph in response.graphs]]
+    sums: dict[str, Any] = dict.fromkeys([*LATENT, *[response.name for response in responses]], 0.0)
+    for mean, variance, *values in at_draws(draws, model, graphs):
+        for name, value in zip(LATENT, (mean, np.square(mean), variance), strict=True):
+            sums[name] = sums[name] + value
+        rest = iter(values)
+        for response in responses:
+            sums[response.name] = sums[response.name] + response.value(*islice(rest, len(response.graphs)))
+    averages = {name: np.asarray(total) / len(draws) for name, total in sums.items()}
+    averages["latent_variance"] += np.maximum(averages.pop("square") - averages["latent_mean"] ** 2, 0.0)
+    axes = ("output", "point")[-averages["latent_mean"].ndim :]
+    dims = {name: ("point", "category") if name.endswith("probabilities") else axes for name in averages}
+    return xr.Dataset({name: (dims[name], values) for name, values in averages.items()}, attrs={"draws": len(draws)})
+
+
+def _responses_of(
+    likelihood: LatentLikelihood, moments: Marginals, others: list[TensorVariable], outputs: int
+) -> list[Response]:
+    """What is expected of observations with latent values of given moments.
+
+    Raises
+    ------
+    ValueError
+        If there is no such thing; the message says why.
+    """
+    # Of no known length, so that parameters of other lengths are found by their place, and not by an error.
+    f = pt.tensor("f", dtype=moments.mean.dtype, shape=(None,) * moments.mean.ndim)
+    _check_parameters(likelihood, f, others)
+    rv = likelihood.dist(f, *others)
+    if isinstance(rv.owner.op, RobustMaxRV):
+        return [_of_classes(likelihood, moments, others, outputs)]
+    return [_response(name, expected, rv, f, moments) for name, expected in record_of(rv).expected.items()]
+
+
+def _check_parameters(likelihood: LatentLikelihood, f: TensorVariable, others: list[TensorVariable]) -> None:
+    """Refuse parameters that have a value for each observation."""
+    symbols = [other.type() for other in others]
+    rv = likelihood.dist(f, *symbols)
+    for parameter, axes in zip(rv.owner.op.dist_params(rv.owner), rv.owner.op.ndims_params, strict=True):
+        above = set(ancestors([parameter]))
+        if not axes and any(symbol in above and not all(symbol.type.broadcastable) for symbol in symbols):
+            raise ValueError(
+                "its likelihood has a parameter with a value for each observation; gp.predict takes those of the new "
+                "inputs as parameters"
+            )
+
+
+def _response(name: str, expected: Expected, rv: TensorVariable, f: TensorVariable, moments: Marginals) -> Response:
+    first, *rest = rv.owner.op.dist_params(rv.owner)
+    if expected.under_normal is not None and first is f and f not in set(ancestors(rest)):
+        return _in_closed_form(name, expected.under_normal, rv, moments)
+    nodes, weights = normal_rule(ORDER)
+    given_f = expected.given_f(first, *rest) if expected.given_f is not None else _mean(rv)
+    points = moments.mean + pt.sqrt(moments.variance) * nodes.reshape(-1, *([1] * f.ndim))
+    average = pt.tensordot(weights, vectorize_graph(given_f, {f: points}), axes=1)
+    return Response(name, [average], np.asarray)
+
+
+def _in_closed_form(
+    name: str, under_normal: Callable[..., np.ndarray], rv: TensorVariable, moments: Marginals
+) -> Response:
+    op = rv.owner.op
+    parameters = list(zip(op.dist_params(rv.owner), op.ndims_params, strict=True))[1:]
+
+    def value(mean: np.ndarray, variance: np.ndarray, *values: np.ndarray) -> np.ndarray:
+        scalars = [
+            given if axes else np.broadcast_to(given, mean.shape)
+            for given, (_, axes) in zip(values, parameters, strict=True)
+        ]
+        return under_normal(mean, variance, *scalars)
+
+    return Response(name, [*moments, *[parameter for parameter, _ in parameters]], value)
+
+
+def _of_classes(
+    likelihood: LatentLikelihood, moments: Marginals, others: list[TensorVariable], outputs: int
+) -> Response:
+    """Probabilities of all classes."""
+    number = moments.mean.shape[1]
+    logs = [likelihood.log_expected(pt.full((number,), label), *moments, *others) for label in range(outputs)]
+    return Response("probabilities", [pt.exp(pt.stack(logs, axis=-1))], np.asarray)
+
+
+def _mean(rv: TensorVariable) -> TensorVariable:
+    try:
+        return conditional_mean(rv)
+    except (UndefinedMomentException, NotImplementedError) as error:
+        raise ValueError(f"its mean is not known: {error}") from error

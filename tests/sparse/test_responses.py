@@ -1,0 +1,148 @@
+"""What is expected of observations at new inputs, by `pmgp.predict`; and which step method suits such a model."""
+
+from __future__ import annotations
+
+import arviz
+import numpy as np
+import pymc as pm
+import pytest
+from scipy.stats import norm
+
+import pmgp
+from pmgp.core.numerics.quadrature import normal_rule
+from tests.sparse.problems import COUNTS, LABELS, X, gaussian, hyperparameters, probit, sparse, sparse_gaussian
+
+NEW = np.array([[0.3], [2.2], [7.0]])
+CLASSES = np.digitize(COUNTS, [1, 3])
+
+
+def posterior_of(model, number):
+    """Values at random, positive where they have to be."""
+    rng = np.random.default_rng(2)
+    shapes = {rv.name: (1, number, *rv.type.shape) for rv in model.free_RVs}
+    positive = {rv.name for rv, transform in model.rvs_to_transforms.items() if transform is not None}
+    values = {name: rng.standard_normal(shape) for name, shape in shapes.items()}
+    return arviz.from_dict({"posterior": {k: np.exp(0.3 * v) if k in positive else v for k, v in values.items()}})
+
+
+def drawn(model, process, number=3):
+    """Draws in the place of a posterior, and predictions from them."""
+    idata = posterior_of(model, number)
+    with model:
+        latent = process.predict(idata, NEW)
+        return idata, pmgp.predict(idata, NEW), latent
+
+
+@pytest.fixture(scope="module")
+def labels():
+    model, process = sparse(X[::3], dist=probit, observed=LABELS)
+    return model, process, *drawn(model, process)
+
+
+def test_probabilities_are_the_averages_of_a_closed_form(labels):
+    model, process, idata, predicted, _ = labels
+    with model:
+        ones = process.predict(idata, NEW, observed=np.ones(3, dtype=int))
+    # That goes by quadrature with twenty nodes.
+    np.testing.assert_allclose(predicted["probability"], np.exp(ones["log_density"]), atol=2e-3)
+    assert predicted["probability"].dims == ("point",)
+
+
+def test_moments_are_those_of_the_process(labels):
+    *_, predicted, latent = labels
+    for name in ("latent_mean", "latent_variance"):
+        np.testing.assert_allclose(predicted[name], latent[name])
+
+
+def test_one_draw_gives_the_formula():
+    model, process = sparse(X[::3], dist=probit, observed=LABELS)
+    *_, predicted, latent = drawn(model, process, number=1)
+    mean, variance = (latent[name].to_numpy() for name in ("latent_mean", "latent_variance"))
+    np.testing.assert_allclose(predicted["probability"], norm.cdf(mean / np.sqrt(1.0 + variance)), rtol=1e-10)
+
+
+def test_counts_have_their_mean():
+    model, process = sparse(X[::3])
+    *_, predicted, latent = drawn(model, process, number=1)
+    nodes, weights = normal_rule(32)
+    f = latent["latent_mean"].to_numpy() + np.sqrt(latent["latent_variance"].to_numpy()) * nodes[:, None]
+    np.testing.assert_allclose(predicted["mean"], weights @ np.exp(f), rtol=1e-10)
+
+
+def test_classes_have_probabilities():
+    with pm.Model() as model:
+        process = pmgp.gp.Sparse(cov_func=hyperparameters())
+        f = process.prior("f", X=X, Xu=X[::3], n_outputs=3)
+        process.observe("y", f, dist=pmgp.RobustMax.dist, observed=CLASSES)
+    idata, predicted, _ = drawn(model, process)
+    assert predicted["probabilities"].dims == ("point", "category")
+    np.testing.assert_allclose(predicted["probabilities"].sum("category"), 1.0, atol=1e-3)
+    with model:
+        ones = process.predict(idata, NEW, observed=np.ones(3, dtype=int))
+    np.testing.assert_allclose(predicted["probabilities"][:, 1], np.exp(ones["log_density"]), rtol=1e-10)
+
+
+def test_parameters_of_each_observation_are_not_known_at_new_inputs():
+    """Though there are as many new inputs."""
+    with pm.Model() as model:
+        process = pmgp.gp.Sparse(cov_func=hyperparameters())
+        f = process.prior("f", X=X, Xu=X[::3])
+        process.observe("y", f, np.arange(1.0, 11.0), dist=pmgp.LogGaussianCox.dist, observed=COUNTS)
+    idata = posterior_of(model, 2)
+    with model, pytest.warns(UserWarning, match="a parameter with a value for each observation"):
+        predicted = pmgp.predict(idata, X + 0.1)
+    assert set(predicted) == {"latent_mean", "latent_variance"}
+
+
+def test_what_is_for_other_processes_is_refused(labels):
+    model, _, idata, *_ = labels
+    for name, value in {"latent": "f", "at": {"x": 1.0}, "block_size": 2}.items():
+        with model, pytest.raises(ValueError, match=f"{name} cannot be given for a process on inducing inputs"):
+            pmgp.predict(idata, NEW, **{name: value})
+
+
+def test_several_processes_are_asked_one_by_one():
+    with pm.Model() as model:
+        for name in ("first", "second"):
+            process = pmgp.gp.Sparse(cov_func=pm.gp.cov.Matern52(1, ls=1.0))
+            f = process.prior(name, X=X, Xu=X[::3])
+            process.observe(f"y_{name}", f, 1.0, dist=gaussian, observed=np.ones(10))
+    with pytest.raises(pmgp.ModelError, match="several processes on inducing inputs"):
+        pmgp.recommend(model)
+
+
+def test_a_step_method_is_recommended_and_said_to_approximate():
+    found = pmgp.recommend(sparse_gaussian(X[::3]))
+    assert found.code == "pmgp.SparseGibbs()"
+    assert "4 inducing inputs by 10 points" in found.reason
+    assert "approximation of the posterior" in found.reason
+    [step] = found.steps()
+    assert isinstance(step, pmgp.SparseGibbs)
+
+
+def test_many_points_bring_a_word_on_the_approximation(monkeypatch):
+    def exact():
+        with pm.Model() as model:
+            process = pm.gp.Latent(cov_func=hyperparameters())
+            f = process.prior("f", X=X, reparameterize=False)
+            pmgp.BernoulliProbit("y", f, observed=LABELS)
+        return pmgp.recommend(model)
+
+    few = exact()
+    monkeypatch.setattr("pmgp.interface.recommendation.MANY_POINTS", 10)
+    many = exact()
+    assert many.code == few.code
+    assert not any("Sparse" in alternative for alternative in few.alternatives)
+    assert "pmgp.gp.Sparse with some 10 inducing inputs" in many.alternatives[0]
+    assert "It is an approximation" in many.alternatives[0]
+    assert many.alternatives[1:] == few.alternatives
+
+
+def test_a_run_in_one_call_takes_it(tmp_path):
+    model, process = sparse(X[::3])
+    settings = {"tune": 5, "chains": 1, "cores": 1, "random_seed": 1, "progressbar": False, "out": tmp_path / "run"}
+    idata = pmgp.sample(model, draws=5, compute_convergence_checks=False, **settings)
+    assert "theta_acceptance" in idata["sample_stats"]
+    longer = pmgp.resume(tmp_path / "run", model, draws=8, progressbar=False, compute_convergence_checks=False)
+    np.testing.assert_array_equal(longer["posterior"]["lengthscale"][:, :5], idata["posterior"]["lengthscale"])
+    assert process.size == 4
