@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Collection, Iterator
@@ -50,8 +51,9 @@ FIRST, MOST = 20, 1000
 LARGEST_GROWTH = 8.0
 # What a run should take of the budget; beyond HALF no longer one follows.
 WANTED, HALF = 0.8, 0.5
-# A first run that takes forever is given up after so many budgets, and seconds for compilation.
-PATIENCE, COMPILATION = 3.0, 300.0
+# A first run that takes forever is given up after so many budgets, and seconds for compilation, of the processor; and
+# after so many times as long by the clock, should it wait for something.
+PATIENCE, COMPILATION, WAITING = 3.0, 300.0, 20.0
 # What counts as converged (Vehtari et al. 2021).
 LARGEST_RHAT, SMALLEST_ESS = 1.01, 100.0 * CHAINS
 ONE_THREAD = {
@@ -173,14 +175,16 @@ def _measured(problem: Problem, name: str, tool: str, budget: float) -> dict[str
         release = TOOLS[tool].release(TOOLS[tool].package)
     except PackageNotFoundError:
         return _row(problem, tool, "", "not installed")
-    words = [sys.executable, "-m", "benchmarks.peers", name, tool, str(budget)]
+    limit = PATIENCE * budget + COMPILATION
+    words = [sys.executable, "-m", "benchmarks.peers", name, tool, str(budget), str(limit)]
     settings = {"env": os.environ | ONE_THREAD, "cwd": Path(__file__).parents[1], "stdout": subprocess.PIPE}
     try:
-        done = subprocess.run(words, timeout=PATIENCE * budget + COMPILATION, text=True, check=True, **settings)
+        done = subprocess.run(words, timeout=WAITING * limit, text=True, check=True, **settings)
     except subprocess.TimeoutExpired:
         return _row(problem, tool, release, "over budget")
-    except subprocess.CalledProcessError:
-        return _row(problem, tool, release, "failed")
+    except subprocess.CalledProcessError as error:
+        ended = error.returncode == -signal.SIGXCPU
+        return _row(problem, tool, release, "over budget" if ended else "failed")
     figures = json.loads(done.stdout.splitlines()[-1])
     converged = figures["R-hat"] < LARGEST_RHAT and figures["ESS"] > SMALLEST_ESS
     return _row(problem, tool, release, "converged" if converged else "not converged") | figures
@@ -233,5 +237,7 @@ def _megabytes() -> float:
 
 
 if __name__ == "__main__":
-    _name, _tool, _budget = sys.argv[1:]
+    _name, _tool, _budget, _limit = sys.argv[1:]
+    # The system ends a process that takes more than that of the processor.
+    resource.setrlimit(resource.RLIMIT_CPU, (max(1, int(float(_limit))), resource.RLIM_INFINITY))
     print(json.dumps(figures(load(_name), _tool, float(_budget))))

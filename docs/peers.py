@@ -56,7 +56,7 @@ def draw(axes: Axes, path: Path = FIGURES) -> None:
     rows = read(path)
     for tool, (color, marker) in TOOLS.items():
         for height, tools in enumerate(rows.values()):
-            speed = float(tools[tool]["ESS/s"]) if tool in tools else np.nan
+            speed = float(tools[tool]["ESS/s"] or "nan") if tool in tools else np.nan
             face = color if np.isfinite(speed) and tools[tool]["status"] == "converged" else "white"
             axes.plot(speed, height, marker, color=color, markerfacecolor=face, markersize=6)
     axes.set_yticks(range(len(rows)), list(rows))

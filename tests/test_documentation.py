@@ -9,8 +9,12 @@ import re
 import sys
 from pathlib import Path
 
+import matplotlib.figure
+import numpy as np
 import pytest
 from PIL import Image
+
+from benchmarks.peers import TOOLS
 
 ROOT = Path(__file__).parents[1]
 
@@ -40,6 +44,38 @@ def test_figures_that_have_not_converged_say_so(part, tmp_path):
     path = tmp_path / "schemes.csv"
     path.write_text("\n".join(["data,method,ESS/s,R-hat", *lines]), encoding="utf-8")
     assert "| 0.46, R-hat 1.20 | 12, R-hat 1.20 | 0.46, R-hat 1.20 |" in comparison.table(path)
+
+
+PEERS = """data,n,d,kernel,tool,status,ESS/s,R-hat
+synthetic n=100 d=2,100,2,rbf,pmgp,converged,123.4,1.001
+synthetic n=100 d=2,100,2,rbf,NUTS,not converged,0.456,1.2
+crabs ARD,200,5,ard,nutpie,over budget,,
+"""
+
+
+def test_the_table_of_peers_says_what_has_not_converged(part, tmp_path):
+    peers, path = part("peers"), tmp_path / "peers.csv"
+    path.write_text(PEERS, encoding="utf-8")
+    _, _, first, second = peers.table(path).splitlines()
+    nothing = ["–"] * (len(peers.TOOLS) - 4)
+    assert first.split(" | ") == ["| synthetic, n = 100, d = 2", "123", "–", "–", "(0.46, 1.20)", *nothing[:-1], "– |"]
+    assert second.startswith("| crabs, n = 200, d = 5, ARD | – | – | – | – | over budget |")
+
+
+def test_the_picture_of_peers_is_hollow_where_nothing_has_converged(part, tmp_path):
+    peers, path = part("peers"), tmp_path / "peers.csv"
+    path.write_text(PEERS, encoding="utf-8")
+    axes = matplotlib.figure.Figure().add_subplot()
+    peers.draw(axes, path)
+    points = {line.get_xdata()[0]: line for line in axes.lines if np.isfinite(line.get_xdata()[0])}
+    assert set(points) == {123.4, 0.456}
+    assert points[123.4].get_markerfacecolor() == peers.TOOLS["pmgp"][0]
+    assert points[0.456].get_markerfacecolor() == "white"
+    assert [label.get_text() for label in axes.get_yticklabels()] == [*peers.read(path)]
+
+
+def test_every_tool_has_a_column(part):
+    assert list(part("peers").TOOLS) == list(TOOLS)
 
 
 def test_every_case_study_has_a_card_and_a_place_in_the_list(part, tmp_path):

@@ -280,8 +280,9 @@ def _many_hyperparameters(model: pm.Model, traits: Traits) -> Recommendation:
         "Pseudo-marginal chain with trajectories",
         (StepCall(PseudoMarginal, traits.latent),),
         f"{_count(traits)}: a random walk hardly moves in so many dimensions. Trajectories do, on the evidence of the "
-        "approximation, with f integrated out; an operation of the model without a gradient leaves the random walk.",
-        "about 11 Cholesky factorizations and 10 inversions an iteration, for four gradients",
+        "approximation, with f integrated out, in turns with proposals as far as these help; an operation of the model "
+        "without a gradient leaves the proposals.",
+        "up to 11 Cholesky factorizations and 10 inversions an iteration, for four gradients",
         ('pmgp.Interweaving(operator="hmc") with pmgp.LatentHMC(variant="v2"), several times slower', WHITENED_NUTS),
         model,
     )

@@ -16,6 +16,7 @@ from pymc.util import get_state_from_generator, random_generator_from_state
 
 import pmgp
 from pmgp.core.adaptation.step_size import StepSize
+from pmgp.core.transitions.alternation import Alternation
 from pmgp.interface.sampling import plain
 from pmgp.interface.sampling.plain import from_bytes, to_bytes
 from tests.steps.test_contract import FAST
@@ -63,6 +64,7 @@ def test_random_generators_continue(kind):
 
 STEPS = {
     "pseudo-marginal": lambda: [pmgp.PseudoMarginal(compile_kwargs=FAST)],
+    "by turns": lambda: [pmgp.PseudoMarginal(proposal=Alternation(), compile_kwargs=FAST)],
     "interweaving": lambda: [pmgp.Interweaving(operator="hmc", compile_kwargs=FAST), pmgp.LatentHMC(variant="v2")],
     "slice and PyMC's": lambda: [pmgp.EllipticalSlice(), pm.Slice([pm.modelcontext(None)["variance"]])],
 }

@@ -11,6 +11,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import pmgp
+from pmgp.core.transitions.alternation import Alternation
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from tests.steps.test_contract import FAST
 
@@ -23,6 +24,7 @@ LATENT = {
 }
 THETA = {
     "pseudo-marginal": lambda model: pmgp.PseudoMarginal(model=model, compile_kwargs=FAST),
+    "by turns": lambda model: pmgp.PseudoMarginal(proposal=Alternation(), model=model, compile_kwargs=FAST),
     "ancillary": lambda model: pmgp.Ancillary(model=model, compile_kwargs=FAST),
     "ancillary hmc": lambda model: pmgp.Ancillary(operator="hmc", model=model, compile_kwargs=FAST),
     "sufficient": lambda model: pmgp.Sufficient(model=model, compile_kwargs=FAST),

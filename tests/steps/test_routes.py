@@ -1,4 +1,4 @@
-"""Several routes to one posterior: trajectories, plain proposals, NUTS, and a marginalized model that is corrected.
+"""Several routes to one posterior: trajectories, proposals, turns of both, NUTS, and a marginalized model, corrected.
 
 On a model with a length-scale for each of ten inputs, and on one whose likelihood has a parameter.
 """
@@ -16,6 +16,7 @@ import pytest
 import xarray as xr
 
 import pmgp
+from pmgp.core.transitions.alternation import Alternation
 
 pytestmark = pytest.mark.slow
 QUIET = {"progressbar": False, "quiet": True, "compute_convergence_checks": False, "chains": 2, "cores": 1}
@@ -55,7 +56,7 @@ def overdispersed_counts(whitened: bool) -> pm.Model:
 class Route(NamedTuple):
     """A proposal of the pseudo-marginal chain, or none for NUTS on the whitened model, and iterations."""
 
-    proposal: str | None
+    proposal: str | Alternation | None
     tune: int
     draws: int
     seed: int
@@ -64,9 +65,11 @@ class Route(NamedTuple):
 # The mixture needs many of its cheap iterations for ten inputs.
 ROUTES = {
     (ten_inputs, "trajectories"): Route("hmc", 500, 1000, 1),
+    (ten_inputs, "turns"): Route("auto", 500, 1200, 11),
     (ten_inputs, "mixture"): Route("mixture", 2000, 8000, 2),
     (ten_inputs, "NUTS"): Route(None, 400, 500, 3),
     (overdispersed_counts, "trajectories"): Route("hmc", 400, 700, 4),
+    (overdispersed_counts, "turns"): Route(Alternation(), 400, 700, 12),
     (overdispersed_counts, "mixture"): Route("mixture", 500, 1500, 5),
     (overdispersed_counts, "NUTS"): Route(None, 400, 600, 6),
 }
@@ -109,8 +112,9 @@ def distance(first: xr.Dataset, second: xr.Dataset) -> float:
 
 @pytest.mark.parametrize("other", ["mixture", "NUTS"])
 @pytest.mark.parametrize("build", [ten_inputs, overdispersed_counts])
-def test_trajectories_agree_with_other_routes(drawn, build, other):
-    assert distance(drawn(build, "trajectories"), drawn(build, other)) < BOUND
+@pytest.mark.parametrize("moves", ["trajectories", "turns"])
+def test_trajectories_agree_with_other_routes(drawn, build, moves, other):
+    assert distance(drawn(build, moves), drawn(build, other)) < BOUND
 
 
 # A model with f integrated out, and its correction

@@ -47,6 +47,11 @@ class Scaling(NamedTuple):
         step_size = self.step_size.updated(acceptance_rate, target)
         return self._replace(step_size=step_size, iteration=self.iteration + 1)
 
+    def visited(self, position: np.ndarray) -> Scaling:
+        """Learn from where a transition of another kind has led."""
+        self.moments.add(position)
+        return self._replace(iteration=self.iteration + 1)
+
     def rescaled(self, step_size: float) -> Scaling:
         """Take over the covariance of the draws where a window ends, and begin again with a step size that suits it."""
         if self.iteration not in [int(fraction * self.length) for fraction in WINDOWS]:

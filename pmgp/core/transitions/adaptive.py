@@ -134,6 +134,10 @@ class HamiltonianMonteCarlo(_Scaled):
         learned = learned.updated(point.position, info.acceptance_rate, self.target_acceptance)
         return learned.rescaled(len(point.position) ** -0.25)
 
+    def visit(self, learned: Scaling, point: Point) -> Scaling:
+        """Take in where a tuning iteration of another kind has led."""
+        return learned.visited(point.position).rescaled(len(point.position) ** -0.25)
+
 
 @dataclass(frozen=True)
 class ManifoldLangevin(_Scaled):

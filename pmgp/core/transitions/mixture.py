@@ -93,12 +93,12 @@ class IndependenceMixture:
         return metropolis_hastings(rng, point, density, learned.proposal.propose(rng, point.position))
 
     def learn(self, learned: LearnedMixture, point: Point, info: TransitionInfo) -> LearnedMixture:
-        """Take in the outcome of one tuning iteration."""
+        """Take in the outcome of one tuning iteration; of a component of another kind, where it has led."""
         rate, rates, proposal, walks = info.acceptance_rate, learned.rates, learned.proposal, learned.walks
         if info.component == WALK:
             walks += 1
             proposal = proposal.adapted(rate, walks)
-        if learned.iteration >= MIXED * learned.length:
+        if learned.iteration >= MIXED * learned.length and info.component in (WALK, INDEPENDENT):
             walk, independent = rates
             rates = (walk, (*independent, rate)) if info.component == INDEPENDENT else ((*walk, rate), independent)
         iteration = learned.iteration + 1

@@ -17,6 +17,7 @@ import numpy as np
 from pymc.step_methods.state import DataClassState
 from pymc.util import RandomGeneratorState
 
+from pmgp.core.adaptation.jump_values import JumpValues
 from pmgp.core.adaptation.mode_prediction import ModePredictor
 from pmgp.core.adaptation.moments import Moments
 from pmgp.core.adaptation.scaling import Scaling
@@ -26,6 +27,7 @@ from pmgp.core.estimators import OrthantSampling
 from pmgp.core.marginal.pseudo_marginal import Frozen, State
 from pmgp.core.marginal.tuning import Tuning
 from pmgp.core.transitions.adaptive import HamiltonianMonteCarlo, ManifoldLangevin, RandomWalk
+from pmgp.core.transitions.alternation import Alternation, LearnedAlternation
 from pmgp.core.transitions.base import Point
 from pmgp.core.transitions.mixture import IndependenceMixture, LearnedMixture
 from pmgp.core.transitions.proposals import AdaptiveProposal
@@ -34,9 +36,12 @@ __all__ = ["BIT_GENERATORS", "STORED_TYPES", "from_bytes", "to_bytes"]
 
 STORED_TYPES: list[type] = [
     AdaptiveProposal,
+    Alternation,
     Frozen,
     HamiltonianMonteCarlo,
     IndependenceMixture,
+    JumpValues,
+    LearnedAlternation,
     LearnedMixture,
     ManifoldLangevin,
     ModePredictor,

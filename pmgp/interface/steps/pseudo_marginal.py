@@ -88,13 +88,13 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
         How theta moves on the screen, p(theta) times the evidence of q. ``"mixture"`` is a random walk with the
         covariance of the tuning draws, mixed with independent proposals that are fitted to them; ``"metropolis"`` the
         random walk alone; ``"hmc"`` trajectories of Hamiltonian Monte Carlo, of four leapfrog steps on average, for
-        which the model needs gradients. ``"auto"`` is ``"hmc"`` for more than four hyper-parameters, if there are
-        gradients, and ``"mixture"`` otherwise.
+        which the model needs gradients. ``"auto"`` is ``"mixture"`` for up to four hyper-parameters, or without
+        gradients; for more it is both by turns, in shares that tuning measures, by squared jumps and operations.
     latent : variable or str, optional
         Which multivariate normal variable is f, if the model has several.
     target_acceptance : float, optional
         Acceptance rate on the screen that theta's moves are tuned to, between 0 and 1; by default 0.25 for the random
-        walk, and 0.8 for trajectories.
+        walk, and 0.8 for trajectories. Where these take turns, it is that of the latter.
     delayed_acceptance : bool
         Screen proposals with the approximation before the estimate is made. Exact either way.
     transitions : int

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from pmgp.core.approximations import Approximation, Differentiable
 from pmgp.core.registry import missing_members, resolve
 from pmgp.core.transitions.adaptive import HamiltonianMonteCarlo, ManifoldLangevin, RandomWalk
+from pmgp.core.transitions.alternation import Alternation
 from pmgp.core.transitions.base import AdaptiveTransition
 from pmgp.core.transitions.mixture import IndependenceMixture
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
@@ -69,7 +70,8 @@ def chosen_proposal(
     Parameters
     ----------
     given : "auto", "mixture", "metropolis", "hmc" or AdaptiveTransition
-        ``"auto"`` is trajectories where there are many hyper-parameters, and gradients to be had.
+        ``"auto"`` is the mixture where there are few hyper-parameters or no gradients to be had, and turns of it and of
+        trajectories otherwise, in shares that tuning measures.
     target_acceptance : float, optional
         Of the named ones: what they tune to, if not to what is recommended for each.
     setting : Setting
@@ -87,7 +89,7 @@ def chosen_proposal(
         **{"target_acceptance": TRAJECTORY_ACCEPTANCE} | target, max_leapfrog=MAX_LEAPFROG, min_leapfrog=MIN_LEAPFROG
     )
     names: dict[str, Callable[[], AdaptiveTransition]] = {
-        "auto": lambda: trajectories if _suits(setting) else mixture,
+        "auto": lambda: Alternation(IndependenceMixture(), trajectories) if _suits(setting) else mixture,
         "metropolis": lambda: walk,
         "mixture": lambda: mixture,
         "hmc": lambda: trajectories,

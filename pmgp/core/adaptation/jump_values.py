@@ -1,0 +1,54 @@
+"""What transitions are worth for their price, by their squared jumps."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+__all__ = ["JumpValues"]
+
+
+class JumpValues(NamedTuple):
+    """Sums over transitions of one kind.
+
+    Attributes
+    ----------
+    squares : (dimension,) array
+        Of squared jumps.
+    price, turns : float
+    """
+
+    squares: np.ndarray
+    price: float
+    turns: float
+
+    @classmethod
+    def start(cls, dimension: int) -> JumpValues:
+        """Of no transition."""
+        return cls(np.zeros(dimension), 0.0, 0.0)
+
+    def added(self, jump: np.ndarray, price: float) -> JumpValues:
+        """Take in a transition: where it led from where it began, of shape (dimension,), and what it cost."""
+        return JumpValues(self.squares + jump**2, self.price + price, self.turns + 1.0)
+
+    def weighted(self, weight: float) -> JumpValues:
+        """Of a transition made `weight` times on average."""
+        if self.turns == 0:
+            return self
+        return JumpValues(weight * self.squares / self.turns, weight * self.price / self.turns, weight)
+
+    def joined(self, other: JumpValues) -> JumpValues:
+        """Of two kinds together."""
+        return JumpValues(self.squares + other.squares, self.price + other.price, self.turns + other.turns)
+
+    def efficiency(self, variance: np.ndarray) -> float:
+        """Effective draws for a unit of price, of the element that moves least for its variance, of shape (dimension,).
+
+        A stationary chain with a lag-one autocorrelation of r has a mean squared jump of 2 (1 - r) variances, and
+        (1 - r) / (1 + r) effective draws a transition if the correlation falls geometrically; one at most is counted.
+        """
+        if self.turns == 0:
+            return 0.0
+        fraction = min(float(np.min(self.squares / self.turns / (2.0 * variance))), 1.0)
+        return fraction / (2.0 - fraction) * self.turns / self.price

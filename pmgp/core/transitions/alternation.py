@@ -1,0 +1,142 @@
+"""Proposals and trajectories by turns, in shares that are learned by measurement while a chain tunes.
+
+Whose turn it is does not depend on the position: each of the two is reversible, and so is the whole. Proposals take one
+evaluation, trajectories several gradients. What a turn is worth is its expected squared jump, and its price is counted
+in evaluations and never taken from a clock, so that the draws depend on the seed alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from pmgp.core.adaptation.jump_values import JumpValues
+from pmgp.core.adaptation.scaling import Scaling
+from pmgp.core.transitions.adaptive import HamiltonianMonteCarlo
+from pmgp.core.transitions.base import Density, Point, TransitionInfo
+from pmgp.core.transitions.mixture import IndependenceMixture, LearnedMixture
+
+__all__ = ["TRAJECTORY", "Alternation", "LearnedAlternation"]
+
+# The component, besides those of the mixture.
+TRAJECTORY = 2
+# Turns count from MEASURED_FROM on, and again from ANEW on, when both are what they will be; meanwhile as many of each.
+MEASURED_FROM, ANEW = 0.2, 0.5
+REFIT_EVERY = 25
+# The better one is best alone; the other is there for what tuning has not seen.
+BOUNDS_OF_SHARE = (0.1, 0.9)
+# In evaluations: a step of a trajectory, which is one and its gradient, and what follows on any turn.
+GRADIENT, REST = 1.67, 1.5
+
+
+class LearnedAlternation(NamedTuple):
+    """What the alternation has learned.
+
+    Attributes
+    ----------
+    proposals : LearnedMixture
+    trajectories : Scaling
+    share : float
+        Of the trajectories.
+    values : three JumpValues
+        Of each component.
+    position : (dimension,) array
+        Where the last turn has led; empty before the first.
+    iteration, length : int
+        Of tuning.
+    """
+
+    proposals: LearnedMixture
+    trajectories: Scaling
+    share: float
+    values: tuple[JumpValues, ...]
+    position: np.ndarray
+    iteration: int
+    length: int
+
+
+@dataclass(frozen=True)
+class Alternation:
+    """Turns of an `IndependenceMixture` and of `HamiltonianMonteCarlo`.
+
+    Parameters
+    ----------
+    proposals : IndependenceMixture
+    trajectories : HamiltonianMonteCarlo
+    """
+
+    proposals: IndependenceMixture = field(default_factory=IndependenceMixture)
+    trajectories: HamiltonianMonteCarlo = field(default_factory=HamiltonianMonteCarlo)
+    derivatives: ClassVar[int] = 1
+
+    def start(self, dimension: int, length: int) -> LearnedAlternation:
+        """Begin with as many turns of both."""
+        proposals, trajectories = self.proposals.start(dimension, length), self.trajectories.start(dimension, length)
+        return LearnedAlternation(proposals, trajectories, 0.5, _nothing(dimension), np.empty(0), 0, length)
+
+    def step(
+        self, rng: np.random.Generator, point: Point, density: Density, learned: LearnedAlternation
+    ) -> tuple[Point, TransitionInfo]:
+        """One turn; a gradient that the last one has not left is computed."""
+        if rng.uniform() >= learned.share:
+            return self.proposals.step(rng, point, density, learned.proposals)
+        known = point if point.gradient.size else point._replace(gradient=density.gradient(point.position))
+        moved, info = self.trajectories.step(rng, known, density, learned.trajectories)
+        return point if moved is known else moved, info._replace(component=TRAJECTORY)
+
+    def learn(self, learned: LearnedAlternation, point: Point, info: TransitionInfo) -> LearnedAlternation:
+        """Take in the outcome of one tuning iteration; both learn where it has led, and one how."""
+        iteration = learned.iteration + 1
+        learned = learned._replace(
+            proposals=self.proposals.learn(learned.proposals, point, info),
+            trajectories=self._scaled(learned.trajectories, point, info),
+            values=_valued(learned, point, info),
+            position=point.position,
+            iteration=iteration,
+        )
+        if iteration in (int(MEASURED_FROM * learned.length), int(ANEW * learned.length)):
+            return learned._replace(values=_nothing(len(point.position)))
+        measured = iteration >= MEASURED_FROM * learned.length and iteration % REFIT_EVERY == 0
+        return learned._replace(share=self._share(learned)) if measured else learned
+
+    def freeze(self, learned: LearnedAlternation) -> LearnedAlternation:
+        """What sampling uses, the shares by what was measured last."""
+        share = self._share(learned) if learned.length else learned.share
+        proposals = self.proposals.freeze(learned.proposals)
+        trajectories = self.trajectories.freeze(learned.trajectories)
+        nothing = _nothing(len(trajectories.factor))
+        return LearnedAlternation(proposals, trajectories, share, nothing, np.empty(0), 0, 0)
+
+    def _share(self, learned: LearnedAlternation) -> float:
+        """How often to make trajectories; as before where one of the two was never made."""
+        independence = self.proposals.freeze(learned.proposals).proposal.independence
+        walk, independent, trajectory = learned.values
+        proposals = walk.weighted(1.0 - independence).joined(independent.weighted(independence))
+        if not proposals.turns or not trajectory.turns:
+            return learned.share
+        variance = np.diag(learned.proposals.moments.covariance())
+        worth, other = trajectory.efficiency(variance), proposals.efficiency(variance)
+        if worth + other == 0.0:
+            return learned.share
+        return float(np.clip(worth**2 / (worth**2 + other**2), *BOUNDS_OF_SHARE))
+
+    def _scaled(self, scaling: Scaling, point: Point, info: TransitionInfo) -> Scaling:
+        if info.component == TRAJECTORY:
+            return self.trajectories.learn(scaling, point, info)
+        return self.trajectories.visit(scaling, point)
+
+
+def _nothing(dimension: int) -> tuple[JumpValues, ...]:
+    return (JumpValues.start(dimension),) * 3
+
+
+def _valued(learned: LearnedAlternation, point: Point, info: TransitionInfo) -> tuple[JumpValues, ...]:
+    """The values, with those of a turn; the first one has no position to be compared with."""
+    if not learned.position.size:
+        return learned.values
+    price = REST + info.evaluations * (GRADIENT if info.component == TRAJECTORY else 1.0)
+    values = list(learned.values)
+    values[info.component] = values[info.component].added(point.position - learned.position, price)
+    return tuple(values)
