@@ -64,8 +64,8 @@ def inverse_diagonal(
             dtrmm((LEFT, LOWER, NOT_TRANSPOSED, NOT_UNIT, rows, width, 1.0, second, n, across, n))
         width *= 2
     for j in range(n):
-        column = (factor, j + j * n)
-        diagonal[j] = ddot((n - j, column, 1, column, 1))
+        below = (factor, j + j * n)
+        diagonal[j] = ddot((n - j, below, 1, below, 1))
 
 
 @inlined
