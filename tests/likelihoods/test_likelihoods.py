@@ -480,3 +480,24 @@ def test_derivatives_at_once_are_the_two(name, y):
     gradient, curvature = likelihood.derivatives(POINTS)
     assert_allclose(gradient, likelihood.gradient(POINTS), rtol=1e-14)
     assert_allclose(curvature, likelihood.curvature(POINTS), rtol=1e-14)
+
+
+@pytest.mark.parametrize("scale", [0.1, 3.0, 40.0])
+@pytest.mark.parametrize("noise", [1.0, 0.1, 30.0, 1e4])
+def test_the_sum_over_ordinal_labels_is_as_accurate_as_each_of_them(scale, noise, rng):
+    """The plain difference of distribution functions, and what stands in for it where that cancels."""
+    y, f = rng.integers(0, 4, 300), scale * rng.normal(size=(5, 300))
+    f[0, 3] = 40.0
+    likelihood = likelihoods.OrdinalProbit(y, np.array([-1.0, 0.2, 0.9]), noise)
+    each = likelihood.log_density(f)
+    assert_allclose(likelihood.log_likelihood(f), each.sum(axis=-1), rtol=1e-14, atol=300 * 2e-13)
+    single = likelihoods.OrdinalProbit(y[:1], np.array([-1.0, 0.2, 0.9]), noise)
+    for value in (-40.0, -6.0, 0.0, 1.0, 9.0, 40.0):
+        assert_allclose(
+            single.log_likelihood(np.array([value])), single.log_density(np.array([value]))[0], rtol=2e-13, atol=2e-13
+        )
+
+
+def test_the_sum_over_ordinal_labels_of_what_is_not_a_number():
+    likelihood = likelihoods.OrdinalProbit(np.array([0, 1]), np.array([0.0]))
+    assert np.isnan(likelihood.log_likelihood(np.array([np.nan, 0.0])))
