@@ -35,8 +35,10 @@ METHODS: dict[str, Callable[..., Any]] = {
     "hmc v1": pmgp.LatentHMC,
     "hmc v2": lambda **kw: pmgp.LatentHMC(variant="v2", max_leapfrog=4, **kw),
     "smmala": pmgp.LatentSMMALA,
+    "rmhmc": lambda **kw: pmgp.LatentRMHMC(max_leapfrog=3, **kw),
+    "rmhmc local": lambda **kw: pmgp.LatentRMHMC(metric="local", max_leapfrog=3, **kw),
 }
-CLASSES = (pmgp.EllipticalSlice, pmgp.LatentMetropolis, pmgp.LatentHMC, pmgp.LatentSMMALA)
+CLASSES = (pmgp.EllipticalSlice, pmgp.LatentMetropolis, pmgp.LatentHMC, pmgp.LatentRMHMC, pmgp.LatentSMMALA)
 COUNTS = {"n_cholesky", "n_inverse", "n_matmul", "n_evaluations"}
 every_method = pytest.mark.parametrize("method", METHODS)
 X = np.linspace(0.0, 4.0, 12)[:, None]
