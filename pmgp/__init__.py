@@ -23,6 +23,7 @@ _PUBLIC = {
     "Laplace": "pmgp.core.approximations",
     "LatentHMC": "pmgp.interface.steps",
     "LatentMetropolis": "pmgp.interface.steps",
+    "LatentRMHMC": "pmgp.interface.steps",
     "LatentSMMALA": "pmgp.interface.steps",
     "LatentStep": "pmgp.interface.steps",
     "LogGaussianCox": "pmgp.interface.distributions",

@@ -65,6 +65,6 @@ class DifferentiableMarginal(LatentModel, Protocol):
     def covariance_pullback(self, theta: np.ndarray, covariance_bar: np.ndarray, mean_bar: np.ndarray) -> np.ndarray:
         """Gradient of <covariance_bar, K(theta)> + mean_bar' m(theta): (dimension,).
 
-        `covariance_bar` is symmetric and given by its lower triangle.
+        `covariance_bar` is symmetric and given by its lower triangle, of several latent vectors by one for each.
         """
         ...

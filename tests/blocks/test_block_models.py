@@ -15,8 +15,11 @@ from scipy.special import logsumexp
 from scipy.stats import gamma
 
 import pmgp
+from pmgp.core.approximations import ExpectationPropagation, Laplace
 from pmgp.core.gaussians import BlockPrior
 from pmgp.core.likelihoods import MultinomialLogit
+from pmgp.core.marginal.evaluation import Evaluator
+from pmgp.core.marginal.screen import ScreenDensity
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
 from pmgp.interface.model.model_likelihood import ClosedFormLikelihood, GraphLikelihood
 from tests.finite_differences import central_differences
@@ -243,11 +246,47 @@ def distances(idata, truth: tuple[float, float]) -> list[float]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("settings", [{}, {"approximation": "laplace"}, {"estimator": "annealed"}], ids=str)
+@pytest.mark.parametrize(
+    "settings", [{}, {"approximation": "laplace"}, {"estimator": "annealed"}, {"proposal": "hmc"}], ids=str
+)
 def test_the_pseudo_marginal_chain_has_the_posterior_of_sums(settings, truth):
     with linear_model():
         step = pmgp.PseudoMarginal(**settings)
         idata = pm.sample(2000, tune=500, chains=2, cores=1, step=step, progressbar=False, random_seed=4)
+    assert max(distances(idata, truth)) < 4.0
+
+
+EXACT = {"laplace": Laplace(tolerance=1e-18), "ep": ExpectationPropagation(1e-10, max_sweeps=200)}
+
+
+@pytest.mark.parametrize(
+    ("build", "method"), [(softmax_of_several, "laplace"), (softmax_of_several, "ep"), (additive, "laplace")]
+)
+def test_the_gradient_of_the_screen(build, method):
+    """Of processes that share a covariance, and of two with one each; compiled for trajectories."""
+    parts = split(build)
+    parts.compile_theta_gradient()
+    density = ScreenDensity(Evaluator(parts, EXACT[method]), None)
+    theta = np.full(parts.dimension, 0.3)
+    expected = central_differences(lambda at: density.at(at).log_density, theta, 1e-3)
+    assert_allclose(density.gradient(theta), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_the_local_metric_is_refused_where_it_is_not_known():
+    with pm.Model() as model:
+        heteroscedastic_of_two()
+    with pytest.raises(ModelError, match=re.escape('pmgp.MultinomialLogit; use metric="fixed"')):
+        pmgp.LatentRMHMC(metric="local", model=model, compile_kwargs=FAST)
+    assert pmgp.LatentRMHMC(model=model, compile_kwargs=FAST).operator.metric == "fixed"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("metric", ["fixed", "local"])
+def test_trajectories_with_a_metric_have_the_posterior_of_sums(metric, truth):
+    """Samplers (e) and (f) of the article."""
+    with linear_model():
+        steps = [pmgp.LatentRMHMC(metric=metric, max_leapfrog=4), pmgp.Ancillary()]
+        idata = pm.sample(2000, tune=700, chains=2, cores=1, step=steps, progressbar=False, random_seed=6)
     assert max(distances(idata, truth)) < 4.0
 
 

@@ -14,7 +14,7 @@ import pytest
 from pmgp.core.gaussians import BlockApproximation, BlockPrior, DensePrior
 from pmgp.core.latent_updates import EllipticalSliceUpdate, MetropolisUpdate
 from pmgp.core.likelihoods import MultinomialLogit
-from tests.latent_updates.cases import every_operator
+from tests.latent_updates.cases import every_operator, shortened
 from tests.latent_updates.chains import BOUND, largest_distance, tune
 
 pytestmark = pytest.mark.slow
@@ -61,8 +61,9 @@ def chain_statistics(operator: Any, seed: int = 1) -> np.ndarray:
     target = operator.prepare(p, MultinomialLogit(y, CLASSES))
     # Other labels may say more about f, and a chain must not get stuck at them.
     step_size = tune(operator, rng, target, f, 300)[1].frozen / 2.0
-    fs, ys = np.empty((STEPS, f.size)), np.empty((STEPS, SITES), dtype=int)
-    for step in range(STEPS):
+    steps = shortened(operator, STEPS)
+    fs, ys = np.empty((steps, f.size)), np.empty((steps, SITES), dtype=int)
+    for step in range(steps):
         target = operator.prepare(p, MultinomialLogit(y, CLASSES))
         point = operator.init(target, f)
         for _ in range(TRANSITIONS):

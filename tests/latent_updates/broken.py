@@ -14,13 +14,16 @@ from pmgp.core.latent_updates import (
     HamiltonianUpdate,
     LangevinUpdate,
     MetropolisUpdate,
+    RiemannianUpdate,
     elliptical_slice,
     hmc,
     metropolis,
 )
 from pmgp.core.latent_updates.coordinates import ScaledDensity, scaled_by_posterior
+from pmgp.core.latent_updates.metrics import LocalMetric
 from pmgp.core.numerics import linalg
 from pmgp.core.transitions import hamiltonian, langevin
+from pmgp.core.transitions.riemannian import Solver
 
 
 def bracket_about_the_candidate(patch: pytest.MonkeyPatch) -> None:
@@ -139,6 +142,25 @@ def autoregression_towards_zero(patch: pytest.MonkeyPatch) -> None:
     )
 
 
+def momenta_without_their_normalizing_constant(patch: pytest.MonkeyPatch) -> None:
+    """Neither log|G| / 2 in the energy nor its gradient, tr(G^-1 dG) / 2, in the force.
+
+    Without the gradient alone a step is still reversible and keeps volume, and the acceptance makes up for it.
+    """
+
+    def broken(self, velocity):
+        v = velocity.reshape(len(self.prior.parts), -1).T
+        return -0.5 * self.curvature_gradient(v[:, :, None] * v[:, None, :])
+
+    patch.setattr(LocalMetric, "force", broken)
+    patch.setattr(LocalMetric, "log_determinant", 0.0)
+
+
+def fixed_points_after_one_iteration(patch: pytest.MonkeyPatch) -> None:
+    """The implicit steps are not solved."""
+    patch.setattr(Solver, "settled", lambda self, new, old: True)
+
+
 class Twin(NamedTuple):
     """A mistake, the operator that makes it, and the target of `targets.py` that shows it."""
 
@@ -162,4 +184,6 @@ TWINS = [
     Twin(prior_counted_twice, MetropolisUpdate("v2"), "skewed_pair"),
     Twin(autoregression_towards_zero, MetropolisUpdate("v2"), "conjugate"),
     Twin(prior_not_counted, MetropolisUpdate("v1"), "conjugate"),
+    Twin(momenta_without_their_normalizing_constant, RiemannianUpdate("local", max_leapfrog=1), "skewed_single"),
+    Twin(fixed_points_after_one_iteration, RiemannianUpdate("local", max_leapfrog=1), "skewed_single"),
 ]

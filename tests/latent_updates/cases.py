@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from pmgp.core.latent_updates import EllipticalSliceUpdate, HamiltonianUpdate, LangevinUpdate, MetropolisUpdate
+from pmgp.core.latent_updates import (
+    EllipticalSliceUpdate,
+    HamiltonianUpdate,
+    LangevinUpdate,
+    MetropolisUpdate,
+    RiemannianUpdate,
+)
 from pmgp.core.likelihoods import BernoulliLogit, Likelihood, LogGaussianCox, OrdinalProbit, StochasticVolatility
 
 VARIANTS: dict[str, list[Any]] = {
@@ -16,6 +22,7 @@ VARIANTS: dict[str, list[Any]] = {
     "HamiltonianUpdate": [HamiltonianUpdate("isotropic"), HamiltonianUpdate("v1"), HamiltonianUpdate("v2")],
     "MetropolisUpdate": [MetropolisUpdate("isotropic"), MetropolisUpdate("v1"), MetropolisUpdate("v2")],
     "LangevinUpdate": [LangevinUpdate()],
+    "RiemannianUpdate": [RiemannianUpdate(metric, max_leapfrog=3) for metric in ("identity", "fixed", "local")],
 }
 OPERATORS = [operator for variants in VARIANTS.values() for operator in variants]
 # Transitions that cost about as much time as 45,000 of Metropolis.
@@ -24,6 +31,7 @@ LENGTHS = {
     "HamiltonianUpdate": 15_000,
     "MetropolisUpdate": 45_000,
     "LangevinUpdate": 15_000,
+    "RiemannianUpdate": 10_000,
 }
 
 THRESHOLDS = np.array([-1.0, 0.5, 2.0])
@@ -31,12 +39,17 @@ THRESHOLDS = np.array([-1.0, 0.5, 2.0])
 
 def name_of(operator: Any) -> str:
     """A test's identifier: the class, and the variant or the reference."""
-    kind = getattr(operator, "variant", getattr(operator, "reference", ""))
+    kind = next((getattr(operator, name) for name in ("variant", "reference", "metric") if hasattr(operator, name)), "")
     return type(operator).__name__ + (f"-{kind}" if kind else "")
 
 
 def length_of(operator: Any) -> int:
-    return LENGTHS[type(operator).__name__]
+    return shortened(operator, LENGTHS[type(operator).__name__])
+
+
+def shortened(operator: Any, steps: int) -> int:
+    """A quarter of the steps for implicit ones, which take some fifty times as long."""
+    return steps // 4 if getattr(operator, "metric", "") == "local" else steps
 
 
 every_operator = pytest.mark.parametrize("operator", OPERATORS, ids=name_of)
@@ -93,6 +106,9 @@ class GaussianLikelihood:
 
     def derivatives(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return self.gradient(f), self.curvature(f)
+
+    def third_derivative(self, f: np.ndarray) -> np.ndarray:
+        return np.zeros_like(f)
 
     def fisher_information(self, f: np.ndarray) -> np.ndarray:
         return self.curvature(f)

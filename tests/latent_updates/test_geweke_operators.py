@@ -12,7 +12,7 @@ import pytest
 
 from pmgp.core.gaussians import DensePrior
 from tests.latent_updates.broken import TWINS
-from tests.latent_updates.cases import MODELS, Model, every_model, every_operator
+from tests.latent_updates.cases import MODELS, Model, every_model, every_operator, shortened
 from tests.latent_updates.chains import BOUND, largest_distance, tune
 
 pytestmark = pytest.mark.slow
@@ -50,7 +50,7 @@ def chain_statistics(operator: Any, model: Model, seed: int) -> np.ndarray:
     f = prior.sample(rng, 1)[0]
     step_size = cautious_step_size(operator, model, rng, f)
     y = model.draw(rng, f)
-    path = np.empty((STEPS, 2, 3))
+    path = np.empty((shortened(operator, STEPS), 2, 3))
     for row in path:
         target = operator.prepare(prior, model.likelihood(y))
         point = operator.init(target, f)

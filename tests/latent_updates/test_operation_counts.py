@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 
 from pmgp.core.gaussians import DensePrior
-from pmgp.core.latent_updates import EllipticalSliceUpdate, HamiltonianUpdate, LangevinUpdate, MetropolisUpdate
+from pmgp.core.latent_updates import (
+    EllipticalSliceUpdate,
+    HamiltonianUpdate,
+    LangevinUpdate,
+    MetropolisUpdate,
+    RiemannianUpdate,
+)
 from pmgp.core.numerics.ledger import OperationCounts, counted
 from tests.latent_updates.cases import MODELS, OPERATORS, Model, every_model, name_of
 
@@ -37,12 +43,15 @@ def table_1(operator: Any, transitions: int) -> tuple[int, int, int]:
         return (transitions + 2, 1, 0)
     if operator == HamiltonianUpdate("v1"):
         return (2, 1, 0)
+    if operator == RiemannianUpdate("fixed", max_leapfrog=3):
+        return (2, 0, 0)
     return (1, 0, 0)
 
 
 # Only the volatility model's information is the same everywhere, and Laplace's approximation is not in the table.
 VARYING = [model for model in MODELS if model.name != "volatility"]
-TABLE = [operator for operator in OPERATORS if operator != EllipticalSliceUpdate(reference="laplace")]
+NOT_IN_TABLE = (EllipticalSliceUpdate(reference="laplace"), RiemannianUpdate("local", max_leapfrog=3))
+TABLE = [operator for operator in OPERATORS if operator not in NOT_IN_TABLE]
 
 
 @pytest.mark.parametrize("transitions", TRANSITIONS)
@@ -89,6 +98,8 @@ def test_a_factor_that_is_known_is_not_made_again(operator):
         expected = 2
     elif operator == EllipticalSliceUpdate(reference="laplace"):
         expected = counted_newton_steps(prior, likelihood)
+    elif isinstance(operator, RiemannianUpdate):
+        expected = int(operator.metric != "identity")
     assert needed == expected
 
 

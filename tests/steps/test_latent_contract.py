@@ -35,8 +35,10 @@ METHODS: dict[str, Callable[..., Any]] = {
     "hmc v1": pmgp.LatentHMC,
     "hmc v2": lambda **kw: pmgp.LatentHMC(variant="v2", max_leapfrog=4, **kw),
     "smmala": pmgp.LatentSMMALA,
+    "rmhmc": lambda **kw: pmgp.LatentRMHMC(max_leapfrog=3, **kw),
+    "rmhmc local": lambda **kw: pmgp.LatentRMHMC(metric="local", max_leapfrog=3, **kw),
 }
-CLASSES = (pmgp.EllipticalSlice, pmgp.LatentMetropolis, pmgp.LatentHMC, pmgp.LatentSMMALA)
+CLASSES = (pmgp.EllipticalSlice, pmgp.LatentMetropolis, pmgp.LatentHMC, pmgp.LatentRMHMC, pmgp.LatentSMMALA)
 COUNTS = {"n_cholesky", "n_inverse", "n_matmul", "n_evaluations"}
 every_method = pytest.mark.parametrize("method", METHODS)
 X = np.linspace(0.0, 4.0, 12)[:, None]
@@ -281,6 +283,7 @@ def test_errors_of_construction(kind):
     [
         pmgp.LatentSMMALA,
         pmgp.LatentHMC,
+        pmgp.LatentRMHMC,
         lambda **kw: pmgp.EllipticalSlice(reference="laplace", **kw),
     ],
 )
@@ -300,6 +303,7 @@ def test_methods_that_need_a_factorizing_likelihood_say_so(make):
         (lambda m: pmgp.LatentHMC(max_leapfrog=0, model=m), "max_leapfrog must be an integer of at least 1, not 0"),
         (lambda m: pmgp.LatentHMC(variant="v3", model=m), "variant must be one of isotropic, v1, v2, not 'v3'"),
         (lambda m: pmgp.LatentMetropolis(variant="", model=m), "variant must be one of isotropic, v1, v2, not ''"),
+        (lambda m: pmgp.LatentRMHMC(metric="", model=m), "metric must be one of identity, fixed, local, not ''"),
         (lambda m: pmgp.LatentSMMALA(target_acceptance=1.0, model=m), "between 0 and 1, not 1.0"),
     ],
 )
@@ -343,7 +347,7 @@ def moving_theta() -> pm.Model:
     return model
 
 
-@every_method
+@pytest.mark.parametrize("method", [method for method in METHODS if method != "rmhmc local"])
 def test_one_factorization_a_theta(method):
     """Theta that has moved costs its factorization; theta that has not costs none."""
     model = moving_theta()
@@ -354,7 +358,7 @@ def test_one_factorization_a_theta(method):
         point, [stats] = step.step(point)
         assert stats["n_cholesky"] == (1 if method == "smmala" else 0)
     moved = step.step(point | {"scale_log__": np.array(0.3)})[1][0]
-    expected = {"hmc v1": 2, "smmala": 3}.get(method, 1)
+    expected = {"hmc v1": 2, "rmhmc": 2, "smmala": 3}.get(method, 1)
     assert moved["n_cholesky"] == expected or (method == "slice-laplace" and moved["n_cholesky"] > 1)
     assert moved["n_inverse"] == (1 if method in ("hmc v1", "smmala") else 0)
     assert moved["n_matmul"] == 0
@@ -376,7 +380,7 @@ def truth() -> np.ndarray:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["slice", "slice-laplace", "metropolis v2", "hmc v1", "hmc v2", "smmala"])
+@pytest.mark.parametrize("method", ["slice", "slice-laplace", "metropolis v2", "hmc v1", "hmc v2", "smmala", "rmhmc"])
 def test_posterior_beside_a_slice_sampler_for_theta(method):
     model = moving_theta()
     steps = [METHODS[method](model=model), pm.Slice([model["scale"]], model=model)]

@@ -15,11 +15,21 @@ from pmgp.core.theta_updates.densities import JointState, LatentPart
 from pmgp.core.theta_updates.schemes import AncillaryScheme, InterweavingScheme
 from pmgp.core.transitions.adaptive import HamiltonianMonteCarlo, ManifoldLangevin, RandomWalk
 from pmgp.core.transitions.base import NOT_COMPUTED, AdaptiveTransition, Density, Point, TransitionInfo
+from pmgp.core.transitions.riemannian import RiemannianMonteCarlo, _FactorizedMetric
 from pmgp.interface.steps.transitions import chosen_operator
-from tests.latent_updates.broken import proposals_taken_for_symmetric, trajectories_always_accepted
+from tests.latent_updates.broken import (
+    fixed_points_after_one_iteration,
+    proposals_taken_for_symmetric,
+    trajectories_always_accepted,
+)
 from tests.theta_updates.gibbs_geweke import DifferentiableToy, draw_jointly
 
-OPERATORS = {"metropolis": RandomWalk, "hmc": HamiltonianMonteCarlo, "smmala": ManifoldLangevin}
+OPERATORS = {
+    "metropolis": RandomWalk,
+    "hmc": HamiltonianMonteCarlo,
+    "smmala": ManifoldLangevin,
+    "rmhmc": RiemannianMonteCarlo,
+}
 every_operator = pytest.mark.parametrize("kind", OPERATORS)
 FACTOR = np.array([[1.5, 0.0], [-0.9, 0.7]])
 SHAPE = np.array([1.5, 4.0])
@@ -79,18 +89,18 @@ def stepped(
     return operator.step(rng, density.at(theta, gradient=operator.derivatives > 0), density, learned)
 
 
-STEP_SIZES = {"metropolis": 1.0, "hmc": 0.3, "smmala": 1.3}
+STEP_SIZES = {"metropolis": 1.0, "hmc": 0.3, "smmala": 1.3, "rmhmc": 0.8}
 
 
 def invariance_score(kind: str, replicates: int = 1500, repeats: int = 4) -> float:
     """Largest mean change of the moments of independent draws of the target, in standard errors."""
     rng = np.random.default_rng(1)
-    target, operator = LogGamma(), HamiltonianMonteCarlo(max_leapfrog=3) if kind == "hmc" else OPERATORS[kind]()
+    target, operator = LogGamma(), OPERATORS[kind](**({"max_leapfrog": 3} if "hmc" in kind else {}))
     adaptation = fixed(operator, STEP_SIZES[kind], FACTOR)
     changes = []
     for _ in range(replicates):
         before = theta = target.draw(rng)
-        for _ in range(repeats):
+        for _ in range(1 if kind == "rmhmc" else repeats):
             point, _ = stepped(operator, rng, theta, target, adaptation)
             theta = point.position
         changes.append(moments(theta) - moments(before))
@@ -107,8 +117,19 @@ def test_invariance_in_any_coordinates(kind):
     assert invariance_score(kind) < BOUND
 
 
+def metric_without_its_determinant(patch: pytest.MonkeyPatch) -> None:
+    """Log|G| / 2 is left out of the energy."""
+    patch.setattr(_FactorizedMetric, "log_determinant", 0.0)
+
+
 @pytest.mark.parametrize(
-    ("kind", "breaks"), [("smmala", proposals_taken_for_symmetric), ("hmc", trajectories_always_accepted)]
+    ("kind", "breaks"),
+    [
+        ("smmala", proposals_taken_for_symmetric),
+        ("hmc", trajectories_always_accepted),
+        ("rmhmc", metric_without_its_determinant),
+        ("rmhmc", fixed_points_after_one_iteration),
+    ],
 )
 def test_a_broken_twin_is_rejected(kind, breaks, monkeypatch):
     breaks(monkeypatch)
@@ -188,8 +209,19 @@ def test_coordinates_change_three_times():
     assert path[-1].moments.count == 20
 
 
-def test_a_metric_needs_no_coordinates():
-    assert all(np.array_equal(adaptation.factor, np.eye(3)) for adaptation in tuned("smmala", 80)[1])
+@pytest.mark.parametrize("kind", ["smmala", "rmhmc"])
+def test_a_metric_needs_no_coordinates(kind):
+    assert all(np.array_equal(adaptation.factor, np.eye(3)) for adaptation in tuned(kind, 80)[1])
+
+
+def test_an_identity_mass_stays():
+    operator, rng = chosen_operator("hmc-identity", None), np.random.default_rng(0)
+    adaptation, theta = operator.start(3, 40), np.zeros(3)
+    for _ in range(40):
+        point, info = stepped(operator, rng, theta, Normal(), adaptation)
+        theta, adaptation = point.position, operator.learn(adaptation, point, info)
+    assert_array_equal(adaptation.factor, np.eye(3))
+    assert adaptation.iteration == 40
 
 
 @every_operator
@@ -201,7 +233,16 @@ def test_short_tuning(kind, length):
     assert np.isfinite(adaptation.factor).all()
 
 
-@every_operator
+def test_the_step_size_of_trajectories_while_tuning_and_afterwards():
+    for kind in ("hmc", "rmhmc"):
+        operator = OPERATORS[kind]()
+        adaptation = operator.start(2, 10)._replace(step_size=StepSize(np.log(0.04), np.log(0.01), iteration=3))
+        for learned, expected in ((adaptation, 0.04), (operator.freeze(adaptation), 0.01)):
+            _, info = stepped(operator, np.random.default_rng(0), np.array([0.1, 1.5]), LogGamma(), learned)
+            assert info.step_size == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in OPERATORS if kind != "rmhmc"])
 def test_the_step_size_while_tuning_and_afterwards(kind):
     """The last iterate first, then the average."""
     operator, seen = OPERATORS[kind](), []
@@ -258,7 +299,7 @@ def test_nothing_is_kept_of_the_theta_before():
 # Refusals
 
 BAD_SETTINGS: list[tuple[dict[str, Any], str]] = [
-    ({"given": "nuts"}, "unknown operator 'nuts'; known are hmc, metropolis, mixture, smmala"),
+    ({"given": "nuts"}, "unknown operator 'nuts'; known are hmc, hmc-identity, metropolis, mixture, rmhmc, smmala"),
     ({"given": RandomWalk}, r"operator must be an instance, not the class itself: write RandomWalk\(\)"),
     ({"max_leapfrog": 0}, "max_leapfrog must be an integer of at least 1, not 0"),
     ({"max_leapfrog": 2.5}, "not 2.5"),

@@ -7,8 +7,8 @@ from typing import Protocol
 import numpy as np
 
 from pmgp.core.approximations.gradients import EvidenceGradient
-from pmgp.core.gaussians import Posterior, Prior, SiteApproximation
-from pmgp.core.likelihoods.base import Likelihood, SiteLikelihood
+from pmgp.core.gaussians import Posterior, Prior
+from pmgp.core.likelihoods.base import Likelihood
 
 __all__ = ["Approximation", "Differentiable"]
 
@@ -30,13 +30,11 @@ class Approximation(Protocol):
 
 
 class Differentiable(Approximation, Protocol):
-    """An approximation whose log-evidence has a gradient, for one latent vector.
+    """An approximation whose log-evidence has a gradient.
 
     Its maximum can be found, and gradient moves can use it.
     """
 
-    def evidence_gradient(
-        self, approximation: SiteApproximation, likelihood: SiteLikelihood
-    ) -> EvidenceGradient | None:
+    def evidence_gradient(self, approximation: Posterior, likelihood: Likelihood) -> EvidenceGradient | None:
         """Gradient of the log-evidence, as exact as the fit is; None where K is indefinite."""
         ...

@@ -14,8 +14,9 @@ from typing import Any, cast
 
 import numpy as np
 
+from pmgp.core.approximations.block_gradients import matched_block_gradient
 from pmgp.core.approximations.block_propagation import propagated
-from pmgp.core.approximations.gradients import EvidenceGradient, laplace_gradient, matched_gradient
+from pmgp.core.approximations.gradients import EvidenceGradient, matched_gradient
 from pmgp.core.approximations.laplace import Laplace
 from pmgp.core.approximations.moment_matching import LARGEST_SHARE, Conditioned, MatchedSites, Terms, matched_sites
 from pmgp.core.gaussians import (
@@ -28,7 +29,7 @@ from pmgp.core.gaussians import (
     SiteApproximation,
 )
 from pmgp.core.gaussians.sites import SMALLEST_PRECISION
-from pmgp.core.likelihoods.base import Likelihood, SiteLikelihood
+from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.likelihoods.blocks import BlockLikelihood
 from pmgp.core.likelihoods.compiled_terms import SWEEPS, kernel_with_terms
 from pmgp.core.numerics.compiled.outcomes import INDEFINITE, MATCHED, NOT_CONVERGED
@@ -144,12 +145,12 @@ class ExpectationPropagation:
             return np.concatenate([approximation.linear, approximation.precision.parameters])
         return np.concatenate([approximation.linear, np.log(approximation.precision)])
 
-    def evidence_gradient(
-        self, approximation: SiteApproximation, likelihood: SiteLikelihood
-    ) -> EvidenceGradient | None:
+    def evidence_gradient(self, approximation: Posterior, likelihood: Likelihood) -> EvidenceGradient | None:
         """Gradient of the log-evidence; Laplace's where that stands in. None where K is indefinite."""
         if not approximation.converged:
-            return laplace_gradient(approximation, likelihood)
+            return self.laplace.evidence_gradient(approximation, likelihood)
+        if isinstance(approximation, BlockApproximation):
+            return matched_block_gradient(approximation, cast("BlockLikelihood", likelihood))
         return matched_gradient(approximation, likelihood)
 
     def sweep(self, conditioned: Conditioning, terms: Terms) -> bool:

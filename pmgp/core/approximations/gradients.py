@@ -25,8 +25,8 @@ class EvidenceGradient(NamedTuple):
 
     Attributes
     ----------
-    covariance : (n, n) array
-        Lower triangle of the gradient in K, which is symmetric.
+    covariance : (n, n) or (C, n, n) array
+        Lower triangle of the gradient in K, which is symmetric; of several latent vectors in each K_c.
     mean : (n,) array
         Gradient in m.
     along : callable

@@ -13,10 +13,11 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from pmgp.core.approximations.block_gradients import laplace_block_gradient
 from pmgp.core.approximations.block_matching import match_block_moments
 from pmgp.core.approximations.gradients import EvidenceGradient, laplace_gradient
 from pmgp.core.approximations.moment_matching import match_moments
-from pmgp.core.gaussians import BlockApproximation, Posterior, Prior, SiteApproximation, conditioning
+from pmgp.core.gaussians import BlockApproximation, Posterior, Prior, conditioning
 from pmgp.core.likelihoods.base import Likelihood, SiteLikelihood
 from pmgp.core.likelihoods.blocks import BlockLikelihood
 
@@ -115,9 +116,11 @@ class Laplace:
         """q's mean, which is the mode: an (n,) array."""
         return approximation.mean
 
-    def evidence_gradient(self, approximation: SiteApproximation, likelihood: SiteLikelihood) -> EvidenceGradient:
+    def evidence_gradient(self, approximation: Posterior, likelihood: Likelihood) -> EvidenceGradient:
         """Gradient of the log-evidence, as exact as the mode is."""
-        return laplace_gradient(approximation, likelihood)
+        if isinstance(approximation, BlockApproximation):
+            return laplace_block_gradient(approximation, cast("BlockLikelihood", likelihood))
+        return laplace_gradient(approximation, cast("SiteLikelihood", likelihood))
 
 
 def _iterate(prior: Prior, likelihood: Likelihood, f: np.ndarray, a: np.ndarray) -> _Iterate:

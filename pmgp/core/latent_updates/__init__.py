@@ -7,6 +7,7 @@ from pmgp.core.latent_updates.base import LatentUpdate
 from pmgp.core.latent_updates.elliptical_slice import EllipticalSliceUpdate
 from pmgp.core.latent_updates.hmc import HamiltonianUpdate
 from pmgp.core.latent_updates.metropolis import MetropolisUpdate
+from pmgp.core.latent_updates.riemannian import RiemannianUpdate
 from pmgp.core.latent_updates.smmala import LangevinUpdate
 
 __all__ = [
@@ -15,4 +16,5 @@ __all__ = [
     "LangevinUpdate",
     "LatentUpdate",
     "MetropolisUpdate",
+    "RiemannianUpdate",
 ]

@@ -75,6 +75,14 @@ class MultinomialLogit:
         expected = self.trials * self.probabilities(f)
         return flat(self.counts - expected), ContrastBlocks(np.maximum(expected, SMALLEST_SCALE))
 
+    def curvature_gradient(self, f: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Gradient of sum_i <A_i, W_i(f)> in f, W minus the second derivative: (C n,) and symmetric (n, C, C)."""
+        pi = self.probabilities(f)
+        own = np.einsum("icc->ci", weights)
+        across = np.einsum("icd,di->ci", weights, pi)
+        common = (pi * (2.0 * across - own)).sum(axis=0)
+        return flat(self.trials * pi * (own - 2.0 * across + common))
+
     def fisher_information(self, f: np.ndarray) -> np.ndarray:
         """Diagonal of the expected curvature: (C n,) -> (C n,)."""
         probabilities = self.probabilities(f)

@@ -11,9 +11,9 @@ from typing import cast
 import numpy as np
 
 from pmgp.core.approximations import Differentiable
-from pmgp.core.gaussians import SiteApproximation
+from pmgp.core.gaussians import Posterior
 from pmgp.core.joint_density import DifferentiableMarginal
-from pmgp.core.likelihoods.base import SiteLikelihood
+from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.marginal.evaluation import Evaluation, Evaluator, Fitted
 
 __all__ = ["evidence_gradient", "screen_gradient"]
@@ -26,8 +26,8 @@ def evidence_gradient(
     model: DifferentiableMarginal,
     approximation: Differentiable,
     theta: np.ndarray,
-    q: SiteApproximation,
-    likelihood: SiteLikelihood,
+    q: Posterior,
+    likelihood: Likelihood,
 ) -> np.ndarray | None:
     """Gradient of q's log-evidence.
 
@@ -37,8 +37,8 @@ def evidence_gradient(
     approximation : Differentiable
         What found q.
     theta : (dimension,) array
-    q : SiteApproximation
-    likelihood : SiteLikelihood
+    q : SiteApproximation or BlockApproximation
+    likelihood : Likelihood
         At theta.
 
     Returns
@@ -61,13 +61,12 @@ def evidence_gradient(
 def screen_gradient(evaluate: Evaluator, evaluation: Evaluation) -> np.ndarray:
     """Gradient of log p(theta) plus the log-evidence; not a number where there is no q.
 
-    The model must be a `DifferentiableMarginal` of one latent vector, and the approximation `Differentiable`.
+    The model must be a `DifferentiableMarginal`, and the approximation `Differentiable`.
     """
     nowhere = np.full(evaluation.theta.shape, np.nan)
     if not isinstance(evaluation, Fitted):
         return nowhere
     model, theta = cast(DifferentiableMarginal, evaluate.model), evaluation.theta
     approximation = cast(Differentiable, evaluate.approximation)
-    q, likelihood = cast(SiteApproximation, evaluation.approximation), cast(SiteLikelihood, evaluation.likelihood)
-    gradient = evidence_gradient(model, approximation, theta, q, likelihood)
+    gradient = evidence_gradient(model, approximation, theta, evaluation.approximation, evaluation.likelihood)
     return nowhere if gradient is None else model.log_prior_gradient(theta) + gradient

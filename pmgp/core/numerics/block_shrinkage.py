@@ -39,6 +39,10 @@ class Shrinkage(Protocol):
         """The n blocks of S that belong to one site each: (n, C, C)."""
         ...
 
+    def resistances(self) -> list[np.ndarray]:
+        """The C blocks of (K + W^-1)^-1 = W - W S W on the diagonal: (n, n), Fortran order."""
+        ...
+
 
 class _Factored(NamedTuple):
     """B_c's lower Cholesky factor, and E_c, a lower triangle: (n, n) arrays."""
@@ -112,6 +116,15 @@ class ContrastShrinkage:
             own = shrunk.diagonal() / d
             # Beside a prior that leaves next to no variance, what the site takes from it is lost in rounding.
             found[:, c, c] += np.where(own > 0.0, own, self.covariances[c].diagonal())
+        return found
+
+    def resistances(self) -> list[np.ndarray]:
+        """E_c - E_c M^-1 E_c: a solve and a product of n rows each."""
+        found = []
+        for part in self.parts:
+            weighted = np.asfortranarray(linalg.symmetrized(part.weighted))
+            half = linalg.triangular_solve(self.factor, weighted)
+            found.append(np.asfortranarray(weighted - half.T @ half))
         return found
 
 
@@ -188,3 +201,15 @@ class DenseShrinkage:
         inner += np.eye(number)
         left = np.linalg.solve(self.root.swapaxes(1, 2), inner)
         return np.linalg.solve(self.root.swapaxes(1, 2), left.swapaxes(1, 2))
+
+    def resistances(self) -> list[np.ndarray]:
+        """Blocks of V B^-1 V'."""
+        n, number = self.root.shape[:2]
+        inverse = linalg.symmetrized(linalg.inverse(self.factor)).reshape(number, n, number, n)
+        found = []
+        for c in range(number):
+            # V is lower triangular.
+            own = self.root[:, c, : c + 1]
+            block = np.einsum("id,diej,je->ij", own, inverse[: c + 1, :, : c + 1], own, optimize=True)
+            found.append(np.asfortranarray(block))
+        return found

@@ -93,6 +93,8 @@ class HamiltonianMonteCarlo(_Scaled):
         What the step size is tuned to.
     max_leapfrog, min_leapfrog : int
         The number of leapfrog steps is uniform between these two.
+    learns_mass : bool
+        Whether to take over the covariance of the draws; the mass matrix stays the identity without.
 
     Raises
     ------
@@ -103,6 +105,7 @@ class HamiltonianMonteCarlo(_Scaled):
     target_acceptance: float = 0.65
     max_leapfrog: int = 10
     min_leapfrog: int = 1
+    learns_mass: bool = True
     derivatives: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
@@ -132,11 +135,12 @@ class HamiltonianMonteCarlo(_Scaled):
     def learn(self, learned: Scaling, point: Point, info: TransitionInfo) -> Scaling:
         """Take in the outcome of one tuning iteration."""
         learned = learned.updated(point.position, info.acceptance_rate, self.target_acceptance)
-        return learned.rescaled(len(point.position) ** -0.25)
+        return learned.rescaled(len(point.position) ** -0.25) if self.learns_mass else learned
 
     def visit(self, learned: Scaling, point: Point) -> Scaling:
         """Take in where a tuning iteration of another kind has led."""
-        return learned.visited(point.position).rescaled(len(point.position) ** -0.25)
+        visited = learned.visited(point.position)
+        return visited.rescaled(len(point.position) ** -0.25) if self.learns_mass else visited
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,8 @@ class Point(NamedTuple):
         What the position stands for: the latent values f of shape (n,), for densities over them.
     gradient : (n,) array
         Of the log-density; empty where the transition does not need it, as are the next two.
-    metric_factor : (n, n) array
-        Lower Cholesky factor of the metric tensor.
+    metric_factor : (n, n) array or object
+        Lower Cholesky factor of the metric tensor, or the metric itself where it is not known by one.
     metric_key : (n,) array
         What the metric depends on: one that has not changed is not factorized again.
     """
@@ -38,7 +38,7 @@ class Point(NamedTuple):
     log_density: float
     payload: Any
     gradient: np.ndarray = NOT_COMPUTED
-    metric_factor: np.ndarray = NOT_COMPUTED
+    metric_factor: Any = NOT_COMPUTED
     metric_key: np.ndarray = NOT_COMPUTED
 
 

@@ -248,10 +248,13 @@ class LatentGaussianModel:
         ModelError
             If an operation in the model has no gradient.
         """
-        theta, n = self.initial_theta, len(self.initial_moments[0])
+        theta, size = self.initial_theta, len(self.initial_moments[0])
+        number = self.latent_vector.number
+        n = size // number
         with announced():
             self.log_prior_gradient(theta)
-            self.covariance_pullback(theta, np.zeros((n, n)), np.zeros(n))
+            covariance_bar = np.zeros((number, n, n) if self.latent_vector.several else (n, n))
+            self.covariance_pullback(theta, covariance_bar, np.zeros(size))
 
     def compile_derivatives(self, second: bool) -> None:
         """Compile the gradient of log p(y|f, theta) in f, or with the `second` derivative, before workers have to.

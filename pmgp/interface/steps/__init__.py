@@ -3,7 +3,14 @@
 May import: core, interface.graphs, interface.model.
 """
 
-from pmgp.interface.steps.latent_updates import EllipticalSlice, LatentHMC, LatentMetropolis, LatentSMMALA, LatentStep
+from pmgp.interface.steps.latent_updates import (
+    EllipticalSlice,
+    LatentHMC,
+    LatentMetropolis,
+    LatentRMHMC,
+    LatentSMMALA,
+    LatentStep,
+)
 from pmgp.interface.steps.pseudo_marginal import PseudoMarginal
 from pmgp.interface.steps.theta_updates import Ancillary, Interweaving, JointUpdate, Sufficient, Surrogate
 
@@ -14,6 +21,7 @@ __all__ = [
     "JointUpdate",
     "LatentHMC",
     "LatentMetropolis",
+    "LatentRMHMC",
     "LatentSMMALA",
     "LatentStep",
     "PseudoMarginal",

@@ -54,13 +54,14 @@ vars : list of one variable, optional
 vars : list of variables, optional
     Must be all free variables but f, the default.""",
     "operator": """\
-operator : "metropolis", "mixture", "hmc", "smmala" or AdaptiveTransition
+operator : "metropolis", "mixture", "hmc", "smmala", "hmc-identity", "rmhmc" or AdaptiveTransition
     How theta moves: a random walk with the covariance of the tuning draws, the same mixed with independent proposals,
-    hybrid Monte Carlo scaled by it, Langevin proposals with a metric, or a transition of your own.""",
+    hybrid Monte Carlo scaled by it, Langevin proposals with a metric, or a transition of your own. For comparison,
+    hybrid Monte Carlo that is not scaled ("hmc-identity"), or with the metric ("rmhmc"), whose steps are dear.""",
     "target_of_operator": """\
 target_acceptance : float, optional
-    Rate that the step size is tuned to, by default 0.25, that of the random walk in "mixture" too; 0.65 for "hmc", 0.57
-    for "smmala".
+    Rate that the step size is tuned to, by default 0.25, that of the random walk in "mixture" too; 0.65 for those of
+    hybrid Monte Carlo, 0.57 for "smmala".
 max_leapfrog : int
     Of hybrid Monte Carlo.""",
     "target_of_walk": """\

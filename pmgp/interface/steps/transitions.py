@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from pmgp.core.approximations import Approximation, Differentiable
@@ -11,6 +12,7 @@ from pmgp.core.transitions.adaptive import HamiltonianMonteCarlo, ManifoldLangev
 from pmgp.core.transitions.alternation import Alternation
 from pmgp.core.transitions.base import AdaptiveTransition
 from pmgp.core.transitions.mixture import IndependenceMixture
+from pmgp.core.transitions.riemannian import RiemannianMonteCarlo
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
 
 __all__ = ["Setting", "chosen_operator", "chosen_proposal"]
@@ -30,11 +32,11 @@ def chosen_operator(
 
     Parameters
     ----------
-    given : "metropolis", "mixture", "hmc", "smmala" or AdaptiveTransition
+    given : "metropolis", "mixture", "hmc", "hmc-identity", "smmala", "rmhmc" or AdaptiveTransition
     target_acceptance : float, optional
         Of the named ones: what they tune to, if not to what is recommended for each.
     max_leapfrog : int
-        Of ``"hmc"``.
+        Of ``"hmc"``, ``"hmc-identity"`` and ``"rmhmc"``.
 
     Raises
     ------
@@ -45,11 +47,14 @@ def chosen_operator(
     # All are made, so that a setting out of range is refused whichever is asked for.
     walk, mixture, langevin = RandomWalk(**target), IndependenceMixture(**target), ManifoldLangevin(**target)
     trajectories = HamiltonianMonteCarlo(max_leapfrog=max_leapfrog, **target)
+    riemannian = RiemannianMonteCarlo(max_leapfrog=max_leapfrog, **target)
     names: dict[str, Callable[[], AdaptiveTransition]] = {
         "metropolis": lambda: walk,
         "mixture": lambda: mixture,
         "hmc": lambda: trajectories,
+        "hmc-identity": lambda: replace(trajectories, learns_mass=False),
         "smmala": lambda: langevin,
+        "rmhmc": lambda: riemannian,
     }
     return resolve(given, names, AdaptiveTransition, "operator")
 
@@ -79,7 +84,7 @@ def chosen_proposal(
     Raises
     ------
     ModelError
-        If a gradient is asked for that an operation in the model does not have, or that of several latent vectors.
+        If a gradient is asked for that an operation in the model does not have.
     ValueError
         As of :func:`chosen_operator`, and for a transition that needs what the screen does not have.
     """
@@ -98,11 +103,6 @@ def chosen_proposal(
     if chosen.derivatives > 1:
         raise ValueError(f"proposal must move by values and gradients of the density; {given!r} needs a metric")
     if chosen.derivatives > 0:
-        if setting.model.latent_vector.several:
-            raise ModelError(
-                f"{given!r} needs the gradient of the evidence, which is known for one latent vector, and the model "
-                'has several; use proposal="mixture"'
-            )
         if missing_members(setting.approximation, Differentiable):
             raise ValueError(f"{given!r} needs gradients, and {setting.approximation!r} has no evidence_gradient")
         setting.model.compile_theta_gradient()

@@ -1,0 +1,248 @@
+"""Metrics for f: the identity, and G = K^-1 + W with the curvature W of the likelihood.
+
+For several classes W has blocks diag(pi) - pi pi' (times counts), and all that a trajectory needs of G comes from the
+structured form of G^-1 (`block_shrinkage.py`): C + 1 factorizations of n rows for G, and O(C n^2) for a draw of the
+momentum and for its velocity. One latent vector is the case C = 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pmgp.core.gaussians import BlockPrior, Prior
+from pmgp.core.latent_updates.coordinates import LatentDensity
+from pmgp.core.likelihoods.base import Likelihood
+from pmgp.core.numerics.block_matrices import BlockMatrix, DenseBlocks
+from pmgp.core.numerics.block_shrinkage import Shrinkage
+from pmgp.core.transitions.riemannian import Metric
+
+__all__ = ["METRICS", "MovingMetricDensity", "best_constant", "local_curvature_known"]
+
+# Where it is less, an observation says nothing.
+SMALLEST_CURVATURE = 1e-10
+# Newton's steps to the constant f that fits the data best; classes without observations have none.
+NEWTON_STEPS = 30
+SMALLEST_STEP = 1e-10
+RIDGE = 1e-10
+
+
+class IdentityMetric:
+    """G = I.
+
+    Parameters
+    ----------
+    size : int
+    """
+
+    constant: ClassVar[bool] = True
+    log_determinant: ClassVar[float] = 0.0
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def momentum(self, rng: np.random.Generator) -> np.ndarray:
+        """Standard normals."""
+        return rng.standard_normal(self.size)
+
+    def velocity(self, momentum: np.ndarray) -> np.ndarray:
+        """The momentum."""
+        return momentum
+
+    def force(self, velocity: np.ndarray) -> np.ndarray:
+        """None."""
+        return np.zeros_like(velocity)
+
+
+class PosteriorMetric:
+    """G = K^-1 + W, with W fixed.
+
+    Parameters
+    ----------
+    prior : BlockPrior
+        With its factors.
+    precision : BlockMatrix
+        W.
+    shrinkage : Shrinkage
+        G^-1.
+    """
+
+    constant: ClassVar[bool] = True
+
+    def __init__(self, prior: BlockPrior, precision: BlockMatrix, shrinkage: Shrinkage) -> None:
+        self.prior, self.precision, self.shrinkage = prior, precision, shrinkage
+
+    @property
+    def log_determinant(self) -> float:
+        """Of K G, as K does not depend on f."""
+        return self.shrinkage.log_determinant
+
+    def momentum(self, rng: np.random.Generator) -> np.ndarray:
+        """A draw from N(0, G), the sum of one for each term."""
+        of_prior, of_sites = rng.standard_normal((2, self.prior.size))
+        return self.prior.solve(self.prior.deviation(of_prior)) + self.precision.root_product(of_sites)
+
+    def velocity(self, momentum: np.ndarray) -> np.ndarray:
+        """G^-1 p."""
+        return self.shrinkage.product(momentum)
+
+    def force(self, velocity: np.ndarray) -> np.ndarray:
+        """None."""
+        return np.zeros_like(velocity)
+
+
+class LocalMetric(PosteriorMetric):
+    """G = K^-1 + W(f), at one f.
+
+    Parameters
+    ----------
+    prior, precision, shrinkage
+        As of `PosteriorMetric`.
+    curvature_gradient : callable
+        Symmetric (n, C, C) blocks A to the gradient of sum_i <A_i, W_i(f)> in f.
+    """
+
+    constant: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        prior: BlockPrior,
+        precision: BlockMatrix,
+        shrinkage: Shrinkage,
+        curvature_gradient: Callable[[np.ndarray], np.ndarray],
+    ) -> None:
+        super().__init__(prior, precision, shrinkage)
+        self.curvature_gradient = curvature_gradient
+
+    @cached_property
+    def marginals(self) -> np.ndarray:
+        """Blocks of G^-1, the only ones that derivatives of W meet: (n, C, C)."""
+        return self.shrinkage.marginals()
+
+    def force(self, velocity: np.ndarray) -> np.ndarray:
+        """<G^-1 - v v', d_jG> / 2 for each j, of which block i alone depends on f_i."""
+        v = velocity.reshape(len(self.prior.parts), -1).T
+        return 0.5 * self.curvature_gradient(self.marginals - v[:, :, None] * v[:, None, :])
+
+
+class MovingMetricDensity(LatentDensity):
+    """The density of f with a metric.
+
+    Parameters
+    ----------
+    prior : DensePrior or BlockPrior
+        With its factors.
+    likelihood : Likelihood
+    constant : Metric, optional
+        The metric that is the same everywhere; none for K^-1 + W(f).
+    """
+
+    def __init__(self, prior: Prior, likelihood: Likelihood, constant: Metric | None = None) -> None:
+        super().__init__(prior, likelihood)
+        self.blocks = _as_blocks(prior)
+        self.constant = constant
+
+    def metric_at(self, position: np.ndarray) -> Metric | None:
+        """G there; None where the curvature is not finite, or negative."""
+        if self.constant is not None:
+            return self.constant
+        precision = _curvature(self.likelihood, position)
+        shrinkage = None if precision is None else precision.shrinkage(self.blocks.covariances)
+        if precision is None or shrinkage is None:
+            return None
+        return LocalMetric(self.blocks, precision, shrinkage, self._curvature_gradient_at(position))
+
+    def _curvature_gradient_at(self, f: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+        likelihood: Any = self.likelihood
+        if isinstance(self.prior, BlockPrior):
+            return lambda weights: likelihood.curvature_gradient(f, weights)
+        third = likelihood.third_derivative(f)
+        return lambda weights: -third * weights[:, 0, 0]
+
+
+def _as_blocks(prior: Prior) -> BlockPrior:
+    return prior if isinstance(prior, BlockPrior) else BlockPrior([prior])
+
+
+def _curvature(likelihood: Any, f: np.ndarray) -> BlockMatrix | None:
+    """W(f); None where it is not finite, or negative."""
+    curvature = likelihood.derivatives(f)[1]
+    if not isinstance(curvature, np.ndarray):
+        return curvature
+    if not (np.isfinite(curvature).all() and curvature.min() >= -SMALLEST_CURVATURE):
+        return None
+    return DenseBlocks(np.maximum(curvature, SMALLEST_CURVATURE)[:, None, None])
+
+
+def _information(likelihood: Any, f: np.ndarray) -> BlockMatrix:
+    """What serves for a curvature everywhere, as it is never negative."""
+    curvature = likelihood.derivatives(f)[1]
+    if not isinstance(curvature, np.ndarray):
+        return curvature
+    return DenseBlocks(np.maximum(likelihood.fisher_information(f), SMALLEST_CURVATURE)[:, None, None])
+
+
+def local_curvature_known(prior: Prior, likelihood: Likelihood) -> bool:
+    """Whether W(f) can be a metric: it has derivatives, and is positive at the prior mean and around it."""
+    if isinstance(prior, BlockPrior):
+        return hasattr(likelihood, "curvature_gradient")
+    spread = np.sqrt(prior.variance)
+    places = [prior.mean + shift * spread for shift in (-2.0, 0.0, 2.0)]
+    return all(_curvature(likelihood, place) is not None for place in places)
+
+
+def best_constant(prior: Prior, likelihood: Likelihood) -> np.ndarray:
+    """The f of constant elements in each latent vector that fits the data best: (C n,).
+
+    For labels of classes it has the probabilities n_c / n. It is found by Newton's method from the prior mean.
+    """
+    blocks = _as_blocks(prior)
+    values = blocks.mean.reshape(-1, blocks.sites).mean(axis=1)
+    value = likelihood.log_likelihood(np.repeat(values, blocks.sites))
+    for _ in range(NEWTON_STEPS):
+        step = _newton_step(likelihood, values, blocks.sites)
+        while not (found := likelihood.log_likelihood(np.repeat(values + step, blocks.sites))) >= value:
+            step *= 0.5
+            if np.abs(step).max() < SMALLEST_STEP:
+                return np.repeat(values, blocks.sites)
+        values, value = values + step, found
+        if np.abs(step).max() < SMALLEST_STEP:
+            break
+    return np.repeat(values, blocks.sites)
+
+
+def _newton_step(likelihood: Likelihood, values: np.ndarray, n: int) -> np.ndarray:
+    f = np.repeat(values, n)
+    gradient = likelihood.gradient(f).reshape(len(values), n).sum(axis=1)
+    hessian = _information(likelihood, f).blocks.sum(axis=0)
+    # Along vectors of equal elements a softmax is constant.
+    step = np.linalg.solve(hessian + RIDGE * np.trace(hessian) * np.eye(len(values)), gradient)
+    return step if np.isfinite(step).all() else np.zeros_like(step)
+
+
+def _identity(prior: Prior, likelihood: Likelihood) -> MovingMetricDensity:
+    return MovingMetricDensity(prior, likelihood, IdentityMetric(prior.size))
+
+
+def _fixed(prior: Prior, likelihood: Likelihood) -> MovingMetricDensity | None:
+    blocks, precision = _as_blocks(prior), _information(likelihood, best_constant(prior, likelihood))
+    shrinkage = precision.shrinkage(blocks.covariances)
+    metric = None if shrinkage is None else PosteriorMetric(blocks, precision, shrinkage)
+    return None if metric is None else MovingMetricDensity(prior, likelihood, metric)
+
+
+def _local(prior: Prior, likelihood: Likelihood) -> MovingMetricDensity:
+    if isinstance(prior, BlockPrior) and not hasattr(likelihood, "curvature_gradient"):
+        raise ValueError(f"the metric 'local' needs derivatives of the curvature, which {likelihood!r} has not")
+    return MovingMetricDensity(prior, likelihood)
+
+
+METRICS: dict[str, Callable[[Prior, Likelihood], MovingMetricDensity | None]] = {
+    "identity": _identity,
+    "fixed": _fixed,
+    "local": _local,
+}
+"""By name: the density of f with a metric, for a prior that has its factors."""

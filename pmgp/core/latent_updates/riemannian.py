@@ -1,0 +1,75 @@
+"""Hamiltonian Monte Carlo for f with a metric: samplers (a) to (f) of the article on several classes and sources."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from pmgp.core.gaussians import Prior
+from pmgp.core.latent_updates.metrics import METRICS, MovingMetricDensity
+from pmgp.core.latent_updates.variants import check_variant
+from pmgp.core.likelihoods.base import Likelihood
+from pmgp.core.transitions.base import Point, TransitionInfo
+from pmgp.core.transitions.riemannian import Solver, riemannian
+
+__all__ = ["RiemannianUpdate"]
+
+DEFAULT_SOLVER = Solver()
+
+
+@dataclass(frozen=True)
+class RiemannianUpdate:
+    """Riemann manifold Hamiltonian Monte Carlo for f.
+
+    Parameters
+    ----------
+    metric : {"local", "fixed", "identity"}
+        "local" is K^-1 + W(f) with the curvature W of the likelihood, and the generalized leapfrog, "fixed" the same
+        at the constant f that fits the data best (probabilities n_c / n for labels of classes), "identity" I.
+    max_leapfrog : int
+        The number of leapfrog steps is uniform from 1 to this one.
+    solver : Solver
+        Of the implicit steps.
+
+    Raises
+    ------
+    ValueError
+        For another metric, or a number of leapfrog steps below one.
+    """
+
+    metric: str = "local"
+    max_leapfrog: int = 10
+    solver: Solver = DEFAULT_SOLVER
+    target_acceptance: ClassVar[float] = 0.65
+    largest_step_size: ClassVar[float] = np.inf
+
+    def __post_init__(self) -> None:
+        check_variant(self.metric, tuple(METRICS), "metric")
+        if not isinstance(self.max_leapfrog, int | np.integer) or self.max_leapfrog < 1:
+            raise ValueError(f"max_leapfrog must be an integer of at least 1, not {self.max_leapfrog}")
+
+    def initial_step_size(self, n: int) -> float:
+        """Where tuning starts: the scaling of the stable step with dimension."""
+        return 0.5 * n**-0.25
+
+    def prepare(self, prior: Prior, likelihood: Likelihood) -> MovingMetricDensity | None:
+        """Factorize K, and make the fixed metric; None where K is indefinite."""
+        factorized = prior.factorized()
+        return None if factorized is None else METRICS[self.metric](factorized, likelihood)
+
+    def init(self, target: MovingMetricDensity, f: np.ndarray) -> Point:
+        """Start at f."""
+        point, metric = target.at(f, gradient=True), target.metric_at(f)
+        return point._replace(log_density=-np.inf) if metric is None else point._replace(metric_factor=metric)
+
+    def restore(self, target: MovingMetricDensity, point: Point) -> Point:
+        """Make the metric of a point that was stored without it."""
+        return self.init(target, point.payload) if isinstance(point.metric_factor, np.ndarray) else point
+
+    def step(
+        self, rng: np.random.Generator, point: Point, target: MovingMetricDensity, step_size: float
+    ) -> tuple[Point, TransitionInfo]:
+        """One trajectory."""
+        return riemannian(rng, point, target, step_size, self.max_leapfrog, self.solver)

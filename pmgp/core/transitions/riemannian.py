@@ -1,0 +1,317 @@
+"""Hamiltonian Monte Carlo with a metric that may depend on the position (Girolami and Calderhead 2011).
+
+With H = -log p(x) + log|G(x)|/2 + p'G(x)^-1 p/2 and v = G^-1 p, the generalized leapfrog is half a step of the momentum
+that is implicit in the momentum, a step of the position that is implicit in the position, and half a step of the
+momentum. Fixed points are found by iteration, to a tolerance on v; a trajectory where one is not found is refused. With
+a metric that is the same everywhere this is the usual leapfrog.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple, Protocol
+
+import numpy as np
+
+from pmgp.core.adaptation.scaling import Scaling
+from pmgp.core.numerics import linalg
+from pmgp.core.transitions.adaptive import check_target
+from pmgp.core.transitions.base import Density, MetricDensity, Point, TransitionInfo
+from pmgp.core.transitions.metropolis_hastings import metropolis_choice
+
+__all__ = ["Metric", "Moving", "RiemannianDensity", "RiemannianMonteCarlo", "Solver", "leapfrog", "riemannian"]
+
+# Of the central differences of a metric, whose error is of the order of the square.
+DIFFERENCE = 3e-5
+
+
+class Metric(Protocol):
+    """G at one position.
+
+    Attributes
+    ----------
+    constant : bool
+        Whether it is the same everywhere.
+    """
+
+    constant: ClassVar[bool]
+
+    @property
+    def log_determinant(self) -> float:
+        """Log|G|, up to a constant."""
+        ...
+
+    def momentum(self, rng: np.random.Generator) -> np.ndarray:
+        """A draw from N(0, G)."""
+        ...
+
+    def velocity(self, momentum: np.ndarray) -> np.ndarray:
+        """G^-1 p."""
+        ...
+
+    def force(self, velocity: np.ndarray) -> np.ndarray:
+        """Gradient of log|G|/2 + p'G^-1 p/2 in the position, p fixed: (tr(G^-1 d_jG) - v'd_jG v) / 2 for each j."""
+        ...
+
+
+class RiemannianDensity(Density, Protocol):
+    """A density with a metric at every position."""
+
+    def metric_at(self, position: np.ndarray) -> Metric | None:
+        """G there; None where there is none."""
+        ...
+
+
+@dataclass(frozen=True)
+class Solver:
+    """Iteration to a fixed point.
+
+    Parameters
+    ----------
+    tolerance : float
+        It ends when no element of the velocity changes by more than this, relative to the largest one.
+    max_iterations : int
+
+    Raises
+    ------
+    ValueError
+        For settings out of range.
+    """
+
+    tolerance: float = 1e-6
+    max_iterations: int = 100
+
+    def __post_init__(self) -> None:
+        if not self.tolerance > 0.0:
+            raise ValueError(f"tolerance must be positive, not {self.tolerance}")
+        if self.max_iterations < 1:
+            raise ValueError(f"max_iterations must be at least 1, not {self.max_iterations}")
+
+    def settled(self, new: np.ndarray, old: np.ndarray) -> bool:
+        """Whether an iteration has changed next to nothing."""
+        return bool(np.abs(new - old).max() <= self.tolerance * np.abs(new).max())
+
+
+DEFAULT_SOLVER = Solver()
+
+
+class Moving(NamedTuple):
+    """A point with its gradient, and with its metric in place of the factor; a momentum, and its velocity there."""
+
+    point: Point
+    momentum: np.ndarray
+    velocity: np.ndarray
+
+    @property
+    def energy(self) -> float:
+        """H, up to a constant."""
+        kinetic = 0.5 * float(self.momentum @ self.velocity)
+        return kinetic + 0.5 * self.point.metric_factor.log_determinant - self.point.log_density
+
+
+def riemannian(
+    rng: np.random.Generator,
+    point: Point,
+    density: RiemannianDensity,
+    step_size: float,
+    max_leapfrog: int,
+    solver: Solver,
+) -> tuple[Point, TransitionInfo]:
+    """One trajectory of a number of steps that is uniform from 1 to `max_leapfrog`.
+
+    The point must have its gradient, and its metric in place of the metric's factor, as has the one that is returned.
+    """
+    momentum = point.metric_factor.momentum(rng)
+    moving = begun = Moving(point, momentum, point.metric_factor.velocity(momentum))
+    steps = int(rng.integers(1, max_leapfrog + 1))
+    with np.errstate(all="ignore"):
+        for step in range(1, steps + 1):
+            reached = leapfrog(moving, density, step_size, solver)
+            if reached is None:
+                return point, TransitionInfo(False, 0.0, step, energy_error=np.inf, step_size=step_size)
+            moving = reached
+        log_ratio = begun.energy - moving.energy
+    moved, info = metropolis_choice(rng, point, moving.point, log_ratio, steps)
+    return moved, info._replace(energy_error=-log_ratio if log_ratio == log_ratio else np.inf, step_size=step_size)
+
+
+def leapfrog(moving: Moving, density: RiemannianDensity, step_size: float, solver: Solver) -> Moving | None:
+    """One step of the generalized leapfrog; None where a fixed point is not found, or nothing is finite."""
+    point, half = moving.point, 0.5 * step_size
+    pushed = _pushed(moving, half, solver)
+    if pushed is None:
+        return None
+    momentum, velocity = pushed
+    reached = _drifted(point, momentum, velocity, density, half, solver)
+    if reached is None:
+        return None
+    position, metric, velocity = reached
+    candidate = density.at(position, gradient=True)._replace(metric_factor=metric)
+    momentum = momentum + half * (candidate.gradient - metric.force(velocity))
+    if not np.isfinite(momentum).all():
+        return None
+    return Moving(candidate, momentum, metric.velocity(momentum))
+
+
+def _pushed(moving: Moving, half: float, solver: Solver) -> tuple[np.ndarray, np.ndarray] | None:
+    """The first half step of the momentum, p = p_0 - step/2 dH/dx(x, p), with its velocity."""
+    metric = moving.point.metric_factor
+    explicit = moving.momentum + half * moving.point.gradient
+    if metric.constant:
+        return explicit, metric.velocity(explicit)
+    velocity = moving.velocity
+    for _ in range(solver.max_iterations):
+        momentum = explicit - half * metric.force(velocity)
+        before, velocity = velocity, metric.velocity(momentum)
+        if solver.settled(velocity, before):
+            return momentum, velocity
+    return None
+
+
+def _drifted(
+    point: Point, momentum: np.ndarray, velocity: np.ndarray, density: RiemannianDensity, half: float, solver: Solver
+) -> tuple[np.ndarray, Metric, np.ndarray] | None:
+    """The step of the position, x' = x + step/2 (v(x, p) + v(x', p)), with its metric, and the velocity there."""
+    if point.metric_factor.constant:
+        return point.position + 2.0 * half * velocity, point.metric_factor, velocity
+    there = velocity
+    for _ in range(solver.max_iterations):
+        position = point.position + half * (velocity + there)
+        metric = density.metric_at(position) if np.isfinite(position).all() else None
+        if metric is None:
+            return None
+        before, there = there, metric.velocity(momentum)
+        if solver.settled(there, before):
+            return position, metric, there
+    return None
+
+
+class _FactorizedMetric:
+    """G of a few rows with the derivatives of G, which are made when they are first needed.
+
+    Parameters
+    ----------
+    factor : (n, n) array
+        Lower Cholesky factor.
+    density : _Differenced
+    position : (n,) array
+    """
+
+    constant: ClassVar[bool] = False
+
+    def __init__(self, factor: np.ndarray, density: _Differenced, position: np.ndarray) -> None:
+        self.factor, self.density, self.position = factor, density, position
+        self._changes: np.ndarray | None = None
+
+    @property
+    def log_determinant(self) -> float:
+        """Log|G|."""
+        return linalg.log_determinant(self.factor)
+
+    def momentum(self, rng: np.random.Generator) -> np.ndarray:
+        """A draw from N(0, G)."""
+        return linalg.triangular_product(self.factor, rng.standard_normal(len(self.factor)))
+
+    def velocity(self, momentum: np.ndarray) -> np.ndarray:
+        """G^-1 p."""
+        return linalg.cholesky_solve(self.factor, momentum)
+
+    def force(self, velocity: np.ndarray) -> np.ndarray:
+        """<G^-1 - v v', d_jG> / 2 for each j."""
+        if self._changes is None:
+            self._changes = self.density.metric_changes(self.position)
+        inverse = linalg.symmetrized(linalg.inverse(self.factor))
+        return 0.5 * np.einsum("jab,ab->j", self._changes, inverse - np.outer(velocity, velocity))
+
+
+class _Differenced:
+    """A density with a metric, and with the metric's derivatives by central differences."""
+
+    def __init__(self, density: MetricDensity) -> None:
+        self.density = density
+
+    def at(self, position: np.ndarray, gradient: bool = False) -> Point:
+        """Value, and the gradient where asked for."""
+        return self.density.at(position, gradient)
+
+    def gradient(self, position: np.ndarray) -> np.ndarray:
+        """Gradient of the log-density."""
+        return self.density.gradient(position)
+
+    def metric_at(self, position: np.ndarray) -> _FactorizedMetric | None:
+        """G there."""
+        return self.of(self.density.at(position))
+
+    def of(self, point: Point) -> _FactorizedMetric | None:
+        """G at a point; None where there is none."""
+        complete = self.density.with_metric(point) if np.isfinite(point.log_density) else None
+        return None if complete is None else _FactorizedMetric(complete.metric_factor, self, point.position)
+
+    def metric_changes(self, position: np.ndarray) -> np.ndarray:
+        """Derivatives of G: (n, n, n), the first axis that of the position; not a number beside where G ends."""
+        shifts = DIFFERENCE * np.eye(position.size)
+        return np.array([self._tensor(position + s) - self._tensor(position - s) for s in shifts]) / (2.0 * DIFFERENCE)
+
+    def _tensor(self, position: np.ndarray) -> np.ndarray:
+        metric = self.metric_at(position)
+        if metric is None:
+            return np.full((position.size, position.size), np.nan)
+        lower = np.tril(metric.factor)
+        return lower @ lower.T
+
+
+@dataclass(frozen=True)
+class RiemannianMonteCarlo:
+    """Hamiltonian Monte Carlo with the density's own metric, for a vector of a few elements such as theta.
+
+    The derivatives of the metric are central differences, as it has second derivatives of K in it: two metrics for each
+    element in every leapfrog step. So a step costs as much as many of another transition; it is here to be compared.
+
+    Parameters
+    ----------
+    target_acceptance : float
+        What the step size is tuned to.
+    max_leapfrog : int
+        The number of leapfrog steps is uniform from 1 to this one.
+    solver : Solver
+        Of the implicit steps. Below 1e-8 the errors of the differences take over.
+
+    Raises
+    ------
+    ValueError
+        For settings out of range.
+    """
+
+    target_acceptance: float = 0.65
+    max_leapfrog: int = 10
+    solver: Solver = DEFAULT_SOLVER
+    derivatives: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        check_target(self.target_acceptance)
+        if not isinstance(self.max_leapfrog, int | np.integer) or self.max_leapfrog < 1:
+            raise ValueError(f"max_leapfrog must be an integer of at least 1, not {self.max_leapfrog}")
+
+    def start(self, dimension: int, length: int) -> Scaling:
+        """Begin to learn; coordinates are left as they are."""
+        return Scaling.start(0.5 * dimension**-0.25, dimension, length)
+
+    def step(
+        self, rng: np.random.Generator, point: Point, density: MetricDensity, learned: Scaling
+    ) -> tuple[Point, TransitionInfo]:
+        """One trajectory; nothing moves where there is no metric."""
+        differenced = _Differenced(density)
+        metric = differenced.of(point)
+        if metric is None:
+            return point, TransitionInfo(False, 0.0, 1)
+        begun = point._replace(metric_factor=metric)
+        moved, info = riemannian(rng, begun, differenced, learned.step_size.value, self.max_leapfrog, self.solver)
+        return point if moved is begun else moved._replace(metric_factor=point.metric_factor), info
+
+    def learn(self, learned: Scaling, point: Point, info: TransitionInfo) -> Scaling:
+        """Take in the outcome of one tuning iteration."""
+        return learned.updated(point.position, info.acceptance_rate, self.target_acceptance)
+
+    def freeze(self, learned: Scaling) -> Scaling:
+        """What sampling uses."""
+        return learned.frozen()
