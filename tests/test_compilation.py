@@ -29,6 +29,17 @@ def test_interpreted_functions_are_the_compiled_ones():
     np.testing.assert_allclose(interpreted, compiled, rtol=1e-14)
 
 
+@pytest.mark.parametrize("number", [31, 32, 70, 1000])
+@pytest.mark.parametrize("operation", [pt.add, pt.mul])
+def test_sums_of_many_terms_are_interpreted(operation, number):
+    """NumPy's own functions take 32 operands."""
+    x = pt.vector("x")
+    values = 1.0 + np.random.default_rng(0).normal(size=number) / number
+    function = Compiler()([x], [operation(*[x[place] for place in range(number)])], interpreted=True)
+    expected = {pt.add: np.sum, pt.mul: np.prod}[operation](values)
+    np.testing.assert_allclose(function(values)[0], expected, rtol=1e-13)
+
+
 @pytest.mark.parametrize("graph", [softmax, log_softmax, logsumexp, lambda x: pt.exp(x) / pt.exp(x).sum()])
 def test_no_graph_within_the_graph_calls_a_c_compiler(graph, monkeypatch):
     x = pt.vector("x")

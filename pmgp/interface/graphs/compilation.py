@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from threading import Timer
 from typing import Any
 
+import pytensor.scalar as ps
 from pymc.pytensorf import compile as compile_pytensor
 from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.mode import Mode
@@ -19,6 +20,7 @@ from pytensor.compile.rewriting import inline_ofg_node
 from pytensor.graph.rewriting.basic import dfs_rewriter, node_rewriter
 from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 from pytensor.link.vm import VMLinker
+from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.variable import TensorVariable
 
 __all__ = ["INTERPRETED", "CompiledOnRequest", "CompiledWhenCalled", "Compiler", "announced"]
@@ -32,6 +34,18 @@ def _inlined(fgraph: Any, node: Any) -> list[Any]:
     return inline_ofg_node(node)
 
 
+def _divided(fgraph: Any, node: Any) -> list[Any] | None:
+    """A sum or product of more terms than a function of NumPy takes, as that of parts."""
+    terms = list(node.inputs)
+    if not isinstance(node.op.scalar_op, ps.Add | ps.Mul) or len(terms) <= MOST_TERMS:
+        return None
+    while len(terms) > 1:
+        parts = (terms[start : start + MOST_TERMS] for start in range(0, len(terms), MOST_TERMS))
+        terms = [node.op(*part) if len(part) > 1 else part[0] for part in parts]
+    return terms
+
+
+MOST_TERMS = 31
 # As a position among PyTensor's rewrites: they look for softmax, and make it.
 AFTER_SPECIALIZATION = 48.0
 # Each operation by NumPy, with the rewrites that make it accurate and without those that only make it fast.
@@ -39,7 +53,10 @@ FAST_ONLY = ["cxx_only", "fusion", "inplace", "BlasOpt"]
 INTERPRETED = Mode(
     linker=VMLinker(use_cloop=False, c_thunks=False),
     optimizer=RewriteDatabaseQuery(include=["fast_run", "py_only"], exclude=FAST_ONLY),
-).register((dfs_rewriter(node_rewriter([OpFromGraph])(_inlined)), AFTER_SPECIALIZATION))
+).register(
+    (dfs_rewriter(node_rewriter([OpFromGraph])(_inlined)), AFTER_SPECIALIZATION),
+    (dfs_rewriter(node_rewriter([Elemwise])(_divided)), AFTER_SPECIALIZATION + 0.1),
+)
 
 
 class Compiler:

