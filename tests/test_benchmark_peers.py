@@ -54,8 +54,11 @@ def test_a_tool_that_is_not_installed_has_a_row(problem, monkeypatch):
     assert row["budget"] == 1.0
 
 
-def test_a_run_without_end_is_given_up(problem, monkeypatch):
+@pytest.mark.parametrize("waiting", [1.0, 10000.0])
+def test_a_run_without_end_is_given_up(problem, monkeypatch, waiting):
+    """By the clock, or where that has long to go by the processor's time."""
     monkeypatch.setattr(peers, "COMPILATION", 0.1)
+    monkeypatch.setattr(peers, "WAITING", waiting)
     assert peers.measure(problem, TINY, "pmgp", 0.0)["status"] == "over budget"
 
 
