@@ -1,6 +1,6 @@
 """Inducing inputs, and what is computed on them; NumPy and SciPy only.
 
-May import: core.numerics, core.transitions, core.adaptation.
+May import: core.numerics, core.likelihoods, core.transitions, core.adaptation.
 """
 
 from pmgp.core.inducing.conditional import Conditional, Derivatives, GaussianFit, fitted, slices

@@ -27,6 +27,7 @@ from pmgp.interface.graphs.compilation import INTERPRETED
 from pmgp.interface.graphs.numerical import NumericalFunction
 from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.sparse.process import OBSERVATIONS, WHITENED
+from pmgp.interface.sparse.terms import Terms, terms_of
 
 __all__ = ["SparseParts", "log_prior_of"]
 
@@ -34,9 +35,9 @@ ELSEWHERE = "pmgp.SparseHMC takes any model whose variables are continuous"
 
 
 class _Term(NamedTuple):
-    """Observations: their log-density, and what it is given."""
+    """Observations, and what their log-density is given."""
 
-    log_density: TensorVariable
+    rv: TensorVariable
     mean: TensorVariable
     others: list[TensorVariable]
 
@@ -67,7 +68,7 @@ class SparseParts:
 
     def __init__(self, model: pm.Model, point: dict[str, np.ndarray]) -> None:
         v = _whitened(model)
-        terms = [_term(model, rv) for rv in model.observed_RVs if v in set(ancestors([rv]))]
+        terms = [_term(rv) for rv in model.observed_RVs if v in set(ancestors([rv]))]
         value = model.rvs_to_values[v]
         self.latent_name = value.name
         self.theta_names = tuple(variable.name for variable in model.value_vars if variable is not value)
@@ -81,7 +82,7 @@ class SparseParts:
             raise ModelError(f"the likelihood depends on {v.name!r} other than by the process: {ELSEWHERE}")
         self._number = len(known) - sum(len(term.others) for term in terms)
         self._theta_function = self._of_theta([log_prior_of(model, v), offset, *known], model, point)
-        self._value, self._derivatives = _likelihood(terms, mean, self.shape[0])
+        self._terms = terms_of(model, [term.rv for term in terms], self.shape[0])
         self._check(model, whole, point)
 
     def _of_theta(self, outputs: list[Any], model: pm.Model, point: dict[str, np.ndarray]) -> NumericalFunction:
@@ -106,7 +107,7 @@ class SparseParts:
 
     def refresh_data(self) -> None:
         """Read data again, which `pymc.set_data` may have changed."""
-        for function in (self._theta_function, self._value, self._derivatives):
+        for function in (self._theta_function, self._terms):
             function.refresh_data()
 
     def at(self, theta: np.ndarray) -> tuple[float, Conditional]:
@@ -117,18 +118,18 @@ class SparseParts:
         conditional = Conditional(
             np.broadcast_to(offset, (n,) if k == 1 else (k, n)).reshape(k, n),
             projections,
-            partial(_value_at, self._value, others),
-            partial(_derivatives_at, self._derivatives, others),
+            partial(_value_at, self._terms, others),
+            partial(_derivatives_at, self._terms, others),
         )
         return float(log_prior), conditional
 
 
-def _value_at(function: NumericalFunction, others: list[np.ndarray], latent: np.ndarray) -> float:
-    return float(function(_flat(latent), *others)[0])
+def _value_at(terms: Terms, others: list[np.ndarray], latent: np.ndarray) -> float:
+    return float(terms.values(_flat(latent), *others)[0])
 
 
-def _derivatives_at(function: NumericalFunction, others: list[np.ndarray], latent: np.ndarray) -> Derivatives:
-    value, slope, *curvatures = function(_flat(latent), *others)
+def _derivatives_at(terms: Terms, others: list[np.ndarray], latent: np.ndarray) -> Derivatives:
+    value, slope, *curvatures = terms.derivatives(_flat(latent), *others)
     curvature = np.stack([np.broadcast_to(part, latent.shape[1:]) for part in curvatures])
     return Derivatives(float(value), np.reshape(slope, latent.shape), curvature)
 
@@ -146,11 +147,11 @@ def _whitened(model: pm.Model) -> Any:
     return found[0]
 
 
-def _term(model: pm.Model, rv: Any) -> _Term:
+def _term(rv: Any) -> _Term:
     if type(rv.owner.op).__name__ != OBSERVATIONS:
         raise ModelError(f"{rv.name!r} depends on the whitened values, and not by gp.observe: {ELSEWHERE}")
     mean, *others = rv.owner.op.dist_params(rv.owner)
-    return _Term(pm.logp(rv, model.rvs_to_values[rv]), mean, others)
+    return _Term(rv, mean, others)
 
 
 def _the_mean(terms: list[_Term]) -> TensorVariable:
@@ -195,21 +196,3 @@ def _row_of(variable: Any, v: Any) -> int | None:
         places = node.inputs[1:]
         return int(places[0].data) if len(places) == 1 and isinstance(places[0], Constant) else None
     return None
-
-
-def _likelihood(terms: list[_Term], mean: TensorVariable, outputs: int) -> tuple[NumericalFunction, NumericalFunction]:
-    """The sum of all terms, and with its derivatives, as functions of the means of f and of all other parameters."""
-    latent = mean.type()
-    symbols = [[other.type() for other in term.others] for term in terms]
-    densities = []
-    for term, own in zip(terms, symbols, strict=True):
-        given = dict(zip(term.others, own, strict=True)) | {term.mean: latent}
-        densities.append(clone_replace(term.log_density, given, rebuild_strict=False).sum())
-    total = sum(densities[1:], densities[0])
-    inputs = [latent, *[symbol for own in symbols for symbol in own]]
-    slope = pt.grad(total, latent)
-    if latent.ndim == 1:
-        curvatures = [pt.grad(slope.sum(), latent)]
-    else:
-        curvatures = [pt.grad(slope[k].sum(), latent)[k] for k in range(outputs)]
-    return NumericalFunction(inputs, [total]), NumericalFunction(inputs, [total, slope, *curvatures])

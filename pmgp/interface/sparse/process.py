@@ -247,6 +247,16 @@ class Sparse(Predicting):
         outputs = self._prepared(Xnew).n_outputs
         return expected_observations(chosen, model, self.marginals(Xnew), self._observations, outputs)
 
+    def likelihood(self, name: str) -> LatentLikelihood:
+        """That of an observed variable.
+
+        Raises
+        ------
+        ValueError
+            If the process has no such observations.
+        """
+        return self._observation(name)[0]
+
     @property
     def size(self) -> int:
         """Number of inducing inputs."""

@@ -1,0 +1,90 @@
+"""Expected log-likelihoods of binary labels by kernels: against quadrature with many nodes, and against the graph."""
+
+from __future__ import annotations
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import pmgp
+from pmgp.core.inducing.expected import LIMITS, ExpectedTerms
+from pmgp.core.likelihoods import BernoulliLogit, BernoulliProbit
+from pmgp.core.numerics.quadrature import normal_rule
+from pmgp.interface.sparse.terms import BinaryTerms, GraphTerms, terms_of
+from tests.sparse.problems import LABELS, X, hyperparameters, poisson, probit, sparse
+
+MANY = normal_rule(150)
+MEANS = np.linspace(-9.0, 9.0, 91)
+
+
+def logit(f):
+    return pmgp.BernoulliLogit.dist(f)
+
+
+def by_many_nodes(likelihood, mean, deviation):
+    """The sum, first and minus second derivatives of each term."""
+    nodes, weights = MANY
+    rows = mean + deviation * nodes[:, None]
+    derivatives = np.array([likelihood.derivatives(row) for row in rows])
+    slope, minus = np.tensordot(weights, derivatives, axes=1)
+    return weights @ likelihood.log_likelihood(rows), slope, -minus
+
+
+@pytest.mark.parametrize("constructor", [BernoulliProbit, BernoulliLogit])
+@pytest.mark.parametrize("deviation", [0.01, *LIMITS])
+def test_there_are_enough_nodes_for_each_variance(constructor, deviation):
+    labels = np.arange(len(MEANS)) % 2
+    terms = ExpectedTerms(constructor, labels, order=20)
+    found = terms.derivatives(MEANS, np.full(len(MEANS), deviation**2))
+    expected = by_many_nodes(constructor(labels), MEANS, deviation)
+    np.testing.assert_allclose(found[0], expected[0], rtol=0.0, atol=2e-10 * len(MEANS))
+    # They have as many nodes, and the second one is two derivatives less smooth.
+    np.testing.assert_allclose(found[1], expected[1], atol=1e-7)
+    np.testing.assert_allclose(found[2], expected[2], atol=1e-6)
+
+
+def test_observations_are_grouped_by_their_variances(rng):
+    labels, mean = rng.integers(0, 2, 40), rng.standard_normal(40)
+    variance = np.square(rng.choice([0.05, 0.3, 0.9, 1.4], 40))
+    terms = ExpectedTerms(BernoulliProbit, labels, order=20)
+    found = terms.derivatives(mean, variance)
+    for i in range(40):
+        alone = ExpectedTerms(BernoulliProbit, labels[i : i + 1], 20).derivatives(mean[i : i + 1], variance[i : i + 1])
+        np.testing.assert_allclose([found[1][i], found[2][i]], [alone[1][0], alone[2][0]])
+    np.testing.assert_allclose(terms.value(mean, variance), found[0])
+    # Other variances are other groups.
+    assert terms.value(mean, variance + 1.0) < found[0]
+
+
+@pytest.mark.parametrize("dist", [probit, logit])
+def test_kernels_and_graphs_agree(dist, rng):
+    model, _ = sparse(X[::3], dist=dist, observed=LABELS)
+    known, graph = terms_of(model, [model["y"]], 1), GraphTerms(model, [model["y"]], 1)
+    assert isinstance(known, BinaryTerms)
+    mean, variance = rng.standard_normal(10), rng.uniform(0.0, 1.0, 10)
+    for one, other in zip(known.derivatives(mean, variance), graph.derivatives(mean, variance), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)
+    np.testing.assert_allclose(known.values(mean, variance)[0], graph.values(mean, variance)[0], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("dist", "observed"), [(poisson, LABELS), (lambda f: pmgp.BernoulliProbit.dist(2.0 * f), LABELS)]
+)
+def test_other_likelihoods_go_by_their_graph(dist, observed):
+    model, _ = sparse(X[::3], dist=dist, observed=observed)
+    assert isinstance(terms_of(model, [model["y"]], 1), GraphTerms)
+
+
+def test_labels_that_change_are_read_again():
+    with pm.Model() as model:
+        process = pmgp.gp.Sparse(cov_func=hyperparameters())
+        labels = pm.Data("labels", LABELS)
+        process.observe("y", process.prior("f", X=X, Xu=X[::3]), dist=probit, observed=labels)
+        terms = terms_of(model, [model["y"]], 1)
+        arguments = np.linspace(-1.0, 1.0, 10), np.full(10, 0.04)
+        [before] = terms.values(*arguments)
+        pm.set_data({"labels": 1 - LABELS})
+    assert terms.values(*arguments) == [before]
+    terms.refresh_data()
+    expected, *_ = by_many_nodes(BernoulliProbit(1 - LABELS), arguments[0], 0.2)
+    np.testing.assert_allclose(terms.values(*arguments), [expected], atol=1e-6)
