@@ -45,13 +45,13 @@ def inverse_diagonal(
         stop = min(j - j % SMALL_TRIANGLE + SMALL_TRIANGLE, n)
         pivot = 1.0 / factor[j, j]
         for k in range(stop - 1, j, -1):
-            entry, column, other = factor[j, k], factor[j, k + 1 : stop], factor[k, k + 1 : stop]
-            for i in range(len(column)):
-                column[i] += entry * other[i]
+            entry, part, other = factor[j, k], factor[j, k + 1 : stop], factor[k, k + 1 : stop]
+            for i in range(len(part)):
+                part[i] += entry * other[i]
             factor[j, k] = entry * factor[k, k]
-        column = factor[j, j + 1 : stop]
-        for i in range(len(column)):
-            column[i] *= -pivot
+        part = factor[j, j + 1 : stop]
+        for i in range(len(part)):
+            part[i] *= -pivot
         factor[j, j] = pivot
     # The lower left block of L^-1 is -L_22^-1 L_21 L_11^-1.
     width = SMALL_TRIANGLE
