@@ -156,18 +156,31 @@ print(repr(mean))
 """
 
 
-def test_a_change_behind_a_stored_kernel_is_seen(tmp_path):
-    """Of a module that the kernel's own file only imports: what stands for a transposition there."""
+ORTHANT = """
+import pmgp
+print(repr(pmgp.log_orthant_probability(0.0, 1.0, 0.0, [[1.0, 0.5], [0.5, 1.0]], random_seed=1)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "part", "changed_part", "code"),
+    [
+        ("numerics/compiled/routines.py", '"LLRNTN"', '"LLRNNN"', CONDITION),
+        ("orthants/compiled_normal.py", "SQRT_HALF = math.sqrt(0.5)", "SQRT_HALF = math.sqrt(0.6)", ORTHANT),
+    ],
+)
+def test_a_change_behind_a_stored_kernel_is_seen(tmp_path, module, part, changed_part, code):
+    """Of a module that the kernel's own file only imports: what stands for a transposition there, and a constant."""
     shutil.copytree(Path(pmgp.__file__).parent, tmp_path / "pmgp", ignore=shutil.ignore_patterns("__pycache__"))
-    routines = tmp_path / "pmgp/core/numerics/compiled/routines.py"
+    imported = tmp_path / "pmgp/core" / module
     settings = {"PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-    before, _ = run(CONDITION, tmp_path, **settings)
-    source = routines.read_text()
-    assert '"LLRNTN"' in source
-    routines.write_text(source.replace('"LLRNTN"', '"LLRNNN"'))
-    changed, _ = run(CONDITION, tmp_path, **settings)
-    routines.write_text(source)
-    again, _ = run(CONDITION, tmp_path, **settings)
+    before, _ = run(code, tmp_path, **settings)
+    source = imported.read_text()
+    assert part in source
+    imported.write_text(source.replace(part, changed_part))
+    changed, _ = run(code, tmp_path, **settings)
+    imported.write_text(source)
+    again, _ = run(code, tmp_path, **settings)
     assert before == again != changed
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Callable
-from functools import cached_property, update_wrapper
+from functools import cache, cached_property, update_wrapper
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -56,8 +56,11 @@ def digest_of(folder: Path) -> str:
     return digest.hexdigest()[:16]
 
 
-DIGEST = digest_of(Path(__file__).parent)
-"""Of the kernels, which call each other, and what is generated for them."""
+@cache
+def _digest_of_kernels(folder: Path) -> str:
+    """Of the kernels in a folder, and of those here, which they call."""
+    here = Path(__file__).parent
+    return "_".join(digest_of(each) for each in dict.fromkeys((here, folder)))
 
 
 class Kernel:
@@ -111,8 +114,9 @@ def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
 def _named_by_digest(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function with the kernels' digest in its qualified name."""
     assert isinstance(function, FunctionType)
+    digest = _digest_of_kernels(Path(function.__code__.co_filename).parent)
     named = FunctionType(function.__code__, function.__globals__, function.__name__)
-    named.__module__, named.__qualname__ = function.__module__, f"{function.__qualname__}_{DIGEST}"
+    named.__module__, named.__qualname__ = function.__module__, f"{function.__qualname__}_{digest}"
     return named
 
 
