@@ -17,9 +17,9 @@ from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
 
 __all__ = ["Setting", "chosen_operator", "chosen_proposal"]
 
-# Of trajectories on the screen: leapfrog steps are uniform from 3 to 5. From 1 to 7 costs as much, and gives a fifth
-# fewer effective draws; from 2 to 4 the slowest directions fall behind.
-MIN_LEAPFROG, MAX_LEAPFROG = 3, 5
+# Of trajectories on the screen: leapfrog steps are uniform between these two, four on average. In turns with proposals
+# they may all be long; alone, many of about half a period would change signs and little else.
+LEAPFROG_ALONE, LEAPFROG_BY_TURNS = (1, 7), (3, 5)
 TRAJECTORY_ACCEPTANCE = 0.8
 # Up to so many hyper-parameters independent proposals and a random walk mix better for their time.
 FEW = 4
@@ -90,14 +90,11 @@ def chosen_proposal(
     """
     target: dict[str, Any] = {} if target_acceptance is None else {"target_acceptance": target_acceptance}
     walk, mixture = RandomWalk(**target), IndependenceMixture(**target)
-    trajectories = HamiltonianMonteCarlo(
-        **{"target_acceptance": TRAJECTORY_ACCEPTANCE} | target, max_leapfrog=MAX_LEAPFROG, min_leapfrog=MIN_LEAPFROG
-    )
     names: dict[str, Callable[[], AdaptiveTransition]] = {
-        "auto": lambda: Alternation(IndependenceMixture(), trajectories) if _suits(setting) else mixture,
+        "auto": lambda: _by_turns(target_acceptance) if _suits(setting) else mixture,
         "metropolis": lambda: walk,
         "mixture": lambda: mixture,
-        "hmc": lambda: trajectories,
+        "hmc": lambda: _trajectories(target_acceptance, LEAPFROG_ALONE),
     }
     chosen = resolve(given, names, AdaptiveTransition, "proposal")
     if chosen.derivatives > 1:
@@ -107,6 +104,15 @@ def chosen_proposal(
             raise ValueError(f"{given!r} needs gradients, and {setting.approximation!r} has no evidence_gradient")
         setting.model.compile_theta_gradient()
     return chosen
+
+
+def _trajectories(target_acceptance: float | None, leapfrog: tuple[int, int]) -> HamiltonianMonteCarlo:
+    target = TRAJECTORY_ACCEPTANCE if target_acceptance is None else target_acceptance
+    return HamiltonianMonteCarlo(target, max_leapfrog=leapfrog[1], min_leapfrog=leapfrog[0])
+
+
+def _by_turns(target_acceptance: float | None) -> Alternation:
+    return Alternation(IndependenceMixture(), _trajectories(target_acceptance, LEAPFROG_BY_TURNS))
 
 
 def _suits(setting: Setting) -> bool:
