@@ -17,7 +17,8 @@ from pmgp.core.estimators import ImportanceSampling
 from pmgp.core.gaussians import DensePrior
 from pmgp.core.importance import left_out, log_evidence_left_out
 from pmgp.core.likelihoods import BernoulliProbit
-from pmgp.interface.model.latent_gaussian import ModelError
+from pmgp.interface.importance.loo import _observed_places
+from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
 from tests.steps.test_contract import FAST
 from tests.truths import ScaledLowRank
 
@@ -80,6 +81,12 @@ def test_plain_weights_of_f_are_far_less_even(model, idata, found):
         pm.compute_log_likelihood(idata, progressbar=False)
         plain = az.loo(idata, pointwise=True)
     assert float(plain.pareto_k.max()) > float(found.pareto_k.max()) + 0.1
+
+
+def test_labels_that_are_certain_under_a_draw_count_as_well(model, problem):
+    """Their log-density is exactly zero there."""
+    certain = 50.0 * (2.0 * problem.y - 1.0)
+    assert_array_equal(_observed_places(LatentGaussianModel(model), certain[None]), np.arange(N))
 
 
 def test_it_has_arviz_form(found, model, idata, problem):

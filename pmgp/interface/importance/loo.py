@@ -159,9 +159,12 @@ def _of_draw(estimates: Estimates, rng: np.random.Generator, ready: Ready | None
 
 
 def _observed_places(parts: LatentGaussianModel, f: np.ndarray) -> np.ndarray:
-    """Which latent values have an observation: indices."""
+    """Which latent values have an observation: indices.
+
+    A label far on its own side of zero has a log-density of exactly zero, and one far on the other side has not.
+    """
     likelihood: Any = parts.likelihood(parts.initial_theta)
-    rows = np.concatenate([f, f + 0.1, f - 0.1])
+    rows = np.concatenate([f, f + 0.1, f - 0.1, -f, np.zeros_like(f)])
     return np.flatnonzero((likelihood.log_density(rows) != 0.0).any(axis=0))
 
 
