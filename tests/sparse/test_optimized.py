@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -166,6 +168,23 @@ def test_several_outputs_have_a_gaussian_each(classes):
     assert found.factor.shape == (3, 4, 4)
     assert found.initvals(1)[0]["f_rotated_"].shape == (3, 4)
     assert (np.diff(found.bounds) >= 0.0).all()
+
+
+def test_a_gradient_needs_memory_for_a_few_n_by_m_matrices(rng):
+    n, m = 3000, 30
+    inputs = rng.standard_normal((n, 2))
+    with pm.Model() as model:
+        process = pmgp.gp.Sparse(cov_func=pm.gp.cov.ExpQuad(2, ls=pm.LogNormal("lengthscale", 0.0, 0.5)))
+        f = process.prior("f", X=inputs, Xu=inputs[:m])
+        process.observe("y", f, dist=lambda f: pm.Poisson.dist(mu=pm.math.exp(f)), observed=rng.poisson(1.0, n))
+    function = BoundFunction(process, model, model.initial_point())
+    start = function.start()
+    function(start)
+    tracemalloc.start()
+    function(start)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 25 * 8 * n * m
 
 
 def test_progress_is_shown(capsys):
