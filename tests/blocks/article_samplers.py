@@ -18,8 +18,8 @@ from pmgp.core.latent_updates import RiemannianUpdate
 from pmgp.core.likelihoods import MultinomialLogit
 from pmgp.core.theta_updates.densities import JointState, LatentPart
 from pmgp.core.theta_updates.schemes import AncillaryScheme, Scheme, SufficientScheme
-from pmgp.core.transitions.adaptive import RandomWalk
-from pmgp.core.transitions.metric_adaptive import PlainMonteCarlo, RiemannianMonteCarlo
+from pmgp.core.transitions.adaptive import HamiltonianMonteCarlo, RandomWalk
+from pmgp.core.transitions.metric_adaptive import RiemannianMonteCarlo
 
 N, CLASSES, SOURCES = 2, 2, 2
 # Observations at each place, so that W changes with f as much as K^-1.
@@ -88,7 +88,7 @@ class Sampler(NamedTuple):
     replicates: int
 
 
-HMC = PlainMonteCarlo(max_leapfrog=LEAPFROG)
+HMC = HamiltonianMonteCarlo(max_leapfrog=LEAPFROG, learns_mass=False)
 SAMPLERS = {
     "a": Sampler(RiemannianUpdate("identity", LEAPFROG), 0.35, SufficientScheme(HMC), 0.6, 1500),
     "b": Sampler(RiemannianUpdate("fixed", LEAPFROG), 0.9, SufficientScheme(HMC), 0.6, 1500),

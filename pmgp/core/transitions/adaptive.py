@@ -93,6 +93,8 @@ class HamiltonianMonteCarlo(_Scaled):
         What the step size is tuned to.
     max_leapfrog : int
         The number of leapfrog steps is uniform from 1 to this one.
+    learns_mass : bool
+        Whether to take over the covariance of the draws; the mass matrix stays the identity without.
 
     Raises
     ------
@@ -102,6 +104,7 @@ class HamiltonianMonteCarlo(_Scaled):
 
     target_acceptance: float = 0.65
     max_leapfrog: int = 10
+    learns_mass: bool = True
     derivatives: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
@@ -126,7 +129,7 @@ class HamiltonianMonteCarlo(_Scaled):
     def learn(self, learned: Scaling, point: Point, info: TransitionInfo) -> Scaling:
         """Take in the outcome of one tuning iteration."""
         learned = learned.updated(point.position, info.acceptance_rate, self.target_acceptance)
-        return learned.rescaled(len(point.position) ** -0.25)
+        return learned.rescaled(len(point.position) ** -0.25) if self.learns_mass else learned
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
-"""Transitions of a few elements, such as theta, that are there to be compared: with a metric, and with no mass matrix.
+"""Hamiltonian Monte Carlo of a few elements, such as theta, with the metric that their density has.
 
-The article on several classes and sources moves theta by them in its samplers (a) to (d).
+Sampler (d) of the article on several classes and sources; it is there to be compared.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import numpy as np
 
 from pmgp.core.adaptation.scaling import Scaling
 from pmgp.core.numerics import linalg
-from pmgp.core.transitions.adaptive import HamiltonianMonteCarlo, check_target
+from pmgp.core.transitions.adaptive import check_target
 from pmgp.core.transitions.base import MetricDensity, Point, TransitionInfo
 from pmgp.core.transitions.riemannian import Solver, riemannian
 
-__all__ = ["PlainMonteCarlo", "RiemannianMonteCarlo"]
+__all__ = ["RiemannianMonteCarlo"]
 
 # Of the central differences of a metric, whose error is of the order of the square.
 DIFFERENCE = 3e-5
@@ -95,15 +95,6 @@ class _Differenced:
             return np.full((position.size, position.size), np.nan)
         lower = np.tril(metric.factor)
         return lower @ lower.T
-
-
-@dataclass(frozen=True)
-class PlainMonteCarlo(HamiltonianMonteCarlo):
-    """Hamiltonian Monte Carlo with the identity for a mass matrix, whatever the draws; it is here to be compared."""
-
-    def learn(self, learned: Scaling, point: Point, info: TransitionInfo) -> Scaling:
-        """Take in the outcome of one tuning iteration, for the step size alone."""
-        return learned.updated(point.position, info.acceptance_rate, self.target_acceptance)
 
 
 @dataclass(frozen=True)

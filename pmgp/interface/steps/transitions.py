@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from pmgp.core.approximations import Approximation, Differentiable
 from pmgp.core.registry import missing_members, resolve
 from pmgp.core.transitions.adaptive import HamiltonianMonteCarlo, ManifoldLangevin, RandomWalk
 from pmgp.core.transitions.base import AdaptiveTransition
-from pmgp.core.transitions.metric_adaptive import PlainMonteCarlo, RiemannianMonteCarlo
+from pmgp.core.transitions.metric_adaptive import RiemannianMonteCarlo
 from pmgp.core.transitions.mixture import IndependenceMixture
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
 
@@ -44,13 +45,14 @@ def chosen_operator(
     # All are made, so that a setting out of range is refused whichever is asked for.
     walk, mixture, langevin = RandomWalk(**target), IndependenceMixture(**target), ManifoldLangevin(**target)
     trajectories = HamiltonianMonteCarlo(max_leapfrog=max_leapfrog, **target)
+    riemannian = RiemannianMonteCarlo(max_leapfrog=max_leapfrog, **target)
     names: dict[str, Callable[[], AdaptiveTransition]] = {
         "metropolis": lambda: walk,
         "mixture": lambda: mixture,
         "hmc": lambda: trajectories,
-        "hmc-identity": lambda: PlainMonteCarlo(max_leapfrog=max_leapfrog, **target),
+        "hmc-identity": lambda: replace(trajectories, learns_mass=False),
         "smmala": lambda: langevin,
-        "rmhmc": lambda: RiemannianMonteCarlo(max_leapfrog=max_leapfrog, **target),
+        "rmhmc": lambda: riemannian,
     }
     return resolve(given, names, AdaptiveTransition, "operator")
 
