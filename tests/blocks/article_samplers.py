@@ -19,7 +19,7 @@ from pmgp.core.likelihoods import MultinomialLogit
 from pmgp.core.theta_updates.densities import JointState, LatentPart
 from pmgp.core.theta_updates.schemes import AncillaryScheme, Scheme, SufficientScheme
 from pmgp.core.transitions.adaptive import HamiltonianMonteCarlo, RandomWalk
-from pmgp.core.transitions.riemannian import RiemannianMonteCarlo
+from pmgp.core.transitions.metric_adaptive import RiemannianMonteCarlo
 
 N, CLASSES, SOURCES = 2, 2, 2
 # Observations at each place, so that W changes with f as much as K^-1.

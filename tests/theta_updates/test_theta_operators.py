@@ -15,7 +15,7 @@ from pmgp.core.theta_updates.densities import JointState, LatentPart
 from pmgp.core.theta_updates.schemes import AncillaryScheme, InterweavingScheme
 from pmgp.core.transitions.adaptive import HamiltonianMonteCarlo, ManifoldLangevin, RandomWalk
 from pmgp.core.transitions.base import NOT_COMPUTED, AdaptiveTransition, Density, Point, TransitionInfo
-from pmgp.core.transitions.riemannian import RiemannianMonteCarlo, _FactorizedMetric
+from pmgp.core.transitions.metric_adaptive import RiemannianMonteCarlo, _FactorizedMetric
 from pmgp.interface.steps.transitions import chosen_operator
 from tests.latent_updates.broken import (
     fixed_points_after_one_iteration,

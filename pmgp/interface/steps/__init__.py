@@ -3,14 +3,8 @@
 May import: core, interface.graphs, interface.model.
 """
 
-from pmgp.interface.steps.latent_updates import (
-    EllipticalSlice,
-    LatentHMC,
-    LatentMetropolis,
-    LatentRMHMC,
-    LatentSMMALA,
-    LatentStep,
-)
+from pmgp.interface.steps.latent_rmhmc import LatentRMHMC
+from pmgp.interface.steps.latent_updates import EllipticalSlice, LatentHMC, LatentMetropolis, LatentSMMALA, LatentStep
 from pmgp.interface.steps.pseudo_marginal import PseudoMarginal
 from pmgp.interface.steps.theta_updates import Ancillary, Interweaving, JointUpdate, Sufficient, Surrogate
 

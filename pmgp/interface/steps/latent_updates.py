@@ -14,18 +14,16 @@ from pmgp.core import latent_updates
 from pmgp.core.adaptation.step_size import StepSize
 from pmgp.core.gaussians.dense import INDEFINITE
 from pmgp.core.latent_updates import LatentUpdate
-from pmgp.core.latent_updates.metrics import local_curvature_known
 from pmgp.core.numerics.linalg import NotPositiveDefiniteError
 from pmgp.core.registry import resolve
 from pmgp.core.transitions.base import NOT_COMPUTED, Point
-from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.steps.base import ACCEPTANCE, COUNTS, EVALUATIONS, Arguments, GaussianProcessStep
 from pmgp.interface.steps.progress import AcceptanceProgress, EvaluationsProgress
 from pmgp.interface.steps.public import public_step
 from pmgp.interface.steps.starts import refusing_start
 from pmgp.interface.steps.validation import check_acceptance, latent_of
 
-__all__ = ["EllipticalSlice", "LatentHMC", "LatentMetropolis", "LatentRMHMC", "LatentSMMALA", "LatentStep"]
+__all__ = ["EllipticalSlice", "LatentHMC", "LatentMetropolis", "LatentSMMALA", "LatentStep"]
 
 
 @dataclass_state
@@ -250,69 +248,6 @@ class LatentHMC(LatentStep):
             target_acceptance=target_acceptance,
             **others,
         )
-
-
-@public_step
-class LatentRMHMC(LatentStep):
-    """Riemann manifold Hamiltonian Monte Carlo for the latent values, given their hyper-parameters.
-
-    The metric is that of the posterior: K^-1 + W, with W the curvature of the likelihood, which must factorize over f.
-    For :class:`pmgp.MultinomialLogit` with C classes it is never made: all that is needed of it takes C + 1
-    factorizations of n rows.
-
-    Parameters
-    ----------
-    $vars_of_f
-    metric : {"fixed", "local", "identity"}
-        Where W is taken: at the constant f that fits the data best ("fixed"; for classes, probabilities n_c / n), so
-        that a trajectory needs no factorization, or at each f of it ("local"), which makes the steps implicit and needs
-        some ten metrics for each. "local" is for likelihoods with one latent vector that are log-concave, and for
-        :class:`pmgp.MultinomialLogit`. "identity" is no metric, to be compared with.
-    max_leapfrog : int
-        The number of leapfrog steps, which ``n_evaluations`` counts, is uniform from 1 to this one.
-    $target_of_step
-    $rest_of_f_and_references
-    Girolami, M. and Calderhead, B. (2011). Riemann manifold Langevin and Hamiltonian Monte Carlo methods. JRSS B 73.
-    Filippone, M. et al. (2012). Probabilistic prediction of neurological disorders with a statistical assessment of
-    neuroimaging data modalities. Annals of Applied Statistics 6, samplers (a) to (f).
-    """
-
-    name = "latent_rmhmc"
-
-    def __init__(
-        self,
-        vars: list[Any] | None = None,
-        *,
-        metric: str = "fixed",
-        max_leapfrog: int = 10,
-        target_acceptance: float = latent_updates.RiemannianUpdate.target_acceptance,
-        **others: Unpack[Arguments],
-    ) -> None:
-        super().__init__(
-            vars,
-            update=latent_updates.RiemannianUpdate(metric, max_leapfrog),
-            factorizing=metric != "identity",
-            gradient=True,
-            target_acceptance=target_acceptance,
-            **others,
-        )
-        if metric == "local":
-            self._require_curvature()
-
-    def _require_curvature(self) -> None:
-        """Refuse a likelihood whose curvature is no metric everywhere, or has no derivatives.
-
-        Raises
-        ------
-        ModelError
-            Saying which metric serves.
-        """
-        theta = self.latent_model.initial_theta
-        if not local_curvature_known(self.shared_model.prior(theta), self.latent_model.likelihood(theta)):
-            raise ModelError(
-                'metric="local" needs a likelihood that is log-concave in one latent vector, or pmgp.MultinomialLogit; '
-                'use metric="fixed"'
-            )
 
 
 @public_step

@@ -11,8 +11,8 @@ from pmgp.core.registry import missing_members, resolve
 from pmgp.core.transitions.adaptive import HamiltonianMonteCarlo, ManifoldLangevin, RandomWalk
 from pmgp.core.transitions.alternation import Alternation
 from pmgp.core.transitions.base import AdaptiveTransition
+from pmgp.core.transitions.metric_adaptive import RiemannianMonteCarlo
 from pmgp.core.transitions.mixture import IndependenceMixture
-from pmgp.core.transitions.riemannian import RiemannianMonteCarlo
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
 
 __all__ = ["Setting", "chosen_operator", "chosen_proposal"]

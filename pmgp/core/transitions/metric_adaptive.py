@@ -1,0 +1,154 @@
+"""Hamiltonian Monte Carlo of a few elements, such as theta, with the metric that their density has.
+
+Sampler (d) of the article on several classes and sources; it is there to be compared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from pmgp.core.adaptation.scaling import Scaling
+from pmgp.core.numerics import linalg
+from pmgp.core.transitions.adaptive import check_target
+from pmgp.core.transitions.base import MetricDensity, Point, TransitionInfo
+from pmgp.core.transitions.riemannian import Solver, riemannian
+
+__all__ = ["RiemannianMonteCarlo"]
+
+# Of the central differences of a metric, whose error is of the order of the square.
+DIFFERENCE = 3e-5
+DEFAULT_SOLVER = Solver()
+
+
+class _FactorizedMetric:
+    """G of a few rows with the derivatives of G, which are made when they are first needed.
+
+    Parameters
+    ----------
+    factor : (n, n) array
+        Lower Cholesky factor.
+    density : _Differenced
+    position : (n,) array
+    """
+
+    constant: ClassVar[bool] = False
+
+    def __init__(self, factor: np.ndarray, density: _Differenced, position: np.ndarray) -> None:
+        self.factor, self.density, self.position = factor, density, position
+        self._changes: np.ndarray | None = None
+
+    @property
+    def log_determinant(self) -> float:
+        """Log|G|."""
+        return linalg.log_determinant(self.factor)
+
+    def momentum(self, rng: np.random.Generator) -> np.ndarray:
+        """A draw from N(0, G)."""
+        return linalg.triangular_product(self.factor, rng.standard_normal(len(self.factor)))
+
+    def velocity(self, momentum: np.ndarray) -> np.ndarray:
+        """G^-1 p."""
+        return linalg.cholesky_solve(self.factor, momentum)
+
+    def force(self, velocity: np.ndarray) -> np.ndarray:
+        """<G^-1 - v v', d_jG> / 2 for each j."""
+        if self._changes is None:
+            self._changes = self.density.metric_changes(self.position)
+        inverse = linalg.symmetrized(linalg.inverse(self.factor))
+        return 0.5 * np.einsum("jab,ab->j", self._changes, inverse - np.outer(velocity, velocity))
+
+
+class _Differenced:
+    """A density with a metric, and with the metric's derivatives by central differences."""
+
+    def __init__(self, density: MetricDensity) -> None:
+        self.density = density
+
+    def at(self, position: np.ndarray, gradient: bool = False) -> Point:
+        """Value, and the gradient where asked for."""
+        return self.density.at(position, gradient)
+
+    def gradient(self, position: np.ndarray) -> np.ndarray:
+        """Gradient of the log-density."""
+        return self.density.gradient(position)
+
+    def metric_at(self, position: np.ndarray) -> _FactorizedMetric | None:
+        """G there."""
+        return self.of(self.density.at(position))
+
+    def of(self, point: Point) -> _FactorizedMetric | None:
+        """G at a point; None where there is none."""
+        complete = self.density.with_metric(point) if np.isfinite(point.log_density) else None
+        return None if complete is None else _FactorizedMetric(complete.metric_factor, self, point.position)
+
+    def metric_changes(self, position: np.ndarray) -> np.ndarray:
+        """Derivatives of G: (n, n, n), the first axis that of the position; not a number beside where G ends."""
+        shifts = DIFFERENCE * np.eye(position.size)
+        return np.array([self._tensor(position + s) - self._tensor(position - s) for s in shifts]) / (2.0 * DIFFERENCE)
+
+    def _tensor(self, position: np.ndarray) -> np.ndarray:
+        metric = self.metric_at(position)
+        if metric is None:
+            return np.full((position.size, position.size), np.nan)
+        lower = np.tril(metric.factor)
+        return lower @ lower.T
+
+
+@dataclass(frozen=True)
+class RiemannianMonteCarlo:
+    """Hamiltonian Monte Carlo with the density's own metric, for a vector of a few elements such as theta.
+
+    The derivatives of the metric are central differences, as it has second derivatives of K in it: two metrics for each
+    element in every leapfrog step. So a step costs as much as many of another transition; it is here to be compared.
+
+    Parameters
+    ----------
+    target_acceptance : float
+        What the step size is tuned to.
+    max_leapfrog : int
+        The number of leapfrog steps is uniform from 1 to this one.
+    solver : Solver
+        Of the implicit steps. Below 1e-8 the errors of the differences take over.
+
+    Raises
+    ------
+    ValueError
+        For settings out of range.
+    """
+
+    target_acceptance: float = 0.65
+    max_leapfrog: int = 10
+    solver: Solver = DEFAULT_SOLVER
+    derivatives: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        check_target(self.target_acceptance)
+        if not isinstance(self.max_leapfrog, int | np.integer) or self.max_leapfrog < 1:
+            raise ValueError(f"max_leapfrog must be an integer of at least 1, not {self.max_leapfrog}")
+
+    def start(self, dimension: int, length: int) -> Scaling:
+        """Begin to learn; coordinates are left as they are."""
+        return Scaling.start(0.5 * dimension**-0.25, dimension, length)
+
+    def step(
+        self, rng: np.random.Generator, point: Point, density: MetricDensity, learned: Scaling
+    ) -> tuple[Point, TransitionInfo]:
+        """One trajectory; nothing moves where there is no metric."""
+        differenced = _Differenced(density)
+        metric = differenced.of(point)
+        if metric is None:
+            return point, TransitionInfo(False, 0.0, 1)
+        begun = point._replace(metric_factor=metric)
+        moved, info = riemannian(rng, begun, differenced, learned.step_size.value, self.max_leapfrog, self.solver)
+        return point if moved is begun else moved._replace(metric_factor=point.metric_factor), info
+
+    def learn(self, learned: Scaling, point: Point, info: TransitionInfo) -> Scaling:
+        """Take in the outcome of one tuning iteration."""
+        return learned.updated(point.position, info.acceptance_rate, self.target_acceptance)
+
+    def freeze(self, learned: Scaling) -> Scaling:
+        """What sampling uses."""
+        return learned.frozen()
