@@ -26,6 +26,7 @@ STUDIES = {
     "pseudo_marginal": "How many importance samples a chain needs, and with which approximation.",
     "annealing": "Annealing from an approximation, where plain importance sampling sticks.",
     "orthants": "Counting particles, or drawing between limits: the evidence of labels as one probability.",
+    "sparse": "Many points through a few: how fast, and how far from the exact chain.",
     "parameterizations": "What has to be held fixed while the hyper-parameters move.",
     "latent_operators": "Six transitions for the latent values, by draw, by second and by operation.",
 }
