@@ -27,6 +27,7 @@ STUDIES = {
     "annealing": "Annealing from an approximation, where plain importance sampling sticks.",
     "orthants": "Counting particles, or drawing between limits: the evidence of labels as one probability.",
     "multiple_sources": "Which source of features tells which class: weighted sums of kernels, and what samples them.",
+    "sparse": "Many points through a few: how fast, and how far from the exact chain.",
     "parameterizations": "What has to be held fixed while the hyper-parameters move.",
     "latent_operators": "Six transitions for the latent values, by draw, by second and by operation.",
 }

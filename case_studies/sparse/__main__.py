@@ -6,7 +6,7 @@ import time
 from argparse import Namespace
 from pathlib import Path
 
-from case_studies.sparse import results, study
+from case_studies.sparse import data, results, study
 from case_studies.sparse.study import SCALES, Convergence, Fit, HeldOut
 from case_studies.tools.command_line import parser, selected
 from case_studies.tools.grid import Grid
@@ -29,7 +29,7 @@ def main() -> None:
     scale = SCALES[given.scale]
     every = [unit for unit in study.units(scale) if not given.kind or isinstance(unit, KINDS[given.kind])]
     chosen = selected(every, {name: getattr(given, name) for name in FILTERS})
-    possible = [unit for unit in chosen if study.computable(unit)]
+    possible = [unit for unit in chosen if data.available(unit.problem)]
     places = results.tables(given.out, scale.name)
     new = possible if given.again else results.missing(scale, possible, places)
     print(f"{len(new)} units to run; {len(possible) - len(new)} of {len(chosen)} are there", flush=True)

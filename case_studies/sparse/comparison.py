@@ -6,10 +6,9 @@ import numpy as np
 import pandas as pd
 
 from case_studies.sparse import results, study
-from case_studies.sparse.scales import Scale
-from case_studies.sparse.study import SCALES, Convergence, Fit, HeldOut
+from case_studies.sparse.study import SCALES
 
-__all__ = ["coal", "coverage", "efficiency", "held_out", "image", "pines"]
+__all__ = ["coal", "coverage", "efficiency", "held_out", "image", "pines", "toy"]
 
 PUBLISHED_COAL = {"HMC": -1.225, "Gaussian": -1.229}
 """Mean held-out log-likelihoods, over ten splits."""
@@ -68,6 +67,12 @@ def image(fits: pd.DataFrame) -> pd.DataFrame:
     return cells.pivot_table(index=["kernel", "inducing", "method"], columns="points", values="score", aggfunc="mean")
 
 
+def toy(fits: pd.DataFrame) -> pd.DataFrame:
+    """Held-out log-likelihood of three Gaussians' labels with its standard error, and the share of wrong ones."""
+    cells = fits[fits["problem"] == "toy"]
+    return cells.set_index(["kernel", "inducing", "method"])[["score", "score_error", "wrong"]]
+
+
 def held_out(lines: pd.DataFrame) -> pd.DataFrame:
     """Held-out log-likelihood by method, and its difference from the exact chain's with the paired standard error.
 
@@ -79,17 +84,16 @@ def held_out(lines: pd.DataFrame) -> pd.DataFrame:
     return found.assign(splits=groups.size())
 
 
-def coverage(frames: dict[type, pd.DataFrame], scale: Scale) -> pd.DataFrame:
-    """How many units of a scale there are in tables, and what made them."""
-    every, shown = study.units(scale), {}
-    for kind, name in {Fit: "fits", Convergence: "convergence", HeldOut: "held out"}.items():
-        there = frames[kind][frames[kind]["scale"] == scale.name]
-        done = len(there[list(kind._fields)].drop_duplicates())  # type: ignore[attr-defined]
-        made = {key: "; ".join(sorted(set(there[key]))) for key in ("version", "machine")}
-        shown[name] = {"units": done, "of": sum(isinstance(unit, kind) for unit in every)} | made
+def coverage() -> pd.DataFrame:
+    """How many units of each scale there are in tables, and what made them."""
+    shown = {}
+    for name, scale in SCALES.items():
+        every = study.units(scale)
+        for kind, place in results.tables(results.FOLDER, name).items():
+            if place.path.is_file():
+                there = place.read()
+                done = len(there[list(kind._fields)].drop_duplicates())  # type: ignore[attr-defined]
+                made = {key: "; ".join(sorted(set(there[key]))) for key in ("version", "machine")}
+                wanted = sum(isinstance(unit, kind) for unit in every)
+                shown[name, results.FILES[kind].replace("_", " ")] = {"units": done, "of": wanted} | made
     return pd.DataFrame(shown).T
-
-
-def both_scales(frames: dict[type, pd.DataFrame]) -> pd.DataFrame:
-    """:func:`coverage` of each scale."""
-    return pd.concat({name: coverage(frames, scale) for name, scale in SCALES.items()})

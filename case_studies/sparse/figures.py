@@ -14,9 +14,11 @@ from case_studies.sparse.chains import SLOWEST
 from case_studies.sparse.pictures import REACH, SIDE
 from pmgp.plots.style import ACCENT, GRAY, WIDTH, style
 
-__all__ = ["classes", "convergence", "image_scores", "maps", "rates"]
+__all__ = ["classes", "convergence", "image_scores", "maps", "moved", "rates"]
 
 RED, ORANGE = "#d1495b", "#e0a458"
+FIRST_YEAR = 1851.2
+"""Of the first disaster."""
 COLORS = (ACCENT, RED, ORANGE)
 Picture = dict[str, np.ndarray]
 
@@ -24,7 +26,7 @@ Picture = dict[str, np.ndarray]
 def rates(sparse: Picture, exact: Picture) -> Figure:
     """Figure 2: the rate of disasters with bands, and draws of theta."""
     seen = data.coal(0)
-    years = seen.X[:, 0] + 1851.2
+    years = seen.X[:, 0] + FIRST_YEAR
     with style():
         figure, (left, right) = plt.subplots(1, 2, figsize=(WIDTH, 3.8), width_ratios=(3, 2))
     left.bar(years, seen.y / seen.width, seen.width, color="0.85", label="seen")
@@ -44,7 +46,8 @@ def maps(pictures: dict[str, Picture]) -> Figure:
     with style():
         figure, grid = plt.subplots(3, len(pictures), figsize=(WIDTH, 9.2), sharex=True, sharey=True)
     highest = max(float(picture["high"].max()) for picture in pictures.values())
-    norm = LogNorm(0.01, highest)
+    lowest = min(float(np.quantile(picture["low"], 0.01)) for picture in pictures.values())
+    norm = LogNorm(lowest, highest)
     for column, (title, picture) in zip(grid.T, pictures.items(), strict=True):
         side = round(np.sqrt(len(picture["mean"])))
         for axes, name in zip(column, names, strict=True):
@@ -69,7 +72,8 @@ def classes(picture: Picture) -> Figure:
         left.plot(*points.T, ".", color=color, markersize=3, alpha=0.5)
         probability = picture["probabilities"][label].reshape(SIDE, SIDE).T
         left.contour(line, line, probability, (0.3, 0.95, 0.99), colors=color, linewidths=(0.8, 1.4, 2.2))
-    left.plot(*picture["Z"].T, "o", color="black", markersize=4, label="inducing inputs")
+    left.plot(*np.stack([picture["first"], picture["Z"]]).transpose(2, 0, 1), color="black", linewidth=0.6)
+    left.plot(*picture["Z"].T, "o", color="black", markersize=4, label="inducing inputs, from k-means")
     place = picture["Z"][int(picture["place"])]
     left.plot(*place, "o", color="black", markerfacecolor="white", markersize=8, label="that of the right")
     left.set(title="probabilities 0.3, 0.95, 0.99", xlabel="first input", ylabel="second input")
@@ -81,6 +85,22 @@ def classes(picture: Picture) -> Figure:
         right.plot(scatter[:, first], scatter[:, second], ".", color=color, markersize=4, alpha=0.6, label=label)
     right.set(title="draws of v there", xlabel="of one class", ylabel="of the other")
     right.legend()
+    return figure
+
+
+def moved(picture: Picture) -> Figure:
+    """Figure 5: inducing inputs among scans of digits, as k-means has them, optimized, and the difference."""
+    first, last = picture["first"], picture["Z"]
+    with style():
+        figure, grid = plt.subplots(3, len(first), figsize=(WIDTH, 7.2), squeeze=False)
+    for row, scans, title in zip(
+        grid, (first, last, last - first), ("k-means", "optimized", "difference"), strict=True
+    ):
+        reach = max(float(np.abs(scans).max()), 1.0)
+        for axes, scan in zip(row, scans, strict=True):
+            axes.imshow(scan.reshape(28, 28), cmap="gray" if title != "difference" else "RdBu", vmin=-reach, vmax=reach)
+            axes.set(xticks=[], yticks=[])
+        row[0].set_ylabel(title)
     return figure
 
 
@@ -113,8 +133,10 @@ def image_scores(fits: pd.DataFrame) -> Figure:
 def convergence(lines: pd.DataFrame) -> Figure:
     """Figures 7 to 9: R-hat of ten chains, of the variables with the smallest effective sizes."""
     cells = sorted(set(lines[["problem", "kernel"]].itertuples(index=False, name=None)))
+    size = min(WIDTH, 2.5 + 3.0 * len(cells))
+    highest = max(float(lines[f"rhat_{rank}"].max()) for rank in range(SLOWEST))
     with style():
-        figure, grid = plt.subplots(1, len(cells), figsize=(WIDTH, 3.6), sharey=True, squeeze=False)
+        figure, grid = plt.subplots(1, len(cells), figsize=(size, 3.6), sharey=True, squeeze=False)
     for axes, (problem, kernel) in zip(grid[0], cells, strict=True):
         for method, color in (("HMC", ACCENT), ("Gibbs", RED)):
             mask = (lines["problem"] == problem) & (lines["kernel"] == kernel) & (lines["method"] == method)
@@ -123,6 +145,7 @@ def convergence(lines: pd.DataFrame) -> Figure:
         axes.set(title=f"{problem}, {kernel}", xlabel="draws", yscale="log")
         axes.set_yticks([1.0, 1.1, 1.3, 2.0, 5.0], ["1", "1.1", "1.3", "2", "5"])
         axes.minorticks_off()
+        axes.set_ylim(0.98, 1.05 * max(highest, 1.3))
     grid[0, 0].set_ylabel("R-hat of ten chains")
     handles, labels = grid[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=2)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
+import xarray as xr
 
 import pmgp
 from case_studies.sparse import gpflow_process
@@ -16,19 +17,27 @@ from case_studies.sparse.problems import Problem, inducing_inputs, sparse
 from case_studies.sparse.scales import Scale
 from pmgp.gp import Sparse
 
-__all__ = ["POINTS", "PROBLEMS", "compared", "log_density", "paired", "score"]
+__all__ = ["POINTS", "PROBLEMS", "compared", "paired", "prediction", "score", "summary"]
 
 PROBLEMS = ("banknote", "pima", "eeg")
-POINTS = (30, 100)
+POINTS = (50,)
 """Numbers of inducing inputs, which are k-means'."""
 
 
-def log_density(process: Sparse, model: pm.Model, idata: Any, data: Data, draws: int) -> np.ndarray | None:
-    """Log predictive density of each held-out point, (m,); None where nothing is held out."""
+def prediction(process: Sparse, model: pm.Model, idata: Any, data: Data, draws: int) -> xr.Dataset | None:
+    """Moments of f and log predictive densities at held-out points; None where nothing is held out."""
     if not len(data.y_new):
         return None
-    found = process.predict(idata, data.X_new, observed=data.y_new, model=model, draws=draws)
-    return found["log_density"].to_numpy()
+    return process.predict(idata, data.X_new, observed=data.y_new, model=model, draws=draws)
+
+
+def summary(found: xr.Dataset | None, data: Data) -> dict[str, float]:
+    """Score of a prediction, and the share of labels that are not those of the largest mean, or of its sign."""
+    if found is None:
+        return score(None) | {"wrong": np.nan}
+    mean = found["latent_mean"].to_numpy()
+    label = mean.argmax(axis=0) if mean.ndim > 1 else (mean > 0.0).astype(int)
+    return score(found["log_density"].to_numpy()) | {"wrong": float(np.mean(label != data.y_new))}
 
 
 def score(density: np.ndarray | None) -> dict[str, float]:
@@ -54,9 +63,9 @@ def compared(rng: np.random.Generator, scale: Scale, given: Problem) -> Iterator
         model, process = sparse(given, "isotropic", Z)
         size = scale.size(name)
         run = Run.of(model, "Gibbs", size, [given.start(rng, "isotropic") for _ in range(size.chains)], rng)
-        density = log_density(process, model, run.idata, data, scale.kept)
-        assert density is not None
-        yield _row("sparse", points, density, reference, run.tuning + run.drawing)
+        predicted = prediction(process, model, run.idata, data, scale.kept)
+        assert predicted is not None
+        yield _row("sparse", points, predicted["log_density"].to_numpy(), reference, run.tuning + run.drawing)
         if gpflow_process.available():
             density, seconds = gpflow_process.fit(given, Z)
             yield _row("SVGP", points, density, reference, seconds)

@@ -11,13 +11,17 @@ from case_studies.sparse.problems import Problem
 from pmgp.gp import Sparse
 from pmgp.interface.sparse.draws import at_draws, spaced_draws
 
-__all__ = ["BAND", "REACH", "SIDE", "latent_draws", "lattice", "of", "rounded"]
+__all__ = ["BAND", "MOVED", "REACH", "SIDE", "latent_draws", "lattice", "of", "rounded"]
 
 BAND = (0.05, 0.95)
 """Quantiles of credible bands."""
 
 SIDE, REACH = 49, 6.0
 """Points along a side of the square on which classes are shown, and half its length."""
+
+
+MOVED = 4
+"""Scans of digits that are shown of the inducing inputs: those that have moved farthest."""
 
 
 def rounded(values: Any) -> Any:
@@ -27,9 +31,17 @@ def rounded(values: Any) -> Any:
 
 
 def of(
-    given: Problem, idata: Any, model: pm.Model, process: Sparse | None, Z: np.ndarray, draws: int
+    given: Problem,
+    idata: Any,
+    model: pm.Model,
+    process: Sparse | None,
+    inducing: tuple[np.ndarray, np.ndarray],
+    draws: int,
 ) -> dict[str, Any]:
-    """What is to be drawn of a problem; without a process, the posterior has f itself."""
+    """What is to be drawn of a problem; without a process, the posterior has f itself.
+
+    `inducing` are the inducing inputs, and those that they were optimized from.
+    """
     posterior = idata["posterior"]
     theta = {
         name: rounded(np.ravel(posterior[name])[:: _step(posterior, draws)]) for name in ("lengthscale", "variance")
@@ -38,10 +50,12 @@ def of(
         f = latent_draws(idata, model, process, given.data.X, draws)
         return theta | {"y": rounded(given.data.y)} | _rates(f)
     assert process is not None
-    found: dict[str, Any] = {"Z": rounded(Z)}
+    Z, first = inducing
+    far = np.argsort(-np.square(Z - first).sum(axis=1))[: MOVED if given.name == "mnist" else len(Z)]
+    found: dict[str, Any] = {"Z": rounded(Z[far]), "first": rounded(first[far])}
     if given.name == "toy":
         found |= {"X": rounded(given.data.X), "y": rounded(given.data.y)}
-        found |= _classes(given, idata, model, process, draws) | _scatter(idata, draws)
+        found |= _classes(given, idata, model, process, draws) | _scatter(idata, draws, far)
     return theta | found
 
 
@@ -80,10 +94,10 @@ def _classes(given: Problem, idata: Any, model: pm.Model, process: Sparse, draws
     return {"probabilities": rounded(np.exp(found))}
 
 
-def _scatter(idata: Any, draws: int) -> dict[str, Any]:
+def _scatter(idata: Any, draws: int, order: np.ndarray) -> dict[str, Any]:
     """Whitened values at the inducing input where those of the classes depend most on each other."""
     v = idata["posterior"]["f_rotated_"].to_numpy()
-    v = v.reshape(-1, *v.shape[2:])[:: _step(idata["posterior"], draws)]
+    v = v.reshape(-1, *v.shape[2:])[..., order][:: _step(idata["posterior"], draws)]
     correlations = [np.abs(np.corrcoef(v[:, :, place].T) - np.eye(v.shape[1])).max() for place in range(v.shape[2])]
     place = int(np.argmax(correlations))
     return {"scatter": rounded(v[:, :, place]), "place": place}

@@ -37,7 +37,10 @@ def settings(scale: Scale, unit: Unit) -> dict[str, Any]:
     columns = {"scale": scale.name} | scale.settings()
     if isinstance(unit, Convergence):
         return columns | scale.of(unit.problem) | scale.convergence._asdict()
-    return columns | scale.of(unit.problem, unit.method if isinstance(unit, Fit) else "")
+    if isinstance(unit, HeldOut):
+        exact = {f"exact_{name}": value for name, value in scale.size(unit.problem, "exact")._asdict().items()}
+        return columns | scale.of(unit.problem) | exact
+    return columns | scale.of(unit.problem, unit.method)
 
 
 def rows(scale: Scale, unit: Unit, result: Result) -> pd.DataFrame:

@@ -26,10 +26,14 @@ class Scale:
         Numbers M of inducing inputs for image.
     sizes : dict
         Chains of each data set; "exact" and "pines exact" are those without inducing inputs.
+    cells : tuple of (str, str)
+        Problems and kernels for R-hat.
     convergence : Size
-        Of the chains for R-hat.
+        Of those chains.
     checkpoints : tuple of int
         Numbers of draws at which R-hat is taken.
+    iterations : dict
+        Steps of L-BFGS in each stage, where they are not 300.
     kept : int
         Draws that predictions average.
     """
@@ -41,8 +45,10 @@ class Scale:
     held_out: dict[str, int]
     points: tuple[int, ...]
     sizes: dict[str, Size]
+    cells: tuple[tuple[str, str], ...]
     convergence: Size
     checkpoints: tuple[int, ...]
+    iterations: dict[str, int]
     kept: int
 
     def settings(self) -> dict[str, Any]:
@@ -54,36 +60,42 @@ class Scale:
         size = self.size(name, method)
         return {"seen": self.seen.get(name, 0), "held_out": self.held_out.get(name, 0)} | size._asdict()
 
+    def steps(self, name: str) -> int:
+        """Of an optimization, in each stage."""
+        return self.iterations.get(name, 300)
+
     def size(self, name: str, method: str = "") -> Size:
         """Chains of a method on a data set."""
-        name = name.split()[0]
-        if method == "exact":
-            return self.sizes[f"{name} exact" if f"{name} exact" in self.sizes else "exact"]
-        return self.sizes[name]
+        kind = name.split()[0]
+        tried = (f"{kind} exact", "exact") if method == "exact" else (name, kind)
+        return next(self.sizes[one] for one in tried if one in self.sizes)
 
 
 SCALES = {
     "quick": Scale(
         name="quick",
         seed=2015,
-        splits={"coal": 10, "image": 2, "toy": 1, "banknote": 1, "pima": 1, "eeg": 1},
-        seen={"image": 1000, "toy": 750, "banknote": 400, "pima": 400, "eeg": 400, "mnist": 2000},
+        splits={"coal": 10, "image": 1, "toy": 1, "banknote": 1, "pima": 1, "eeg": 1},
+        seen={"image": 1000, "toy": 750, "banknote": 400, "pima": 400, "eeg": 400, "mnist": 1000},
         held_out={"image": 1000, "banknote": 600, "pima": 300, "eeg": 600, "mnist": 1000},
-        points=(5, 20, 100),
+        points=(5, 20, 50),
         sizes={
             "coal": Size(2, 200, 500),
             "pines": Size(2, 200, 400),
-            "pines exact": Size(1, 50, 150),
-            "toy": Size(2, 200, 400),
-            "image": Size(1, 200, 400),
-            "banknote": Size(2, 300, 700),
-            "pima": Size(2, 300, 700),
-            "eeg": Size(2, 300, 700),
-            "exact": Size(2, 200, 400),
-            "mnist": Size(1, 30, 60),
+            "pines 64": Size(1, 100, 200),
+            "pines exact": Size(1, 40, 80),
+            "toy": Size(1, 150, 300),
+            "image": Size(1, 100, 200),
+            "banknote": Size(1, 200, 500),
+            "pima": Size(1, 200, 500),
+            "eeg": Size(1, 200, 500),
+            "exact": Size(1, 150, 400),
+            "mnist": Size(1, 40, 80),
         },
+        cells=(("coal", "isotropic"),),
         convergence=Size(10, 200, 500),
         checkpoints=(50, 100, 200, 350, 500),
+        iterations={"mnist": 60},
         kept=300,
     ),
     "paper": Scale(
@@ -105,8 +117,10 @@ SCALES = {
             "exact": Size(4, 500, 1000),
             "mnist": Size(1, 300, 1000),
         },
+        cells=(("coal", "isotropic"), ("toy", "isotropic"), ("toy", "ARD"), ("image", "isotropic"), ("image", "ARD")),
         convergence=Size(10, 1000, 5000),
         checkpoints=(500, 1000, 2000, 3500, 5000),
+        iterations={},
         kept=1000,
     ),
 }

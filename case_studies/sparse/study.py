@@ -5,27 +5,30 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import pymc as pm
 
 from case_studies.sparse import data, held_out, pictures
-from case_studies.sparse.chains import Run, Size, slowest_rhat, summary
+from case_studies.sparse.chains import Run, slowest_rhat, summary
+from case_studies.sparse.optimum import Optimum, optimum
 from case_studies.sparse.problems import Problem, inducing_inputs, problem, sparse
 from case_studies.sparse.scales import SCALES, Scale
 from case_studies.tools.grid import Grid
 from case_studies.tools.provenance import provenance
 from case_studies.tools.stream import stream
-from pmgp.interface.sparse.selection import METHODS
+from pmgp.gp import Sparse
 
-__all__ = ["SCALES", "Convergence", "Fit", "HeldOut", "Scale", "Unit", "computable", "run", "units"]
+__all__ = ["SCALES", "Convergence", "Fit", "HeldOut", "Scale", "Unit", "run", "units"]
 
 KERNELS = ("isotropic", "ARD")
-SELECTIONS = ("kmeans", "conditional_variance", "optimized")
-"""Inducing inputs for image: the article's, and those that the covariance chooses."""
+SELECTIONS = ("kmeans", "optimized")
+GAUSSIAN = "Gaussian"
+"""The method without chains: draws of the q that maximizes the bound, with theta at its maximum."""
 
 BOTH = 3
 """Splits of coal on which both samplers run."""
 
-CELLS = (("toy", "isotropic"), ("toy", "ARD"), ("image", "isotropic"), ("image", "ARD"))
-"""Of which, with coal, the article shows R-hat."""
+POINTS = {"coal": ("grid", 30), "toy": ("optimized", 50), "image": ("optimized", 100)}
+"""Inducing inputs of the chains for R-hat."""
 
 
 class Fit(NamedTuple):
@@ -46,7 +49,9 @@ class Fit(NamedTuple):
     @property
     def shown(self) -> bool:
         """Whether its figures need more than a line."""
-        return self.split == 0 and self.problem != "image" and self.method != "HMC" and self.kernel == KERNELS[0]
+        if self.problem == "mnist":
+            return self.method == GAUSSIAN
+        return self.split == 0 and self.problem != "image" and self.kernel == KERNELS[0] and self.method != "HMC"
 
 
 class Convergence(NamedTuple):
@@ -75,43 +80,48 @@ class HeldOut(NamedTuple):
 
 
 Unit = Fit | Convergence | HeldOut
-POINTS = {"coal": ("grid", 30), "toy": ("kmeans", 50), "image": ("kmeans", 100)}
 
 
 def units(scale: Scale) -> list[Unit]:
     """All units, the cheap ones first."""
-    pines = [Fit(f"pines {side}", 0, "isotropic", "grid", 225, "Gibbs") for side in (32, 64)]
-    coal = [
-        Fit("coal", split, "isotropic", "grid", 30, method)
-        for split in range(scale.splits["coal"])
-        for method in ("Gibbs", "HMC")[: 2 if split < BOTH else 1]
-    ]
-    exact = [Fit("coal", 0, "isotropic", "all", 100, "exact"), Fit("pines 32", 0, "isotropic", "all", 1024, "exact")]
-    toy = [Fit("toy", 0, kernel, kind, 50, "Gibbs") for kernel in KERNELS for kind in ("kmeans", "optimized")]
-    image = [
-        Fit("image", split, kernel, kind, points, "Gibbs" if kernel == "isotropic" else "HMC")
+    compared = [HeldOut(name, split) for name in held_out.PROBLEMS for split in range(scale.splits[name])]
+    chains = [Convergence(name, kernel, method) for name, kernel in scale.cells for method in ("Gibbs", "HMC")]
+    return [*_coal(scale), *chains[:2], *_pines(), *_toy(), *_image(scale), *compared, *chains[2:], *_mnist(scale)]
+
+
+def _coal(scale: Scale) -> list[Unit]:
+    methods = ("Gibbs", GAUSSIAN, "HMC")
+    cells = [(split, method) for split in range(scale.splits["coal"]) for method in methods[: 3 if split < BOTH else 2]]
+    found: list[Unit] = [Fit("coal", split, KERNELS[0], "grid", 30, method) for split, method in cells]
+    return [*found, Fit("coal", 0, KERNELS[0], "all", data.BINS, "exact")]
+
+
+def _pines() -> list[Unit]:
+    sparse = [Fit(f"pines {side}", 0, KERNELS[0], "grid", 225, "Gibbs") for side in (32, 64)]
+    return [*sparse, Fit("pines 32", 0, KERNELS[0], "all", 32**2, "exact")]
+
+
+def _toy() -> list[Unit]:
+    cells = [(kernel, kind) for kernel in KERNELS for kind in SELECTIONS]
+    return [Fit("toy", 0, *cell, 50, method) for cell in cells for method in (GAUSSIAN, "Gibbs")]
+
+
+def _image(scale: Scale) -> list[Unit]:
+    return [
+        Fit("image", split, kernel, kind, points, method)
         for split in range(scale.splits["image"])
-        for kernel in KERNELS
+        for kernel, sampler in zip(KERNELS, ("Gibbs", "HMC"), strict=True)
         for kind in SELECTIONS
         for points in scale.points
+        for method in (GAUSSIAN, sampler)
     ]
-    compared = [HeldOut(name, split) for name in held_out.PROBLEMS for split in range(scale.splits[name])]
-    chains = [
-        Convergence(name, kernel, method)
-        for name, kernel in (("coal", "isotropic"), *CELLS)
-        for method in ("Gibbs", "HMC")
-    ]
-    mnist = [
-        Fit("mnist", 0, "isotropic" if scale.name == "quick" else "ARD", kind, 500, "HMC")
-        for kind in ("kmeans", "optimized")
-    ]
-    return [*coal, *exact, *chains[:2], *pines, *toy, *image, *compared, *chains[2:], *mnist]
 
 
-def computable(unit: Unit) -> bool:
-    """Whether the package chooses inducing inputs of this kind, and the data are there."""
-    known = not isinstance(unit, Fit) or unit.inducing in ("grid", "all", *METHODS)
-    return known and data.available(unit.problem)
+def _mnist(scale: Scale) -> list[Unit]:
+    """Few inducing inputs are optimized at the quick scale, where 500 with ten Gaussians would take an hour."""
+    kernel, points = (KERNELS[0], 100) if scale.name == "quick" else (KERNELS[1], 500)
+    optimized = [Fit("mnist", 0, kernel, "optimized", points, method) for method in (GAUSSIAN, "HMC")]
+    return [*optimized, Fit("mnist", 0, kernel, "kmeans", 500, "HMC")]
 
 
 def run(scale: Scale, grid: Grid, unit: Unit) -> dict[str, Any]:
@@ -126,34 +136,53 @@ def _problem(scale: Scale, name: str, split: int) -> Problem:
     return problem(name, data.load(name, split, scale.seed, *sizes))
 
 
-def _starts(rng: np.random.Generator, given: Problem, kernel: str, size: Size) -> list[dict[str, Any]]:
-    return [given.start(rng, kernel) for _ in range(size.chains)]
+class Prepared(NamedTuple):
+    """A model with where its chains start; without inducing inputs it has no process."""
+
+    model: pm.Model
+    process: Sparse | None
+    Z: np.ndarray
+    starts: list[dict[str, Any]]
+    best: Optimum | None
+
+
+def _prepared(rng: np.random.Generator, scale: Scale, given: Problem, unit: Fit, chains: int) -> Prepared:
+    chosen = stream(scale.seed, "inducing", *unit[:2], *unit[3:5])
+    if unit.inducing == "optimized" or unit.method == GAUSSIAN:
+        best = optimum(chosen, given, unit.kernel, unit.inducing, unit.points, scale.steps(unit.problem))
+        return Prepared(best.model, best.process, best.found.Z, best.found.initvals(chains, rng), best)
+    whole = unit.inducing == "all"
+    Z = inducing_inputs(chosen, given.data, *(("grid", 4) if whole else (unit.inducing, unit.points)))
+    model, process = sparse(given, unit.kernel, Z)
+    starts = [given.start(rng, unit.kernel) for _ in range(chains)]
+    return Prepared(process.exact_model(model=model) if whole else model, None if whole else process, Z, starts, None)
 
 
 def _fit(scale: Scale, unit: Fit) -> dict[str, Any]:
     rng = stream(scale.seed, unit.name)
     given, size = _problem(scale, unit.problem, unit.split), scale.size(unit.problem, unit.method)
-    kind, points = ("grid", 4) if unit.inducing == "all" else (unit.inducing, unit.points)
-    Z = inducing_inputs(stream(scale.seed, "inducing", *unit[:2], *unit[3:5]), given.data, kind, points)
-    model, process = sparse(given, unit.kernel, Z)
-    if unit.inducing == "all":
-        model, process = process.exact_model(model=model), None
-    found = Run.of(model, unit.method, size, _starts(rng, given, unit.kernel, size), rng)
-    density = None if process is None else held_out.log_density(process, model, found.idata, given.data, scale.kept)
-    row = held_out.score(density) | summary(found)
-    shown = pictures.of(given, found.idata, model, process, Z, scale.kept) if unit.shown else None
-    return {"rows": [row], "picture": shown} | provenance()
+    model, process, Z, starts, best = _prepared(rng, scale, given, unit, size.chains)
+    optimized = {"optimizing": 0.0 if best is None else best.seconds}
+    if unit.method == GAUSSIAN:
+        assert best is not None
+        idata, figures = best.draws(rng, scale.kept), {}
+    else:
+        found = Run.of(model, unit.method, size, starts, rng)
+        idata, figures = found.idata, summary(found)
+    predicted = None if process is None else held_out.prediction(process, model, idata, given.data, scale.kept)
+    shown = (
+        pictures.of(given, idata, model, process, (Z, best.first if best else Z), scale.kept) if unit.shown else None
+    )
+    return {"rows": [held_out.summary(predicted, given.data) | optimized | figures], "picture": shown} | provenance()
 
 
 def _convergence(scale: Scale, unit: Convergence) -> dict[str, Any]:
     rng = stream(scale.seed, unit.name)
     given, size = _problem(scale, unit.problem, 0), scale.convergence
-    kind, points = POINTS[unit.problem]
-    Z = inducing_inputs(stream(scale.seed, "inducing", unit.problem, 0, kind, points), given.data, kind, points)
-    model, _ = sparse(given, unit.kernel, Z)
-    found = Run.of(model, unit.method, size, _starts(rng, given, unit.kernel, size), rng)
-    figures = summary(found)
-    values = slowest_rhat(found, scale.checkpoints)
+    cell = Fit(unit.problem, 0, unit.kernel, *POINTS[unit.problem], unit.method)
+    model, _, _, starts, _ = _prepared(rng, scale, given, cell, size.chains)
+    found = Run.of(model, unit.method, size, starts, rng)
+    figures, values = summary(found), slowest_rhat(found, scale.checkpoints)
     rows = [
         {"checkpoint": checkpoint} | {f"rhat_{rank}": float(value) for rank, value in enumerate(line)} | figures
         for checkpoint, line in zip(scale.checkpoints, values, strict=True)

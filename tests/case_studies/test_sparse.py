@@ -14,6 +14,7 @@ from scipy.special import logsumexp, ndtr
 
 from case_studies.sparse import chains, comparison, data, figures, held_out, pictures, problems, results, study
 from case_studies.sparse.chains import Clock, Run, Size
+from case_studies.sparse.optimum import optimum
 from case_studies.sparse.study import SCALES, Convergence, Fit, HeldOut
 from case_studies.tools.grid import Grid
 
@@ -160,9 +161,10 @@ def sampled():
 def test_the_held_out_score_is_that_of_brute_force(sampled):
     """The mean over draws of Phi(mean / sqrt(1 + variance)), with the process written out in NumPy."""
     given, Z, model, process, run = sampled
-    density = held_out.log_density(process, model, run.idata, given.data, 20)
+    found = held_out.prediction(process, model, run.idata, given.data, 20)
+    density = found["log_density"].to_numpy()
     posterior = run.idata["posterior"].to_dataset().stack(all=("chain", "draw"))
-    values = []
+    values, means = [], []
     for index in range(posterior.sizes["all"]):
         one = posterior.isel(all=index)
         scale, variance = one["lengthscale"].to_numpy(), float(one["variance"])
@@ -173,16 +175,46 @@ def test_the_held_out_score_is_that_of_brute_force(sampled):
         A = np.linalg.solve(np.linalg.cholesky(k(Z, Z) + 1e-6 * np.eye(len(Z))), k(Z, given.data.X_new))
         mean, left = A.T @ one["f_rotated_"].to_numpy(), variance - np.square(A).sum(axis=0)
         sign = 2.0 * given.data.y_new - 1.0
+        means.append(mean)
         values.append(np.log(ndtr(sign * mean / np.sqrt(1.0 + left))))
     np.testing.assert_allclose(density, logsumexp(values, axis=0) - np.log(len(values)), atol=1e-4)
-    assert held_out.score(density)["score"] == density.mean()
+    summary = held_out.summary(found, given.data)
+    assert summary["score"] == density.mean()
+    assert summary["wrong"] == np.mean((np.mean(means, axis=0) > 0) != given.data.y_new)
+
+
+@pytest.fixture(scope="module")
+def maxima():
+    """The bound's maximum with inducing inputs as k-means has them, and optimized."""
+    given = small_classes(np.random.default_rng(12))
+    return [optimum(np.random.default_rng(13), given, "isotropic", kind, 4) for kind in ("kmeans", "optimized")]
+
+
+def test_inducing_inputs_move_from_those_of_kmeans_to_a_larger_bound(maxima):
+    fixed, moved = maxima
+    np.testing.assert_array_equal(fixed.first, moved.first)
+    np.testing.assert_array_equal(fixed.found.Z, fixed.first)
+    assert np.abs(moved.found.Z - moved.first).max() > 1e-3
+    assert moved.found.bounds[-1] > fixed.found.bounds[-1]
+
+
+def test_draws_of_the_gaussian_are_a_posterior_with_theta_at_its_maximum(maxima):
+    best = maxima[1]
+    idata = best.draws(np.random.default_rng(14), 4000)
+    v, lengthscale = (idata["posterior"][name].to_numpy()[0] for name in ("f_rotated_", "lengthscale"))
+    spread = np.sqrt(np.square(best.found.factor[0]).sum(axis=1))
+    assert (np.abs(v.mean(axis=0) - best.found.mean[0]) < 4.0 * spread / np.sqrt(4000)).all()
+    assert set(lengthscale) == {float(best.found.point["lengthscale"])}
+    X = np.zeros((1, 2))
+    found = best.process.predict(idata, X, model=best.model, draws=4000)
+    assert found["latent_mean"].shape == (1,)
 
 
 def test_nothing_held_out_has_no_score(sampled):
     given, _, model, process, run = sampled
     nothing = given.data._replace(X_new=given.data.X_new[:0], y_new=given.data.y_new[:0])
-    assert held_out.log_density(process, model, run.idata, nothing, 20) is None
-    assert np.isnan(held_out.score(None)["score"])
+    assert held_out.prediction(process, model, run.idata, nothing, 20) is None
+    assert np.isnan(list(held_out.summary(None, nothing).values())).all()
 
 
 def test_errors_are_of_paired_differences():
