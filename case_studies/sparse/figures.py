@@ -108,25 +108,27 @@ def image_scores(fits: pd.DataFrame) -> Figure:
     """Figures 1 and 6: held-out log-likelihood against M, a point a split."""
     cells = fits[fits["problem"] == "image"]
     numbers = sorted(set(cells["points"]))
+    kernels = sorted(set(cells["kernel"]), reverse=True)
     with style():
-        figure, grid = plt.subplots(1, 2, figsize=(WIDTH, 3.8), sharey=True)
-    for axes, kernel in zip(grid, ("isotropic", "ARD"), strict=True):
+        figure, grid = plt.subplots(1, len(kernels), figsize=(0.6 * WIDTH * len(kernels) ** 0.7, 3.8), sharey=True)
+    grid = np.atleast_1d(grid)
+    for axes, kernel in zip(grid, kernels, strict=True):
         chosen = cells[cells["kernel"] == kernel]
         ways = chosen[["inducing", "method"]].drop_duplicates().itertuples(index=False, name=None)
         for index, (inducing, method) in enumerate(sorted(ways)):
             mine = chosen[(chosen["inducing"] == inducing) & (chosen["method"] == method)]
-            color = {"kmeans": ACCENT, "conditional_variance": ORANGE, "optimized": RED}[inducing]
+            color = {"kmeans": ACCENT, "optimized": RED}[inducing]
             marker = "s--" if method == "Gaussian" else "o-"
-            shift = 0.04 * (index - 1)
+            shift = 0.03 * (index - 1.5)
             places = np.array([numbers.index(points) + shift for points in mine["points"]])
             axes.plot(places, mine["score"], marker[0], color=color, markersize=4, alpha=0.5)
             means = mine.groupby("points")["score"].mean()
-            label = f"{inducing.replace('_', ' ')}, {method}"
+            label = f"{inducing}, {'Gaussian' if method == 'Gaussian' else 'chains'}"
             axes.plot([numbers.index(n) + shift for n in means.index], means, marker[1:], color=color, label=label)
         axes.set_xticks(range(len(numbers)), [str(number) for number in numbers])
         axes.set(title=kernel, xlabel="inducing inputs M")
     grid[0].set_ylabel("held-out log-likelihood of a label")
-    grid[1].legend(loc="lower right")
+    figure.legend(*grid[0].get_legend_handles_labels(), loc="outside upper center", ncols=4)
     return figure
 
 
