@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import pmgp
-from pmgp.core.inducing import Variational, bound
+from pmgp.core.inducing import Expected, Variational, bound, maximized
 from pmgp.core.inducing.optimization import Coordinates
 from pmgp.interface.sparse.bound import BoundFunction
 from tests.finite_differences import central_differences
@@ -223,3 +223,37 @@ def test_observations_at_other_inputs_are_refused():
         process.observe("y", process.marginals(X + 1.0), 0.5, dist=gaussian, observed=TARGETS)
     with pytest.raises(pmgp.ModelError, match="'y' was observed at other inputs"):
         optimized(model, process)
+
+
+def beyond_a_limit(at):
+    """200 t + 2 log(1 - t), which is no number from t = 1 on, and a square of the mean."""
+    value = np.sum(200.0 * at.theta + 2.0 * np.log1p(-at.theta)) - 25.0 * np.sum(np.square(at.mean - 3.0))
+    slopes = 200.0 - 2.0 / (1.0 - at.theta), np.zeros_like(at.inducing), -50.0 * (at.mean - 3.0)
+    return Expected(float(value), Variational(*slopes, np.zeros_like(at.factor)))
+
+
+def test_a_place_without_a_bound_is_turned_back_from():
+    """The maximum is close to it: t = .99, and 150 / 51 for the mean."""
+    start = Variational(np.array([-3.0, -1.0]), np.zeros((2, 1)), np.zeros((1, 2)), np.eye(2)[None])
+    settings = {"theta": True, "inducing": False, "units": np.ones(1), "iterations": 100}
+    found = maximized(beyond_a_limit, start, report=lambda bound: None, **settings)
+    assert found.converged
+    np.testing.assert_allclose(found.at.theta, 0.99, atol=1e-4)
+    np.testing.assert_allclose(found.at.mean, 150.0 / 51.0, rtol=1e-4)
+    assert (np.diff(found.bounds) >= 0.0).all()
+
+
+def test_where_it_cannot_go_on_it_has_not_converged():
+    """The bound rises up to where there is none."""
+
+    def rising(at):
+        value = at.theta[0] if at.theta[0] < 1.0 else -np.inf
+        zeros = (np.zeros_like(part) for part in at[1:])
+        return Expected(value, Variational(np.ones(1), *zeros))
+
+    start = Variational(np.zeros(1), np.zeros((2, 1)), np.zeros((1, 2)), np.eye(2)[None])
+    settings = {"theta": True, "inducing": False, "units": np.ones(1), "iterations": 100}
+    found = maximized(rising, start, report=lambda bound: None, **settings)
+    assert not found.converged
+    assert "no bound" in found.message
+    assert 0.9 < found.at.theta[0] < 1.0

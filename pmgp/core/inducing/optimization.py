@@ -16,8 +16,13 @@ from scipy.optimize import OptimizeResult, minimize
 
 __all__ = ["Expected", "Maximized", "Variational", "bound", "maximized"]
 
-# In place of the bound where there is none: the line search turns back.
-VERY_LOW = -1e25
+# In place of the bound where there is none: lower than the last by so many times the largest gain of a step so far, and
+# by so many nats at the least. Far lower, and the line search would interpolate a step of no length.
+FALL = 4.0
+# How often L-BFGS begins anew, in coordinates of the q that it has reached, after such a place was next to a step.
+BEGINNINGS = 10
+# In nats: what a beginning must gain for there to be another one.
+GAIN = 1e-4
 # Pairs of steps and gradients that L-BFGS keeps, and evaluations that a step may take.
 PAIRS = 20
 EVALUATIONS = 3
@@ -172,28 +177,54 @@ def maximized(
     report : callable
         Is given the bound after each step.
     """
-    coordinates = Coordinates(start, theta and start.theta.size > 0, inducing, units)
-    bounds: list[float] = []
+    at, bounds = start, [bound(evaluate, start).value]
+    for _ in range(BEGINNINGS):
+        search = _Search(evaluate, Coordinates(at, theta and start.theta.size > 0, inducing, units), bounds, report)
+        gained_from, left = bounds[-1], iterations - len(bounds) + 1
+        at, success, message = search.run(left)
+        if success or not search.obstructed or bounds[-1] < gained_from + GAIN:
+            break
+    return Maximized(at, np.array(bounds), success, message)
 
-    def negative(vector: np.ndarray) -> tuple[float, np.ndarray]:
+
+class _Search:
+    """One run of L-BFGS; the bounds of its steps are added to those there are."""
+
+    def __init__(
+        self, evaluate: Evaluate, coordinates: Coordinates, bounds: list[float], report: Callable[[float], None]
+    ) -> None:
+        self.evaluate, self.coordinates, self.bounds, self.report = evaluate, coordinates, bounds, report
+        self.obstructed = False
+        """Whether the last step had turned back from where there is no bound."""
+        self._refused = False
+
+    def run(self, iterations: int) -> tuple[Variational, bool, str]:
+        """Where it ends, whether that is a maximum, and the optimizer's words."""
+        if iterations < 1:
+            return self.coordinates.origin, False, "the limit of iterations is reached"
+        options: Any = {"maxiter": iterations, "maxfun": EVALUATIONS * iterations + 20, "maxcor": PAIRS}
+        begun, start = self.bounds[-1], self.coordinates.start
+        found = minimize(self._negative, start, jac=True, method="L-BFGS-B", callback=self._step, options=options)
+        better = -found.fun > begun
+        at = self.coordinates.at(found.x) if better else self.coordinates.origin
+        self.obstructed |= self._refused
+        message = "there is no bound next to where it ends" if self.obstructed else str(found.message)
+        return at, bool(found.success) and not self.obstructed, message
+
+    def _negative(self, vector: np.ndarray) -> tuple[float, np.ndarray]:
         with np.errstate(all="ignore"):
-            value, slopes = _somewhere(evaluate, coordinates.at(vector))
-        gradient = coordinates.gradient(slopes)
-        if not bounds:
-            bounds.append(value)
+            value, slopes = _somewhere(self.evaluate, self.coordinates.at(vector))
+        gradient = self.coordinates.gradient(slopes)
         if not np.isfinite(value) or not np.isfinite(gradient).all():
-            return -VERY_LOW, np.zeros_like(vector)
+            self._refused = True
+            gains = np.diff(self.bounds)
+            return -self.bounds[-1] + FALL * max(1.0, gains.max(initial=0.0)), np.zeros_like(vector)
         return -value, -gradient
 
-    def step(intermediate_result: OptimizeResult) -> None:
-        bounds.append(-float(intermediate_result.fun))
-        report(bounds[-1])
-
-    options: Any = {"maxiter": iterations, "maxfun": EVALUATIONS * iterations + 20, "maxcor": PAIRS}
-    found = minimize(negative, coordinates.start, jac=True, method="L-BFGS-B", callback=step, options=options)
-    better = -found.fun > bounds[0]
-    at = coordinates.at(found.x) if better else start
-    return Maximized(at, np.array(bounds), bool(found.success), str(found.message))
+    def _step(self, intermediate_result: OptimizeResult) -> None:
+        self.obstructed, self._refused = self._refused, False
+        self.bounds.append(-float(intermediate_result.fun))
+        self.report(self.bounds[-1])
 
 
 def _somewhere(evaluate: Evaluate, at: Variational) -> Expected:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -11,14 +10,13 @@ from pmgp.core.approximations import Approximation, ExpectationPropagation, Lapl
 from pmgp.core.estimators import Estimator, ImportanceSampling, OrthantSampling
 from pmgp.core.gaussians import DensePrior
 from pmgp.core.likelihoods import BernoulliLogit, BernoulliProbit, Likelihood
-from pmgp.core.likelihoods.base import Thresholded
 
 __all__ = ["compile_kernels"]
 
 LABELS = np.array([0, 1])
 
 
-def compile_kernels(approximation: Approximation, likelihood: Likelihood, used: Iterable[Estimator] = ()) -> None:
+def compile_kernels(approximation: Approximation, likelihood: Likelihood, estimator: Estimator) -> None:
     """Estimate once, on two points: what is compiled at its first call is so here, and not in each worker.
 
     Parameters
@@ -27,15 +25,15 @@ def compile_kernels(approximation: Approximation, likelihood: Likelihood, used: 
         Those from outside of the package are left alone.
     likelihood : Likelihood
         Of the model; the one that stands in for it has no kernels of its own.
-    used : iterable of Estimator
-        That a chain works with, or may choose.
+    estimator : Estimator
+        That chains begin with. What tuning may choose in its place is compiled if tuning comes to measure it.
     """
     if not isinstance(approximation, ExpectationPropagation | Laplace):
         return
-    small = BernoulliProbit(LABELS) if isinstance(likelihood, Thresholded) else BernoulliLogit(LABELS)
+    small = BernoulliProbit(LABELS) if isinstance(likelihood, BernoulliProbit) else BernoulliLogit(LABELS)
     fitted = approximation.fit(DensePrior(np.zeros(2), np.asfortranarray(np.eye(2))), small)
     q: Any = approximation.refine(fitted, small)
     rng = np.random.default_rng(0)
     ImportanceSampling(2).estimate(rng, q, small)
-    if any(isinstance(estimator, OrthantSampling) for estimator in used):
-        OrthantSampling(2).estimate_given(rng, q, small, q.mean)
+    if isinstance(estimator, OrthantSampling):
+        OrthantSampling(2).estimate_given(rng, q, BernoulliProbit(LABELS), q.mean)

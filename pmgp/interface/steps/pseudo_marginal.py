@@ -183,7 +183,7 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
         if not self.latent_model.latent_vector.several:
             with announced():
                 likelihood = self.latent_model.likelihood(self.latent_model.initial_theta)
-                compile_kernels(self.approximation, likelihood, (chosen, *self._others))
+                compile_kernels(self.approximation, likelihood, chosen)
         self._reset(0, 0)
 
     def _own_variables(self, vars: list[Any] | None, model: pm.Model) -> list[Any]:
