@@ -105,7 +105,7 @@ def test_the_record_repeats_the_run(finished, csv):
         "kernel": "rbf",
         "likelihood": "probit",
         "approximation": "ep",
-        "estimator": "importance",
+        "estimator": "auto",
         "importance_samples": 16,
         "sparse": None,
         "draws": 60,
@@ -118,6 +118,12 @@ def test_the_record_repeats_the_run(finished, csv):
     assert record["command"].startswith(f"pmgp run {csv} --label kind --kernel rbf")
     assert set(record["versions"]) >= {"python", "pmgp", "pymc", "arviz"}
     assert record["operations_per_iteration"]["n_cholesky"] > 0
+
+
+def test_the_page_names_the_estimator(finished):
+    out, _ = finished
+    row = re.search(r"<th[^>]*>estimator</th>\s*<td[^>]*>([^<]*)</td>", (out / "report.html").read_text())
+    assert row.group(1) == "importance, chosen while tuning"
 
 
 def test_the_page_needs_no_other_file(finished):
@@ -156,6 +162,7 @@ def test_the_page_needs_no_other_file(finished):
         (["crabs", "--kernel", "linear"], "'linear' is not one of"),
         (["crabs", "--importance-samples", "0"], "positive whole number nor auto"),
         (["crabs", "--importance-samples", "many"], "positive whole number nor auto"),
+        (["crabs", "--importance-samples", "8", "--estimator", "orthant"], "--importance-samples is a number for"),
     ],
 )
 def test_a_mistake_is_one_clear_line(arguments, message, tmp_path, monkeypatch):

@@ -75,7 +75,12 @@ Approximation = Annotated[
     typer.Option(help="Gaussian that importance samples come from.", rich_help_panel=SAMPLING),
 ]
 Estimator = Annotated[
-    Literal["importance"], typer.Option(help="Unbiased estimator of p(y|theta).", rich_help_panel=SAMPLING)
+    Literal["auto", "importance", "orthant"],
+    typer.Option(
+        help="Unbiased estimator of p(y|theta): importance sampling, or orthant probabilities for probit links. "
+        "Tuning weighs them.",
+        rich_help_panel=SAMPLING,
+    ),
 ]
 Samples = Annotated[
     str, typer.Option(metavar="N|auto", help="Importance samples an estimate.", rich_help_panel=SAMPLING)
@@ -168,7 +173,7 @@ def run(
     likelihood: Likelihood = "probit",
     kernel: Kernel = "rbf",
     approximation: Approximation = "ep",
-    estimator: Estimator = "importance",
+    estimator: Estimator = "auto",
     importance_samples: Samples = "auto",
     sparse: Sparse = None,
     draws: Draws = 1000,

@@ -42,7 +42,7 @@ class Settings:
     kernel: str = "rbf"
     likelihood: str = "probit"
     approximation: str = "ep"
-    estimator: str = "importance"
+    estimator: str = "auto"
     importance_samples: int | None = None
     sparse: int | None = None
     draws: int = 1000
@@ -67,6 +67,10 @@ class Settings:
             raise RunError("--features and --drop exclude each other: name the columns to keep, or those to leave out")
         if self.order and self.likelihood != "ordinal":
             raise RunError("--order is for ordered categories, --likelihood ordinal")
+        if self.importance_samples is not None and self.estimator == "orthant":
+            raise RunError(
+                "--importance-samples is a number for --estimator importance, and there are none by orthants"
+            )
         if self.exposure and self.likelihood != "poisson":
             raise RunError("--exposure is for counts, --likelihood poisson")
         if self.is_named:

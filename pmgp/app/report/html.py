@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -70,9 +70,21 @@ def _method(outcome: Outcome) -> list[tuple[str, str]]:
         return []
     return [
         ("approximation", settings.approximation),
-        ("estimator", settings.estimator),
+        ("estimator", _estimator(outcome)),
         ("importance samples", str(settings.importance_samples or "chosen while tuning")),
     ]
+
+
+def _estimator(outcome: Outcome) -> str:
+    """Which estimates the draws were made with."""
+    statistics: Any = outcome.idata.to_dict().get("/sample_stats", {})
+    if "orthants" not in statistics:
+        return outcome.settings.estimator
+    orthants = statistics["orthants"].to_numpy()[:, -1].astype(bool)
+    asked = ", chosen while tuning" if outcome.settings.estimator == "auto" else ""
+    if orthants.all():
+        return f"orthants{asked}"
+    return f"orthants in {orthants.sum()} of {len(orthants)} chains{asked}" if orthants.any() else f"importance{asked}"
 
 
 def headlines(outcome: Outcome) -> list[tuple[str, str]]:
