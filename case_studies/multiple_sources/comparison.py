@@ -127,12 +127,12 @@ def of_samplers(samplers: pd.DataFrame) -> pd.DataFrame:
         smallest = min(row["ess_f_min"], row["ess_weights_min"]) / row["seconds"]
         per_second = {"smallest ESS/s, weights": row["ess_weights_min"] / row["seconds"], "smallest ESS/s": smallest}
         lines.append({"data": row["data"], "sampler": row["sampler"]} | percent | per_second)
-    run = set(samplers["sampler"])
+    run = set(zip(samplers["data"], samplers["sampler"], strict=True))
     lines += [
         {"data": name, "sampler": one} | dict.fromkeys(("ESS of f, %", "ESS of weights, %"), "not computed")
         for name in samplers["data"].unique()
         for one in OF_THE_ARTICLE
-        if one not in run
+        if (name, one) not in run
     ]
     lines += _of_article()
     return pd.DataFrame(lines).set_index(["data", "sampler"]).sort_index(level=0, sort_remaining=False)

@@ -14,7 +14,7 @@ from pmgp.plots.style import ACCENT, GRAY, WIDTH, style
 
 __all__ = ["convergence", "posteriors", "rejects", "simple_mkl"]
 
-COLORS = (ACCENT, "#d1495b", "#c77d0a", "#4f9d69", "#7b5ea7")
+COLORS = (ACCENT, "#d1495b", "#c77d0a", "#4f9d69", "#7b5ea7", "#5c5c5c")
 DASHES = ("-", "--", ":", "-.")
 
 
@@ -89,16 +89,30 @@ def simple_mkl(weights: pd.DataFrame, names: list[str]) -> Figure:
 
 
 def convergence(rhat: pd.DataFrame) -> Figure:
-    """R-hat of the weights over the iterations after tuning: the largest and the median weight."""
+    """R-hat of the weights over the iterations after tuning, the largest and the median weight; the article's below."""
     names = list(dict.fromkeys(rhat["data"]))
+    of_article = rhat["sampler"].str.startswith("(")
+    groups = [lines for lines in (rhat[~of_article], rhat[of_article]) if len(lines)]
     with style():
-        figure, grid = plt.subplots(1, len(names), figsize=(WIDTH, 3.4), sharey=True, squeeze=False)
-        for axes, name in zip(grid[0], names, strict=True):
-            for color, (sampler, lines) in zip(COLORS, rhat[rhat["data"] == name].groupby("sampler"), strict=False):
-                axes.plot(lines["iterations"], np.abs(lines["largest"] - 1.0), color=color, marker=".", label=sampler)
-                axes.plot(lines["iterations"], np.abs(lines["median"] - 1.0), color=color, linestyle=":")
-            axes.axhline(0.1, color=GRAY, linewidth=0.8)
-            axes.set(title=name, xscale="log", yscale="log", xlabel="iterations after tuning")
-        grid[0, 0].set_ylabel("|R-hat - 1| of the weights")
-        grid[0, -1].legend()
+        size = (WIDTH, 3.2 * len(groups))
+        figure, grid = plt.subplots(len(groups), len(names), figsize=size, sharex=True, sharey=True, squeeze=False)
+        for row, group in zip(grid, groups, strict=True):
+            colors = dict(zip(sorted(set(group["sampler"])), COLORS, strict=False))
+            for axes, name in zip(row, names, strict=True):
+                _convergence(axes, group[group["data"] == name], colors)
+                axes.set_title(name)
+            row[0].set_ylabel("|R-hat - 1| of the weights")
+            row[-1].legend()
+        for axes in grid[-1]:
+            axes.set_xlabel("iterations after tuning")
     return figure
+
+
+def _convergence(axes: Axes, rhat: pd.DataFrame, colors: dict[str, str]) -> None:
+    """A solid and a dotted line for each sampler; every one has an entry in the legend."""
+    for sampler, color in colors.items():
+        lines = rhat[rhat["sampler"] == sampler]
+        axes.plot(lines["iterations"], np.abs(lines["largest"] - 1.0), color=color, marker=".", label=sampler)
+        axes.plot(lines["iterations"], np.abs(lines["median"] - 1.0), color=color, linestyle=":")
+    axes.axhline(0.1, color=GRAY, linewidth=0.8)
+    axes.set(xscale="log", yscale="log")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, NamedTuple
@@ -19,7 +20,17 @@ from case_studies.multiple_sources.data import Sourced, prepared
 __all__ = ["NAMES", "Drawn", "available", "chains"]
 
 NUTPIE = "nutpie additive"
-NAMES = ("pmgp default", "NUTS additive", "NUTS Cholesky", NUTPIE)
+ARTICLE: dict[str, tuple[str, Callable[..., Any]]] = {
+    "(a)": ("identity", partial(pmgp.Sufficient, operator="hmc-identity")),
+    "(b)": ("fixed", partial(pmgp.Sufficient, operator="hmc-identity")),
+    "(c)": ("local", partial(pmgp.Sufficient, operator="hmc-identity")),
+    "(d)": ("local", partial(pmgp.Sufficient, operator="rmhmc")),
+    "(e)": ("fixed", pmgp.Ancillary),
+    "(f)": ("local", pmgp.Ancillary),
+}
+"""The article's samplers: the metric of the trajectories of f, and what moves the weights."""
+
+NAMES = ("pmgp default", "NUTS additive", "NUTS Cholesky", NUTPIE, *ARTICLE)
 """All on one core, chain after chain."""
 
 
@@ -52,6 +63,10 @@ def chains(name: str, data: Sourced, rngs: list[np.random.Generator], chain: Cha
         model = models.marginal("weighted", train, data.y, classes)
         yield from _by_steps(model, pmgp.PseudoMarginal(model=model), rngs, chain)
         return
+    if name in ARTICLE:
+        model = models.marginal("weighted", train, data.y, classes)
+        yield from _by_steps(model, _of_article(name, model), rngs, chain)
+        return
     if name == "NUTS Cholesky":
         model = models.by_cholesky("weighted", train, data.y, classes)
     else:
@@ -60,6 +75,12 @@ def chains(name: str, data: Sourced, rngs: list[np.random.Generator], chain: Cha
         yield from _by_nutpie(model, rngs, chain)
     else:
         yield from _by_steps(model, pm.NUTS(model=model), rngs, chain)
+
+
+def _of_article(name: str, model: pm.Model) -> pm.CompoundStep:
+    """A move of f given the weights and one of the weights."""
+    metric, of_weights = ARTICLE[name]
+    return pm.CompoundStep([pmgp.LatentRMHMC(metric=metric, model=model), of_weights(model=model)])
 
 
 def _by_steps(model: pm.Model, step: Any, rngs: list[np.random.Generator], chain: Chain) -> Iterator[Drawn]:

@@ -20,6 +20,7 @@ from pmgp.interface.sparse import SparseGibbs, suggested_number
 from pmgp.interface.steps import Ancillary, EllipticalSlice, LatentHMC, PseudoMarginal
 from pmgp.interface.steps.shared import share
 from pmgp.interface.steps.transitions import FEW
+from pmgp.interface.weighted_sums import ADDITIVE_NUTS, number_of_weights
 
 __all__ = ["MANY_HYPERPARAMETERS", "Recommendation", "recommend"]
 
@@ -163,6 +164,8 @@ def recommend(model: pm.Model | None = None, *, latent: Any = None) -> Recommend
     if process is not None:
         return _on_inducing_inputs(model, process)
     exact = _exact(model, latent)
+    if number_of_weights(model) > FEW:
+        exact = replace(exact, alternatives=(ADDITIVE_NUTS, *exact.alternatives))
     points = _latent_values(model)
     return exact if points < MANY_POINTS else _with_approximation(exact, points)
 
@@ -322,11 +325,13 @@ def _processes(model: pm.Model) -> Recommendation | None:
         parts = share(model, given_theta=False).parts
     except ModelError:
         return None
+    many = parts.dimension > FEW
     return Recommendation(
-        "Pseudo-marginal chain",
+        "Pseudo-marginal chain with trajectories" if many else "Pseudo-marginal chain",
         (StepCall(PseudoMarginal, {}),),
         f"the latent vectors {parts.latent_name} are integrated out together, {parts.dimension} elements of theta are "
-        "left, and the likelihood factorizes over the values that belong to an observation.",
+        "left, and the likelihood factorizes over the values that belong to an observation."
+        + (" So many are moved by trajectories, in turns with proposals as far as these help." if many else ""),
         "for every Newton step or sweep, 1 Cholesky factorization for each of the C vectors and one more for "
         "pmgp.MultinomialLogit, and one of C n rows for other likelihoods",
         (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import pytensor
 import pytest
 from matplotlib import pyplot as plt
 from scipy.optimize import minimize
@@ -16,6 +17,7 @@ from case_studies.multiple_sources import (
     models,
     one_source,
     results,
+    samplers,
     simple_mkl,
     study,
     wheel,
@@ -287,7 +289,7 @@ def test_scores_are_taken_fold_by_fold():
     assert error == pytest.approx(0.0, abs=1e-12)
 
 
-def samplers() -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+def finished() -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     """What two samplers might give."""
     sizes = {f"ess_{part}_{what}": 50.0 for part in ("f", "weights") for what in ("mean", "min", "max")}
     table = pd.DataFrame(
@@ -305,18 +307,30 @@ def samplers() -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     return table, rhat, posterior
 
 
+@pytest.mark.parametrize("name", ["(b)", "(e)"])
+def test_samplers_of_the_article_move_weights_and_latent_values(small, name):
+    with pytensor.config.change_flags(mode="FAST_COMPILE"):
+        [drawn] = samplers.chains(name, small, [np.random.default_rng(1)], Chain(20, 20))
+    assert drawn.weights.shape == (20, 2 * CLASSES)
+    assert drawn.f.shape == (20, 24 * CLASSES)
+    assert (drawn.weights.std(axis=0) > 0.0).all()
+    assert (drawn.f.std(axis=0) > 0.0).all()
+
+
 def test_samplers_are_compared_by_percent_and_by_second():
-    table, _, posterior = samplers()
+    table, _, posterior = finished()
     shown = comparison.of_samplers(table)
     assert shown.loc[("d", "a"), "ESS of f, %"] == "25 (25, 25)"
     assert shown.loc[("d", "a"), "smallest ESS/s"] == pytest.approx(10.0)
     assert shown.loc[("d", "(a)"), "ESS of f, %"] == "not computed"
+    both = pd.concat([table, table[:1].assign(data="other", sampler="(a)")])
+    assert comparison.of_samplers(both).loc[("d", "(a)"), "ESS of f, %"] == "not computed"
     found = comparison.agreement(posterior)["largest difference"]
     assert found.item() == pytest.approx(0.6 / np.hypot(0.3, 0.3))
 
 
 def test_figures_have_a_panel_for_each_data_set_or_class():
-    _, rhat, _ = samplers()
+    _, rhat, _ = finished()
     quantiles = {"q05": 0.1, "q25": 0.2, "q50": 0.3, "q75": 0.4, "q95": 0.5, "mean": 0.3}
     weights = pd.DataFrame(
         [
@@ -330,4 +344,5 @@ def test_figures_have_a_panel_for_each_data_set_or_class():
     assert len(figures.posteriors(weights, "d").axes) == 3
     assert len(figures.simple_mkl(weights, ["d"]).axes) == 1
     assert len(figures.convergence(rhat).axes) == 1
+    assert len(figures.convergence(pd.concat([rhat, rhat.assign(sampler="(e)")])).axes) == 2
     plt.close("all")

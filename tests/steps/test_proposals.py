@@ -52,6 +52,26 @@ def test_many_hyperparameters_move_by_proposals_and_trajectories(step):
     assert step.scheme.transition == Alternation(IndependenceMixture(), trajectories)
 
 
+def weighted_model() -> pm.Model:
+    """Three classes from two sources, and a weight for each of both."""
+    rng = np.random.default_rng(3)
+    sources = pmgp.gp.Sources({name: rng.normal(size=(12, 2)) for name in ("shape", "texture")})
+    with pm.Model() as model:
+        weights = pm.Gamma("weights", 2, 2, shape=(3, 2))
+        f = []
+        for c in range(3):
+            gp = pm.gp.Latent(cov_func=pmgp.gp.KernelSum(sources.kernels(), weights[c]))
+            f.append(gp.prior(f"f{c}", X=sources.X, reparameterize=False))
+        pmgp.MultinomialLogit("y", f, observed=np.arange(12) % 3)
+    return model
+
+
+def test_so_do_many_hyperparameters_of_several_latent_vectors():
+    method = pmgp.PseudoMarginal(model=weighted_model(), compile_kwargs=FAST)
+    trajectories = HamiltonianMonteCarlo(0.8, max_leapfrog=5, min_leapfrog=3)
+    assert method.scheme.transition == Alternation(IndependenceMixture(), trajectories)
+
+
 @pytest.mark.parametrize("settings", [{"delayed_acceptance": False}, {"proposal": "mixture"}])
 def test_but_not_where_nothing_is_screened_or_the_mixture_is_asked_for(wide, settings):
     method = pmgp.PseudoMarginal(model=wide, compile_kwargs=FAST, target_acceptance=0.3, **settings)

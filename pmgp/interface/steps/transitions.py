@@ -117,8 +117,8 @@ def _by_turns(target_acceptance: float | None) -> Alternation:
 
 def _suits(setting: Setting) -> bool:
     """Whether trajectories are worth their gradients, and these can be had."""
-    few, several = setting.model.dimension <= FEW, setting.model.latent_vector.several
-    if few or several or not setting.screened or missing_members(setting.approximation, Differentiable):
+    few = setting.model.dimension <= FEW
+    if few or not setting.screened or missing_members(setting.approximation, Differentiable):
         return False
     try:
         setting.model.compile_theta_gradient()

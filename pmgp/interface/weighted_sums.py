@@ -1,0 +1,90 @@
+"""Models whose covariances are sums of fixed matrices times weights, and what samples them with nothing factored.
+
+With C_s = L_s L_s' factored once and nu_s standard normal, f = sum_s sqrt(w_s) L_s nu_s has the covariance
+sum_s w_s C_s. So whitened, a model of several sources with many weights and few observations is easy for NUTS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pymc as pm
+from pytensor.graph.basic import Variable
+from pytensor.graph.traversal import walk
+from pytensor.scalar import Add, Identity, Mul, Sub, TrueDiv
+from pytensor.tensor.basic import Alloc
+from pytensor.tensor.elemwise import DimShuffle, Elemwise
+from pytensor.tensor.shape import Shape, Shape_i
+from pytensor.tensor.variable import TensorVariable
+
+from pmgp.interface.model.latent_variable import find_latents
+
+__all__ = ["ADDITIVE_NUTS", "number_of_weights"]
+
+ADDITIVE_NUTS = (
+    "NUTS, PyMC's or nutpie's, on the model whitened additively, far ahead with few observations: covariances are sums "
+    "of fixed matrices C_s times weights w_s here. Factor them once, C_s = L_s L_s', with all L_s side by side "
+    "L = np.hstack([...]), and source the s of each column; for each latent vector nu = pm.Normal(...), with as many "
+    "elements as L has columns, and f = L @ (pm.math.sqrt(w)[source] * nu). Nothing is factored while a chain runs"
+)
+
+
+def number_of_weights(model: pm.Model) -> int:
+    """How many elements of theta the covariances depend on, all of them as weights of fixed matrices.
+
+    Returns
+    -------
+    int
+        0 where a covariance depends on theta otherwise, by a length-scale for example, or on nothing.
+
+    Raises
+    ------
+    ModelError
+        If the model has no latent vector.
+    """
+    covariances = [rv.owner.inputs[-1] for rv in find_latents(model)]
+    free = set(model.free_RVs)
+    if not all(_weighted(covariance, free) for covariance in covariances):
+        return 0
+    point = model.initial_point()
+    names = [model.rvs_to_values[rv].name for rv in free & _known_through(covariances)]
+    return sum(point[name].size for name in names)
+
+
+def _weighted(matrix: Variable, free: set[TensorVariable]) -> bool:
+    """Whether a matrix is a sum of fixed ones times scalars, as far as its graph says so."""
+    if _scalar(matrix) or not free & _known_through([matrix]):
+        return True
+    if matrix.owner is None:
+        return False
+    inputs = matrix.owner.inputs
+    match matrix.owner.op:
+        case Elemwise(scalar_op=Add() | Sub() | Identity()):
+            return all(_weighted(term, free) for term in inputs)
+        case Elemwise(scalar_op=Mul()):
+            return _linear(inputs, free)
+        case Elemwise(scalar_op=TrueDiv()):
+            return _weighted(inputs[0], free) and (_scalar(inputs[1]) or not free & _known_through(inputs[1:]))
+        case Alloc() | DimShuffle():
+            return _weighted(inputs[0], free)
+    return False
+
+
+def _linear(factors: list[Variable], free: set[TensorVariable]) -> bool:
+    """Whether no more than one factor is an unknown matrix, and that one a sum."""
+    unknown = [factor for factor in factors if not _scalar(factor) and free & _known_through([factor])]
+    return not unknown or (len(unknown) == 1 and _weighted(unknown[0], free))
+
+
+def _scalar(variable: Variable) -> bool:
+    return all(variable.type.broadcastable)
+
+
+def _known_through(variables: Iterable[Variable]) -> set[Variable]:
+    """What determines the values of variables, other than by its shape."""
+
+    def inputs(variable: Variable) -> list[Variable]:
+        owner = variable.owner
+        return [] if owner is None or isinstance(owner.op, Shape | Shape_i) else list(owner.inputs)
+
+    return set(walk(variables, inputs))
