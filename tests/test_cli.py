@@ -79,7 +79,7 @@ def test_predictions_are_of_the_test_rows_and_better_than_chance(finished, csv):
     out, _ = finished
     table = pd.read_csv(out / "predictions.csv")
     source = pd.read_csv(csv)
-    assert list(table) == ["row", "label", "probability", "latent_mean", "latent_sd"]
+    assert list(table) == ["row", "label", "probability", "complement", "latent_mean", "latent_sd"]
     assert len(table) == 15
     np.testing.assert_array_equal(table["label"], source["kind"][table["row"]] == "up")
     assert np.corrcoef(table["probability"], source["a"][table["row"]])[0, 1] > 0.8
@@ -242,6 +242,7 @@ def predicted(monkeypatch):
     def predict(problem, idata):
         n = problem.test.n
         table = {"row": problem.test.rows, "label": problem.test.y, "probability": [0.5] * n}
+        table |= {"complement": [0.5] * n}
         table |= {"latent_mean": [0.0] * n, "latent_sd": [1.0] * n}
         return pd.DataFrame(table), Scores({"accuracy": 0.5}, {})
 

@@ -113,7 +113,8 @@ def test_probit_probabilities_in_closed_form():
     check(prediction, means, variances)
     expected = ndtr(means / np.sqrt(1.0 + variances)).mean(axis=0)
     assert_allclose(prediction["probability"], expected, atol=1e-7)
-    assert set(prediction.data_vars) == {"probability", "latent_mean", "latent_variance"}
+    assert_allclose(prediction["complement"], 1.0 - expected, atol=1e-7)
+    assert set(prediction.data_vars) == {"probability", "complement", "latent_mean", "latent_variance"}
     assert prediction.sizes == {"point": len(XNEW)}
     assert prediction.attrs["draws"] == 30
 
@@ -151,7 +152,10 @@ def test_expected_observations_by_quadrature(name):
     check(prediction, means, variances)
     expected = expected_over_latent(inverse_link, means, variances)
     assert_allclose(prediction[column], expected, rtol=3e-3)
-    assert set(prediction.data_vars) == {column, "latent_mean", "latent_variance"}
+    both = {"complement"} if name in ("logit of pmgp", "shifted probit") else set()
+    assert set(prediction.data_vars) == {column, "latent_mean", "latent_variance"} | both
+    for other in both:
+        assert_allclose(prediction[other], 1.0 - prediction[column], rtol=1e-12)
 
 
 @quickly

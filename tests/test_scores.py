@@ -37,6 +37,14 @@ def test_certain_predictions_cost_nothing_when_right_and_everything_when_wrong()
     assert scores.log_loss([0, 1], [0.0, 0.0]) == np.inf
 
 
+def test_a_probability_that_rounds_to_one_is_scored_by_its_complement():
+    assert scores.log_loss([0, 1], [1.0, 1.0]) == np.inf
+    assert scores.log_loss([0, 1], [1.0, 1.0], [1e-20, 0.0]) == pytest.approx(10 * np.log(10))
+    assert scores.summarize([0, 1], [1.0, 1.0], [1e-20, 0.0])["log_loss"] == pytest.approx(10 * np.log(10))
+    with pytest.raises(ValueError, match="must sum to 1"):
+        scores.log_loss([0, 1], [0.3, 0.4], [0.7, 0.5])
+
+
 def test_one_class_has_no_auc_and_the_summary_leaves_it_out():
     with pytest.raises(ValueError, match="both classes"):
         scores.area_under_curve([1, 1], [0.2, 0.3])

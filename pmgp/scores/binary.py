@@ -30,6 +30,8 @@ Probabilities = NDArray[np.float64]
 THRESHOLDS = np.arange(51) / 100
 # A probability at a threshold, up to rounding, is not within it.
 ROUNDING = 1e-12
+# How far from 1 both probabilities may sum to: they may be of quadrature.
+SUM = 1e-6
 
 
 class AbstentionCurve(NamedTuple):
@@ -70,7 +72,7 @@ def accuracy(y: ArrayLike, probability: ArrayLike) -> float:
     return float(np.mean((probability >= 0.5) == (y == 1)))
 
 
-def log_loss(y: ArrayLike, probability: ArrayLike) -> float:
+def log_loss(y: ArrayLike, probability: ArrayLike, complement: ArrayLike | None = None) -> float:
     """Mean negative log-probability of the true class, in nats a point.
 
     A class that was given probability zero and came true costs infinity: nothing is clipped.
@@ -79,15 +81,21 @@ def log_loss(y: ArrayLike, probability: ArrayLike) -> float:
     ----------
     y, probability : array_like of shape (n,)
         As for :func:`accuracy`.
+    complement : array_like of shape (n,), optional
+        Predicted probabilities of label 0, as of :func:`pmgp.predict`. Without them a probability within 1e-16 of 1 is
+        as good as 1.
 
     Raises
     ------
     ValueError
-        As :func:`accuracy`.
+        As :func:`accuracy`, and if the two probabilities do not sum to 1.
     """
     y, probability = _validated(y, probability)
+    other = 1 - probability if complement is None else _validated(y, complement)[1]
+    if not np.allclose(probability + other, 1.0, rtol=0.0, atol=SUM):
+        raise ValueError("probability and complement must sum to 1 at each point")
     with np.errstate(divide="ignore"):
-        return float(-np.mean(np.log(np.where(y == 1, probability, 1 - probability))))
+        return float(-np.mean(np.log(np.where(y == 1, probability, other))))
 
 
 def brier_score(y: ArrayLike, probability: ArrayLike) -> float:
@@ -188,13 +196,13 @@ def capacity(y: ArrayLike, probability: ArrayLike, score: str = "accuracy") -> f
     return abstention_curve(y, probability, score).area
 
 
-def summarize(y: ArrayLike, probability: ArrayLike) -> dict[str, float]:
+def summarize(y: ArrayLike, probability: ArrayLike, complement: ArrayLike | None = None) -> dict[str, float]:
     """Return all scores by name.
 
     Parameters
     ----------
-    y, probability : array_like of shape (n,)
-        As for :func:`accuracy`.
+    y, probability, complement : array_like of shape (n,)
+        As for :func:`log_loss`.
 
     Returns
     -------
@@ -205,14 +213,14 @@ def summarize(y: ArrayLike, probability: ArrayLike) -> dict[str, float]:
     Raises
     ------
     ValueError
-        As :func:`accuracy`.
+        As :func:`log_loss`.
     ImportError
         As :func:`area_under_curve`.
     """
     y, probability = _validated(y, probability)
     scores = {
         "accuracy": accuracy(y, probability),
-        "log_loss": log_loss(y, probability),
+        "log_loss": log_loss(y, probability, complement),
         "brier_score": brier_score(y, probability),
     }
     if 0 < y.sum() < len(y):

@@ -253,6 +253,14 @@ def test_probabilities_sum_to_one(name):
     assert_allclose(sum(densities), 1.0, rtol=1e-14)
 
 
+def test_predicted_probabilities_of_labels_are_known_in_both_tails():
+    mean, variance, thresholds = np.array([-30.0, 30.0]), np.full(2, 1.0), np.array([-2.0, 2.0])
+    predicted = likelihoods.OrdinalProbit.probabilities(mean, variance, thresholds)
+    limits = np.array([28.0, 32.0]) / np.sqrt(2.0)
+    between, beyond = ndtr(-limits[0]) - ndtr(-limits[1]), ndtr(-limits[1])
+    assert_allclose(predicted, [[1.0, between, beyond], [beyond, between, 1.0]], rtol=1e-12)
+
+
 FAR = np.array([-1e8, -2e4, -1e4, -9e3, -500.0, 500.0, 9e3, 1e4, 2e4, 1e8])
 
 

@@ -61,6 +61,19 @@ def test_one_draw_gives_the_formula():
     np.testing.assert_allclose(predicted["probability"], norm.cdf(mean / np.sqrt(1.0 + variance)), rtol=1e-10)
 
 
+@pytest.mark.parametrize(("link", "v"), [(pmgp.BernoulliProbit, 20.0), (pmgp.BernoulliLogit, 60.0)])
+def test_a_probability_that_rounds_to_one_leaves_a_finite_log_loss(link, v):
+    model, _ = sparse(X[::3], dist=lambda f: link.dist(f), observed=LABELS)
+    idata = posterior_of(model, 2)
+    idata["posterior"]["f_rotated_"] = idata["posterior"]["f_rotated_"] * 0.0 + v
+    with model:
+        predicted = pmgp.predict(idata, X[:1])
+    assert predicted["probability"] == 1.0
+    assert pmgp.scores.log_loss([0], predicted["probability"]) == np.inf
+    loss = pmgp.scores.log_loss([0], predicted["probability"], predicted["complement"])
+    assert 36.0 < loss < np.inf
+
+
 def test_counts_have_their_mean():
     model, process = sparse(X[::3])
     *_, predicted, latent = drawn(model, process, number=1)

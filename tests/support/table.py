@@ -59,7 +59,7 @@ TABLES: dict[str, Table] = {
         "feature", tuple(FEATURES), tuple(COLUMNS), lambda name: [_outcome_of_feature(name, c) for c in COLUMNS]
     ),
 }
-PREDICTED = ("probability", "probabilities", "mean")
+PREDICTED = ("probability", "complement", "probabilities", "mean")
 """What `pmgp.predict` may return, after the name of the variable where there are several; all else is a refusal."""
 
 

@@ -49,7 +49,7 @@ class BinaryTask:
         return classifier(X, train.y, kernel, likelihood, train.feature_names, inducing)
 
     def predict(self, problem: Problem, idata: xr.DataTree) -> pd.DataFrame:
-        """Predict the ``probability`` of label 1, with the moments of the latent function."""
+        """Predict the ``probability`` of label 1, and that of label 0, with the moments of the latent function."""
         import pandas as pd
 
         import pmgp
@@ -60,6 +60,7 @@ class BinaryTask:
                 "row": problem.test.rows,
                 "label": problem.test.y,
                 "probability": prediction["probability"],
+                "complement": prediction["complement"],
                 "latent_mean": prediction["latent_mean"],
                 "latent_sd": np.sqrt(prediction["latent_variance"]),
             }
@@ -69,7 +70,8 @@ class BinaryTask:
         """Score the probabilities."""
         from pmgp import scores
 
-        return Scores(scores.summarize(predictions["label"], predictions["probability"]), {})
+        columns = (predictions[name] for name in ("label", "probability", "complement"))
+        return Scores(scores.summarize(*columns), {})
 
     def describe(self, problem: Problem) -> list[tuple[str, str]]:
         """Name the classes."""

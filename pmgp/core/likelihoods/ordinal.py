@@ -99,10 +99,16 @@ class OrdinalProbit(FactorizingLikelihood):
     def probabilities(
         mean: np.ndarray, variance: np.ndarray, thresholds: np.ndarray, noise: np.ndarray | float = 1.0
     ) -> np.ndarray:
-        """P(y = s) for f ~ N(mean, variance), normal noise on a normal f: (m,) arrays to (m, r)."""
+        """P(y = s) for f ~ N(mean, variance), normal noise on a normal f: (m,) arrays to (m, r).
+
+        From the tail in which the interval lies: a difference of two numbers close to 1 would be zero.
+        """
         scale = np.sqrt(np.square(noise) + variance)
-        below = ndtr((thresholds - mean[:, None]) / scale[:, None])
-        return np.diff(np.pad(below, ((0, 0), (1, 1)), constant_values=(0.0, 1.0)), axis=1)
+        limits = (thresholds - mean[:, None]) / scale[:, None]
+        limits = np.pad(limits, ((0, 0), (1, 1)), constant_values=(-np.inf, np.inf))
+        lower, upper = limits[:, :-1], limits[:, 1:]
+        reflect = lower + upper > 0.0
+        return ndtr(np.where(reflect, -lower, upper)) - ndtr(np.where(reflect, -upper, lower))
 
     @classmethod
     def expected_label(

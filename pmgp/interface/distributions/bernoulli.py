@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -139,17 +140,28 @@ class BernoulliLogit(_LatentBernoulli):
         return _binary_logp(value, -pt.softplus(pt.switch(pt.eq(value, 1), -f, f)))
 
 
+def _expected(kind: type[_BernoulliLatent], probability: Callable[..., np.ndarray]) -> dict[str, Expected]:
+    """Probabilities of both labels; both links are symmetric, so that a label 0 is a label 1 of minus f."""
+    return {
+        "probability": Expected(under_normal=probability),
+        "complement": Expected(
+            given_f=lambda f: kind.inverse_link(-f),
+            under_normal=lambda mean, variance: probability(-mean, variance),
+        ),
+    }
+
+
 register(
     LikelihoodRecord(
         BernoulliProbitRV,
         likelihoods.BernoulliProbit,
-        {"probability": Expected(under_normal=likelihoods.BernoulliProbit.probability)},
+        _expected(BernoulliProbitRV, likelihoods.BernoulliProbit.probability),
     )
 )
 register(
     LikelihoodRecord(
         BernoulliLogitRV,
         likelihoods.BernoulliLogit,
-        {"probability": Expected(under_normal=likelihoods.BernoulliLogit.probability)},
+        _expected(BernoulliLogitRV, likelihoods.BernoulliLogit.probability),
     )
 )

@@ -161,8 +161,11 @@ def _log_interval(lower: TensorVariable, upper: TensorVariable) -> TensorVariabl
 
 def _probabilities(f: TensorVariable, thresholds: TensorVariable, noise: TensorVariable) -> TensorVariable:
     """Of each label, along a last axis."""
-    below = ndtr((thresholds - pt.expand_dims(f, -1)) / pt.expand_dims(noise, -1))
-    return pt.concatenate([below[..., :1], below[..., 1:] - below[..., :-1], 1.0 - below[..., -1:]], axis=-1)
+    limits = (thresholds - pt.expand_dims(f, -1)) / pt.expand_dims(noise, -1)
+    below, above = ndtr(limits), ndtr(-limits)
+    reflect = pt.gt(limits[..., :-1] + limits[..., 1:], 0.0)
+    between = pt.switch(reflect, above[..., :-1] - above[..., 1:], below[..., 1:] - below[..., :-1])
+    return pt.concatenate([below[..., :1], between, above[..., -1:]], axis=-1)
 
 
 register(

@@ -53,8 +53,8 @@ class LikelihoodRecord:
         Whether the first parameter has a latent value for each class, in its last axis. The constructor is then given
         the number of classes and the order of the latent vectors too, by the names `classes` and `order`.
     expected : mapping
-        What `pmgp.predict` returns, by name: ``"mean"``, ``"probability"`` of the label 1, or ``"probabilities"``, a
-        value for each category in a last axis.
+        What `pmgp.predict` returns, by name: ``"mean"``, ``"probability"`` of the label 1 and ``"complement"`` of the
+        label 0, or ``"probabilities"``, a value for each category in a last axis.
 
     Raises
     ------

@@ -57,6 +57,8 @@ def predict(
         observed variable that depends on f
 
         - ``probability`` of the label 1, if it is binary;
+        - ``complement``, the probability of the label 0, for `BernoulliProbit` and `BernoulliLogit`, which keeps its
+          digits where ``probability`` rounds to 1;
         - ``probabilities`` of its categories, over ``point`` and ``category``, if it is categorical or ordinal, and
           for `OrdinalProbit` the expected label ``mean``, too;
         - the expected observation ``mean`` otherwise.

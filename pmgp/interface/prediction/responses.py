@@ -24,7 +24,7 @@ Expectation = Callable[[np.ndarray, np.ndarray, list[np.ndarray], slice, int], n
 
 
 def expectations_of(points: PointModel, observed: TensorVariable) -> dict[str, Expectation]:
-    """What is expected of an observed variable, by name: "probability", "mean" or "probabilities".
+    """What is expected of an observed variable, by name: "probability", "complement", "mean" or "probabilities".
 
     Raises
     ------

@@ -37,7 +37,7 @@ class Response(NamedTuple):
     Attributes
     ----------
     name : str
-        "probability", "probabilities" or "mean".
+        "probability", "complement", "probabilities" or "mean".
     graphs : list of variables
         What is needed at a draw of the model's random variables.
     value : callable
