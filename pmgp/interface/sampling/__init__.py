@@ -1,6 +1,6 @@
 """Whole runs: sampling with a report, going on until enough was drawn, and runs that survive an interruption.
 
-May import: core, interface.steps, interface.recommendation, diagnostics.
+May import: core, interface.model, interface.sparse, interface.steps, interface.recommendation, diagnostics.
 """
 
 from pmgp.interface.sampling.drawing import NoDrawsError

@@ -17,7 +17,8 @@ from pymc.step_methods.compound import BlockedStep, CompoundStep
 
 from pmgp.interface.recommendation import recommend
 from pmgp.interface.sampling.drawing import Run
-from pmgp.interface.sampling.stored_run import RunSettings, Seed, StoredRun
+from pmgp.interface.sampling.inducing_starts import inducing_starts
+from pmgp.interface.sampling.stored_run import RunSettings, Seed, StoredRun, check_free
 
 __all__ = ["resume", "sample"]
 
@@ -48,7 +49,10 @@ def sample(
 ) -> xr.DataTree:
     """Sample a model with a latent Gaussian process, and say what the draws are worth.
 
-    The draws are those that ``pymc.sample`` makes with the same step methods and seed.
+    The draws are those that ``pymc.sample`` makes with the same step methods, seed and ``initvals``. If these are not
+    given, chains of a process on inducing inputs start from :func:`pmgp.gp.optimize_inducing`, with the inducing inputs
+    as they are, and draws of its Gaussian that follow from `random_seed`; ``initvals={}`` takes the model's own initial
+    point.
 
     Parameters
     ----------
@@ -101,7 +105,9 @@ def sample(
     _check(draws, ess, max_draws, flush_every, options)
     model = pm.modelcontext(model)
     made = _assembled(model, step, options)
-    initvals = options.pop("initvals", None)
+    folder = None if out is None else Path(out)
+    if folder is not None:
+        check_free(folder)
     settings = RunSettings(
         int(draws),
         get_default_tune_steps(made, tune),
@@ -112,7 +118,9 @@ def sample(
         MOST * int(draws) if max_draws is None else int(max_draws),
         Seed.of(random_seed),
     )
-    folder = None if out is None else Path(out)
+    initvals = options.pop("initvals", None)
+    if initvals is None:
+        initvals = inducing_starts(model, settings.chains, settings.seed.aside(), **_shown(options))
     if folder is not None:
         StoredRun.create(folder, settings, model, made, initvals)
     return Run(model, made, settings, initvals, options, folder, flush_every).completed()
@@ -216,6 +224,12 @@ def _assembled(model: pm.Model, step: Steps | None, options: dict[str, Any]) -> 
     given, selected = assign_step_methods(model, step)
     made = instantiate_steppers(model, given, selected, compile_kwargs=compilation)
     return CompoundStep(made) if isinstance(made, list) else made
+
+
+def _shown(options: dict[str, Any]) -> dict[str, bool]:
+    """What is shown and said besides draws."""
+    quiet = bool(options.get("quiet"))
+    return {"progressbar": bool(options.get("progressbar", True)) and not quiet, "quiet": quiet}
 
 
 def _say_where(run: StoredRun) -> None:

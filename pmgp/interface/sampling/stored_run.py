@@ -18,10 +18,12 @@ from pmgp.interface.sampling.plain import BIT_GENERATORS, from_bytes, to_bytes
 from pmgp.interface.sampling.recorded_step import chain_folder
 from pmgp.interface.sampling.stored_chain import DRAWS, STATE, Recovered, StoreError, recovered
 
-__all__ = ["RunSettings", "Seed", "StoreError", "StoredRun", "delete"]
+__all__ = ["RunSettings", "Seed", "StoreError", "StoredRun", "check_free", "delete"]
 
 MANIFEST, START = "run.json", "start"
 FORMAT = 1
+# The last part of a spawn key that no chain gets: theirs count from zero.
+ASIDE = 2**32 - 1
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,11 @@ class Seed:
         if self.bit_generator not in BIT_GENERATORS:
             raise StoreError(f"{self.bit_generator!r} is no bit generator of NumPy's")
         return np.random.Generator(getattr(np.random, self.bit_generator)(np.random.SeedSequence(**self.sequence)))
+
+    def aside(self) -> np.random.Generator:
+        """A generator for what comes before the chains, whose streams it does not touch."""
+        key = (*self.sequence["spawn_key"], ASIDE)
+        return np.random.default_rng(np.random.SeedSequence(self.sequence["entropy"], spawn_key=key))
 
     @property
     def first_key(self) -> int:
@@ -106,10 +113,7 @@ class StoredRun:
         TypeError
             For ``initvals`` that are not made of numbers, names and arrays.
         """
-        if folder.exists() and (not folder.is_dir() or _occupied(folder)):
-            raise StoreError(
-                f"{folder} is not empty: go on with the run in it by pmgp.resume, or give out= another folder"
-            )
+        check_free(folder)
         folder.mkdir(parents=True, exist_ok=True)
         blocks.replace(folder / START, to_bytes((step.sampling_state, initvals)), 0)
         run = cls(folder, settings, fingerprint.of_model(model), fingerprint.of_steps(step), _versions())
@@ -176,6 +180,17 @@ class StoredRun:
         """What has another version than when the run began."""
         now = _versions()
         return [f"{name} {now[name]} and not {old}" for name, old in self.versions.items() if now.get(name) != old]
+
+
+def check_free(folder: Path) -> None:
+    """Refuse a folder that holds something.
+
+    Raises
+    ------
+    StoreError
+    """
+    if folder.exists() and (not folder.is_dir() or _occupied(folder)):
+        raise StoreError(f"{folder} is not empty: go on with the run in it by pmgp.resume, or give out= another folder")
 
 
 def delete(folder: Path) -> None:
