@@ -123,9 +123,9 @@ def test_each_model_gets_its_step_methods_and_they_run(case):
 
 
 def traits_of(model: pm.Model):
-    from pmgp.interface import recommendation
+    from pmgp.interface.recommendation import traits
 
-    return recommendation._traits(model, None)
+    return traits.traits_of(model, None)
 
 
 def test_traits_are_those_of_the_likelihood():

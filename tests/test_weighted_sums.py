@@ -9,7 +9,7 @@ import pytensor.tensor as pt
 import pytest
 
 import pmgp
-from pmgp.interface.weighted_sums import ADDITIVE_NUTS, number_of_weights
+from pmgp.interface.recommendation.weighted_sums import ADDITIVE_NUTS, number_of_weights
 
 N, CLASSES = 9, 3
 RNG = np.random.default_rng(4)

@@ -129,6 +129,7 @@ def test_a_step_method_is_recommended_and_said_to_approximate():
     assert found.code == "pmgp.SparseGibbs()"
     assert "4 inducing inputs by 10 points" in found.reason
     assert "approximation of the posterior" in found.reason
+    assert "pmgp.gp.optimize_inducing(gp, inducing=False).initvals(chains)" in found.alternatives[-1]
     [step] = found.steps()
     assert isinstance(step, pmgp.SparseGibbs)
 
@@ -142,7 +143,7 @@ def test_many_points_bring_a_word_on_the_approximation(monkeypatch):
         return pmgp.recommend(model)
 
     few = exact()
-    monkeypatch.setattr("pmgp.interface.recommendation.MANY_POINTS", 10)
+    monkeypatch.setattr("pmgp.interface.recommendation.choice.MANY_POINTS", 10)
     many = exact()
     assert many.code == few.code
     assert not any("Sparse" in alternative for alternative in few.alternatives)

@@ -56,8 +56,9 @@ def predict(
         Over the dimension ``point``, ``latent_mean`` and ``latent_variance`` of f at the new inputs, and for the
         observed variable that depends on f
 
-        - ``probability`` of the label 1, if it is binary; for `BernoulliProbit` and `BernoulliLogit` ``complement``,
-          too, that of the label 0, which keeps its digits where ``probability`` rounds to 1;
+        - ``probability`` of the label 1, if it is binary;
+        - ``complement``, the probability of the label 0, for `BernoulliProbit` and `BernoulliLogit`, which keeps its
+          digits where ``probability`` rounds to 1;
         - ``probabilities`` of its categories, over ``point`` and ``category``, if it is categorical or ordinal, and
           for `OrdinalProbit` the expected label ``mean``, too;
         - the expected observation ``mean`` otherwise.

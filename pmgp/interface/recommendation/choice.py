@@ -1,0 +1,74 @@
+"""`recommend`: from a model to the scheme for its kind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pymc as pm
+
+from pmgp.interface.model.inducing_process import inducing_process
+from pmgp.interface.recommendation import schemes
+from pmgp.interface.recommendation.result import Recommendation
+from pmgp.interface.recommendation.traits import is_latent, number_of_latent_values, traits_of
+from pmgp.interface.recommendation.weighted_sums import number_of_weights
+from pmgp.interface.steps.transitions import FEW
+
+__all__ = ["MANY_POINTS", "recommend"]
+
+MANY_POINTS = 1500
+"""From so many latent values on, a chain of 2,000 iterations takes five minutes or more, and eight times as long with
+twice as many: with 1,372 and two hyper-parameters an iteration takes 120 milliseconds."""
+
+
+def recommend(model: pm.Model | None = None, *, latent: Any = None) -> Recommendation:
+    """Recommend step methods for a model with a latent Gaussian process, from measured figures.
+
+    Parameters
+    ----------
+    model : pymc.Model, optional
+        That of the ``with`` block by default.
+    latent : variable or str, optional
+        The latent vector f, if the model has several candidates; without it, each of them gets a step method.
+
+    Returns
+    -------
+    Recommendation
+        Prints the step methods with the reason; its ``steps()`` makes them.
+
+    Raises
+    ------
+    ModelError
+        If the model has no latent multivariate normal variable (build the process with
+        ``gp.prior(..., reparameterize=False)``), no observed variable depends on it, a hyper-parameter is discrete, or
+        there is a second process besides the `latent` that was named.
+
+    Examples
+    --------
+    >>> with model:  # doctest: +SKIP
+    ...     recommendation = pmgp.recommend()
+    ...     idata = pm.sample(step=recommendation.steps())
+    """
+    model = pm.modelcontext(model)
+    process = inducing_process(model)
+    if process is not None:
+        return schemes.on_inducing_inputs(model, process)
+    exact = _exact(model, latent)
+    if number_of_weights(model) > FEW:
+        exact = schemes.with_additive_nuts(exact)
+    points = number_of_latent_values(model)
+    return exact if points < MANY_POINTS else schemes.with_approximation(exact, points)
+
+
+def _exact(model: pm.Model, latent: Any) -> Recommendation:
+    """Step methods whose target is the posterior."""
+    candidates = [rv.name for rv in model.free_RVs if is_latent(model, rv.name)]
+    if latent is None and len(candidates) > 1:
+        return schemes.processes(model) or schemes.several_latent_vectors(model, candidates)
+    traits = traits_of(model, latent)
+    if not traits.dimension:
+        return schemes.known_hyperparameters(model, traits)
+    if not traits.factorizes:
+        return schemes.any_likelihood(model, traits)
+    if traits.dimension <= FEW:
+        return schemes.few_hyperparameters(model, traits)
+    return schemes.many_hyperparameters(model, traits)

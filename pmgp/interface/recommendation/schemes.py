@@ -1,0 +1,182 @@
+"""One function for each kind of model: the step methods that suit it, why, what they cost, and what else to try."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pymc as pm
+
+from pmgp.interface.model.inducing_process import InducingProcess
+from pmgp.interface.model.latent_gaussian import ModelError
+from pmgp.interface.recommendation.result import Recommendation, StepCall
+from pmgp.interface.recommendation.traits import Traits
+from pmgp.interface.recommendation.weighted_sums import ADDITIVE_NUTS
+from pmgp.interface.sparse import SparseGibbs, suggested_number
+from pmgp.interface.steps import Ancillary, EllipticalSlice, LatentHMC, PseudoMarginal
+from pmgp.interface.steps.shared import share
+from pmgp.interface.steps.transitions import FEW
+
+__all__ = [
+    "MANY_HYPERPARAMETERS",
+    "any_likelihood",
+    "few_hyperparameters",
+    "known_hyperparameters",
+    "many_hyperparameters",
+    "on_inducing_inputs",
+    "processes",
+    "several_latent_vectors",
+    "with_additive_nuts",
+    "with_approximation",
+]
+
+MANY_HYPERPARAMETERS = 8
+"""From so many elements of theta on, gradients pay beside an f that the likelihood does not factorize over."""
+
+WHITENED_NUTS = (
+    "NUTS, PyMC's or nutpie's, on the whitened model, gp.prior without reparameterize=False: some eight times slower "
+    "where n is a hundred or so, far slower from some hundreds on"
+)
+
+
+def few_hyperparameters(model: pm.Model, traits: Traits) -> Recommendation:
+    """For a likelihood that factorizes, and a theta that proposals move in."""
+    reason = f"{_count(traits)}: theta moves in its own posterior, with f integrated out, and so nearly independently."
+    if not traits.log_concave:
+        reason += (
+            " The likelihood is not log-concave, so that a Gaussian may fit p(f|y, theta) badly: look at the sample "
+            "statistic importance_ess, and at R-hat."
+        )
+    alternatives = ["pmgp.JointUpdate with pmgp.LatentHMC for two or three hyper-parameters, several times slower"]
+    operations = "4 Cholesky factorizations and 1.5 inversions"
+    if traits.sites_known:
+        # Expectation propagation, the default where it can be had.
+        operations = "3 Cholesky factorizations and 1.2 inversions"
+        alternatives.insert(0, 'pmgp.PseudoMarginal(approximation="laplace") as a check: another q, the same posterior')
+    return Recommendation(
+        "Pseudo-marginal chain",
+        (StepCall(PseudoMarginal, traits.latent),),
+        reason,
+        f"about {operations} an iteration",
+        tuple(alternatives),
+        model,
+    )
+
+
+def many_hyperparameters(model: pm.Model, traits: Traits) -> Recommendation:
+    """For a likelihood that factorizes, and a theta of more elements."""
+    return Recommendation(
+        "Pseudo-marginal chain with trajectories",
+        (StepCall(PseudoMarginal, traits.latent),),
+        f"{_count(traits)}: a random walk hardly moves in so many dimensions. Trajectories do, on the evidence of the "
+        "approximation, with f integrated out, in turns with proposals as far as these help; an operation of the model "
+        "without a gradient leaves the proposals.",
+        "up to 11 Cholesky factorizations and 10 inversions an iteration, for four gradients",
+        ('pmgp.Interweaving(operator="hmc") with pmgp.LatentHMC(variant="v2"), several times slower', WHITENED_NUTS),
+        model,
+    )
+
+
+def any_likelihood(model: pm.Model, traits: Traits) -> Recommendation:
+    """For a likelihood of which the value alone is known."""
+    operator = {} if traits.dimension < MANY_HYPERPARAMETERS else {"operator": "hmc"}
+    return Recommendation(
+        "Ancillary augmentation",
+        (StepCall(Ancillary, operator | traits.latent), StepCall(EllipticalSlice, traits.latent)),
+        "the likelihood does not factorize over f, or free variables depend on f: what needs Laplace's approximation "
+        "cannot be used, and these two need the likelihood's value alone.",
+        "1 Cholesky factorization an iteration" if not operator else "about 12 Cholesky factorizations an iteration",
+        ('pmgp.LatentHMC(variant="v2") for f, which uses the gradient', "pmgp.Interweaving in place of pmgp.Ancillary"),
+        model,
+    )
+
+
+def known_hyperparameters(model: pm.Model, traits: Traits) -> Recommendation:
+    """For a model without hyper-parameters."""
+    if traits.factorizes:
+        call, reason = StepCall(LatentHMC, traits.latent), "trajectories scaled by (K^-1 + C)^-1 mix best."
+    else:
+        call, reason = StepCall(EllipticalSlice, traits.latent), "the likelihood does not factorize over f."
+    return Recommendation(
+        "Latent values alone",
+        (call,),
+        f"the model has no hyper-parameters, so that only f is to be sampled; {reason}",
+        "none an iteration, once K is factorized",
+        ("pmgp.EllipticalSlice: nothing to tune" if traits.factorizes else 'pmgp.LatentHMC(variant="v2")',),
+        model,
+    )
+
+
+def processes(model: pm.Model) -> Recommendation | None:
+    """For latent vectors that make up one f; None where they cannot, or the likelihood does not factorize over it."""
+    try:
+        parts = share(model, given_theta=False).parts
+    except ModelError:
+        return None
+    many = parts.dimension > FEW
+    return Recommendation(
+        "Pseudo-marginal chain with trajectories" if many else "Pseudo-marginal chain",
+        (StepCall(PseudoMarginal, {}),),
+        f"the latent vectors {parts.latent_name} are integrated out together, {parts.dimension} elements of theta are "
+        "left, and the likelihood factorizes over the values that belong to an observation."
+        + (" So many are moved by trajectories, in turns with proposals as far as these help." if many else ""),
+        "for every Newton step or sweep, 1 Cholesky factorization for each of the C vectors and one more for "
+        "pmgp.MultinomialLogit, and one of C n rows for other likelihoods",
+        (
+            'pmgp.PseudoMarginal(approximation="laplace") as a check: another q, the same posterior',
+            "one process with the summed covariance, (gp1 + gp2).prior(...), where processes are only summed",
+        ),
+        model,
+    )
+
+
+def several_latent_vectors(model: pm.Model, names: list[str]) -> Recommendation:
+    """For latent vectors that make up no f."""
+    return Recommendation(
+        "A step method for each latent vector",
+        tuple(StepCall(EllipticalSlice, {"latent": name}) for name in names),
+        f"the model has several latent vectors ({', '.join(names)}), and each step method updates one; PyMC chooses "
+        "step methods for the other variables.",
+        "1 Cholesky factorization for each latent vector an iteration",
+        (
+            "one process with the summed covariance, (gp1 + gp2).prior(...), where processes are only summed",
+            "pmgp.recommend(model, latent=...), where the others are no processes but, say, regression coefficients",
+        ),
+        model,
+    )
+
+
+def on_inducing_inputs(model: pm.Model, process: InducingProcess) -> Recommendation:
+    """For a process of `pmgp.gp.Sparse`."""
+    other = "pmgp.SparseHMC, which follows gradients, where there are more than five hyper-parameters"
+    start = (
+        "pmgp.sample, whose chains start near the posterior; for pymc.sample give "
+        "initvals=pmgp.gp.optimize_inducing(gp, inducing=False).initvals(chains)"
+    )
+    return Recommendation(
+        "Hyper-parameters and inducing values in turn",
+        (StepCall(SparseGibbs, {}),),
+        f"the process is seen through {process.size} inducing inputs by {process.points} points: what is sampled is an "
+        "approximation of the posterior, by moves that hardly depend on each other.",
+        "1 or 2 Cholesky factorizations of M rows an iteration, and O(n M^2) for the rest",
+        (other, "PyMC's NUTS, once its gradient is compiled", start),
+        model,
+    )
+
+
+def with_additive_nuts(exact: Recommendation) -> Recommendation:
+    """The same, with a word on NUTS, for weights of fixed matrices."""
+    return replace(exact, alternatives=(ADDITIVE_NUTS, *exact.alternatives))
+
+
+def with_approximation(exact: Recommendation, points: int) -> Recommendation:
+    """The same, with a word on inducing inputs, since so many points take long."""
+    approximation = (
+        f"{points} latent values take long, and twice as many eight times as long: pmgp.gp.Sparse with some "
+        f"{suggested_number(points)} inducing inputs costs O(n M^2). It is an approximation; its gp.diagnose says "
+        "whether there are enough of them"
+    )
+    return replace(exact, alternatives=(approximation, *exact.alternatives))
+
+
+def _count(traits: Traits) -> str:
+    return f"{traits.dimension} hyper-parameter{'s' if traits.dimension > 1 else ''} (elements of theta)"

@@ -1,0 +1,91 @@
+"""What the choice of step methods depends on, as it is found in a model."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import pymc as pm
+from pytensor.graph.traversal import ancestors
+
+from pmgp.core.likelihoods.base import SiteLikelihood
+from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError, find_latent
+from pmgp.interface.steps.shared import share
+
+__all__ = ["Traits", "is_latent", "number_of_latent_values", "traits_of"]
+
+# Where the curvature of the likelihood is looked at, in standard deviations of the prior of f.
+PROBES = np.linspace(-4.0, 4.0, 9)
+
+
+class Traits(NamedTuple):
+    """What the choice depends on.
+
+    Attributes
+    ----------
+    latent : dict
+        How f is named to the step methods: empty where they find it by themselves.
+    dimension : int
+        Of theta.
+    factorizes : bool
+        Whether the likelihood does, and no free variable depends on f.
+    sites_known : bool
+        Whether the terms of the likelihood are known one by one, so that their moments can be matched.
+    log_concave : bool
+        Whether the likelihood was so wherever it was looked at.
+    """
+
+    latent: dict[str, str]
+    dimension: int
+    factorizes: bool
+    sites_known: bool
+    log_concave: bool
+
+
+def traits_of(model: pm.Model, latent: Any) -> Traits:
+    """The traits of a model with one f, or with the one that is named."""
+    parts = share(model, latent).parts
+    parts.refuse_other_processes(model)
+    theta = parts.ravel(model.initial_point())
+    prior, likelihood = parts.prior(theta), cast("SiteLikelihood", parts.likelihood(theta))
+    variance = prior.variance.copy()
+    factorizes = _factorizes(model, parts)
+    places = prior.mean + np.multiply.outer(PROBES, np.sqrt(variance))
+    return Traits(
+        latent={} if latent is None else {"latent": parts.latent.name},
+        dimension=parts.dimension,
+        factorizes=factorizes,
+        sites_known=factorizes and parts.sites_known,
+        log_concave=factorizes and all(_nowhere_negative(likelihood.curvature(f)) for f in places),
+    )
+
+
+def _nowhere_negative(curvature: np.ndarray) -> bool:
+    return bool((curvature >= -1e-8 * np.abs(curvature).max()).all())
+
+
+def _factorizes(model: pm.Model, parts: LatentGaussianModel) -> bool:
+    """Whether p(y|f, theta) is a product over f of what is observed."""
+    others = [rv for rv in model.free_RVs if rv is not parts.latent]
+    if others and parts.latent_value in set(ancestors(model.logp(vars=others, sum=False))):
+        return False
+    try:
+        parts.require_factorizing()
+    except ModelError:
+        return False
+    return True
+
+
+def is_latent(model: pm.Model, name: str) -> bool:
+    """Whether a variable can be f."""
+    try:
+        find_latent(model, name)
+    except ModelError:
+        return False
+    return True
+
+
+def number_of_latent_values(model: pm.Model) -> int:
+    """How many the largest process has."""
+    shapes = [rv.type.shape for rv in model.free_RVs if is_latent(model, rv.name)]
+    return max((shape[-1] or 0 for shape in shapes if shape), default=0)
