@@ -19,7 +19,7 @@ from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
 from pmgp.interface.sparse import SparseGibbs, suggested_number
 from pmgp.interface.steps import Ancillary, EllipticalSlice, LatentHMC, PseudoMarginal
 from pmgp.interface.steps.shared import share
-from pmgp.interface.steps.transitions import FEW
+from pmgp.interface.steps.transitions import FEW, many_to_follow_gradients
 from pmgp.interface.weighted_sums import ADDITIVE_NUTS, number_of_weights
 
 __all__ = ["MANY_HYPERPARAMETERS", "Recommendation", "recommend"]
@@ -325,7 +325,7 @@ def _processes(model: pm.Model) -> Recommendation | None:
         parts = share(model, given_theta=False).parts
     except ModelError:
         return None
-    many = parts.dimension > FEW
+    many = many_to_follow_gradients(parts)
     return Recommendation(
         "Pseudo-marginal chain with trajectories" if many else "Pseudo-marginal chain",
         (StepCall(PseudoMarginal, {}),),
