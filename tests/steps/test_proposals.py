@@ -66,10 +66,25 @@ def weighted_model() -> pm.Model:
     return model
 
 
-def test_so_do_many_hyperparameters_of_several_latent_vectors():
+def test_so_do_many_hyperparameters_of_several_classes():
     method = pmgp.PseudoMarginal(model=weighted_model(), compile_kwargs=FAST)
     trajectories = HamiltonianMonteCarlo(0.8, max_leapfrog=5, min_leapfrog=3)
     assert method.scheme.transition == Alternation(IndependenceMixture(), trajectories)
+
+
+def test_a_mean_and_a_log_scale_move_by_the_mixture():
+    """Their gradients are rough where sites are not positive definite."""
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(8, 2))
+    with pm.Model() as model:
+        f = []
+        for name in ("mean", "log_scale"):
+            cov = pm.gp.cov.ExpQuad(2, ls=pm.Gamma(f"lengthscale_{name}", 2, 1, shape=2))
+            variance = pm.Gamma(f"variance_{name}", 2, 1)
+            f.append(pm.gp.Latent(cov_func=variance * cov).prior(name, X=X, reparameterize=False))
+        pm.Normal("y", f[0], pm.math.exp(f[1]), observed=rng.normal(size=8))
+    method = pmgp.PseudoMarginal(model=model, compile_kwargs=FAST)
+    assert method.scheme.transition == IndependenceMixture()
 
 
 @pytest.mark.parametrize("settings", [{"delayed_acceptance": False}, {"proposal": "mixture"}])

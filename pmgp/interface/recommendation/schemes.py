@@ -14,7 +14,7 @@ from pmgp.interface.recommendation.weighted_sums import ADDITIVE_NUTS
 from pmgp.interface.sparse import SparseGibbs, suggested_number
 from pmgp.interface.steps import Ancillary, EllipticalSlice, LatentHMC, PseudoMarginal
 from pmgp.interface.steps.shared import share
-from pmgp.interface.steps.transitions import FEW
+from pmgp.interface.steps.transitions import many_to_follow_gradients
 
 __all__ = [
     "MANY_HYPERPARAMETERS",
@@ -112,7 +112,7 @@ def processes(model: pm.Model) -> Recommendation | None:
         parts = share(model, given_theta=False).parts
     except ModelError:
         return None
-    many = parts.dimension > FEW
+    many = many_to_follow_gradients(parts)
     return Recommendation(
         "Pseudo-marginal chain with trajectories" if many else "Pseudo-marginal chain",
         (StepCall(PseudoMarginal, {}),),

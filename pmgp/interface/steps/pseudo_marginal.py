@@ -89,8 +89,8 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
         covariance of the tuning draws, mixed with independent proposals that are fitted to them; ``"metropolis"`` the
         random walk alone; ``"hmc"`` trajectories of Hamiltonian Monte Carlo, of four leapfrog steps on average, for
         which the model needs gradients. ``"auto"`` is ``"mixture"`` for up to four hyper-parameters, or without
-        gradients; for more, of one latent vector or of several, it is both by turns, in shares that tuning measures, by
-        squared jumps and operations.
+        gradients; for more, with one latent vector or one for each class, it is both by turns, in shares that tuning
+        measures, by squared jumps and operations.
     latent : variable or str, optional
         Which multivariate normal variable is f, if the model has several.
     target_acceptance : float, optional

@@ -14,8 +14,9 @@ from pmgp.core.transitions.base import AdaptiveTransition
 from pmgp.core.transitions.metric_adaptive import RiemannianMonteCarlo
 from pmgp.core.transitions.mixture import IndependenceMixture
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
+from pmgp.interface.model.model_likelihood import ClosedFormLikelihood
 
-__all__ = ["Setting", "chosen_operator", "chosen_proposal"]
+__all__ = ["Setting", "chosen_operator", "chosen_proposal", "many_to_follow_gradients"]
 
 # Of trajectories on the screen: leapfrog steps are uniform between these two, four on average. In turns with proposals
 # they may all be long; alone, many of about half a period would change signs and little else.
@@ -115,10 +116,20 @@ def _by_turns(target_acceptance: float | None) -> Alternation:
     return Alternation(IndependenceMixture(), _trajectories(target_acceptance, LEAPFROG_BY_TURNS))
 
 
+def many_to_follow_gradients(model: LatentGaussianModel) -> bool:
+    """Whether there are many hyper-parameters, and gradients of the evidence are no rough ones.
+
+    Those of several latent vectors are good with one for each class. Where the likelihood's derivatives are taken from
+    its graph, as with a mean and a log scale, sites need not be positive definite, and gradients are rough.
+    """
+    classes = isinstance(model.model_likelihood, ClosedFormLikelihood)
+    return model.dimension > FEW and (classes or not model.latent_vector.several)
+
+
 def _suits(setting: Setting) -> bool:
     """Whether trajectories are worth their gradients, and these can be had."""
-    few = setting.model.dimension <= FEW
-    if few or not setting.screened or missing_members(setting.approximation, Differentiable):
+    worthwhile = setting.screened and many_to_follow_gradients(setting.model)
+    if not worthwhile or missing_members(setting.approximation, Differentiable):
         return False
     try:
         setting.model.compile_theta_gradient()
