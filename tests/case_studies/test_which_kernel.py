@@ -36,7 +36,7 @@ def test_priors_are_proper(name, data):
 
 @pytest.mark.slow
 def test_a_small_run_gives_a_row(data):
-    row, left_out = judged("smooth, probit", *data, Settings(60, 60, 2))
+    row, left_out = judged("smooth, probit", *data, Settings(100, 100, 2))
     assert -20.0 < row["log p(y)"] < 0.0
     assert row["elpd"] == pytest.approx(left_out.sum())
     assert len(left_out) == 15
