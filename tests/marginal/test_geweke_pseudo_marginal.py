@@ -16,6 +16,8 @@ from tests.marginal.geweke import z_score
 pytestmark = pytest.mark.slow
 # Ten statistics are compared: the largest of ten z-scores exceeds 4 once in 1,600 correct runs.
 BOUND = 4.0
+# Of twins that are far off: 15 to 47 standard errors then.
+FEWER_STEPS = 12_000
 
 
 @pytest.mark.parametrize("delayed_acceptance", [True, False])
@@ -70,9 +72,9 @@ def test_without_an_unbiased_estimate_the_joint_distribution_is_lost():
     assert z_score(chain, steps=30_000, approximation=Laplace(sweeps=0)) > BOUND
 
 
-def refreshed_with_a_poor_q() -> float:
+def refreshed_with_a_poor_q(steps=30_000) -> float:
     """Without moment matching the weights are uneven, and it matters which particle is kept."""
-    return z_score(PseudoMarginalChain(ImportanceSampling(2)), steps=30_000, approximation=Laplace(sweeps=0))
+    return z_score(PseudoMarginalChain(ImportanceSampling(2)), steps=steps, approximation=Laplace(sweeps=0))
 
 
 def test_refreshment_keeps_the_joint_distribution():
@@ -84,7 +86,7 @@ def test_refreshment_without_the_retained_particle_is_rejected(monkeypatch):
         return self.estimate(rng, approximation, likelihood, draws)
 
     monkeypatch.setattr(ImportanceSampling, "estimate_given", forget)
-    assert refreshed_with_a_poor_q() > BOUND
+    assert refreshed_with_a_poor_q(FEWER_STEPS) > BOUND
 
 
 def test_flipped_hastings_ratio_is_rejected(monkeypatch):
@@ -95,7 +97,7 @@ def test_flipped_hastings_ratio_is_rejected(monkeypatch):
         return proposed._replace(log_hastings=-proposed.log_hastings)
 
     monkeypatch.setattr(AdaptiveProposal, "propose", flipped)
-    assert z_score() > BOUND
+    assert z_score(steps=FEWER_STEPS) > BOUND
 
 
 def test_particle_picked_without_its_weight_is_rejected(monkeypatch):
@@ -103,7 +105,7 @@ def test_particle_picked_without_its_weight_is_rejected(monkeypatch):
         return self.particles[rng.integers(len(self.particles))]
 
     monkeypatch.setattr(WeightedParticles, "choose", uniformly)
-    assert refreshed_with_a_poor_q() > BOUND
+    assert refreshed_with_a_poor_q(FEWER_STEPS) > BOUND
 
 
 def test_missing_correction_of_the_screen_is_rejected(monkeypatch):
@@ -113,7 +115,7 @@ def test_missing_correction_of_the_screen_is_rejected(monkeypatch):
         return self._estimate(rng, candidate, frozen), 1.0
 
     monkeypatch.setattr(PseudoMarginalChain, "_accept", screen_only)
-    assert refreshed_with_a_poor_q() > BOUND
+    assert refreshed_with_a_poor_q(FEWER_STEPS) > BOUND
 
 
 def several_on_the_screen(**settings) -> float:
