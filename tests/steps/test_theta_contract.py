@@ -403,7 +403,11 @@ def test_an_acceptance_rate_out_of_range_is_named(probit_model, kind, rate):
 
 
 BAD_SETTINGS = [
-    (pmgp.Ancillary, {"operator": "nuts"}, "unknown operator 'nuts'; known are hmc, hmc-identity, metropolis, mixture, rmhmc, smmala"),
+    (
+        pmgp.Ancillary,
+        {"operator": "nuts"},
+        "unknown operator 'nuts'; known are hmc, hmc-identity, metropolis, mixture, rmhmc, smmala",
+    ),
     (pmgp.Sufficient, {"operator": 3}, "operator must be one of .* not 3, which has no start and no step"),
     (pmgp.Interweaving, {"max_leapfrog": 0}, "max_leapfrog must be an integer of at least 1, not 0"),
     (pmgp.JointUpdate, {"approximation": "magic"}, "unknown approximation 'magic'"),
