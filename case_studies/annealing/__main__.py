@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 import pandas as pd
 
 from case_studies.annealing import results, study
 from case_studies.annealing.study import SCALES, Block, Chain, Scale
-from case_studies.tools.command_line import parser, selected
+from case_studies.tools.command_line import Kinds, to_run
 from case_studies.tools.grid import Grid
 from case_studies.tools.table import Table
 
-FILTERS: dict[str, type] = {
-    "data": str,
-    "kernel": str,
-    "q": str,
-    "estimator": str,
-    "n_imp": int,
-    "chain": int,
-    "n": int,
-}
-PARTS: dict[str, type] = {"table": Chain, "figure": Block}
+KINDS = Kinds(
+    {"table": Chain, "figure": Block},
+    {
+        "data": str,
+        "kernel": str,
+        "q": str,
+        "estimator": str,
+        "n_imp": int,
+        "chain": int,
+        "n": int,
+    },
+    results.FOLDER,
+)
 
 
 def rows(scale: Scale, chosen: Iterable[Chain | Block], grid: Grid) -> Iterator[tuple[Chain | Block, pd.DataFrame]]:
@@ -40,24 +41,13 @@ def write(finished: Iterable[tuple[Chain | Block, pd.DataFrame]], places: dict[t
         print(f"{unit.name:50s} {measure} {lines[measure].median():7.4f}  {lines['seconds'].sum():7.1f} s", flush=True)
 
 
-def arguments() -> Namespace:
-    """Command line."""
-    line = parser("annealing", __doc__, SCALES, FILTERS)
-    line.add_argument("--part", choices=PARTS, help="Table I or Figure 2 only")
-    line.add_argument("--out", type=Path, default=results.FOLDER, help="folder of the tables")
-    return line.parse_args()
-
-
 def main() -> None:
     """Run what the command line asks for."""
-    given = arguments()
+    given = KINDS.arguments("annealing", __doc__, SCALES)
     scale = SCALES[given.scale]
-    kinds = (PARTS[given.part],) if given.part else tuple(PARTS.values())
-    every = [unit for unit in study.units(scale) if isinstance(unit, kinds)]
-    chosen = selected(every, {name: getattr(given, name) for name in FILTERS})
     places = results.tables(given.out, scale.name)
-    new = chosen if given.again else results.missing(scale, chosen, places)
-    print(f"{len(new)} chains and blocks to run; {len(chosen) - len(new)} of {len(chosen)} are there", flush=True)
+    chosen = KINDS.asked_for(given, study.units(scale))
+    new = to_run(given, chosen, lambda chosen: results.missing(scale, chosen, places))
     write(rows(scale, new, Grid(given.runs / scale.name, scale.settings())), places)
 
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 import pandas as pd
 
 from case_studies.orthants import classes, results, study
 from case_studies.orthants.study import SCALES, Bias, Block, Extinction, Scale, Setting, Unit
-from case_studies.tools.command_line import parser, selected
+from case_studies.tools.command_line import Kinds, to_run
 from case_studies.tools.grid import Grid
 from case_studies.tools.table import Table
 
-FILTERS: dict[str, type] = {"part": str, "which": int, "method": str, "draws": int, "problem": int, "n": int}
-KINDS: dict[str, type] = {"runs": Block, "classes": Setting, "bias": Bias, "extinction": Extinction}
+KINDS = Kinds(
+    {"runs": Block, "classes": Setting, "bias": Bias, "extinction": Extinction},
+    {"part": str, "which": int, "method": str, "draws": int, "problem": int, "n": int},
+    results.FOLDER,
+)
 
 
 def rows(scale: Scale, chosen: Iterable[Unit], grid: Grid) -> Iterator[tuple[Unit, pd.DataFrame]]:
@@ -32,24 +33,13 @@ def write(finished: Iterable[tuple[Unit, pd.DataFrame]], places: dict[type, Tabl
         print(f"{unit.name:50s} {len(lines):3d} lines {seconds}", flush=True)
 
 
-def arguments() -> Namespace:
-    """Command line."""
-    line = parser("orthants", __doc__, SCALES, FILTERS)
-    line.add_argument("--kind", choices=KINDS, help="one of the tables only")
-    line.add_argument("--out", type=Path, default=results.FOLDER, help="folder of the tables")
-    return line.parse_args()
-
-
 def main() -> None:
     """Run what the command line asks for."""
-    given = arguments()
+    given = KINDS.arguments("orthants", __doc__, SCALES)
     scale = SCALES[given.scale]
-    every = [unit for unit in study.units(scale) if not given.kind or isinstance(unit, KINDS[given.kind])]
-    every = [unit for unit in every if not isinstance(unit, Setting) or classes.available(unit.problem)]
-    chosen = selected(every, {name: getattr(given, name) for name in FILTERS})
+    every = [unit for unit in study.units(scale) if not isinstance(unit, Setting) or classes.available(unit.problem)]
     places = results.tables(given.out, scale.name)
-    new = chosen if given.again else results.missing(scale, chosen, places)
-    print(f"{len(new)} units to run; {len(chosen) - len(new)} of {len(chosen)} are there", flush=True)
+    new = to_run(given, KINDS.asked_for(given, every), lambda chosen: results.missing(scale, chosen, places))
     write(rows(scale, new, Grid(given.runs / scale.name, scale.settings())), places)
 
 

@@ -3,37 +3,26 @@
 from __future__ import annotations
 
 import time
-from argparse import Namespace
-from pathlib import Path
 
 from case_studies.sparse import data, results, study
 from case_studies.sparse.study import SCALES, Convergence, Fit, HeldOut
-from case_studies.tools.command_line import parser, selected
+from case_studies.tools.command_line import Kinds, to_run
 from case_studies.tools.grid import Grid
 
-FILTERS: dict[str, type] = {"problem": str, "split": int, "kernel": str, "inducing": str, "points": int, "method": str}
-KINDS: dict[str, type] = {"fits": Fit, "convergence": Convergence, "held_out": HeldOut}
-
-
-def arguments() -> Namespace:
-    """Command line."""
-    line = parser("sparse", __doc__, SCALES, FILTERS)
-    line.add_argument("--kind", choices=KINDS, help="one of the tables only")
-    line.add_argument("--out", type=Path, default=results.FOLDER, help="folder of the tables")
-    return line.parse_args()
+KINDS = Kinds(
+    {"fits": Fit, "convergence": Convergence, "held_out": HeldOut},
+    {"problem": str, "split": int, "kernel": str, "inducing": str, "points": int, "method": str},
+    results.FOLDER,
+)
 
 
 def main() -> None:
     """Run what the command line asks for."""
-    given = arguments()
+    given = KINDS.arguments("sparse", __doc__, SCALES)
     scale = SCALES[given.scale]
-    every = [unit for unit in study.units(scale) if not given.kind or isinstance(unit, KINDS[given.kind])]
-    chosen = selected(every, {name: getattr(given, name) for name in FILTERS})
-    possible = [unit for unit in chosen if data.available(unit.problem)]
+    possible = [unit for unit in KINDS.asked_for(given, study.units(scale)) if data.available(unit.problem)]
     places = results.tables(given.out, scale.name)
-    new = possible if given.again else results.missing(scale, possible, places)
-    print(f"{len(new)} units to run; {len(possible) - len(new)} of {len(chosen)} are there", flush=True)
-    for unit in new:
+    for unit in to_run(given, possible, lambda chosen: results.missing(scale, chosen, places)):
         grid = Grid(given.runs / scale.name, results.settings(scale, unit))
         clock = time.process_time()
         result = study.run(scale, grid, unit)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
-from collections.abc import Iterable, Mapping
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-__all__ = ["parser", "selected"]
+__all__ = ["Kinds", "parser", "selected", "to_run"]
 
 
 def parser(
@@ -37,3 +37,40 @@ def selected(units: Iterable[Any], wanted: Mapping[str, list | None]) -> list[An
     """Those units whose fields are among the wanted values; a unit without such a field is not."""
     given = {name: values for name, values in wanted.items() if values}
     return [unit for unit in units if all(getattr(unit, name, None) in values for name, values in given.items())]
+
+
+class Kinds(NamedTuple):
+    """Of the units of a study with a table for each kind of them.
+
+    Attributes
+    ----------
+    types : mapping
+        By the names that ``--kind`` takes.
+    filters : mapping
+        As of :func:`parser`.
+    folder : pathlib.Path
+        Of the tables in the repository.
+    """
+
+    types: Mapping[str, type]
+    filters: Mapping[str, type]
+    folder: Path
+
+    def arguments(self, study: str, description: str | None, scales: Iterable[str]) -> Namespace:
+        """Read the command line."""
+        line = parser(study, description or "", scales, self.filters)
+        line.add_argument("--kind", choices=self.types, help="one of the tables only")
+        line.add_argument("--out", type=Path, default=self.folder, help="folder of the tables")
+        return line.parse_args()
+
+    def asked_for(self, given: Namespace, units: Iterable[Any]) -> list[Any]:
+        """Those of the units that the command line names."""
+        of_kind = [unit for unit in units if not given.kind or isinstance(unit, self.types[given.kind])]
+        return selected(of_kind, {name: getattr(given, name) for name in self.filters})
+
+
+def to_run(given: Namespace, chosen: list[Any], missing: Callable[[list[Any]], list[Any]]) -> list[Any]:
+    """Those that the tables do not have, or all if so asked; says how many."""
+    new = chosen if given.again else missing(chosen)
+    print(f"{len(new)} units to run; {len(chosen) - len(new)} of {len(chosen)} are there", flush=True)
+    return new

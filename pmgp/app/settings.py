@@ -71,6 +71,8 @@ class Settings:
             raise RunError(
                 "--importance-samples is a number for --estimator importance, and there are none by orthants"
             )
+        if self.sparse and (self.estimator, self.importance_samples, self.approximation) != ("auto", None, "ep"):
+            raise RunError("--estimator, --importance-samples and --approximation are for the exact chain, --sparse 0")
         if self.exposure and self.likelihood != "poisson":
             raise RunError("--exposure is for counts, --likelihood poisson")
         if self.is_named:

@@ -10,7 +10,7 @@ from pmgp.core.estimators import ImportanceSampling, OrthantSampling, suitable
 from pmgp.core.gaussians import DensePrior
 from pmgp.core.likelihoods import BernoulliLogit, BernoulliProbit, OrdinalProbit
 from pmgp.core.marginal.calibration import TARGET_SPREAD, choose_draws
-from pmgp.core.marginal.choice import choose_estimator
+from pmgp.core.marginal.choice import choose_estimator, rate_of_replacement
 from pmgp.core.marginal.evaluation import Evaluator
 from pmgp.core.marginal.pseudo_marginal import Frozen, PseudoMarginalChain
 from tests.marginal.geweke import ToyModel, largest_change, learned
@@ -100,6 +100,15 @@ def test_what_cannot_be_cheaper_is_not_measured():
 def test_without_a_posterior_point_nothing_is_chosen():
     found = chosen(STRONG[0], [])
     assert (found.estimator, found.draws) == (None, 64)
+
+
+@pytest.mark.parametrize("spread", [0.3, 1.0, 2.5])
+def test_the_rate_is_that_of_a_chain_of_estimates(spread):
+    """A stored one comes from the density of fresh ones times their size, which moves its logarithm by the variance."""
+    normal = np.random.default_rng(1).standard_normal((2, 100_000))
+    fresh, stored = spread * normal + np.array([[-0.5], [0.5]]) * spread**2
+    accepted = np.minimum(1.0, np.exp(fresh - stored))
+    assert abs(rate_of_replacement(spread) - accepted.mean()) < 4.0 * accepted.std() / np.sqrt(accepted.size)
 
 
 def test_work_grows_with_the_observations_and_the_draws():

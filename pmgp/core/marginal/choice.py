@@ -21,7 +21,7 @@ from pmgp.core.marginal.calibration import CANDIDATES, choose_draws
 from pmgp.core.marginal.evaluation import Evaluator, Fitted
 from pmgp.core.marginal.pseudo_marginal import PseudoMarginalChain
 
-__all__ = ["Choice", "choose_estimator"]
+__all__ = ["Choice", "choose_estimator", "rate_of_replacement"]
 
 # In how many iterations the screen leads somewhere, so that an estimate is made there.
 PASSING = 0.5
@@ -87,6 +87,17 @@ def choose_estimator(
     return best
 
 
+def rate_of_replacement(spread: float) -> float:
+    """How often a fresh estimate takes the place of a stored one at the same theta, with normal log-estimates.
+
+    Parameters
+    ----------
+    spread : float
+        Standard deviation of a log-estimate.
+    """
+    return 2.0 * float(ndtr(-spread / np.sqrt(2.0)))
+
+
 class _Costs:
     """What an iteration costs with one estimator or another."""
 
@@ -101,6 +112,6 @@ class _Costs:
         every = self.scheme.refreshed_every(isinstance(estimator, SharesDraws))
         estimates = PASSING + (1.0 / every if every else 0.0)
         assert choice.draws is not None
-        rate = 2.0 * float(ndtr(-choice.spread / np.sqrt(2.0)))
+        rate = rate_of_replacement(choice.spread)
         work = self.screen + estimates * estimator.work(self.n, choice.draws)
         return work / rate if rate > 0.0 else np.inf

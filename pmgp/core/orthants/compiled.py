@@ -11,6 +11,7 @@ import numpy as np
 from numba import types
 
 from pmgp.core.numerics.compiled.declaration import (
+    COUNT,
     FLAG,
     NOTHING,
     NUMBER,
@@ -24,8 +25,7 @@ from pmgp.core.orthants.compiled_normal import LOG_SQRT_2PI, visit
 
 __all__ = ["draw_block", "order_block"]
 
-INDEX = types.int64
-WRITTEN_INDICES = types.Array(INDEX, 1, "C")
+WRITTEN_INDICES = types.Array(COUNT, 1, "C")
 # Draws handled at a time, so that their values for a block of variables stay in the first-level cache.
 CHUNK = 64
 # A product of probabilities is turned into a logarithm when it falls below.
@@ -68,7 +68,7 @@ def _draw_variable(
             products[m] = 1.0
 
 
-@kernel(NOTHING, INDEX, ROWS, ROWS, *[WRITTEN_ROWS] * 4, WRITTEN_VECTOR, FLAG)
+@kernel(NOTHING, COUNT, ROWS, ROWS, *[WRITTEN_ROWS] * 4, WRITTEN_VECTOR, FLAG)
 def draw_block(
     start: int,
     factor: np.ndarray,
@@ -202,7 +202,7 @@ def _eliminate(
     return defect
 
 
-@kernel(NUMBER, INDEX, INDEX, *[WRITTEN_ROWS] * 3, WRITTEN_INDICES, NUMBER, FLAG)
+@kernel(NUMBER, COUNT, COUNT, *[WRITTEN_ROWS] * 3, WRITTEN_INDICES, NUMBER, FLAG)
 def order_block(
     start: int,
     stop: int,
