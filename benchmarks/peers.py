@@ -1,8 +1,9 @@
 """Peers: the same model, data, priors, number of threads and budget of time for this package and for others.
 
 Each tool samples a problem in a process of its own, on one core. Runs get longer until the next one would take more
-than the budget, and the last of them is reported. Seconds are those of the processor, tuning included and compilation
-not. A tool that is not installed, data that cannot be had, and a run without end have their rows, too.
+than the budget, or one with enough iterations has converged, and the last of them is reported. Seconds are those of the
+processor, tuning included and compilation not. A tool that is not installed, data that cannot be had, and a run without
+end have their rows, too.
 """
 
 from __future__ import annotations
@@ -46,8 +47,9 @@ PROBLEMS = (
 MISSING = ("no data", "not installed", "failed")
 # Seconds for all chains of a tool, without compilation.
 BUDGET = 120.0
-# Iterations of each chain, as many for tuning: of the first run, and of the longest.
-FIRST, MOST = 20, 1000
+# Iterations of each chain, as many for tuning: of the first run, of one that is not made longer if it has converged,
+# and of the longest.
+FIRST, ENOUGH, MOST = 20, 1000, 50_000
 LARGEST_GROWTH = 8.0
 # What a run should take of the budget; beyond HALF no longer one follows.
 WANTED, HALF = 0.8, 0.5
@@ -186,7 +188,7 @@ def _measured(problem: Problem, name: str, tool: str, budget: float) -> dict[str
         ended = error.returncode == -signal.SIGXCPU
         return _row(problem, tool, release, "over budget" if ended else "failed")
     figures = json.loads(done.stdout.splitlines()[-1])
-    converged = figures["R-hat"] < LARGEST_RHAT and figures["ESS"] > SMALLEST_ESS
+    converged = has_converged(figures["R-hat"], figures["ESS"])
     return _row(problem, tool, release, "converged" if converged else "not converged") | figures
 
 
@@ -202,31 +204,52 @@ def figures(problem: Problem, tool: str, budget: float, seed: int = 1) -> dict[s
     """Sample in this process, and how well that went."""
     with threadpool_limits(limits=1):
         iterations, seconds, idata = longest(TOOLS[tool].prepare(problem), budget, seed)
-    posterior = idata["posterior"].to_dataset()[["lengthscale", "variance"]]
-    smallest = float(az.ess(posterior).to_array().min(skipna=False))
+    rhat, smallest = convergence(idata)
     return {
         "tune": iterations,
         "draws": iterations,
         "seconds": seconds,
         "ESS": smallest,
-        "R-hat": float(az.rhat(posterior).to_array().max(skipna=False)),
+        "R-hat": rhat,
         "ESS/s": smallest / seconds,
         "MB": _megabytes(),
     }
 
 
+def convergence(idata: xr.DataTree) -> tuple[float, float]:
+    """The largest R-hat and the smallest bulk ESS of the hyper-parameters."""
+    posterior = idata["posterior"].to_dataset()[["lengthscale", "variance"]]
+    rhat = az.rhat(posterior).to_array().max(skipna=False)
+    return float(rhat), float(az.ess(posterior).to_array().min(skipna=False))
+
+
+def has_converged(rhat: float, ess: float) -> bool:
+    """Whether four chains may be trusted; never, where a figure is missing."""
+    return rhat < LARGEST_RHAT and ess > SMALLEST_ESS
+
+
 def longest(sampler: Sampler, budget: float, seed: int) -> tuple[int, float, xr.DataTree]:
-    """The longest run for a budget: its iterations, seconds and draws.
+    """The longest run for a budget, or the first of enough iterations that has converged.
 
     Each run says how long the next one may be: what an iteration takes depends on what has been tuned.
+
+    Returns
+    -------
+    iterations : int
+        Of each chain, as many for tuning.
+    seconds : float
+    idata : DataTree
     """
     iterations = FIRST
     while True:
         seconds, idata = sampler(iterations, iterations, seed)
-        if iterations == MOST or seconds > HALF * budget:
+        if seconds > HALF * budget or iterations == MOST:
+            return iterations, seconds, idata
+        if iterations >= ENOUGH and has_converged(*convergence(idata)):
             return iterations, seconds, idata
         growth = min(LARGEST_GROWTH, WANTED * budget / seconds) if seconds > 0.0 else LARGEST_GROWTH
-        iterations = min(MOST, int(growth * iterations))
+        limit = ENOUGH if iterations < ENOUGH else MOST
+        iterations = min(limit, int(growth * iterations))
 
 
 def _megabytes() -> float:

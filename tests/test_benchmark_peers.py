@@ -19,8 +19,8 @@ TINY = "synthetic-20"
 # Budgets
 
 
-@pytest.mark.parametrize("seconds_each", [1e-6, 0.01, 0.07, 0.4, 5.0])
-def test_the_longest_run_takes_most_of_the_budget_and_not_more(seconds_each):
+@pytest.mark.parametrize("seconds_each", [1e-6, 0.001, 0.01, 0.07, 0.4, 5.0])
+def test_the_longest_run_takes_most_of_the_budget_and_not_more(seconds_each, monkeypatch):
     """Of sixty seconds; where the first run takes more it is the only one, and no run has more iterations than MOST."""
     lengths = []
 
@@ -29,13 +29,21 @@ def test_the_longest_run_takes_most_of_the_budget_and_not_more(seconds_each):
         lengths.append(draws)
         return seconds_each * draws, f"draws of {draws}"
 
+    monkeypatch.setattr(peers, "convergence", lambda idata: (1.2, 1000.0))
     iterations, seconds, idata = peers.longest(sampler, 60.0, 3)
     assert idata == f"draws of {iterations}"
     assert lengths == sorted(lengths)
     if iterations < peers.MOST and len(lengths) > 1:
         assert 0.5 * 60.0 < seconds <= 60.0
     assert lengths[0] == peers.FIRST
-    assert iterations == {1e-6: peers.MOST, 0.01: peers.MOST, 5.0: peers.FIRST}.get(seconds_each, iterations)
+    assert iterations == {1e-6: peers.MOST, 0.001: 48_000, 5.0: peers.FIRST}.get(seconds_each, iterations)
+
+
+@pytest.mark.parametrize(("rhat", "ess", "longer"), [(1.001, 900.0, False), (1.02, 900.0, True), (1.001, 90.0, True)])
+def test_a_run_of_enough_iterations_that_has_converged_is_the_last(rhat, ess, longer, monkeypatch):
+    monkeypatch.setattr(peers, "convergence", lambda idata: (rhat, ess))
+    iterations, _, _ = peers.longest(lambda tune, draws, seed: (1e-6 * draws, None), 60.0, 3)
+    assert iterations == (peers.MOST if longer else peers.ENOUGH)
 
 
 # Rows without figures
