@@ -7,6 +7,7 @@ a chain that does not leave p(theta, f|y) invariant drifts away from it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from scipy.special import ndtr
@@ -27,12 +28,20 @@ from pmgp.core.transitions.proposals import AdaptiveProposal
 DEFAULT = Laplace()
 
 
+@cache
+def probit(y: tuple[int, ...]) -> BernoulliProbit:
+    """The likelihood of six labels, of which there are few."""
+    return BernoulliProbit(np.array(y))
+
+
 @dataclass
 class ToyModel:
     """A squared exponential process at six points, theta = (log length-scale, log variance), both normal."""
 
     y: np.ndarray
     x = np.linspace(-1.5, 1.5, 6)
+    squared_distances = np.square(x[:, None] - x)
+    jitter = 1e-3 * np.eye(6)
     prior_mean = np.array([0.0, 1.2])
     prior_scale = np.array([0.5, 0.7])
 
@@ -41,12 +50,11 @@ class ToyModel:
 
     def prior(self, theta: np.ndarray) -> DensePrior:
         lengthscale, variance = np.exp(theta)
-        squared = np.square(self.x[:, None] - self.x) / lengthscale**2
-        covariance = variance * np.exp(-0.5 * squared) + 1e-3 * np.eye(6)
+        covariance = variance * np.exp(-0.5 * self.squared_distances / lengthscale**2) + self.jitter
         return DensePrior(np.full(6, 0.4), np.asfortranarray(covariance))
 
     def likelihood(self, theta: np.ndarray) -> BernoulliProbit:
-        return BernoulliProbit(self.y)
+        return probit(tuple(self.y))
 
 
 class DifferentiableToy(ToyModel):
@@ -59,7 +67,7 @@ class DifferentiableToy(ToyModel):
 
     def covariance_pullback(self, theta: np.ndarray, covariance_bar: np.ndarray, mean_bar: np.ndarray) -> np.ndarray:
         lengthscale, variance = np.exp(theta)
-        squared = np.square(self.x[:, None] - self.x) / lengthscale**2
+        squared = self.squared_distances / lengthscale**2
         smooth = variance * np.exp(-0.5 * squared)
         bar = symmetrized(covariance_bar)
         return np.array([(bar * smooth * squared).sum(), (bar * smooth).sum()])
@@ -92,6 +100,7 @@ def statistics(theta: np.ndarray, f: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.array([*theta, *theta**2, theta[0] * theta[1], f.mean(), size, f[0] * f[5], theta[1] * size, y @ f])
 
 
+@cache
 def prior_statistics(draws: int, seed: int) -> np.ndarray:
     """The marginal-conditional simulator: independent draws of the statistics."""
     rng = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""Two routes, one posterior: the pseudo-marginal chain, PyMC's NUTS on the whitened model, and a grid, on crabs."""
+"""Three routes, one posterior: the pseudo-marginal chain, PyMC's NUTS on the whitened model, and a grid, on crabs."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ NAMES = ("lengthscale", "variance")
 
 @pytest.fixture(scope="module")
 def crabs() -> tuple[np.ndarray, np.ndarray]:
+    """Every second crab: of a hundred NUTS has more draws to compare in a third of the time."""
     data = datasets.load("crabs")
-    return datasets.Standardizer.fit(data.X).transform(data.X), data.y
+    return datasets.Standardizer.fit(data.X).transform(data.X)[::2], data.y[::2]
 
 
 def classifier(X: np.ndarray, y: np.ndarray, *, whitened: bool) -> pm.Model:
@@ -64,7 +65,7 @@ def pseudo_marginal(crabs):
 def nuts(crabs):
     with classifier(*crabs, whitened=True):
         return pm.sample(
-            200, tune=250, chains=2, cores=2, nuts_sampler="pymc", random_seed=2, progressbar=False, var_names=NAMES
+            400, tune=250, chains=2, cores=2, nuts_sampler="pymc", random_seed=2, progressbar=False, var_names=NAMES
         )
 
 

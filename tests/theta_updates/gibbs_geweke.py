@@ -9,6 +9,7 @@ Scott 2020).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -61,6 +62,10 @@ class DifferentiableToy:
         return DensePrior(np.full(N, self.level + self.slope * theta[0]), np.asfortranarray(covariance))
 
     def likelihood(self, theta: np.ndarray) -> LogGaussianCox:
+        return self.counts
+
+    @cached_property
+    def counts(self) -> LogGaussianCox:
         return LogGaussianCox(self.y)
 
     def pushforward(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
