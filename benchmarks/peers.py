@@ -21,13 +21,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import arviz as az
+import numpy as np
 import xarray as xr
 from threadpoolctl import threadpool_limits
 
 import pmgp
 from benchmarks import gpflow_process
 from benchmarks.problems import Problem, load, whitened
-from benchmarks.samplers import CHAINS, Run, nutpie_sampler, sample, sample_by_numpyro
+from benchmarks.samplers import CHAINS, Run, correcting_sampler, nutpie_sampler, sample, sample_by_numpyro
+from pmgp.core.importance import effective_size
 from pmgp.datasets import DatasetError
 
 __all__ = ["APPROXIMATE", "BUDGET", "MISSING", "NUTS", "PROBLEMS", "TOOLS", "measure", "rows"]
@@ -119,6 +121,7 @@ TOOLS = {
     "pmgp": Tool("pmgp", _steps(pmgp.PseudoMarginal)),
     "plain pseudo-marginal": Tool("pmgp", _steps(_article)),
     "AA": Tool("pmgp", _steps(lambda: [pmgp.Ancillary(), pmgp.LatentHMC(variant="v2")])),
+    "marginalize and correct": Tool("pmgp", lambda problem: correcting_sampler(problem.model())),
     "NUTS": Tool("pymc", _whitened(sample)),
     "nutpie": Tool("nutpie", lambda problem: nutpie_sampler(whitened(problem))),
     "NumPyro": Tool("numpyro", _whitened(sample_by_numpyro)),
@@ -217,10 +220,22 @@ def figures(problem: Problem, tool: str, budget: float, seed: int = 1) -> dict[s
 
 
 def convergence(idata: xr.DataTree) -> tuple[float, float]:
-    """The largest R-hat and the smallest bulk ESS of the hyper-parameters."""
+    """The largest R-hat and the smallest bulk ESS of the hyper-parameters.
+
+    Of draws with weights w, both are those of the draws, and the ESS is then multiplied by the relative ESS of the
+    weights, (sum w)^2 / (n sum w^2).
+    """
     posterior = idata["posterior"].to_dataset()[["lengthscale", "variance"]]
     rhat = az.rhat(posterior).to_array().max(skipna=False)
-    return float(rhat), float(az.ess(posterior).to_array().min(skipna=False))
+    return float(rhat), float(az.ess(posterior).to_array().min(skipna=False)) * _weights_worth(idata)
+
+
+def _weights_worth(idata: xr.DataTree) -> float:
+    """What draws are worth for having weights: the share of as many equal ones, 1 where they have none."""
+    if "sample_stats" not in idata or "log_weight" not in idata["sample_stats"]:
+        return 1.0
+    log_weights = np.ravel(idata["sample_stats"]["log_weight"])
+    return effective_size(log_weights) / log_weights.size
 
 
 def has_converged(rhat: float, ess: float) -> bool:

@@ -21,6 +21,7 @@ TOOLS = {
     "pmgp": ("#d1495b", "o"),
     "plain pseudo-marginal": ("#edae49", "o"),
     "AA": ("#8d6a9f", "o"),
+    "marginalize and correct": ("#e07a5f", "P"),
     "NUTS": ("#1b7ea3", "s"),
     "nutpie": ("#00798c", "s"),
     "NumPyro": ("#66a182", "s"),

@@ -7,9 +7,10 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 
 from benchmarks import __main__ as command
-from benchmarks import peers
+from benchmarks import peers, samplers
 from benchmarks.problems import load, whitened
 from pmgp.datasets import DatasetError
 
@@ -44,6 +45,21 @@ def test_a_run_of_enough_iterations_that_has_converged_is_the_last(rhat, ess, lo
     monkeypatch.setattr(peers, "convergence", lambda idata: (rhat, ess))
     iterations, _, _ = peers.longest(lambda tune, draws, seed: (1e-6 * draws, None), 60.0, 3)
     assert iterations == (peers.MOST if longer else peers.ENOUGH)
+
+
+@pytest.mark.parametrize(
+    ("log_weights", "worth"), [((0.0, 0.0), 1.0), ((-800.0, -np.inf), 0.5), ((0.0, np.log(3)), 0.8)]
+)
+def test_draws_with_weights_are_worth_fewer(log_weights, worth):
+    """Two weights in turns, which the posterior does not know."""
+    rng = np.random.default_rng(1)
+    names = ("lengthscale", "variance")
+    posterior = xr.Dataset({name: (("chain", "draw"), rng.normal(size=(4, 100))) for name in names})
+    plain = xr.DataTree.from_dict({"posterior": posterior})
+    weights = xr.Dataset({"log_weight": (("chain", "draw"), np.tile(log_weights, (4, 50)))})
+    weighted = xr.DataTree.from_dict({"posterior": posterior, "sample_stats": weights})
+    rhat, ess = peers.convergence(plain)
+    assert peers.convergence(weighted) == pytest.approx((rhat, worth * ess))
 
 
 # Rows without figures
@@ -117,6 +133,26 @@ def test_schemes_of_this_package_sample_as_they_are(problem, tool):
     assert dict(idata["posterior"]["lengthscale"].sizes) == {"chain": 4, "draw": peers.FIRST}
     screened = idata["sample_stats"].to_dataset().get("screen_acceptance_rate")
     assert (screened is not None and bool(np.isfinite(screened).all())) == (tool == "pmgp")
+
+
+@pytest.mark.slow
+def test_corrected_draws_take_the_time_of_both_parts_and_have_their_weights(problem, monkeypatch):
+    sampler = peers.TOOLS["marginalize and correct"].prepare(problem)
+    first, weighted = sampler(peers.FIRST, peers.FIRST, 1)
+    draws = weighted["posterior"]["lengthscale"].to_numpy()
+    assert draws.shape == weighted["sample_stats"]["log_weight"].shape == (4, peers.FIRST)
+    assert len(np.unique(draws)) > 2 * peers.FIRST
+    assert 0.0 < weighted["sample_stats"]["log_weight"].std() < 1.0
+    monkeypatch.setattr(samplers, "sample", lambda run, seed: (1000.0, weighted_by_nuts(weighted)))
+    again, _ = sampler(peers.FIRST, peers.FIRST, 1)
+    assert 1000.0 < again < 1000.0 + max(10.0, 10.0 * first)
+
+
+def weighted_by_nuts(weighted):
+    """What the correction was given, as far as it looks at it."""
+    evidence = weighted["sample_stats"]["log_marginal_likelihood"] - weighted["sample_stats"]["log_weight"]
+    draws = weighted["posterior"].to_dataset().drop_vars("f")
+    return xr.DataTree.from_dict({"posterior": draws.assign(log_marginal_likelihood=evidence)})
 
 
 @pytest.mark.parametrize("name", ["synthetic-20", "synthetic-20-d3-ard", "synthetic-20-poisson"])
