@@ -17,6 +17,7 @@ from benchmarks import (
     efficiency,
     evidence,
     first_draw,
+    gradient,
     iteration,
     orthants,
     peers,
@@ -115,6 +116,13 @@ TABLES: dict[str, tuple[Table, ...]] = {
             "Evidence: one log p(y|theta) from theta on, beside other packages, one BLAS thread",
             evidence.PROBLEMS,
             lambda names, _: evidence.rows(names),
+        ),
+    ),
+    "gradient": (
+        Table(
+            "Gradient: log-evidence with its gradient in theta over the fit alone, one BLAS thread",
+            gradient.PROBLEMS,
+            lambda names, _: gradient.rows(names),
         ),
     ),
     "orthants": (

@@ -8,11 +8,12 @@ from functools import partial
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks import efficiency, evidence, iteration, peers, scheme_iterations, schemes
+from benchmarks import efficiency, evidence, gradient, iteration, peers, scheme_iterations, schemes
 
 MODULES = {
     "iteration": iteration,
     "evidence": evidence,
+    "gradient": gradient,
     "efficiency": efficiency,
     "scheme-iterations": scheme_iterations,
     "schemes": schemes,
@@ -38,7 +39,7 @@ def measured(monkeypatch):
         seen[name].append(WHOLE)
         yield {"model": "LRG"}
 
-    for module in (command, evidence, peers, scheme_iterations, schemes):
+    for module in (command, evidence, gradient, peers, scheme_iterations, schemes):
         monkeypatch.setattr(module, "load", lambda name: schemes.Problem(name, None, None, "rbf"))
     for name, module in MODULES.items():
         monkeypatch.setattr(module, "measure", spy(name, (lambda row: [row]) if name == "evidence" else dict))
@@ -53,6 +54,7 @@ def test_every_table_keeps_the_named_sets_only(measured):
     assert {name: set(sets) for name, sets in measured.items() if sets} == {
         "iteration": {"synthetic-100", "synthetic-700"},
         "evidence": {"synthetic-700"},
+        "gradient": {"synthetic-100", "synthetic-700"},
         "efficiency": {"synthetic-100"},
         "scheme-iterations": {"synthetic-100"},
         "schemes": {"synthetic-100"},

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from benchmarks import evidence, first_draw, iteration, orthants, threads
+from benchmarks import evidence, first_draw, gradient, iteration, orthants, threads
 from benchmarks.problems import load
 from pmgp.core.estimators import AnnealedImportanceSampling
 
@@ -43,6 +43,16 @@ def test_an_iteration_is_timed_and_its_operations_counted():
     assert np.isfinite(row["ratio"])
     assert_allclose(row["ratio with PyMC"] / row["ratio"], 1.0 + row["PyMC ms"] / row["ms"])
     assert 0.0 < row["PyMC ms"] < row["ms"]
+
+
+@pytest.mark.parametrize("start", gradient.STARTS)
+def test_a_gradient_is_timed_with_the_fit_and_by_its_parts(start):
+    row = gradient.measure(load("synthetic-60-d3-ard"), "ep", start)
+    assert (row["n"], row["q"], row["start"]) == (60, "ep", start)
+    assert_allclose(row["ratio"], row["with gradient ms"] / row["fit ms"])
+    assert row["ratio"] > 1.0
+    assert 0.0 < max(row["inverse ms"], row["pullback ms"]) < row["with gradient ms"]
+    assert (row["sweeps"] < 3.0) == (start == "predicted")
 
 
 def test_methods_for_orthants_estimate_the_same():
