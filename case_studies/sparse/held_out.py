@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -53,16 +54,22 @@ def paired(density: np.ndarray, reference: np.ndarray) -> dict[str, float]:
     return {"difference": found["score"], "difference_error": found["score_error"]}
 
 
-def compared(rng: np.random.Generator, scale: Scale, given: Problem) -> Iterator[dict[str, Any]]:
-    """The exact chain, chains on inducing inputs, and GPflow's optimum with the same inputs where there is GPflow."""
+def compared(
+    rng: np.random.Generator, scale: Scale, given: Problem, folder: Path | None = None
+) -> Iterator[dict[str, Any]]:
+    """The exact chain, chains on inducing inputs, and GPflow's optimum with the same inputs where there is GPflow.
+
+    Chains are stored in the folder while they are made, if there is one.
+    """
     data, name = given.data, given.name
-    reference, found = _exact(rng, scale, given)
+    reference, found = _exact(rng, scale, given, folder and folder / "exact")
     yield _row("exact", len(data.y), reference, reference, found.tuning + found.drawing)
     for points in POINTS:
         Z = inducing_inputs(rng, data, "kmeans", points)
         model, process = sparse(given, "isotropic", Z)
         size = scale.size(name)
-        run = Run.of(model, "Gibbs", size, [given.start(rng, "isotropic") for _ in range(size.chains)], rng)
+        starts = [given.start(rng, "isotropic") for _ in range(size.chains)]
+        run = Run.of(model, "Gibbs", size, starts, rng, folder and folder / f"sparse-{points}")
         predicted = prediction(process, model, run.idata, data, scale.kept)
         assert predicted is not None
         yield _row("sparse", points, predicted["log_density"].to_numpy(), reference, run.tuning + run.drawing)
@@ -76,11 +83,12 @@ def _row(method: str, points: int, density: np.ndarray, reference: np.ndarray, s
     return {"method": method, "points": points, **score(density), **paired(density, reference), "seconds": seconds}
 
 
-def _exact(rng: np.random.Generator, scale: Scale, given: Problem) -> tuple[np.ndarray, Run]:
+def _exact(rng: np.random.Generator, scale: Scale, given: Problem, folder: Path | None) -> tuple[np.ndarray, Run]:
     """Log predictive densities by the chain that leaves nothing out."""
     model, process = sparse(given, "isotropic", inducing_inputs(rng, given.data, "random", 1))
     whole, size = process.exact_model(model=model), scale.size(given.name, "exact")
-    found = Run.of(whole, "exact", size, [given.start(rng, "isotropic") for _ in range(size.chains)], rng)
+    starts = [given.start(rng, "isotropic") for _ in range(size.chains)]
+    found = Run.of(whole, "exact", size, starts, rng, folder)
     settings: dict[str, Any] = {"draws": scale.kept, "progressbar": False}
     chance = pmgp.predict(found.idata, given.data.X_new, model=whole, latent="f", **settings)["probability"].to_numpy()
     return np.where(given.data.y_new == 1, np.log(chance), np.log1p(-chance)), found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -125,9 +127,11 @@ def _mnist(scale: Scale) -> list[Unit]:
 
 
 def run(scale: Scale, grid: Grid, unit: Unit) -> dict[str, Any]:
-    """Run a unit, or take what it gave before; fit for JSON."""
+    """Run a unit, go on with its chains if it was killed, or take what it gave before; fit for JSON."""
     compute = {Fit: _fit, Convergence: _convergence, HeldOut: _held_out}[type(unit)]
-    [finished] = grid.run([unit], lambda one: compute(scale, one))
+    folder = grid.folder / unit.name
+    [finished] = grid.run([unit], lambda one: compute(scale, one, folder))
+    shutil.rmtree(folder, ignore_errors=True)
     return finished.result
 
 
@@ -158,7 +162,7 @@ def _prepared(rng: np.random.Generator, scale: Scale, given: Problem, unit: Fit,
     return Prepared(process.exact_model(model=model) if whole else model, None if whole else process, Z, starts, None)
 
 
-def _fit(scale: Scale, unit: Fit) -> dict[str, Any]:
+def _fit(scale: Scale, unit: Fit, folder: Path | None = None) -> dict[str, Any]:
     rng = stream(scale.seed, unit.name)
     given, size = _problem(scale, unit.problem, unit.split), scale.size(unit.problem, unit.method)
     model, process, Z, starts, best = _prepared(rng, scale, given, unit, size.chains)
@@ -167,7 +171,7 @@ def _fit(scale: Scale, unit: Fit) -> dict[str, Any]:
         assert best is not None
         idata, figures = best.draws(rng, scale.kept), {}
     else:
-        found = Run.of(model, unit.method, size, starts, rng)
+        found = Run.of(model, unit.method, size, starts, rng, folder)
         idata, figures = found.idata, summary(found)
     predicted = None if process is None else held_out.prediction(process, model, idata, given.data, scale.kept)
     shown = (
@@ -176,12 +180,12 @@ def _fit(scale: Scale, unit: Fit) -> dict[str, Any]:
     return {"rows": [held_out.summary(predicted, given.data) | optimized | figures], "picture": shown} | provenance()
 
 
-def _convergence(scale: Scale, unit: Convergence) -> dict[str, Any]:
+def _convergence(scale: Scale, unit: Convergence, folder: Path | None = None) -> dict[str, Any]:
     rng = stream(scale.seed, unit.name)
     given, size = _problem(scale, unit.problem, 0), scale.convergence
     cell = Fit(unit.problem, 0, unit.kernel, *POINTS[unit.problem], unit.method)
     model, _, _, starts, _ = _prepared(rng, scale, given, cell, size.chains)
-    found = Run.of(model, unit.method, size, starts, rng)
+    found = Run.of(model, unit.method, size, starts, rng, folder)
     figures, values = summary(found), slowest_rhat(found, scale.checkpoints)
     rows = [
         {"checkpoint": checkpoint} | {f"rhat_{rank}": float(value) for rank, value in enumerate(line)} | figures
@@ -190,7 +194,7 @@ def _convergence(scale: Scale, unit: Convergence) -> dict[str, Any]:
     return {"rows": rows} | provenance()
 
 
-def _held_out(scale: Scale, unit: HeldOut) -> dict[str, Any]:
+def _held_out(scale: Scale, unit: HeldOut, folder: Path | None = None) -> dict[str, Any]:
     rng = stream(scale.seed, unit.name)
     given = _problem(scale, unit.problem, unit.split)
-    return {"rows": list(held_out.compared(rng, scale, given))} | provenance()
+    return {"rows": list(held_out.compared(rng, scale, given, folder))} | provenance()

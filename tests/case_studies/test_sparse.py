@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,11 +13,13 @@ import pytest
 import xarray as xr
 from scipy.special import logsumexp, ndtr
 
+import pmgp
 from case_studies.sparse import chains, comparison, data, figures, held_out, pictures, problems, results, study
 from case_studies.sparse.chains import Clock, Run, Size
 from case_studies.sparse.optimum import optimum
 from case_studies.sparse.study import SCALES, Convergence, Fit, HeldOut
 from case_studies.tools.grid import Grid
+from pmgp.interface.sampling.stored_run import StoredRun
 
 TINY = dataclasses.replace(
     SCALES["quick"],
@@ -107,6 +110,50 @@ def test_the_clock_tells_tuning_from_drawing(monkeypatch):
     for tuning in (True, True, False, False, True):
         clock(None, SimpleNamespace(tuning=tuning))
     assert (clock.tuning, clock.drawing) == (6.0, 1.0)
+
+
+def test_the_clock_of_chains_that_go_on_has_what_was_counted_before(monkeypatch, tmp_path):
+    times = iter([0.0, 5.0, 7.0, 100.0, 101.5])
+    monkeypatch.setattr(chains.time, "process_time", lambda: next(times))
+    first = Clock(tmp_path / "seconds.json")
+    for tuning in (True, False):
+        first(None, SimpleNamespace(tuning=tuning))
+    second = Clock(tmp_path / "seconds.json")
+    second(None, SimpleNamespace(tuning=False))
+    assert (second.tuning, second.drawing) == (5.0, 3.5)
+
+
+class Killed(BaseException):
+    """Ends a process, as far as a test can."""
+
+
+@pytest.mark.parametrize("method", ["Gibbs", "HMC"])
+def test_chains_that_were_killed_go_on_where_they_were(sampled, monkeypatch, tmp_path, method):
+    """In the second chain, and to the draws that there are without a folder."""
+    given, _, model, _, _ = sampled
+    made = 0
+
+    def counted(clock, trace, draw):
+        nonlocal made
+        made += 1
+        if made == 70:
+            raise Killed
+
+    def run(folder):
+        rng = np.random.default_rng(8)
+        starts = [given.start(rng, "ARD") for _ in range(2)]
+        return Run.of(model, method, Size(2, 20, 30), starts, rng, folder).idata["posterior"]["f_rotated_"]
+
+    expected = run(None)
+    with monkeypatch.context() as during:
+        during.setattr(chains.Clock, "__call__", counted)
+        during.setitem(pmgp.__dict__, "sample", partial(pmgp.sample, flush_every=0.0))
+        with pytest.raises(Killed):
+            run(tmp_path / "unit")
+        [first, second] = StoredRun.load(tmp_path / "unit" / "chains-2-20-30").chains()
+        assert (first.iterations, 0 < second.iterations <= 20) == (50, True)
+        made = -1000
+        xr.testing.assert_equal(run(tmp_path / "unit"), expected)
 
 
 def run_of(draws: np.ndarray, tuning: float = 3.0, drawing: float = 2.0) -> Run:
@@ -282,6 +329,16 @@ def test_what_is_there_is_not_run_again(finished, monkeypatch):
     folder, _, result = finished
     monkeypatch.setattr(study, "_fit", None)
     assert study.run(TINY, Grid(folder / "runs", results.settings(TINY, COAL)), COAL) == result
+
+
+def test_chains_are_kept_until_the_unit_is_finished(finished, monkeypatch):
+    folder, _, _ = finished
+    assert not (folder / "runs" / COAL.name).exists()
+    monkeypatch.setattr(study.held_out, "prediction", lambda *_: 1 / 0)
+    other = COAL._replace(split=1)
+    with pytest.raises(ZeroDivisionError):
+        study.run(TINY, Grid(folder / "runs", results.settings(TINY, other)), other)
+    assert (folder / "runs" / other.name / "chains-2-30-40").is_dir()
 
 
 def test_a_picture_can_be_drawn_and_says_what_made_it(finished):

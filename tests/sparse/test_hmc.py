@@ -121,17 +121,17 @@ def test_pymc_s_own_sampler_has_the_same_target(at_all_points):
 
 @pytest.mark.parametrize("n", [1000, 2000])
 def test_an_evaluation_needs_memory_for_a_few_n_by_m_matrices(rng, n):
-    """At n = 1000 and m = 20 they are 160 kB each, and one that is n x n would be 8 MB."""
+    """At n = 1000 and m = 20 they are 160 kB each, and one that is n x n would be 8 MB; also what is kept for later."""
     inputs = np.linspace(0.0, 50.0, n)[:, None]
     model, _ = sparse(inputs[:: n // 20], inputs=inputs, observed=rng.poisson(1.0, n), jitter=1e-6)
     step = pmgp.SparseHMC(model=model)
     point = np.zeros(step.dimension)
-    step.function(point)
     tracemalloc.start()
-    step.function(point)
+    for _ in range(2):
+        step.function(point)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 20 * 8 * n * 20
+    assert peak < 12 * 8 * n * 20
 
 
 def test_lengths_take_turns_and_the_best_value_wins():

@@ -9,11 +9,13 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 import pytest
+from pytensor.graph.traversal import io_toposort
 from pytensor.tensor.linalg import cholesky, solve_triangular
 
 import pmgp
-from pmgp.interface.graphs import numpy_graph
+from pmgp.interface.graphs import registers
 from pmgp.interface.graphs.compilation import INTERPRETED
+from pmgp.interface.graphs.matrix_rewrites import ColumnSquares, RankOne, rewritten
 from pmgp.interface.graphs.numerical import NumericalFunction
 from tests.sparse.problems import COUNTS, LABELS, X, hyperparameters, poisson, probit, sparse
 
@@ -89,9 +91,80 @@ def test_memory_is_reused_only_where_nobody_else_looks(rng, monkeypatch):
     point = 0.1 * rng.standard_normal(200)
     mine, theirs = both(large, point.copy())
     assert_close((mine, theirs))
-    monkeypatch.setattr(numpy_graph, "_own_memory", lambda calls, results: set(results))
+    monkeypatch.setattr(registers, "_own_memory", lambda calls, results: set(results))
     careless, _ = both(large, point.copy())
     assert any(not np.allclose(wrong, right) for wrong, right in zip(careless, theirs, strict=True))
+
+
+def folded(vector):
+    """Sums and products of several matrices, some of which are needed again, and solves in the place of both."""
+    square = pt.exp(pt.outer(vector, vector))
+    column, row = pt.cos(vector)[:, None], pt.sin(vector)[None, :]
+    product = square * column * pt.sqrt(square) * row
+    total = pt.clip(square + column + product + row, 0.5, 30.0)
+    factor = pt.linalg.cholesky(pt.eye(200) + pt.outer(vector, vector))
+    solved = solve_triangular(factor, total + square * row, lower=True)
+    back = solve_triangular(factor, pt.sin(solved), lower=True, trans="T")
+    return [solved.sum(axis=1), back.sum(), (product * solved * row * pt.ge(square, 1.0)).sum()]
+
+
+@pytest.mark.parametrize("rearranged", [False, True])
+def test_large_matrices_are_overwritten_and_their_memory_kept_without_harm(rng, rearranged):
+    vector = pt.vector("vector")
+    outputs = folded(vector)
+    theirs = pytensor.function([vector], outputs, mode=INTERPRETED)
+    mine = NumericalFunction([vector], outputs, rearranged)
+    size = len(pickle.dumps(mine))
+    for point in 0.3 * rng.standard_normal((3, 200)):
+        assert_close((mine(point), theirs(point)))
+    again = pickle.loads(pickle.dumps(mine))
+    assert len(pickle.dumps(mine)) == size
+    assert_close((again(point), theirs(point)))
+
+
+def test_memory_is_kept_only_where_nobody_looks_at_it_afterwards(rng, monkeypatch):
+    """Outputs, and views of matrices among these, stay what they were at the next call."""
+    points = 0.1 * rng.standard_normal((2, 200))
+
+    def first_after_second():
+        vector = pt.vector("vector")
+        outer = pt.exp(pt.outer(vector, vector))
+        function = NumericalFunction([vector], [outer, pt.sin(pt.outer(vector, vector)).T[3:]])
+        first = function(points[0])
+        before = [part.copy() for part in first]
+        function(points[1])
+        return [np.array_equal(*pair) for pair in zip(first, before, strict=True)]
+
+    assert first_after_second() == [True, True]
+    careless = registers._alone
+    monkeypatch.setattr(registers, "_alone", lambda calls, results, begun, outputs: careless(calls, results, begun, ()))
+    assert first_after_second() == [False, False]
+
+
+def passes(vector):
+    """What rearranging knows: products that have matrices in common, sums of squares, a product of two vectors."""
+    first = pt.exp(pt.outer(vector, vector))
+    second, mask = pt.cos(first), pt.ge(first, 1.0)
+    column, row = pt.cos(vector)[:, None], pt.sin(vector)[None, :]
+    products = [mask * first * second, first * second, first * mask * vector[0] * second * row]
+    return [product.sum() for product in products] + [pt.square(second).sum(axis=0), (first + column * row).sum(axis=1)]
+
+
+def test_fewer_passes_over_large_matrices_give_the_same(rng):
+    point = 0.3 * rng.standard_normal(200)
+    vector = pt.vector("vector")
+    outputs = passes(vector)
+    expected = pytensor.function([vector], outputs, mode=INTERPRETED)(point)
+    functions = [NumericalFunction([vector], outputs, rearranged) for rearranged in (False, True)]
+    for function in functions:
+        assert_close((function(point), expected))
+    in_order, rearranged = [function._graph._calls for function in functions]
+    assert len(rearranged) < len(in_order)
+    graph = rewritten([vector.sum(), *outputs], rearranged=True)
+    kinds = [type(node.op) for node in io_toposort([vector], graph)]
+    assert ColumnSquares in kinds
+    assert RankOne in kinds
+    np.testing.assert_allclose(pytensor.function([vector], graph[1:], mode=INTERPRETED)(point)[-1], expected[-1])
 
 
 @pytest.mark.parametrize(("dist", "observed"), [(poisson, COUNTS), (probit, LABELS)])

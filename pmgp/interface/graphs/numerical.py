@@ -7,24 +7,23 @@ besides, and what has no rule is left to the operation's own `perform`, at some 
 from __future__ import annotations
 
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from pytensor.graph.basic import Constant
-from pytensor.graph.rewriting.basic import in2out, node_rewriter
-from pytensor.graph.rewriting.utils import rewrite_graph
-from pytensor.tensor.basic import AllocDiag, ExtractDiag, Split
+from pytensor.tensor.basic import AllocDiag, ExtractDiag
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.linalg.decomposition.cholesky import Cholesky
 from pytensor.tensor.linalg.solvers.triangular import SolveTriangular
 from pytensor.tensor.variable import TensorVariable
-from scipy.linalg.blas import dtrsm
+from scipy.linalg.blas import dger, dtrsm
 from scipy.linalg.lapack import dpotrf
 
 from pmgp.interface.graphs.compilation import Compiler
+from pmgp.interface.graphs.matrix_rewrites import ColumnSquares, RankOne, rewritten
 from pmgp.interface.graphs.numpy_graph import Call, NumpyGraph, call_of
 from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
+from pmgp.interface.graphs.registers import NewArray
 
 __all__ = ["NumericalFunction"]
 
@@ -36,12 +35,14 @@ class NumericalFunction:
     ----------
     inputs : list of variables
     outputs : list of variables
+    rearranged : bool
+        Whether sums and products may be taken in another order, which changes last digits and takes less time where
+        matrices are large.
     """
 
-    def __init__(self, inputs: list[TensorVariable], outputs: list[TensorVariable]) -> None:
-        included = ("merge", "canonicalize", "local_check_parameter_to_ninf_switch", "stabilize", "specialize")
-        outputs = rewrite_graph(outputs, include=included, custom_rewrite=in2out(_parts_of_split))
-        self._graph = NumpyGraph(inputs, outputs, _call)
+    def __init__(self, inputs: list[TensorVariable], outputs: list[TensorVariable], rearranged: bool = False) -> None:
+        outputs = rewritten(outputs, rearranged)
+        self._graph = NumpyGraph(inputs, outputs, _call, retain=True)
         self._at_rest = Compiler()([], self._graph.fixed, interpreted=True)
         self.refresh_data()
 
@@ -55,47 +56,54 @@ class NumericalFunction:
             return self._graph(self._fixed, *values)
 
 
-@node_rewriter([Split])
-def _parts_of_split(_: Any, node: Any) -> list[Any] | None:
-    """Parts of an array, each an operation with one output."""
-    whole, axis, lengths = node.inputs[0], node.op.axis, node.inputs[-1]
-    if not isinstance(lengths, Constant):
-        return None
-    bounds = pairwise([0, *np.cumsum(lengths.data).tolist()])
-    return [whole[(*(slice(None),) * axis, slice(start, stop))] for start, stop in bounds]
-
-
 def _call(node: Any) -> Call:
     """The call for a node, and the inputs that it takes."""
     op = node.op
     core = op.core_op if isinstance(op, Blockwise) and op.batch_ndim(node) == 0 else op
     if isinstance(core, Cholesky):
-        return partial(_cholesky, core.lower), node.inputs
+        return NewArray(partial(_cholesky, core.lower)), node.inputs
     if isinstance(core, SolveTriangular) and core.b_ndim == 2 and not core.unit_diagonal:
-        return partial(_solve, core.lower), node.inputs
+        return NewArray(partial(_solve, core.lower), (1,)), node.inputs
     if isinstance(core, AllocDiag) and node.inputs[0].ndim == 1 and core.offset == 0:
         return np.diag, node.inputs
     if isinstance(core, ExtractDiag) and node.inputs[0].ndim == 2:
         return partial(np.diagonal, offset=core.offset), node.inputs
+    if isinstance(op, ColumnSquares):
+        return NewArray(_column_squares), node.inputs
+    if isinstance(op, RankOne):
+        return NewArray(_rank_one, (0,)), node.inputs
     try:
         return call_of(node)
     except UnsupportedGraphError:
         return _Performed(node), node.inputs
 
 
-def _cholesky(lower: bool, matrix: np.ndarray) -> np.ndarray:
+def _cholesky(lower: bool, _: None, matrix: np.ndarray) -> np.ndarray:
     # The matrix is symmetric, and its transpose in Fortran's order costs no copy.
     factor, info = dpotrf(matrix.T if matrix.flags.c_contiguous else matrix, lower=lower, clean=1)
     return factor if info == 0 else np.full_like(factor, np.nan)
 
 
-def _solve(lower: bool, factor: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _solve(lower: bool, place: int | None, factor: np.ndarray, b: np.ndarray) -> np.ndarray:
     """X with A X = B, by way of X' A' = B' where B lies row by row, so that nothing is copied."""
+    over = place is not None
     turned = not factor.flags.f_contiguous
     matrix, low = (factor.T, not lower) if turned else (factor, lower)
     if b.flags.f_contiguous:
-        return dtrsm(1.0, matrix, b, lower=low, trans_a=turned)
-    return dtrsm(1.0, matrix, b.T, side=1, lower=low, trans_a=not turned).T
+        return dtrsm(1.0, matrix, b, lower=low, trans_a=turned, overwrite_b=over)
+    return dtrsm(1.0, matrix, b.T, side=1, lower=low, trans_a=not turned, overwrite_b=over).T
+
+
+def _column_squares(_: None, matrix: np.ndarray) -> np.ndarray:
+    return np.einsum("ij,ij->j", matrix, matrix)
+
+
+def _rank_one(place: int | None, matrix: np.ndarray, column: np.ndarray, row: np.ndarray) -> np.ndarray:
+    """Matrix + column * row; of the matrix or its transpose, as it lies in memory."""
+    over = place is not None
+    if matrix.flags.f_contiguous:
+        return dger(1.0, column[:, 0], row[0], a=matrix, overwrite_a=over)
+    return dger(1.0, row[0], column[:, 0], a=matrix.T, overwrite_a=over).T
 
 
 class _Performed:

@@ -26,13 +26,9 @@ from pytensor.tensor.subtensor import IncSubtensor, Subtensor, indices_from_subt
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError, numpy_function
+from pmgp.interface.graphs.registers import LARGE, Call, NewArray, in_registers
 
 __all__ = ["Call", "NumpyGraph", "call_of", "places"]
-
-Call = tuple[Callable[..., Any], list[Any]]
-
-# A third argument of theirs is meant to become a third value to compare.
-NOT_IN_PLACE = (np.maximum, np.minimum)
 
 
 class NumpyGraph:
@@ -44,6 +40,8 @@ class NumpyGraph:
     outputs : list of variables
     translate : callable, optional
         From a node of the graph to the call that computes its output, and the variables that this takes.
+    retain : bool
+        Whether memory of large matrices is kept from one call to the next.
 
     Attributes
     ----------
@@ -61,6 +59,7 @@ class NumpyGraph:
         inputs: list[TensorVariable],
         outputs: list[TensorVariable],
         translate: Callable[[Any], Call] | None = None,
+        retain: bool = False,
     ) -> None:
         moving = set(inputs)
         nodes = []
@@ -73,7 +72,7 @@ class NumpyGraph:
         sources = dict.fromkeys([*(source for _, taken in calls for source in taken), *outputs])
         self.fixed = [source for source in sources if source not in moving]
         known = {variable: register for register, variable in enumerate([*self.fixed, *inputs])}
-        self._calls, self._number = _in_registers(calls, results, known, set(outputs))
+        self._calls, self._number = in_registers(calls, results, known, set(outputs), retain)
         self._outputs = [known[output] for output in outputs]
 
     def __call__(self, fixed: list[Any], *inputs: Any) -> list[Any]:
@@ -86,51 +85,6 @@ class NumpyGraph:
     def __getstate__(self) -> dict[str, Any]:
         """Leave the graph behind when the calls are pickled."""
         return self.__dict__ | {"fixed": []}
-
-
-def _in_registers(
-    calls: list[Call], results: list[Any], known: dict[Any, int], outputs: set[Any]
-) -> tuple[list[tuple[Callable[..., Any], list[int], int]], int]:
-    """The calls with registers for variables, and how many more of these there are; `known` learns those of results.
-
-    A register is used again once its value has been taken for the last time, by NumPy's functions in place: the
-    processor's cache holds few arrays, and small ones take longer to make than to fill.
-    """
-    first, kept = len(known), set(known) | outputs
-    last = {source: step for step, (_, taken) in enumerate(calls) for source in taken}
-    own = _own_memory(calls, results)
-    free: list[int] = []
-    number = 0
-    placed = []
-    for step, ((function, taken), result) in enumerate(zip(calls, results, strict=True)):
-        sources = [known[source] for source in taken]
-        dead = [source for source in dict.fromkeys(taken) if last[source] == step and source not in kept]
-        free += [known[source] for source in dead]
-        spent = [source for source in dead if source in own and _alike(source, result)]
-        if spent and isinstance(function, np.ufunc) and function not in NOT_IN_PLACE:
-            known[result] = known[spent[0]]
-            free.remove(known[result])
-            sources.append(known[result])
-        else:
-            if not free:
-                free.append(first + number)
-                number += 1
-            known[result] = free.pop()
-        placed.append((function, sources, known[result]))
-    return placed, number
-
-
-def _own_memory(calls: list[Call], results: list[Any]) -> set[Any]:
-    """Results that share memory with no other variable: of elementwise functions, for elementwise functions only."""
-    elementwise = [isinstance(function, np.ufunc) or function is np.where for function, _ in calls]
-    made = {result for result, own in zip(results, elementwise, strict=True) if own}
-    return made - {source for (_, taken), own in zip(calls, elementwise, strict=True) if not own for source in taken}
-
-
-def _alike(first: Any, second: Any) -> bool:
-    """Whether variables are arrays of one kind and of the same axes."""
-    types = first.type, second.type
-    return types[0].ndim > 0 and len({(kind.dtype, kind.broadcastable) for kind in types}) == 1
 
 
 def _with_results(node: Any, translate: Callable[[Any], Call]) -> list[tuple[Call, Any]]:
@@ -159,13 +113,14 @@ def _elementwise(node: Any) -> Call:
     if operation == ps.second:
         return _filled, inputs
     if operation == ps.clip:
-        return np.clip, inputs
+        return NewArray(_clipped, (0,)), inputs
     function = numpy_function(operation)
     dtype = node.outputs[0].dtype
     if dtype.startswith("float") and not any(variable.dtype.startswith("float") for variable in inputs):
         # NumPy would compute with half precision where the integers are small.
         function = partial(_of_floats, function, dtype)
-    return (partial(_folded, function) if len(inputs) > 2 and operation in (ps.add, ps.mul) else function), inputs
+    several = len(inputs) > 2 and operation in (ps.add, ps.mul)
+    return (NewArray(partial(_folded, function), (0, 1)) if several else function), inputs
 
 
 def _of_floats(function: Callable[..., Any], dtype: str, *values: np.ndarray) -> np.ndarray:
@@ -176,8 +131,20 @@ def _filled(like: np.ndarray, value: np.ndarray) -> np.ndarray:
     return np.full(np.broadcast_shapes(np.shape(like), np.shape(value)), value)
 
 
-def _folded(function: Callable[..., Any], *values: np.ndarray) -> np.ndarray:
-    return reduce(function, values)
+def _clipped(place: int | None, values: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    return np.clip(values, low, high, out=None if place is None else values)
+
+
+def _folded(function: Callable[..., Any], place: int | None, *values: np.ndarray) -> np.ndarray:
+    """Of large arrays in one place, since to make another one takes longer than to fill it."""
+    first, second, *others = values
+    result = function(first, second) if place is None else function(first, second, out=values[place])
+    if np.size(result) < LARGE or result.dtype != np.float64:
+        return reduce(function, others, result)
+    for other in others:
+        fits = np.broadcast_shapes(result.shape, np.shape(other)) == result.shape
+        result = function(result, other, out=result) if fits else function(result, other)
+    return result
 
 
 def _dimshuffle(node: Any) -> Call:

@@ -152,7 +152,7 @@ class SparseHMC(AcceptanceProgress, SparseStep):
     def _function_of(self, model: pm.Model, point: dict[str, np.ndarray]) -> NumericalFunction:
         """Log-density and gradient as a function of all variables in one vector."""
         [log_density], vector = join_nonshared_inputs(point, [model.logp()], self.vars)
-        return NumericalFunction([vector], [log_density, pt.grad(log_density, vector)])
+        return NumericalFunction([vector], [log_density, pt.grad(log_density, vector)], rearranged=True)
 
     def _reset(self, n_tune: int) -> None:
         self.tune = n_tune > 0

@@ -1,0 +1,133 @@
+"""Rewrites for graphs that NumPy computes: fewer passes over large matrices, and fewer of them in memory at a time.
+
+To make an array takes longer than to fill it, and each pass over one that does not fit into the processor's cache takes
+as long as any other, whatever is computed. A compiler would fuse such passes; here each is a call.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytensor.scalar as ps
+import pytensor.tensor as pt
+from pytensor.graph.basic import Apply, Constant
+from pytensor.graph.op import Op
+from pytensor.graph.rewriting.basic import in2out, node_rewriter
+from pytensor.graph.rewriting.utils import rewrite_graph
+from pytensor.tensor.basic import Split
+from pytensor.tensor.elemwise import CAReduce, Elemwise
+from pytensor.tensor.variable import TensorVariable
+
+__all__ = ["ColumnSquares", "RankOne", "rewritten"]
+
+INCLUDED = ("merge", "canonicalize", "local_check_parameter_to_ninf_switch", "stabilize", "specialize")
+
+
+def rewritten(outputs: list[TensorVariable], rearranged: bool) -> list[TensorVariable]:
+    """The outputs by a graph that takes less time.
+
+    Parameters
+    ----------
+    outputs : list of variables
+    rearranged : bool
+        Whether sums and products may be taken in another order, which changes last digits.
+    """
+    outputs = rewrite_graph(outputs, include=INCLUDED, custom_rewrite=in2out(_parts_of_split))
+    if not rearranged:
+        return outputs
+    own = in2out(_shared_products, _sums_of_squares, _rank_one)
+    return rewrite_graph(rewrite_graph(outputs, include=(), custom_rewrite=own), include=("merge",))
+
+
+class ColumnSquares(Op):
+    """Sums of squares of the columns of a matrix."""
+
+    __props__ = ()
+
+    def make_node(self, matrix: Any) -> Apply:
+        """From the matrix to a vector."""
+        return Apply(self, [matrix], [matrix.type.clone(shape=matrix.type.shape[1:])()])
+
+    def perform(self, node: Any, inputs: list[Any], outputs: list[list[Any]]) -> None:
+        """By one pass."""
+        outputs[0][0] = np.einsum("ij,ij->j", inputs[0], inputs[0])
+
+
+class RankOne(Op):
+    """A matrix plus the product of a column and a row."""
+
+    __props__ = ()
+
+    def make_node(self, matrix: Any, column: Any, row: Any) -> Apply:
+        """From these to a matrix."""
+        return Apply(self, [matrix, column, row], [matrix.type()])
+
+    def perform(self, node: Any, inputs: list[Any], outputs: list[list[Any]]) -> None:
+        """By the product."""
+        matrix, column, row = inputs
+        outputs[0][0] = matrix + column * row
+
+
+@node_rewriter([Split])
+def _parts_of_split(_: Any, node: Any) -> list[Any] | None:
+    """Parts of an array, each an operation with one output."""
+    whole, axis, lengths = node.inputs[0], node.op.axis, node.inputs[-1]
+    if not isinstance(lengths, Constant):
+        return None
+    bounds = pairwise([0, *np.cumsum(lengths.data).tolist()])
+    return [whole[(*(slice(None),) * axis, slice(start, stop))] for start, stop in bounds]
+
+
+@node_rewriter([Elemwise])
+def _shared_products(_: Any, node: Any) -> list[Any] | None:
+    """A product of matrices by itself, since others may need it too: then times masks, then times what is smaller."""
+    [result] = node.outputs
+    if node.op.scalar_op != ps.mul or result.ndim < 2 or len(node.inputs) < 3:
+        return None
+    whole = [factor for factor in node.inputs if _alike(factor, result)]
+    matrices = [factor for factor in whole if factor.dtype == result.dtype]
+    if len(matrices) < 2 or len(matrices) == len(node.inputs):
+        return None
+    masks = [factor for factor in whole if factor not in matrices]
+    smaller = [factor for factor in node.inputs if factor not in whole]
+    return [reduce(pt.mul, [pt.mul(*matrices), *masks, *([reduce(pt.mul, smaller)] if smaller else [])])]
+
+
+@node_rewriter([CAReduce])
+def _sums_of_squares(_: Any, node: Any) -> list[Any] | None:
+    """Without an array of the squares."""
+    [squares] = node.inputs
+    if node.op.scalar_op != ps.add or node.op.axis != (0,) or squares.ndim != 2 or squares.dtype != "float64":
+        return None
+    inner = squares.owner
+    is_square = inner is not None and isinstance(inner.op, Elemwise) and inner.op.scalar_op == ps.sqr
+    return [ColumnSquares()(inner.inputs[0])] if is_square else None
+
+
+@node_rewriter([Elemwise])
+def _rank_one(_: Any, node: Any) -> list[Any] | None:
+    """Without an array of the product."""
+    [result] = node.outputs
+    if node.op.scalar_op != ps.add or result.type.broadcastable != (False, False) or len(node.inputs) != 2:
+        return None
+    for product, matrix in (node.inputs, node.inputs[::-1]):
+        factors = _column_and_row(product)
+        if factors and _alike(matrix, result) and matrix.dtype == result.dtype == "float64":
+            return [RankOne()(matrix, *factors)]
+    return None
+
+
+def _column_and_row(product: TensorVariable) -> list[TensorVariable] | None:
+    node = product.owner
+    if node is None or not isinstance(node.op, Elemwise) or node.op.scalar_op != ps.mul or len(node.inputs) != 2:
+        return None
+    found = {factor.type.broadcastable: factor for factor in node.inputs if factor.dtype == "float64"}
+    kinds = [(False, True), (True, False)]
+    return [found[kind] for kind in kinds] if set(kinds) == set(found) else None
+
+
+def _alike(first: TensorVariable, second: TensorVariable) -> bool:
+    return first.type.broadcastable == second.type.broadcastable
