@@ -121,7 +121,17 @@ def test_modules_import_each_other_in_no_circle():
 # Compiled by numba, and loaded where they are first needed.
 COMPILED = {"core.orthants.compiled", "core.orthants.compiled_normal"} | {
     f"core.numerics.compiled.{name}"
-    for name in ("declaration", "importance", "moments", "probit", "propagation", "routines", "sites")
+    for name in (
+        "declaration",
+        "importance",
+        "moments",
+        "ordinal",
+        "probit",
+        "propagation",
+        "routines",
+        "sites",
+        "slices",
+    )
 }
 CORE = [path for path in modules() if path.is_relative_to(PACKAGE / "core")]
 

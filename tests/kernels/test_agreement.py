@@ -12,8 +12,9 @@ from numpy.testing import assert_allclose
 from pmgp.core.approximations import moment_matching
 from pmgp.core.estimators import importance as estimators
 from pmgp.core.likelihoods import bernoulli
+from pmgp.core.likelihoods import ordinal as ordinal_likelihood
 from pmgp.core.numerics import conditioning, linalg
-from pmgp.core.numerics.compiled import importance, moments, probit, sites
+from pmgp.core.numerics.compiled import importance, moments, ordinal, probit, sites
 
 PRECISION = 1e-12
 PAIRS = {
@@ -27,6 +28,7 @@ PAIRS = {
     "probit tilted_moments": (probit.tilted_moments, bernoulli._tilted_moments),
     "probit derivatives": (probit.derivatives, bernoulli._derivatives),
     "probit log_ratios": (probit.log_ratios, bernoulli._log_ratios),
+    "ordinal log_ratios": (ordinal.log_ratios, ordinal_likelihood._log_ratios),
     "normalized": (importance.normalized, estimators._normalized),
 }
 # Scale of K, its jitter relative to that, and the largest precision of a site: up to conditions of B of 1e12.
@@ -199,6 +201,23 @@ def test_probit_likelihoods(n, scale):
     close(
         written[0], reference[0], float(np.abs(f).max() * np.abs(linear).sum() + np.square(f).max() * precision.sum())
     )
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 40.0])
+@pytest.mark.parametrize("n", SIZES)
+def test_ordinal_likelihoods(n, scale):
+    """Intervals of all widths, the first and last of which have no end."""
+    rng = np.random.default_rng(8)
+    limits = np.concatenate([[-np.inf], np.cumsum([-3.0, 1e-7, 0.3, 1.0, 5.0, 30.0]), [np.inf]])
+    y = rng.integers(0, 7, n)
+    data = np.array([limits[y], limits[y + 1], rng.uniform(0.1, 3.0, n)])
+    f, none = scale * rng.normal(size=(7, n)), np.empty(0)
+    _, written, _, reference = both("ordinal log_ratios", (np.empty(7),), data, none, none, f)
+    assert_allclose(written[0], reference[0], rtol=PRECISION, atol=1e-14 * n)
+    linear, precision = rng.normal(size=n), rng.uniform(0.01, 5.0, n)
+    _, written, _, reference = both("ordinal log_ratios", (np.empty(7),), data, linear, precision, f)
+    sites_at_f = np.abs(f) @ np.abs(linear) + np.square(f) @ precision
+    close(written[0], reference[0], float(np.abs(reference[0]).max() + sites_at_f.max()))
 
 
 def test_probit_likelihood_of_what_is_not_a_number():

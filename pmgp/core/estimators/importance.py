@@ -13,8 +13,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from pmgp.core.gaussians import Posterior
+from pmgp.core.gaussians import Posterior, SiteApproximation
 from pmgp.core.likelihoods.base import Likelihood
+from pmgp.core.likelihoods.compiled_terms import WEIGHED, kernel_with_terms
 from pmgp.core.numerics.compiled.loading import compiled_or, vectors
 
 __all__ = ["ImportanceSampling", "WeightedParticles", "check_draws", "log_mean_exp", "number_of_draws"]
@@ -44,9 +45,15 @@ class WeightedParticles:
     def weighed(cls, particles: np.ndarray, log_weights: np.ndarray) -> WeightedParticles:
         """The estimate that is the mean of the weights: (draws, n) and (draws,) arrays."""
         weights = np.empty(len(log_weights))
-        estimate = cls(
-            compiled_or(_normalized, "importance.normalized")(*vectors(log_weights), weights), particles, log_weights
-        )
+        log_evidence = compiled_or(_normalized, "importance.normalized")(*vectors(log_weights), weights)
+        return cls.of(log_evidence, particles, log_weights, weights)
+
+    @classmethod
+    def of(
+        cls, log_evidence: float, particles: np.ndarray, log_weights: np.ndarray, weights: np.ndarray
+    ) -> WeightedParticles:
+        """The estimate with its normalized weights, which are known."""
+        estimate = cls(log_evidence, particles, log_weights)
         estimate.__dict__["normalized_weights"] = weights
         return estimate
 
@@ -124,7 +131,7 @@ class ImportanceSampling:
         draws = number_of_draws(self.draws if draws is None else draws)
         paired = self._paired(draws)
         deviations = approximation.sample_deviations(rng, draws // 2 if paired else draws)
-        return _weigh(approximation, likelihood, _about(approximation.mean, deviations, paired))
+        return _weighed(approximation, likelihood, deviations, paired)
 
     def redrawn(self, draws: int) -> int:
         """How many draws of q a conditional estimate is made of, besides the retained particle."""
@@ -167,9 +174,8 @@ class ImportanceSampling:
         deviations: np.ndarray,
         paired: bool,
     ) -> WeightedParticles:
-        mean = approximation.mean
-        deviations = np.concatenate([(retained - mean)[None, :], deviations])
-        return _weigh(approximation, likelihood, _about(mean, deviations, paired))
+        deviations = np.concatenate([(retained - approximation.mean)[None, :], deviations])
+        return _weighed(approximation, likelihood, deviations, paired)
 
 
 def check_draws(draws: int | str, antithetic: bool) -> None:
@@ -195,21 +201,25 @@ def number_of_draws(draws: int | str) -> int:
     return int(draws)
 
 
-def _about(mean: np.ndarray, deviations: np.ndarray, paired: bool) -> np.ndarray:
+def _weighed(q: Posterior, likelihood: Likelihood, deviations: np.ndarray, paired: bool) -> WeightedParticles:
     """The mean plus deviations, which are rows, and where they come in pairs the mean minus each of them after that."""
-    if not paired:
-        return mean + deviations
+    particles = np.empty((2 * len(deviations) if paired else len(deviations), len(q.mean)))
+    kernel = kernel_with_terms(likelihood, WEIGHED)
+    if kernel is not None and isinstance(q, SiteApproximation):
+        log_weights, weights = np.empty((2, len(particles)))
+        known = *vectors(q.linear, q.precision, q.mean, deviations), paired, q.log_normalizer
+        log_evidence = kernel(*known, particles, log_weights, weights)
+        return WeightedParticles.of(log_evidence, particles, log_weights, weights)
+    _about(q.mean, deviations, paired, particles)
+    log_weights = q.log_weights(likelihood, particles)
+    return WeightedParticles.weighed(particles, np.where(np.isnan(log_weights), -np.inf, log_weights))
+
+
+def _about(mean: np.ndarray, deviations: np.ndarray, paired: bool, particles: np.ndarray) -> None:
     number = len(deviations)
-    particles = np.empty((2 * number, len(mean)))
     np.add(mean, deviations, out=particles[:number])
-    np.subtract(mean, deviations, out=particles[number:])
-    return particles
-
-
-def _weigh(approximation: Posterior, likelihood: Likelihood, particles: np.ndarray) -> WeightedParticles:
-    log_weights = approximation.log_weights(likelihood, particles)
-    log_weights = np.where(np.isnan(log_weights), -np.inf, log_weights)
-    return WeightedParticles.weighed(particles, log_weights)
+    if paired:
+        np.subtract(mean, deviations, out=particles[number:])
 
 
 def _normalized(log_weights: np.ndarray, weights: np.ndarray) -> float:

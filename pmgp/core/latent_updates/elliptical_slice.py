@@ -7,19 +7,25 @@ ellipses reach across the whole posterior. Either way a call of r costs O(n).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from math import isnan, nan
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from pmgp.core.approximations import Laplace
-from pmgp.core.gaussians import Gaussian, Prior
+from pmgp.core.gaussians import DensePrior, Gaussian, Prior, SiteApproximation
 from pmgp.core.latent_updates.variants import check_variant
 from pmgp.core.likelihoods.base import Likelihood
+from pmgp.core.likelihoods.compiled_terms import SLICE, kernel_with_terms
+from pmgp.core.numerics.compiled.loading import uniform_numbers, vectors
 from pmgp.core.transitions.base import Point, TransitionInfo
 from pmgp.core.transitions.elliptical_slice import slice_on_ellipse
 
 __all__ = ["EllipticalSliceUpdate", "SliceTarget"]
+
+NO_SITES = np.empty((2, 0))
 
 
 class SliceTarget(NamedTuple):
@@ -120,8 +126,8 @@ class EllipticalSliceUpdate:
         auxiliaries: np.ndarray | None = None,
     ) -> np.ndarray:
         """Move f of shape (n,) about a given reference, leaving p(f|theta, y) invariant."""
-        target = SliceTarget((reference,), likelihood)
-        return self.step(rng, self.init(target, f), target, auxiliaries=auxiliaries)[0].payload
+        target, unknown = SliceTarget((reference,), likelihood), Point(f, nan, f)
+        return self.step(rng, unknown, target, auxiliaries=auxiliaries)[0].payload
 
 
 def _move(
@@ -132,9 +138,32 @@ def _move(
     reference: Gaussian,
     auxiliary: np.ndarray,
 ) -> tuple[np.ndarray, float, int]:
-    """One transition about a reference: f, the log-ratio there and the number of its evaluations."""
+    """One transition about a reference: f, the log-ratio there and the number of its evaluations.
+
+    The value at f is not a number where it is not known yet.
+    """
+    kernel = kernel_with_terms(target.likelihood, SLICE)
+    if kernel is not None and type(reference) in (SiteApproximation, DensePrior):
+        return _move_by(kernel, rng, f, value, reference, auxiliary)
     mean = reference.mean
+    value = target.log_ratio(f, reference) if isnan(value) else value
     deviation, value, evaluations = slice_on_ellipse(
         rng, f - mean, auxiliary, lambda e: target.log_ratio(mean + e, reference), value
     )
     return mean + deviation, value, evaluations
+
+
+def _move_by(
+    kernel: Callable[..., int],
+    rng: np.random.Generator,
+    f: np.ndarray,
+    value: float,
+    reference: Gaussian,
+    auxiliary: np.ndarray,
+) -> tuple[np.ndarray, float, int]:
+    """The same by a kernel, which takes its angles from the generator."""
+    moved, outcome = np.empty(len(f)), np.array([value])
+    sites = (reference.linear, reference.precision) if isinstance(reference, SiteApproximation) else NO_SITES
+    known = vectors(*sites, reference.mean, f, auxiliary)
+    evaluations = kernel(*known, rng.standard_exponential(), *uniform_numbers(rng), moved, outcome)
+    return moved, float(outcome[0]), evaluations

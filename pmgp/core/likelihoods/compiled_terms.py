@@ -6,12 +6,28 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from pmgp.core.likelihoods.bernoulli import BernoulliProbit
+from pmgp.core.likelihoods.ordinal import OrdinalProbit
 from pmgp.core.numerics.compiled.loading import compiled
 
-__all__ = ["LOG_RATIOS", "SWEEPS", "kernel_with_terms"]
+__all__ = ["LOG_RATIOS", "SLICE", "SWEEPS", "WEIGHED", "kernel_with_terms"]
 
-SWEEPS, LOG_RATIOS = "propagation.probit_sweeps", "probit.log_ratios"
+SWEEPS, LOG_RATIOS, WEIGHED, SLICE = "sweeps", "log_ratios", "weighed", "slice_move"
+KERNELS: dict[type, dict[str, str]] = {
+    BernoulliProbit: {
+        SWEEPS: "propagation.probit_sweeps",
+        LOG_RATIOS: "probit.log_ratios",
+        WEIGHED: "probit.weighed",
+        SLICE: "probit.slice_move",
+    },
+    OrdinalProbit: {
+        LOG_RATIOS: "ordinal.log_ratios",
+        WEIGHED: "ordinal.weighed",
+        SLICE: "ordinal.slice_move",
+    },
+}
 
 
 def kernel_with_terms(terms: Any, name: str) -> Callable[..., Any] | None:
@@ -23,9 +39,12 @@ def kernel_with_terms(terms: Any, name: str) -> Callable[..., Any] | None:
     ----------
     terms : Likelihood
         Or anything else that factorizes over f.
-    name : {SWEEPS, LOG_RATIOS}
+    name : {SWEEPS, LOG_RATIOS, WEIGHED, SLICE}
     """
-    if type(terms) is not BernoulliProbit:
-        return None
-    kernel = compiled(name)
-    return None if kernel is None else partial(kernel, terms.sign)
+    full = KERNELS.get(type(terms), {}).get(name)
+    kernel = None if full is None else compiled(full)
+    return None if kernel is None else partial(kernel, _data_of(terms))
+
+
+def _data_of(terms: BernoulliProbit | OrdinalProbit) -> np.ndarray:
+    return terms.sign if isinstance(terms, BernoulliProbit) else terms.data

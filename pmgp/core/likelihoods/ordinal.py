@@ -5,17 +5,39 @@ Appendix B.4 of the comparative evaluation.
 
 from __future__ import annotations
 
+from functools import cached_property, partial
+
 import numpy as np
 from scipy.special import ndtr
 
 from pmgp.core.likelihoods.base import FactorizingLikelihood, NoisyLimits
 from pmgp.core.likelihoods.checks import check_categories, check_positive, check_same_length, check_thresholds
 from pmgp.core.likelihoods.normal_interval import NormalInterval
+from pmgp.core.numerics.compiled.loading import compiled_or, for_rows
 
 __all__ = ["OrdinalProbit"]
 
 # What is left of a distribution function, as a share and at all, that its rounding changes by a part in 1e13 at most.
 PLAIN, SMALL = 1e-3, 1e-290
+NO_SITES = np.empty(0)
+
+
+def _log_ratios(data: np.ndarray, linear: np.ndarray, precision: np.ndarray, f: np.ndarray, out: np.ndarray) -> None:
+    noise = data[2]
+    lower, upper = (data[0] - f) / noise, (data[1] - f) / noise
+    # P(lower < u < upper) = P(-upper < u < -lower).
+    reflect = lower + upper > 0.0
+    below = ndtr(np.where(reflect, -lower, upper))
+    probability = below - ndtr(np.where(reflect, -upper, lower))
+    lost = ~(probability > np.maximum(PLAIN * below, SMALL))
+    probability[lost] = 1.0
+    logs = np.log(probability)
+    if lost.any():
+        arrays = (*data, f)
+        logs[lost] = _interval(*(np.broadcast_to(array, logs.shape)[lost] for array in arrays)).log_probability()
+    out[:] = logs.sum(axis=-1)
+    if len(linear):
+        out -= f @ linear - 0.5 * np.square(f) @ precision
 
 
 class OrdinalProbit(FactorizingLikelihood):
@@ -55,19 +77,12 @@ class OrdinalProbit(FactorizingLikelihood):
         In a sum only the absolute error counts, which the difference of two distribution functions in the lower tail
         keeps small in a fraction of the time, unless next to nothing is left of them.
         """
-        lower, upper = (self.lower - f) / self.noise, (self.upper - f) / self.noise
-        # P(lower < u < upper) = P(-upper < u < -lower).
-        reflect = lower + upper > 0.0
-        below = ndtr(np.where(reflect, -lower, upper))
-        probability = below - ndtr(np.where(reflect, -upper, lower))
-        lost = ~(probability > np.maximum(PLAIN * below, SMALL))
-        if not lost.any():
-            return np.log(probability).sum(axis=-1)
-        probability[lost] = 1.0
-        logs = np.log(probability)
-        arrays = (self.lower, self.upper, self.noise, f)
-        logs[lost] = _interval(*(np.broadcast_to(array, logs.shape)[lost] for array in arrays)).log_probability()
-        return logs.sum(axis=-1)
+        return for_rows(partial(compiled_or(_log_ratios, "ordinal.log_ratios"), self.data, NO_SITES, NO_SITES), f)
+
+    @cached_property
+    def data(self) -> np.ndarray:
+        """Lower and upper limits, and the noise: (3, n)."""
+        return np.array([self.lower, self.upper, np.broadcast_to(self.noise, self.lower.shape)])
 
     def gradient(self, f: np.ndarray) -> np.ndarray:
         """First derivative in f."""

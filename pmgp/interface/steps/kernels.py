@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from pmgp.core.approximations import Approximation, ExpectationPropagation, Laplace
-from pmgp.core.estimators import Estimator, ImportanceSampling, OrthantSampling
+from pmgp.core.estimators import Estimator, OrthantSampling
 from pmgp.core.gaussians import DensePrior
-from pmgp.core.likelihoods import BernoulliLogit, BernoulliProbit, Likelihood
+from pmgp.core.likelihoods import BernoulliLogit, BernoulliProbit, Likelihood, OrdinalProbit
 
 __all__ = ["compile_kernels"]
 
@@ -17,23 +17,29 @@ LABELS = np.array([0, 1])
 
 
 def compile_kernels(approximation: Approximation, likelihood: Likelihood, estimator: Estimator) -> None:
-    """Estimate once, on two points: what is compiled at its first call is so here, and not in each worker.
+    """Approximate once, on two points: what tuning calls is compiled here, and not in each worker.
+
+    What is called after tuning is compiled, or read from the cache, where that begins.
 
     Parameters
     ----------
     approximation : Approximation
         Those from outside of the package are left alone.
     likelihood : Likelihood
-        Of the model; the one that stands in for it has no kernels of its own.
+        Of the model; the one that stands in for it has kernels where this one has.
     estimator : Estimator
-        That chains begin with. What tuning may choose in its place is compiled if tuning comes to measure it.
+        That chains begin with. Orthants take seconds to compile. What tuning may choose in its place is compiled if
+        tuning comes to measure it.
     """
     if not isinstance(approximation, ExpectationPropagation | Laplace):
         return
-    small = BernoulliProbit(LABELS) if isinstance(likelihood, BernoulliProbit) else BernoulliLogit(LABELS)
-    fitted = approximation.fit(DensePrior(np.zeros(2), np.asfortranarray(np.eye(2))), small)
-    q: Any = approximation.refine(fitted, small)
-    rng = np.random.default_rng(0)
-    ImportanceSampling(2).estimate(rng, q, small)
+    small = _two_points(likelihood)
+    q: Any = approximation.fit(DensePrior(np.zeros(2), np.asfortranarray(np.eye(2))), small)
     if isinstance(estimator, OrthantSampling):
-        OrthantSampling(2).estimate_given(rng, q, BernoulliProbit(LABELS), q.mean)
+        OrthantSampling(2).estimate_given(np.random.default_rng(0), q, BernoulliProbit(LABELS), q.mean)
+
+
+def _two_points(likelihood: Likelihood) -> Likelihood:
+    if isinstance(likelihood, OrdinalProbit):
+        return OrdinalProbit(LABELS, np.zeros(1))
+    return BernoulliProbit(LABELS) if isinstance(likelihood, BernoulliProbit) else BernoulliLogit(LABELS)

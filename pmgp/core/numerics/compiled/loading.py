@@ -7,6 +7,7 @@ or read from numba's cache on disk, and the run waits for it.
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ from typing import Any, cast
 
 import numpy as np
 
-__all__ = ["VARIABLE", "compiled", "compiled_or", "for_rows", "kernels_switched", "vectors"]
+__all__ = ["VARIABLE", "compiled", "compiled_or", "for_rows", "kernels_switched", "uniform_numbers", "vectors"]
 
 VARIABLE = "PMGP_KERNELS"
 """The environment variable that says which kernels are used: "compiled", as where it is not set, or "numpy"."""
@@ -73,6 +74,13 @@ def for_rows(write: Callable[[np.ndarray, np.ndarray], Any], f: np.ndarray) -> n
     out = np.empty(len(rows))
     write(rows, out)
     return out.reshape(np.shape(f)[:-1])[()]
+
+
+def uniform_numbers(rng: np.random.Generator) -> tuple[int, int]:
+    """Where a kernel gets the numbers that `rng.random()` would give next: addresses of a function and of its state."""
+    interface = rng.bit_generator.ctypes
+    # As `ctypes.cast` does, in a seventh of the time.
+    return ctypes.c_size_t.from_address(ctypes.addressof(interface.next_double)).value, interface.state_address
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import numpy as np
 
 from pmgp.core.numerics.compiled.declaration import (
     NOTHING,
+    NUMBER,
     ROWS,
     VECTOR,
     WRITTEN_ROWS,
@@ -15,9 +16,11 @@ from pmgp.core.numerics.compiled.declaration import (
     inlined,
     kernel,
 )
+from pmgp.core.numerics.compiled.importance import weighing, weighing_signature
 from pmgp.core.numerics.compiled.routines import erfcx, log_ndtr, ndtr
+from pmgp.core.numerics.compiled.slices import slice_signature, slicing
 
-__all__ = ["derivatives", "log_ratios", "tilted", "tilted_moments"]
+__all__ = ["derivatives", "log_ratios", "slice_move", "tilted", "tilted_moments", "weighed"]
 
 SQRT_2 = math.sqrt(2.0)
 SCALE = math.sqrt(2.0 / math.pi)
@@ -104,6 +107,30 @@ def derivatives(
         out[1, i] = hazard * _excess(z, hazard)
 
 
+@kernel(NUMBER, VECTOR, VECTOR, VECTOR, VECTOR)
+def log_ratio(
+    sign: np.ndarray,
+    linear: np.ndarray,
+    precision: np.ndarray,
+    f: np.ndarray,
+) -> float:
+    """The sum of log Phi(sign f) - b f + w f^2 / 2; probabilities are multiplied as long as that does not underflow."""
+    total, product = 0.0, 1.0
+    for i in range(len(sign)):
+        z = sign[i] * f[i]
+        if z > UNLIKELY:
+            product *= ndtr(z)
+        else:
+            total += log_ndtr(z)
+        if product < SMALL:
+            total += math.log(product)
+            product = 1.0
+    sites = 0.0
+    for i in range(len(linear)):
+        sites += (linear[i] - 0.5 * precision[i] * f[i]) * f[i]
+    return total + math.log(product) - sites
+
+
 @kernel(NOTHING, VECTOR, VECTOR, VECTOR, ROWS, WRITTEN_VECTOR)
 def log_ratios(
     sign: np.ndarray,
@@ -112,9 +139,7 @@ def log_ratios(
     f: np.ndarray,
     out: np.ndarray,
 ) -> None:
-    """Write the sum of log Phi(sign f) - b f + w f^2 / 2 of each row f.
-
-    Probabilities are multiplied as long as that does not underflow.
+    """Write the log ratio of likelihood and sites for each row f.
 
     Parameters
     ----------
@@ -125,17 +150,44 @@ def log_ratios(
     out : (size,) array
     """
     for k in range(f.shape[0]):
-        total, product = 0.0, 1.0
-        for i in range(len(sign)):
-            z = sign[i] * f[k, i]
-            if z > UNLIKELY:
-                product *= ndtr(z)
-            else:
-                total += log_ndtr(z)
-            if product < SMALL:
-                total += math.log(product)
-                product = 1.0
-        sites = 0.0
-        for i in range(len(linear)):
-            sites += (linear[i] - 0.5 * precision[i] * f[k, i]) * f[k, i]
-        out[k] = total + math.log(product) - sites
+        out[k] = log_ratio(sign, linear, precision, f[k])
+
+
+_weigh, _move = weighing(log_ratio), slicing(log_ratio)
+
+
+@kernel(*weighing_signature(VECTOR))
+def weighed(
+    sign: np.ndarray,
+    linear: np.ndarray,
+    precision: np.ndarray,
+    mean: np.ndarray,
+    deviations: np.ndarray,
+    paired: bool,
+    log_normalizer: float,
+    particles: np.ndarray,
+    log_weights: np.ndarray,
+    weights: np.ndarray,
+) -> float:
+    """Draws from q with their importance weights, as `importance.weighing` says."""
+    q = linear, precision, mean, log_normalizer
+    return _weigh(sign, q, deviations, paired, particles, log_weights, weights)
+
+
+@kernel(*slice_signature(VECTOR))
+def slice_move(
+    sign: np.ndarray,
+    linear: np.ndarray,
+    precision: np.ndarray,
+    mean: np.ndarray,
+    f: np.ndarray,
+    auxiliary: np.ndarray,
+    below: float,
+    next_double: int,
+    state: int,
+    moved: np.ndarray,
+    value: np.ndarray,
+) -> int:
+    """An elliptical slice move, as `slices.slicing` says."""
+    q = linear, precision, mean
+    return _move(sign, q, f, auxiliary, below, (next_double, state), moved, value)

@@ -34,6 +34,7 @@ __all__ = [
     "erfcx",
     "log_ndtr",
     "ndtr",
+    "uniform",
 ]
 
 LOWER, LEFT, RIGHT, NOT_TRANSPOSED, TRANSPOSED, NOT_UNIT = (ord(letter) for letter in "LLRNTN")
@@ -99,6 +100,18 @@ def _function(name: str, cython_name: str) -> Callable[..., Any]:
         return types.float64(types.float64), generate
 
     return call
+
+
+@intrinsic
+def uniform(typing_context: Any, next_double: Any, state: Any) -> Any:
+    """The next number of `numpy.random.Generator.random`, by the addresses that its bit generator tells."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        kind = ir.FunctionType(ir.DoubleType(), [cgutils.voidptr_t])
+        function = builder.inttoptr(values[0], kind.as_pointer())
+        return builder.call(function, [builder.inttoptr(values[1], cgutils.voidptr_t)])
+
+    return types.float64(types.int64, types.int64), generate
 
 
 ddot = _routine(BLAS, "ddot", types.float64)

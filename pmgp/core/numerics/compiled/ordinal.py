@@ -1,0 +1,144 @@
+"""The ordinal probit likelihood (`core.likelihoods.ordinal`): normal probabilities of intervals.
+
+Its data are rows of one array: lower limits, upper limits, and the standard deviation of the noise.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.polynomial.legendre import leggauss
+
+from pmgp.core.numerics.compiled.declaration import (
+    NOTHING,
+    NUMBER,
+    ROWS,
+    VECTOR,
+    WRITTEN_VECTOR,
+    inlined,
+    kernel,
+)
+from pmgp.core.numerics.compiled.importance import weighing, weighing_signature
+from pmgp.core.numerics.compiled.routines import erfcx, log_ndtr, ndtr
+from pmgp.core.numerics.compiled.slices import slice_signature, slicing
+
+__all__ = ["log_ratios", "slice_move", "weighed"]
+
+SQRT_2 = math.sqrt(2.0)
+LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
+# As in `core.likelihoods.normal_interval`.
+NODES, WEIGHTS = leggauss(32)
+NARROW, STEEP = 1.0, 20.0
+# A difference of probabilities that is a smaller share of them than PLAIN, or than LEAST at all, is had otherwise. A
+# product of them is turned into a logarithm when it falls below SMALL, so that the next one does not underflow.
+PLAIN, LEAST, SMALL = 1e-3, 1e-200, 1e-100
+
+
+@inlined
+def _log_probability(
+    lower: float,
+    upper: float,
+    width: float,
+) -> float:
+    """Log P(lower < u < upper), in the lower tail: as a share of P(u < upper), or by quadrature where it is narrow."""
+    slope = -0.5 * (lower + upper)
+    if width < NARROW and width * slope < STEEP:
+        total = 0.0
+        for k in range(len(NODES)):
+            t = 0.5 * width * NODES[k]
+            total += 0.5 * WEIGHTS[k] * math.exp(slope * t - 0.5 * t * t)
+        return math.log(width * total) - 0.5 * slope * slope - LOG_SQRT_2PI
+    lacking = erfcx(-lower / SQRT_2) / erfcx(-upper / SQRT_2) * math.exp(-width * slope)
+    return log_ndtr(upper) + math.log1p(-lacking)
+
+
+@kernel(NUMBER, ROWS, VECTOR, VECTOR, VECTOR)
+def log_ratio(
+    data: np.ndarray,
+    linear: np.ndarray,
+    precision: np.ndarray,
+    f: np.ndarray,
+) -> float:
+    """The sum of log P(lower < f + noise e < upper) - b f + w f^2 / 2, e standard normal."""
+    total, product = 0.0, 1.0
+    for i in range(len(f)):
+        noise = data[2, i]
+        lower, upper = (data[0, i] - f[i]) / noise, (data[1, i] - f[i]) / noise
+        if lower + upper > 0.0:
+            lower, upper = -upper, -lower
+        below = ndtr(upper)
+        probability = below - ndtr(lower)
+        if probability > PLAIN * below and probability > LEAST:
+            product *= probability
+        else:
+            total += _log_probability(lower, upper, (data[1, i] - data[0, i]) / noise)
+        if product < SMALL:
+            total += math.log(product)
+            product = 1.0
+    sites = 0.0
+    for i in range(len(linear)):
+        sites += (linear[i] - 0.5 * precision[i] * f[i]) * f[i]
+    return total + math.log(product) - sites
+
+
+@kernel(NOTHING, ROWS, VECTOR, VECTOR, ROWS, WRITTEN_VECTOR)
+def log_ratios(
+    data: np.ndarray,
+    linear: np.ndarray,
+    precision: np.ndarray,
+    f: np.ndarray,
+    out: np.ndarray,
+) -> None:
+    """Write the log ratio of likelihood and sites for each row f.
+
+    Parameters
+    ----------
+    data : (3, n) array
+    linear, precision : (n,) array
+        b and w, or empty arrays where there are no sites.
+    f : (size, n) array
+    out : (size,) array
+    """
+    for k in range(f.shape[0]):
+        out[k] = log_ratio(data, linear, precision, f[k])
+
+
+_weigh, _move = weighing(log_ratio), slicing(log_ratio)
+
+
+@kernel(*weighing_signature(ROWS))
+def weighed(
+    data: np.ndarray,
+    linear: np.ndarray,
+    precision: np.ndarray,
+    mean: np.ndarray,
+    deviations: np.ndarray,
+    paired: bool,
+    log_normalizer: float,
+    particles: np.ndarray,
+    log_weights: np.ndarray,
+    weights: np.ndarray,
+) -> float:
+    """Draws from q with their importance weights, as `importance.weighing` says."""
+    q = linear, precision, mean, log_normalizer
+    return _weigh(data, q, deviations, paired, particles, log_weights, weights)
+
+
+@kernel(*slice_signature(ROWS))
+def slice_move(
+    data: np.ndarray,
+    linear: np.ndarray,
+    precision: np.ndarray,
+    mean: np.ndarray,
+    f: np.ndarray,
+    auxiliary: np.ndarray,
+    below: float,
+    next_double: int,
+    state: int,
+    moved: np.ndarray,
+    value: np.ndarray,
+) -> int:
+    """An elliptical slice move, as `slices.slicing` says."""
+    q = linear, precision, mean
+    return _move(data, q, f, auxiliary, below, (next_double, state), moved, value)

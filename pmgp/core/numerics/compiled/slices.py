@@ -1,0 +1,83 @@
+"""Elliptical slice moves for likelihoods whose terms are compiled (`core.transitions.elliptical_slice`)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pmgp.core.numerics.compiled.declaration import COUNT, NUMBER, VECTOR, WRITTEN_VECTOR, inlined
+from pmgp.core.numerics.compiled.routines import uniform
+
+__all__ = ["slice_signature", "slicing"]
+
+# As in `core.transitions.elliptical_slice`.
+SMALLEST_BRACKET = 1e-12
+
+
+def slice_signature(terms: Any) -> tuple[Any, ...]:
+    """Of a kernel, by the type of the likelihood's data."""
+    return COUNT, terms, *[VECTOR] * 5, NUMBER, COUNT, COUNT, WRITTEN_VECTOR, WRITTEN_VECTOR
+
+
+def slicing(log_ratio: Callable[..., float]) -> Callable[..., int]:
+    """What makes slice moves, for terms that are given by an inlined function: of data, sites and f."""
+
+    @inlined
+    def move(
+        data: np.ndarray,
+        q: tuple[np.ndarray, np.ndarray, np.ndarray],
+        f: np.ndarray,
+        auxiliary: np.ndarray,
+        below: float,
+        numbers: tuple[int, int],
+        moved: np.ndarray,
+        value: np.ndarray,
+    ) -> int:
+        """Write where f moves on its ellipse; how often the log ratio was evaluated on the way.
+
+        Parameters
+        ----------
+        data : array
+        q : three (n,) arrays
+            The reference's sites b and w, or empty arrays where it has none, and its mean.
+        f, auxiliary : (n,) array
+            The current point, and a draw of the reference less its mean.
+        below : float
+            How far the slice is below the log ratio at f.
+        numbers : pair of int
+            Addresses of the generator's function for uniform numbers and of its state.
+        moved : (n,) array
+        value : (1,) array
+            The log ratio at f, if that is known and else not a number, and in the end the one at the new point.
+        """
+        linear, precision, mean = q
+        if math.isnan(value[0]):
+            value[0] = log_ratio(data, linear, precision, f)
+        threshold = value[0] - below
+        angle = 2.0 * math.pi * uniform(numbers[0], numbers[1])
+        lower, upper = angle - 2.0 * math.pi, angle
+        evaluations = 0
+        while True:
+            cosine, sine = math.cos(angle), math.sin(angle)
+            for i in range(len(moved)):
+                moved[i] = mean[i] + ((f[i] - mean[i]) * cosine + auxiliary[i] * sine)
+            found = log_ratio(data, linear, precision, moved)
+            evaluations += 1
+            if found > threshold:
+                value[0] = found
+                return evaluations
+            # The bracket shrinks towards angle zero, the current point, which is always on the slice.
+            if angle < 0.0:
+                lower = angle
+            else:
+                upper = angle
+            if upper - lower < SMALLEST_BRACKET:
+                for i in range(len(moved)):
+                    moved[i] = mean[i] + (f[i] - mean[i])
+                return evaluations
+            angle = lower + (upper - lower) * uniform(numbers[0], numbers[1])
+
+    return move
