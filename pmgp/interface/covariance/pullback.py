@@ -8,6 +8,7 @@ of factors two thin products, which serve all length-scales at once. PyTensor ta
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -67,11 +68,20 @@ def differentiable(code: list[Instruction], moves: dict[str, list[bool]]) -> lis
 
 def weights(lower: np.ndarray, rows: slice) -> np.ndarray:
     """The part of a block in sum_ij G_ij dK_ij, from G's lower triangle: twice G above the diagonal, and G on it."""
-    block = 2.0 * lower.T[rows, rows.start :]
+    block = lower.T[rows, rows.start :]
+    counted = np.multiply(block, 2.0)
     square = block[:, : len(block)]
-    square[np.tri(len(block), k=-1, dtype=bool)] = 0.0
-    np.einsum("ii->i", square)[:] *= 0.5
-    return block
+    # What stands below the diagonal may be no number.
+    np.copyto(counted[:, : len(block)], 0.0, where=_below_diagonal(len(block)))
+    np.einsum("ii->i", counted[:, : len(block)])[:] = np.einsum("ii->i", square)
+    return counted
+
+
+@lru_cache(maxsize=64)
+def _below_diagonal(size: int) -> np.ndarray:
+    below = np.tri(size, k=-1, dtype=bool)
+    below.flags.writeable = False
+    return below
 
 
 def pull_back_block(
