@@ -14,6 +14,7 @@ from rich.console import Console
 
 import pmgp
 from benchmarks import (
+    classes,
     efficiency,
     evidence,
     first_draw,
@@ -37,7 +38,7 @@ ORIGIN = ["version", "machine", "cores"]
 # hour.
 NUTS_DRAWS = {"synthetic-100": 1000, "synthetic-200": 300, "synthetic-100-ard": 500, "crabs": 200, "breast": 50}
 # Takes hours, and is made where it is asked for by name.
-ALONE = ("peers",)
+ALONE = ("peers", "classes")
 
 
 class Table(NamedTuple):
@@ -88,11 +89,23 @@ def schemes_rows(names: list[str], arguments: argparse.Namespace) -> Iterator[di
 
 def peers_rows(names: list[str], arguments: argparse.Namespace) -> Iterator[dict]:
     """The same for the tools; what was not installed, had no data, failed or had a smaller budget is tried again."""
-    budget = arguments.budget
-    known = [row for row in _kept(arguments, "peers") if row["status"] not in peers.MISSING and row["budget"] >= budget]
+    known = _known_peers(arguments, "peers")
     yield from known
     tools = [tool for tool in peers.TOOLS if not (arguments.without_nuts and tool in peers.NUTS)]
     yield from peers.rows(names, tools, arguments.budget, {(row["data"], row["tool"]) for row in known})
+
+
+def classes_rows(names: list[str], arguments: argparse.Namespace) -> Iterator[dict]:
+    """The same for several classes."""
+    known = _known_peers(arguments, "classes")
+    yield from known
+    done = {(row["data"], row["tool"]) for row in known}
+    yield from classes.rows(names, arguments.budget, arguments.without_nuts, done)
+
+
+def _known_peers(arguments: argparse.Namespace, table: str) -> list[dict]:
+    budget = arguments.budget
+    return [row for row in _kept(arguments, table) if row["status"] not in peers.MISSING and row["budget"] >= budget]
 
 
 def _kept(arguments: argparse.Namespace, table: str) -> list[dict]:
@@ -172,6 +185,13 @@ TABLES: dict[str, tuple[Table, ...]] = {
             peers_rows,
         ),
     ),
+    "classes": (
+        Table(
+            "Classes: smallest ESS of the hyper-parameters per second with a softmax, tuning included, one core",
+            classes.PROBLEMS,
+            classes_rows,
+        ),
+    ),
     "threads": (
         Table(
             "Threads: the README's ten lines, and again with one BLAS thread set in advance",
@@ -237,7 +257,9 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("--seconds", type=float, default=5.0, help="length of a chain of the transitions' efficiency")
     result.add_argument("--budget", type=float, default=peers.BUDGET, help="seconds of a tool among its peers")
     result.add_argument("--out", type=Path, help="folder for CSV files")
-    result.add_argument("--resume", action="store_true", help="keep the rows of schemes and peers in that folder")
+    result.add_argument(
+        "--resume", action="store_true", help="keep the rows of schemes, peers and classes in that folder"
+    )
     return result
 
 

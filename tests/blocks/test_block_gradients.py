@@ -107,10 +107,10 @@ def test_laplace_with_many_classes():
 
 
 def test_structured_sites_of_many_classes_are_off_by_little():
-    """They miss a part of the moments, as nodes in four dimensions do; the evidence is nearly stationary in them."""
+    """Expected curvatures match the means and not the covariances; the evidence is nearly stationary in them."""
     prior, likelihood = classification(12, 5, seed=4, means=True)
     found, expected = slopes(METHODS["ep"], prior, likelihood, count=8).T
-    assert np.abs(found - expected).max() < 0.03 * np.abs(expected).max()
+    assert np.abs(found - expected).max() < 0.05 * np.abs(expected).max()
 
 
 @every_method

@@ -3,10 +3,10 @@
 As `gradients.py` has them for one. With R = (K + W^-1)^-1, of which the C blocks of n rows on the diagonal are all that
 is needed, and alpha = K^-1 (mu - m) = b - W mu, the evidence of sites that stay where they are has the gradients
 (alpha_c alpha_c' - R_cc) / 2 in K_c, and alpha in m. Expectation propagation's evidence is stationary in sites that
-match all moments. Those of a softmax match the means, and of the covariances as much as their form allows, which is all
-for three classes; with more the gradient is off by what they miss, a few percent. Trajectories are exact with any force
-that is a function of the position. Laplace's sites move with the mode. Where the likelihood is not log-concave, sites
-are brought to positive definite ones, and both gradients are rough.
+match all moments. Those of a softmax match the means, and for three classes the covariances; with more, where their
+precisions are expected curvatures, the gradient is off by what they miss, a few percent. Trajectories are exact with
+any force that is a function of the position. Laplace's sites move with the mode. Where the likelihood is not log-
+concave, sites are brought to positive definite ones, and both gradients are rough.
 """
 
 from __future__ import annotations

@@ -57,7 +57,14 @@ class BlockCavities(NamedTuple):
 
 
 class MatchedBlocks(NamedTuple):
-    """Sites that match the moments of q, and expectation propagation's log p(y|theta) for those that they replace."""
+    """Sites that match the moments of q, and expectation propagation's log p(y|theta) for those that they replace.
+
+    Attributes
+    ----------
+    linear : (C n,) array
+    precision : BlockMatrix
+    log_evidence : float
+    """
 
     linear: np.ndarray
     precision: BlockMatrix
@@ -92,8 +99,10 @@ def match_block_moments(q: BlockApproximation, likelihood: BlockLikelihood, swee
     return current
 
 
-def matched_blocks(q: BlockApproximation, likelihood: BlockLikelihood) -> MatchedBlocks | None:
+def matched_blocks(q: BlockApproximation, likelihood: BlockLikelihood, share: float = 1.0) -> MatchedBlocks | None:
     """The sites that give q the tilted moments; None where a marginal covariance of q is not positive definite.
+
+    Precisions that are expected curvatures go a `share` of the way, and means all of it.
 
     Raises
     ------
@@ -117,8 +126,12 @@ def matched_blocks(q: BlockApproximation, likelihood: BlockLikelihood) -> Matche
     log_evidence = q.log_normalizer + float(np.sum(tilted.log_normalizer - _log_site_normalizer(cavity)))
     sound = cavity.sound & np.isfinite(tilted.log_normalizer) & _definite(tilted.covariance)
     covariance = np.where(sound[:, None, None], tilted.covariance, cavity.marginal_covariance)
-    site = np.where(sound[:, None, None], np.linalg.inv(covariance) - cavity.precision, cavity.site)
-    precision = likelihood.site_form.nearest(contrasts.T @ site @ contrasts)
+    if tilted.curvature is None:
+        site = np.where(sound[:, None, None], np.linalg.inv(covariance) - cavity.precision, cavity.site)
+        precision = likelihood.site_form.nearest(contrasts.T @ site @ contrasts)
+    else:
+        blocks = np.where(sound[:, None, None], tilted.curvature, q.precision.blocks)
+        precision = q.precision.towards(likelihood.site_form.nearest(blocks), share)
     linear = _linear(cavity, contrasts @ precision.blocks @ contrasts.T, np.where(sound[:, None], tilted.mean, 0.0))
     linear = np.where(sound[:, None], linear, cavity.linear)
     return MatchedBlocks(flat(contrasts.T @ linear.T), precision, log_evidence)

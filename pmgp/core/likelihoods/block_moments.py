@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
@@ -12,7 +13,7 @@ from scipy.special import ndtri
 from pmgp.core.likelihoods.blocks import BlockMoments
 from pmgp.core.numerics.quadrature import RESOLUTION, normal_rule
 
-__all__ = ["contrasts_of", "moments_by_nodes", "normal_nodes"]
+__all__ = ["ORDERS", "PlacedNodes", "contrasts_of", "moments_by_nodes", "normal_nodes", "placed_nodes"]
 
 # Gauss-Hermite nodes for each of one or two dimensions; in more of them, so many points of a Sobol sequence.
 ORDERS = {1: 32, 2: 24}
@@ -47,6 +48,56 @@ def normal_nodes(dimension: int) -> tuple[np.ndarray, np.ndarray]:
     return unit, np.full(POINTS, 1.0 / POINTS)
 
 
+class PlacedNodes(NamedTuple):
+    """Nodes about normal distributions, one a site, with the weights that the normals to be multiplied give them.
+
+    Attributes
+    ----------
+    points : (n, d, nodes) array
+    half_squares : (n, nodes) array
+        Minus the exponent of the normal to be multiplied.
+    scale : (n,) array
+        Log of that normal over the one about which the nodes are placed, but for their exponents.
+    center, spread : (n, d) and (n, d, d) array
+        Of the normals about which the nodes are placed: means, and lower Cholesky factors of covariances.
+    """
+
+    points: np.ndarray
+    half_squares: np.ndarray
+    scale: np.ndarray
+    center: np.ndarray
+    spread: np.ndarray
+
+    def moments(self, log_density: np.ndarray) -> tuple[BlockMoments, np.ndarray]:
+        """Those of the density times the normal, and normalized weights of the nodes, both (n, nodes) arrays."""
+        nodes, mass = normal_nodes(self.center.shape[1])
+        logs = log_density - self.half_squares
+        logs += 0.5 * np.square(nodes).sum(axis=0)
+        largest = logs.max(axis=1)
+        tilted = mass * np.exp(logs - np.where(np.isfinite(largest), largest, 0.0)[:, None])
+        normalizer = tilted.sum(axis=1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            tilted /= normalizer[:, None]
+            log_normalizer = largest + np.log(normalizer) + self.scale
+        shift = tilted @ nodes.T
+        second = (tilted @ _pairs(nodes)).reshape(self.spread.shape)
+        unit = _resolved(second - shift[:, :, None] * shift[:, None, :])
+        mean = self.center + np.einsum("nde,ne->nd", self.spread, shift)
+        return BlockMoments(mean, self.spread @ unit @ self.spread.swapaxes(1, 2), log_normalizer), tilted
+
+
+def placed_nodes(mean: np.ndarray, covariance: np.ndarray, near: tuple[np.ndarray, np.ndarray]) -> PlacedNodes:
+    """Nodes about `near` for what is multiplied by N(mean, covariance): (n, d) and (n, d, d) arrays each."""
+    center, width = near
+    nodes, _ = normal_nodes(mean.shape[1])
+    spread, factor = np.linalg.cholesky(width), np.linalg.cholesky(covariance)
+    deviations = spread @ nodes + (center - mean)[:, :, None]
+    standard = np.linalg.inv(factor) @ deviations
+    half_squares = 0.5 * np.einsum("ndk,ndk->nk", standard, standard)
+    scale = np.log(np.einsum("ndd->nd", spread) / np.einsum("ndd->nd", factor)).sum(axis=1)
+    return PlacedNodes(deviations + mean[:, :, None], half_squares, scale, center, spread)
+
+
 def moments_by_nodes(
     log_density: Callable[[np.ndarray], np.ndarray],
     mean: np.ndarray,
@@ -69,26 +120,8 @@ def moments_by_nodes(
     BlockMoments
         Means and covariances are NaN, and the log normalizer minus infinity, where the density vanishes at all nodes.
     """
-    center, width = near
-    nodes, mass = normal_nodes(mean.shape[1])
-    spread, factor = np.linalg.cholesky(width), np.linalg.cholesky(covariance)
-    deviations = spread @ nodes + (center - mean)[:, :, None]
-    standard = np.linalg.inv(factor) @ deviations
-    # The ratio of the two normals at the nodes.
-    logs = log_density(deviations + mean[:, :, None]) - 0.5 * np.einsum("ndk,ndk->nk", standard, standard)
-    logs += 0.5 * np.square(nodes).sum(axis=0)
-    scale = np.log(np.einsum("ndd->nd", spread) / np.einsum("ndd->nd", factor)).sum(axis=1)
-    largest = logs.max(axis=1)
-    tilted = mass * np.exp(logs - np.where(np.isfinite(largest), largest, 0.0)[:, None])
-    normalizer = tilted.sum(axis=1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        tilted /= normalizer[:, None]
-        log_normalizer = largest + np.log(normalizer) + scale
-    shift = tilted @ nodes.T
-    second = (tilted @ _pairs(nodes)).reshape(width.shape)
-    unit = _resolved(second - shift[:, :, None] * shift[:, None, :])
-    moved = np.einsum("nde,ne->nd", spread, shift)
-    return BlockMoments(center + moved, spread @ unit @ spread.swapaxes(1, 2), log_normalizer)
+    placed = placed_nodes(mean, covariance, near)
+    return placed.moments(log_density(placed.points))[0]
 
 
 def _pairs(nodes: np.ndarray) -> np.ndarray:

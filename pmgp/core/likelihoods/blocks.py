@@ -21,11 +21,15 @@ class BlockMoments(NamedTuple):
     covariance : (n, d, d) array
     log_normalizer : (n,) array
         Log of the integral of p(y_i|f_i) N(H f_i|mean, covariance) over H f_i.
+    curvature : (n, C, C) array or None
+        Expected minus second derivatives of log p(y_i|f_i), where sites take these for their precisions: a form that
+        cannot match all covariances can always be brought near to them.
     """
 
     mean: np.ndarray
     covariance: np.ndarray
     log_normalizer: np.ndarray
+    curvature: np.ndarray | None = None
 
 
 class BlockLikelihood(Likelihood, Protocol):

@@ -7,9 +7,10 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import gammaln
 
-from pmgp.core.likelihoods.block_moments import contrasts_of, moments_by_nodes
+from pmgp.core.likelihoods.block_moments import ORDERS, contrasts_of, moments_by_nodes
 from pmgp.core.likelihoods.blocks import BlockMoments
 from pmgp.core.likelihoods.checks import check_class_counts
+from pmgp.core.likelihoods.softmax_moments import softmax_moments
 from pmgp.core.numerics.block_matrices import BlockMatrix, ContrastBlocks, flat, stacked
 
 __all__ = ["MultinomialLogit"]
@@ -91,7 +92,14 @@ class MultinomialLogit:
     def tilted_moments(
         self, mean: np.ndarray, covariance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None
     ) -> BlockMoments:
-        """Moments of p(y_i|f_i) N(H f_i|mean, covariance) by nodes about `near`: (n, d) and (n, d, d) arrays."""
+        """Moments of p(y_i|f_i) N(H f_i|mean, covariance): (n, d) and (n, d, d) arrays.
+
+        By a rule for one or two dimensions about `near`; in more of them, where sites cannot match all covariances, by
+        points about the modes, with the expected curvature.
+        """
+        if mean.shape[1] not in ORDERS:
+            found = softmax_moments(self.counts, mean, covariance, mean if near is None else near[0])
+            return found._replace(log_normalizer=found.log_normalizer + self._constants)
         return moments_by_nodes(self._log_density_of_contrasts, mean, covariance, near or (mean, covariance))
 
     def _log_density_of_contrasts(self, g: np.ndarray) -> np.ndarray:
