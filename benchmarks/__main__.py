@@ -22,6 +22,7 @@ from benchmarks import (
     peers,
     scheme_iterations,
     schemes,
+    sparse,
     threads,
     transitions,
 )
@@ -94,6 +95,14 @@ def peers_rows(names: list[str], arguments: argparse.Namespace) -> Iterator[dict
     yield from peers.rows(names, tools, arguments.budget, {(row["data"], row["tool"]) for row in known})
 
 
+def sparse_rows(arguments: argparse.Namespace) -> Iterator[dict]:
+    """The same for processes on inducing inputs."""
+    known = _kept(arguments, "sparse")
+    yield from known
+    methods = [method for method in sparse.METHODS if not (arguments.without_nuts and method == "NUTS")]
+    yield from sparse.rows({(row["data"], row["method"]) for row in known}, methods)
+
+
 def _kept(arguments: argparse.Namespace, table: str) -> list[dict]:
     """Rows of a table that are there and to be kept."""
     path = None if arguments.out is None else arguments.out / f"{table}.csv"
@@ -164,6 +173,23 @@ TABLES: dict[str, tuple[Table, ...]] = {
             peers_rows,
         ),
     ),
+    "sparse": (
+        Table(
+            "Sparse: smallest ESS of all variables per second of one core, tuning included, on inducing inputs",
+            (),
+            lambda _, arguments: sparse_rows(arguments),
+        ),
+        Table(
+            "Sparse gradient: processor time over that of its LAPACK and BLAS calls, one thread, and memory",
+            (),
+            lambda *_: iter([sparse.gradient()]),
+        ),
+        Table(
+            "Sparse first draw: seconds from pm.sample to it, with an empty cache of compiled functions and a full one",
+            (),
+            lambda *_: sparse.first_draw_rows(),
+        ),
+    ),
     "threads": (
         Table(
             "Threads: the README's ten lines, and again with one BLAS thread set in advance",
@@ -229,7 +255,7 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("--seconds", type=float, default=5.0, help="length of a chain of the transitions' efficiency")
     result.add_argument("--budget", type=float, default=peers.BUDGET, help="seconds of a tool among its peers")
     result.add_argument("--out", type=Path, help="folder for CSV files")
-    result.add_argument("--resume", action="store_true", help="keep the rows of schemes and peers in that folder")
+    result.add_argument("--resume", action="store_true", help="keep rows of schemes, peers and sparse in that folder")
     return result
 
 
