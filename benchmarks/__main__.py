@@ -24,6 +24,7 @@ from benchmarks import (
     peers,
     scheme_iterations,
     schemes,
+    sparse,
     threads,
     transitions,
 )
@@ -106,6 +107,14 @@ def classes_rows(names: list[str], arguments: argparse.Namespace) -> Iterator[di
 def _known_peers(arguments: argparse.Namespace, table: str) -> list[dict]:
     budget = arguments.budget
     return [row for row in _kept(arguments, table) if row["status"] not in peers.MISSING and row["budget"] >= budget]
+
+
+def sparse_rows(arguments: argparse.Namespace) -> Iterator[dict]:
+    """The same for processes on inducing inputs."""
+    known = _kept(arguments, "sparse")
+    yield from known
+    methods = [method for method in sparse.METHODS if not (arguments.without_nuts and method == "NUTS")]
+    yield from sparse.rows({(row["data"], row["method"]) for row in known}, methods)
 
 
 def _kept(arguments: argparse.Namespace, table: str) -> list[dict]:
@@ -192,6 +201,23 @@ TABLES: dict[str, tuple[Table, ...]] = {
             classes_rows,
         ),
     ),
+    "sparse": (
+        Table(
+            "Sparse: smallest ESS of all variables per second of one core, tuning included, on inducing inputs",
+            (),
+            lambda _, arguments: sparse_rows(arguments),
+        ),
+        Table(
+            "Sparse gradient: processor time over that of its LAPACK and BLAS calls, one thread, and memory",
+            (),
+            lambda *_: iter([sparse.gradient()]),
+        ),
+        Table(
+            "Sparse first draw: seconds from pm.sample to it, with an empty cache of compiled functions and a full one",
+            (),
+            lambda *_: sparse.first_draw_rows(),
+        ),
+    ),
     "threads": (
         Table(
             "Threads: the README's ten lines, and again with one BLAS thread set in advance",
@@ -258,7 +284,7 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("--budget", type=float, default=peers.BUDGET, help="seconds of a tool among its peers")
     result.add_argument("--out", type=Path, help="folder for CSV files")
     result.add_argument(
-        "--resume", action="store_true", help="keep the rows of schemes, peers and classes in that folder"
+        "--resume", action="store_true", help="keep the rows of schemes, peers, classes and sparse in that folder"
     )
     return result
 

@@ -24,7 +24,7 @@ from pymc.distributions.transforms import ordered
 
 import pmgp
 
-__all__ = ["LIKELIHOODS", "rows"]
+__all__ = ["LIKELIHOODS", "cold_and_warm", "model", "rows", "wait"]
 
 N = 100
 LABELS, COUNTS, REAL, POSITIVE, CATEGORIES, Z = (
@@ -101,7 +101,7 @@ def watched(owner: type, name: str, spent: list[float]) -> Iterator[None]:
         setattr(owner, name, original)
 
 
-def wait(name: str) -> tuple[float, float, float]:
+def wait(model: pm.Model, steps: Callable[[], Any] = pmgp.PseudoMarginal) -> tuple[float, float, float]:
     """Seconds until the first draw, on the clock and of the processor, and those on the clock that are PyMC's own."""
     at: list[float] = []
     own: list[float] = []
@@ -111,31 +111,34 @@ def wait(name: str) -> tuple[float, float, float]:
         raise _First
 
     with ExitStack() as stack:
-        stack.enter_context(model(name))
+        stack.enter_context(model)
         for owner, method in ((pm.Model, "initial_point"), (NDArray, "__init__"), (NDArray, "record")):
             stack.enter_context(watched(owner, method, own))
         start, processor = perf_counter(), process_time()
         with suppress(_First):
-            pm.sample(4, tune=4, chains=1, cores=1, step=pmgp.PseudoMarginal(), callback=first, progressbar=False)
+            pm.sample(4, tune=4, chains=1, cores=1, step=steps(), callback=first, progressbar=False)
     return at[0] - start, at[1] - processor, sum(own)
 
 
 def rows() -> Iterator[dict[str, Any]]:
     """One row a likelihood."""
     for name in LIKELIHOODS:
-        with tempfile.TemporaryDirectory() as cache:
-            environment = {**os.environ, "PYTENSOR_FLAGS": f"base_compiledir={cache}", "NUMBA_CACHE_DIR": cache}
-            command = [sys.executable, "-m", "benchmarks.first_draw", name]
-            cold, warm = (_seconds(command, environment) for _ in range(2))
-        yield {
-            "likelihood": name,
-            "cold s": cold[0],
-            "cold processor s": cold[1],
-            "cold, PyMC's own s": cold[2],
-            "warm s": warm[0],
-            "warm processor s": warm[1],
-            "warm, PyMC's own s": warm[2],
-        }
+        yield {"likelihood": name} | cold_and_warm("benchmarks.first_draw", name)
+
+
+def cold_and_warm(module: str, name: str) -> dict[str, float]:
+    """What a module prints of `wait` with an empty cache of compiled functions, and again with a full one."""
+    with tempfile.TemporaryDirectory() as cache:
+        environment = {**os.environ, "PYTENSOR_FLAGS": f"base_compiledir={cache}", "NUMBA_CACHE_DIR": cache}
+        cold, warm = (_seconds([sys.executable, "-m", module, name], environment) for _ in range(2))
+    return {
+        "cold s": cold[0],
+        "cold processor s": cold[1],
+        "cold, PyMC's own s": cold[2],
+        "warm s": warm[0],
+        "warm processor s": warm[1],
+        "warm, PyMC's own s": warm[2],
+    }
 
 
 def _seconds(command: list[str], environment: dict[str, str]) -> list[float]:
@@ -144,4 +147,4 @@ def _seconds(command: list[str], environment: dict[str, str]) -> list[float]:
 
 
 if __name__ == "__main__":
-    print(*wait(sys.argv[1]))
+    print(*wait(model(sys.argv[1])))

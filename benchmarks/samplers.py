@@ -15,23 +15,45 @@ import xarray as xr
 
 import pmgp
 
-__all__ = ["CHAINS", "Run", "correcting_sampler", "nutpie_sampler", "sample", "sample_by_numpyro"]
+__all__ = [
+    "CHAINS",
+    "Clock",
+    "OverTimeError",
+    "Run",
+    "correcting_sampler",
+    "nutpie_sampler",
+    "pilot_seconds",
+    "sample",
+    "sample_by_numpyro",
+]
 
 CHAINS = 4
+PILOT = 40
 
 
 class Run(NamedTuple):
-    """What is sampled: iterations of each chain, and the step methods, none for NUTS."""
+    """What is sampled: iterations of each chain, the step methods, none for NUTS, and where chains start."""
 
     model: pm.Model
     tune: int
     draws: int
     step: Any = None
+    initvals: Any = None
 
 
-def sample(run: Run, seed: int) -> tuple[float, xr.DataTree]:
-    """Processor time from the first draw to the last, tuning included, and what was drawn."""
-    clock = Clock()
+class OverTimeError(Exception):
+    """Chains took longer than they may."""
+
+
+def sample(run: Run, seed: int, most: float = np.inf) -> tuple[float, xr.DataTree]:
+    """Processor time from the first draw to the last, tuning included, and what was drawn.
+
+    Raises
+    ------
+    OverTimeError
+        If it exceeds so many seconds.
+    """
+    clock = Clock(most)
     with run.model:
         idata = pm.sample(
             run.draws,
@@ -39,6 +61,7 @@ def sample(run: Run, seed: int) -> tuple[float, xr.DataTree]:
             chains=CHAINS,
             cores=1,
             step=run.step,
+            initvals=run.initvals,
             nuts_sampler="pymc",
             random_seed=seed,
             callback=clock,
@@ -115,11 +138,27 @@ def sample_by_numpyro(run: Run, seed: int) -> tuple[float, xr.DataTree]:
     return seconds, xr.DataTree.from_dict({"posterior": az.convert_to_dataset(named)})
 
 
+def pilot_seconds(model: pm.Model, step: Any) -> float:
+    """Median processor time of an iteration, without PyMC's own overhead, after what is compiled in the first ones."""
+    methods = step if isinstance(step, list) else [step]
+    point = model.initial_point()
+    for method in methods:
+        method.setup_chain(np.random.default_rng(1), PILOT, PILOT)
+    times = []
+    for _ in range(PILOT):
+        start = process_time()
+        for method in methods:
+            point, _ = method.step(point)
+        times.append(process_time() - start)
+    return float(np.median(times))
+
+
 class Clock:
     """Processor time between the first draw and the last: a callback of `pymc.sample`."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: float = np.inf) -> None:
         self.start: float | None = None
+        self.most = most
         self.seconds = 0.0
 
     def __call__(self, trace: Any, draw: Any) -> None:
@@ -127,3 +166,5 @@ class Clock:
         now = process_time()
         self.start = now if self.start is None else self.start
         self.seconds = now - self.start
+        if self.seconds > self.most:
+            raise OverTimeError(f"{self.seconds:.0f} s")

@@ -10,19 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from importlib.util import find_spec
-from time import process_time
 from typing import Any
 
 import arviz as az
 import numpy as np
-import pymc as pm
 import xarray as xr
 from threadpoolctl import threadpool_limits
 
 import pmgp
 from benchmarks.iteration import lapack_seconds
 from benchmarks.problems import Problem, load, whitened
-from benchmarks.samplers import CHAINS, Run, nutpie_sampler, sample
+from benchmarks.samplers import CHAINS, Run, nutpie_sampler, pilot_seconds, sample
 
 __all__ = ["METHODS", "PROBLEMS", "measure", "rows"]
 
@@ -58,7 +56,6 @@ NUTS_DRAWS = {100: 400, 400: 40}
 OPERATIONS_PER_GRADIENT = 2
 # Seconds for all chains of a scheme.
 LIMIT = 60.0
-PILOT = 40
 SMALLEST = 20
 
 
@@ -133,24 +130,9 @@ def _scheme(problem: Problem, method: str, limit: float) -> Run:
     model = problem.model()
     with model:
         step = SCHEMES[method]()
-    iterations = limit / CHAINS / _pilot_seconds(model, step)
+    iterations = limit / CHAINS / pilot_seconds(model, step)
     tune = int(np.clip(iterations / 3, SMALLEST, TUNE))
     return Run(model, tune, int(np.clip(iterations - tune, SMALLEST, DRAWS)), step)
-
-
-def _pilot_seconds(model: pm.Model, step: Any) -> float:
-    """Median processor time of an iteration, without PyMC's own overhead, after what is compiled in the first ones."""
-    methods = step if isinstance(step, list) else [step]
-    point = model.initial_point()
-    for method in methods:
-        method.setup_chain(np.random.default_rng(1), PILOT, PILOT)
-    times = []
-    for _ in range(PILOT):
-        start = process_time()
-        for method in methods:
-            point, _ = method.step(point)
-        times.append(process_time() - start)
-    return float(np.median(times))
 
 
 def _operations(stats: xr.Dataset, method: str) -> tuple[float, ...]:

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from benchmarks import evidence, first_draw, gradient, iteration, orthants, threads
+from benchmarks import evidence, first_draw, gradient, iteration, orthants, samplers, sparse, threads
 from benchmarks.problems import load
+from benchmarks.samplers import OverTimeError
 from pmgp.core.estimators import AnnealedImportanceSampling
 
 pytestmark = pytest.mark.slow
@@ -72,7 +73,59 @@ def test_the_ten_lines_of_the_readme_are_what_is_timed():
 
 
 def test_the_wait_for_the_first_draw_ends_with_it():
-    elapsed, processor, own = first_draw.wait("BernoulliProbit")
+    elapsed, processor, own = first_draw.wait(first_draw.model("BernoulliProbit"))
     assert 0.0 < own < elapsed
     assert 0.0 < elapsed < 300.0
     assert processor > 0.0
+
+
+def few_counts():
+    """A small problem on inducing inputs."""
+    X = np.linspace(0.0, 5.0, 20)[:, None]
+    counts = np.random.default_rng(1).poisson(np.exp(np.sin(X[:, 0])))
+    return sparse.Problem(X, counts, X[::4], ((2.0, 1.0), (2.0, 1.0)), sparse._poisson(1.0), 5.0)
+
+
+def test_samplers_on_inducing_inputs_are_counted_with_the_search_for_their_start():
+    found = [sparse.measure("few", few_counts(), method, limit=1.0) for method in list(sparse.METHODS)[:3]]
+    for row in found:
+        assert row["tune"] + row["draws"] >= sparse.FEWEST
+        assert 0.0 < row["ESS"] <= row["theta ESS"]
+        assert_allclose(row["ESS/s"], row["ESS"] / row["seconds"])
+    assert len({row["ESS"] for row in found}) == 3
+
+
+def test_nuts_that_takes_too_long_has_a_row_without_figures(monkeypatch):
+    def never(run, seed, most):
+        assert (run.step, most) == (None, sparse.PATIENCE)
+        assert len(run.initvals) == 4
+        raise OverTimeError
+
+    monkeypatch.setattr(sparse, "sample", never)
+    row = sparse.measure("few", few_counts(), "NUTS")
+    assert row["seconds"] > sparse.PATIENCE
+    assert np.isnan([row["ESS"], row["R-hat"], row["ESS/s"]]).all()
+
+
+def test_chains_are_given_up_when_they_take_longer_than_they_may(monkeypatch):
+    times = iter([1.0, 3.0, 3.1])
+    monkeypatch.setattr(samplers, "process_time", lambda: next(times))
+    clock = samplers.Clock(most=2.0)
+    for _ in range(2):
+        clock(None, None)
+    with pytest.raises(OverTimeError):
+        clock(None, None)
+
+
+def test_a_gradient_is_timed_beside_its_linear_algebra_and_needs_few_matrices():
+    row = sparse.gradient(n=3000, d=3, m=40, repeats=2)
+    assert_allclose(row["ratio"], row["ms"] / row["BLAS ms"])
+    assert row["ratio"] > 0.5
+    assert 1.0 < row["N x M matrices"] < 12.0
+
+
+def test_what_is_known_is_not_measured_again(monkeypatch):
+    monkeypatch.setattr(sparse, "PROBLEMS", {"few": few_counts, "absent": lambda: None})
+    monkeypatch.setattr(sparse, "measure", lambda name, problem, method: {"data": name, "method": method})
+    rows = list(sparse.rows({("few", "SparseHMC")}, ("SparseGibbs", "SparseHMC")))
+    assert rows == [{"data": "few", "method": "SparseGibbs"}]

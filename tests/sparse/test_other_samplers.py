@@ -1,0 +1,79 @@
+"""What other packages' NUTS are given: the graph as it stands, by JAX and by Numba."""
+
+from __future__ import annotations
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import pmgp
+from pmgp.interface.graphs.compilation import INTERPRETED
+from tests.sparse.problems import COUNTS, LABELS, TARGETS, X, gaussian, hyperparameters, poisson, probit, sparse
+from tests.theta_updates import agreement
+
+CLASSES = np.minimum(COUNTS, 2)
+
+
+def negative_binomial(f):
+    return pm.NegativeBinomial.dist(mu=pm.math.exp(f), alpha=2.0)
+
+
+def student_t(f):
+    return pm.StudentT.dist(nu=4, mu=f, sigma=0.3)
+
+
+MODELS = {
+    "counts": (poisson, COUNTS, 1),
+    "labels, by quadrature": (probit, LABELS, 1),
+    "counts, by quadrature": (negative_binomial, COUNTS, 1),
+    "real numbers, by quadrature": (student_t, TARGETS, 1),
+    "noise": (lambda f: gaussian(f, 0.3), TARGETS, 1),
+    "classes": (pmgp.RobustMax.dist, CLASSES, 3),
+}
+
+
+def model_of(kind):
+    dist, observed, outputs = MODELS[kind]
+    with pm.Model() as model:
+        process = pmgp.gp.Sparse(cov_func=hyperparameters())
+        f = process.prior("f", X=X, Xu=X[::3], n_outputs=outputs)
+        process.observe("y", f, dist=dist, observed=observed)
+    return model
+
+
+@pytest.mark.parametrize(
+    "kind", ["counts", *(pytest.param(kind, marks=pytest.mark.slow) for kind in MODELS if kind != "counts")]
+)
+def test_jax_has_the_density_and_its_gradient(rng, kind):
+    """What NumPyro, and nutpie with its backend for JAX, follow."""
+    jax = pytest.importorskip("jax")
+    from pymc.sampling.jax import get_jaxified_logp
+
+    model = model_of(kind)
+    density = get_jaxified_logp(model, negative_logp=True)
+    value, slope = (model.compile_fn(one(), mode=INTERPRETED) for one in (model.logp, model.dlogp))
+    point = {name: rng.standard_normal(np.shape(start)) for name, start in model.initial_point().items()}
+    found, gradient = jax.value_and_grad(density)([np.asarray(part) for part in point.values()])
+    np.testing.assert_allclose(found, value(point), rtol=1e-6)
+    flat = np.concatenate([np.ravel(part) for part in gradient])
+    np.testing.assert_allclose(flat, slope(point), rtol=1e-5, atol=1e-6)
+
+
+SETTINGS = {"tune": 500, "draws": 1000, "random_seed": 7}
+
+
+@pytest.fixture(scope="module")
+def by_gibbs():
+    """Moments of the hyper-parameters by a sampler that compiles nothing."""
+    model, _ = sparse(X[::3])
+    return agreement.moments(agreement.sample(model, step=pmgp.SparseGibbs(model=model), **SETTINGS))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("package", ["nutpie", "numpyro"])
+def test_other_packages_sample_the_same(by_gibbs, package):
+    pytest.importorskip(package)
+    model, _ = sparse(X[::3])
+    found = agreement.moments(agreement.sample(model, nuts_sampler=package, **SETTINGS))
+    assert min(m.ess for m in (*found.values(), *by_gibbs.values())) > 200
+    assert agreement.distance(found, by_gibbs) < 4.0
