@@ -125,6 +125,7 @@ COMPILED = {"core.orthants.compiled", "core.orthants.compiled_normal"} | {
         "declaration",
         "importance",
         "moments",
+        "newton",
         "ordinal",
         "probit",
         "propagation",

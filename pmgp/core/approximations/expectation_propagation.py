@@ -24,6 +24,7 @@ from pmgp.core.gaussians import (
     BlockConditioning,
     BlockPrior,
     Conditioning,
+    DensePrior,
     Posterior,
     Prior,
     SiteApproximation,
@@ -104,12 +105,11 @@ class ExpectationPropagation:
             return self._fit_blocks(prior, cast("BlockLikelihood", likelihood), start)
         possible = np.isfinite(likelihood.log_likelihood(prior.mean))
         if possible and start is not None and np.isfinite(start).all():
-            conditioned = Conditioning(prior)
-            if conditioned.on(*_sites_of(start)):
-                matched = self._sweep(conditioned, likelihood, POOR_START * prior.size)
-                if isinstance(matched, SiteApproximation):
-                    return matched
-        at_mode = self.laplace.fit(prior, likelihood)
+            matched = self._sweep_from(prior, likelihood, *_sites_of(start))
+            if isinstance(matched, SiteApproximation):
+                return matched
+        # Rare enough in a chain for a kernel not to be worth the wait for it.
+        at_mode = self.laplace.search(prior, likelihood)
         if at_mode is None or not np.isfinite(at_mode.log_evidence):
             return at_mode
         matched = self._sweep(at_mode, likelihood, np.inf)
@@ -163,6 +163,18 @@ class ExpectationPropagation:
         terms : Terms
         """
         return isinstance(self._sweep(conditioned, terms, np.inf), SiteApproximation)
+
+    def _sweep_from(
+        self, prior: DensePrior, likelihood: Likelihood, linear: np.ndarray, precision: np.ndarray
+    ) -> SiteApproximation | Failure:
+        """Sweep from sites that are a guess."""
+        conditioned, largest = Conditioning(prior), POOR_START * prior.size
+        sweeps = kernel_with_terms(likelihood, SWEEPS)
+        if sweeps is not None:
+            return self._swept(conditioned.at(linear, precision), sweeps, largest)
+        return (
+            self._sweep(conditioned, likelihood, largest) if conditioned.on(linear, precision) else Failure.INDEFINITE
+        )
 
     def _sweep(self, start: Conditioned, likelihood: Terms, largest: float) -> SiteApproximation | Failure:
         """Sweep until q matches; it fails where q moves by more than `largest` nats at once, too."""

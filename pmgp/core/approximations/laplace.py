@@ -17,9 +17,11 @@ from pmgp.core.approximations.block_gradients import laplace_block_gradient
 from pmgp.core.approximations.block_matching import match_block_moments
 from pmgp.core.approximations.gradients import EvidenceGradient, laplace_gradient
 from pmgp.core.approximations.moment_matching import match_moments
-from pmgp.core.gaussians import BlockApproximation, Posterior, Prior, conditioning
+from pmgp.core.gaussians import BlockApproximation, Conditioning, DensePrior, Posterior, Prior, conditioning
+from pmgp.core.gaussians.sites import SMALLEST_PRECISION
 from pmgp.core.likelihoods.base import Likelihood, SiteLikelihood
 from pmgp.core.likelihoods.blocks import BlockLikelihood
+from pmgp.core.likelihoods.compiled_terms import NEWTON, kernel_with_terms
 
 __all__ = ["Laplace"]
 
@@ -82,6 +84,17 @@ class Laplace:
         SiteApproximation, BlockApproximation or None
             Of the prior's kind; None where B is indefinite, as for a covariance with NaN in it.
         """
+        steps = kernel_with_terms(likelihood, NEWTON)
+        if steps is None or not isinstance(prior, DensePrior):
+            return self.search(prior, likelihood, start)
+        trusted = start is None or not np.isfinite(start).all()
+        conditioned = Conditioning(prior)
+        settings = self.tolerance, SMALLEST_PRECISION, self.max_iterations, MAX_HALVINGS, trusted
+        found = conditioned.stepped(steps, prior.mean if start is None or trusted else start, *settings)
+        return None if found is None else conditioned.approximation(found[1], found[0])
+
+    def search(self, prior: Prior, likelihood: Likelihood, start: np.ndarray | None = None) -> Any:
+        """:meth:`fit` step by step, which serves all likelihoods and has nothing to compile for one of them."""
         m = prior.mean
         conditioned = conditioning(prior)
         origin = _Iterate(m, np.zeros_like(m), float(likelihood.log_likelihood(m)))

@@ -11,6 +11,7 @@ which needs no n x n matrix beside the factor of B and does not subtract where a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
@@ -19,7 +20,9 @@ import numpy as np
 from pmgp.core.gaussians import Conditioning, DensePrior, SiteApproximation
 from pmgp.core.gaussians.sites import SMALLEST_PRECISION, marginal_variance
 from pmgp.core.likelihoods.base import Likelihood
+from pmgp.core.likelihoods.compiled_terms import SWEEPS, kernel_with_terms
 from pmgp.core.numerics.compiled.loading import compiled_or, vectors
+from pmgp.core.numerics.compiled.outcomes import INDEFINITE
 from pmgp.core.numerics.quadrature import TiltedMoments
 
 __all__ = [
@@ -141,6 +144,9 @@ def match_moments(approximation: SiteApproximation, likelihood: Likelihood, swee
     """
     if sweeps == 0:
         return approximation
+    kernel = kernel_with_terms(likelihood, SWEEPS)
+    if kernel is not None:
+        return _match_by(kernel, approximation, sweeps)
     conditioned = Conditioning(approximation.prior)
     current: Conditioned = approximation
     for _ in range(sweeps):
@@ -151,6 +157,16 @@ def match_moments(approximation: SiteApproximation, likelihood: Likelihood, swee
         if sites is None or not conditioned.on(sites.linear, sites.precision):
             return None
         current = conditioned
+    matched = conditioned.approximation(approximation.log_evidence, approximation.iterations)
+    return replace(matched, converged=approximation.converged)
+
+
+def _match_by(kernel: Callable[..., int], approximation: SiteApproximation, sweeps: int) -> SiteApproximation | None:
+    """The same by a kernel: steps of length one, and no end before the last of them."""
+    conditioned = Conditioning.of(approximation)
+    settings = -np.inf, np.inf, 1.0, SMALLEST_PRECISION, LARGEST_SHARE, sweeps
+    if conditioned.swept(kernel, *settings)[0] == INDEFINITE:
+        return None
     matched = conditioned.approximation(approximation.log_evidence, approximation.iterations)
     return replace(matched, converged=approximation.converged)
 

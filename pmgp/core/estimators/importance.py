@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import isfinite
 from typing import ClassVar
 
 import numpy as np
@@ -66,15 +67,16 @@ class WeightedParticles:
     @property
     def effective_size(self) -> float:
         """Effective number of importance samples, between 1 and their number; 0 if all weights vanish."""
-        if not np.isfinite(self.log_evidence):
+        if not isfinite(self.log_evidence):
             return 0.0
-        return 1.0 / float(np.square(self.normalized_weights).sum())
+        weights = self.normalized_weights
+        return 1.0 / float(weights @ weights)
 
     def choose(self, rng: np.random.Generator) -> np.ndarray:
         """Pick a particle with probability proportional to its weight: an (n,) array."""
-        cumulative = np.cumsum(self.normalized_weights)
+        cumulative = self.normalized_weights.cumsum()
         # Inversion; the minimum guards against a cumulative sum that ends just below one.
-        index = int(np.searchsorted(cumulative, rng.uniform(), side="right"))
+        index = int(cumulative.searchsorted(rng.random(), side="right"))
         return self.particles[min(index, len(cumulative) - 1)]
 
 

@@ -18,7 +18,7 @@ from pmgp.core.likelihoods.compiled_terms import LOG_RATIOS, kernel_with_terms
 from pmgp.core.numerics import linalg
 from pmgp.core.numerics.compiled.loading import for_rows, vectors
 from pmgp.core.numerics.compiled.outcomes import INDEFINITE
-from pmgp.core.numerics.conditioning import condition, deviations, log_normalizer, log_sites, swept
+from pmgp.core.numerics.conditioning import condition, deviations, log_normalizer, log_sites, stepped, swept
 
 __all__ = ["SMALLEST_PRECISION", "Conditioning", "SiteApproximation"]
 
@@ -103,10 +103,13 @@ class SiteApproximation:
 
     def sample_deviations(self, rng: np.random.Generator, size: int) -> np.ndarray:
         """Draws of f - mean under q, of shape (size, n)."""
-        return self.deviations_from(rng.standard_normal((2, size, self.size)))
+        return self._deviations(rng.standard_normal((2, size, self.size)))
 
     def deviations_from(self, normals: np.ndarray) -> np.ndarray:
         """Draws of f - mean under q, made of standard normals: (2, size, n) -> (size, n)."""
+        return self._deviations(np.array(normals, dtype=float, order="C"))
+
+    def _deviations(self, normals: np.ndarray) -> np.ndarray:
         return deviations(self.prior.factor, self.prior.covariance, self.factor, self.precision, normals)
 
     def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
@@ -206,6 +209,13 @@ class Conditioning:
         self.mean, self.log_determinant = reached
         return True
 
+    def at(self, linear: np.ndarray, precision: np.ndarray) -> Conditioning:
+        """Take sites that :meth:`swept` is to condition on first: there is no mean yet, and no factor."""
+        self._memory = np.empty((self.prior.size, self.prior.size), order="F")
+        self._factor = self._memory
+        self.linear, self.precision, self.mean, self.log_determinant = linear, precision, linear, np.nan
+        return self
+
     def swept(self, sweeps: Callable[..., int], *settings: float) -> tuple[int, int, float]:
         """Let a kernel change the sites, one set after another; conditioned on the last, unless K is indefinite.
 
@@ -231,6 +241,32 @@ class Conditioning:
         self._factor = None if status == INDEFINITE else factor
         (self.linear, self.precision), self.mean, self.log_determinant = sites, mean, log_determinant
         return status, number, log_evidence
+
+    def stepped(self, steps: Callable[..., int], start: np.ndarray, *settings: float) -> tuple[int, float] | None:
+        """Let a kernel look for the mode, and condition on the sites there; None where B is indefinite.
+
+        Parameters
+        ----------
+        steps : callable
+            As of :func:`~pmgp.core.numerics.conditioning.stepped`.
+        start : (n,) array
+        *settings
+            Of the kernel.
+
+        Returns
+        -------
+        number : int
+            Of steps.
+        log_evidence : float
+        """
+        n = self.prior.size
+        sites, mean, factor = np.empty((2, n)), np.array(start), np.empty((n, n), order="F")
+        reached = stepped(steps, self.prior.covariance, self.prior.mean, settings, sites, mean, factor)
+        if reached is None:
+            return None
+        number, log_evidence, self.log_determinant = reached
+        (self.linear, self.precision), self.mean, self._memory, self._factor = sites, mean, factor, factor
+        return number, log_evidence
 
     @property
     def residual(self) -> np.ndarray:

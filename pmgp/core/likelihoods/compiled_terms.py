@@ -12,12 +12,13 @@ from pmgp.core.likelihoods.bernoulli import BernoulliProbit
 from pmgp.core.likelihoods.ordinal import OrdinalProbit
 from pmgp.core.numerics.compiled.loading import compiled
 
-__all__ = ["LOG_RATIOS", "SLICE", "SWEEPS", "WEIGHED", "kernel_with_terms"]
+__all__ = ["LOG_RATIOS", "NEWTON", "SLICE", "SWEEPS", "WEIGHED", "kernel_with_terms"]
 
-SWEEPS, LOG_RATIOS, WEIGHED, SLICE = "sweeps", "log_ratios", "weighed", "slice_move"
+SWEEPS, NEWTON, LOG_RATIOS, WEIGHED, SLICE = "sweeps", "newton", "log_ratios", "weighed", "slice_move"
 KERNELS: dict[type, dict[str, str]] = {
     BernoulliProbit: {
         SWEEPS: "propagation.probit_sweeps",
+        NEWTON: "newton.probit_newton",
         LOG_RATIOS: "probit.log_ratios",
         WEIGHED: "probit.weighed",
         SLICE: "probit.slice_move",
@@ -39,7 +40,7 @@ def kernel_with_terms(terms: Any, name: str) -> Callable[..., Any] | None:
     ----------
     terms : Likelihood
         Or anything else that factorizes over f.
-    name : {SWEEPS, LOG_RATIOS, WEIGHED, SLICE}
+    name : {SWEEPS, NEWTON, LOG_RATIOS, WEIGHED, SLICE}
     """
     full = KERNELS.get(type(terms), {}).get(name)
     kernel = None if full is None else compiled(full)

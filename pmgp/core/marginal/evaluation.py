@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf, isfinite
 from typing import NamedTuple
 
 import numpy as np
@@ -53,7 +54,7 @@ class Fitted(NamedTuple):
     def log_screen(self) -> float:
         """log p(theta) plus the approximation's log-evidence: what tuning targets and proposals are screened with."""
         value = self.log_prior + self.approximation.log_evidence
-        return value if np.isfinite(value) else -np.inf
+        return value if isfinite(value) else -inf
 
     def with_prior_factor(self) -> Fitted | None:
         """The same where K can be factorized, if with a jitter; the exact chain needs that, and B may do without."""
@@ -104,7 +105,7 @@ class Evaluator:
     def __call__(self, theta: np.ndarray, predictor: ModePredictor | None) -> Evaluation:
         """Approximate p(f|y, theta); depends on theta and on the predictor's coefficients, on nothing else."""
         log_prior = self.model.log_prior(theta)
-        if not np.isfinite(log_prior):
+        if not isfinite(log_prior):
             return OutsideSupport(theta)
         start = None if predictor is None else predictor.predict(theta)
         likelihood = self.model.likelihood(theta)

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import exp, isfinite
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -262,6 +263,10 @@ class PseudoMarginalChain:
         """Looked up once, as that takes microseconds."""
         return self.estimator if isinstance(self.estimator, SharesDraws) else None
 
+    @cached_property
+    def _latent_update(self) -> EllipticalSliceUpdate:
+        return EllipticalSliceUpdate(self.latent_moves)
+
     def _shared_draws(
         self, rng: np.random.Generator, current: Ready, sharing: SharesDraws | None, frozen: Frozen
     ) -> np.ndarray | None:
@@ -292,8 +297,8 @@ class PseudoMarginalChain:
         log_ratio += (candidate.log_prior + estimate.log_evidence - candidate.log_screen) - (
             current.log_prior + state.log_estimate - current.log_screen
         )
-        rate = float(np.exp(min(0.0, log_ratio))) if np.isfinite(estimate.log_evidence) else 0.0
-        return (estimate if rng.uniform() < rate else None), rate
+        rate = exp(min(0.0, log_ratio)) if isfinite(estimate.log_evidence) else 0.0
+        return (estimate if rng.random() < rate else None), rate
 
     def _estimate(self, rng: np.random.Generator, evaluation: Ready, frozen: Frozen) -> Estimate:
         estimator = self.estimator_of(frozen)
@@ -308,5 +313,4 @@ class PseudoMarginalChain:
     ) -> np.ndarray:
         if self.latent_moves == 0:
             return state.particle
-        operator = EllipticalSliceUpdate(self.latent_moves)
-        return operator.move(rng, state.particle, current.approximation, current.likelihood, auxiliaries)
+        return self._latent_update.move(rng, state.particle, current.approximation, current.likelihood, auxiliaries)

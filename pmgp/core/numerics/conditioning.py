@@ -15,11 +15,11 @@ from scipy.linalg.blas import dsymm, dsymv, dtrmm, dtrmv
 from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs
 
 from pmgp.core.numerics.compiled.loading import compiled_or, for_rows, vectors
-from pmgp.core.numerics.compiled.outcomes import SWEEP_ROWS
+from pmgp.core.numerics.compiled.outcomes import NEWTON_ROWS, SWEEP_ROWS
 from pmgp.core.numerics.ledger import record
 from pmgp.core.numerics.linalg import scaled_plus_identity
 
-__all__ = ["condition", "deviations", "log_normalizer", "log_sites", "swept"]
+__all__ = ["condition", "deviations", "log_normalizer", "log_sites", "stepped", "swept"]
 
 
 def condition(
@@ -89,7 +89,7 @@ def swept(
         Lower triangle of K.
     prior_mean : (n,) array
     log_determinant : float
-        Of B.
+        Of B; not a number where that is not factorized yet.
     settings : tuple
         Of the kernel.
     sites : (2, n) array
@@ -105,7 +105,44 @@ def swept(
     record("inverse", int(inversions))
     record("cholesky", int(factorizations))
     record("matvec", int(factorizations))
-    return status, int(factorizations), log_evidence, log_determinant
+    return status, int(inversions), log_evidence, log_determinant
+
+
+def stepped(
+    steps: Callable[..., int],
+    covariance: np.ndarray,
+    prior_mean: np.ndarray,
+    settings: tuple[float, ...],
+    sites: np.ndarray,
+    mean: np.ndarray,
+    factor: np.ndarray,
+) -> tuple[int, float, float] | None:
+    """Newton's method by a kernel, which writes sites, mean and factor.
+
+    Returned are the number of steps, the log-evidence, and the log-determinant of B; None where that is indefinite.
+
+    Parameters
+    ----------
+    steps : callable
+        A kernel of `compiled.newton` with the data of its likelihood.
+    covariance : (n, n) array
+        Lower triangle of K.
+    prior_mean : (n,) array
+    settings : tuple
+        Of the kernel.
+    sites : (2, n) array
+    mean : (n,) array
+        The start, which is read.
+    factor : (n, n) array
+        Of B, in Fortran order.
+    """
+    outcome, work, scratch = np.empty(2), np.empty((NEWTON_ROWS, len(mean))), np.empty((2, len(mean)))
+    known = np.asfortranarray(covariance).T, *vectors(prior_mean), *settings
+    number = steps(*known, sites, mean, factor.T, work, scratch, outcome)
+    record("cholesky", number)
+    record("matvec", number)
+    log_determinant, log_evidence = outcome.tolist()
+    return (number, log_evidence, log_determinant) if isfinite(log_determinant) else None
 
 
 def deviations(
@@ -126,12 +163,11 @@ def deviations(
         L, K and the factor of B: lower triangles.
     precision : (n,) array
     normals : (2, size, n) array
+        In C order; they are lost.
     """
-    size = normals.shape[1]
-    record("matvec", size)
-    # In memory of their own: both are written to.
-    first, second = np.array(normals, dtype=float, order="C")
-    out = np.empty_like(first)
+    first, second = normals
+    record("matvec", len(first))
+    out = np.empty(first.shape)
     matrices = [np.asfortranarray(matrix).T for matrix in (prior_factor, covariance, factor)]
     compiled_or(_deviations, "sites.deviations")(*matrices, *vectors(precision), first, second, out)
     return out

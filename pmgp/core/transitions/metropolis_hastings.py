@@ -6,6 +6,7 @@ needs no warning, here and in the other transitions.
 
 from __future__ import annotations
 
+from math import exp
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -33,12 +34,17 @@ class Proposing(AdaptiveTransition, Protocol):
 
 
 def metropolis_choice(
-    rng: np.random.Generator, current: Point, candidate: Point, log_ratio: float, evaluations: int
+    rng: np.random.Generator,
+    current: Point,
+    candidate: Point,
+    log_ratio: float,
+    evaluations: int,
+    component: int = 0,
 ) -> tuple[Point, TransitionInfo]:
     """Accept the candidate with probability min(1, exp(log_ratio)); what is not a number is rejected."""
-    rate = float(np.exp(min(log_ratio, 0.0))) if log_ratio == log_ratio else 0.0
+    rate = exp(min(log_ratio, 0.0)) if log_ratio == log_ratio else 0.0
     accepted = rng.uniform() < rate
-    return candidate if accepted else current, TransitionInfo(bool(accepted), rate, evaluations)
+    return candidate if accepted else current, TransitionInfo(accepted, rate, evaluations, component)
 
 
 def metropolis_hastings(
@@ -48,8 +54,7 @@ def metropolis_hastings(
     with np.errstate(all="ignore"):
         candidate = density.at(proposed.position)
         log_ratio = candidate.log_density - point.log_density + proposed.log_hastings
-    moved, info = metropolis_choice(rng, point, candidate, log_ratio, 1)
-    return moved, info._replace(component=proposed.component)
+    return metropolis_choice(rng, point, candidate, log_ratio, 1, proposed.component)
 
 
 def random_walk(

@@ -8,6 +8,7 @@ to elliptical the second one makes nearly independent draws; where it is not, th
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from math import log1p, sqrt
 
 import numpy as np
 
@@ -60,7 +61,7 @@ class AdaptiveProposal:
             return Proposed(theta + np.exp(self.log_scale) * step, 0.0, WALK)
         assert self.location is not None
         assert self.factor is not None
-        divisor = np.sqrt(rng.chisquare(DEGREES_OF_FREEDOM) / DEGREES_OF_FREEDOM)
+        divisor = sqrt(rng.chisquare(DEGREES_OF_FREEDOM) / DEGREES_OF_FREEDOM)
         proposal = self.location + INFLATION * (self.factor @ normals) / divisor
         return Proposed(proposal, self._log_t(theta) - self._log_t(proposal), INDEPENDENT)
 
@@ -69,7 +70,7 @@ class AdaptiveProposal:
         assert self.inverse_factor is not None
         standard = self.inverse_factor @ (theta - self.location) / INFLATION
         exponent = 0.5 * (DEGREES_OF_FREEDOM + self.dimension)
-        return -exponent * float(np.log1p(standard @ standard / DEGREES_OF_FREEDOM))
+        return -exponent * log1p(float(standard @ standard) / DEGREES_OF_FREEDOM)
 
     def adapted(self, acceptance: float, iteration: int) -> AdaptiveProposal:
         """Move the random walk's scale towards the target rate (Robbins and Monro).

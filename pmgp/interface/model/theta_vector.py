@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
-from pymc.blocking import DictToArrayBijection
 from pymc.pytensorf import join_nonshared_inputs
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
@@ -62,7 +61,7 @@ class ThetaVector:
         """The vector from a point of the model."""
         if not self._point:
             return np.empty(0)
-        return DictToArrayBijection.map({name: np.asarray(point[name], dtype=float) for name in self._point}).data
+        return np.concatenate([np.ravel(point[name]) for name in self._point], dtype=float)
 
     def unravel(self, theta: np.ndarray) -> dict[str, np.ndarray]:
         """Values of the variables by name, from the vector."""

@@ -76,11 +76,17 @@ def probit_sweeps(
     scratch : (2, n) array
     diagonal : (n,) array
     outcome : (4,) array
-        Log-determinant of B, which is also read; log-evidence; how many inversions and factorizations were made.
+        Log-determinant of B, which is also read: where it is not a number, B is factorized first; log-evidence; how
+        many inversions and factorizations were made.
     """
     n = len(mean)
     linear, precision = sites[0], sites[1]
     step, log_determinant = 1.0, outcome[0]
+    if math.isnan(log_determinant):
+        outcome[3] += 1.0
+        log_determinant = condition(covariance, prior_mean, linear, precision, factor, mean, scratch)
+        if not math.isfinite(log_determinant):
+            return INDEFINITE
     for sweep in range(max_sweeps):
         outcome[2] += 1.0
         inverse_diagonal(factor, diagonal)

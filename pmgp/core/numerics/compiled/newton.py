@@ -1,0 +1,128 @@
+"""Newton's method for the mode of p(f|y, theta), as `core.approximations.laplace` has it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from pmgp.core.numerics.compiled.declaration import (
+    COUNT,
+    FLAG,
+    NUMBER,
+    ROWS,
+    VECTOR,
+    WRITTEN_ROWS,
+    WRITTEN_VECTOR,
+    inlined,
+    kernel,
+)
+from pmgp.core.numerics.compiled.probit import derivatives, log_ratio
+from pmgp.core.numerics.compiled.sites import condition
+
+__all__ = ["probit_newton"]
+
+# Rows of the memory that is worked with: f and a = K^-1 (f - m) of the current point and of the one that was reached.
+F, A, REACHED_F, REACHED_A = range(4)
+
+
+@inlined
+def _objective(
+    sign: np.ndarray,
+    prior_mean: np.ndarray,
+    f: np.ndarray,
+    a: np.ndarray,
+) -> float:
+    """Log of p(y|f) N(f|m, K) up to a constant."""
+    product = 0.0
+    for i in range(len(f)):
+        product += a[i] * (f[i] - prior_mean[i])
+    return log_ratio(sign, f[:0], f[:0], f) - 0.5 * product
+
+
+@kernel(
+    COUNT,
+    *[VECTOR, ROWS, VECTOR],
+    *[NUMBER] * 2,
+    *[COUNT, COUNT, FLAG],
+    *[WRITTEN_ROWS, WRITTEN_VECTOR, WRITTEN_ROWS],
+    *[WRITTEN_ROWS, WRITTEN_ROWS, WRITTEN_VECTOR],
+)
+def probit_newton(
+    sign: np.ndarray,
+    covariance: np.ndarray,
+    prior_mean: np.ndarray,
+    tolerance: float,
+    smallest_precision: float,
+    max_iterations: int,
+    max_halvings: int,
+    trusted: bool,
+    sites: np.ndarray,
+    mean: np.ndarray,
+    factor: np.ndarray,
+    work: np.ndarray,
+    scratch: np.ndarray,
+    outcome: np.ndarray,
+) -> int:
+    """Newton's steps from a start until they are short: how many of them.
+
+    Parameters
+    ----------
+    sign : (n,) array
+    covariance : (n, n) array
+    prior_mean : (n,) array
+    tolerance : float
+        Mean squared change of f.
+    smallest_precision : float
+        Of a site.
+    max_iterations, max_halvings : int
+    trusted : bool
+        Whether the start is the prior mean, or else one that is given up where it turns out to be worse than that.
+    sites : (2, n) array
+        b and w.
+    mean : (n,) array
+        The start, and in the end the mode.
+    factor : (n, n) array
+        Of B.
+    work : (4, n) array
+    scratch : (2, n) array
+    outcome : (2,) array
+        Log-determinant of B, not finite where that is indefinite, and log-evidence.
+    """
+    n = len(mean)
+    linear, precision = sites[0], sites[1]
+    f, a, reached_f, reached_a = work[F], work[A], work[REACHED_F], work[REACHED_A]
+    origin = log_ratio(sign, f[:0], f[:0], prior_mean)
+    current = origin
+    f[:], a[:] = mean, 0.0
+    steps = 0
+    while True:
+        steps += 1
+        derivatives(sign, f, sites)
+        for i in range(n):
+            precision[i] = max(precision[i], smallest_precision)
+            linear[i] += precision[i] * f[i]
+        outcome[0] = condition(covariance, prior_mean, linear, precision, factor, mean, scratch)
+        if not math.isfinite(outcome[0]):
+            return steps
+        change = 0.0
+        for i in range(n):
+            reached_f[i], reached_a[i] = mean[i], linear[i] - precision[i] * mean[i]
+            change += (mean[i] - f[i]) ** 2 / n
+        reached = _objective(sign, prior_mean, reached_f, reached_a)
+        outcome[1] = reached - 0.5 * outcome[0]
+        if not trusted and not reached >= origin:
+            f[:], a[:] = prior_mean, 0.0
+            trusted = True
+            continue
+        if change < tolerance or steps >= max_iterations:
+            return steps
+        # Half of the step, and half of that, until the objective does not fall; the path is linear in f and in a.
+        halvings, step, lowest = 0, 1.0, current - 1e-9 * (1.0 + abs(current))
+        while trusted and not reached >= lowest and halvings < max_halvings:
+            halvings, step = halvings + 1, 0.5 * step
+            for i in range(n):
+                reached_f[i] = f[i] + step * (mean[i] - f[i])
+                reached_a[i] = a[i] + step * (linear[i] - precision[i] * mean[i] - a[i])
+            reached = _objective(sign, prior_mean, reached_f, reached_a)
+        f[:], a[:], current, trusted = reached_f, reached_a, reached, True
