@@ -529,9 +529,17 @@ def test_many_points_are_approximated_and_that_is_said(approximated):
     assert "an approximation of the posterior" in page
     assert "Exact posterior draws" not in page
     assert record["settings"]["sparse"] is None
-    assert [notice for notice in record["notices"] if "10 inducing inputs leave" in notice]
+    [diagnosis] = [notice for notice in record["notices"] if "10 inducing inputs leave" in notice]
+    wanted = re.search(r"Take about (\d+) inducing inputs \(--sparse (\d+)\)$", diagnosis)
+    assert wanted is not None, diagnosis
+    assert wanted[1] == wanted[2]
     with xr.open_datatree(out / "posterior.nc", engine="h5netcdf") as idata:
         assert idata["posterior"]["f_rotated_"].shape == (2, 40, 10)
+
+
+@pytest.mark.parametrize(("rate", "shown"), [(0.0271, "0.027"), (0.5, "0.5"), (3.14, "3.1"), (120.0, "120.0")])
+def test_slow_chains_have_more_than_no_draws_a_second(rate, shown):
+    assert tables.a_second(rate) == shown
 
 
 def test_predictions_on_inducing_inputs_are_of_the_test_rows_and_better_than_chance(approximated):

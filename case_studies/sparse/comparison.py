@@ -76,11 +76,14 @@ def toy(fits: pd.DataFrame) -> pd.DataFrame:
 def held_out(lines: pd.DataFrame) -> pd.DataFrame:
     """Held-out log-likelihood by method, and its difference from the exact chain's with the paired standard error.
 
-    Over the splits of a data set: means, and the error of the mean.
+    Over the splits of a data set: means, and the error of the mean; with inducing inputs also the deviation of the
+    penalty for what they leave, where it has been computed.
     """
     groups = lines.groupby(["problem", "method", "points"], sort=False)
     error = groups["difference_error"].apply(lambda errors: float(np.sqrt(np.square(errors).sum()) / len(errors)))
     found = groups[["score", "difference"]].mean().assign(difference_error=error, seconds=groups["seconds"].mean())
+    if "penalty_deviation" in lines:
+        found = found.assign(penalty_deviation=groups["penalty_deviation"].mean())
     return found.assign(splits=groups.size())
 
 

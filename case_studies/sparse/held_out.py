@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,9 @@ from case_studies.sparse.data import Data
 from case_studies.sparse.problems import Problem, inducing_inputs, sparse
 from case_studies.sparse.scales import Scale
 from pmgp.gp import Sparse
+from pmgp.interface.sparse.diagnosis import Diagnosis
 
-__all__ = ["POINTS", "PROBLEMS", "compared", "paired", "prediction", "score", "summary"]
+__all__ = ["POINTS", "PROBLEMS", "advised", "compared", "paired", "prediction", "score", "summary"]
 
 PROBLEMS = ("banknote", "pima", "eeg")
 POINTS = (50,)
@@ -59,23 +60,45 @@ def compared(
 ) -> Iterator[dict[str, Any]]:
     """The exact chain, chains on inducing inputs, and GPflow's optimum with the same inputs where there is GPflow.
 
-    Chains are stored in the folder while they are made, if there is one.
+    Where a diagnosis of the chains wants more inducing inputs, they are made once more with as many as it says. Chains
+    are stored in the folder while they are made, if there is one.
     """
-    data, name = given.data, given.name
     reference, found = _exact(rng, scale, given, folder and folder / "exact")
-    yield _row("exact", len(data.y), reference, reference, found.tuning + found.drawing)
+    yield _row("exact", len(given.data.y), reference, reference, found.tuning + found.drawing)
     for points in POINTS:
-        Z = inducing_inputs(rng, data, "kmeans", points)
-        model, process = sparse(given, "isotropic", Z)
-        size = scale.size(name)
-        starts = [given.start(rng, "isotropic") for _ in range(size.chains)]
-        run = Run.of(model, "Gibbs", size, starts, rng, folder and folder / f"sparse-{points}")
-        predicted = prediction(process, model, run.idata, data, scale.kept)
-        assert predicted is not None
-        yield _row("sparse", points, predicted["log_density"].to_numpy(), reference, run.tuning + run.drawing)
-        if gpflow_process.available():
-            density, seconds = gpflow_process.fit(given, Z)
-            yield _row("SVGP", points, density, reference, seconds)
+        advice = yield from _with(rng, scale, given, points, reference, folder)
+        more = advised(advice, given.data)
+        if more is not None:
+            yield from _with(rng, scale, given, more, reference, folder)
+
+
+def advised(advice: Diagnosis, data: Data) -> int | None:
+    """How many inducing inputs the diagnosis wants, four times as many if it names none; None if there are enough."""
+    if advice.good:
+        return None
+    different = len(np.unique(data.X, axis=0))
+    return min(different, 4 * advice.inducing if advice.enough is None else advice.enough)
+
+
+def _with(
+    rng: np.random.Generator, scale: Scale, given: Problem, points: int, reference: np.ndarray, folder: Path | None
+) -> Generator[dict[str, Any], None, Diagnosis]:
+    """Lines with so many inducing inputs; returns what the diagnosis says of the chains."""
+    data, size = given.data, scale.size(given.name)
+    Z = inducing_inputs(rng, data, "kmeans", points)
+    model, process = sparse(given, "isotropic", Z)
+    starts = [given.start(rng, "isotropic") for _ in range(size.chains)]
+    run = Run.of(model, "Gibbs", size, starts, rng, folder and folder / f"sparse-{points}")
+    predicted = prediction(process, model, run.idata, data, scale.kept)
+    assert predicted is not None
+    advice = process.diagnose(run.idata, model=model)
+    figures = {"penalty_deviation": advice.penalty_deviation, "enough": advice.enough or np.nan}
+    density = predicted["log_density"].to_numpy()
+    yield _row("sparse", points, density, reference, run.tuning + run.drawing) | figures
+    if gpflow_process.available():
+        density, seconds = gpflow_process.fit(given, Z)
+        yield _row("SVGP", points, density, reference, seconds)
+    return advice
 
 
 def _row(method: str, points: int, density: np.ndarray, reference: np.ndarray, seconds: float) -> dict[str, Any]:

@@ -159,4 +159,8 @@ def _diagnosis(problem: Problem, idata: xr.DataTree) -> str | None:
     from pmgp.interface.model.inducing_process import inducing_process
 
     process = inducing_process(problem.model)
-    return None if process is None else str(process.diagnose(idata, model=problem.model)).rstrip(".")
+    if process is None:
+        return None
+    found = process.diagnose(idata, model=problem.model)
+    option = "" if found.good or found.enough is None else f" (--sparse {found.enough})"
+    return str(found).rstrip(".") + option

@@ -20,6 +20,7 @@ from case_studies.sparse.optimum import optimum
 from case_studies.sparse.study import SCALES, Convergence, Fit, HeldOut
 from case_studies.tools.grid import Grid
 from pmgp.interface.sampling.stored_run import StoredRun
+from pmgp.interface.sparse.diagnosis import NEGLIGIBLE, Diagnosis
 
 TINY = dataclasses.replace(
     SCALES["quick"],
@@ -279,12 +280,40 @@ def test_the_exact_chain_is_the_reference_of_the_comparison(monkeypatch):
     monkeypatch.setattr(held_out, "POINTS", (5,))
     given = small_classes(np.random.default_rng(10))._replace(name="pima")
     lines = list(held_out.compared(np.random.default_rng(11), TINY, given))
-    assert [line["method"] for line in lines] == ["exact", "sparse"]
+    assert [line["method"] for line in lines] == ["exact", "sparse", "sparse"]
     assert (lines[0]["difference"], lines[0]["points"]) == (0.0, 30)
+    # Five inducing inputs say too little, and the diagnosis knows.
+    assert lines[1]["penalty_deviation"] > 0.05
+    wanted = 20 if np.isnan(lines[1]["enough"]) else lines[1]["enough"]
+    assert 5 < lines[2]["points"] == wanted <= 30
+    lines = lines[:2]
     assert lines[1]["difference"] == pytest.approx(lines[1]["score"] - lines[0]["score"])
     table = comparison.held_out(pd.DataFrame([line | {"problem": "pima", "split": 0} for line in lines * 2]))
     assert table["splits"].tolist() == [2, 2]
     assert table["difference_error"].iloc[1] == pytest.approx(lines[1]["difference_error"] / np.sqrt(2))
+
+
+@pytest.mark.parametrize(
+    ("deviation", "enough", "expected"), [(0.04, 10, None), (0.5, 25, 25), (0.5, None, 30), (0.5, 35, 30)]
+)
+def test_the_advice_is_followed_as_far_as_there_are_points(deviation, enough, expected):
+    advice = Diagnosis(0.1, 1.0, deviation, {}, 10, enough)
+    given = small_classes(np.random.default_rng(15))
+    assert held_out.advised(advice, given.data) == expected
+
+
+@pytest.mark.skipif(not data.available("eeg"), reason="the file of eeg is not there")
+def test_fifty_inducing_inputs_are_too_few_for_eeg_and_the_diagnosis_says_so():
+    """Their held-out log-likelihood is behind the exact chain's by many standard errors."""
+    given = problems.problem("eeg", data.load("eeg", 0, 2015, 400, 600))
+    Z = problems.inducing_inputs(np.random.default_rng(16), given.data, "kmeans", 50)
+    model, process = problems.sparse(given, "isotropic", Z)
+    rng = np.random.default_rng(17)
+    run = Run.of(model, "Gibbs", Size(1, 100, 100), [given.start(rng, "isotropic")], rng)
+    advice = process.diagnose(run.idata, model=model)
+    assert advice.penalty_deviation > 10.0 * NEGLIGIBLE
+    assert "Take" in str(advice)
+    assert held_out.advised(advice, given.data) > 50
 
 
 # ---- pictures

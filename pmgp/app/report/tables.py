@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pmgp.app.problem import Problem
     from pmgp.datasets import Category, Dataset
 
-__all__ = ["data_rows", "efficiency_rows", "notices", "sampling_notices", "score_rows", "summary"]
+__all__ = ["a_second", "data_rows", "efficiency_rows", "notices", "sampling_notices", "score_rows", "summary"]
 
 Rows = list[tuple[str, str]]
 
@@ -82,9 +82,14 @@ def efficiency_rows(outcome: Outcome) -> Rows:
         rows += [
             ("seconds of sampling, tuning included", f"{found['seconds']:.1f}"),
             (f"smallest ESS, of {found['variable']}", str(int(found["ess"]))),
-            ("smallest ESS a second, tuning included", f"{found['ess_per_second']:.2f}"),
+            ("smallest ESS a second, tuning included", a_second(found["ess_per_second"])),
         ]
     return rows
+
+
+def a_second(rate: float) -> str:
+    """A rate with a digit after the point; a small one with two that say something."""
+    return f"{rate:.1f}" if rate >= 1.0 else f"{rate:.2g}"
 
 
 def notices(outcome: Outcome) -> list[str]:
