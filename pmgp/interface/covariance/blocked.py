@@ -63,13 +63,14 @@ class BlockedCovariance:
         compile_function: Compiler,
     ) -> None:
         mean, covariance = rewrite_graph([mean, covariance], include=("canonicalize", "stabilize", "specialize"))
-        program = Program(covariance)
+        program = Program(covariance, theta)
         self._code, self._last_diagonal = _without_last_diagonal(program.code)
         self._shape = (len(program.leaves), len(program.products), len(program.diagonals))
         factors = [factor for pair in program.products for factor in pair]
         outputs = [mean, *program.leaves, *factors, *program.diagonals]
         whole = [leaf for leaf in program.leaves if not any(leaf.type.broadcastable)]
         self._values = ThetaFunction(theta, outputs, compile_function, whole)
+        self._distances_at = compile_function([], program.distances, interpreted=True)
         self._depends, self._thin_pullback = self._differentiated(theta, outputs, whole, compile_function)
         self.refresh_data()
 
@@ -79,13 +80,14 @@ class BlockedCovariance:
         if self._thin_pullback is not None:
             self._thin_pullback.refresh_data()
         self._last: tuple[np.ndarray, list[np.ndarray]] | None = None
+        self._distances: list[np.ndarray] | None = None
         self._blocks: list[_Block] = []
 
     def __call__(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean of shape (n,) and covariance of shape (n, n) at theta; what overflows is not finite, as by PyTensor."""
         with np.errstate(all="ignore"):
             mean, *values = self._at(theta)
-            upper = self._upper(len(mean), self._inputs(values))
+            upper = self._upper(len(mean), self._inputs(values) | self._kept())
         return np.array(mean, dtype=float), upper.T
 
     def _at(self, theta: np.ndarray) -> list[np.ndarray]:
@@ -104,7 +106,7 @@ class BlockedCovariance:
         assert self._depends is not None
         with np.errstate(all="ignore"):
             mean, *values = self._at(theta)
-            inputs = self._inputs(values)
+            inputs = self._inputs(values) | self._kept()
             gradients = [np.array(mean_bar), *[np.zeros(np.shape(value)) for value in values]]
             bars = self._inputs(gradients[1:])
             for block in self._blocks or _blocks(len(mean), self._code):
@@ -153,6 +155,12 @@ class BlockedCovariance:
             "diagonal": values[leaves + 2 * products :],
         }
 
+    def _kept(self) -> dict[str, list[Any]]:
+        """What does not depend on theta, computed when it is first needed."""
+        if self._distances is None:
+            self._distances = self._distances_at()
+        return {"distance": self._distances}
+
     def _upper(self, n: int, inputs: dict[str, list[Any]]) -> np.ndarray:
         if not self._blocks:
             self._blocks = _blocks(n, self._code)
@@ -175,7 +183,7 @@ class BlockedCovariance:
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the work space behind when it is pickled."""
-        return self.__dict__ | {"_blocks": [], "_last": None}
+        return self.__dict__ | {"_blocks": [], "_last": None, "_distances": None}
 
 
 def _result(
@@ -190,7 +198,7 @@ def _result(
     kind, function, sources, place, _ = instruction
     operands = [registers[source] for source in sources]
     if target is None:
-        return function(*operands) if kind == "call" else _part(inputs["leaf"][place], rows, columns)
+        return function(*operands) if kind == "call" else _part(inputs[kind][place], rows, columns)
     if kind == "call":
         function(*operands, out=target)
     elif kind == "product":

@@ -19,16 +19,20 @@ from pytensor.tensor.math import Dot
 from pytensor.tensor.subtensor import AdvancedIncSubtensor
 from pytensor.tensor.variable import TensorVariable
 
+from pmgp.interface.covariance.separated import scalar_of, separated
 from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError, numpy_function
 
 __all__ = ["Instruction", "Program"]
+
+# How many matrices of distances are kept at most.
+KEPT = 2
 
 
 class Instruction(NamedTuple):
     """What fills one register of a block.
 
-    A NumPy function of other registers ("call"), a part of an input ("leaf", "product"), one plus a "diagonal", or a
-    "constant".
+    A NumPy function of other registers ("call"), a part of an input ("leaf", "product", "distance"), one plus a
+    "diagonal", or a "constant".
     """
 
     kind: str
@@ -52,6 +56,8 @@ class Program:
     ----------
     covariance : TensorVariable
         A graph, canonical and specialized.
+    theta : vector, optional
+        On which it depends; distances that do not move with it, but for a scale, are kept where it is given.
 
     Raises
     ------
@@ -68,13 +74,17 @@ class Program:
         Pairs of graphs that are multiplied block by block.
     diagonals : list
         Graphs of vectors that are added to the diagonal.
+    distances : list
+        Graphs of whole matrices that do not depend on theta.
     """
 
-    def __init__(self, covariance: TensorVariable) -> None:
+    def __init__(self, covariance: TensorVariable, theta: TensorVariable | None = None) -> None:
+        self._theta = theta
         self.code: list[Instruction] = []
         self.leaves: list[TensorVariable] = []
         self.products: list[tuple[TensorVariable, TensorVariable]] = []
         self.diagonals: list[TensorVariable] = []
+        self.distances: list[TensorVariable] = []
         self._registers: dict[TensorVariable, int] = {}
         self._visit(covariance)
 
@@ -112,6 +122,8 @@ class Program:
             return self._clip(*inputs)
         if operation == ps.add:
             return self._add(inputs)
+        if operation == ps.mul and (kept := self._scaled_distance(inputs)) is not None:
+            return kept
         if operation == ps.mul and (scaled := _scaled_clip(inputs)) is not None:
             factors, limit = scaled
             product = self._input("product", self.products, factors)
@@ -124,6 +136,20 @@ class Program:
         for register in rest:
             first = self._append(Instruction("call", function, (first, register)))
         return first
+
+    def _scaled_distance(self, inputs: list[TensorVariable]) -> int | None:
+        """c max(S, 0) where S is a number that moves with theta, and is positive, times what does not move."""
+        if self._theta is None or _scaled_clip(inputs) is None or len(self.distances) == KEPT:
+            return None
+        scale, clipped = inputs if isinstance(inputs[0], Constant) else inputs[::-1]
+        product = separated(clipped.owner.inputs[0], self._theta)
+        if product is None or any(power % 2 for power in product[0].values()):
+            return None
+        self.distances.append(scale * pt.maximum(product[1], 0.0))
+        register = self._append(Instruction("distance", place=len(self.distances) - 1))
+        if not product[0]:
+            return register
+        return self._append(Instruction("call", np.multiply, (register, self._visit(scalar_of(product[0])))))
 
     def _clip(self, variable: TensorVariable, lower: TensorVariable, upper: TensorVariable) -> int:
         register = self._append(Instruction("call", np.maximum, (self._visit(variable), self._bound(lower))))

@@ -1,0 +1,83 @@
+"""Graphs as products: of powers of scalars that move with theta, and of what does not.
+
+Squared distances of inputs that are divided by one length-scale are those of the inputs themselves, divided by its
+square. So they are computed once, and scaled for each theta.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytensor.scalar as ps
+import pytensor.tensor as pt
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
+from pytensor.tensor.math import Dot
+from pytensor.tensor.variable import TensorVariable
+
+__all__ = ["Separated", "scalar_of", "separated"]
+
+Separated = tuple[Counter[TensorVariable], TensorVariable]
+"""Scalars with their powers, and what these multiply."""
+
+
+def separated(variable: TensorVariable, theta: TensorVariable) -> Separated | None:
+    """A graph as such a product; None where it is none that is known.
+
+    Parameters
+    ----------
+    variable : TensorVariable
+        Canonical and specialized.
+    theta : vector
+    """
+    if theta not in set(ancestors([variable])):
+        return Counter(), variable
+    if all(variable.type.broadcastable):
+        return Counter({_without_axes(variable): 1}), pt.ones([1] * variable.ndim)
+    node = variable.owner
+    if node is None:
+        return None
+    parts = [separated(source, theta) for source in node.inputs]
+    known = [part for part in parts if part is not None]
+    return _joined(node.op, known) if len(known) == len(parts) else None
+
+
+def _joined(op: Any, parts: list[Separated]) -> Separated | None:
+    """Of what an operation makes of its inputs."""
+    powers, rests = [part[0] for part in parts], [part[1] for part in parts]
+    if isinstance(op, DimShuffle) or (isinstance(op, CAReduce) and op.scalar_op == ps.add):
+        return powers[0], op(*rests)
+    if isinstance(op, Dot):
+        return _sum(powers), op(*rests)
+    operation = op.scalar_op if isinstance(op, Elemwise) else None
+    if operation == ps.sqr:
+        return _sum([*powers, *powers]), op(*rests)
+    if operation == ps.mul:
+        return _sum(powers), op(*rests)
+    if operation == ps.true_div:
+        return _sum([powers[0], Counter({scalar: -power for scalar, power in powers[1].items()})]), op(*rests)
+    if operation == ps.neg or (operation == ps.add and all(power == powers[0] for power in powers)):
+        return powers[0], op(*rests)
+    return None
+
+
+def _sum(powers: list[Counter[TensorVariable]]) -> Counter[TensorVariable]:
+    """Of powers that may be negative, which Counter's own sum would leave out."""
+    total: Counter[TensorVariable] = Counter()
+    for each in powers:
+        total.update(each)
+    return total
+
+
+def _without_axes(scalar: TensorVariable) -> TensorVariable:
+    """The same number before axes were added to it."""
+    while scalar.owner is not None and isinstance(scalar.owner.op, DimShuffle):
+        scalar = scalar.owner.inputs[0]
+    return scalar
+
+
+def scalar_of(powers: Counter[TensorVariable]) -> TensorVariable:
+    """The scalars' product as a matrix of one element."""
+    factors = [pt.sqr(scalar) if power == 2 else scalar ** float(power) for scalar, power in powers.items()]
+    return pt.mul(*[factor.dimshuffle(*["x"] * (2 - factor.ndim), *range(factor.ndim)) for factor in factors], 1.0)
