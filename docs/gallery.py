@@ -19,6 +19,7 @@ CHOSEN = "gallery"
 """The tag of the cell whose figure is shown; the first figure where no cell has it."""
 STUDIES = {
     "calibrated_classification_from_csv": "A file, a classifier, and its probabilities checked against what came true.",
+    "several_classes_from_csv": "Six kinds of glass: how sure, what for what, and what to leave to an expert.",
     "coal_mining": "The rate of disasters over a century, with bands: counts and a log-Gaussian Cox process.",
     "volatility": "How much a stock index moves from day to day, as a path with its uncertainty.",
     "which_kernel_which_link": "Models chosen by their evidence and by leaving one out, with error bars.",

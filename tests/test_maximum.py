@@ -101,6 +101,55 @@ def test_the_context_gives_the_model(probit_model):
     assert np.isfinite(found.log_evidence)
 
 
+def separate_processes(X, y) -> pm.Model:
+    """Counts whose rate has a process of each of two variances, one of them with a mean."""
+    with pm.Model() as model:
+        scale, level = pm.Gamma("scale", 2, 1), pm.Normal("level", 0, 1)
+        mean = pm.gp.mean.Constant(level)
+        f = pm.gp.Latent(mean_func=mean, cov_func=scale * pm.gp.cov.ExpQuad(2, ls=1.0)).prior(
+            "f", X=X, reparameterize=False
+        )
+        g = pm.gp.Latent(cov_func=0.3 * pm.gp.cov.ExpQuad(2, ls=3.0)).prior("g", X=X, reparameterize=False)
+        pm.Poisson("y", pm.math.exp(f + g), observed=y + np.arange(len(y)) % 4)
+    return model
+
+
+def three_classes(X, y) -> pm.Model:
+    return pmgp.models.multiclass_classifier(X, y + (X[:, 0] > 0.0), ["a", "b", "c"])
+
+
+def five_classes(X, y) -> pm.Model:
+    return pmgp.models.multiclass_classifier(X, (np.arange(len(y)) + y) % 5, list("abcde"))
+
+
+@pytest.mark.parametrize(
+    ("build", "name", "shapes"),
+    [
+        (three_classes, "ep", {"f": (3, 20)}),
+        (five_classes, "laplace", {"f": (5, 20)}),
+        (separate_processes, "laplace", {"f": (20,), "g": (20,)}),
+    ],
+)
+def test_several_latent_vectors_have_a_maximum(build, name, shapes, binary_data):
+    """Nowhere near is more; priors are of theta alone; f and g are the parts of the mean of q."""
+    model = build(*binary_data)
+    found = pmgp.find_map(model, approximation=name, compile_kwargs=FAST)
+    assert found.converged
+    assert {variable: found.point[variable].shape for variable in shapes} == shapes
+    assert_allclose(np.concatenate([found.point[variable].ravel() for variable in shapes]), found.approximation.mean)
+    objective = Objective(model, LatentGaussianModel(model, compile_kwargs=FAST), TIGHT[name], True)
+    theta = objective.parts.ravel(value_point(model, {v.name: found.point[v.name] for v in objective_variables(model)}))
+    best = objective(theta)[0]
+    assert best == pytest.approx(found.log_evidence + found.log_prior, abs=1e-6)
+    for shift in 0.1 * np.concatenate([np.eye(len(theta)), -np.eye(len(theta))]):
+        assert objective(theta + shift)[0] < best
+
+
+def objective_variables(model: pm.Model) -> list:
+    """The hyper-parameters."""
+    return [variable for variable in model.free_RVs if variable.name not in ("f", "g")]
+
+
 def test_a_start_without_evidence_is_refused(probit_model):
     with pytest.raises(ValueError, match="prior density of the hyper-parameters is not finite"):
         pmgp.find_map(probit_model, start={"variance_log__": 800.0}, compile_kwargs=FAST)

@@ -179,7 +179,7 @@ def test_what_takes_one_process_says_so():
     with pm.Model() as model:
         softmax_of_several()
     with pytest.raises(ModelError, match=r"several latent vectors \(f0, f1, f2\)"):
-        pmgp.find_map(model=model)
+        _ = LatentGaussianModel(model, compile_kwargs=FAST).latent
 
 
 def test_the_pseudo_marginal_chain_is_recommended():
