@@ -95,6 +95,6 @@ def headlines(outcome: Outcome) -> list[tuple[str, str]]:
     if outcome.efficiency:
         found += [
             ("largest R-hat", f"{table['r_hat'].astype(float).max():.3f}"),
-            ("ESS a second", tables.a_second(outcome.efficiency["ess_per_second"])),
+            ("ESS a second", tables.a_second(float(outcome.efficiency["ess_per_second"]))),
         ]
     return found

@@ -82,7 +82,7 @@ def efficiency_rows(outcome: Outcome) -> Rows:
         rows += [
             ("seconds of sampling, tuning included", f"{found['seconds']:.1f}"),
             (f"smallest ESS, of {found['variable']}", str(int(found["ess"]))),
-            ("smallest ESS a second, tuning included", a_second(found["ess_per_second"])),
+            ("smallest ESS a second, tuning included", a_second(float(found["ess_per_second"]))),
         ]
     return rows
 
