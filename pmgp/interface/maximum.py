@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import pymc as pm
@@ -177,8 +177,7 @@ class Objective:
 
     def fit(self, theta: np.ndarray) -> SiteApproximation | BlockApproximation | None:
         """q from a start that does not depend on where the optimizer was before; None where K is indefinite."""
-        q = self.approximation.fit(self.parts.prior(theta), self.parts.likelihood(theta))
-        return cast("SiteApproximation | BlockApproximation | None", q)
+        return self.approximation.fit(self.parts.prior(theta), self.parts.likelihood(theta))
 
     def evidence_gradient(self, theta: np.ndarray, q: SiteApproximation | BlockApproximation) -> np.ndarray | None:
         """Gradient of the log-evidence; None where K turns out to be indefinite."""
