@@ -9,12 +9,13 @@ from collections.abc import Iterable
 
 import numpy as np
 
-__all__ = ["LEVELS", "bars", "levels"]
+__all__ = ["BLOCKS", "LEVELS", "bars", "levels"]
 
 LEVELS = (1.1, 1.3, 2.0)
 """Values of R-hat that separate the heights."""
 
 BLOCKS = "▁▃▅█"
+"""The bars, from the lowest on."""
 
 
 def levels(rhats: Iterable[float]) -> np.ndarray:

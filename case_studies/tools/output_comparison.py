@@ -3,7 +3,7 @@
 The same cells with the same kinds of outputs in the same order; the same words, with numbers put aside; the same
 headings and shapes of tables; figures within a tenth of the same size, which labels change a little. Numbers agree
 where they differ by no more than 0.3 or half the larger one. One in ten of a cell may miss that, where it is within 3
-or a factor of ten. A cell with the tag ``varies``, whose words or numbers depend on the time it took or on chance, has
+or a factor of ten. Little bars count as numbers, their heights from one on. A cell with the tag ``varies``, whose words or numbers depend on the time it took or on chance, has
 to agree in kinds, headings, shapes and sizes only.
 """
 
@@ -18,6 +18,8 @@ from typing import NamedTuple
 
 from nbformat import NotebookNode
 
+from case_studies.tools.bars import BLOCKS
+
 __all__ = ["Tables", "differences", "numbers", "words"]
 
 VARIES = "varies"
@@ -31,6 +33,7 @@ SIZE = 0.1
 # Three numbers with points between them are a version, and words.
 NUMBER = re.compile(r"(?<![\w.])[-−+]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?(?![.]?\d)", re.IGNORECASE)
 RULES = re.compile(r"[-─━═=]{2,}")
+BARS = re.compile(f"[{BLOCKS}]")
 
 
 class Tables(HTMLParser):
@@ -141,13 +144,14 @@ def _text(a: str, b: str) -> Iterator[str]:
 
 
 def words(text: str) -> str:
-    """Text without its numbers, and with one space or dash where there are several."""
-    return " ".join(RULES.sub("--", NUMBER.sub("#", text)).split())
+    """Text without its numbers and heights of bars, and with one space or dash where there are several."""
+    return " ".join(BARS.sub(BLOCKS[0], RULES.sub("--", NUMBER.sub("#", text))).split())
 
 
 def numbers(text: str) -> list[float]:
-    """The numbers in a text; commas between digits are those of thousands."""
-    return [float(found.replace("−", "-").replace(",", "")) for found in NUMBER.findall(text)]
+    """The numbers in a text, where commas between digits are those of thousands, and then the heights of bars."""
+    written = [float(found.replace("−", "-").replace(",", "")) for found in NUMBER.findall(text)]
+    return written + [float(1 + BLOCKS.index(bar)) for bar in BARS.findall(text)]
 
 
 def _agree(x: float, y: float, tolerance: tuple[float, float]) -> bool:

@@ -88,6 +88,14 @@ def test_a_cell_that_varies_keeps_kinds_headings_and_sizes():
 def test_numbers_and_words_are_told_apart():
     assert numbers("n = 1,204, R-hat 1.002, −3.5 to 1e-3, v2 and EP-2") == [1204, 1.002, -3.5, 1e-3, 2]
     assert words("a   12\n----- b 3.5") == words("a 1 -- b 42.0") == "a # -- b #"
+    assert words("a ▅▅▃") == words("a ▅▃▁") != words("a ▅▅▃▃")
+
+
+def test_bars_may_be_one_height_apart():
+    assert numbers("a ▁▃▅█ 7") == [7.0, 1.0, 2.0, 3.0, 4.0]
+    stored = notebook(text("HMC ▅▅▃▁"))
+    assert differences(stored, notebook(text("HMC ▅▃▃▃"))) == []
+    assert differences(stored, notebook(text("HMC ▁▁▃█"))) != []
 
 
 def test_a_version_is_a_word():
