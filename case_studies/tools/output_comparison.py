@@ -3,8 +3,8 @@
 The same cells with the same kinds of outputs in the same order; the same words, with numbers put aside; the same
 headings and shapes of tables; figures within a tenth of the same size, which labels change a little. Numbers agree
 where they differ by no more than 0.3 or half the larger one. One in ten of a cell may miss that, where it is within 3
-or a factor of ten. Little bars count as numbers, their heights from one on. A cell with the tag ``varies``, whose words or numbers depend on the time it took or on chance, has
-to agree in kinds, headings, shapes and sizes only.
+or a factor of ten. Little bars count as numbers, their heights from one on. A cell with the tag ``varies``, whose words
+or numbers depend on the time it took or on chance, has to agree in kinds, headings, shapes and sizes only.
 """
 
 from __future__ import annotations
