@@ -30,8 +30,8 @@ __all__ = ["METHODS", "PROBLEMS", "first_draw_rows", "gradient", "measure", "row
 
 PINES = "finpines_nips2015.csv"
 METHODS: dict[str, Callable[[], Any] | None] = {
-    "SparseGibbs": lambda: pmgp.SparseGibbs(),
-    "SparseHMC": lambda: pmgp.SparseHMC(),
+    "SparseGibbs": pmgp.SparseGibbs,
+    "SparseHMC": pmgp.SparseHMC,
     "SparseHMC and SparseGibbs": lambda: [pmgp.SparseHMC(), pmgp.SparseGibbs()],
     "NUTS": None,
 }

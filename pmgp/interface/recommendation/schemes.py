@@ -33,8 +33,8 @@ MANY_HYPERPARAMETERS = 8
 """From so many elements of theta on, gradients pay beside an f that the likelihood does not factorize over."""
 
 WHITENED_NUTS = (
-    "NUTS, PyMC's or nutpie's, on the whitened model, gp.prior without reparameterize=False: some fifteen times slower "
-    "where n is a hundred or so, far slower from some hundreds on"
+    "NUTS, PyMC's or nutpie's, on the whitened model, gp.prior without reparameterize=False: fifteen to sixty times "
+    "slower where n is a hundred or so, far slower from some hundreds on"
 )
 
 
