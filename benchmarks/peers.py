@@ -57,7 +57,7 @@ LARGEST_GROWTH = 8.0
 WANTED, HALF = 0.8, 0.5
 # A first run that takes forever is given up after so many budgets, and seconds for compilation, of the processor; and
 # after so many times as long by the clock, should it wait for something.
-PATIENCE, COMPILATION, WAITING = 3.0, 300.0, 20.0
+PATIENCE, COMPILATION, WAITING = 2.0, 90.0, 20.0
 # What counts as converged (Vehtari et al. 2021).
 LARGEST_RHAT, SMALLEST_ESS = 1.01, 100.0 * CHAINS
 ONE_THREAD = {

@@ -21,8 +21,8 @@ from tests.test_maximum import ard_model, noisy_model
 TUNE = 60
 
 
-def wide_model(seed: int = 0, n: int = 40, d: int = 4) -> pm.Model:
-    """Five hyper-parameters, of which two length-scales matter."""
+def wide_model(seed: int = 0, n: int = 40, d: int = 6) -> pm.Model:
+    """Seven hyper-parameters, of which two length-scales matter."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d))
     labels = (np.sin(2.0 * X[:, 0]) + X[:, 1] + 0.5 * rng.normal(size=n) > 0).astype(int)
@@ -53,11 +53,11 @@ def test_many_hyperparameters_move_by_proposals_and_trajectories(step):
 
 
 def weighted_model() -> pm.Model:
-    """Three classes from two sources, and a weight for each of both."""
+    """Three classes from three sources, and a weight for each of both."""
     rng = np.random.default_rng(3)
-    sources = pmgp.gp.Sources({name: rng.normal(size=(12, 2)) for name in ("shape", "texture")})
+    sources = pmgp.gp.Sources({name: rng.normal(size=(12, 2)) for name in ("shape", "texture", "color")})
     with pm.Model() as model:
-        weights = pm.Gamma("weights", 2, 2, shape=(3, 2))
+        weights = pm.Gamma("weights", 2, 2, shape=(3, 3))
         f = []
         for c in range(3):
             gp = pm.gp.Latent(cov_func=pmgp.gp.KernelSum(sources.kernels(), weights[c]))
@@ -75,26 +75,29 @@ def test_so_do_many_hyperparameters_of_several_classes():
 def test_a_mean_and_a_log_scale_move_by_the_mixture():
     """Their gradients are rough where sites are not positive definite."""
     rng = np.random.default_rng(6)
-    X = rng.normal(size=(8, 2))
+    X = rng.normal(size=(8, 3))
     with pm.Model() as model:
         f = []
         for name in ("mean", "log_scale"):
-            cov = pm.gp.cov.ExpQuad(2, ls=pm.Gamma(f"lengthscale_{name}", 2, 1, shape=2))
+            cov = pm.gp.cov.ExpQuad(3, ls=pm.Gamma(f"lengthscale_{name}", 2, 1, shape=3))
             variance = pm.Gamma(f"variance_{name}", 2, 1)
             f.append(pm.gp.Latent(cov_func=variance * cov).prior(name, X=X, reparameterize=False))
         pm.Normal("y", f[0], pm.math.exp(f[1]), observed=rng.normal(size=8))
     method = pmgp.PseudoMarginal(model=model, compile_kwargs=FAST)
-    assert method.scheme.transition == IndependenceMixture()
+    assert method.scheme.transition == IndependenceMixture(emulates=True)
 
 
-@pytest.mark.parametrize("settings", [{"delayed_acceptance": False}, {"proposal": "mixture"}])
+@pytest.mark.parametrize("settings", [{"delayed_acceptance": False}, {"proposal": "emulated"}, {"proposal": "mixture"}])
 def test_but_not_where_nothing_is_screened_or_the_mixture_is_asked_for(wide, settings):
     method = pmgp.PseudoMarginal(model=wide, compile_kwargs=FAST, target_acceptance=0.3, **settings)
-    assert method.scheme.transition == IndependenceMixture(0.3)
+    assert method.scheme.transition == IndependenceMixture(0.3, emulates=settings.get("proposal") != "mixture")
 
 
-def test_few_hyperparameters_move_by_the_mixture_unless_trajectories_are_asked_for(probit_model):
-    assert pmgp.PseudoMarginal(model=probit_model, compile_kwargs=FAST).scheme.transition == IndependenceMixture()
+def test_few_hyperparameters_move_by_emulated_proposals_unless_others_are_asked_for(probit_model):
+    emulated = IndependenceMixture(emulates=True)
+    assert pmgp.PseudoMarginal(model=probit_model, compile_kwargs=FAST).scheme.transition == emulated
+    plain = pmgp.PseudoMarginal(model=probit_model, compile_kwargs=FAST, proposal="mixture")
+    assert plain.scheme.transition == IndependenceMixture()
     asked = pmgp.PseudoMarginal(model=probit_model, compile_kwargs=FAST, proposal="hmc", target_acceptance=0.7)
     assert asked.scheme.transition == HamiltonianMonteCarlo(0.7, max_leapfrog=7)
 
@@ -105,7 +108,7 @@ class WithoutGradient(ExpectationPropagation):
 
 def test_an_approximation_without_gradient(wide):
     method = pmgp.PseudoMarginal(model=wide, compile_kwargs=FAST, approximation=WithoutGradient())
-    assert method.scheme.transition == IndependenceMixture()
+    assert method.scheme.transition == IndependenceMixture(emulates=True)
     with pytest.raises(ValueError, match=r"'hmc' needs gradients, and WithoutGradient.* has no evidence_gradient"):
         pmgp.PseudoMarginal(model=wide, compile_kwargs=FAST, approximation=WithoutGradient(), proposal="hmc")
 

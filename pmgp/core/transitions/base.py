@@ -56,6 +56,8 @@ class TransitionInfo(NamedTuple):
         Of a mixture: which of its transitions was made.
     energy_error, step_size : float
         Of a trajectory of Hamiltonian Monte Carlo; what is not finite has diverged.
+    proposed : pair, optional
+        Of a proposal: the position, and the log-density there.
     """
 
     accepted: bool
@@ -64,6 +66,7 @@ class TransitionInfo(NamedTuple):
     component: int = 0
     energy_error: float = np.nan
     step_size: float = np.nan
+    proposed: tuple[np.ndarray, float] | None = None
 
 
 class Density(Protocol):

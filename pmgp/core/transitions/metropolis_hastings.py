@@ -54,7 +54,8 @@ def metropolis_hastings(
     with np.errstate(all="ignore"):
         candidate = density.at(proposed.position)
         log_ratio = candidate.log_density - point.log_density + proposed.log_hastings
-    return metropolis_choice(rng, point, candidate, log_ratio, 1, proposed.component)
+    moved, info = metropolis_choice(rng, point, candidate, log_ratio, 1, proposed.component)
+    return moved, info._replace(proposed=(candidate.position, candidate.log_density))
 
 
 def random_walk(

@@ -11,6 +11,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
+from pmgp.core.adaptation.emulator import Visited
 from pmgp.core.adaptation.moments import Moments
 from pmgp.core.transitions.adaptive import check_target
 from pmgp.core.transitions.base import Density, Point, TransitionInfo
@@ -25,6 +26,8 @@ MIXED = 0.5
 REFIT_EVERY = 25
 TUNING_INDEPENDENCE = 0.5
 BOUNDS_OF_INDEPENDENCE = (0.05, 0.9)
+# With an emulator, whose proposals are nearly all accepted.
+LARGEST_EMULATED = 0.95
 
 
 class LearnedMixture(NamedTuple):
@@ -42,6 +45,8 @@ class LearnedMixture(NamedTuple):
         Acceptance rates of the random walk's and of the independent proposals, from when both are made.
     walks : int
         Number of the random walk's proposals.
+    visited : Visited, optional
+        What an emulator is fitted to.
     """
 
     proposal: AdaptiveProposal
@@ -50,6 +55,7 @@ class LearnedMixture(NamedTuple):
     iteration: int = 0
     rates: tuple[tuple[float, ...], tuple[float, ...]] = ((), ())
     walks: int = 0
+    visited: Visited | None = None
 
     @classmethod
     def fixed(cls, proposal: AdaptiveProposal) -> LearnedMixture:
@@ -65,6 +71,9 @@ class IndependenceMixture:
     ----------
     target_acceptance : float
         What the random walk is scaled to; the articles tune to 20 to 30 %.
+    emulates : bool
+        Whether independent proposals follow an emulator of the log-density, for a density that is the same in every
+        iteration, and few elements of theta.
 
     Raises
     ------
@@ -73,6 +82,7 @@ class IndependenceMixture:
     """
 
     target_acceptance: float = 0.25
+    emulates: bool = False
     derivatives: ClassVar[int] = 0
 
     def __post_init__(self) -> None:
@@ -80,7 +90,9 @@ class IndependenceMixture:
 
     def start(self, dimension: int, length: int) -> LearnedMixture:
         """Begin with a random walk."""
-        return LearnedMixture(AdaptiveProposal(dimension, self.target_acceptance), length, Moments(dimension))
+        visited = Visited(dimension) if self.emulates else None
+        proposal = AdaptiveProposal(dimension, self.target_acceptance)
+        return LearnedMixture(proposal, length, Moments(dimension), visited=visited)
 
     def propose(self, rng: np.random.Generator, position: np.ndarray, learned: LearnedMixture) -> Proposed:
         """Draw a position."""
@@ -108,24 +120,39 @@ class IndependenceMixture:
         if iteration % REFIT_EVERY == 0 and moments.count > len(point.position):
             mixed = iteration >= MIXED * learned.length
             proposal = proposal.refitted(moments, TUNING_INDEPENDENCE if mixed else 0.0)
-        return LearnedMixture(proposal, learned.length, moments, iteration, rates, walks)
+        if learned.visited is not None and iteration > BURN_IN * learned.length:
+            proposal = _visiting(learned, proposal, info)
+        return LearnedMixture(proposal, learned.length, moments, iteration, rates, walks, learned.visited)
 
     def freeze(self, learned: LearnedMixture) -> LearnedMixture:
         """The proposal for sampling, its two components weighed by how well each of them did."""
         if learned.length == 0:
             return learned
-        proposal = replace(learned.proposal, independence=_weight(*learned.rates, learned.proposal.dimension))
-        return LearnedMixture.fixed(proposal)
+        proposal = learned.proposal
+        if learned.visited is not None:
+            proposal = proposal.emulating(learned.visited)
+        largest = BOUNDS_OF_INDEPENDENCE[1] if proposal.emulator is None else LARGEST_EMULATED
+        independence = _weight(*learned.rates, proposal.dimension, largest)
+        return LearnedMixture.fixed(replace(proposal, independence=independence))
 
 
-def _weight(walk: tuple[float, ...], independent: tuple[float, ...], dimension: int) -> float:
+def _visiting(learned: LearnedMixture, proposal: AdaptiveProposal, info: TransitionInfo) -> AdaptiveProposal:
+    """The proposal after a visit, with an emulator from when independent proposals are made."""
+    assert learned.visited is not None
+    if info.proposed is not None:
+        learned.visited.add(*info.proposed)
+    begins = learned.iteration + 1 == int(MIXED * learned.length)
+    return proposal.emulating(learned.visited) if begins else proposal
+
+
+def _weight(walk: tuple[float, ...], independent: tuple[float, ...], dimension: int, largest: float) -> float:
     """How often to make independent proposals."""
     if not independent:
         return 0.0
     gain = _independent_efficiency(float(np.mean(independent)))
     other = _walk_efficiency(float(np.mean(walk)) if walk else 0.0, dimension)
     # The better one is best alone; the other is there for what tuning has not seen.
-    return float(np.clip(gain**2 / (gain**2 + other**2), *BOUNDS_OF_INDEPENDENCE))
+    return float(np.clip(gain**2 / (gain**2 + other**2), BOUNDS_OF_INDEPENDENCE[0], largest))
 
 
 def _independent_efficiency(rate: float) -> float:

@@ -3,6 +3,11 @@
 A mixture of a random walk with the full covariance of the tuning draws (adaptive Metropolis; Haario, Saksman and
 Tamminen 2001) and an independence proposal, a multivariate t fitted to the same draws. Where the posterior is close
 to elliptical the second one makes nearly independent draws; where it is not, the first one keeps the chain moving.
+
+Where there is an emulator of the log-density, the independence proposal is what one transition leads to that leaves the
+emulated density s invariant: of several draws of the t one is taken, in proportion to s over t (`multiple_trial`). As
+that transition is reversible, s(theta) over s(theta') is the Hastings ratio (surrogate transitions, Liu 2001): with a
+good emulator nearly all proposals are accepted.
 """
 
 from __future__ import annotations
@@ -12,8 +17,10 @@ from math import log1p, sqrt
 
 import numpy as np
 
+from pmgp.core.adaptation.emulator import Emulator, Visited, fitted
 from pmgp.core.adaptation.moments import Moments
 from pmgp.core.transitions.metropolis_hastings import Proposed
+from pmgp.core.transitions.multiple_trial import multiple_trial
 
 __all__ = ["INDEPENDENT", "WALK", "AdaptiveProposal"]
 
@@ -24,6 +31,8 @@ INITIAL_SCALE = 0.5
 DEGREES_OF_FREEDOM = 5.0
 # The t is a little wider than the draws it was fitted to, so that the importance ratio is bounded in practice.
 INFLATION = 1.15
+# Draws of the t that are tried at once, up to three elements and with more: one of them should be a good one.
+TRIES_OF_THREE, TRIES = 16, 64
 
 
 @dataclass(frozen=True)
@@ -38,6 +47,10 @@ class AdaptiveProposal:
         Acceptance rate that the random walk is scaled to; the articles tune to 20 to 30 %.
     independence : float
         Probability of the independence component, zero until the t has been fitted.
+    emulator : Emulator, optional
+    highest : float
+        What the emulator's log-density less the log-density of the t is taken for at most: far from all values it may
+        be anything.
     """
 
     dimension: int
@@ -46,6 +59,8 @@ class AdaptiveProposal:
     log_scale: float = np.log(INITIAL_SCALE)
     location: np.ndarray | None = None
     factor: np.ndarray | None = None
+    emulator: Emulator | None = None
+    highest: float = np.inf
     inverse_factor: np.ndarray | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
@@ -55,6 +70,8 @@ class AdaptiveProposal:
     def propose(self, rng: np.random.Generator, theta: np.ndarray) -> Proposed:
         """Draw theta' given theta, both of shape (dimension,), on the unconstrained scale."""
         independent = self.independence > 0.0 and rng.uniform() < self.independence
+        if independent and self.emulator is not None:
+            return self._emulated(rng, theta)
         normals = rng.standard_normal(self.dimension)
         if not independent:
             step = normals if self.factor is None else self.factor @ normals
@@ -71,6 +88,46 @@ class AdaptiveProposal:
         standard = self.inverse_factor @ (theta - self.location) / INFLATION
         exponent = 0.5 * (DEGREES_OF_FREEDOM + self.dimension)
         return -exponent * log1p(float(standard @ standard) / DEGREES_OF_FREEDOM)
+
+    def _emulated(self, rng: np.random.Generator, theta: np.ndarray) -> Proposed:
+        """One transition of the multiple-trial independence sampler for the emulated density."""
+        tries = TRIES_OF_THREE if self.dimension <= 3 else TRIES
+        tried = np.vstack([theta, self._draws_of_t(rng, tries)])
+        log_t = self._log_t_of(tried)
+        log_ratios = self._log_ratios(tried, log_t)
+        chosen = multiple_trial(rng, log_ratios)
+        log_emulated = log_t + log_ratios
+        return Proposed(tried[chosen], float(log_emulated[0] - log_emulated[chosen]), INDEPENDENT)
+
+    def _draws_of_t(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        assert self.factor is not None
+        normals = rng.standard_normal((size, self.dimension))
+        divisors = np.sqrt(rng.chisquare(DEGREES_OF_FREEDOM, size) / DEGREES_OF_FREEDOM)
+        return self.location + INFLATION * (normals @ self.factor.T) / divisors[:, None]
+
+    def _log_t_of(self, theta: np.ndarray) -> np.ndarray:
+        """The same of several: (size, dimension) -> (size,)."""
+        assert self.inverse_factor is not None
+        standard = (theta - self.location) @ self.inverse_factor.T / INFLATION
+        exponent = 0.5 * (DEGREES_OF_FREEDOM + self.dimension)
+        return -exponent * np.log1p(np.square(standard).sum(axis=1) / DEGREES_OF_FREEDOM)
+
+    def _log_ratios(self, theta: np.ndarray, log_t: np.ndarray) -> np.ndarray:
+        """Emulated density over that of the t, bounded, so that there is an integral."""
+        assert self.emulator is not None
+        return np.minimum(self.emulator.at(theta) - log_t, self.highest)
+
+    def emulating(self, visited: Visited) -> AdaptiveProposal:
+        """With an emulator fitted to what was visited; without one, where that is too little."""
+        if self.factor is None:
+            return self
+        assert self.location is not None
+        assert self.inverse_factor is not None
+        emulator = fitted(visited, self.location, self.inverse_factor)
+        if emulator is None:
+            return replace(self, emulator=None, highest=np.inf)
+        positions, values = visited.values
+        return replace(self, emulator=emulator, highest=float((values - self._log_t_of(positions)).max()))
 
     def adapted(self, acceptance: float, iteration: int) -> AdaptiveProposal:
         """Move the random walk's scale towards the target rate (Robbins and Monro).

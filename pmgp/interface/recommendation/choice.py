@@ -15,6 +15,7 @@ from pmgp.interface.steps.transitions import FEW
 
 __all__ = ["MANY_POINTS", "recommend"]
 
+MANY_WEIGHTS = 5
 MANY_POINTS = 1500
 """From so many latent values on, a chain of 2,000 iterations takes five minutes or more, and eight times as long with
 twice as many: with 1,372 and two hyper-parameters an iteration takes 120 milliseconds."""
@@ -53,7 +54,7 @@ def recommend(model: pm.Model | None = None, *, latent: Any = None) -> Recommend
     if process is not None:
         return schemes.on_inducing_inputs(model, process)
     exact = _exact(model, latent)
-    if number_of_weights(model) > FEW:
+    if number_of_weights(model) >= MANY_WEIGHTS:
         exact = schemes.with_additive_nuts(exact)
     points = number_of_latent_values(model)
     return exact if points < MANY_POINTS else schemes.with_approximation(exact, points)

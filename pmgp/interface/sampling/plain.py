@@ -17,6 +17,7 @@ import numpy as np
 from pymc.step_methods.state import DataClassState
 from pymc.util import RandomGeneratorState
 
+from pmgp.core.adaptation.emulator import Emulator, Visited
 from pmgp.core.adaptation.jump_values import JumpValues
 from pmgp.core.adaptation.mode_prediction import ModePredictor
 from pmgp.core.adaptation.moments import Moments
@@ -37,6 +38,7 @@ __all__ = ["BIT_GENERATORS", "STORED_TYPES", "from_bytes", "to_bytes"]
 STORED_TYPES: list[type] = [
     AdaptiveProposal,
     Alternation,
+    Emulator,
     Frozen,
     HamiltonianMonteCarlo,
     IndependenceMixture,
@@ -55,6 +57,7 @@ STORED_TYPES: list[type] = [
     State,
     StepSize,
     Tuning,
+    Visited,
 ]
 """Dataclasses and named tuples that a state may hold, besides the state classes of PyMC's contract."""
 

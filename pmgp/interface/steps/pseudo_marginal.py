@@ -84,13 +84,14 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
         from there on. With ``"none"`` the approximation's own marginal likelihood is sampled,
         and f drawn from q: **not exact**, with the error of Laplace's method or of expectation propagation; it is there
         to be compared with.
-    proposal : "auto", "mixture", "metropolis", "hmc" or AdaptiveTransition
+    proposal : "auto", "emulated", "mixture", "metropolis", "hmc" or AdaptiveTransition
         How theta moves on the screen, p(theta) times the evidence of q. ``"mixture"`` is a random walk with the
-        covariance of the tuning draws, mixed with independent proposals that are fitted to them; ``"metropolis"`` the
-        random walk alone; ``"hmc"`` trajectories of Hamiltonian Monte Carlo, of four leapfrog steps on average, for
-        which the model needs gradients. ``"auto"`` is ``"mixture"`` for up to four hyper-parameters, or without
-        gradients; for more, with one latent vector or one for each class, it is both by turns, in shares that tuning
-        measures, by squared jumps and operations.
+        covariance of the tuning draws, mixed with independent proposals that are fitted to them; with ``"emulated"``
+        these follow an emulator of the screen, fitted to what tuning has evaluated; ``"metropolis"`` is the random walk
+        alone; ``"hmc"`` trajectories of Hamiltonian Monte Carlo, of four leapfrog steps on average, for which the model
+        needs gradients. ``"auto"`` is ``"emulated"`` for up to six hyper-parameters, or without gradients; for more,
+        with one latent vector or one for each class, it is ``"mixture"`` and trajectories by turns, in shares that
+        tuning measures, by squared jumps and operations.
     latent : variable or str, optional
         Which multivariate normal variable is f, if the model has several.
     target_acceptance : float, optional

@@ -22,8 +22,8 @@ __all__ = ["Setting", "chosen_operator", "chosen_proposal", "many_to_follow_grad
 # they may all be long; alone, many of about half a period would change signs and little else.
 LEAPFROG_ALONE, LEAPFROG_BY_TURNS = (1, 7), (3, 5)
 TRAJECTORY_ACCEPTANCE = 0.8
-# Up to so many hyper-parameters independent proposals and a random walk mix better for their time.
-FEW = 4
+# Up to so many hyper-parameters proposals that follow an emulator of the screen mix better for their time.
+FEW = 6
 
 
 def chosen_operator(
@@ -75,9 +75,9 @@ def chosen_proposal(
 
     Parameters
     ----------
-    given : "auto", "mixture", "metropolis", "hmc" or AdaptiveTransition
-        ``"auto"`` is the mixture where there are few hyper-parameters or no gradients to be had, and turns of it and of
-        trajectories otherwise, in shares that tuning measures.
+    given : "auto", "emulated", "mixture", "metropolis", "hmc" or AdaptiveTransition
+        ``"auto"`` is ``"emulated"`` where there are few hyper-parameters or no gradients to be had, and turns of the
+        mixture and of trajectories otherwise, in shares that tuning measures.
     target_acceptance : float, optional
         Of the named ones: what they tune to, if not to what is recommended for each.
     setting : Setting
@@ -91,10 +91,12 @@ def chosen_proposal(
     """
     target: dict[str, Any] = {} if target_acceptance is None else {"target_acceptance": target_acceptance}
     walk, mixture = RandomWalk(**target), IndependenceMixture(**target)
+    emulated = replace(mixture, emulates=True)
     names: dict[str, Callable[[], AdaptiveTransition]] = {
-        "auto": lambda: _by_turns(target_acceptance) if _suits(setting) else mixture,
+        "auto": lambda: _by_turns(target_acceptance) if _suits(setting) else emulated,
         "metropolis": lambda: walk,
         "mixture": lambda: mixture,
+        "emulated": lambda: emulated,
         "hmc": lambda: _trajectories(target_acceptance, LEAPFROG_ALONE),
     }
     chosen = resolve(given, names, AdaptiveTransition, "proposal")
