@@ -133,7 +133,7 @@ def test_the_hastings_ratio_is_that_of_the_emulated_density():
 def test_far_from_all_values_the_emulated_density_stays_below_the_t():
     """A quadratic that rises outwards has no integral."""
     proposal = emulating()
-    rising = Emulator(LOCATION, INVERSE, np.array([0.0, 0.0, 0.0, 1.0, 0.0, 1.0]), np.zeros((1, 2)), np.zeros(1), 1.0)
+    rising = Emulator(LOCATION, INVERSE, 0.0, np.zeros(2), np.eye(2), np.zeros((1, 2)), np.zeros(1), 1.0)
     bounded = AdaptiveProposal(
         2, independence=1.0, location=LOCATION, factor=FACTOR, emulator=rising, highest=proposal.highest
     )

@@ -8,6 +8,7 @@ accepted by is the density itself, so that the emulator's error costs acceptance
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -78,8 +79,10 @@ class Emulator:
     location : (dimension,) array
     inverse_factor : (dimension, dimension) array
         z = inverse_factor (theta - location).
-    quadratic : (p,) array
-        Coefficients of 1, z_i and z_i z_j with i <= j.
+    constant : float
+    linear : (dimension,) array
+    square : (dimension, dimension) array
+        The quadratic is constant + z' linear + z' square z.
     nodes : (m, dimension) array
         In whitened coordinates over the length-scale.
     weights : (m,) array
@@ -88,7 +91,9 @@ class Emulator:
 
     location: np.ndarray
     inverse_factor: np.ndarray
-    quadratic: np.ndarray
+    constant: float
+    linear: np.ndarray
+    square: np.ndarray
     nodes: np.ndarray
     weights: np.ndarray
     lengthscale: float
@@ -96,7 +101,8 @@ class Emulator:
     def at(self, theta: np.ndarray) -> np.ndarray:
         """Log-density up to a constant: (size, dimension) -> (size,)."""
         z = (theta - self.location) @ self.inverse_factor.T
-        return _monomials(z) @ self.quadratic + _kernel(z / self.lengthscale, self.nodes) @ self.weights
+        quadratic = self.constant + (z @ self.square * z + z * self.linear).sum(axis=1)
+        return quadratic + _kernel(z / self.lengthscale, self.nodes) @ self.weights
 
 
 def fitted(visited: Visited, location: np.ndarray, inverse_factor: np.ndarray) -> Emulator | None:
@@ -123,19 +129,24 @@ def fitted(visited: Visited, location: np.ndarray, inverse_factor: np.ndarray) -
         return None
     quadratic = np.linalg.lstsq(monomials, values, rcond=None)[0]
     residuals = values - monomials @ quadratic
-    best, smallest = None, LARGEST_SPREAD
-    for lengthscale in LENGTHSCALES:
-        scaled = z / lengthscale
-        weights = _interpolated(scaled[nodes], residuals[nodes])
-        spread = float(np.std(residuals[others] - _kernel(scaled[others], scaled[nodes]) @ weights))
-        if spread < smallest:
-            best = Emulator(location, inverse_factor, quadratic, scaled[nodes], weights, lengthscale)
-            smallest = spread
-    return best
+    spread, lengthscale, weights = min(
+        (_interpolated(z / lengthscale, residuals, nodes, others, lengthscale) for lengthscale in LENGTHSCALES),
+        key=itemgetter(0),
+    )
+    if not spread < LARGEST_SPREAD:
+        return None
+    parts = _parts(quadratic, z.shape[1])
+    return Emulator(location, inverse_factor, *parts, z[nodes] / lengthscale, weights, lengthscale)
 
 
-def _interpolated(nodes: np.ndarray, residuals: np.ndarray) -> np.ndarray:
-    return cho_solve(cho_factor(_kernel(nodes, nodes) + NUGGET * np.eye(len(nodes))), residuals)
+def _interpolated(
+    scaled: np.ndarray, residuals: np.ndarray, nodes: np.ndarray, others: np.ndarray, lengthscale: float
+) -> tuple[float, float, np.ndarray]:
+    """Error at the other points, the length-scale, and the weights of the nodes."""
+    kernel = _kernel(scaled[nodes], scaled[nodes]) + NUGGET * np.eye(len(nodes))
+    weights = cho_solve(cho_factor(kernel), residuals[nodes])
+    spread = float(np.std(residuals[others] - _kernel(scaled[others], scaled[nodes]) @ weights))
+    return spread, lengthscale, weights
 
 
 def _apart(scaled: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -153,7 +164,16 @@ def _monomials(z: np.ndarray) -> np.ndarray:
     return np.hstack([np.ones((len(z), 1)), z, z[:, first] * z[:, second]])
 
 
+def _parts(quadratic: np.ndarray, dimension: int) -> tuple[float, np.ndarray, np.ndarray]:
+    """Coefficients of the monomials as a constant, a vector, and a triangular matrix."""
+    square = np.zeros((dimension, dimension))
+    square[np.triu_indices(dimension)] = quadratic[1 + dimension :]
+    return float(quadratic[0]), quadratic[1 : 1 + dimension], square
+
+
 def _kernel(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Of positions in length-scales: (k, dimension), (m, dimension) -> (k, m)."""
-    squares = np.square(a).sum(axis=1)[:, None] + np.square(b).sum(axis=1) - 2.0 * (a @ b.T)
-    return np.exp(-0.5 * squares)
+    halves = a @ b.T
+    halves -= 0.5 * np.einsum("ij,ij->i", a, a)[:, None]
+    halves -= 0.5 * np.einsum("ij,ij->i", b, b)
+    return np.exp(halves, out=halves)

@@ -110,7 +110,7 @@ class AdaptiveProposal:
         assert self.inverse_factor is not None
         standard = (theta - self.location) @ self.inverse_factor.T / INFLATION
         exponent = 0.5 * (DEGREES_OF_FREEDOM + self.dimension)
-        return -exponent * np.log1p(np.square(standard).sum(axis=1) / DEGREES_OF_FREEDOM)
+        return -exponent * np.log1p(np.einsum("ij,ij->i", standard, standard) / DEGREES_OF_FREEDOM)
 
     def _log_ratios(self, theta: np.ndarray, log_t: np.ndarray) -> np.ndarray:
         """Emulated density over that of the t, bounded, so that there is an integral."""
