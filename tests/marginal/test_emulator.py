@@ -123,11 +123,29 @@ def emulating(seed: int = 0) -> AdaptiveProposal:
 def test_the_hastings_ratio_is_that_of_the_emulated_density():
     proposal, theta = emulating(), np.array([0.1, 0.2])
     proposed = proposal.propose(np.random.default_rng(5), theta)
-    at = proposal.emulator.at(np.stack([theta, proposed.position]))
+    both = np.stack([theta, proposed.position])
+    log_t, emulated = proposal._log_t_of(both), proposal.emulator.at(both)
+    followed = np.log(np.exp(emulated) + np.exp(proposal.lowest + log_t))
     assert proposed.component == INDEPENDENT
-    assert proposed.log_hastings == pytest.approx(at[0] - at[1], abs=1e-10)
+    assert proposed.log_hastings == pytest.approx(followed[0] - followed[1], abs=1e-10)
     # So that what is emulated well is nearly always accepted.
-    assert np.diff(skewed(np.stack([theta, proposed.position]))) + proposed.log_hastings == pytest.approx(0.0, abs=0.05)
+    assert np.diff(skewed(both)) + proposed.log_hastings == pytest.approx(0.0, abs=0.2)
+
+
+def test_the_t_has_its_share_where_the_emulator_is_far_too_low():
+    """A chain that the random walk has led there would not come away by proposals that never go there."""
+    proposal = emulating()
+    sinking = Emulator(LOCATION, INVERSE, 0.0, np.zeros(2), -50.0 * np.eye(2), np.zeros((1, 2)), np.zeros(1), 1.0)
+    wrong = AdaptiveProposal(
+        2, independence=1.0, location=LOCATION, factor=FACTOR, emulator=sinking, lowest=proposal.lowest
+    )
+    theta, rng = LOCATION + 3.0 * FACTOR[:, 0], np.random.default_rng(9)
+    log_t = wrong._log_t_of(theta[None])
+    assert wrong._log_ratios(theta[None], log_t)[0] == pytest.approx(proposal.lowest)
+    right = emulating()
+    draws = right._draws_of_t(rng, 20_000)
+    ratios = np.exp(np.minimum(right.emulator.at(draws) - right._log_t_of(draws), right.highest))
+    assert np.exp(right.lowest) / ratios.mean() == pytest.approx(proposals.SHARE_OF_T, rel=0.1)
 
 
 def test_far_from_all_values_the_emulated_density_stays_below_the_t():
@@ -168,7 +186,7 @@ def test_a_chain_that_emulates_accepts_nearly_all():
     assert learned.proposal.emulator is not None
     assert learned.proposal.independence == pytest.approx(0.95)
     assert learned.visited is None
-    assert rate > 0.93
+    assert rate > 0.9
     plain, other = sampled(IndependenceMixture())
     assert plain.proposal.emulator is None
     assert other < 0.8

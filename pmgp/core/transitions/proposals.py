@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from math import log1p, sqrt
 
 import numpy as np
+from scipy.special import logsumexp
 
 from pmgp.core.adaptation.emulator import Emulator, Visited, fitted
 from pmgp.core.adaptation.moments import Moments
@@ -33,6 +34,11 @@ DEGREES_OF_FREEDOM = 5.0
 INFLATION = 1.15
 # Draws of the t that are tried at once, up to three elements and with more: one of them should be a good one.
 TRIES_OF_THREE, TRIES = 16, 64
+# Share of the t in the emulated density, which is not to be trusted far from what tuning has visited: where it is much
+# too low a chain would stay for long.
+SHARE_OF_T = 0.1
+# How many draws of the t say what its share amounts to.
+DRAWS_FOR_SHARE = 500
 
 
 @dataclass(frozen=True)
@@ -48,9 +54,9 @@ class AdaptiveProposal:
     independence : float
         Probability of the independence component, zero until the t has been fitted.
     emulator : Emulator, optional
-    highest : float
-        What the emulator's log-density less the log-density of the t is taken for at most: far from all values it may
-        be anything.
+    lowest, highest : float
+        Bounds of the emulator's log-density less that of the t: the share of the t, and the largest difference at what
+        was visited. Far from all values the emulator may be anything.
     """
 
     dimension: int
@@ -60,6 +66,7 @@ class AdaptiveProposal:
     location: np.ndarray | None = None
     factor: np.ndarray | None = None
     emulator: Emulator | None = None
+    lowest: float = -np.inf
     highest: float = np.inf
     inverse_factor: np.ndarray | None = field(init=False, default=None)
 
@@ -113,21 +120,24 @@ class AdaptiveProposal:
         return -exponent * np.log1p(np.einsum("ij,ij->i", standard, standard) / DEGREES_OF_FREEDOM)
 
     def _log_ratios(self, theta: np.ndarray, log_t: np.ndarray) -> np.ndarray:
-        """Emulated density over that of the t, bounded, so that there is an integral."""
+        """Of the density that proposals follow over that of the t: (size, dimension) -> (size,)."""
         assert self.emulator is not None
-        return np.minimum(self.emulator.at(theta) - log_t, self.highest)
+        return np.logaddexp(np.minimum(self.emulator.at(theta) - log_t, self.highest), self.lowest)
 
     def emulating(self, visited: Visited) -> AdaptiveProposal:
         """With an emulator fitted to what was visited; without one, where that is too little."""
-        if self.factor is None:
+        if self.location is None or self.inverse_factor is None:
             return self
-        assert self.location is not None
-        assert self.inverse_factor is not None
         emulator = fitted(visited, self.location, self.inverse_factor)
         if emulator is None:
-            return replace(self, emulator=None, highest=np.inf)
+            return replace(self, emulator=None, lowest=-np.inf, highest=np.inf)
         positions, values = visited.values
-        return replace(self, emulator=emulator, highest=float((values - self._log_t_of(positions)).max()))
+        highest = float((values - self._log_t_of(positions)).max())
+        bounded = replace(self, emulator=emulator, lowest=-np.inf, highest=highest)
+        # The same draws whenever it is asked for: what is learned is a function of the chain alone.
+        draws = self._draws_of_t(np.random.default_rng(0), DRAWS_FOR_SHARE)
+        ratios = bounded._log_ratios(draws, self._log_t_of(draws))
+        return replace(bounded, lowest=float(np.log(SHARE_OF_T) + logsumexp(ratios) - np.log(DRAWS_FOR_SHARE)))
 
     def adapted(self, acceptance: float, iteration: int) -> AdaptiveProposal:
         """Move the random walk's scale towards the target rate (Robbins and Monro).
