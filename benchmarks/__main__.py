@@ -200,6 +200,11 @@ TABLES: dict[str, tuple[Table, ...]] = {
             classes.PROBLEMS,
             classes_rows,
         ),
+        Table(
+            "Classes spread: of estimates of log p(y|theta) with 64 importance samples, at points of the posterior",
+            classes.PROBLEMS,
+            lambda names, _: classes.spread_rows(names),
+        ),
     ),
     "sparse": (
         Table(

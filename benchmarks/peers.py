@@ -60,6 +60,7 @@ WANTED, HALF = 0.8, 0.5
 PATIENCE, COMPILATION, WAITING = 2.0, 90.0, 20.0
 # What counts as converged (Vehtari et al. 2021).
 LARGEST_RHAT, SMALLEST_ESS = 1.01, 100.0 * CHAINS
+HYPERPARAMETERS = ("lengthscale", "variance", "weights")
 ONE_THREAD = {
     **dict.fromkeys(
         ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "RAYON_NUM_THREADS"), "1"
@@ -225,7 +226,8 @@ def convergence(idata: xr.DataTree) -> tuple[float, float]:
     Of draws with weights w, both are those of the draws, and the ESS is then multiplied by the relative ESS of the
     weights, (sum w)^2 / (n sum w^2).
     """
-    posterior = idata["posterior"].to_dataset()[["lengthscale", "variance"]]
+    drawn = idata["posterior"].to_dataset()
+    posterior = drawn[[name for name in HYPERPARAMETERS if name in drawn]]
     rhat = az.rhat(posterior).to_array().max(skipna=False)
     return float(rhat), float(az.ess(posterior).to_array().min(skipna=False)) * _weights_worth(idata)
 

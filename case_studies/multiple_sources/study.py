@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from functools import partial
 from itertools import product
@@ -82,10 +83,11 @@ def methods(name: str) -> dict[str, Classify]:
 
 
 def units(scale: Scale) -> list[Unit]:
-    """All units whose data and samplers are there, what says most first."""
+    """All units whose data, classifiers and samplers are there, what says most first."""
     named = [name for name in (*scale.data, *scale.one_source) if _there(name)]
     sampled = [name for name in scale.sampled if _there(name)]
-    folds = [Fold(name, method, fold) for name in named for method in methods(name) for fold in range(FOLDS)]
+    classified = [(name, method) for name in named for method in methods(name) if one_source.available(method)]
+    folds = [Fold(name, method, fold) for name, method in classified for fold in range(FOLDS)]
     chains = [Sampler(name, one) for name in sampled for one in samplers.NAMES if samplers.available(one)]
     return [*folds, *chains]
 
@@ -107,12 +109,18 @@ def _fold(scale: Scale, unit: Fold) -> dict[str, Any]:
     train, test = given.take(np.flatnonzero(fold != unit.fold)), given.take(np.flatnonzero(fold == unit.fold))
     scaled, new = data.prepared(train.matrices, test.matrices)
     split = Split(scaled, train.y, new, len(given.classes))
-    clock = time.process_time()
+    clock = _processor_time()
     found = methods(unit.data)[unit.method](stream(scale.seed, *unit), split, Chain(scale.tune, scale.draws))
-    seconds = time.process_time() - clock
+    seconds = _processor_time() - clock
     return {"predictions": _predictions(test.y, found), "weights": _weights(given, found), "seconds": seconds} | (
         provenance()
     )
+
+
+def _processor_time() -> float:
+    """Of this process, and of those that it has started and that have ended."""
+    ended = os.times()
+    return time.process_time() + ended.children_user + ended.children_system
 
 
 def _predictions(y: np.ndarray, found: Predicted) -> list[dict[str, Any]]:

@@ -10,7 +10,8 @@ from numpy.testing import assert_allclose
 from scipy.stats import multinomial
 
 from pmgp.core.likelihoods import BernoulliLogit, MultinomialLogit
-from pmgp.core.likelihoods.block_moments import contrasts_of, moments_by_nodes, normal_nodes
+from pmgp.core.likelihoods.block_moments import ORDERS, contrasts_of, moments_by_nodes, normal_nodes
+from pmgp.core.numerics.quadrature import normal_rule
 from tests.blocks.problems import dense_matrix
 from tests.finite_differences import central_differences
 
@@ -124,6 +125,16 @@ def test_a_flat_density_has_the_moments_of_the_normal(dimension):
     assert_allclose(found.mean, mean, atol=1e-12)
     assert_allclose(found.covariance, covariance, atol=1e-12)
     assert_allclose(found.log_normalizer, 0.0, atol=1e-12)
+
+
+def test_nodes_without_mass_are_left_out_and_moments_stay():
+    """Of the whole product of two rules, by fourth moments and by an exponential function."""
+    nodes, weights = normal_nodes(2)
+    points, mass = normal_rule(ORDERS[2])
+    assert nodes.shape[1] == len(weights) < 0.6 * ORDERS[2] ** 2
+    for function in (np.square, lambda x: x**4, np.exp):
+        expected = (mass @ function(points)) ** 2
+        assert weights @ (function(nodes[0]) * function(nodes[1])) == pytest.approx(expected, rel=1e-6)
 
 
 def test_nodes_are_always_the_same():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -12,7 +14,7 @@ from pmgp.core.gaussians import BlockPrior, DensePrior
 from pmgp.core.likelihoods import MultinomialLogit
 from pmgp.core.likelihoods.block_moments import contrasts_of
 from pmgp.core.likelihoods.softmax_moments import softmax_moments, tilted_modes
-from tests.blocks.problems import kernel
+from tests.blocks.problems import classification, kernel
 from tests.finite_differences import central_differences
 
 CLASSES = 5
@@ -101,3 +103,24 @@ def test_a_label_that_belongs_elsewhere_does_not_keep_the_fit_from_converging():
     logs = q.log_weights(likelihood, q.sample(np.random.default_rng(0), 20_000))
     assert abs(log_mean_exp(logs) - q.log_evidence) < 3.0
     assert q.precision.scale.max() < 10.0
+
+
+def test_a_sweep_before_importance_samples_brings_sites_nearer_to_their_fixed_point():
+    """Where q has converged; its evidence stays as it is."""
+    prior, likelihood = classification(60, 4, seed=1)
+    propagation = ExpectationPropagation()
+    q = propagation.fit(prior, likelihood)
+    refined, exact = propagation.refine(q, likelihood), ExpectationPropagation(tolerance=1e-8).fit(prior, likelihood)
+    for distance in (lambda one: one.mean - exact.mean, lambda one: one.precision.scale - exact.precision.scale):
+        assert np.linalg.norm(distance(refined)) < 0.8 * np.linalg.norm(distance(q))
+    assert refined.log_evidence == q.log_evidence
+
+
+def test_sites_that_match_or_that_stand_in_for_others_stay():
+    prior, likelihood = classification(60, 3, seed=1)
+    propagation = ExpectationPropagation()
+    q = propagation.fit(prior, likelihood)
+    assert propagation.refine(q, likelihood) is q
+    prior, likelihood = classification(60, 4, seed=1)
+    standing_in = replace(propagation.fit(prior, likelihood), converged=False)
+    assert propagation.refine(standing_in, likelihood) is standing_in

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytensor
@@ -229,6 +232,33 @@ def test_predictions_follow_the_source_that_tells():
     assert right["silent"] < 0.7
     assert found["silent"].weights is None
     assert found["both"].weights[:, :, 0].mean() > found["both"].weights[:, :, 1].mean()
+
+
+GIVEN_BACK = """
+import sys
+import numpy as np
+given = np.load(sys.argv[1])
+rows = np.tile(np.arange(1.0, given["classes"] + 1), (len(given["new"]), 1))
+np.savez(sys.argv[2], probabilities=rows)
+"""
+
+
+def test_gpflow_is_a_classifier_where_its_interpreter_is_named(monkeypatch, tmp_path):
+    """By a script of the same arguments that needs no GPflow; what it gives are probabilities."""
+    monkeypatch.delenv("PMGP_GPFLOW", raising=False)
+    scale = replace(TINY, data=(), sampled=(), one_source=("iris",))
+    assert one_source.SVGP not in {unit.method for unit in study.units(scale) if isinstance(unit, Fold)}
+    monkeypatch.setenv("PMGP_GPFLOW", sys.executable)
+    assert Fold("iris", one_source.SVGP, 3) in study.units(scale)
+    script = tmp_path / "script.py"
+    script.write_text(GIVEN_BACK, encoding="utf-8")
+    monkeypatch.setattr(one_source, "SCRIPT", script)
+    split = Split({"features": np.ones((6, 2))}, np.arange(6) % 3, {"features": np.ones((4, 2))}, 3)
+    found = one_source.CLASSIFIERS[one_source.SVGP](np.random.default_rng(1), split, Chain(1, 1))
+    np.testing.assert_allclose(found.probabilities, np.tile([1 / 6, 1 / 3, 1 / 2], (4, 1)))
+    script.write_text("raise SystemExit('no such kernel')", encoding="utf-8")
+    with pytest.raises(RuntimeError, match=r"script\.py failed: no such kernel"):
+        one_source.CLASSIFIERS[one_source.SVGP](np.random.default_rng(1), split, Chain(1, 1))
 
 
 # ---- the grid and the tables

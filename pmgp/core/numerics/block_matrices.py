@@ -160,7 +160,7 @@ def _products_of_pairs(coupling: np.ndarray) -> np.ndarray:
     """r_c^2 from all p_ca p_cb = r_c^2 p_ab, by least squares: exact where p_cd = r_c r_d, (n, C, C) to (n, C)."""
     if coupling.shape[1] == 2:
         return np.sqrt(np.maximum(coupling[:, :, ::-1].diagonal(axis1=1, axis2=2), 0.0))
-    products = np.einsum("nca,nab,ncb->nc", coupling, coupling, coupling, optimize=True)
+    products = ((coupling @ coupling) * coupling).sum(axis=2)
     total = np.square(coupling).sum(axis=(1, 2))[:, None]
     squares = total - 2.0 * np.square(coupling).sum(axis=2)
     return np.sqrt(np.maximum(products, 0.0) / np.maximum(squares, ROUNDING * total + np.finfo(float).tiny))
