@@ -8,13 +8,14 @@ from itertools import product
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.special import log_ndtr, ndtr
 
 from pmgp.core.approximations import moment_matching
 from pmgp.core.estimators import importance as estimators
 from pmgp.core.likelihoods import bernoulli
 from pmgp.core.likelihoods import ordinal as ordinal_likelihood
 from pmgp.core.numerics import conditioning, linalg
-from pmgp.core.numerics.compiled import importance, moments, ordinal, probit, sites
+from pmgp.core.numerics.compiled import importance, moments, normal, ordinal, probit, sites
 
 PRECISION = 1e-12
 PAIRS = {
@@ -225,6 +226,41 @@ def test_probit_likelihood_of_what_is_not_a_number():
     with np.errstate(divide="ignore"):
         _, written, _, reference = both("probit log_ratios", (np.empty(3),), np.ones(2), *[np.empty(0)] * 2, f)
     assert_allclose(written[0], reference[0], rtol=PRECISION)
+
+
+def test_normal_probabilities():
+    """Both tails, where one is small and where it is lost beside one."""
+    z = np.concatenate([np.linspace(-37.0, 40.0, 20_001), [0.0, -0.0, -5e-324, np.inf]])
+    found = np.empty(len(z))
+    normal.probabilities(z, found)
+    # The rounding of z^2 is all that is lost far out.
+    assert np.all(np.abs(found / ndtr(z) - 1.0) <= 2e-15 + 2.5e-16 * np.square(np.minimum(z, 0.0)))
+    assert_allclose(np.log(found[z < 0.0]), log_ndtr(z[z < 0.0]), rtol=1e-14)
+
+
+@pytest.mark.parametrize("z", [-40.0, -np.inf])
+def test_normal_probabilities_are_never_zero(z):
+    found = np.empty(1)
+    normal.probabilities(np.array([z]), found)
+    assert 0.0 < found[0] < 1e-297
+
+
+@pytest.mark.parametrize("name", ["probit", "ordinal"])
+@pytest.mark.parametrize("scale", [1.0, 40.0])
+@pytest.mark.parametrize("n", SIZES)
+def test_log_ratios_end_early_where_they_are_too_small(n, scale, name):
+    """Only then, and only without sites."""
+    rng = np.random.default_rng(9)
+    f, none, log_ratio = scale * rng.normal(size=n), np.empty(0), {"probit": probit, "ordinal": ordinal}[name].log_ratio
+    limits = np.array([-np.inf, -1.0, -1.0 + 1e-7, 2.0, np.inf])
+    y = rng.integers(0, 4, n)
+    data = rng.choice([-1.0, 1.0], n) if name == "probit" else np.array([limits[y], limits[y + 1], np.ones(n)])
+    whole = log_ratio(data, none, none, f, -np.inf)
+    assert log_ratio(data, none, none, f, whole * (1.0 + 1e-9) - 1e-9) == whole
+    assert log_ratio(data, none, none, f, whole * (1.0 - 1e-9) + 1e-9) == -np.inf
+    linear, precision = rng.normal(size=n), rng.uniform(0.01, 5.0, n)
+    with_sites = log_ratio(data, linear, precision, f, -np.inf)
+    assert log_ratio(data, linear, precision, f, np.inf) == with_sites
 
 
 @pytest.mark.parametrize("spread", [0.0, 3.0, 1000.0])

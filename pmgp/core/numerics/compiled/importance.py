@@ -53,7 +53,7 @@ def weighing_signature(terms: Any) -> tuple[Any, ...]:
 
 
 def weighing(log_ratio: Callable[..., float]) -> Callable[..., float]:
-    """What weighs draws, for terms that are given by an inlined function: of data, sites and f."""
+    """What weighs draws, for terms by a kernel: of data, sites, f and the least value of interest."""
 
     @inlined
     def weigh(
@@ -90,7 +90,7 @@ def weighing(log_ratio: Callable[..., float]) -> Callable[..., float]:
                 for i in range(len(image)):
                     image[i] = mean[i] - away[i]
         for k in range(len(log_weights)):
-            value = log_normalizer + log_ratio(data, linear, precision, particles[k])
+            value = log_normalizer + log_ratio(data, linear, precision, particles[k], -math.inf)
             log_weights[k] = -math.inf if math.isnan(value) else value
         return normalized(log_weights, weights)
 

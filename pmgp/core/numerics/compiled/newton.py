@@ -37,7 +37,7 @@ def _objective(
     product = 0.0
     for i in range(len(f)):
         product += a[i] * (f[i] - prior_mean[i])
-    return log_ratio(sign, f[:0], f[:0], f) - 0.5 * product
+    return log_ratio(sign, f[:0], f[:0], f, -math.inf) - 0.5 * product
 
 
 @kernel(
@@ -92,7 +92,7 @@ def probit_newton(
     n = len(mean)
     linear, precision = sites[0], sites[1]
     f, a, reached_f, reached_a = work[F], work[A], work[REACHED_F], work[REACHED_A]
-    origin = log_ratio(sign, f[:0], f[:0], prior_mean)
+    origin = log_ratio(sign, f[:0], f[:0], prior_mean, -math.inf)
     current = origin
     f[:], a[:] = mean, 0.0
     steps = 0

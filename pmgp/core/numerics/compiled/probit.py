@@ -17,7 +17,8 @@ from pmgp.core.numerics.compiled.declaration import (
     kernel,
 )
 from pmgp.core.numerics.compiled.importance import weighing, weighing_signature
-from pmgp.core.numerics.compiled.routines import erfcx, log_ndtr, ndtr
+from pmgp.core.numerics.compiled.normal import BLOCK, probabilities
+from pmgp.core.numerics.compiled.routines import erfcx, log_ndtr
 from pmgp.core.numerics.compiled.slices import slice_signature, slicing
 
 __all__ = ["derivatives", "log_ratios", "slice_move", "tilted", "tilted_moments", "weighed"]
@@ -107,24 +108,35 @@ def derivatives(
         out[1, i] = hazard * _excess(z, hazard)
 
 
-@kernel(NUMBER, VECTOR, VECTOR, VECTOR, VECTOR)
+@kernel(NUMBER, VECTOR, VECTOR, VECTOR, VECTOR, NUMBER)
 def log_ratio(
     sign: np.ndarray,
     linear: np.ndarray,
     precision: np.ndarray,
     f: np.ndarray,
+    least: float,
 ) -> float:
-    """The sum of log Phi(sign f) - b f + w f^2 / 2; probabilities are multiplied as long as that does not underflow."""
+    """The sum of log Phi(sign f) - b f + w f^2 / 2; probabilities are multiplied as long as that does not underflow.
+
+    Without sites no term is positive: then it is minus infinity as soon as the sum is seen to fall below `least`.
+    """
     total, product = 0.0, 1.0
-    for i in range(len(sign)):
-        z = sign[i] * f[i]
-        if z > UNLIKELY:
-            product *= ndtr(z)
-        else:
-            total += log_ndtr(z)
-        if product < SMALL:
-            total += math.log(product)
-            product = 1.0
+    z, probability = np.empty(BLOCK), np.empty(BLOCK)
+    for start in range(0, len(f), BLOCK):
+        signs, part = sign[start : start + BLOCK], f[start : start + BLOCK]
+        for i in range(len(part)):
+            z[i] = signs[i] * part[i]
+        probabilities(z[: len(part)], probability[: len(part)])
+        for i in range(len(part)):
+            if z[i] > UNLIKELY:
+                product *= probability[i]
+            else:
+                total += log_ndtr(z[i])
+            if product < SMALL:
+                total += math.log(product)
+                product = 1.0
+        if len(linear) == 0 and total + math.log(product) < least:
+            return -math.inf
     sites = 0.0
     for i in range(len(linear)):
         sites += (linear[i] - 0.5 * precision[i] * f[i]) * f[i]
@@ -150,7 +162,7 @@ def log_ratios(
     out : (size,) array
     """
     for k in range(f.shape[0]):
-        out[k] = log_ratio(sign, linear, precision, f[k])
+        out[k] = log_ratio(sign, linear, precision, f[k], -math.inf)
 
 
 _weigh, _move = weighing(log_ratio), slicing(log_ratio)

@@ -23,7 +23,7 @@ def slice_signature(terms: Any) -> tuple[Any, ...]:
 
 
 def slicing(log_ratio: Callable[..., float]) -> Callable[..., int]:
-    """What makes slice moves, for terms that are given by an inlined function: of data, sites and f."""
+    """What makes slice moves, for terms by a kernel: of data, sites, f and the least value of interest."""
 
     @inlined
     def move(
@@ -55,7 +55,7 @@ def slicing(log_ratio: Callable[..., float]) -> Callable[..., int]:
         """
         linear, precision, mean = q
         if math.isnan(value[0]):
-            value[0] = log_ratio(data, linear, precision, f)
+            value[0] = log_ratio(data, linear, precision, f, -math.inf)
         threshold = value[0] - below
         angle = 2.0 * math.pi * uniform(numbers[0], numbers[1])
         lower, upper = angle - 2.0 * math.pi, angle
@@ -64,7 +64,7 @@ def slicing(log_ratio: Callable[..., float]) -> Callable[..., int]:
             cosine, sine = math.cos(angle), math.sin(angle)
             for i in range(len(moved)):
                 moved[i] = mean[i] + ((f[i] - mean[i]) * cosine + auxiliary[i] * sine)
-            found = log_ratio(data, linear, precision, moved)
+            found = log_ratio(data, linear, precision, moved, threshold)
             evaluations += 1
             if found > threshold:
                 value[0] = found
