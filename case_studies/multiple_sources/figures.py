@@ -33,6 +33,7 @@ def rejects(predictions: pd.DataFrame, names: list[str], methods: tuple[str, ...
                 curve = scores.classes.abstention_curve(*pooled(predictions, name, method))
                 axes.step(curve.abstention, curve.score, where="post", color=color, linestyle=dashes, label=method)
             axes.set(title=name, xlabel="left undecided", xlim=(0, 1))
+            axes.set_xticks([0.0, 0.5, 1.0], ["0", "0.5", "1"])
         grid[0, 0].set_ylabel("accuracy of the rest")
         grid[0, 0].legend(loc="lower right")
     return figure
