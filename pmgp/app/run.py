@@ -162,5 +162,5 @@ def _diagnosis(problem: Problem, idata: xr.DataTree) -> str | None:
     if process is None:
         return None
     found = process.diagnose(idata, model=problem.model)
-    option = "" if found.good or found.enough is None else f" (--sparse {found.enough})"
+    option = "" if found.advised is None else f" (--sparse {found.advised})"
     return str(found).rstrip(".") + option

@@ -1,4 +1,4 @@
-"""Whitened values given theta: the Gaussian at their mode, and slices about any Gaussian."""
+"""Whitened values given theta: the Gaussian at their mode, and slices and trajectories about any Gaussian."""
 
 from __future__ import annotations
 
@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 from scipy.linalg import cholesky
 
-from pmgp.core.inducing import Conditional, Derivatives, GaussianFit, conditional, fitted, slices
+from pmgp.core.inducing import (
+    Conditional,
+    Derivatives,
+    GaussianFit,
+    angle_to_learn,
+    conditional,
+    fitted,
+    slices,
+    trajectories,
+    trajectory,
+)
 from tests.finite_differences import central_differences
 
 N, M = 12, 3
@@ -21,7 +31,7 @@ def poisson(projections, outputs=2):
         np.full((outputs, N), 0.3),
         projections,
         lambda f: float((counts * f - np.exp(f)).sum()),
-        lambda f: Derivatives(float((counts * f - np.exp(f)).sum()), counts - np.exp(f), -np.exp(f)),
+        lambda f: Derivatives(counts - np.exp(f), -np.exp(f)),
     )
 
 
@@ -36,7 +46,7 @@ def gaussian():
         np.zeros((1, N)),
         [A[0]],
         value,
-        lambda f: Derivatives(value(f), (y - f) / NOISE**2, np.full((1, N), -1 / NOISE**2)),
+        lambda f: Derivatives((y - f) / NOISE**2, np.full((1, N), -1 / NOISE**2)),
     )
 
 
@@ -88,13 +98,21 @@ def test_where_the_density_is_not_finite_there_is_no_fit():
     assert fitted(poisson([np.full((M, N), np.nan)]), np.zeros((2, M))) is None
 
 
-def distance_of_slices(rng, fit, density):
-    """Largest difference of means and variances by slices from those of v, in Monte Carlo standard errors."""
+def by_slices(rng, density, fit, w):
+    return slices(rng, density, fit, w, 1)[0]
+
+
+def by_trajectories(rng, density, fit, w):
+    return trajectory(rng, density, fit, w, 0.7).w
+
+
+def distance(rng, fit, density, move):
+    """Largest difference of means and variances by moves from those of v, in Monte Carlo standard errors."""
     mean, covariance = moments()
     w = fit.whitened(mean[None])
     draws = np.empty((6000, M))
     for draw in draws:
-        w, _ = slices(rng, density, fit, w, 1)
+        w = move(rng, density, fit, w)
         draw[:] = (fit.mode + fit.deviation(w))[0]
     batches = draws.reshape(30, 200, M)
     distances = []
@@ -110,8 +128,9 @@ def poor_fit():
     return GaussianFit(moments()[0][None] + 0.5, [np.asfortranarray(factor)])
 
 
-def test_slices_leave_the_density_as_it_is_whatever_the_fit(rng):
-    assert distance_of_slices(rng, poor_fit(), gaussian()) < 4.0
+@pytest.mark.parametrize("move", [by_slices, by_trajectories])
+def test_moves_leave_the_density_as_it_is_whatever_the_fit(rng, move):
+    assert distance(rng, poor_fit(), gaussian(), move) < 4.0
 
 
 def test_slices_without_the_ratio_to_the_ellipses_own_gaussian_do_not(rng):
@@ -123,4 +142,50 @@ def test_slices_without_the_ratio_to_the_ellipses_own_gaussian_do_not(rng):
         return density.value(f) + 0.5 * float(np.square(v).sum() - np.square(fit.whitened(v)).sum())
 
     careless = Conditional(density.offset, density.projections, without, density.derivatives)
-    assert distance_of_slices(rng, fit, careless) > 4.0
+    assert distance(rng, fit, careless, by_slices) > 4.0
+
+
+def rough():
+    """With a slope that is a third too small, and another one than that of the value."""
+    exact = gaussian()
+
+    def derivatives(f):
+        slope, curvature = exact.derivatives(f)
+        return Derivatives(slope / 1.5 + 0.3 * np.sin(f), curvature)
+
+    return Conditional(exact.offset, exact.projections, exact.value, derivatives)
+
+
+def test_trajectories_need_no_exact_derivatives(rng):
+    assert distance(rng, poor_fit(), rough(), by_trajectories) < 4.0
+
+
+def test_trajectories_of_which_the_energy_is_not_kept_do_not(rng, monkeypatch):
+    monkeypatch.setattr(trajectories, "_energy", lambda w, momentum: 0.0)
+    assert distance(rng, poor_fit(), rough(), by_trajectories) > 4.0
+
+
+def test_where_the_fit_is_exact_every_trajectory_is_accepted_and_one_turn_is_enough(rng):
+    fit = fitted(gaussian(), np.zeros((1, M)))
+    w = rng.standard_normal((1, M))
+    moved = trajectory(rng, gaussian(), fit, w, 0.5 * np.pi)
+    np.testing.assert_allclose(moved.acceptance_rate, 1.0, atol=1e-9)
+    assert moved.evaluations == 4
+    assert not np.array_equal(moved.w, w)
+
+
+def test_a_trajectory_to_where_nothing_is_finite_is_rejected(rng):
+    fit, w = poor_fit(), np.zeros((1, M))
+    exact = gaussian()
+    nowhere = Conditional(exact.offset, exact.projections, exact.value, lambda f: Derivatives(f * np.inf, f))
+    moved = trajectory(rng, nowhere, fit, w, 0.7)
+    assert moved.acceptance_rate == 0.0
+    np.testing.assert_array_equal(moved.w, w)
+
+
+def test_turns_get_shorter_where_trajectories_are_rejected_and_never_longer_than_a_quarter():
+    angle = angle_to_learn()
+    assert angle.updated(0.0, trajectories.TARGET).value < angle.value
+    for _ in range(50):
+        angle = angle.updated(1.0, trajectories.TARGET)
+    np.testing.assert_allclose(angle.value, 0.5 * np.pi)

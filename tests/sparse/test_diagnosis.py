@@ -55,7 +55,8 @@ def test_with_gaussian_noise_everything_has_a_formula(theta, rng):
     # Short length-scales and large variances leave much, and would have more weight without the penalty.
     assert found.shifts["lengthscale"] < 0.0 < found.shifts["variance"]
     assert found.inducing == 4 < found.enough <= 10
-    assert f"Take about {found.enough} inducing inputs" in str(found)
+    assert found.points == len(X)
+    assert f"With about {found.enough} inducing inputs for 10 points nothing would be saved" in str(found)
 
 
 def test_with_all_points_nothing_is_left(theta, rng):
@@ -63,6 +64,7 @@ def test_with_all_points_nothing_is_left(theta, rng):
     assert found.good
     assert found.unexplained < 1e-6
     assert found.enough == found.inducing == 10
+    assert found.advised is None
     assert "negligible" in str(found)
 
 
@@ -70,12 +72,24 @@ def test_advice_follows_the_trace():
     """A penalty that varies by two nats must become forty times as small, and with it the trace."""
     penalties = np.array([0.0, 4.0])
     traces = 100.0 * 0.5 ** np.arange(12)
-    settings = {"unexplained": np.array([0.1, 0.1]), "hyperparameters": {"a": np.array([1.0, 3.0])}}
+    settings = {"unexplained": np.array([0.1, 0.1]), "hyperparameters": {"a": np.array([1.0, 3.0])}, "points": 100}
     found = diagnosis_of(penalties=penalties, traces=traces, inducing=3, **settings)
     assert found.enough == 9
+    assert "Take about 9 inducing inputs or more" in str(found)
     assert traces[found.enough - 1] <= 0.025 * traces[2] < traces[found.enough - 2]
     assert found.shifts == {"a": 2.0}
     none = diagnosis_of(penalties=penalties, traces=traces[:4], inducing=3, **settings)
-    assert none.enough is None
+    assert none.enough is none.advised is None
     assert "more than 12 inducing inputs" in str(none)
     assert "the mean of a would move by +2 deviations or more" in str(none)
+
+
+@pytest.mark.parametrize(("points", "exact"), [(17, True), (18, False), (100, False)])
+def test_where_half_of_the_points_are_needed_the_exact_chain_is_advised(points, exact):
+    penalties, traces = np.array([0.0, 4.0]), 100.0 * 0.5 ** np.arange(12)
+    found = diagnosis_of(np.full(2, 0.1), penalties, {"a": np.array([1.0, 3.0])}, traces, 3, points)
+    assert found.exact_instead is exact
+    assert found.advised == (0 if exact else 9)
+    assert ("take the exact chain" in str(found)) is exact
+    # Not where it would take days.
+    assert not found._replace(points=30_000, enough=20_000).exact_instead

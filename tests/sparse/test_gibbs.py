@@ -116,9 +116,11 @@ def test_a_restored_state_and_a_pickled_step_repeat_the_next_draws(step, tune, d
 
 def test_nothing_is_learned_after_tuning(step):
     point = chain(step, seed=3, tune=400, draws=1)[1]
-    learned, start, coefficients = step.learned, step.start.copy(), step.predictor.coefficients.copy()
+    learned, angle = step.learned, step.angle
+    start, coefficients = step.start.copy(), step.predictor.coefficients.copy()
     chain(step, begin=1, tune=0, draws=20, point=point)
     assert step.learned is learned
+    assert step.angle is angle
     np.testing.assert_array_equal(step.start, start)
     np.testing.assert_array_equal(step.predictor.coefficients, coefficients)
 
@@ -144,14 +146,15 @@ def test_hyperparameters_that_are_known_stay_away():
 SETTINGS = {"tune": 500, "draws": 2000, "random_seed": 6}
 
 
-def gibbs_moments(inducing):
+def gibbs_moments(inducing, **options):
     model, _ = sparse(inducing, jitter=1e-8)
-    return agreement.moments(agreement.sample(model, step=pmgp.SparseGibbs(model=model), **SETTINGS))
+    return agreement.moments(agreement.sample(model, step=pmgp.SparseGibbs(model=model, **options), **SETTINGS))
 
 
 @pytest.mark.slow
-def test_with_all_points_as_inducing_inputs_it_agrees_with_the_pseudo_marginal_chain(posterior):
-    found = gibbs_moments(X)
+@pytest.mark.parametrize("options", [{}, {"trajectories": 0, "slices": 10}], ids=["trajectories", "slices"])
+def test_with_all_points_as_inducing_inputs_it_agrees_with_the_pseudo_marginal_chain(posterior, options):
+    found = gibbs_moments(X, **options)
     assert min(m.ess for m in found.values()) > 1000
     assert agreement.distance(found, posterior) < 4.0
 
@@ -189,6 +192,8 @@ def test_what_is_refused():
         pmgp.SparseGibbs([model["variance"]], model=model)
     with pytest.raises(ValueError, match="slices must be 1 or more, not 0"):
         pmgp.SparseGibbs(slices=0, model=model)
+    with pytest.raises(ValueError, match="trajectories must be 0 or more, not -1"):
+        pmgp.SparseGibbs(trajectories=-1, model=model)
     with model:
         pm.Potential("penalty", -pm.math.sqr(model["f_rotated_"]).sum())
     with pytest.raises(pmgp.ModelError, match="a prior or potential depends on 'f_rotated_'"):

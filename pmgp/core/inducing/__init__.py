@@ -7,6 +7,7 @@ from pmgp.core.inducing.conditional import Conditional, Derivatives, GaussianFit
 from pmgp.core.inducing.hyperparameters import Known, ModeSearch, ThetaDensity, known_at
 from pmgp.core.inducing.optimization import Expected, Maximized, Variational, bound, maximized
 from pmgp.core.inducing.selection import cluster_centers, largest_conditional_variances
+from pmgp.core.inducing.trajectories import Moved, angle_to_learn, trajectory
 
 __all__ = [
     "Conditional",
@@ -16,8 +17,10 @@ __all__ = [
     "Known",
     "Maximized",
     "ModeSearch",
+    "Moved",
     "ThetaDensity",
     "Variational",
+    "angle_to_learn",
     "bound",
     "cluster_centers",
     "fitted",
@@ -25,4 +28,5 @@ __all__ = [
     "largest_conditional_variances",
     "maximized",
     "slices",
+    "trajectory",
 ]

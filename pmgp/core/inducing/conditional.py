@@ -35,12 +35,10 @@ class Derivatives(NamedTuple):
 
     Attributes
     ----------
-    value : float
     slope, curvature : (k, n) array
         First derivatives, and second ones of each latent value by itself.
     """
 
-    value: float
     slope: np.ndarray
     curvature: np.ndarray
 
@@ -58,7 +56,8 @@ class Conditional:
     value : callable
         Expected log-likelihood at the means f of the latent values: (k, n) -> float.
     derivatives : callable
-        The same with its derivatives: (k, n) -> Derivatives.
+        Its derivatives: (k, n) -> Derivatives. Rough ones will do: they say where to look and what to propose, and
+        never what is accepted.
     """
 
     offset: np.ndarray

@@ -1,7 +1,8 @@
 """E log p(y|f) for f ~ N(mean, variance), by a likelihood's own kernels at as many nodes as the variance needs.
 
 Inducing inputs that say enough leave little variance, and logarithms of Phi and of the logistic function are smooth: a
-few Gauss-Hermite nodes give what twenty do. Derivatives in the mean are expectations of those in f (Bonnet, Price).
+few Gauss-Hermite nodes give what twenty do. Derivatives in the mean are expectations of those in f (Bonnet, Price), by
+fewer nodes still: where a sampler looks for modes and what it proposes may be rough.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ __all__ = ["ExpectedTerms"]
 # Standard deviations up to which so many nodes leave an error below 2e-10 for an observation, whatever the mean.
 LIMITS = np.array([0.05, 0.1, 0.2, 0.25, 0.4, 0.5, 0.6, 0.75])
 NODES = (3, 4, 5, 6, 8, 10, 12, 16)
+# For derivatives; all observations at once take a ninth of the time of each group by itself.
+ROUGH = 5
 
 
 class _Group(NamedTuple):
@@ -50,6 +53,9 @@ class ExpectedTerms:
         self._order = order
         self._variance: np.ndarray | None = None
         self._groups: list[_Group] = []
+        nodes, self._rough_weights = normal_rule(min(ROUGH, order))
+        self._rough_nodes = nodes[:, None]
+        self._repeated = constructor(np.tile(labels, len(nodes)))
 
     def value(self, mean: np.ndarray, variance: np.ndarray) -> float:
         """E log p(y|f), of means and variances of shape (n,)."""
@@ -58,15 +64,12 @@ class ExpectedTerms:
             for places, likelihood, deviations, weights in self._at(variance)
         )
 
-    def derivatives(self, mean: np.ndarray, variance: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-        """The same with first and second derivatives in the means, of shape (n,) each."""
-        slope, curvature = np.empty_like(mean), np.empty_like(mean)
-        for places, likelihood, deviations, weights in self._at(variance):
-            center = mean[places]
-            rows = np.array([likelihood.derivatives(center + row) for row in deviations])
-            slope[places], minus = np.tensordot(weights, rows, axes=1)
-            curvature[places] = -minus
-        return self.value(mean, variance), slope, curvature
+    def derivatives(self, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """First and second derivatives in the means, of shape (n,) each; rough where variances are large."""
+        f = mean + np.sqrt(variance) * self._rough_nodes
+        slope, minus = self._repeated.derivatives(f.ravel())
+        weights = self._rough_weights
+        return weights @ slope.reshape(f.shape), -(weights @ minus.reshape(f.shape))
 
     def _at(self, variance: np.ndarray) -> list[_Group]:
         """Groups for these variances, which stay the same array while theta does."""

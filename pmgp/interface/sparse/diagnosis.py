@@ -16,6 +16,9 @@ __all__ = ["Diagnosis", "diagnosis_of"]
 # In nats. To first order the mean of no hyper-parameter moves by more than this part of its standard deviation. Draws
 # keep away from where the penalty is large, so that more may be behind it: hence not larger.
 NEGLIGIBLE = 0.05
+# Inducing inputs save nothing where more than this part of the points is needed; up to so many points exact chains run.
+SAVING = 0.5
+FEW_POINTS = 2000
 
 
 class Diagnosis(NamedTuple):
@@ -35,6 +38,8 @@ class Diagnosis(NamedTuple):
     enough : int or None
         How many, each of the largest variance given those before it, bring the deviation of the penalty down to 0.05
         nats; None where four times as many as there are do not.
+    points : int
+        The number of inputs of the observations.
     """
 
     unexplained: float
@@ -43,11 +48,25 @@ class Diagnosis(NamedTuple):
     shifts: dict[str, float]
     inducing: int
     enough: int | None
+    points: int
 
     @property
     def good(self) -> bool:
         """Whether the penalty hardly distinguishes between the draws."""
         return self.penalty_deviation <= NEGLIGIBLE
+
+    @property
+    def exact_instead(self) -> bool:
+        """Whether so large a part of so few points is needed that the exact chain is the better one."""
+        needed = 4 * self.inducing if self.enough is None else self.enough
+        return not self.good and self.points <= FEW_POINTS and needed > SAVING * self.points
+
+    @property
+    def advised(self) -> int | None:
+        """How many inducing inputs to take next, 0 for the exact chain; None where there is no number to give."""
+        if self.exact_instead:
+            return 0
+        return None if self.good else self.enough
 
     def __str__(self) -> str:
         """What it means, and what to do."""
@@ -62,9 +81,16 @@ class Diagnosis(NamedTuple):
         moved = (
             "" if worst is None else f": the mean of {worst} would move by {self.shifts[worst]:+.2g} deviations or more"
         )
-        if self.enough is None:
-            return f"{said}{moved}. Take more than {4 * self.inducing} inducing inputs."
-        return f"{said}{moved}. Take about {self.enough} inducing inputs."
+        return f"{said}{moved}. {self._advice()}"
+
+    def _advice(self) -> str:
+        needed = f"more than {4 * self.inducing}" if self.enough is None else f"about {self.enough}"
+        if self.exact_instead:
+            return (
+                f"With {needed} inducing inputs for {self.points} points nothing would be saved: take the exact chain, "
+                "pmgp.PseudoMarginal on gp.exact_model()."
+            )
+        return f"Take {needed} inducing inputs or more, and look again: what few of them hide is not seen yet."
 
 
 def diagnosis_of(
@@ -73,6 +99,7 @@ def diagnosis_of(
     hyperparameters: dict[str, np.ndarray],
     traces: np.ndarray,
     inducing: int,
+    points: int,
 ) -> Diagnosis:
     """Put the figures together.
 
@@ -83,7 +110,8 @@ def diagnosis_of(
     hyperparameters : dict of arrays of shape (s, ...)
     traces : (m,) array
         Variance that is left by the first 1, 2, ... of inducing inputs chosen one after another.
-    inducing : int
+    inducing, points : int
+        Numbers of inducing inputs, and of inputs of the observations.
     """
     deviation = float(penalties.std())
     return Diagnosis(
@@ -93,6 +121,7 @@ def diagnosis_of(
         {name: _shift(values.reshape(len(penalties), -1), penalties) for name, values in hyperparameters.items()},
         inducing,
         _enough(traces, inducing, deviation),
+        points,
     )
 
 

@@ -2,7 +2,8 @@
 
 The target is that of the sparse MCMC article; its own sampler moves all variables together. Here theta moves with w
 held, v = m(theta) + L(theta)^-T w, where N(m, (L L')^-1) is the Gaussian at the mode of v given theta: where it fits,
-theta given w is theta's marginal. Then w moves with theta held, by elliptical slices, for which A stays as it is.
+theta given w is theta's marginal. Then w moves with theta held, for which A stays as it is: by a trajectory, and by an
+elliptical slice.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from pymc.step_methods.state import dataclass_state
 
 from pmgp.core.adaptation.mode_prediction import ModePredictor
 from pmgp.core.adaptation.moments import Moments
-from pmgp.core.inducing import Known, ModeSearch, ThetaDensity, known_at, slices
+from pmgp.core.adaptation.step_size import StepSize
+from pmgp.core.inducing import Known, ModeSearch, ThetaDensity, angle_to_learn, known_at, slices, trajectory
+from pmgp.core.inducing.trajectories import TARGET
 from pmgp.core.transitions.base import Point, TransitionInfo
 from pmgp.core.transitions.mixture import IndependenceMixture, LearnedMixture
 from pmgp.interface.sparse.parts import SparseParts
@@ -41,6 +44,7 @@ class SparseGibbsState(StepMethodState):
     iteration: int
     n_tune: int
     learned: LearnedMixture
+    angle: StepSize
     draws: Moments
     predictor: ModePredictor | None
     start: np.ndarray
@@ -52,12 +56,14 @@ class SparseGibbsState(StepMethodState):
 
 
 class SparseGibbs(ThetaProgress, SparseStep):
-    r"""Hyper-parameters by Metropolis, and whitened values by elliptical slices, for models of :class:`pmgp.gp.Sparse`.
+    r"""Hyper-parameters by Metropolis, whitened values by trajectories, for models of :class:`pmgp.gp.Sparse`.
 
     The whitened values v are written as :math:`m(\theta) + L(\theta)^{-\top} w`, by the Gaussian at the mode of their
     density given :math:`\theta`. Then :math:`\theta` moves with w as it is, by the mixture of a random walk and
-    independent proposals of :class:`pmgp.PseudoMarginal`, and w by elliptical slices. Where that Gaussian fits, the two
-    are almost independent, which :math:`\theta` and v are not. However badly it fits, the target stays the same.
+    independent proposals of :class:`pmgp.PseudoMarginal`. Then w moves: first by Hamiltonian Monte Carlo in which the
+    Gaussian's own motion is exact, and which makes a nearly independent draw in a few gradients, then by an elliptical
+    slice, which moves where trajectories are rejected. Where that Gaussian fits, w and :math:`\theta` are almost
+    independent, which :math:`\theta` and v are not. However badly it fits, the target stays the same.
 
     It is the one to take for up to about five hyper-parameters; where there are many, :class:`pmgp.SparseHMC` follows
     their gradient. It compiles nothing.
@@ -68,8 +74,12 @@ class SparseGibbs(ThetaProgress, SparseStep):
         Must be all free variables, the default.
     theta_moves : int
         Proposals for the hyper-parameters in an iteration.
+    trajectories : int
+        Of w in an iteration. Each takes a few products of an M x N matrix with a vector, and as many gradients of the
+        likelihood, by five nodes where it is that of binary labels; what is turned through at once is learned while
+        the chain tunes.
     slices : int
-        Moves of w in an iteration; each costs a product of an M x N matrix with a vector.
+        Elliptical slices of w in an iteration; each costs a product of an M x N matrix with a vector.
     target_acceptance : float
         What the random walk is tuned to.
     model, rng, initial_point, compile_kwargs, blocked
@@ -85,7 +95,7 @@ class SparseGibbs(ThetaProgress, SparseStep):
     Notes
     -----
     Sample statistics: ``tune``, ``accepted`` and ``acceptance_rate`` (of theta), ``theta_acceptance``,
-    ``n_evaluations`` (of the likelihood by slices).
+    ``trajectory_acceptance``, ``n_evaluations`` (of the likelihood by moves of w).
 
     References
     ----------
@@ -97,6 +107,9 @@ class SparseGibbs(ThetaProgress, SparseStep):
 
     Murray, I., Adams, R. P. and MacKay, D. J. C. (2010). Elliptical slice sampling. *AISTATS*.
 
+    Shahbaba, B., Lan, S., Johnson, W. O. and Neal, R. M. (2014). Split Hamiltonian Monte Carlo. *Statistics and
+    Computing* 24: trajectories whose Gaussian part is exact.
+
     Examples
     --------
     >>> with model:  # doctest: +SKIP
@@ -104,7 +117,9 @@ class SparseGibbs(ThetaProgress, SparseStep):
     """
 
     name = "sparse_gibbs"
-    stats_dtypes_shapes: ClassVar = ACCEPTANCE | {"theta_acceptance": (np.float64, [])} | EVALUATIONS
+    stats_dtypes_shapes: ClassVar = (
+        ACCEPTANCE | {"theta_acceptance": (np.float64, []), "trajectory_acceptance": (np.float64, [])} | EVALUATIONS
+    )
     _state_class = SparseGibbsState
 
     def __init__(
@@ -112,7 +127,8 @@ class SparseGibbs(ThetaProgress, SparseStep):
         vars: list[Any] | None = None,
         *,
         theta_moves: int = 1,
-        slices: int = 10,
+        trajectories: int = 1,
+        slices: int = 1,
         target_acceptance: float = 0.25,
         model: pm.Model | None = None,
         rng: Any = None,
@@ -124,7 +140,9 @@ class SparseGibbs(ThetaProgress, SparseStep):
         for name, number in {"theta_moves": theta_moves, "slices": slices}.items():
             if number < 1:
                 raise ValueError(f"{name} must be 1 or more, not {number}")
-        self.theta_moves, self.slices = theta_moves, slices
+        if trajectories < 0:
+            raise ValueError(f"trajectories must be 0 or more, not {trajectories}")
+        self.theta_moves, self.trajectories, self.slices = theta_moves, trajectories, slices
         self.transition = IndependenceMixture(target_acceptance)
         super().__init__(vars, model, rng, initial_point, blocked)
 
@@ -140,6 +158,7 @@ class SparseGibbs(ThetaProgress, SparseStep):
         self.tune = n_tune > 0
         self.iteration, self.n_tune = 0, n_tune
         self.learned = self.transition.start(self._theta_dimension, n_tune)
+        self.angle = angle_to_learn()
         self.draws = Moments(self._theta_dimension)
         self.predictor: ModePredictor | None = None
         self.start, self.searched_from, self.w = np.zeros(shape), np.zeros(shape), np.zeros(shape)
@@ -164,13 +183,25 @@ class SparseGibbs(ThetaProgress, SparseStep):
                 if self.tune:
                     self.learned = self.transition.learn(self.learned, current, info)
             known = self._known = current.payload
-            self.w, evaluations = slices(self.rng, known.conditional, known.fit, self.w, self.slices)
+            rates, evaluations = self._move_values(known)
             self.searched_from = known.start
             moved = self._moved(current.position, known.values(self.w))
             if self.tune:
                 self._learn(current.position, known)
         self.variables = self._vector(moved)
-        return point | moved, [self._statistics(infos, evaluations)]
+        return point | moved, [self._statistics(infos, rates, evaluations)]
+
+    def _move_values(self, known: Known) -> tuple[list[float], int]:
+        """Move w with theta held: acceptance rates of trajectories, and evaluations of the likelihood."""
+        rates, evaluations = [], 0
+        for _ in range(self.trajectories):
+            moved = trajectory(self.rng, known.conditional, known.fit, self.w, self.angle.value)
+            self.w, evaluations = moved.w, evaluations + moved.evaluations
+            rates.append(moved.acceptance_rate)
+            if self.tune:
+                self.angle = self.angle.updated(moved.acceptance_rate, TARGET)
+        self.w, made = slices(self.rng, known.conditional, known.fit, self.w, self.slices)
+        return rates, evaluations + made
 
     @property
     def _search(self) -> ModeSearch:
@@ -209,7 +240,7 @@ class SparseGibbs(ThetaProgress, SparseStep):
             if self.iteration % FIT_EVERY == 0:
                 self.predictor.solve()
 
-    def _statistics(self, infos: list[TransitionInfo], evaluations: int) -> dict[str, Any]:
+    def _statistics(self, infos: list[TransitionInfo], rates: list[float], evaluations: int) -> dict[str, Any]:
         made = max(len(infos), 1)
         rate = sum(info.acceptance_rate for info in infos) / made
         return {
@@ -217,6 +248,7 @@ class SparseGibbs(ThetaProgress, SparseStep):
             "accepted": sum(info.accepted for info in infos) / made,
             "acceptance_rate": rate,
             "theta_acceptance": rate,
+            "trajectory_acceptance": float(np.mean(rates)) if rates else np.nan,
             "n_evaluations": evaluations,
         }
 
@@ -224,6 +256,7 @@ class SparseGibbs(ThetaProgress, SparseStep):
         """Freeze what was learned."""
         super().stop_tuning()
         self.learned = self.transition.freeze(self.learned)
+        self.angle = self.angle.settled()
         if self.predictor is not None:
             self.predictor.solve()
         self.variables = None

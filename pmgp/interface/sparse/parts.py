@@ -129,9 +129,9 @@ def _value_at(terms: Terms, others: list[np.ndarray], latent: np.ndarray) -> flo
 
 
 def _derivatives_at(terms: Terms, others: list[np.ndarray], latent: np.ndarray) -> Derivatives:
-    value, slope, *curvatures = terms.derivatives(_flat(latent), *others)
+    slope, *curvatures = terms.derivatives(_flat(latent), *others)
     curvature = np.stack([np.broadcast_to(part, latent.shape[1:]) for part in curvatures])
-    return Derivatives(float(value), np.reshape(slope, latent.shape), curvature)
+    return Derivatives(np.reshape(slope, latent.shape), curvature)
 
 
 def _flat(latent: np.ndarray) -> np.ndarray:

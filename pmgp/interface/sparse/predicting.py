@@ -233,7 +233,7 @@ class Predicting:
         unexplained, penalties = np.array(list(at_draws(chosen, model, [left, penalty]))).T
         hyperparameters = [rv.name for rv in model.free_RVs if rv is not prepared.v]
         values = {name: np.array([draw[name] for draw in chosen]) for name in hyperparameters}
-        return diagnosis_of(unexplained, penalties, values, self._traces(model, values), prepared.size)
+        return diagnosis_of(unexplained, penalties, values, self._traces(model, values), prepared.size, self.points)
 
     @property
     def whitened(self) -> Any:

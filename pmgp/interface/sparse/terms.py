@@ -34,7 +34,7 @@ class Terms(Protocol):
         ...
 
     def derivatives(self, *arguments: np.ndarray) -> list[Any]:
-        """The sum, its gradient, and for each output second derivatives by each mean."""
+        """The gradient of the sum, and for each output second derivatives by each mean."""
         ...
 
 
@@ -80,7 +80,7 @@ class GraphTerms:
         else:
             curvatures = [pt.grad(slope[k].sum(), latent)[k] for k in range(outputs)]
         self._values = NumericalFunction(inputs, [total])
-        self._derivatives = NumericalFunction(inputs, [total, slope, *curvatures])
+        self._derivatives = NumericalFunction(inputs, [slope, *curvatures])
 
     def refresh_data(self) -> None:
         """Read the observations again."""
@@ -92,7 +92,7 @@ class GraphTerms:
         return self._values(*arguments)
 
     def derivatives(self, *arguments: np.ndarray) -> list[Any]:
-        """The sum, its gradient, and second derivatives."""
+        """The gradient of the sum, and second derivatives."""
         return self._derivatives(*arguments)
 
 
@@ -141,6 +141,6 @@ class BinaryTerms:
         return [self._terms.value(mean, variance)]
 
     def derivatives(self, *arguments: np.ndarray) -> list[Any]:
-        """The sum, and first and second derivatives of each term."""
+        """First and second derivatives of each term, by few nodes."""
         mean, variance = arguments
         return list(self._terms.derivatives(mean, variance))

@@ -1,0 +1,113 @@
+"""Trajectories of v about its Gaussian, whose own part of the motion is solved exactly.
+
+In w, where the Gaussian is N(0, I), position and momentum turn about the origin, and only the rest of the density kicks
+the momentum (Beskos et al. 2011; Shahbaba et al. 2014): where the Gaussian fits, a quarter of a turn is an independent
+draw. A kick may be any function of the position, so that rough derivatives cost acceptance and nothing else.
+"""
+
+from __future__ import annotations
+
+from math import ceil, cos, exp, pi, sin
+from typing import NamedTuple
+
+import numpy as np
+
+from pmgp.core.adaptation.step_size import StepSize
+from pmgp.core.inducing.conditional import Conditional, GaussianFit
+from pmgp.core.numerics.linalg import triangular_solve
+
+__all__ = ["Moved", "angle_to_learn", "trajectory"]
+
+# What is turned through at once is tuned to this acceptance rate, and a trajectory makes about a quarter of a turn.
+TARGET = 0.85
+QUARTER = 0.5 * pi
+FIRST = 0.6
+MOST_STEPS = 8
+# Lengths vary, lest a trajectory come back to where it began.
+SHORTEST = 0.6
+
+
+class Moved(NamedTuple):
+    """Where a trajectory has led.
+
+    Attributes
+    ----------
+    w : (k, m) array
+    acceptance_rate : float
+    evaluations : int
+        Of the likelihood and of its derivatives.
+    """
+
+    w: np.ndarray
+    acceptance_rate: float
+    evaluations: int
+
+
+class _Rest(NamedTuple):
+    """The density of w, less that of N(0, I)."""
+
+    conditional: Conditional
+    fit: GaussianFit
+
+    def place(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """V and the latent values."""
+        v = self.fit.mode + self.fit.deviation(w)
+        return v, self.conditional.latent(v)
+
+    def value(self, w: np.ndarray, v: np.ndarray, latent: np.ndarray) -> float:
+        """Its logarithm."""
+        return self.conditional.log_density(v, latent) + 0.5 * float(np.vdot(w, w))
+
+    def kick(self, w: np.ndarray) -> np.ndarray:
+        """Its gradient in w, as far as the derivatives are exact."""
+        v, latent = self.place(w)
+        slope = self.conditional.pulled_back(self.conditional.derivatives(latent).slope) - v
+        return np.array([triangular_solve(L, row) for L, row in zip(self.fit.factors, slope, strict=True)]) + w
+
+
+def angle_to_learn() -> StepSize:
+    """What a trajectory turns through at once, before it is tuned."""
+    return StepSize.start(FIRST, largest=QUARTER)
+
+
+def trajectory(
+    rng: np.random.Generator, conditional: Conditional, fit: GaussianFit, w: np.ndarray, angle: float
+) -> Moved:
+    """Move w by a trajectory, accepted or not by the density itself.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    conditional : Conditional
+    fit : GaussianFit
+    w : (k, m) array
+    angle : float
+        Largest turn between two kicks.
+
+    Returns
+    -------
+    Moved
+    """
+    rest, steps = _Rest(conditional, fit), min(ceil(QUARTER / angle), MOST_STEPS)
+    momentum, turn = rng.standard_normal(w.shape), angle * rng.uniform(SHORTEST, 1.0)
+    with np.errstate(all="ignore"):
+        before = rest.value(w, *rest.place(w)) - _energy(w, momentum)
+        candidate, momentum = _turned(rest, w, momentum, turn, steps)
+        log_ratio = rest.value(candidate, *rest.place(candidate)) - _energy(candidate, momentum) - before
+    rate = exp(min(log_ratio, 0.0)) if log_ratio == log_ratio else 0.0
+    return Moved(candidate if rng.uniform() < rate else w, rate, steps + 3)
+
+
+def _turned(rest: _Rest, w: np.ndarray, momentum: np.ndarray, turn: float, steps: int) -> tuple[np.ndarray, np.ndarray]:
+    """Turns with half a kick before the first one, half of one after the last one, and whole ones between."""
+    cosine, sine = cos(turn), sin(turn)
+    momentum = momentum + 0.5 * turn * rest.kick(w)
+    for step in range(steps):
+        w, momentum = cosine * w + sine * momentum, cosine * momentum - sine * w
+        momentum = momentum + (turn if step < steps - 1 else 0.5 * turn) * rest.kick(w)
+    return w, momentum
+
+
+def _energy(w: np.ndarray, momentum: np.ndarray) -> float:
+    """Of the Gaussian part, which turning keeps."""
+    return 0.5 * float(np.vdot(w, w) + np.vdot(momentum, momentum))
