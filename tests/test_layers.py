@@ -126,6 +126,7 @@ COMPILED = {"core.orthants.compiled", "core.orthants.compiled_normal"} | {
         "importance",
         "moments",
         "newton",
+        "normal",
         "ordinal",
         "probit",
         "propagation",

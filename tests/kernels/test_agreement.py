@@ -8,6 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.linalg import cho_solve
 from scipy.special import log_ndtr, ndtr
 
 from pmgp.core.approximations import moment_matching
@@ -106,6 +107,24 @@ def test_draws(n, condition, size):
     _, written, _, reference = both("deviations", outputs, *arguments)
     # They are what the sites leave of draws from the prior.
     close(written[2], reference[2], np.sqrt(covariance[0, 0]))
+
+
+@pytest.mark.parametrize("least", [1e-12, 1e-9, 1e-7, 1e-3])
+@pytest.mark.parametrize("size", [1, 5])
+def test_draws_beside_sites_that_say_little(size, least):
+    """Against the product with K, which they are made by only where they must be."""
+    covariance, _, _, precision = problem(60, CONDITIONS[0])
+    precision[::3] = least
+    normals = np.random.default_rng(1).normal(size=(2, size, 60))
+    factor, root = factor_of(covariance, precision), np.sqrt(precision)
+    prior_factor = np.ascontiguousarray(np.linalg.cholesky(covariance).T)
+    u = normals[0] @ prior_factor
+    solved = cho_solve((np.triu(factor), False), (root * u + normals[1]).T).T
+    for function in PAIRS["deviations"]:
+        out = np.empty((size, 60))
+        made = function(prior_factor, covariance, factor, precision, *normals.copy(), out)
+        assert made == (least * covariance[0, 0] < conditioning.INFORMATIVE)
+        assert_allclose(out, u - (root * solved) @ covariance, atol=1e-14 + (not made) * 1e-14 / np.sqrt(least))
 
 
 @pytest.mark.parametrize(("n", "condition"), [*product(SIZES, CONDITIONS)])
@@ -249,7 +268,7 @@ def test_normal_probabilities_are_never_zero(z):
 @pytest.mark.parametrize("scale", [1.0, 40.0])
 @pytest.mark.parametrize("n", SIZES)
 def test_log_ratios_end_early_where_they_are_too_small(n, scale, name):
-    """Only then, and only without sites."""
+    """Only then, and only without sites; no sooner than the terms that are known say so."""
     rng = np.random.default_rng(9)
     f, none, log_ratio = scale * rng.normal(size=n), np.empty(0), {"probit": probit, "ordinal": ordinal}[name].log_ratio
     limits = np.array([-np.inf, -1.0, -1.0 + 1e-7, 2.0, np.inf])
@@ -257,7 +276,9 @@ def test_log_ratios_end_early_where_they_are_too_small(n, scale, name):
     data = rng.choice([-1.0, 1.0], n) if name == "probit" else np.array([limits[y], limits[y + 1], np.ones(n)])
     whole = log_ratio(data, none, none, f, -np.inf)
     assert log_ratio(data, none, none, f, whole * (1.0 + 1e-9) - 1e-9) == whole
-    assert log_ratio(data, none, none, f, whole * (1.0 - 1e-9) + 1e-9) == -np.inf
+    ended = log_ratio(data, none, none, f, whole + 1e4 * n)
+    assert ended in (whole, -np.inf)
+    assert ended == -np.inf or n < 100 or scale < 40.0
     linear, precision = rng.normal(size=n), rng.uniform(0.01, 5.0, n)
     with_sites = log_ratio(data, linear, precision, f, -np.inf)
     assert log_ratio(data, linear, precision, f, np.inf) == with_sites

@@ -105,8 +105,7 @@ class ExpectationPropagation:
         """
         if isinstance(prior, BlockPrior):
             return self._fit_blocks(prior, cast("BlockLikelihood", likelihood), start)
-        possible = np.isfinite(likelihood.log_likelihood(prior.mean))
-        if possible and start is not None and np.isfinite(start).all():
+        if start is not None and np.isfinite(start).all() and _possible(prior, likelihood):
             matched = self._sweep_from(prior, likelihood, *_sites_of(start))
             if isinstance(matched, SiteApproximation):
                 return matched
@@ -235,6 +234,13 @@ class Failure(Enum):
 def _in_shares(sites: BlockMatrix) -> bool:
     """Whether sites are those of a softmax with too many classes for them to match all covariances."""
     return isinstance(sites, ContrastBlocks) and len(sites.scale) > 3
+
+
+def _possible(prior: DensePrior, likelihood: Likelihood) -> bool:
+    """Whether the likelihood is positive at the prior mean, as one whose sweeps are compiled is everywhere."""
+    if kernel_with_terms(likelihood, SWEEPS) is not None:
+        return True
+    return bool(np.isfinite(likelihood.log_likelihood(prior.mean)))
 
 
 def _sites_of(start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -59,7 +59,7 @@ class Fitted(NamedTuple):
     def with_prior_factor(self) -> Fitted | None:
         """The same where K can be factorized, if with a jitter; the exact chain needs that, and B may do without."""
         approximation = self.approximation.factorized()
-        return None if approximation is None else self._replace(approximation=approximation)
+        return None if approximation is None else Fitted(self.theta, self.log_prior, approximation, self.likelihood)
 
 
 class Ready(NamedTuple):

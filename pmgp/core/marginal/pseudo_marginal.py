@@ -184,7 +184,7 @@ class PseudoMarginalChain:
         if candidate is not None:
             ready = evaluate.prepare(candidate.payload)
             # What is not needed any more is not kept: its matrices are most of the memory.
-            candidate = candidate._replace(payload=ready)
+            candidate = Point(candidate.position, candidate.log_density, ready, *candidate[3:])
             if isinstance(ready, Ready):
                 estimate, rate = self._accept(rng, state, current.payload, ready, log_ratio, frozen)
                 if estimate is not None:
@@ -192,7 +192,7 @@ class PseudoMarginalChain:
             density.indefinite |= isinstance(ready, Indefinite)
             del ready
         del candidate
-        state = state._replace(iteration=state.iteration + 1)
+        state = State(*state[:-1], state.iteration + 1)
         state, latent = self._update_latent(rng, state, current.payload, frozen)
         counts = density.iterations, density.converged, density.indefinite
         return state, current, Info(estimate is not None, rate, infos, latent, *counts)

@@ -21,6 +21,9 @@ from pmgp.core.numerics.linalg import scaled_plus_identity
 
 __all__ = ["condition", "deviations", "log_normalizer", "log_sites", "stepped", "swept"]
 
+# Of a site, its precision times the prior's variance: draws lose no more than 1e-16 over its root to rounding above.
+INFORMATIVE = 1e-8
+
 
 def condition(
     covariance: np.ndarray, prior_mean: np.ndarray, linear: np.ndarray, precision: np.ndarray, memory: np.ndarray
@@ -154,8 +157,10 @@ def deviations(
 ) -> np.ndarray:
     """Draws less their mean, made of standard normals: (2, size, n) -> (size, n).
 
-    With u = L e1, the vector u - K W^1/2 B^-1 (W^1/2 u + e2) has the covariance (K^-1 + W)^-1, for
-    e1 and e2 standard normal; all draws are columns of one matrix.
+    With u = L e1 and c = B^-1 (W^1/2 u + e2), the vector u - K W^1/2 c has the covariance (K^-1 + W)^-1, for e1 and e2
+    standard normal; all draws are columns of one matrix. As B c is known, the product with K cancels here, too:
+    the vector is W^-1/2 (c - e2). Beside a site that says next to nothing that is a difference of equals, and the
+    product is made.
 
     Parameters
     ----------
@@ -166,10 +171,10 @@ def deviations(
         In C order; they are lost.
     """
     first, second = normals
-    record("matvec", len(first))
     out = np.empty(first.shape)
     matrices = [np.asfortranarray(matrix).T for matrix in (prior_factor, covariance, factor)]
-    compiled_or(_deviations, "sites.deviations")(*matrices, *vectors(precision), first, second, out)
+    if compiled_or(_deviations, "sites.deviations")(*matrices, *vectors(precision), first, second, out):
+        record("matvec", len(first))
     return out
 
 
@@ -181,15 +186,20 @@ def _deviations(
     first: np.ndarray,
     second: np.ndarray,
     out: np.ndarray,
-) -> None:
+) -> bool:
     prior_factor, covariance, factor = transposed_prior_factor.T, transposed.T, transposed_factor.T
     root = np.sqrt(precision)[:, None]
     one = len(out) == 1
     # The level-3 routines take ten times as long for one column.
     u = dtrmv(prior_factor, first[0], lower=1)[:, None] if one else dtrmm(1.0, prior_factor, first.T, lower=1)
-    solved = root * dpotrs(factor, root * u + second.T, lower=1)[0]
+    solved = dpotrs(factor, root * u + second.T, lower=1)[0]
+    if (precision * covariance.diagonal()).min() >= INFORMATIVE:
+        out[:] = ((solved - second.T) / root).T
+        return False
+    solved *= root
     along = dsymv(1.0, covariance, solved[:, 0], lower=1)[:, None] if one else dsymm(1.0, covariance, solved, lower=1)
     out[:] = (u - along).T
+    return True
 
 
 def log_normalizer(

@@ -78,14 +78,12 @@ def threads_limited(threads: int | None, *, exactly: bool = False) -> Iterator[N
     exactly : bool
         Raise the number too, where it is lower.
     """
-    before = [library.num_threads for library in _libraries()]
-    changed = [
-        (library, number)
-        for library, number in zip(_libraries(), before, strict=True)
-        if threads is not None and (number > threads or (exactly and number < threads))
-    ]
-    for library, _ in changed:
-        library.set_num_threads(threads)
+    changed = []
+    for library in _libraries() if threads is not None else ():
+        number = library.get_num_threads()
+        if number > threads or (exactly and number < threads):
+            changed.append((library, number))
+            library.set_num_threads(threads)
     try:
         yield
     finally:

@@ -79,7 +79,7 @@ class BlockedCovariance:
         self._values.refresh_data()
         if self._thin_pullback is not None:
             self._thin_pullback.refresh_data()
-        self._last: tuple[np.ndarray, list[np.ndarray]] | None = None
+        self._last: tuple[bytes, list[np.ndarray]] | None = None
         self._distances: list[np.ndarray] | None = None
         self._blocks: list[_Block] = []
 
@@ -92,8 +92,9 @@ class BlockedCovariance:
 
     def _at(self, theta: np.ndarray) -> list[np.ndarray]:
         """Mean and thin values at theta, those of the last one being kept: a gradient follows on K itself."""
-        if self._last is None or not np.array_equal(theta, self._last[0]):
-            self._last = theta.copy(), self._values(theta)
+        key = theta.tobytes()
+        if self._last is None or key != self._last[0]:
+            self._last = key, self._values(theta)
         return self._last[1]
 
     @property

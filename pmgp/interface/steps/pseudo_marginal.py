@@ -290,7 +290,7 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
         ready = self._evaluate.prepare(point.payload)
         if not isinstance(ready, Ready):
             raise SamplingError(unusable_start(self.latent_model, self.theta))
-        return point._replace(payload=ready)
+        return point if ready is point.payload else point._replace(payload=ready)
 
     def _tuning_step(self, tuning: Tuning) -> dict[str, Any]:
         current, info = tuning.step(self.rng, self._point(tuning.predictor), self._evaluate)

@@ -15,10 +15,8 @@ from numba.extending import intrinsic
 
 from pmgp.core.numerics.compiled.declaration import NOTHING, VECTOR, WRITTEN_VECTOR, kernel
 
-__all__ = ["BLOCK", "probabilities"]
+__all__ = ["probabilities"]
 
-# Numbers that are worked on together; their memory stays in the first-level cache.
-BLOCK = 128
 # Beyond this point the probability is that of the point itself, a number that is still normal.
 FAR = 37.0
 # (a + CENTER) Phi(-a) exp(a^2 / 2) for a between 0 and 40, to 4e-16 of it: the polynomial in t = (a - CENTER) /

@@ -20,7 +20,7 @@ from pmgp.core.numerics.compiled.declaration import (
     kernel,
 )
 from pmgp.core.numerics.compiled.importance import weighing, weighing_signature
-from pmgp.core.numerics.compiled.normal import BLOCK, probabilities
+from pmgp.core.numerics.compiled.normal import probabilities
 from pmgp.core.numerics.compiled.routines import erfcx, log_ndtr
 from pmgp.core.numerics.compiled.slices import slice_signature, slicing
 
@@ -64,42 +64,35 @@ def log_ratio(
 ) -> float:
     """The sum of log P(lower < f + noise e < upper) - b f + w f^2 / 2, e standard normal.
 
-    Without sites no term is positive: then it is minus infinity as soon as the sum is seen to fall below `least`. What
-    takes long, and is least of all, comes after all else.
+    Without sites no term is positive: then it may be minus infinity as soon as the sum is seen to fall below `least`.
+    What takes long, and is least of all, comes after all else.
     """
-    total, product, left = 0.0, 1.0, 0
-    z, probability, lost = np.empty(2 * BLOCK), np.empty(2 * BLOCK), np.empty(len(f), np.int64)
-    for start in range(0, len(f), BLOCK):
-        part, noise = f[start : start + BLOCK], data[2, start : start + BLOCK]
-        first, last = data[0, start : start + BLOCK], data[1, start : start + BLOCK]
-        n = len(part)
-        near, far = z[:n], z[n : 2 * n]
-        for i in range(len(part)):
-            lower, upper = (first[i] - part[i]) / noise[i], (last[i] - part[i]) / noise[i]
-            reflected = lower + upper > 0.0
-            near[i], far[i] = -lower if reflected else upper, -upper if reflected else lower
-        probabilities(z[: 2 * n], probability[: 2 * n])
-        for i in range(n):
-            between = probability[i] - probability[n + i]
-            if between > PLAIN * probability[i] and between > LEAST:
-                product *= between
-            else:
-                lost[left] = start + i
-                left += 1
-            if product < SMALL:
-                total += math.log(product)
-                product = 1.0
-        if len(linear) == 0 and total + math.log(product) < least:
-            return -math.inf
-    total += math.log(product)
-    for j in range(left):
-        i = lost[j]
+    total, product, n = 0.0, 1.0, len(f)
+    near, far, above, between = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    for i in range(len(near)):
         lower, upper = (data[0, i] - f[i]) / data[2, i], (data[1, i] - f[i]) / data[2, i]
-        if lower + upper > 0.0:
-            lower, upper = -upper, -lower
-        total += _log_probability(lower, upper, (data[1, i] - data[0, i]) / data[2, i])
-        if len(linear) == 0 and total < least:
-            return -math.inf
+        reflected = lower + upper > 0.0
+        near[i], far[i] = -lower if reflected else upper, -upper if reflected else lower
+    probabilities(near, between)
+    probabilities(far, above)
+    for i in range(len(near)):
+        below = between[i]
+        between[i] -= above[i]
+        if not (between[i] > PLAIN * below and between[i] > LEAST):
+            between[i] = 0.0
+            continue
+        product *= between[i]
+        if product < SMALL:
+            total += math.log(product)
+            product = 1.0
+            if total < least and len(linear) == 0:
+                return -math.inf
+    total += math.log(product)
+    for i in range(len(near)):
+        if between[i] == 0.0:
+            total += _log_probability(far[i], near[i], (data[1, i] - data[0, i]) / data[2, i])
+            if total < least and len(linear) == 0:
+                return -math.inf
     sites = 0.0
     for i in range(len(linear)):
         sites += (linear[i] - 0.5 * precision[i] * f[i]) * f[i]

@@ -17,7 +17,7 @@ from pmgp.core.numerics.compiled.declaration import (
     kernel,
 )
 from pmgp.core.numerics.compiled.importance import weighing, weighing_signature
-from pmgp.core.numerics.compiled.normal import BLOCK, probabilities
+from pmgp.core.numerics.compiled.normal import probabilities
 from pmgp.core.numerics.compiled.routines import erfcx, log_ndtr
 from pmgp.core.numerics.compiled.slices import slice_signature, slicing
 
@@ -118,25 +118,23 @@ def log_ratio(
 ) -> float:
     """The sum of log Phi(sign f) - b f + w f^2 / 2; probabilities are multiplied as long as that does not underflow.
 
-    Without sites no term is positive: then it is minus infinity as soon as the sum is seen to fall below `least`.
+    Without sites no term is positive: then it may be minus infinity as soon as the sum is seen to fall below `least`.
     """
     total, product = 0.0, 1.0
-    z, probability = np.empty(BLOCK), np.empty(BLOCK)
-    for start in range(0, len(f), BLOCK):
-        signs, part = sign[start : start + BLOCK], f[start : start + BLOCK]
-        for i in range(len(part)):
-            z[i] = signs[i] * part[i]
-        probabilities(z[: len(part)], probability[: len(part)])
-        for i in range(len(part)):
-            if z[i] > UNLIKELY:
-                product *= probability[i]
-            else:
-                total += log_ndtr(z[i])
-            if product < SMALL:
-                total += math.log(product)
-                product = 1.0
-        if len(linear) == 0 and total + math.log(product) < least:
-            return -math.inf
+    z, probability = np.empty(len(f)), np.empty(len(f))
+    for i in range(len(z)):
+        z[i] = sign[i] * f[i]
+    probabilities(z, probability)
+    for i in range(len(z)):
+        if z[i] > UNLIKELY:
+            product *= probability[i]
+        else:
+            total += log_ndtr(z[i])
+        if product < SMALL:
+            total += math.log(product)
+            product = 1.0
+            if total < least and len(linear) == 0:
+                return -math.inf
     sites = 0.0
     for i in range(len(linear)):
         sites += (linear[i] - 0.5 * precision[i] * f[i]) * f[i]

@@ -10,6 +10,7 @@ import math
 import numpy as np
 
 from pmgp.core.numerics.compiled.declaration import (
+    FLAG,
     NOTHING,
     NUMBER,
     ROWS,
@@ -34,6 +35,9 @@ from pmgp.core.numerics.compiled.routines import (
 )
 
 __all__ = ["condition", "deviations", "log_normalizer", "log_sites"]
+
+# As in `core.numerics.conditioning`.
+INFORMATIVE = 1e-8
 
 
 @kernel(NUMBER, ROWS, VECTOR, VECTOR, VECTOR, WRITTEN_ROWS, WRITTEN_VECTOR, WRITTEN_ROWS)
@@ -80,7 +84,7 @@ def condition(
     return 2.0 * total
 
 
-@kernel(NOTHING, ROWS, ROWS, ROWS, VECTOR, WRITTEN_ROWS, WRITTEN_ROWS, WRITTEN_ROWS)
+@kernel(FLAG, ROWS, ROWS, ROWS, VECTOR, WRITTEN_ROWS, WRITTEN_ROWS, WRITTEN_ROWS)
 def deviations(
     prior_factor: np.ndarray,
     covariance: np.ndarray,
@@ -89,8 +93,8 @@ def deviations(
     first: np.ndarray,
     second: np.ndarray,
     out: np.ndarray,
-) -> None:
-    """Draws of f - mean under q, made of standard normals.
+) -> bool:
+    """Write draws of f - mean under q, made of standard normals; whether products with K were needed.
 
     Parameters
     ----------
@@ -103,15 +107,25 @@ def deviations(
         Written.
     """
     size, n = out.shape
+    least = math.inf
+    for i in range(n):
+        least = min(least, precision[i] * covariance[i, i])
     if size == 1:
         dtrmv((LOWER, NOT_TRANSPOSED, NOT_UNIT, n, prior_factor, n, first, 1))
     else:
         dtrmm((LEFT, LOWER, NOT_TRANSPOSED, NOT_UNIT, n, size, 1.0, prior_factor, n, first, n))
     for k in range(size):
-        along, noise = first[k], second[k]
+        along, noise, row = first[k], second[k], out[k]
         for i in range(len(noise)):
+            row[i] = noise[i]
             noise[i] += math.sqrt(precision[i]) * along[i]
     dpotrs((LOWER, n, size, factor, n, second, n))
+    if least >= INFORMATIVE:
+        for k in range(size):
+            solved, row = second[k], out[k]
+            for i in range(len(row)):
+                row[i] = (solved[i] - row[i]) / math.sqrt(precision[i])
+        return False
     for k in range(size):
         solved = second[k]
         for i in range(len(solved)):
@@ -124,6 +138,7 @@ def deviations(
         along, row = first[k], out[k]
         for i in range(len(row)):
             row[i] = along[i] - row[i]
+    return True
 
 
 @kernel(NUMBER, VECTOR, VECTOR, VECTOR, VECTOR, NUMBER)
