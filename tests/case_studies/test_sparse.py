@@ -297,7 +297,7 @@ def test_the_exact_chain_is_the_reference_of_the_comparison(monkeypatch):
     ("deviation", "enough", "expected"), [(0.04, 10, None), (0.5, 25, 25), (0.5, None, 30), (0.5, 35, 30)]
 )
 def test_the_advice_is_followed_as_far_as_there_are_points(deviation, enough, expected):
-    advice = Diagnosis(0.1, 1.0, deviation, {}, 10, enough)
+    advice = Diagnosis(0.1, 1.0, deviation, {}, 10, enough, 1000)
     given = small_classes(np.random.default_rng(15))
     assert held_out.advised(advice, given.data) == expected
 

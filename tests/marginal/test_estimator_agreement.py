@@ -18,7 +18,7 @@ from tests.theta_updates.agreement import Moments, distance, moments, sample
 
 pytestmark = pytest.mark.slow
 SETTINGS = {
-    "laplace, importance": ("laplace", pmgp.ImportanceSampling(128)),
+    "laplace, importance": ("laplace", pmgp.ImportanceSampling(512)),
     "laplace, annealed": ("laplace", pmgp.AnnealedImportanceSampling(draws=16)),
     "ep, importance": ("ep", pmgp.ImportanceSampling(64)),
     "ep, annealed": ("ep", pmgp.AnnealedImportanceSampling(draws=8)),

@@ -152,7 +152,10 @@ def _interpolated(
 def _apart(scaled: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Indices of the nodes, and of all other points."""
     number = min(NODES, NODES_AN_ELEMENT * scaled.shape[1], int(INTERPOLATED * len(scaled)))
-    _, pivots, rank, _ = dpstrf(_kernel(scaled, scaled), tol=NUGGET)
+    kernel = _kernel(scaled, scaled)
+    # Not by its rounding: the last bits of a value are not to choose the nodes.
+    np.fill_diagonal(kernel, 1.0)
+    _, pivots, rank, _ = dpstrf(kernel, tol=NUGGET)
     order = pivots - 1
     number = min(number, rank)
     return order[:number], order[number:]
