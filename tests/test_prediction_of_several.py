@@ -369,7 +369,7 @@ def test_vectors_of_different_lengths_are_refused():
         pmgp.predict(None, XNEW, model=built(coefficients), **QUIETLY)
 
 
-@pytest.mark.parametrize(("number", "nodes"), [(2, 576), (3, 64), (10, 64)])
+@pytest.mark.parametrize(("number", "nodes"), [(2, 324), (3, 64), (10, 64)])
 def test_the_values_that_are_averaged_at_a_time_are_bounded(number, nodes):
     with pm.Model() as model:
         f = process("f", pm.Gamma("variance", 3, 1), 1.0, n_outputs=number)
