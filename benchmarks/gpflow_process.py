@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError
@@ -23,6 +24,8 @@ PYTHON = (
     *(str(ROOT / "scripts" / "uv"), "run", "--quiet", "--isolated", "--no-project", "--python", "3.12"),
     *("--with", "gpflow==2.11.2", "--with", "tensorflow==2.21.0", "--with", "setuptools<81", "python"),
 )
+# What uv, as a shell, adds to a signal's number for its own exit status.
+SHELL_SIGNALS = 128
 
 
 def release(package: str) -> str:
@@ -49,9 +52,17 @@ def sampler(problem: Problem) -> Callable[[int, int, int], tuple[float, xr.DataT
             source, target = Path(folder) / "problem.npz", Path(folder) / "draws.npz"
             np.savez(source, tune=tune, draws=draws, seed=seed, chains=CHAINS, **parts)
             script = Path(__file__).with_name("gpflow_script.py")
-            subprocess.run([*PYTHON, str(script), str(source), str(target)], cwd=ROOT, check=True, stdout=2)
-            drawn = dict(np.load(target))
+            done = subprocess.run([*PYTHON, str(script), str(source), str(target)], cwd=ROOT, stdout=2)
+            drawn = {} if done.returncode else dict(np.load(target))
+        _end_as(done)
         posterior = az.convert_to_dataset({name: drawn[name] for name in ("lengthscale", "variance")})
         return float(drawn["seconds"]), xr.DataTree.from_dict({"posterior": posterior})
 
     return sampled
+
+
+def _end_as(done: subprocess.CompletedProcess) -> None:
+    """End this process, too, where the system has ended the other for its processor time; it inherits the limit."""
+    if done.returncode in (-signal.SIGXCPU, SHELL_SIGNALS + signal.SIGXCPU):
+        signal.raise_signal(signal.SIGXCPU)
+    done.check_returncode()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
 import sys
 
 import numpy as np
@@ -10,7 +12,7 @@ import pytest
 import xarray as xr
 
 from benchmarks import __main__ as command
-from benchmarks import peers, samplers
+from benchmarks import gpflow_process, peers, samplers
 from benchmarks.problems import load, whitened
 from pmgp.datasets import DatasetError
 
@@ -89,6 +91,16 @@ def test_a_run_without_end_is_given_up(problem, monkeypatch, waiting):
 def test_a_tool_that_fails_has_a_row(problem, monkeypatch):
     monkeypatch.setattr(sys, "executable", "false")
     assert peers.measure(problem, TINY, "pmgp", 1.0)["status"] == "failed"
+
+
+@pytest.mark.parametrize(("status", "ends"), [(128 + signal.SIGXCPU, True), (-signal.SIGXCPU, True), (1, False)])
+def test_gpflow_over_its_limit_is_not_taken_for_a_failure(status, ends, monkeypatch):
+    """What ends its process ends the one that started it, too."""
+    raised = []
+    monkeypatch.setattr(signal, "raise_signal", raised.append)
+    with pytest.raises(subprocess.CalledProcessError):
+        gpflow_process._end_as(subprocess.CompletedProcess([], status))
+    assert raised == [signal.SIGXCPU] * ends
 
 
 def test_data_that_cannot_be_had_have_rows(monkeypatch):

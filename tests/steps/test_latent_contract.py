@@ -199,8 +199,9 @@ def test_same_seed_same_trace(method):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("context", ["fork", "spawn"])
-@pytest.mark.parametrize("method", ["slice-laplace", "hmc v1", "smmala"])
+@pytest.mark.parametrize(
+    ("method", "context"), [("slice-laplace", "fork"), ("hmc v1", "fork"), ("smmala", "fork"), ("smmala", "spawn")]
+)
 def test_parallel_chains_equal_sequential_ones(method, context):
     sequential = sample(known_theta(), step_of(method))["posterior"]["f"]
     parallel = sample(known_theta(), step_of(method), cores=2, mp_ctx=context)["posterior"]["f"]

@@ -152,7 +152,7 @@ def test_chains_in_sequence_equal_chains_in_parallel(probit_model, steps, scheme
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scheme", ["interweaving-smmala", "surrogate", "joint"])
+@pytest.mark.parametrize("scheme", ["surrogate"])
 def test_worker_processes_that_get_a_pickle(probit_model, steps, scheme):
     sequential = sample(probit_model, steps, chains=2)
     assert_same_draws(sequential, sample(probit_model, steps, chains=2, cores=2, mp_ctx="spawn"))
