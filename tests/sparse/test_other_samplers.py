@@ -24,6 +24,7 @@ def student_t(f):
 
 MODELS = {
     "counts": (poisson, COUNTS, 1),
+    "counts, a data Z": (poisson, COUNTS, 1),
     "labels, by quadrature": (probit, LABELS, 1),
     "counts, by quadrature": (negative_binomial, COUNTS, 1),
     "real numbers, by quadrature": (student_t, TARGETS, 1),
@@ -32,11 +33,12 @@ MODELS = {
 }
 
 
-def model_of(kind):
+def model_of(kind, inducing=X[::3]):
     dist, observed, outputs = MODELS[kind]
     with pm.Model() as model:
         process = pmgp.gp.Sparse(cov_func=hyperparameters())
-        f = process.prior("f", X=X, Xu=X[::3], n_outputs=outputs)
+        Z = pm.Data("Z", inducing) if kind.endswith("Z") else inducing
+        f = process.prior("f", X=X, Xu=Z, n_outputs=outputs)
         process.observe("y", f, dist=dist, observed=observed)
     return model
 
@@ -45,18 +47,32 @@ def model_of(kind):
     "kind", ["counts", *(pytest.param(kind, marks=pytest.mark.slow) for kind in MODELS if kind != "counts")]
 )
 def test_jax_has_the_density_and_its_gradient(rng, kind):
-    """What NumPyro, and nutpie with its backend for JAX, follow."""
+    """What NumPyro, and nutpie with its backend for JAX, follow: compiled, which rounds in other places."""
     jax = pytest.importorskip("jax")
+    check_compiled(jax, model_of(kind), rng)
+
+
+@pytest.mark.slow
+def test_jax_has_the_gradient_where_inducing_inputs_are_nearly_inputs(rng):
+    """Grids that are made in two ways have points in common but for a rounding error, and others between them."""
+    jax = pytest.importorskip("jax")
+    nearly = np.concatenate([X[::3] * (1.0 + 1e-15), X[1:2] + 0.2])
+    for kind in ("counts", "counts, a data Z"):
+        check_compiled(jax, model_of(kind, nearly), rng)
+
+
+def check_compiled(jax, model, rng):
+    """At points where a squared distance of zero may be rounded to either side."""
     from pymc.sampling.jax import get_jaxified_logp
 
-    model = model_of(kind)
-    density = get_jaxified_logp(model, negative_logp=True)
+    density = jax.jit(jax.value_and_grad(get_jaxified_logp(model, negative_logp=True)))
     value, slope = (model.compile_fn(one(), mode=INTERPRETED) for one in (model.logp, model.dlogp))
-    point = {name: rng.standard_normal(np.shape(start)) for name, start in model.initial_point().items()}
-    found, gradient = jax.value_and_grad(density)([np.asarray(part) for part in point.values()])
-    np.testing.assert_allclose(found, value(point), rtol=1e-6)
-    flat = np.concatenate([np.ravel(part) for part in gradient])
-    np.testing.assert_allclose(flat, slope(point), rtol=1e-5, atol=1e-6)
+    for _ in range(10):
+        point = {name: rng.standard_normal(np.shape(start)) for name, start in model.initial_point().items()}
+        found, gradient = density([np.asarray(part) for part in point.values()])
+        np.testing.assert_allclose(found, value(point), rtol=1e-6)
+        flat = np.concatenate([np.ravel(part) for part in gradient])
+        np.testing.assert_allclose(flat, slope(point), rtol=1e-5, atol=1e-6)
 
 
 SETTINGS = {"tune": 500, "draws": 1000, "random_seed": 7}

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytensor.tensor as pt
 from pymc.gp.util import stabilize
 from pytensor.tensor.linalg import cholesky, solve_triangular
 from pytensor.tensor.variable import TensorVariable
+
+from pmgp.interface.sparse.inputs import current_value
 
 __all__ = ["InducingInputs", "Marginals"]
 
 # The smallest gamma, as a part of the prior variance: at inducing inputs it is zero, and the quadrature divides by its
 # square root.
 SMALLEST = 1e-12
+# Inputs closer than this part of the largest are one: their squared distance is lost in rounding.
+SAME = 3e-8
 
 
 class Marginals(NamedTuple):
@@ -54,7 +59,7 @@ class InducingInputs:
         self.v = v
         self.n_outputs = n_outputs
         self.jitter = jitter
-        self._factors = [cholesky(stabilize(cov_func(Z), jitter)) for cov_func in cov_funcs]
+        self._factors = [cholesky(stabilize(_among(cov_func, Z), jitter)) for cov_func in cov_funcs]
 
     @property
     def size(self) -> int:
@@ -95,7 +100,7 @@ class InducingInputs:
     def projections(self, X: Any) -> list[TensorVariable]:
         """A = R^-1 K_uf of each covariance function."""
         return [
-            solve_triangular(factor, cov_func(self.Z, X), lower=True)
+            solve_triangular(factor, _between(cov_func, self.Z, X), lower=True)
             for factor, cov_func in zip(self._factors, self.cov_funcs, strict=True)
         ]
 
@@ -104,3 +109,37 @@ class InducingInputs:
         if self.n_outputs == 1:
             return parts[0]
         return pt.stack(parts * self.n_outputs if len(parts) == 1 else parts)
+
+
+# PyMC makes a squared distance by sums whose rounding may be negative, and cuts it at zero. With one column of inputs
+# JAX puts the cut and its derivative into different loops, rounds twice, and disagrees with itself on which side a
+# distance of zero is: gradients are then wrong by any amount. So distances of zero are not asked for.
+
+
+def _among(cov_func: Any, Z: Any) -> TensorVariable:
+    """K_uu, its diagonal as the prior variances."""
+    points = Z.shape[0]
+    return pt.switch(pt.eye(points, dtype=bool), cov_func(Z, diag=True)[:, None], cov_func(Z))
+
+
+def _between(cov_func: Any, Z: Any, X: Any) -> TensorVariable:
+    """K_uf, with the prior variance where an inducing input is an input, if these are numbers in one column."""
+    covariance = cov_func(Z, X)
+    same = _coincidence(Z, X)
+    return covariance if same is None else pt.switch(same, cov_func(X, diag=True)[None, :], covariance)
+
+
+def _coincidence(Z: Any, X: Any) -> Any:
+    """Which inducing inputs are which inputs: (m, n). None if none are, for several columns, and where Z moves."""
+    inducing, inputs = current_value(Z), current_value(X)
+    if inducing is None or inducing.shape[1] != 1:
+        return None
+    if inputs is not None and isinstance(Z, pt.TensorConstant) and isinstance(X, pt.TensorConstant):
+        same = _close(inducing, inputs, np)
+        return pt.constant(same) if same.any() else None
+    return _close(Z, X, pt)
+
+
+def _close(Z: Any, X: Any, library: Any) -> Any:
+    rows, columns = Z[:, 0][:, None], X[:, 0][None, :]
+    return library.abs(rows - columns) <= SAME * library.maximum(library.abs(rows), library.abs(columns))
