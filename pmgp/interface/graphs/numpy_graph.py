@@ -152,9 +152,10 @@ def _dimshuffle(node: Any) -> Call:
     order = [axis for axis in node.op.new_order if axis != "x"]
     dropped = [axis for axis in range(node.inputs[0].ndim) if axis not in order]
     added = tuple(None if axis == "x" else slice(None) for axis in node.op.new_order)
-    if not dropped and order == sorted(order):
-        return itemgetter(added), node.inputs
-    return partial(_shuffled, [*dropped, *order], (0,) * len(dropped) + added), node.inputs
+    axes, index = [*dropped, *order], (0,) * len(dropped) + added
+    if axes == sorted(axes):
+        return itemgetter(index), node.inputs
+    return partial(_shuffled, axes, index), node.inputs
 
 
 def _shuffled(axes: list[int], index: tuple[Any, ...], values: np.ndarray) -> np.ndarray:
