@@ -150,11 +150,9 @@ class BlockedCovariance:
 
     def _inputs(self, values: list[Any]) -> dict[str, list[Any]]:
         leaves, products, _ = self._shape
-        return {
-            "leaf": values[:leaves],
-            "product": list(zip(values[leaves : leaves + 2 * products : 2], values[leaves + 1 :: 2], strict=False)),
-            "diagonal": values[leaves + 2 * products :],
-        }
+        first = leaves + 2 * products
+        pairs = list(zip(values[leaves:first:2], values[leaves + 1 : first : 2], strict=True)) if products else []
+        return {"leaf": values[:leaves], "product": pairs, "diagonal": values[first:]}
 
     def _kept(self) -> dict[str, list[Any]]:
         """What does not depend on theta, computed when it is first needed."""
