@@ -63,7 +63,9 @@ class ModePredictor:
     def features(self, theta: np.ndarray) -> np.ndarray:
         """Monomials of the standardized theta, up to cubes in one or two dimensions and squares in more: (p,)."""
         # A few numbers, for which Python's functions take less time than NumPy's.
-        standardized = [(x - location) / scale for x, (location, scale) in zip(theta.tolist(), self._units, strict=True)]
+        standardized = [
+            (x - location) / scale for x, (location, scale) in zip(theta.tolist(), self._units, strict=True)
+        ]
         z = [-6.0 if x < -6.0 else min(x, 6.0) for x in standardized]
         z.append(1.0)
         if self.dimension <= 2:

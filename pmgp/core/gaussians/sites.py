@@ -63,6 +63,11 @@ class SiteApproximation:
         """Number of latent values n."""
         return self.mean.shape[0]
 
+    @cached_property
+    def matrices(self) -> list[np.ndarray]:
+        """L, K and the factor of B, transposed, as kernels take them: (n, n) each."""
+        return [np.asfortranarray(matrix).T for matrix in (self.prior.factor, self.prior.covariance, self.factor)]
+
     def factorized(self) -> SiteApproximation | None:
         """The same q with the factor of its prior, if with a jitter; None where K stays indefinite."""
         prior = self.prior.factorized()
