@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import combinations_with_replacement
+from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -53,18 +54,23 @@ class ModePredictor:
     def __post_init__(self) -> None:
         order = 3 if self.dimension <= 2 else 2
         # The extra index stands for the constant 1, so that lower orders are among the combinations.
-        combinations = combinations_with_replacement(range(self.dimension + 1), order)
-        self._monomials = np.array(list(combinations))
-        p = self.features(self.location).shape[0]
+        self._monomials: list[Any] = list(combinations_with_replacement(range(self.dimension + 1), order))
+        self._units = list(zip(self.location.tolist(), self.scale.tolist(), strict=True))
+        p = len(self._monomials)
         self.gram = np.zeros((p, p))
         self.cross = np.zeros((p, self.size))
 
     def features(self, theta: np.ndarray) -> np.ndarray:
         """Monomials of the standardized theta, up to cubes in one or two dimensions and squares in more: (p,)."""
-        z = ((theta - self.location) / self.scale).tolist()
         # A few numbers, for which Python's functions take less time than NumPy's.
-        padded = np.array([*(min(max(x, -6.0), 6.0) for x in z), 1.0])
-        return np.multiply.reduce(padded[self._monomials], axis=1)
+        standardized = [
+            (x - location) / scale for x, (location, scale) in zip(theta.tolist(), self._units, strict=True)
+        ]
+        z = [-6.0 if x < -6.0 else min(x, 6.0) for x in standardized]
+        z.append(1.0)
+        if self.dimension <= 2:
+            return np.array([z[i] * z[j] * z[k] for i, j, k in self._monomials])
+        return np.array([z[i] * z[j] for i, j in self._monomials])
 
     def add(self, theta: np.ndarray, mode: np.ndarray) -> None:
         """Take in one pair of theta (dimension,) and mode (size,)."""

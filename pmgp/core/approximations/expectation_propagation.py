@@ -105,8 +105,8 @@ class ExpectationPropagation:
         """
         if isinstance(prior, BlockPrior):
             return self._fit_blocks(prior, cast("BlockLikelihood", likelihood), start)
-        if start is not None and np.isfinite(start).all() and _possible(prior, likelihood):
-            matched = self._sweep_from(prior, likelihood, *_sites_of(start))
+        if start is not None and np.isfinite(start).all():
+            matched = self._sweep_from(prior, likelihood, start)
             if isinstance(matched, SiteApproximation):
                 return matched
         # Rare enough in a chain for a kernel not to be worth the wait for it.
@@ -173,14 +173,15 @@ class ExpectationPropagation:
         """
         return isinstance(self._sweep(conditioned, terms, np.inf), SiteApproximation)
 
-    def _sweep_from(
-        self, prior: DensePrior, likelihood: Likelihood, linear: np.ndarray, precision: np.ndarray
-    ) -> SiteApproximation | Failure:
+    def _sweep_from(self, prior: DensePrior, likelihood: Likelihood, start: np.ndarray) -> SiteApproximation | Failure:
         """Sweep from sites that are a guess."""
-        conditioned, largest = Conditioning(prior), POOR_START * prior.size
+        conditioned, largest, (linear, precision) = Conditioning(prior), POOR_START * prior.size, _sites_of(start)
         sweeps = kernel_with_terms(likelihood, SWEEPS)
         if sweeps is not None:
             return self._swept(conditioned.at(linear, precision), sweeps, largest)
+        # One whose sweeps are compiled is positive everywhere.
+        if not np.isfinite(likelihood.log_likelihood(prior.mean)):
+            return Failure.NOT_CONVERGED
         return (
             self._sweep(conditioned, likelihood, largest) if conditioned.on(linear, precision) else Failure.INDEFINITE
         )
@@ -236,17 +237,11 @@ def _in_shares(sites: BlockMatrix) -> bool:
     return isinstance(sites, ContrastBlocks) and len(sites.scale) > 3
 
 
-def _possible(prior: DensePrior, likelihood: Likelihood) -> bool:
-    """Whether the likelihood is positive at the prior mean, as one whose sweeps are compiled is everywhere."""
-    if kernel_with_terms(likelihood, SWEEPS) is not None:
-        return True
-    return bool(np.isfinite(likelihood.log_likelihood(prior.mean)))
-
-
 def _sites_of(start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     n = len(start) // 2
-    log_precision = np.minimum(np.maximum(start[n:], SMALLEST_LOG_PRECISION), LARGEST_LOG_PRECISION)
-    return start[:n], np.exp(log_precision)
+    precision = np.maximum(start[n:], SMALLEST_LOG_PRECISION)
+    np.minimum(precision, LARGEST_LOG_PRECISION, out=precision)
+    return start[:n], np.exp(precision, out=precision)
 
 
 def _secant_step(moved: np.ndarray, reduced: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> float:

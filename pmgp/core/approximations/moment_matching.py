@@ -158,7 +158,7 @@ def match_moments(approximation: SiteApproximation, likelihood: Likelihood, swee
             return None
         current = conditioned
     matched = conditioned.approximation(approximation.log_evidence, approximation.iterations)
-    return replace(matched, converged=approximation.converged)
+    return matched if approximation.converged else replace(matched, converged=False)
 
 
 def _match_by(kernel: Callable[..., int], approximation: SiteApproximation, sweeps: int) -> SiteApproximation | None:
@@ -168,7 +168,7 @@ def _match_by(kernel: Callable[..., int], approximation: SiteApproximation, swee
     if conditioned.swept(kernel, *settings)[0] == INDEFINITE:
         return None
     matched = conditioned.approximation(approximation.log_evidence, approximation.iterations)
-    return replace(matched, converged=approximation.converged)
+    return matched if approximation.converged else replace(matched, converged=False)
 
 
 def matched_sites(approximation: Conditioned, likelihood: Terms) -> MatchedSites | None:

@@ -198,7 +198,7 @@ def check_draws(draws: int | str, antithetic: bool) -> None:
 
 def number_of_draws(draws: int | str) -> int:
     """As a number, which "auto" is not."""
-    if not isinstance(draws, int | np.integer):
+    if isinstance(draws, str):
         raise ValueError('draws="auto" needs a scheme that chooses the number of importance samples')
     return int(draws)
 
@@ -209,7 +209,7 @@ def _weighed(q: Posterior, likelihood: Likelihood, deviations: np.ndarray, paire
     kernel = kernel_with_terms(likelihood, WEIGHED)
     if kernel is not None and isinstance(q, SiteApproximation):
         log_weights, weights = np.empty((2, len(particles)))
-        known = *vectors(q.linear, q.precision, q.mean, deviations), paired, q.log_normalizer
+        known = *q.vectors, *vectors(deviations), paired, q.log_normalizer
         log_evidence = kernel(*known, particles, log_weights, weights)
         return WeightedParticles.of(log_evidence, particles, log_weights, weights)
     _about(q.mean, deviations, paired, particles)

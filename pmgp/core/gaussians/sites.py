@@ -63,6 +63,11 @@ class SiteApproximation:
         """Number of latent values n."""
         return self.mean.shape[0]
 
+    @cached_property
+    def matrices(self) -> list[np.ndarray]:
+        """L, K and the factor of B, transposed, as kernels take them: (n, n) each."""
+        return [np.asfortranarray(matrix).T for matrix in (self.prior.factor, self.prior.covariance, self.factor)]
+
     def factorized(self) -> SiteApproximation | None:
         """The same q with the factor of its prior, if with a jitter; None where K stays indefinite."""
         prior = self.prior.factorized()
@@ -88,14 +93,19 @@ class SiteApproximation:
     @cached_property
     def log_normalizer(self) -> float:
         """Log of the integral of N(f|m, K) prod_i exp(b_i f_i - w_i f_i^2 / 2) over f."""
-        return log_normalizer(self.prior.mean, self.linear, self.precision, self.mean, self.log_determinant)
+        return log_normalizer(self.prior.mean, *self.vectors, self.log_determinant)
+
+    @cached_property
+    def vectors(self) -> list[np.ndarray]:
+        """b, w and the mean, as kernels take them: (n,) each."""
+        return vectors(self.linear, self.precision, self.mean)
 
     def log_ratio(self, likelihood: Likelihood, f: np.ndarray) -> np.ndarray:
         """Log of the likelihood over the sites, prod_i p(y_i|f_i) / site_i(f_i): (..., n) -> (...)."""
         kernel = kernel_with_terms(likelihood, LOG_RATIOS)
         if kernel is None:
             return likelihood.log_likelihood(f) - log_sites(self.linear, self.precision, f)
-        return for_rows(partial(kernel, *vectors(self.linear, self.precision)), f)
+        return for_rows(partial(kernel, *self.vectors[:2]), f)
 
     def log_weights(self, likelihood: Likelihood, f: np.ndarray) -> np.ndarray:
         """Log of p(y|f) N(f|m, K) / q(f), the importance weights: (..., n) -> (...)."""

@@ -126,8 +126,11 @@ class EllipticalSliceUpdate:
         auxiliaries: np.ndarray | None = None,
     ) -> np.ndarray:
         """Move f of shape (n,) about a given reference, leaving p(f|theta, y) invariant."""
-        target, unknown = SliceTarget((reference,), likelihood), Point(f, nan, f)
-        return self.step(rng, unknown, target, auxiliaries=auxiliaries)[0].payload
+        target, value = SliceTarget((reference,), likelihood), nan
+        for number in range(self.moves):
+            auxiliary = reference.sample_deviations(rng, 1)[0] if auxiliaries is None else auxiliaries[number]
+            f, value, _ = _move(rng, f, value, target, reference, auxiliary)
+        return f
 
 
 def _move(
@@ -163,7 +166,7 @@ def _move_by(
 ) -> tuple[np.ndarray, float, int]:
     """The same by a kernel, which takes its angles from the generator."""
     moved, outcome = np.empty(len(f)), np.array([value])
-    sites = (reference.linear, reference.precision) if isinstance(reference, SiteApproximation) else NO_SITES
-    known = vectors(*sites, reference.mean, f, auxiliary)
-    evaluations = kernel(*known, rng.standard_exponential(), *uniform_numbers(rng), moved, outcome)
+    known = reference.vectors if isinstance(reference, SiteApproximation) else vectors(*NO_SITES, reference.mean)
+    given = *vectors(f, auxiliary), rng.standard_exponential(), *uniform_numbers(rng)
+    evaluations = kernel(*known, *given, moved, outcome)
     return moved, float(outcome[0]), evaluations

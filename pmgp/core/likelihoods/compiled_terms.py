@@ -12,9 +12,10 @@ from pmgp.core.likelihoods.bernoulli import BernoulliProbit
 from pmgp.core.likelihoods.ordinal import OrdinalProbit
 from pmgp.core.numerics.compiled.loading import compiled
 
-__all__ = ["LOG_RATIOS", "NEWTON", "SLICE", "SWEEPS", "WEIGHED", "kernel_with_terms"]
+__all__ = ["LOG_RATIOS", "NEWTON", "RENEWED", "SLICE", "SWEEPS", "WEIGHED", "kernel_with_terms"]
 
-SWEEPS, NEWTON, LOG_RATIOS, WEIGHED, SLICE = "sweeps", "newton", "log_ratios", "weighed", "slice_move"
+SWEEPS, NEWTON, LOG_RATIOS = "sweeps", "newton", "log_ratios"
+WEIGHED, SLICE, RENEWED = "weighed", "slice_move", "renewed"
 KERNELS: dict[type, dict[str, str]] = {
     BernoulliProbit: {
         SWEEPS: "propagation.probit_sweeps",
@@ -22,11 +23,13 @@ KERNELS: dict[type, dict[str, str]] = {
         LOG_RATIOS: "probit.log_ratios",
         WEIGHED: "probit.weighed",
         SLICE: "probit.slice_move",
+        RENEWED: "probit.renewed",
     },
     OrdinalProbit: {
         LOG_RATIOS: "ordinal.log_ratios",
         WEIGHED: "ordinal.weighed",
         SLICE: "ordinal.slice_move",
+        RENEWED: "ordinal.renewed",
     },
 }
 
@@ -40,7 +43,7 @@ def kernel_with_terms(terms: Any, name: str) -> Callable[..., Any] | None:
     ----------
     terms : Likelihood
         Or anything else that factorizes over f.
-    name : {SWEEPS, NEWTON, LOG_RATIOS, WEIGHED, SLICE}
+    name : {SWEEPS, NEWTON, LOG_RATIOS, WEIGHED, SLICE, RENEWED}
     """
     full = KERNELS.get(type(terms), {}).get(name)
     kernel = None if full is None else compiled(full)

@@ -29,6 +29,7 @@ from pmgp.core.adaptation.mode_prediction import ModePredictor
 from pmgp.core.estimators.base import Estimate, Estimator, SharesDraws
 from pmgp.core.latent_updates.elliptical_slice import EllipticalSliceUpdate
 from pmgp.core.marginal.evaluation import Evaluator, Indefinite, Ready
+from pmgp.core.marginal.renewal import renewed
 from pmgp.core.marginal.screen import ScreenDensity
 from pmgp.core.transitions.base import AdaptiveTransition, Point, TransitionInfo
 from pmgp.core.transitions.metropolis_hastings import Proposing
@@ -223,6 +224,13 @@ class PseudoMarginalChain:
         every = self.refreshed_every(sharing is not None)
         if every == 0 or state.iteration % every:
             return state, self._move_latent(rng, state, current)
+        if self.latent_moves == 1 and sharing is not None:
+            q, likelihood = current.approximation, current.likelihood
+            renewal = renewed(rng, state.particle, q, likelihood, sharing, frozen.draws)
+            if renewal is not None:
+                latent, estimate, particle = renewal
+                values = estimate.log_evidence, estimate.effective_size, state.iteration
+                return State(current.theta, particle, *values), latent
         shared = self._shared_draws(rng, current, sharing, frozen)
         if sharing is None or shared is None:
             latent = self._move_latent(rng, state, current)

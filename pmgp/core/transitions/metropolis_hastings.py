@@ -40,11 +40,13 @@ def metropolis_choice(
     log_ratio: float,
     evaluations: int,
     component: int = 0,
+    proposed: tuple[np.ndarray, float] | None = None,
 ) -> tuple[Point, TransitionInfo]:
     """Accept the candidate with probability min(1, exp(log_ratio)); what is not a number is rejected."""
     rate = exp(min(log_ratio, 0.0)) if log_ratio == log_ratio else 0.0
-    accepted = rng.uniform() < rate
-    return candidate if accepted else current, TransitionInfo(accepted, rate, evaluations, component)
+    accepted = rng.random() < rate
+    info = TransitionInfo(accepted, rate, evaluations, component, proposed=proposed)
+    return candidate if accepted else current, info
 
 
 def metropolis_hastings(
@@ -54,8 +56,8 @@ def metropolis_hastings(
     with np.errstate(all="ignore"):
         candidate = density.at(proposed.position)
         log_ratio = candidate.log_density - point.log_density + proposed.log_hastings
-    moved, info = metropolis_choice(rng, point, candidate, log_ratio, 1, proposed.component)
-    return moved, info._replace(proposed=(candidate.position, candidate.log_density))
+    visited = candidate.position, candidate.log_density
+    return metropolis_choice(rng, point, candidate, log_ratio, 1, proposed.component, visited)
 
 
 def random_walk(

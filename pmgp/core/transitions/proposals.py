@@ -13,13 +13,16 @@ good emulator nearly all proposals are accepted.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import log1p, sqrt
+from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
 
 from pmgp.core.adaptation.emulator import Emulator, Visited, fitted
 from pmgp.core.adaptation.moments import Moments
+from pmgp.core.numerics.compiled.loading import compiled, vectors
 from pmgp.core.transitions.metropolis_hastings import Proposed
 from pmgp.core.transitions.multiple_trial import multiple_trial
 
@@ -76,7 +79,7 @@ class AdaptiveProposal:
 
     def propose(self, rng: np.random.Generator, theta: np.ndarray) -> Proposed:
         """Draw theta' given theta, both of shape (dimension,), on the unconstrained scale."""
-        independent = self.independence > 0.0 and rng.uniform() < self.independence
+        independent = self.independence > 0.0 and rng.random() < self.independence
         if independent and self.emulator is not None:
             return self._emulated(rng, theta)
         normals = rng.standard_normal(self.dimension)
@@ -99,12 +102,34 @@ class AdaptiveProposal:
     def _emulated(self, rng: np.random.Generator, theta: np.ndarray) -> Proposed:
         """One transition of the multiple-trial independence sampler for the emulated density."""
         tries = TRIES_OF_THREE if self.dimension <= 3 else TRIES
+        transition = compiled("emulated.transition")
+        if transition is None:
+            return self._emulated_by_steps(rng, theta, tries)
+        tried, log_emulated = np.empty((tries + 1, self.dimension)), np.empty(tries + 1)
+        drawn = rng.standard_normal((tries, self.dimension)), rng.chisquare(DEGREES_OF_FREEDOM, tries), rng.random(2)
+        chosen = transition(*drawn, *vectors(theta), *self._parts, tried, log_emulated)
+        return Proposed(tried[chosen], float(log_emulated[0] - log_emulated[chosen]), INDEPENDENT)
+
+    def _emulated_by_steps(self, rng: np.random.Generator, theta: np.ndarray, tries: int) -> Proposed:
+        """The same without a kernel."""
         tried = np.vstack([theta, self._draws_of_t(rng, tries)])
         log_t = self._log_t_of(tried)
         log_ratios = self._log_ratios(tried, log_t)
         chosen = multiple_trial(rng, log_ratios)
         log_emulated = log_t + log_ratios
         return Proposed(tried[chosen], float(log_emulated[0] - log_emulated[chosen]), INDEPENDENT)
+
+    @cached_property
+    def _parts(self) -> tuple[Any, ...]:
+        """Of the t and of the emulator, as the kernel takes them: what it reads along is one after another."""
+        assert self.location is not None
+        assert self.factor is not None
+        assert self.inverse_factor is not None
+        assert self.emulator is not None
+        e = self.emulator
+        of_t = vectors(self.location, self.factor.T, self.inverse_factor)
+        emulated = vectors(e.location, e.inverse_factor, e.linear, e.square, e.nodes.T, e.weights)
+        return (*of_t, *emulated, e.constant, e.lengthscale, self.lowest, self.highest)
 
     def _draws_of_t(self, rng: np.random.Generator, size: int) -> np.ndarray:
         assert self.factor is not None

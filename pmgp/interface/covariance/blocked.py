@@ -150,11 +150,9 @@ class BlockedCovariance:
 
     def _inputs(self, values: list[Any]) -> dict[str, list[Any]]:
         leaves, products, _ = self._shape
-        return {
-            "leaf": values[:leaves],
-            "product": list(zip(values[leaves : leaves + 2 * products : 2], values[leaves + 1 :: 2], strict=False)),
-            "diagonal": values[leaves + 2 * products :],
-        }
+        first = leaves + 2 * products
+        pairs = list(zip(values[leaves:first:2], values[leaves + 1 : first : 2], strict=True)) if products else []
+        return {"leaf": values[:leaves], "product": pairs, "diagonal": values[first:]}
 
     def _kept(self) -> dict[str, list[Any]]:
         """What does not depend on theta, computed when it is first needed."""
@@ -169,7 +167,7 @@ class BlockedCovariance:
         for block in self._blocks:
             self._fill(upper[block.rows, block.columns], block, inputs)
         if self._last_diagonal is not None:
-            np.einsum("ii->i", upper)[:] += inputs["diagonal"][self._last_diagonal.place]
+            upper.reshape(-1)[:: n + 1] += inputs["diagonal"][self._last_diagonal.place]
         return upper
 
     def _fill(self, out: np.ndarray, block: _Block, inputs: dict[str, list[Any]]) -> None:
@@ -178,7 +176,11 @@ class BlockedCovariance:
         rows, columns, memory = block
         targets = [*memory[:-1], out if memory[-1] is not None else None]
         for instruction, target in zip(self._code, targets, strict=True):
-            registers.append(_result(instruction, registers, inputs, rows, columns, target))
+            kind, function, sources, _, _ = instruction
+            if kind == "call" and target is not None:
+                registers.append(function(*[registers[source] for source in sources], out=target))
+            else:
+                registers.append(_result(instruction, registers, inputs, rows, columns, target))
         if registers[-1] is not out:
             out[...] = registers[-1]
 

@@ -45,7 +45,7 @@ class Instruction(NamedTuple):
     def writes(self) -> bool:
         """Whether the result can be written to memory that it is given."""
         if self.kind == "call":
-            return isinstance(self.function, np.ufunc) and self.function.types[0][-1] != "?"
+            return isinstance(self.function, np.ufunc) and any(types[-1] == "d" for types in self.function.types)
         return self.kind in ("product", "diagonal")
 
 

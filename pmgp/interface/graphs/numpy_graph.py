@@ -7,8 +7,8 @@ NumPy's loops over logarithms and exponentials use the processor's vector instru
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial, reduce
+from collections.abc import Callable, Iterable
+from functools import cached_property, partial, reduce
 from itertools import pairwise
 from operator import itemgetter
 from typing import Any
@@ -72,19 +72,32 @@ class NumpyGraph:
         sources = dict.fromkeys([*(source for _, taken in calls for source in taken), *outputs])
         self.fixed = [source for source in sources if source not in moving]
         known = {variable: register for register, variable in enumerate([*self.fixed, *inputs])}
-        self._calls, self._number = in_registers(calls, results, known, set(outputs), retain)
+        self._given = len(known)
+        self._calls, _ = in_registers(calls, results, known, set(outputs), retain)
         self._outputs = [known[output] for output in outputs]
 
     def __call__(self, fixed: list[Any], *inputs: Any) -> list[Any]:
         """Values of the outputs, from those of `fixed` and of the inputs."""
-        registers: list[Any] = [*fixed, *inputs, *[None] * self._number]
-        for function, sources, target in self._calls:
-            registers[target] = function(*[registers[source] for source in sources])
-        return [registers[register] for register in self._outputs]
+        return self._program(*fixed, *inputs)
+
+    @cached_property
+    def _program(self) -> Callable[..., list[Any]]:
+        """The calls in one function, a line for each: a loop over them takes half as long again as they take."""
+        called = {f"f{place}": function for place, (function, _, _) in enumerate(self._calls)}
+        lines = [
+            f"r{target} = f{place}({_registers(sources)})" for place, (_, sources, target) in enumerate(self._calls)
+        ]
+        code = [f"def program({_registers(range(self._given))}):", *lines, f"return [{_registers(self._outputs)}]"]
+        exec("\n    ".join(code), called)
+        return called["program"]
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the graph behind when the calls are pickled."""
-        return self.__dict__ | {"fixed": []}
+        return {name: value for name, value in self.__dict__.items() if name != "_program"} | {"fixed": []}
+
+
+def _registers(places: Iterable[int]) -> str:
+    return ", ".join([f"r{place}" for place in places])
 
 
 def _with_results(node: Any, translate: Callable[[Any], Call]) -> list[tuple[Call, Any]]:
@@ -152,9 +165,10 @@ def _dimshuffle(node: Any) -> Call:
     order = [axis for axis in node.op.new_order if axis != "x"]
     dropped = [axis for axis in range(node.inputs[0].ndim) if axis not in order]
     added = tuple(None if axis == "x" else slice(None) for axis in node.op.new_order)
-    if not dropped and order == sorted(order):
-        return itemgetter(added), node.inputs
-    return partial(_shuffled, [*dropped, *order], (0,) * len(dropped) + added), node.inputs
+    axes, index = [*dropped, *order], (0,) * len(dropped) + added
+    if axes == sorted(axes):
+        return itemgetter(index), node.inputs
+    return partial(_shuffled, axes, index), node.inputs
 
 
 def _shuffled(axes: list[int], index: tuple[Any, ...], values: np.ndarray) -> np.ndarray:

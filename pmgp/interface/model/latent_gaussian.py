@@ -203,6 +203,10 @@ class LatentGaussianModel:
         """Theta as one vector from a point of the model."""
         return self.theta.ravel(point)
 
+    def stands_in(self, point: dict[str, np.ndarray], theta: np.ndarray) -> bool:
+        """Whether a point of the model has this theta."""
+        return self.theta.stands_in(point, theta)
+
     def unravel(self, theta: np.ndarray) -> dict[str, np.ndarray]:
         """Values of theta's variables by name, from one vector."""
         return self.theta.unravel(theta)

@@ -316,7 +316,7 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
             warnings.warn(unconverged_proposals(self.unconverged, self.n_draws), UserWarning, stacklevel=2)
 
     def _refuse_foreign_moves(self, point: dict[str, np.ndarray]) -> None:
-        if np.array_equal(self.latent_model.ravel(point), self.theta):
+        if self.latent_model.stands_in(point, self.theta):
             return
         raise SamplingError(
             "another step method moved the hyper-parameters, which would invalidate the stored estimate of p(y|theta); "

@@ -73,10 +73,11 @@ def sampling_statistics(chain: State, info: Info, frozen: Frozen, estimator: Est
 
 def _on_screen(infos: tuple[TransitionInfo, ...]) -> dict[str, Any]:
     """What the transitions on the screen did; a proposal that was not screened is one evaluation."""
-    error = max((info.energy_error for info in infos), default=np.nan)
+    rates, evaluations = [info.acceptance_rate for info in infos], [info.evaluations for info in infos]
+    error = max([info.energy_error for info in infos], default=np.nan)
     return {
-        "screen_acceptance_rate": sum(info.acceptance_rate for info in infos) / len(infos) if infos else np.nan,
-        "n_steps": sum(info.evaluations for info in infos) if infos else 1,
+        "screen_acceptance_rate": sum(rates) / len(rates) if infos else np.nan,
+        "n_steps": sum(evaluations) if infos else 1,
         "step_size": infos[-1].step_size if infos else np.nan,
         "energy_error": error,
         "diverging": error > LARGEST_ENERGY_ERROR,

@@ -11,7 +11,7 @@ import ctypes
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from typing import Any, cast
 
@@ -76,8 +76,12 @@ def for_rows(write: Callable[[np.ndarray, np.ndarray], Any], f: np.ndarray) -> n
     return out.reshape(np.shape(f)[:-1])[()]
 
 
+@lru_cache(maxsize=16)
 def uniform_numbers(rng: np.random.Generator) -> tuple[int, int]:
-    """Where a kernel gets the numbers that `rng.random()` would give next: addresses of a function and of its state."""
+    """Where a kernel gets the numbers that `rng.random()` would give next: addresses of a function and of its state.
+
+    They stay the same for as long as the generator is there, which what is remembered sees to.
+    """
     interface = rng.bit_generator.ctypes
     # As `ctypes.cast` does, in a seventh of the time.
     return ctypes.c_size_t.from_address(ctypes.addressof(interface.next_double)).value, interface.state_address

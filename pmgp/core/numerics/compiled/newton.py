@@ -94,7 +94,8 @@ def probit_newton(
     f, a, reached_f, reached_a = work[F], work[A], work[REACHED_F], work[REACHED_A]
     origin = log_ratio(sign, f[:0], f[:0], prior_mean, -math.inf)
     current = origin
-    f[:], a[:] = mean, 0.0
+    for i in range(n):
+        f[i], a[i] = mean[i], 0.0
     steps = 0
     while True:
         steps += 1
@@ -112,7 +113,8 @@ def probit_newton(
         reached = _objective(sign, prior_mean, reached_f, reached_a)
         outcome[1] = reached - 0.5 * outcome[0]
         if not trusted and not reached >= origin:
-            f[:], a[:] = prior_mean, 0.0
+            for i in range(n):
+                f[i], a[i] = prior_mean[i], 0.0
             trusted = True
             continue
         if change < tolerance or steps >= max_iterations:
@@ -125,4 +127,6 @@ def probit_newton(
                 reached_f[i] = f[i] + step * (mean[i] - f[i])
                 reached_a[i] = a[i] + step * (linear[i] - precision[i] * mean[i] - a[i])
             reached = _objective(sign, prior_mean, reached_f, reached_a)
-        f[:], a[:], current, trusted = reached_f, reached_a, reached, True
+        current, trusted = reached, True
+        for i in range(n):
+            f[i], a[i] = reached_f[i], reached_a[i]

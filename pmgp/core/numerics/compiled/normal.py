@@ -5,15 +5,10 @@ Calls of SciPy's function take three times as long, and more where numbers of al
 
 from __future__ import annotations
 
-import math
-from typing import Any
-
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
 from pmgp.core.numerics.compiled.declaration import NOTHING, VECTOR, WRITTEN_VECTOR, kernel
+from pmgp.core.numerics.compiled.exponential import exponential
 
 __all__ = ["probabilities"]
 
@@ -29,24 +24,6 @@ TAIL = (
     2.1308126265735064e-06, -4.928830661996901e-07, -3.62251594701037e-07, 5.7330900484672153e-08,
     5.60675903896767e-08, -2.903174357837726e-09, -4.772827320323771e-09,
 )  # fmt: skip
-# The exponential: 2^k times Taylor's series, ln 2 in two parts. A number that is added to ROUND is rounded to a whole
-# one, which then stands in the last bits of the sum.
-ROUND = 1.5 * 2.0**52
-LOG2_E, LN2_HIGH, LN2_LOW = 1.4426950408889634, 6.93147180369123816490e-01, 1.90821492927058770002e-10
-SERIES = tuple(1.0 / math.factorial(k) for k in range(13))
-BIAS, FRACTION_BITS = 1023, 52
-
-
-@intrinsic
-def _power_of_two(typing_context: Any, rounded: Any) -> Any:
-    """2^k of k + ROUND, by putting k where a number has its exponent."""
-
-    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        integer = ir.IntType(64)
-        shifted = builder.shl(builder.bitcast(values[0], integer), ir.Constant(integer, FRACTION_BITS))
-        return builder.bitcast(builder.add(shifted, ir.Constant(integer, BIAS << FRACTION_BITS)), ir.DoubleType())
-
-    return types.float64(types.float64), generate
 
 
 @kernel(NOTHING, VECTOR, WRITTEN_VECTOR)
@@ -57,7 +34,7 @@ def probabilities(z: np.ndarray, out: np.ndarray) -> None:
     ----------
     z, out : (n,) array
     """
-    c, s = TAIL, SERIES
+    c = TAIL
     for i in range(len(out)):
         a = min(abs(z[i]), FAR)
         share = 1.0 / (a + CENTER)
@@ -65,11 +42,5 @@ def probabilities(z: np.ndarray, out: np.ndarray) -> None:
         p = ((((((c[20] * t + c[19]) * t + c[18]) * t + c[17]) * t + c[16]) * t + c[15]) * t + c[14]) * t + c[13]
         p = ((((((p * t + c[12]) * t + c[11]) * t + c[10]) * t + c[9]) * t + c[8]) * t + c[7]) * t + c[6]
         p = (((((p * t + c[5]) * t + c[4]) * t + c[3]) * t + c[2]) * t + c[1]) * t + c[0]
-        exponent = -0.5 * a * a
-        rounded = exponent * LOG2_E + ROUND
-        k = rounded - ROUND
-        r = (exponent - k * LN2_HIGH) - k * LN2_LOW
-        e = (((((s[12] * r + s[11]) * r + s[10]) * r + s[9]) * r + s[8]) * r + s[7]) * r + s[6]
-        e = (((((e * r + s[5]) * r + s[4]) * r + s[3]) * r + s[2]) * r + s[1]) * r + s[0]
-        tail = p * share * e * _power_of_two(rounded)
+        tail = p * share * exponential(-0.5 * a * a)
         out[i] = tail if z[i] < 0.0 else 1.0 - tail

@@ -18,10 +18,12 @@ from pmgp.core.numerics.compiled.declaration import (
 )
 from pmgp.core.numerics.compiled.importance import weighing, weighing_signature
 from pmgp.core.numerics.compiled.normal import probabilities
-from pmgp.core.numerics.compiled.routines import erfcx, log_ndtr
+from pmgp.core.numerics.compiled.renewal import picked, renewing_signature
+from pmgp.core.numerics.compiled.routines import erfcx, log_ndtr, uniform
+from pmgp.core.numerics.compiled.sites import deviations
 from pmgp.core.numerics.compiled.slices import slice_signature, slicing
 
-__all__ = ["derivatives", "log_ratios", "slice_move", "tilted", "tilted_moments", "weighed"]
+__all__ = ["derivatives", "log_ratios", "renewed", "slice_move", "tilted", "tilted_moments", "weighed"]
 
 SQRT_2 = math.sqrt(2.0)
 SCALE = math.sqrt(2.0 / math.pi)
@@ -201,3 +203,38 @@ def slice_move(
     """An elliptical slice move, as `slices.slicing` says."""
     q = linear, precision, mean
     return _move(sign, q, f, auxiliary, below, (next_double, state), moved, value)
+
+
+@kernel(*renewing_signature(VECTOR))
+def renewed(
+    sign: np.ndarray,
+    linear: np.ndarray,
+    precision: np.ndarray,
+    mean: np.ndarray,
+    prior_factor: np.ndarray,
+    covariance: np.ndarray,
+    factor: np.ndarray,
+    log_normalizer: float,
+    f: np.ndarray,
+    below: float,
+    next_double: int,
+    state: int,
+    paired: bool,
+    first: np.ndarray,
+    second: np.ndarray,
+    away: np.ndarray,
+    moved: np.ndarray,
+    particles: np.ndarray,
+    log_weights: np.ndarray,
+    weights: np.ndarray,
+) -> tuple[float, bool, int]:
+    """A slice move and draws beside it, as `renewal.renewing_signature` says."""
+    multiplied = deviations(prior_factor, covariance, factor, precision, first, second, away)
+    # The log ratio at f is not known.
+    weights[0] = math.nan
+    slice_move(sign, linear, precision, mean, f, away[0], below, next_double, state, moved, weights)
+    for i in range(len(moved)):
+        away[0, i] = moved[i] - mean[i]
+    known = linear, precision, mean, away, paired, log_normalizer
+    log_evidence = weighed(sign, *known, particles, log_weights, weights)
+    return log_evidence, multiplied, picked(weights, uniform(next_double, state))

@@ -1,0 +1,123 @@
+"""A transition of the multiple-trial sampler for an emulated density (`core.transitions.proposals`)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from pmgp.core.numerics.compiled.declaration import (
+    COUNT,
+    NUMBER,
+    ROWS,
+    VECTOR,
+    WRITTEN_ROWS,
+    WRITTEN_VECTOR,
+    kernel,
+)
+from pmgp.core.numerics.compiled.exponential import SMALLEST, exponential
+from pmgp.core.numerics.compiled.routines import LEFT, LOWER, NOT_TRANSPOSED, NOT_UNIT, ddot, dtrmm
+
+__all__ = ["transition"]
+
+# As in `core.transitions.proposals`.
+DEGREES_OF_FREEDOM = 5.0
+INFLATION = 1.15
+
+
+@kernel(
+    COUNT,
+    *[ROWS, VECTOR, VECTOR, VECTOR],
+    *[VECTOR, ROWS, ROWS],
+    *[VECTOR, ROWS, VECTOR, ROWS, ROWS, VECTOR],
+    *[NUMBER] * 4,
+    *[WRITTEN_ROWS, WRITTEN_VECTOR],
+)
+def transition(
+    normals: np.ndarray,
+    chi_squares: np.ndarray,
+    numbers: np.ndarray,
+    theta: np.ndarray,
+    location: np.ndarray,
+    factor: np.ndarray,
+    inverse_factor: np.ndarray,
+    center: np.ndarray,
+    whitening: np.ndarray,
+    linear: np.ndarray,
+    square: np.ndarray,
+    nodes: np.ndarray,
+    weights: np.ndarray,
+    constant: float,
+    lengthscale: float,
+    lowest: float,
+    highest: float,
+    tried: np.ndarray,
+    log_emulated: np.ndarray,
+) -> int:
+    """Write where the chain stands and draws of the t, and the emulated log-density there; which one is chosen.
+
+    Parameters
+    ----------
+    normals : (k, dimension) array
+    chi_squares : (k,) array
+    numbers : (2,) array
+        Uniform: what the choice is made with.
+    theta : (dimension,) array
+    location, factor, inverse_factor : (dimension,), (dimension, dimension) and (dimension, dimension) array
+        Of the t; the factor is transposed.
+    center, whitening, linear, square, nodes, weights, constant, lengthscale
+        Of the emulator: location, inverse_factor, and the others by their names; the square is an upper triangle, nodes
+        are transposed.
+    lowest, highest : float
+        Bounds of its difference from the log-density of the t.
+    tried : (k + 1, dimension) array
+    log_emulated : (k + 1,) array
+    """
+    size, d = tried.shape
+    for b in range(d):
+        tried[0, b] = theta[b]
+        for k in range(1, size):
+            tried[k, b] = normals[k - 1, b]
+    dtrmm((LEFT, LOWER, NOT_TRANSPOSED, NOT_UNIT, d, size - 1, 1.0, factor, d, (tried, d), d))
+    for k in range(1, size):
+        divisor = math.sqrt(chi_squares[k - 1] / DEGREES_OF_FREEDOM)
+        for b in range(d):
+            tried[k, b] = location[b] + INFLATION * tried[k, b] / divisor
+    exponent, largest = 0.5 * (DEGREES_OF_FREEDOM + d), -math.inf
+    z, near, ratios = np.empty(d), np.empty(len(weights)), np.empty(size)
+    for k in range(size):
+        distance, value = 0.0, constant
+        for i in range(len(near)):
+            near[i] = 0.0
+        for a in range(d):
+            standard, whitened = 0.0, 0.0
+            for b in range(d):
+                standard += inverse_factor[a, b] * (tried[k, b] - location[b])
+                whitened += whitening[a, b] * (tried[k, b] - center[b])
+            distance += (standard / INFLATION) ** 2
+            z[a], place, row = whitened, whitened / lengthscale, nodes[a]
+            along = linear[a]
+            for b in range(a + 1):
+                along += z[b] * square[b, a]
+            value += along * whitened
+            for i in range(len(near)):
+                near[i] -= 0.5 * (place - row[i]) * (place - row[i])
+        for i in range(len(near)):
+            near[i] = exponential(max(near[i], SMALLEST))
+        value += ddot((len(near), near, 1, weights, 1))
+        log_t = -exponent * math.log1p(distance / DEGREES_OF_FREEDOM)
+        # The sum of two exponentials, by their logarithms.
+        bounded = min(value - log_t, highest)
+        ratios[k] = max(bounded, lowest) + math.log1p(math.exp(-abs(bounded - lowest)))
+        log_emulated[k] = log_t + ratios[k]
+        largest = max(largest, ratios[k])
+    # The choice, as `core.transitions.multiple_trial` has it.
+    total = 0.0
+    for k in range(size):
+        ratios[k] = math.exp(ratios[k] - largest)
+        total += ratios[k] if k > 0 else 0.0
+    chosen, passed = 1, ratios[1]
+    while chosen < size - 1 and passed <= numbers[0] * total:
+        chosen += 1
+        passed += ratios[chosen]
+    return chosen if numbers[1] * (total - ratios[chosen] + ratios[0]) < total else 0
