@@ -8,12 +8,19 @@ import pandas as pd
 from case_studies.sparse import results, study
 from case_studies.sparse.study import SCALES
 
-__all__ = ["coal", "coverage", "efficiency", "held_out", "image", "pines", "toy"]
+__all__ = ["coal", "coverage", "efficiency", "held_out", "image", "mnist", "pines", "toy"]
 
 PUBLISHED_COAL = {"HMC": -1.225, "Gaussian": -1.229}
 """Mean held-out log-likelihoods, over ten splits."""
 PUBLISHED_PINES = {("pines 32", "grid"): 3.4, ("pines 32", "all"): 554.0, ("pines 64", "grid"): 4.7}
 """Seconds for an effective draw."""
+PUBLISHED_MNIST = pd.DataFrame(
+    {"score": [-0.068, -0.064], "right": [98.04, np.nan], "seen": 60_000},
+    index=pd.MultiIndex.from_tuples(
+        [("ARD", "optimized", 500, "Gaussian, article"), ("ARD", "optimized", 500, "HMC, article")]
+    ),
+)
+"""Held-out log-likelihood of a label, and percent of right ones."""
 
 
 def coal(fits: pd.DataFrame) -> pd.DataFrame:
@@ -32,6 +39,7 @@ def efficiency(lines: pd.DataFrame) -> pd.DataFrame:
     cells = lines.drop_duplicates(key).set_index(key)
     ours = pd.DataFrame(
         {
+            "points": cells["points"],
             "draws": cells["draws"],
             "ESS": cells["ess"] / cells["chains"],
             "percent": 100.0 * cells["ess"] / (cells["chains"] * cells["draws"]),
@@ -68,9 +76,23 @@ def image(fits: pd.DataFrame) -> pd.DataFrame:
 
 
 def toy(fits: pd.DataFrame) -> pd.DataFrame:
-    """Held-out log-likelihood of three Gaussians' labels with its standard error, and the share of wrong ones."""
-    cells = fits[fits["problem"] == "toy"]
-    return cells.set_index(["kernel", "inducing", "method"])[["score", "score_error", "wrong"]]
+    """Held-out log-likelihood of three Gaussians' labels, share of wrong ones, and effective draws of how many."""
+    cells = fits[fits["problem"] == "toy"].set_index(["kernel", "inducing", "method"])
+    return cells[["score", "score_error", "wrong"]].assign(ESS=cells["ess"], draws=_made(cells))
+
+
+def mnist(fits: pd.DataFrame) -> pd.DataFrame:
+    """The same for digits, with percent of right labels and how many scans were seen; below it the article's."""
+    cells = fits[fits["problem"] == "mnist"].set_index(["kernel", "inducing", "points", "method"])
+    ours = cells[["score", "score_error"]].assign(
+        right=100.0 * (1.0 - cells["wrong"]), seen=cells["seen"], ESS=cells["ess"], draws=_made(cells)
+    )
+    return pd.concat([ours, PUBLISHED_MNIST.rename_axis(ours.index.names)])
+
+
+def _made(cells: pd.DataFrame) -> pd.Series:
+    """Draws of all chains, where there are chains."""
+    return (cells["chains"] * cells["draws"]).where(cells["ess"].notna())
 
 
 def held_out(lines: pd.DataFrame) -> pd.DataFrame:

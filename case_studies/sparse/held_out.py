@@ -14,6 +14,7 @@ import pmgp
 from case_studies.sparse import gpflow_process
 from case_studies.sparse.chains import Run
 from case_studies.sparse.data import Data
+from case_studies.sparse.optimum import optimum
 from case_studies.sparse.problems import Problem, inducing_inputs, sparse
 from case_studies.sparse.scales import Scale
 from pmgp.gp import Sparse
@@ -23,7 +24,11 @@ __all__ = ["POINTS", "PROBLEMS", "advised", "compared", "paired", "prediction", 
 
 PROBLEMS = ("banknote", "pima", "eeg")
 POINTS = (50,)
-"""Numbers of inducing inputs, which are k-means'."""
+"""Numbers of inducing inputs, to begin with."""
+FOLLOWED = 2
+"""How often the advice of a diagnosis on their number is followed."""
+METHODS = {"kmeans": "sparse", "optimized": "sparse, optimized"}
+"""Names of the chains by where their inducing inputs are from."""
 
 
 def prediction(process: Sparse, model: pm.Model, idata: Any, data: Data, draws: int) -> xr.Dataset | None:
@@ -60,16 +65,19 @@ def compared(
 ) -> Iterator[dict[str, Any]]:
     """The exact chain, chains on inducing inputs, and GPflow's optimum with the same inputs where there is GPflow.
 
-    Where a diagnosis of the chains wants more inducing inputs, they are made once more with as many as it says. Chains
-    are stored in the folder while they are made, if there is one.
+    Inducing inputs are k-means', and optimized ones. Where a diagnosis of the chains with k-means' wants more of them,
+    its advice is followed, up to :data:`FOLLOWED` times. Chains are stored in the folder while they are made, if there
+    is one.
     """
     reference, found = _exact(rng, scale, given, folder and folder / "exact")
     yield _row("exact", len(given.data.y), reference, reference, found.tuning + found.drawing)
     for points in POINTS:
-        advice = yield from _with(rng, scale, given, points, reference, folder)
-        more = advised(advice, given.data)
-        if more is not None:
-            yield from _with(rng, scale, given, more, reference, folder)
+        numbers, advice = [points], (yield from _with(rng, scale, given, points, reference, folder))
+        while len(numbers) <= FOLLOWED and (more := advised(advice, given.data)) is not None and more > numbers[-1]:
+            advice = yield from _with(rng, scale, given, more, reference, folder)
+            numbers.append(more)
+        for number in numbers:
+            yield _optimized(rng, scale, given, number, reference, folder)
 
 
 def advised(advice: Diagnosis, data: Data) -> int | None:
@@ -84,21 +92,46 @@ def _with(
     rng: np.random.Generator, scale: Scale, given: Problem, points: int, reference: np.ndarray, folder: Path | None
 ) -> Generator[dict[str, Any], None, Diagnosis]:
     """Lines with so many inducing inputs; returns what the diagnosis says of the chains."""
-    data, size = given.data, scale.size(given.name)
-    Z = inducing_inputs(rng, data, "kmeans", points)
+    Z = inducing_inputs(rng, given.data, "kmeans", points)
     model, process = sparse(given, "isotropic", Z)
-    starts = [given.start(rng, "isotropic") for _ in range(size.chains)]
-    run = Run.of(model, "Gibbs", size, starts, rng, folder and folder / f"sparse-{points}")
-    predicted = prediction(process, model, run.idata, data, scale.kept)
-    assert predicted is not None
+    starts = [given.start(rng, "isotropic") for _ in range(scale.size(given.name).chains)]
+    run = Run.of(model, "Gibbs", scale.size(given.name), starts, rng, folder and folder / f"sparse-{points}")
     advice = process.diagnose(run.idata, model=model)
-    figures = {"penalty_deviation": advice.penalty_deviation, "enough": advice.enough or np.nan}
-    density = predicted["log_density"].to_numpy()
-    yield _row("sparse", points, density, reference, run.tuning + run.drawing) | figures
+    yield _sparse_row(scale, given, "kmeans", (model, process), run, advice, reference)
     if gpflow_process.available():
         density, seconds = gpflow_process.fit(given, Z)
         yield _row("SVGP", points, density, reference, seconds)
     return advice
+
+
+def _optimized(
+    rng: np.random.Generator, scale: Scale, given: Problem, points: int, reference: np.ndarray, folder: Path | None
+) -> dict[str, Any]:
+    """A line with so many inducing inputs that were optimized, from k-means' on."""
+    size = scale.size(given.name)
+    best = optimum(rng, given, "isotropic", "optimized", points, scale.steps(given.name))
+    starts = best.found.initvals(size.chains, rng)
+    run = Run.of(best.model, "Gibbs", size, starts, rng, folder and folder / f"optimized-{points}")
+    advice = best.process.diagnose(run.idata, model=best.model)
+    row = _sparse_row(scale, given, "optimized", (best.model, best.process), run, advice, reference)
+    return row | {"seconds": row["seconds"] + best.seconds}
+
+
+def _sparse_row(
+    scale: Scale,
+    given: Problem,
+    kind: str,
+    sampled: tuple[pm.Model, Sparse],
+    run: Run,
+    advice: Diagnosis,
+    reference: np.ndarray,
+) -> dict[str, Any]:
+    model, process = sampled
+    predicted = prediction(process, model, run.idata, given.data, scale.kept)
+    assert predicted is not None
+    figures = {"penalty_deviation": advice.penalty_deviation, "enough": advice.enough or np.nan}
+    density = predicted["log_density"].to_numpy()
+    return _row(METHODS[kind], advice.inducing, density, reference, run.tuning + run.drawing) | figures
 
 
 def _row(method: str, points: int, density: np.ndarray, reference: np.ndarray, seconds: float) -> dict[str, Any]:

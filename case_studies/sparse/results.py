@@ -36,7 +36,9 @@ def settings(scale: Scale, unit: Unit) -> dict[str, Any]:
     """Columns that say how large the unit was."""
     columns = {"scale": scale.name} | scale.settings()
     if isinstance(unit, Convergence):
-        return columns | scale.of(unit.problem) | scale.convergence._asdict()
+        cell = scale.cell(unit.problem, unit.kernel)
+        inputs = {"inducing": cell.inducing, "points": cell.points}
+        return columns | scale.of(unit.problem) | inputs | cell.size._asdict()
     if isinstance(unit, HeldOut):
         exact = {f"exact_{name}": value for name, value in scale.size(unit.problem, "exact")._asdict().items()}
         return columns | scale.of(unit.problem) | exact

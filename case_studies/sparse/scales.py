@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from case_studies.sparse.chains import Size
 
-__all__ = ["SCALES", "Scale"]
+__all__ = ["SCALES", "Cell", "Scale"]
+
+SAMPLERS = ("Gibbs", "HMC")
+
+
+class Cell(NamedTuple):
+    """Chains for R-hat: of a problem with a kernel, on which inducing inputs, by which samplers, and how long."""
+
+    problem: str
+    kernel: str
+    inducing: str
+    points: int
+    methods: tuple[str, ...]
+    size: Size
 
 
 @dataclass(frozen=True)
@@ -26,12 +39,10 @@ class Scale:
         Numbers M of inducing inputs for image.
     sizes : dict
         Chains of each data set; "exact" and "pines exact" are those without inducing inputs.
-    cells : tuple of (str, str)
-        Problems and kernels for R-hat.
-    convergence : Size
-        Of those chains.
+    cells : tuple of Cell
+        For R-hat.
     checkpoints : tuple of int
-        Numbers of draws at which R-hat is taken.
+        Numbers of draws at which it is taken, as far as chains are as long.
     iterations : dict
         Steps of L-BFGS in each stage, where they are not 300.
     kept : int
@@ -45,8 +56,7 @@ class Scale:
     held_out: dict[str, int]
     points: tuple[int, ...]
     sizes: dict[str, Size]
-    cells: tuple[tuple[str, str], ...]
-    convergence: Size
+    cells: tuple[Cell, ...]
     checkpoints: tuple[int, ...]
     iterations: dict[str, int]
     kept: int
@@ -59,6 +69,10 @@ class Scale:
         """What a unit of a data set depends on."""
         size = self.size(name, method)
         return {"seen": self.seen.get(name, 0), "held_out": self.held_out.get(name, 0)} | size._asdict()
+
+    def cell(self, problem: str, kernel: str) -> Cell:
+        """The chains for R-hat of a problem with a kernel."""
+        return next(cell for cell in self.cells if (cell.problem, cell.kernel) == (problem, kernel))
 
     def steps(self, name: str) -> int:
         """Of an optimization, in each stage."""
@@ -92,8 +106,12 @@ SCALES = {
             "exact": Size(1, 150, 400),
             "mnist": Size(1, 40, 80),
         },
-        cells=(("coal", "isotropic"),),
-        convergence=Size(10, 200, 500),
+        cells=(
+            Cell("coal", "isotropic", "grid", 30, SAMPLERS, Size(10, 200, 500)),
+            Cell("image", "isotropic", "optimized", 20, SAMPLERS, Size(10, 100, 200)),
+            Cell("image", "ARD", "optimized", 20, ("HMC",), Size(10, 100, 200)),
+            Cell("toy", "isotropic", "optimized", 50, ("HMC",), Size(10, 50, 100)),
+        ),
         checkpoints=(50, 100, 200, 350, 500),
         iterations={"mnist": 60},
         kept=300,
@@ -117,8 +135,13 @@ SCALES = {
             "exact": Size(4, 500, 1000),
             "mnist": Size(1, 300, 1000),
         },
-        cells=(("coal", "isotropic"), ("toy", "isotropic"), ("toy", "ARD"), ("image", "isotropic"), ("image", "ARD")),
-        convergence=Size(10, 1000, 5000),
+        cells=(
+            Cell("coal", "isotropic", "grid", 30, SAMPLERS, Size(10, 1000, 5000)),
+            Cell("toy", "isotropic", "optimized", 50, ("HMC",), Size(10, 1000, 5000)),
+            Cell("toy", "ARD", "optimized", 50, ("HMC",), Size(10, 1000, 5000)),
+            Cell("image", "isotropic", "optimized", 100, SAMPLERS, Size(10, 1000, 5000)),
+            Cell("image", "ARD", "optimized", 100, SAMPLERS, Size(10, 1000, 5000)),
+        ),
         checkpoints=(500, 1000, 2000, 3500, 5000),
         iterations={},
         kept=1000,
