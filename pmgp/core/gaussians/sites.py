@@ -93,7 +93,8 @@ class SiteApproximation:
     @cached_property
     def log_normalizer(self) -> float:
         """Log of the integral of N(f|m, K) prod_i exp(b_i f_i - w_i f_i^2 / 2) over f."""
-        return log_normalizer(self.prior.mean, *self.vectors, self.log_determinant)
+        linear, precision, mean = self.vectors
+        return log_normalizer(self.prior.mean, linear, precision, mean, self.log_determinant)
 
     @cached_property
     def vectors(self) -> list[np.ndarray]:
