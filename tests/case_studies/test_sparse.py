@@ -413,3 +413,19 @@ def test_stored_results_are_of_the_study():
             for row in place.read().itertuples(index=False):
                 unit = known[tuple(getattr(row, name) for name in kind._fields)]
                 assert all(getattr(row, name) == value for name, value in results.settings(scale, unit).items())
+
+
+def test_digits_stand_above_the_article_s_and_optima_have_no_draws():
+    key = {"kernel": "isotropic", "inducing": "optimized", "points": 20, "seen": 100, "chains": 2, "draws": 30}
+    scores = {"score": -0.5, "score_error": 0.1, "wrong": 0.25}
+    lines = [
+        key | scores | {"problem": problem, "method": method, "ess": ess}
+        for problem in ("mnist", "toy")
+        for method, ess in (("Gaussian", np.nan), ("HMC", 7.0))
+    ]
+    digits, toy = comparison.mnist(pd.DataFrame(lines)), comparison.toy(pd.DataFrame(lines))
+    assert digits["right"].tolist()[:3] == [75.0, 75.0, 98.04]
+    assert digits["seen"].tolist() == [100, 100, 60_000, 60_000]
+    for table in (digits, toy):
+        assert np.isnan(table["draws"].iloc[0])
+        assert (table["draws"].iloc[1], table["ESS"].iloc[1]) == (60, 7.0)
