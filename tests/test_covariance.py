@@ -11,6 +11,7 @@ import pytest
 
 from pmgp.interface.covariance import blocked, pullback
 from pmgp.interface.covariance.blocked import BlockedCovariance
+from pmgp.interface.covariance.program import Instruction
 from pmgp.interface.distributions import BernoulliLogit
 from pmgp.interface.graphs.numpy_graph import NumpyGraph
 from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
@@ -72,6 +73,16 @@ def test_lower_triangle_and_mean_are_those_of_pytensor(name):
         rounding = ROUNDED_ROOT if name == "linear" else 1e-13
         np.testing.assert_allclose(prior.covariance.diagonal(), expected.diagonal(), rtol=1e-12, atol=rounding)
         assert prior.covariance.flags.f_contiguous
+
+
+@pytest.mark.parametrize("function", [np.multiply, np.add, np.exp, np.minimum, np.power, np.square])
+def test_numbers_are_written_to_memory_that_is_there(function):
+    assert Instruction("call", function).writes
+
+
+@pytest.mark.parametrize("function", [np.less, np.equal, np.where])
+def test_truth_values_and_choices_are_not(function):
+    assert not Instruction("call", function).writes
 
 
 def test_results_do_not_share_memory():

@@ -123,6 +123,8 @@ COMPILED = {"core.orthants.compiled", "core.orthants.compiled_normal"} | {
     f"core.numerics.compiled.{name}"
     for name in (
         "declaration",
+        "emulated",
+        "exponential",
         "importance",
         "moments",
         "newton",
@@ -130,6 +132,7 @@ COMPILED = {"core.orthants.compiled", "core.orthants.compiled_normal"} | {
         "ordinal",
         "probit",
         "propagation",
+        "renewal",
         "routines",
         "sites",
         "slices",

@@ -97,9 +97,10 @@ class SiteApproximation:
         return log_normalizer(self.prior.mean, linear, precision, mean, self.log_determinant)
 
     @cached_property
-    def vectors(self) -> list[np.ndarray]:
+    def vectors(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """b, w and the mean, as kernels take them: (n,) each."""
-        return vectors(self.linear, self.precision, self.mean)
+        linear, precision, mean = vectors(self.linear, self.precision, self.mean)
+        return linear, precision, mean
 
     def log_ratio(self, likelihood: Likelihood, f: np.ndarray) -> np.ndarray:
         """Log of the likelihood over the sites, prod_i p(y_i|f_i) / site_i(f_i): (..., n) -> (...)."""
