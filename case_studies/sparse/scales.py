@@ -110,7 +110,7 @@ SCALES = {
             Cell("coal", "isotropic", "grid", 30, SAMPLERS, Size(10, 200, 500)),
             Cell("image", "isotropic", "optimized", 20, SAMPLERS, Size(10, 100, 200)),
             Cell("image", "ARD", "optimized", 20, ("HMC",), Size(10, 100, 200)),
-            Cell("toy", "isotropic", "optimized", 50, ("HMC",), Size(10, 50, 100)),
+            Cell("toy", "isotropic", "optimized", 50, ("HMC",), Size(10, 200, 200)),
         ),
         checkpoints=(50, 100, 200, 350, 500),
         iterations={"mnist": 60},
