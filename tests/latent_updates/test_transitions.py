@@ -107,6 +107,7 @@ def test_where_the_likelihood_is_zero_no_chain_goes(operator):
         (0.0, 3.0, 1.0),
         (0.0, -np.inf, 0.0),
         (0.0, np.nan, 0.0),
+        (0.0, np.inf, 0.0),
         (-np.inf, 0.0, 1.0),
         (-np.inf, -np.inf, 0.0),
     ],

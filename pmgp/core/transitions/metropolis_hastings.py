@@ -6,7 +6,7 @@ needs no warning, here and in the other transitions.
 
 from __future__ import annotations
 
-from math import exp
+from math import exp, inf
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -42,8 +42,13 @@ def metropolis_choice(
     component: int = 0,
     proposed: tuple[np.ndarray, float] | None = None,
 ) -> tuple[Point, TransitionInfo]:
-    """Accept the candidate with probability min(1, exp(log_ratio)); what is not a number is rejected."""
-    rate = exp(min(log_ratio, 0.0)) if log_ratio == log_ratio else 0.0
+    """Accept the candidate with probability min(1, exp(log_ratio)).
+
+    What is not a number is rejected, and so is an infinite density, from which the chain would not come back: far out, terms of
+    a positive sum may overflow with the other sign.
+    """
+    known = log_ratio == log_ratio and candidate.log_density != inf
+    rate = exp(min(log_ratio, 0.0)) if known else 0.0
     accepted = rng.random() < rate
     info = TransitionInfo(accepted, rate, evaluations, component, proposed=proposed)
     return candidate if accepted else current, info
