@@ -44,8 +44,8 @@ def metropolis_choice(
 ) -> tuple[Point, TransitionInfo]:
     """Accept the candidate with probability min(1, exp(log_ratio)).
 
-    What is not a number is rejected, and so is an infinite density, from which the chain would not come back: far out, terms of
-    a positive sum may overflow with the other sign.
+    What is not a number is rejected, and so is an infinite density, from which the chain would not come back: far out,
+    terms of a positive sum may overflow with the other sign.
     """
     known = log_ratio == log_ratio and candidate.log_density != inf
     rate = exp(min(log_ratio, 0.0)) if known else 0.0
