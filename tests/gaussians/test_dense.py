@@ -116,7 +116,7 @@ def test_a_covariance_that_stays_indefinite_has_no_factor(covariance):
 
 def test_a_jitter_that_is_there_is_replaced_and_not_added_to():
     """As of a prior that was scaled with its jitter, which has to be that of a prior of its scale."""
-    covariance = with_smallest_eigenvalue(-1e-7)
+    covariance = with_smallest_eigenvalue(-2e-7)
     scale = np.trace(covariance) / 4
     given = DensePrior(MEAN, lower(covariance + 5e-8 * scale * np.eye(4)), 5e-8 * scale)
     raised = given.factorized()

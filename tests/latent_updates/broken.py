@@ -80,7 +80,7 @@ def momentum_of_another_covariance(patch: pytest.MonkeyPatch) -> None:
 
     class Louder:
         def __init__(self, rng):
-            self.integers, self.uniform, self.rng = rng.integers, rng.uniform, rng
+            self.integers, self.uniform, self.random, self.rng = rng.integers, rng.uniform, rng.random, rng
 
         def standard_normal(self, shape):
             return 1.25 * self.rng.standard_normal(shape)

@@ -78,7 +78,7 @@ def test_a_momentum_that_is_not_refreshed_is_rejected(monkeypatch):
 
     class Same:
         def __init__(self, rng):
-            self.integers, self.uniform = rng.integers, rng.uniform
+            self.integers, self.uniform, self.random = rng.integers, rng.uniform, rng.random
 
         def standard_normal(self, shape):
             return np.full(shape, 0.8)

@@ -84,7 +84,7 @@ def test_v_given_known_hyperparameters_and_gaussian_noise_is_normal():
 
 
 SETTINGS = {"tune": 500, "draws": 1500, "random_seed": 5}
-SHORT = SETTINGS | {"draws": 500}
+SHORT, LONG = SETTINGS | {"draws": 500}, SETTINGS | {"draws": 4500}
 
 
 def hamiltonian_moments(Z, settings):
@@ -95,7 +95,7 @@ def hamiltonian_moments(Z, settings):
 @pytest.fixture(scope="module")
 def at_all_points():
     """The same with all points as inducing inputs, where the target is the posterior."""
-    return hamiltonian_moments(X, SETTINGS)
+    return hamiltonian_moments(X, LONG)
 
 
 @pytest.mark.slow
