@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from pmgp.core.approximations import Laplace
+from pmgp.core.approximations import ExpectationPropagation, Laplace
 from pmgp.core.estimators import ImportanceSampling
 from pmgp.core.gaussians import DensePrior
 from pmgp.core.marginal.calibration import (
@@ -37,6 +37,41 @@ def tuned(length: int = 1500, seed: int = 0) -> tuple[Tuning, np.ndarray, Evalua
         current, _ = tuning.step(rng, current, evaluate)
         path[index] = current.position
     return tuning, path, evaluate
+
+
+@pytest.mark.parametrize("approximation", [Laplace(), ExpectationPropagation()], ids=["laplace", "ep"])
+def test_fits_start_from_where_the_chain_is_until_they_can_be_predicted(approximation):
+    """In fewer iterations than from nothing, and to the same evidence but for what tolerances leave."""
+    evaluate = Evaluator(ToyModel(LABELS), approximation)
+    tuning = Tuning(IndependenceMixture(), 2, len(evaluate.start_from(evaluate(np.array([0.0, 1.2]), None))), 200)
+    rng, current = np.random.default_rng(0), tuning.density(evaluate).at(np.array([0.0, 1.2]))
+    warm, cold = [], []
+    for _ in range(60):
+        current, _ = tuning.step(rng, current, evaluate)
+        again, anew = tuning.density(evaluate).at(current.position), evaluate(current.position, None)
+        np.testing.assert_allclose(again.log_density, anew.log_screen, atol=0.1)
+        warm.append(again.payload.approximation.iterations)
+        cold.append(anew.approximation.iterations)
+    assert tuning.predictor is None
+    assert np.mean(warm) < 0.8 * np.mean(cold)
+
+
+def test_where_fits_start_is_known_whenever_a_chain_is_interrupted():
+    """It changes with `starts_changed` alone, after which the current theta is evaluated again."""
+    rng, evaluate = np.random.default_rng(0), Evaluator(ToyModel(LABELS), Laplace())
+    tuning = Tuning(IndependenceMixture(), 2, 6, 200)
+    current, before = tuning.density(evaluate).at(np.array([0.0, 1.2])), known(tuning)
+    for _ in range(200):
+        current, _ = tuning.step(rng, current, evaluate)
+        assert tuning.starts_changed or all(new is old for new, old in zip(known(tuning), before, strict=True))
+        before = known(tuning)
+    assert tuning.predictor is not None
+    assert tuning.starts is tuning.predictor
+
+
+def known(tuning: Tuning) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """What fits start from."""
+    return tuning.nearby, None if tuning.predictor is None else tuning.predictor.coefficients
 
 
 def laplace_posterior_moments() -> tuple[np.ndarray, np.ndarray]:

@@ -3,21 +3,40 @@
 The posterior mode f^(theta), where Newton's method starts, and the sites of expectation propagation are smooth
 functions of theta. While the chain tunes, they are regressed on powers of theta; afterwards the coefficients are
 constants, so that a start predicted from theta' leaves q a function of theta' alone, which a start at the current
-state's mode would not. On the crabs data two of Newton's steps are left of six.
+state's mode would not. On the crabs data two of Newton's steps are left of six. Without coefficients, all fits start
+from one place (`SameStart`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import combinations_with_replacement
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-__all__ = ["ModePredictor"]
+__all__ = ["ModePredictor", "Predictor", "SameStart"]
 
 RIDGE = 1e-6
+
+
+class Predictor(Protocol):
+    """Says where the approximation starts at a theta."""
+
+    def predict(self, theta: np.ndarray) -> np.ndarray | None:
+        """A mode, or sites: (size,); None where nothing is known."""
+        ...
+
+
+class SameStart(NamedTuple):
+    """One start for all theta: (size,)."""
+
+    start: np.ndarray
+
+    def predict(self, theta: np.ndarray) -> np.ndarray:
+        """That one."""
+        return self.start
 
 
 @dataclass

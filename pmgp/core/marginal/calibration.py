@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtri
 
-from pmgp.core.adaptation.mode_prediction import ModePredictor
+from pmgp.core.adaptation.mode_prediction import Predictor
 from pmgp.core.estimators.base import Calibrated, Estimator
 from pmgp.core.estimators.importance import log_mean_exp
 from pmgp.core.marginal.evaluation import Evaluator, Fitted, Ready
@@ -25,7 +25,7 @@ def choose_draws(
     estimator: Estimator,
     thetas: list[np.ndarray],
     evaluate: Evaluator,
-    predictor: ModePredictor | None,
+    predictor: Predictor | None,
 ) -> tuple[int | None, float]:
     """Choose the number of importance samples, or take the estimator's own.
 
@@ -36,7 +36,7 @@ def choose_draws(
     thetas : list of (dimension,) arrays
         Posterior points, from the second half of tuning.
     evaluate : Evaluator
-    predictor : ModePredictor or None
+    predictor : Predictor or None
 
     Returns
     -------
@@ -65,7 +65,7 @@ def _spreads(
     estimator: Calibrated,
     theta: np.ndarray,
     evaluate: Evaluator,
-    predictor: ModePredictor | None,
+    predictor: Predictor | None,
     candidates: tuple[int, ...],
 ) -> list[float]:
     """Standard deviation of the log-estimate at one theta for each number of draws, from one pool of log-weights."""

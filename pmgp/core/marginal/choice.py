@@ -15,7 +15,7 @@ from typing import NamedTuple, cast
 import numpy as np
 from scipy.special import ndtr
 
-from pmgp.core.adaptation.mode_prediction import ModePredictor
+from pmgp.core.adaptation.mode_prediction import Predictor
 from pmgp.core.estimators.base import Estimator, Priced, SharesDraws
 from pmgp.core.marginal.calibration import CANDIDATES, choose_draws
 from pmgp.core.marginal.evaluation import Evaluator, Fitted
@@ -53,7 +53,7 @@ def choose_estimator(
     others: Sequence[Priced],
     thetas: list[np.ndarray],
     evaluate: Evaluator,
-    predictor: ModePredictor | None,
+    predictor: Predictor | None,
 ) -> Choice:
     """Weigh the scheme's own estimator against others, and choose the number of draws.
 
@@ -69,7 +69,7 @@ def choose_estimator(
         Posterior points, from the second half of tuning. Without any there is nothing to measure, and the scheme's own
         estimator is kept.
     evaluate : Evaluator
-    predictor : ModePredictor or None
+    predictor : Predictor or None
     """
     apart = np.random.default_rng(deepcopy(rng).integers(2**63, size=4))
     own = Choice(None, *choose_draws(rng, scheme.estimator, thetas, evaluate, predictor))

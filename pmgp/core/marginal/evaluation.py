@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pmgp.core.adaptation.mode_prediction import ModePredictor
+from pmgp.core.adaptation.mode_prediction import Predictor
 from pmgp.core.approximations.base import Approximation
 from pmgp.core.gaussians import Posterior, conditioning
 from pmgp.core.joint_density import LatentModel
@@ -102,7 +102,7 @@ class Evaluator:
         self.model = model
         self.approximation = approximation
 
-    def __call__(self, theta: np.ndarray, predictor: ModePredictor | None) -> Evaluation:
+    def __call__(self, theta: np.ndarray, predictor: Predictor | None) -> Evaluation:
         """Approximate p(f|y, theta); depends on theta and on the predictor's coefficients, on nothing else."""
         log_prior = self.model.log_prior(theta)
         if not isfinite(log_prior):

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from pmgp.core.adaptation.mode_prediction import ModePredictor
+from pmgp.core.adaptation.mode_prediction import Predictor
 from pmgp.core.estimators.base import Estimate, Estimator, SharesDraws
 from pmgp.core.latent_updates.elliptical_slice import EllipticalSliceUpdate
 from pmgp.core.marginal.evaluation import Evaluator, Indefinite, Ready
@@ -68,7 +68,7 @@ class Frozen(NamedTuple):
     """
 
     learned: Any
-    predictor: ModePredictor | None
+    predictor: Predictor | None
     draws: int | None
     estimator: Estimator | None = None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pmgp.core.adaptation.mode_prediction import ModePredictor
+from pmgp.core.adaptation.mode_prediction import Predictor
 from pmgp.core.marginal.evaluation import Evaluation, Evaluator, Fitted, Indefinite
 from pmgp.core.marginal.evidence_gradient import screen_gradient
 from pmgp.core.transitions.base import NOT_COMPUTED, Point
@@ -22,7 +22,7 @@ class ScreenDensity:
     Parameters
     ----------
     evaluate : Evaluator
-    predictor : ModePredictor or None
+    predictor : Predictor or None
     learning : bool
         Whether to keep what the predictor may learn from.
 
@@ -36,10 +36,10 @@ class ScreenDensity:
         Theta, and what a fit nearby would start from, where q converged.
     """
 
-    def __init__(self, evaluate: Evaluator, predictor: ModePredictor | None, learning: bool = False) -> None:
+    def __init__(self, evaluate: Evaluator, predictor: Predictor | None, learning: bool = False) -> None:
         self.evaluate = evaluate
         self.predictor = predictor
-        self.learning = learning and predictor is not None
+        self.learning = learning
         self.iterations = 0
         self.converged = True
         self.indefinite = False

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pmgp.core.adaptation.mode_prediction import ModePredictor
+from pmgp.core.adaptation.mode_prediction import ModePredictor, Predictor, SameStart
 from pmgp.core.adaptation.moments import Moments
 from pmgp.core.marginal.evaluation import Evaluator
 from pmgp.core.marginal.screen import ScreenDensity
@@ -24,6 +24,8 @@ __all__ = ["Tuning"]
 BURN_IN = 0.2
 KEPT_FROM = 0.5
 REFIT_EVERY = 25
+# Iterations after which fits start from where the chain is, besides: it moves fast at first.
+EARLY = (1, 2, 4, 8, 16)
 # How many theta of the second half are kept to measure the spread of log p^ at the end.
 KEPT = 12
 # What is proposed and never accepted is far from where starts are to be predicted.
@@ -49,6 +51,8 @@ class Tuning:
     moments : Moments
         Of theta.
     predictor : ModePredictor or None
+    nearby : (size,) array or None
+        What fits start from while nothing can be predicted: where one ended at a theta of the chain.
     kept : list of (dimension,) arrays
     """
 
@@ -60,6 +64,7 @@ class Tuning:
     learned: Any = field(init=False)
     moments: Moments = field(init=False)
     predictor: ModePredictor | None = None
+    nearby: np.ndarray | None = None
     kept: list[np.ndarray] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -84,11 +89,20 @@ class Tuning:
             moved = current if fitted is None else moved._replace(payload=fitted)
         self.learned = self.transition.learn(self.learned, moved, info)
         self._learn(moved, density if info.acceptance_rate > SMALLEST_RATE else None)
+        if self.starts_changed:
+            self.nearby = evaluate.start_from(moved.payload)
         return moved, info._replace(accepted=moved is not current)
 
     def density(self, evaluate: Evaluator) -> ScreenDensity:
         """The screen for one iteration."""
-        return ScreenDensity(evaluate, self.predictor, learning=True)
+        return ScreenDensity(evaluate, self.starts, learning=self.predictor is not None)
+
+    @property
+    def starts(self) -> Predictor | None:
+        """Where fits start. A function of what is kept, as a chain that is resumed has to do the same."""
+        if self.predictor is not None and self.predictor.coefficients is not None:
+            return self.predictor
+        return None if self.nearby is None else SameStart(self.nearby)
 
     def _learn(self, current: Point, visited: ScreenDensity | None) -> None:
         if self.predictor is not None and visited is not None:
@@ -116,6 +130,6 @@ class Tuning:
         return bool(np.any(np.abs(self.moments.mean - self.predictor.location) > 2.0 * self.predictor.scale))
 
     @property
-    def just_refitted(self) -> bool:
-        """Whether the last iteration changed the predictor, so that what was evaluated before belongs to another q."""
-        return self.iteration % REFIT_EVERY == 0
+    def starts_changed(self) -> bool:
+        """Whether the last iteration changed where fits start: what was evaluated before belongs to another q."""
+        return self.iteration % REFIT_EVERY == 0 or self.iteration in EARLY

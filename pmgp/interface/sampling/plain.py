@@ -19,7 +19,7 @@ from pymc.util import RandomGeneratorState
 
 from pmgp.core.adaptation.emulator import Emulator, Visited
 from pmgp.core.adaptation.jump_values import JumpValues
-from pmgp.core.adaptation.mode_prediction import ModePredictor
+from pmgp.core.adaptation.mode_prediction import ModePredictor, SameStart
 from pmgp.core.adaptation.moments import Moments
 from pmgp.core.adaptation.scaling import Scaling
 from pmgp.core.adaptation.squared_jumps import SquaredJumps
@@ -52,6 +52,7 @@ STORED_TYPES: list[type] = [
     Point,
     RandomGeneratorState,
     RandomWalk,
+    SameStart,
     Scaling,
     SquaredJumps,
     State,

@@ -12,7 +12,7 @@ from pymc.exceptions import SamplingError
 from pymc.step_methods.compound import StepMethodState
 from pymc.step_methods.state import dataclass_state
 
-from pmgp.core.adaptation.mode_prediction import ModePredictor
+from pmgp.core.adaptation.mode_prediction import Predictor
 from pmgp.core.approximations import Approximation, Laplace
 from pmgp.core.estimators import ApproximateEvidence, Estimator
 from pmgp.core.marginal.calibration import LARGE_SPREAD
@@ -251,12 +251,12 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
         fitted = point.payload.with_prior_factor()
         return None if fitted is None else point._replace(payload=fitted)
 
-    def _screened(self, theta: np.ndarray, predictor: ModePredictor | None) -> Point:
+    def _screened(self, theta: np.ndarray, predictor: Predictor | None) -> Point:
         """The point of the screen at theta, with what the transition needs."""
         return ScreenDensity(self._evaluate, predictor).at(theta, gradient=self.scheme.transition.derivatives > 0)
 
     def _freeze(self, tuning: Tuning) -> None:
-        predictor = tuning.predictor
+        predictor = tuning.starts
         choice = choose_estimator(self.rng, self.scheme, self._others, tuning.kept, self._evaluate, predictor)
         learned = self.scheme.transition.freeze(tuning.learned)
         self.frozen = Frozen(learned, predictor, choice.draws, choice.estimator)
@@ -276,7 +276,7 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
     def _hold(self, current: Point) -> None:
         self._current, self.theta, self.latent = current, current.position, current.payload.approximation.mean
 
-    def _point(self, predictor: ModePredictor | None) -> Point:
+    def _point(self, predictor: Predictor | None) -> Point:
         """The point at theta, computed again where a restored state came without it."""
         if self._current is None:
             point = self._screened(self.theta, predictor)
@@ -285,7 +285,7 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
             self._current = point
         return self._current
 
-    def _ready(self, predictor: ModePredictor | None) -> Point:
+    def _ready(self, predictor: Predictor | None) -> Point:
         point = self._point(predictor)
         ready = self._evaluate.prepare(point.payload)
         if not isinstance(ready, Ready):
@@ -293,9 +293,9 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
         return point if ready is point.payload else point._replace(payload=ready)
 
     def _tuning_step(self, tuning: Tuning) -> dict[str, Any]:
-        current, info = tuning.step(self.rng, self._point(tuning.predictor), self._evaluate)
+        current, info = tuning.step(self.rng, self._point(tuning.starts), self._evaluate)
         self._hold(current)
-        if tuning.just_refitted:
+        if tuning.starts_changed:
             self._current = None
         return tuning_statistics(current, info)
 
