@@ -181,7 +181,7 @@ class PseudoMarginalChain:
         """
         density = ScreenDensity(evaluate, frozen.predictor)
         candidate, log_ratio, infos = self._candidate(rng, current, density, frozen)
-        estimate, rate = None, 0.0
+        estimate, rate, iteration = None, 0.0, state.iteration + 1
         if candidate is not None:
             ready = evaluate.prepare(candidate.payload)
             # What is not needed any more is not kept: its matrices are most of the memory.
@@ -189,11 +189,12 @@ class PseudoMarginalChain:
             if isinstance(ready, Ready):
                 estimate, rate = self._accept(rng, state, current.payload, ready, log_ratio, frozen)
                 if estimate is not None:
-                    state, current = self._state(rng, ready, estimate, state.iteration), candidate
+                    state, current = self._state(rng, ready, estimate, iteration), candidate
             density.indefinite |= isinstance(ready, Indefinite)
             del ready
         del candidate
-        state = State(*state[:-1], state.iteration + 1)
+        if estimate is None:
+            state = State(*state[:-1], iteration)
         state, latent = self._update_latent(rng, state, current.payload, frozen)
         counts = density.iterations, density.converged, density.indefinite
         return state, current, Info(estimate is not None, rate, infos, latent, *counts)
