@@ -211,7 +211,7 @@ def _weighed(q: Posterior, likelihood: Likelihood, deviations: np.ndarray, paire
     particles = np.empty((2 * len(deviations) if paired else len(deviations), len(q.mean)))
     kernel = kernel_with_terms(likelihood, WEIGHED)
     if kernel is not None and isinstance(q, SiteApproximation):
-        log_weights, weights = np.empty((2, len(particles)))
+        log_weights, weights = np.empty(len(particles)), np.empty(len(particles))
         known = *q.vectors, np.ascontiguousarray(deviations, np.float64), paired, q.log_normalizer
         log_evidence = kernel(*known, particles, log_weights, weights)
         return WeightedParticles.of(log_evidence, particles, log_weights, weights)

@@ -100,12 +100,8 @@ class Info(NamedTuple):
     indefinite: bool
 
 
-class _Candidate(NamedTuple):
-    """Where theta may go: the log of what the correction is to be multiplied by, and how the screen led there."""
-
-    point: Point | None
-    log_ratio: float
-    infos: tuple[TransitionInfo, ...]
+_Candidate = tuple[Point | None, float, tuple[TransitionInfo, ...]]
+"""Where theta may go, the log of what the correction is to be multiplied by, and how the screen led there."""
 
 
 # In every how many iterations an estimate given the retained particle is worth its time: always where it is made of a
@@ -209,13 +205,13 @@ class PseudoMarginalChain:
         for _ in range(self.transitions):
             moved, info = self.transition.step(rng, moved, density, frozen.learned)
             infos.append(info)
-        return _Candidate(None if moved is current else moved, 0.0, tuple(infos))
+        return None if moved is current else moved, 0.0, tuple(infos)
 
     def _proposal(self, rng: np.random.Generator, current: Point, density: ScreenDensity, frozen: Frozen) -> _Candidate:
         proposed = cast(Proposing, self.transition).propose(rng, current.position, frozen.learned)
         point = density.at(proposed.position)
         log_ratio = point.log_density - current.log_density + proposed.log_hastings
-        return _Candidate(point if np.isfinite(log_ratio) else None, log_ratio, ())
+        return point if isfinite(log_ratio) else None, log_ratio, ()
 
     def _update_latent(
         self, rng: np.random.Generator, state: State, current: Ready, frozen: Frozen

@@ -275,7 +275,7 @@ def _filling(
         into = "out" if number == len(code) - 1 else f"memory{number}"
         taken = [f"r{source}" for source in step.sources]
         if step.kind == "call":
-            made = f"function{number}({', '.join(taken if target is None else [*taken, into])})"
+            made = f"function{number}({', '.join(taken if target is None else [*taken, f'out={into}'])})"
         elif target is None:
             made = f"part(inputs[{step.kind!r}][{step.place}], rows, columns)"
         else:
