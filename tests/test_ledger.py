@@ -9,7 +9,7 @@ from threading import Barrier
 
 import pytest
 
-from pmgp.core.numerics.ledger import OperationCounts, counted, record
+from pmgp.core.numerics.ledger import OperationCounts, counted, record, record_several
 
 THREADS, RECORDS = 4, 5_000
 
@@ -26,9 +26,18 @@ def test_every_kind_by_name():
     assert counts.total.cubic == (1, 2, 3)
 
 
-def test_an_unknown_operation_is_refused():
+def test_several_kinds_at_once():
+    with counted() as outer, counted() as inner:
+        record_several(cholesky=2, matvec=3)
+        record_several(inverse=1)
+    record_several(cholesky=5)
+    assert inner.total == outer.total == OperationCounts(cholesky=2, inverse=1, matvec=3)
+
+
+@pytest.mark.parametrize("enter", [record, lambda name: record_several(**{name: 1})])
+def test_an_unknown_operation_is_refused(enter):
     with counted(), pytest.raises(KeyError, match="sorting"):
-        record("sorting")
+        enter("sorting")
 
 
 def test_a_block_counts_from_its_beginning_to_its_end():

@@ -72,6 +72,23 @@ def test_the_number_is_restored_after_an_error():
     assert blas_threads() == 3
 
 
+def test_a_function_that_calls_itself_restores_the_number():
+    """One limit, entered while it holds: by a decorated function, and by hand."""
+
+    @threads_limited(1)
+    def deeper(times):
+        assert blas_threads() == 1
+        return times if times == 0 else deeper(times - 1)
+
+    for _ in range(2):
+        deeper(2)
+        assert blas_threads() == 3
+    limit = threads_limited(2)
+    with limit, limit:
+        assert blas_threads() == 2
+    assert blas_threads() == 3
+
+
 @pytest.fixture
 def seen(monkeypatch):
     """Threads of BLAS whenever a covariance is built."""

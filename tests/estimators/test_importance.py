@@ -8,6 +8,7 @@ from scipy.special import log_ndtr
 
 from pmgp.core.approximations import Laplace
 from pmgp.core.estimators import ImportanceSampling
+from pmgp.core.estimators.importance import WeightedParticles
 from pmgp.core.gaussians import DensePrior, SiteApproximation
 from pmgp.core.likelihoods import BernoulliProbit
 from pmgp.core.numerics.compiled.loading import kernels_switched
@@ -76,6 +77,17 @@ def test_chosen_particle_approaches_the_posterior():
     picked = np.array([estimator.estimate(rng, approximation, likelihood).choose(rng)[0] for _ in range(4000)])
     assert standard_errors_from(picked, mean) < 4.0
     assert standard_errors_from((picked - mean) ** 2, variance) < 4.0
+
+
+@pytest.mark.parametrize("weights", [[1.0], [0.2, 0.0, 0.5, 0.3], [0.0, 0.0, 1.0], [0.0, 0.0], [0.1] * 10])
+def test_a_particle_is_chosen_by_inversion(weights):
+    """As by looking through all sums; of a last one below one, the last particle."""
+    particles, sums = np.arange(len(weights))[:, None], np.cumsum(weights)
+    estimate = WeightedParticles.of(0.0, particles, np.zeros(len(weights)), np.array(weights))
+    for seed in range(200):
+        number = np.random.default_rng(seed).random()
+        expected = min(int((sums <= number).sum()), len(weights) - 1)
+        assert estimate.choose(np.random.default_rng(seed)) == expected
 
 
 def chain_of_conditional_estimates(estimator: ImportanceSampling, steps: int) -> np.ndarray:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import FrozenInstanceError, fields
 from itertools import product
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
-from pmgp.core.approximations import ExpectationPropagation
+from pmgp.core.approximations import ExpectationPropagation, Laplace
 from pmgp.core.approximations.expectation_propagation import Failure
+from pmgp.core.approximations.moment_matching import match_moments
 from pmgp.core.gaussians import Conditioning, DensePrior, SiteApproximation
 from pmgp.core.likelihoods import BernoulliProbit
 from pmgp.core.likelihoods.compiled_terms import LOG_RATIOS, SWEEPS, kernel_with_terms
+from pmgp.core.numerics import linalg
 from pmgp.core.numerics.compiled.loading import kernels_switched
+from pmgp.core.numerics.conditioning import swept as swept_by
 from pmgp.core.numerics.ledger import counted
 from tests.kernels.test_agreement import CONDITIONS, SIZES, problem
 
@@ -126,6 +130,40 @@ def test_an_approximation_that_is_swept_stays_as_it_is():
     after = [np.array(getattr(q, name)) for name in ("linear", "precision", "mean", "factor")]
     for one, other in zip(before, after, strict=True):
         assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("matching", [False, True])
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_what_sweeps_know_of_q_is_what_it_would_compute(matching, condition):
+    """The same to the last bit, as weights and with them draws are made of it; in what is q's like any other's."""
+    covariance, mean, _, _ = problem(30, condition)
+    prior, likelihood = DensePrior(mean, np.asfortranarray(covariance)), BernoulliProbit(np.arange(30) % 2)
+    q = ExpectationPropagation().fit(prior, likelihood, np.zeros(60))
+    q = match_moments(Laplace().fit(prior, likelihood), likelihood, 2) if matching else q
+    assert q.converged
+    names = [field.name for field in fields(q)]
+    other = SiteApproximation(*[getattr(q, name) for name in names])
+    assert "log_normalizer" in q.__dict__
+    assert "log_normalizer" not in other.__dict__
+    other.__dict__["log_determinant"] = q.log_determinant
+    assert q.log_normalizer == other.log_normalizer
+    assert q.log_determinant == pytest.approx(linalg.log_determinant(q.factor), rel=PRECISION)
+    for one, same in zip(q.vectors, other.vectors, strict=True):
+        assert np.array_equal(one, same)
+    with pytest.raises(FrozenInstanceError):
+        q.mean = mean
+
+
+def test_sweeps_from_a_guess_read_no_memory_that_is_there():
+    """Neither in the factor of B nor in the mean, which they write."""
+    covariance, mean, linear, precision = problem(17, CONDITIONS[0])
+    sweeps, found = kernel_with_terms(BernoulliProbit(np.arange(17) % 2), SWEEPS), []
+    for litter in (0.0, np.nan, np.inf):
+        memory = np.array([linear, precision]), np.full(17, litter), np.full((17, 17), litter, order="F")
+        settings = 1e-9, np.inf, 0.05, 1e-10, 1.0 + 1e-6, 50
+        found.append([*swept_by(sweeps, np.asfortranarray(covariance), mean, np.nan, settings, *memory), *memory[1]])
+    assert_array_equal(found[0], found[1])
+    assert_array_equal(found[0], found[2])
 
 
 def test_sweeps_that_differ_are_rejected():

@@ -10,7 +10,9 @@ from one place (`SameStart`).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property, partial, reduce
 from itertools import combinations_with_replacement
+from operator import itemgetter, mul
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -71,13 +73,20 @@ class ModePredictor:
     coefficients: np.ndarray | None = None
 
     def __post_init__(self) -> None:
-        order = 3 if self.dimension <= 2 else 2
-        # The extra index stands for the constant 1, so that lower orders are among the combinations.
-        self._monomials: list[Any] = list(combinations_with_replacement(range(self.dimension + 1), order))
         self._units = list(zip(self.location.tolist(), self.scale.tolist(), strict=True))
         p = len(self._monomials)
         self.gram = np.zeros((p, p))
         self.cross = np.zeros((p, self.size))
+
+    @property
+    def _monomials(self) -> list[tuple[int, ...]]:
+        """Which elements are multiplied; an extra one, the constant 1, brings in those of lower order."""
+        return list(combinations_with_replacement(range(self.dimension + 1), 3 if self.dimension <= 2 else 2))
+
+    @cached_property
+    def _factors(self) -> list[Any]:
+        """What takes the first factor of every monomial from the elements, the second of every one, and so on."""
+        return [itemgetter(*places) for places in zip(*self._monomials, strict=True)]
 
     def features(self, theta: np.ndarray) -> np.ndarray:
         """Monomials of the standardized theta, up to cubes in one or two dimensions and squares in more: (p,)."""
@@ -87,9 +96,7 @@ class ModePredictor:
         ]
         z = [-6.0 if x < -6.0 else min(x, 6.0) for x in standardized]
         z.append(1.0)
-        if self.dimension <= 2:
-            return np.array([z[i] * z[j] * z[k] for i, j, k in self._monomials])
-        return np.array([z[i] * z[j] for i, j in self._monomials])
+        return np.array(list(reduce(partial(map, mul), [factors(z) for factors in self._factors])))
 
     def add(self, theta: np.ndarray, mode: np.ndarray) -> None:
         """Take in one pair of theta (dimension,) and mode (size,)."""
@@ -109,4 +116,4 @@ class ModePredictor:
         """Predicted mode (size,), or None before a fit."""
         if self.coefficients is None:
             return None
-        return self.features(theta) @ self.coefficients
+        return self.features(theta).dot(self.coefficients)

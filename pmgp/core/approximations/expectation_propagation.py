@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from math import isfinite, nan
 from typing import Any, cast
 
 import numpy as np
@@ -36,6 +37,7 @@ from pmgp.core.likelihoods.blocks import BlockLikelihood
 from pmgp.core.likelihoods.compiled_terms import SWEEPS, kernel_with_terms
 from pmgp.core.numerics.block_matrices import BlockMatrix, ContrastBlocks
 from pmgp.core.numerics.compiled.outcomes import INDEFINITE, MATCHED, NOT_CONVERGED
+from pmgp.core.numerics.conditioning import swept
 
 __all__ = ["ExpectationPropagation"]
 
@@ -105,7 +107,8 @@ class ExpectationPropagation:
         """
         if isinstance(prior, BlockPrior):
             return self._fit_blocks(prior, cast("BlockLikelihood", likelihood), start)
-        if start is not None and np.isfinite(start).all():
+        # Of what is not finite the square is not either; nothing is lost with starts whose square overflows.
+        if start is not None and isfinite(start.dot(start)):
             matched = self._sweep_from(prior, likelihood, start)
             if isinstance(matched, SiteApproximation):
                 return matched
@@ -175,15 +178,34 @@ class ExpectationPropagation:
 
     def _sweep_from(self, prior: DensePrior, likelihood: Likelihood, start: np.ndarray) -> SiteApproximation | Failure:
         """Sweep from sites that are a guess."""
-        conditioned, largest, (linear, precision) = Conditioning(prior), POOR_START * prior.size, _sites_of(start)
+        sites, largest = _sites_of(start), POOR_START * prior.size
         sweeps = kernel_with_terms(likelihood, SWEEPS)
         if sweeps is not None:
-            return self._swept(conditioned.at(linear, precision), sweeps, largest)
+            return self._swept_from(prior, sweeps, sites, largest)
         # One whose sweeps are compiled is positive everywhere.
         if not np.isfinite(likelihood.log_likelihood(prior.mean)):
             return Failure.NOT_CONVERGED
-        return (
-            self._sweep(conditioned, likelihood, largest) if conditioned.on(linear, precision) else Failure.INDEFINITE
+        conditioned = Conditioning(prior)
+        return self._sweep(conditioned, likelihood, largest) if conditioned.on(*sites) else Failure.INDEFINITE
+
+    def _swept_from(
+        self, prior: DensePrior, sweeps: Callable[..., Any], sites: np.ndarray, largest: float
+    ) -> SiteApproximation | Failure:
+        """The same by a kernel, which conditions on the sites first."""
+        n = prior.size
+        mean, factor = np.empty(n), np.empty((n, n), order="F")
+        known = prior.covariance, prior.mean, nan
+        found = swept(sweeps, *known, self._settings(largest), sites, mean, factor)
+        status, number, log_evidence, log_determinant, normalizer = found
+        if status != MATCHED:
+            return Failure(status)
+        return SiteApproximation.written(
+            prior,
+            (sites, mean, factor),
+            log_evidence,
+            number,
+            log_determinant=log_determinant,
+            log_normalizer=normalizer,
         )
 
     def _sweep(self, start: Conditioned, likelihood: Terms, largest: float) -> SiteApproximation | Failure:
@@ -214,15 +236,18 @@ class ExpectationPropagation:
             last = change
         return Failure.NOT_CONVERGED
 
-    def _swept(self, start: Conditioned, sweeps: Callable[..., int], largest: float) -> SiteApproximation | Failure:
+    def _swept(self, start: Conditioned, sweeps: Callable[..., Any], largest: float) -> SiteApproximation | Failure:
         """The same by a kernel."""
         conditioned = start if isinstance(start, Conditioning) else Conditioning.of(cast("SiteApproximation", start))
         iterations = start.iterations if isinstance(start, SiteApproximation) else 0
-        settings = self.tolerance, largest, SMALLEST_STEP, SMALLEST_PRECISION, LARGEST_SHARE, self.max_sweeps
-        status, number, log_evidence = conditioned.swept(sweeps, *settings)
+        status, number, log_evidence = conditioned.swept(sweeps, *self._settings(largest))
         if status != MATCHED:
             return Failure(status)
         return conditioned.approximation(log_evidence, iterations + number)
+
+    def _settings(self, largest: float) -> tuple[float, ...]:
+        """Of a kernel."""
+        return self.tolerance, largest, SMALLEST_STEP, SMALLEST_PRECISION, LARGEST_SHARE, self.max_sweeps
 
 
 class Failure(Enum):
@@ -237,11 +262,14 @@ def _in_shares(sites: BlockMatrix) -> bool:
     return isinstance(sites, ContrastBlocks) and len(sites.scale) > 3
 
 
-def _sites_of(start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    n = len(start) // 2
-    precision = np.maximum(start[n:], SMALLEST_LOG_PRECISION)
+def _sites_of(start: np.ndarray) -> np.ndarray:
+    """b and w, in memory of their own: (2, n)."""
+    sites = start.reshape(2, -1).copy()
+    precision = sites[1]
+    np.maximum(precision, SMALLEST_LOG_PRECISION, out=precision)
     np.minimum(precision, LARGEST_LOG_PRECISION, out=precision)
-    return start[:n], np.exp(precision, out=precision)
+    np.exp(precision, out=precision)
+    return sites
 
 
 def _secant_step(moved: np.ndarray, reduced: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> float:

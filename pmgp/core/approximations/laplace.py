@@ -9,6 +9,7 @@ that an importance density has to be.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -17,11 +18,12 @@ from pmgp.core.approximations.block_gradients import laplace_block_gradient
 from pmgp.core.approximations.block_matching import match_block_moments
 from pmgp.core.approximations.gradients import EvidenceGradient, laplace_gradient
 from pmgp.core.approximations.moment_matching import match_moments
-from pmgp.core.gaussians import BlockApproximation, Conditioning, DensePrior, Posterior, Prior, conditioning
+from pmgp.core.gaussians import BlockApproximation, DensePrior, Posterior, Prior, SiteApproximation, conditioning
 from pmgp.core.gaussians.sites import SMALLEST_PRECISION
 from pmgp.core.likelihoods.base import Likelihood, SiteLikelihood
 from pmgp.core.likelihoods.blocks import BlockLikelihood
 from pmgp.core.likelihoods.compiled_terms import NEWTON, kernel_with_terms
+from pmgp.core.numerics.conditioning import stepped
 
 __all__ = ["Laplace"]
 
@@ -87,11 +89,15 @@ class Laplace:
         steps = kernel_with_terms(likelihood, NEWTON)
         if steps is None or not isinstance(prior, DensePrior):
             return self.search(prior, likelihood, start)
-        trusted = start is None or not np.isfinite(start).all()
-        conditioned = Conditioning(prior)
-        settings = self.tolerance, SMALLEST_PRECISION, self.max_iterations, MAX_HALVINGS, trusted
-        found = conditioned.stepped(steps, prior.mean if start is None or trusted else start, *settings)
-        return None if found is None else conditioned.approximation(found[1], found[0])
+        # Of what is not finite the square is not either; nothing is lost with starts whose square overflows.
+        trusted = start is None or not isfinite(start.dot(start))
+        n, settings = prior.size, (self.tolerance, SMALLEST_PRECISION, self.max_iterations, MAX_HALVINGS, trusted)
+        memory = np.empty((2, n)), np.array(prior.mean if trusted else start), np.empty((n, n), order="F")
+        found = stepped(steps, prior.covariance, prior.mean, settings, *memory)
+        if found is None:
+            return None
+        number, log_evidence, log_determinant = found
+        return SiteApproximation.written(prior, memory, log_evidence, number, log_determinant=log_determinant)
 
     def search(self, prior: Prior, likelihood: Likelihood, start: np.ndarray | None = None) -> Any:
         """:meth:`fit` step by step, which serves all likelihoods and has nothing to compile for one of them."""

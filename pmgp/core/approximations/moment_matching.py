@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.likelihoods.compiled_terms import SWEEPS, kernel_with_terms
 from pmgp.core.numerics.compiled.loading import compiled_or, vectors
 from pmgp.core.numerics.compiled.outcomes import INDEFINITE
+from pmgp.core.numerics.conditioning import swept
 from pmgp.core.numerics.quadrature import TiltedMoments
 
 __all__ = [
@@ -161,14 +162,16 @@ def match_moments(approximation: SiteApproximation, likelihood: Likelihood, swee
     return matched if approximation.converged else replace(matched, converged=False)
 
 
-def _match_by(kernel: Callable[..., int], approximation: SiteApproximation, sweeps: int) -> SiteApproximation | None:
+def _match_by(kernel: Callable[..., Any], q: SiteApproximation, sweeps: int) -> SiteApproximation | None:
     """The same by a kernel: steps of length one, and no end before the last of them."""
-    conditioned = Conditioning.of(approximation)
     settings = -np.inf, np.inf, 1.0, SMALLEST_PRECISION, LARGEST_SHARE, sweeps
-    if conditioned.swept(kernel, *settings)[0] == INDEFINITE:
+    memory = np.array([q.linear, q.precision]), np.array(q.mean), q.factor.copy(order="F")
+    known = q.prior.covariance, q.prior.mean, q.log_determinant
+    status, _, _, log_determinant, normalizer = swept(kernel, *known, settings, *memory)
+    if status == INDEFINITE:
         return None
-    matched = conditioned.approximation(approximation.log_evidence, approximation.iterations)
-    return matched if approximation.converged else replace(matched, converged=False)
+    values = {"log_determinant": log_determinant, "log_normalizer": normalizer}
+    return SiteApproximation.written(q.prior, memory, q.log_evidence, q.iterations, q.converged, **values)
 
 
 def matched_sites(approximation: Conditioned, likelihood: Terms) -> MatchedSites | None:

@@ -7,6 +7,7 @@ approximation, enters the two with opposite signs, and half of the linear algebr
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
 from math import isfinite
@@ -54,8 +55,11 @@ class WeightedParticles:
         cls, log_evidence: float, particles: np.ndarray, log_weights: np.ndarray, weights: np.ndarray
     ) -> WeightedParticles:
         """The estimate with its normalized weights, which are known."""
-        estimate = cls(log_evidence, particles, log_weights)
-        estimate.__dict__["normalized_weights"] = weights
+        estimate = object.__new__(cls)
+        # As the constructor does, which takes longer to set one after another of what is frozen.
+        estimate.__dict__.update(
+            log_evidence=log_evidence, particles=particles, log_weights=log_weights, normalized_weights=weights
+        )
         return estimate
 
     @cached_property
@@ -70,14 +74,13 @@ class WeightedParticles:
         if not isfinite(self.log_evidence):
             return 0.0
         weights = self.normalized_weights
-        return 1.0 / float(weights @ weights)
+        return 1.0 / float(weights.dot(weights))
 
     def choose(self, rng: np.random.Generator) -> np.ndarray:
         """Pick a particle with probability proportional to its weight: an (n,) array."""
         cumulative = self.normalized_weights.cumsum()
-        # Inversion; the minimum guards against a cumulative sum that ends just below one.
-        index = int(cumulative.searchsorted(rng.random(), side="right"))
-        return self.particles[min(index, len(cumulative) - 1)]
+        # Inversion, by looking at a few elements; the last one is there for a cumulative sum that ends just below one.
+        return self.particles[bisect_right(cumulative, rng.random(), hi=len(cumulative) - 1)]
 
 
 @dataclass(frozen=True)
@@ -208,8 +211,8 @@ def _weighed(q: Posterior, likelihood: Likelihood, deviations: np.ndarray, paire
     particles = np.empty((2 * len(deviations) if paired else len(deviations), len(q.mean)))
     kernel = kernel_with_terms(likelihood, WEIGHED)
     if kernel is not None and isinstance(q, SiteApproximation):
-        log_weights, weights = np.empty((2, len(particles)))
-        known = *q.vectors, *vectors(deviations), paired, q.log_normalizer
+        log_weights, weights = np.empty(len(particles)), np.empty(len(particles))
+        known = *q.vectors, np.ascontiguousarray(deviations, np.float64), paired, q.log_normalizer
         log_evidence = kernel(*known, particles, log_weights, weights)
         return WeightedParticles.of(log_evidence, particles, log_weights, weights)
     _about(q.mean, deviations, paired, particles)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from pmgp.core.likelihoods.compiled_terms import LOG_RATIOS, kernel_with_terms
 from pmgp.core.numerics import linalg
 from pmgp.core.numerics.compiled.loading import for_rows, vectors
 from pmgp.core.numerics.compiled.outcomes import INDEFINITE
-from pmgp.core.numerics.conditioning import condition, deviations, log_normalizer, log_sites, stepped, swept
+from pmgp.core.numerics.conditioning import condition, deviations, log_normalizer, log_sites, swept
 
 __all__ = ["SMALLEST_PRECISION", "Conditioning", "SiteApproximation"]
 
@@ -58,15 +59,44 @@ class SiteApproximation:
     iterations: int
     converged: bool = True
 
+    @classmethod
+    def written(
+        cls,
+        prior: DensePrior,
+        memory: tuple[np.ndarray, np.ndarray, np.ndarray],
+        log_evidence: float,
+        iterations: int,
+        converged: bool = True,
+        **known: float,
+    ) -> SiteApproximation:
+        """q in memory that a kernel has written, sites (2, n), mean and factor, and what it knows of q besides."""
+        q, (sites, mean, factor) = object.__new__(cls), memory
+        linear, precision = sites[0], sites[1]
+        # As the constructor does, which takes longer to set one after another of what is frozen.
+        q.__dict__.update(
+            prior=prior,
+            linear=linear,
+            precision=precision,
+            mean=mean,
+            factor=factor,
+            log_evidence=log_evidence,
+            iterations=iterations,
+            converged=converged,
+            vectors=(linear, precision, mean),
+            **known,
+        )
+        return q
+
     @property
     def size(self) -> int:
         """Number of latent values n."""
-        return self.mean.shape[0]
+        return len(self.mean)
 
     @cached_property
-    def matrices(self) -> list[np.ndarray]:
+    def matrices(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """L, K and the factor of B, transposed, as kernels take them: (n, n) each."""
-        return [np.asfortranarray(matrix).T for matrix in (self.prior.factor, self.prior.covariance, self.factor)]
+        prior_factor, covariance = np.asfortranarray(self.prior.factor), np.asfortranarray(self.prior.covariance)
+        return prior_factor.T, covariance.T, np.asfortranarray(self.factor).T
 
     def factorized(self) -> SiteApproximation | None:
         """The same q with the factor of its prior, if with a jitter; None where K stays indefinite."""
@@ -122,7 +152,7 @@ class SiteApproximation:
         return self._deviations(np.array(normals, dtype=float, order="C"))
 
     def _deviations(self, normals: np.ndarray) -> np.ndarray:
-        return deviations(self.prior.factor, self.prior.covariance, self.factor, self.precision, normals)
+        return deviations(*self.matrices, self.vectors[1], normals)
 
     def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
         """Independent draws from q, of shape (size, n)."""
@@ -221,14 +251,7 @@ class Conditioning:
         self.mean, self.log_determinant = reached
         return True
 
-    def at(self, linear: np.ndarray, precision: np.ndarray) -> Conditioning:
-        """Take sites that :meth:`swept` is to condition on first: there is no mean yet, and no factor."""
-        self._memory = np.empty((self.prior.size, self.prior.size), order="F")
-        self._factor = self._memory
-        self.linear, self.precision, self.mean, self.log_determinant = linear, precision, linear, np.nan
-        return self
-
-    def swept(self, sweeps: Callable[..., int], *settings: float) -> tuple[int, int, float]:
+    def swept(self, sweeps: Callable[..., Any], *settings: float) -> tuple[int, int, float]:
         """Let a kernel change the sites, one set after another; conditioned on the last, unless K is indefinite.
 
         Parameters
@@ -249,36 +272,10 @@ class Conditioning:
         factor, self._factor = self._take(), None
         sites, mean = np.array([self.linear, self.precision]), np.array(self.mean)
         known = self.prior.covariance, self.prior.mean, self.log_determinant
-        status, number, log_evidence, log_determinant = swept(sweeps, *known, settings, sites, mean, factor)
+        status, number, log_evidence, log_determinant, _ = swept(sweeps, *known, settings, sites, mean, factor)
         self._factor = None if status == INDEFINITE else factor
         (self.linear, self.precision), self.mean, self.log_determinant = sites, mean, log_determinant
         return status, number, log_evidence
-
-    def stepped(self, steps: Callable[..., int], start: np.ndarray, *settings: float) -> tuple[int, float] | None:
-        """Let a kernel look for the mode, and condition on the sites there; None where B is indefinite.
-
-        Parameters
-        ----------
-        steps : callable
-            As of :func:`~pmgp.core.numerics.conditioning.stepped`.
-        start : (n,) array
-        *settings
-            Of the kernel.
-
-        Returns
-        -------
-        number : int
-            Of steps.
-        log_evidence : float
-        """
-        n = self.prior.size
-        sites, mean, factor = np.empty((2, n)), np.array(start), np.empty((n, n), order="F")
-        reached = stepped(steps, self.prior.covariance, self.prior.mean, settings, sites, mean, factor)
-        if reached is None:
-            return None
-        number, log_evidence, self.log_determinant = reached
-        (self.linear, self.precision), self.mean, self._memory, self._factor = sites, mean, factor, factor
-        return number, log_evidence
 
     @property
     def residual(self) -> np.ndarray:

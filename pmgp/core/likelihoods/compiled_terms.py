@@ -16,21 +16,17 @@ __all__ = ["LOG_RATIOS", "NEWTON", "RENEWED", "SLICE", "SWEEPS", "WEIGHED", "ker
 
 SWEEPS, NEWTON, LOG_RATIOS = "sweeps", "newton", "log_ratios"
 WEIGHED, SLICE, RENEWED = "weighed", "slice_move", "renewed"
-KERNELS: dict[type, dict[str, str]] = {
-    BernoulliProbit: {
-        SWEEPS: "propagation.probit_sweeps",
-        NEWTON: "newton.probit_newton",
-        LOG_RATIOS: "probit.log_ratios",
-        WEIGHED: "probit.weighed",
-        SLICE: "probit.slice_move",
-        RENEWED: "probit.renewed",
-    },
-    OrdinalProbit: {
-        LOG_RATIOS: "ordinal.log_ratios",
-        WEIGHED: "ordinal.weighed",
-        SLICE: "ordinal.slice_move",
-        RENEWED: "ordinal.renewed",
-    },
+KERNELS: dict[tuple[type, str], str] = {
+    (BernoulliProbit, SWEEPS): "propagation.probit_sweeps",
+    (BernoulliProbit, NEWTON): "newton.probit_newton",
+    (BernoulliProbit, LOG_RATIOS): "probit.log_ratios",
+    (BernoulliProbit, WEIGHED): "probit.weighed",
+    (BernoulliProbit, SLICE): "probit.slice_move",
+    (BernoulliProbit, RENEWED): "probit.renewed",
+    (OrdinalProbit, LOG_RATIOS): "ordinal.log_ratios",
+    (OrdinalProbit, WEIGHED): "ordinal.weighed",
+    (OrdinalProbit, SLICE): "ordinal.slice_move",
+    (OrdinalProbit, RENEWED): "ordinal.renewed",
 }
 
 
@@ -45,7 +41,7 @@ def kernel_with_terms(terms: Any, name: str) -> Callable[..., Any] | None:
         Or anything else that factorizes over f.
     name : {SWEEPS, NEWTON, LOG_RATIOS, WEIGHED, SLICE, RENEWED}
     """
-    full = KERNELS.get(type(terms), {}).get(name)
+    full = KERNELS.get((type(terms), name))
     kernel = None if full is None else compiled(full)
     return None if kernel is None else partial(kernel, _data_of(terms))
 

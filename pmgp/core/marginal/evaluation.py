@@ -120,17 +120,15 @@ class Evaluator:
         """
         if isinstance(evaluation, Ready):
             return evaluation
-        fitted = evaluation.with_prior_factor()
-        if fitted is None:
-            return Indefinite(evaluation.theta)
-        approximation: Posterior | None = fitted.approximation
-        if fitted.approximation.prior.jitter > 0.0:
-            approximation = _conditioned_again(fitted.approximation)
+        theta, log_prior, fitted, likelihood = evaluation
+        approximation: Posterior | None = fitted.factorized()
+        if approximation is not None and approximation.prior.jitter > 0.0:
+            approximation = _conditioned_again(approximation)
         if approximation is not None:
-            approximation = self.approximation.refine(approximation, fitted.likelihood)
+            approximation = self.approximation.refine(approximation, likelihood)
         if approximation is None:
-            return Indefinite(evaluation.theta)
-        return Ready(fitted.theta, fitted.log_prior, fitted.log_screen, approximation, fitted.likelihood)
+            return Indefinite(theta)
+        return Ready(theta, log_prior, evaluation.log_screen, approximation, likelihood)
 
     def start_from(self, evaluation: Evaluated) -> np.ndarray:
         """What an approximation at a theta nearby would start from, see `Approximation.start_from`."""

@@ -100,12 +100,8 @@ class Info(NamedTuple):
     indefinite: bool
 
 
-class _Candidate(NamedTuple):
-    """Where theta may go: the log of what the correction is to be multiplied by, and how the screen led there."""
-
-    point: Point | None
-    log_ratio: float
-    infos: tuple[TransitionInfo, ...]
+_Candidate = tuple[Point | None, float, tuple[TransitionInfo, ...]]
+"""Where theta may go, the log of what the correction is to be multiplied by, and how the screen led there."""
 
 
 # In every how many iterations an estimate given the retained particle is worth its time: always where it is made of a
@@ -181,7 +177,7 @@ class PseudoMarginalChain:
         """
         density = ScreenDensity(evaluate, frozen.predictor)
         candidate, log_ratio, infos = self._candidate(rng, current, density, frozen)
-        estimate, rate = None, 0.0
+        estimate, rate, iteration = None, 0.0, state.iteration + 1
         if candidate is not None:
             ready = evaluate.prepare(candidate.payload)
             # What is not needed any more is not kept: its matrices are most of the memory.
@@ -189,11 +185,12 @@ class PseudoMarginalChain:
             if isinstance(ready, Ready):
                 estimate, rate = self._accept(rng, state, current.payload, ready, log_ratio, frozen)
                 if estimate is not None:
-                    state, current = self._state(rng, ready, estimate, state.iteration), candidate
+                    state, current = self._state(rng, ready, estimate, iteration), candidate
             density.indefinite |= isinstance(ready, Indefinite)
             del ready
         del candidate
-        state = State(*state[:-1], state.iteration + 1)
+        if estimate is None:
+            state = State(*state[:-1], iteration)
         state, latent = self._update_latent(rng, state, current.payload, frozen)
         counts = density.iterations, density.converged, density.indefinite
         return state, current, Info(estimate is not None, rate, infos, latent, *counts)
@@ -208,13 +205,13 @@ class PseudoMarginalChain:
         for _ in range(self.transitions):
             moved, info = self.transition.step(rng, moved, density, frozen.learned)
             infos.append(info)
-        return _Candidate(None if moved is current else moved, 0.0, tuple(infos))
+        return None if moved is current else moved, 0.0, tuple(infos)
 
     def _proposal(self, rng: np.random.Generator, current: Point, density: ScreenDensity, frozen: Frozen) -> _Candidate:
         proposed = cast(Proposing, self.transition).propose(rng, current.position, frozen.learned)
         point = density.at(proposed.position)
         log_ratio = point.log_density - current.log_density + proposed.log_hastings
-        return _Candidate(point if np.isfinite(log_ratio) else None, log_ratio, ())
+        return point if isfinite(log_ratio) else None, log_ratio, ()
 
     def _update_latent(
         self, rng: np.random.Generator, state: State, current: Ready, frozen: Frozen

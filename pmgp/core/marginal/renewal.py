@@ -14,7 +14,7 @@ from pmgp.core.estimators.importance import ImportanceSampling, WeightedParticle
 from pmgp.core.gaussians import Posterior, SiteApproximation
 from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.likelihoods.compiled_terms import RENEWED, kernel_with_terms
-from pmgp.core.numerics.compiled.loading import uniform_numbers, vectors
+from pmgp.core.numerics.compiled.loading import uniform_numbers
 from pmgp.core.numerics.ledger import record
 
 __all__ = ["renewed"]
@@ -57,11 +57,12 @@ def renewed(
     redrawn, n = estimator.redrawn(number), q.size
     if redrawn == 0:
         return None
-    (first, second), away = rng.standard_normal((2, 1 + redrawn, n)), np.empty((1 + redrawn, n))
-    moved, particles, log_weights, weights = np.empty(n), np.empty((number, n)), np.empty(number), np.empty(number)
-    move = *vectors(particle), rng.standard_exponential(), *uniform_numbers(rng), estimator.antithetic
-    written = first, second, away, moved, particles, log_weights, weights
-    log_evidence, multiplied, chosen = kernel(*q.vectors, *q.matrices, q.log_normalizer, *move, *written)
+    normals, moved, particles = rng.standard_normal((2, 1 + redrawn, n)), np.empty(n), np.empty((number, n))
+    log_weights, weights = np.empty(number), np.empty(number)
+    given = np.ascontiguousarray(particle, np.float64), rng.standard_exponential(), *uniform_numbers(rng)
+    written = normals[0], normals[1], moved, particles, log_weights, weights
+    known = *q.vectors, *q.matrices, q.log_normalizer
+    log_evidence, multiplied, chosen = kernel(*known, *given, estimator.antithetic, *written)
     if multiplied:
         record("matvec", 1 + redrawn)
     return moved, WeightedParticles.of(log_evidence, particles, log_weights, weights), particles[chosen]

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from math import isfinite
+from typing import Any
 
 import numpy as np
 from scipy.linalg.blas import dsymm, dsymv, dtrmm, dtrmv
 from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs
 
 from pmgp.core.numerics.compiled.loading import compiled_or, for_rows, vectors
-from pmgp.core.numerics.compiled.outcomes import NEWTON_ROWS, SWEEP_ROWS
-from pmgp.core.numerics.ledger import record
+from pmgp.core.numerics.ledger import record, record_several
 from pmgp.core.numerics.linalg import scaled_plus_identity
 
 __all__ = ["condition", "deviations", "log_normalizer", "log_sites", "stepped", "swept"]
@@ -41,8 +41,7 @@ def condition(
     memory : (n, n) array
         In Fortran order.
     """
-    record("cholesky")
-    record("matvec")
+    record_several(cholesky=1, matvec=1)
     mean, work = np.empty(len(linear)), np.empty((2, len(linear)))
     log_determinant = compiled_or(_condition, "sites.condition")(
         np.asfortranarray(covariance).T, *vectors(prior_mean, linear, precision), memory.T, mean, work
@@ -71,7 +70,7 @@ def _condition(
 
 
 def swept(
-    sweeps: Callable[..., int],
+    sweeps: Callable[..., Any],
     covariance: np.ndarray,
     prior_mean: np.ndarray,
     log_determinant: float,
@@ -79,10 +78,11 @@ def swept(
     sites: np.ndarray,
     mean: np.ndarray,
     factor: np.ndarray,
-) -> tuple[int, int, float, float]:
+) -> tuple[int, int, float, float, float]:
     """Whole sweeps by a kernel, which changes sites, mean and factor.
 
-    Returned are its status, the number of sweeps, the log-evidence before the last one, and the log-determinant of B.
+    Returned are its status, the number of sweeps, the log-evidence before the last one, the log-determinant of B, and
+    the log of the integral of the prior times the sites.
 
     Parameters
     ----------
@@ -100,19 +100,15 @@ def swept(
     factor : (n, n) array
         Of B, in Fortran order.
     """
-    outcome = np.array([log_determinant, np.nan, 0.0, 0.0])
-    work, scratch, diagonal = np.zeros((SWEEP_ROWS, len(mean))), np.empty((2, len(mean))), np.empty(len(mean))
-    known = np.asfortranarray(covariance).T, *vectors(prior_mean), *settings
-    status = sweeps(*known, sites, mean, factor.T, work, scratch, diagonal, outcome)
-    log_determinant, log_evidence, inversions, factorizations = outcome.tolist()
-    record("inverse", int(inversions))
-    record("cholesky", int(factorizations))
-    record("matvec", int(factorizations))
-    return status, int(inversions), log_evidence, log_determinant
+    known = np.asfortranarray(covariance).T, np.ascontiguousarray(prior_mean, np.float64), log_determinant
+    found = sweeps(*known, *settings, sites, mean, factor.T)
+    status, inversions, factorizations, log_evidence, log_determinant, normalizer = found
+    record_several(inverse=inversions, cholesky=factorizations, matvec=factorizations)
+    return status, inversions, log_evidence, log_determinant, normalizer
 
 
 def stepped(
-    steps: Callable[..., int],
+    steps: Callable[..., Any],
     covariance: np.ndarray,
     prior_mean: np.ndarray,
     settings: tuple[float, ...],
@@ -139,19 +135,16 @@ def stepped(
     factor : (n, n) array
         Of B, in Fortran order.
     """
-    outcome, work, scratch = np.empty(2), np.empty((NEWTON_ROWS, len(mean))), np.empty((2, len(mean)))
-    known = np.asfortranarray(covariance).T, *vectors(prior_mean), *settings
-    number = steps(*known, sites, mean, factor.T, work, scratch, outcome)
-    record("cholesky", number)
-    record("matvec", number)
-    log_determinant, log_evidence = outcome.tolist()
+    known = np.asfortranarray(covariance).T, np.ascontiguousarray(prior_mean, np.float64)
+    number, log_evidence, log_determinant = steps(*known, *settings, sites, mean, factor.T)
+    record_several(cholesky=number, matvec=number)
     return (number, log_evidence, log_determinant) if isfinite(log_determinant) else None
 
 
 def deviations(
-    prior_factor: np.ndarray,
-    covariance: np.ndarray,
-    factor: np.ndarray,
+    transposed_prior_factor: np.ndarray,
+    transposed: np.ndarray,
+    transposed_factor: np.ndarray,
     precision: np.ndarray,
     normals: np.ndarray,
 ) -> np.ndarray:
@@ -164,17 +157,16 @@ def deviations(
 
     Parameters
     ----------
-    prior_factor, covariance, factor : (n, n) array
-        L, K and the factor of B: lower triangles.
+    transposed_prior_factor, transposed, transposed_factor : (n, n) array
+        L, K and the factor of B: their transposes, in C order, of which the upper triangles are read.
     precision : (n,) array
     normals : (2, size, n) array
         In C order; they are lost.
     """
-    first, second = normals
-    out = np.empty(first.shape)
-    matrices = [np.asfortranarray(matrix).T for matrix in (prior_factor, covariance, factor)]
-    if compiled_or(_deviations, "sites.deviations")(*matrices, *vectors(precision), first, second, out):
-        record("matvec", len(first))
+    out = np.empty(normals.shape[1:])
+    known = transposed_prior_factor, transposed, transposed_factor, precision
+    if compiled_or(_deviations, "sites.deviations")(*known, normals[0], normals[1], out):
+        record("matvec", len(out))
     return out
 
 

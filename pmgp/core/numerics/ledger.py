@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from threading import Lock
 from typing import Literal, NamedTuple, Self
 
-__all__ = ["Ledger", "Operation", "OperationCounts", "counted", "record"]
+__all__ = ["Ledger", "Operation", "OperationCounts", "counted", "record", "record_several"]
 
 Operation = Literal["cholesky", "inverse", "matmul", "matvec"]
 
@@ -91,3 +91,12 @@ def record(operation: Operation, number: int = 1) -> None:
         with ledger._lock:
             if ledger._open:
                 ledger._numbers[operation] += number
+
+
+def record_several(**numbers: int) -> None:
+    """The same for several kinds of operations at once, in less time than one by one."""
+    for ledger in _ledgers.get():
+        with ledger._lock:
+            if ledger._open:
+                for operation, number in numbers.items():
+                    ledger._numbers[operation] += number

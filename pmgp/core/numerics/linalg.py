@@ -8,6 +8,8 @@ with vectors are counted, which are the cost of iterative methods.
 
 from __future__ import annotations
 
+from math import isfinite
+
 import numpy as np
 from scipy.linalg.blas import dsymm, dsymv, dsyr, dsyr2, dtrmm, dtrmv, dtrsm
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs, dtrtri, dtrtrs
@@ -68,8 +70,8 @@ def cholesky(a: np.ndarray, *, overwrite: bool = False) -> np.ndarray:
     """
     record("cholesky")
     factor, info = dpotrf(a, lower=1, overwrite_a=overwrite, clean=0)
-    # LAPACK lets NaN and infinite pivots through.
-    if info != 0 or not np.isfinite(factor.diagonal()).all():
+    # LAPACK lets NaN and infinite pivots through. None is negative, so that the largest one tells of both.
+    if info != 0 or not isfinite(np.maximum.reduce(factor.diagonal())):
         raise NotPositiveDefiniteError(f"the leading minor of order {info} is not positive")
     return factor
 

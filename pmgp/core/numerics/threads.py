@@ -8,8 +8,7 @@ threads that wait for each other cost many times what they compute.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ContextDecorator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -65,11 +64,8 @@ def blas_threads() -> int:
     return max((library.num_threads for library in _libraries()), default=1)
 
 
-@contextmanager
-def threads_limited(threads: int | None, *, exactly: bool = False) -> Iterator[None]:
+class threads_limited(ContextDecorator):  # noqa: N801
     """Let BLAS use at most so many threads inside the block, and as many as before after it.
-
-    Entering and leaving takes some five microseconds.
 
     Parameters
     ----------
@@ -78,14 +74,24 @@ def threads_limited(threads: int | None, *, exactly: bool = False) -> Iterator[N
     exactly : bool
         Raise the number too, where it is lower.
     """
-    changed = []
-    for library in _libraries() if threads is not None else ():
-        number = library.get_num_threads()
-        if number > threads or (exactly and number < threads):
-            changed.append((library, number))
-            library.set_num_threads(threads)
-    try:
-        yield
-    finally:
-        for library, number in changed:
+
+    def __init__(self, threads: int | None, *, exactly: bool = False) -> None:
+        self._threads, self._exactly = threads, exactly
+        self._changed: list[tuple[Any, int]] = []
+
+    def _recreate_cm(self) -> threads_limited:
+        """For each call of a function that is decorated, which may call itself."""
+        return threads_limited(self._threads, exactly=self._exactly)
+
+    def __enter__(self) -> None:
+        threads = self._threads
+        for library in _libraries() if threads is not None else ():
+            number = library.get_num_threads()
+            if number > threads or (self._exactly and number < threads):
+                self._changed.append((library, number))
+                library.set_num_threads(threads)
+
+    def __exit__(self, *error: object) -> None:
+        while self._changed:
+            library, number = self._changed.pop()
             library.set_num_threads(number)

@@ -107,7 +107,8 @@ class AdaptiveProposal:
             return self._emulated_by_steps(rng, theta, tries)
         tried, log_emulated = np.empty((tries + 1, self.dimension)), np.empty(tries + 1)
         drawn = rng.standard_normal((tries, self.dimension)), rng.chisquare(DEGREES_OF_FREEDOM, tries), rng.random(2)
-        chosen = transition(*drawn, *vectors(theta), *self._parts, tried, log_emulated)
+        start = np.ascontiguousarray(theta, np.float64)
+        chosen = transition(*drawn, start, *self._parts, tried, log_emulated)
         return Proposed(tried[chosen], float(log_emulated[0] - log_emulated[chosen]), INDEPENDENT)
 
     def _emulated_by_steps(self, rng: np.random.Generator, theta: np.ndarray, tries: int) -> Proposed:

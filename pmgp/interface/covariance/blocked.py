@@ -32,11 +32,11 @@ SMALLEST_BLOCK = 32
 
 
 class _Block(NamedTuple):
-    """A part of the upper triangle, and the memory for each register there; none where it needs none."""
+    """A part of the upper triangle, and what fills it."""
 
     rows: slice
     columns: slice
-    memory: list[np.ndarray | None]
+    fill: Callable[[np.ndarray, dict[str, list[Any]]], None]
 
 
 class BlockedCovariance:
@@ -165,24 +165,10 @@ class BlockedCovariance:
             self._blocks = _blocks(n, self._code)
         upper = np.empty((n, n))
         for block in self._blocks:
-            self._fill(upper[block.rows, block.columns], block, inputs)
+            block.fill(upper[block.rows, block.columns], inputs)
         if self._last_diagonal is not None:
             upper.reshape(-1)[:: n + 1] += inputs["diagonal"][self._last_diagonal.place]
         return upper
-
-    def _fill(self, out: np.ndarray, block: _Block, inputs: dict[str, list[Any]]) -> None:
-        """Run the program on one block of the upper triangle in C order, the lower one in Fortran order."""
-        registers: list[np.ndarray] = []
-        rows, columns, memory = block
-        targets = [*memory[:-1], out if memory[-1] is not None else None]
-        for instruction, target in zip(self._code, targets, strict=True):
-            kind, function, sources, _, _ = instruction
-            if kind == "call" and target is not None:
-                registers.append(function(*[registers[source] for source in sources], out=target))
-            else:
-                registers.append(_result(instruction, registers, inputs, rows, columns, target))
-        if registers[-1] is not out:
-            out[...] = registers[-1]
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the work space behind when it is pickled."""
@@ -268,14 +254,37 @@ def _blocks(n: int, code: list[Instruction]) -> list[_Block]:
     blocks = []
     for start, (height, width) in zip(bounds, shapes, strict=False):
         parts = {place: buffer[: height * width].reshape(height, width) for place, buffer in workspace.items()}
-        blocks.append(
-            _Block(
-                slice(start, start + height),
-                slice(start, n),
-                [place if place is None else parts[place] for place in buffers],
-            )
-        )
+        place = slice(start, start + height), slice(start, n)
+        memory = [None if buffer is None else parts[buffer] for buffer in buffers]
+        blocks.append(_Block(*place, _filling(code, *place, memory)))
     return blocks
+
+
+def _filling(
+    code: list[Instruction], rows: slice, columns: slice, memory: list[np.ndarray | None]
+) -> Callable[[np.ndarray, dict[str, list[Any]]], None]:
+    """What runs the program on a block of the upper triangle in C order, the lower one in Fortran order.
+
+    One function with a line for each instruction, as of `NumpyGraph`: a loop over them takes longer than they do where
+    there are a hundred rows. The last one writes to the block itself, the others to the memory that is theirs.
+    """
+    called: dict[str, Any] = {"result": _result, "part": _part, "rows": rows, "columns": columns}
+    lines = []
+    for number, (step, target) in enumerate(zip(code, memory, strict=True)):
+        called |= {f"step{number}": step, f"function{number}": step.function, f"memory{number}": target}
+        into = "out" if number == len(code) - 1 else f"memory{number}"
+        taken = [f"r{source}" for source in step.sources]
+        if step.kind == "call":
+            made = f"function{number}({', '.join(taken if target is None else [*taken, f'out={into}'])})"
+        elif target is None:
+            made = f"part(inputs[{step.kind!r}][{step.place}], rows, columns)"
+        else:
+            known = ", ".join([f"r{register}" for register in range(number)])
+            made = f"result(step{number}, [{known}], inputs, rows, columns, {into})"
+        lines.append(f"r{number} = {made}")
+    last = f"r{len(code) - 1}"
+    exec("\n    ".join(["def fill(out, inputs):", *lines, f"if {last} is not out: out[...] = {last}"]), called)
+    return called["fill"]
 
 
 def _buffers(code: list[Instruction]) -> list[int | None]:

@@ -59,6 +59,7 @@ class ThetaFunction:
         resting = [output for output, moves in zip(outputs, self._moves, strict=True) if not moves]
         graph = None if set(whole) & set(moving) else _calls_of_numpy(theta, moving)
         self._number_resting = len(resting)
+        self._places = [place for place, moves in enumerate(self._moves) if moves]
         self._function = compile_function([theta], moving) if graph is None else graph
         # Once a chain, so that compiling would not pay.
         self._at_rest = compile_function([], [*resting, *([] if graph is None else graph.fixed)], interpreted=True)
@@ -67,14 +68,17 @@ class ThetaFunction:
     def refresh_data(self) -> None:
         """Compute again what does not depend on theta, as `pymc.set_data` may have changed it."""
         values = self._at_rest()
-        self._resting, self._fixed = values[: self._number_resting], values[self._number_resting :]
+        resting, self._fixed = iter(values[: self._number_resting]), values[self._number_resting :]
+        self._resting = [None if moves else next(resting) for moves in self._moves]
 
     def __call__(self, theta: np.ndarray) -> list[np.ndarray]:
         """Values of all outputs, in their order."""
         function = self._function
-        moving = iter(function(self._fixed, theta) if isinstance(function, NumpyGraph) else function(theta))
-        resting = iter(self._resting)
-        return [next(moving if moves else resting) for moves in self._moves]
+        moving = function(self._fixed, theta) if isinstance(function, NumpyGraph) else function(theta)
+        values: list[Any] = self._resting.copy()
+        for place, value in zip(self._places, moving, strict=True):
+            values[place] = value
+        return values
 
 
 def _calls_of_numpy(theta: TensorVariable, outputs: list[TensorVariable]) -> NumpyGraph | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,9 @@ class ThetaVector:
         self.values = values
         self.compile_function = compile_function
         self._point = {value.name: np.asarray(point[value.name], dtype=float) for value in values}
+        ends = np.cumsum([0, *[value.size for value in self._point.values()]]).tolist()
+        parts = [slice(*bounds) for bounds in pairwise(ends)]
+        self._parts = [(n, part, v.shape) for (n, v), part in zip(self._point.items(), parts, strict=True)]
 
     @property
     def names(self) -> list[str]:
@@ -72,12 +76,7 @@ class ThetaVector:
 
     def unravel(self, theta: np.ndarray) -> dict[str, np.ndarray]:
         """Values of the variables by name, from the vector."""
-        parts = {}
-        start = 0
-        for name, value in self._point.items():
-            parts[name] = theta[start : start + value.size].reshape(value.shape).copy()
-            start += value.size
-        return parts
+        return {name: theta[part].reshape(shape).copy() for name, part, shape in self._parts}
 
     def elements_of(self, graphs: list[TensorVariable]) -> list[int]:
         """Places in the vector of the value variables that graphs depend on."""

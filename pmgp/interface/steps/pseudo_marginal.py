@@ -206,8 +206,8 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
             self._start(point)
         else:
             self._refuse_foreign_moves(point)
-        stats = self._move()
-        return self.latent_model.unravel(self.theta) | self.latent_model.unravel_latent(self.latent), stats
+        stats, model = self._move(), self.latent_model
+        return model.unravel(self.theta) | model.unravel_latent(self.latent), stats
 
     def _move(self) -> dict[str, Any]:
         if self.chain is not None and self.frozen is not None:

@@ -73,12 +73,17 @@ def sampling_statistics(chain: State, info: Info, frozen: Frozen, estimator: Est
 
 def _on_screen(infos: tuple[TransitionInfo, ...]) -> dict[str, Any]:
     """What the transitions on the screen did; a proposal that was not screened is one evaluation."""
-    rates, evaluations = [info.acceptance_rate for info in infos], [info.evaluations for info in infos]
-    error = max([info.energy_error for info in infos], default=np.nan)
+    if not infos:
+        rate, evaluations, error, step_size = np.nan, 1, np.nan, np.nan
+    else:
+        _, rate, evaluations, _, error, step_size, _ = infos[-1]
+    if len(infos) > 1:
+        rate = sum([info.acceptance_rate for info in infos]) / len(infos)
+        evaluations, error = sum([info.evaluations for info in infos]), max([info.energy_error for info in infos])
     return {
-        "screen_acceptance_rate": sum(rates) / len(rates) if infos else np.nan,
-        "n_steps": sum(evaluations) if infos else 1,
-        "step_size": infos[-1].step_size if infos else np.nan,
+        "screen_acceptance_rate": rate,
+        "n_steps": evaluations,
+        "step_size": step_size,
         "energy_error": error,
         "diverging": error > LARGEST_ENERGY_ERROR,
     }

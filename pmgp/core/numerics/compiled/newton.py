@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numba import types
 
 from pmgp.core.numerics.compiled.declaration import (
     COUNT,
@@ -41,12 +42,11 @@ def _objective(
 
 
 @kernel(
-    COUNT,
+    types.Tuple((COUNT, NUMBER, NUMBER)),
     *[VECTOR, ROWS, VECTOR],
     *[NUMBER] * 2,
     *[COUNT, COUNT, FLAG],
     *[WRITTEN_ROWS, WRITTEN_VECTOR, WRITTEN_ROWS],
-    *[WRITTEN_ROWS, WRITTEN_ROWS, WRITTEN_VECTOR],
 )
 def probit_newton(
     sign: np.ndarray,
@@ -60,11 +60,8 @@ def probit_newton(
     sites: np.ndarray,
     mean: np.ndarray,
     factor: np.ndarray,
-    work: np.ndarray,
-    scratch: np.ndarray,
-    outcome: np.ndarray,
-) -> int:
-    """Newton's steps from a start until they are short: how many of them.
+) -> tuple[int, float, float]:
+    """Newton's steps from a start until they are short.
 
     Parameters
     ----------
@@ -84,13 +81,16 @@ def probit_newton(
         The start, and in the end the mode.
     factor : (n, n) array
         Of B.
-    work : (4, n) array
-    scratch : (2, n) array
-    outcome : (2,) array
-        Log-determinant of B, not finite where that is indefinite, and log-evidence.
+
+    Returns
+    -------
+    steps : int
+    log_evidence, log_determinant : float
+        The latter of B, not finite where that is indefinite.
     """
     n = len(mean)
     linear, precision = sites[0], sites[1]
+    work, scratch, log_evidence = np.empty((4, n)), np.empty((2, n)), math.nan
     f, a, reached_f, reached_a = work[F], work[A], work[REACHED_F], work[REACHED_A]
     origin = log_ratio(sign, f[:0], f[:0], prior_mean, -math.inf)
     current = origin
@@ -103,22 +103,22 @@ def probit_newton(
         for i in range(n):
             precision[i] = max(precision[i], smallest_precision)
             linear[i] += precision[i] * f[i]
-        outcome[0] = condition(covariance, prior_mean, linear, precision, factor, mean, scratch)
-        if not math.isfinite(outcome[0]):
-            return steps
+        log_determinant = condition(covariance, prior_mean, linear, precision, factor, mean, scratch)
+        if not math.isfinite(log_determinant):
+            return steps, log_evidence, log_determinant
         change = 0.0
         for i in range(n):
             reached_f[i], reached_a[i] = mean[i], linear[i] - precision[i] * mean[i]
             change += (mean[i] - f[i]) ** 2 / n
         reached = _objective(sign, prior_mean, reached_f, reached_a)
-        outcome[1] = reached - 0.5 * outcome[0]
+        log_evidence = reached - 0.5 * log_determinant
         if not trusted and not reached >= origin:
             for i in range(n):
                 f[i], a[i] = prior_mean[i], 0.0
             trusted = True
             continue
         if change < tolerance or steps >= max_iterations:
-            return steps
+            return steps, log_evidence, log_determinant
         # Half of the step, and half of that, until the objective does not fall; the path is linear in f and in a.
         halvings, step, lowest = 0, 1.0, current - 1e-9 * (1.0 + abs(current))
         while trusted and not reached >= lowest and halvings < max_halvings:

@@ -222,13 +222,13 @@ def renewed(
     paired: bool,
     first: np.ndarray,
     second: np.ndarray,
-    away: np.ndarray,
     moved: np.ndarray,
     particles: np.ndarray,
     log_weights: np.ndarray,
     weights: np.ndarray,
 ) -> tuple[float, bool, int]:
     """A slice move and draws beside it, as `renewal.renewing_signature` says."""
+    away = np.empty(first.shape)
     multiplied = deviations(prior_factor, covariance, factor, precision, first, second, away)
     # The log ratio at f is not known.
     weights[0] = math.nan

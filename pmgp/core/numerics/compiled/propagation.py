@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numba import types
 
 from pmgp.core.numerics.compiled.declaration import (
     COUNT,
@@ -27,18 +28,17 @@ CHANGE_B, CHANGE_W, MEAN, VARIANCE = range(4)
 
 
 @kernel(
-    COUNT,
-    *[VECTOR, ROWS, VECTOR],
+    types.Tuple((COUNT, COUNT, COUNT, NUMBER, NUMBER, NUMBER)),
+    *[VECTOR, ROWS, VECTOR, NUMBER],
     *[NUMBER] * 5,
     COUNT,
     *[WRITTEN_ROWS, WRITTEN_VECTOR, WRITTEN_ROWS],
-    *[WRITTEN_ROWS, WRITTEN_ROWS, WRITTEN_VECTOR],
-    WRITTEN_VECTOR,
 )
 def probit_sweeps(
     sign: np.ndarray,
     covariance: np.ndarray,
     prior_mean: np.ndarray,
+    log_determinant: float,
     tolerance: float,
     largest: float,
     smallest_step: float,
@@ -48,18 +48,16 @@ def probit_sweeps(
     sites: np.ndarray,
     mean: np.ndarray,
     factor: np.ndarray,
-    work: np.ndarray,
-    scratch: np.ndarray,
-    diagonal: np.ndarray,
-    outcome: np.ndarray,
-) -> int:
-    """Sweep from the sites that a prior is conditioned on until q matches: whether it does, or why not.
+) -> tuple[int, int, int, float, float, float]:
+    """Sweep from the sites that a prior is conditioned on until q matches.
 
     Parameters
     ----------
     sign : (n,) array
     covariance : (n, n) array
     prior_mean : (n,) array
+    log_determinant : float
+        Of B; where it is not a number, B is factorized first, and mean and factor are only written.
     tolerance, largest : float
         Divergences, in nats, at which a sweep is the last one.
     smallest_step, smallest_precision, largest_share : float
@@ -71,30 +69,39 @@ def probit_sweeps(
         Of q.
     factor : (n, n) array
         Of B.
-    work : (4, n) array
-        Zeros at first.
-    scratch : (2, n) array
-    diagonal : (n,) array
-    outcome : (4,) array
-        Log-determinant of B, which is also read: where it is not a number, B is factorized first; log-evidence; how
-        many inversions and factorizations were made.
+
+    Returns
+    -------
+    status : int
+        Whether q matches, or why not.
+    inversions, factorizations : int
+        How many were made.
+    log_evidence : float
+        With the last sites but one.
+    log_determinant : float
+        Of B.
+    log_normalizer : float
+        Log of the integral of the prior times the sites; not a number unless q matches or sweeps have come to an end.
     """
     n = len(mean)
     linear, precision = sites[0], sites[1]
-    step, log_determinant = 1.0, outcome[0]
+    work, scratch, diagonal = np.empty((4, n)), np.empty((2, n)), np.empty(n)
+    status, step, log_evidence, inversions, factorizations = NOT_CONVERGED, 1.0, math.nan, 0, 0
     if math.isnan(log_determinant):
-        outcome[3] += 1.0
+        factorizations += 1
         log_determinant = condition(covariance, prior_mean, linear, precision, factor, mean, scratch)
         if not math.isfinite(log_determinant):
-            return INDEFINITE
+            return INDEFINITE, inversions, factorizations, log_evidence, log_determinant, math.nan
+    for i in range(n):
+        work[CHANGE_B, i], work[CHANGE_W, i] = 0.0, 0.0
     for sweep in range(max_sweeps):
-        outcome[2] += 1.0
+        inversions += 1
         inverse_diagonal(factor, diagonal)
         by_site, product, square = 0.0, 0.0, 0.0
         for i in range(n):
             d, m, b, w = diagonal[i], mean[i], linear[i], precision[i]
             if not d <= largest_share:
-                return INDEFINITE
+                return INDEFINITE, inversions, factorizations, log_evidence, log_determinant, math.nan
             c, s, v = cavity(d, covariance[i, i], m, b, w)
             tilted_mean, tilted_variance, log_term = tilted(sign[i], c, s)
             by_site += log_term - log_site(b, w, c, s, d)
@@ -107,25 +114,26 @@ def probit_sweeps(
             product += v * (moved * along + 0.5 * v * work[CHANGE_W, i] * reduced_w)
             square += v * (along * along + 0.5 * v * reduced_w * reduced_w)
             work[CHANGE_B, i], work[CHANGE_W, i], work[MEAN, i], work[VARIANCE, i] = db, dw, m, v
-        outcome[1] = log_normalizer(prior_mean, linear, precision, mean, log_determinant) + by_site
+        log_evidence = log_normalizer(prior_mean, linear, precision, mean, log_determinant) + by_site
         if sweep > 0:
             step = min(max(step * product / square, smallest_step), 1.0) if square > 0.0 else 1.0
         spread = log_determinant
         for i in range(n):
             linear[i] += step * work[CHANGE_B, i]
             precision[i] = max(precision[i] + step * work[CHANGE_W, i], smallest_precision)
-        outcome[3] += 1.0
+        factorizations += 1
         log_determinant = condition(covariance, prior_mean, linear, precision, factor, mean, scratch)
         if not math.isfinite(log_determinant):
-            return INDEFINITE
+            return INDEFINITE, inversions, factorizations, log_evidence, log_determinant, math.nan
         spread -= log_determinant
         for i in range(n):
             db, dw, m = work[CHANGE_B, i], work[CHANGE_W, i], work[MEAN, i]
             spread += step * (work[VARIANCE, i] * dw + (mean[i] - m) * (db - dw * m))
         # The divergence is nearly a quadratic function of the step; a short one does not count as a small change.
-        outcome[0], divergence = log_determinant, 0.5 * spread / (step * step)
+        divergence = 0.5 * spread / (step * step)
         if divergence < tolerance:
-            return MATCHED
-        if not divergence < largest:
+            status = MATCHED
+        if status == MATCHED or not divergence < largest:
             break
-    return NOT_CONVERGED
+    normalizer = log_normalizer(prior_mean, linear, precision, mean, log_determinant)
+    return status, inversions, factorizations, log_evidence, log_determinant, normalizer

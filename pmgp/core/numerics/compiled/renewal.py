@@ -31,13 +31,13 @@ def renewing_signature(terms: Any) -> tuple[Any, ...]:
 
     What it takes besides, in this order: sites b and w, and the mean, (n,) arrays; L, K and the factor of B, (n, n)
     arrays; the log of the integral of the prior times the sites; f, and the next three as of `slices.slicing`; whether
-    mirror images of all draws come after them; standard normals that are lost, two (size, n) arrays, and a third one to
-    be written; what is written, the new f (n,), particles (draws, n), the logs of their weights, and the weights.
+    mirror images of all draws come after them; standard normals that are lost, two (size, n) arrays; what is written,
+    the new f (n,), particles (draws, n), the logs of their weights, and the weights.
 
     Returned are the log of the weights' mean, whether products with K were needed, and which particle was picked.
     """
     of_q = *[VECTOR] * 3, *[ROWS] * 3, NUMBER
-    written = *[WRITTEN_ROWS] * 3, WRITTEN_VECTOR, WRITTEN_ROWS, WRITTEN_VECTOR, WRITTEN_VECTOR
+    written = *[WRITTEN_ROWS] * 2, WRITTEN_VECTOR, WRITTEN_ROWS, WRITTEN_VECTOR, WRITTEN_VECTOR
     return types.Tuple((NUMBER, FLAG, COUNT)), terms, *of_q, VECTOR, NUMBER, COUNT, COUNT, FLAG, *written
 
 
