@@ -277,6 +277,11 @@ class Sparse(Predicting):
         return self._prepared(self._inputs).size
 
     @property
+    def outputs(self) -> int:
+        """Number of independent processes, such as one for each class."""
+        return self._prepared(self._inputs).n_outputs
+
+    @property
     def inducing_inputs(self) -> Any:
         """The inducing inputs: a constant, or the `pymc.Data` that was given."""
         return self._prepared(self._inputs).Z
