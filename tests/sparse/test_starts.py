@@ -8,6 +8,7 @@ import pymc as pm
 import pmgp
 from pmgp.interface.sampling.stored_run import Seed, StoredRun
 from tests.sparse.problems import X, sparse
+from tests.sparse.test_sites import classes
 
 
 def short_run(model, **options):
@@ -50,6 +51,25 @@ def test_the_start_of_an_interrupted_run_is_stored_with_it(tmp_path):
     for name in ("lengthscale", "variance", "f_rotated_"):
         np.testing.assert_array_equal(longer[name], whole[name])
         assert name in initvals[0]
+
+
+def test_a_run_of_classes_follows_the_gaussian_and_goes_on_with_it(tmp_path):
+    """Without it, its iterations are others."""
+    model, process = classes()
+    short_run(model, out=tmp_path / "run")
+    whole = short_run(model, draws=9)
+    longer = pmgp.resume(
+        tmp_path / "run", model, draws=9, progressbar=False, quiet=True, compute_convergence_checks=False
+    )["posterior"]
+    found = pmgp.gp.optimize_inducing(process, model=model, inducing=False, max_iterations=100, progressbar=False)
+    with_it, without = (
+        short_run(model, draws=9, step=pmgp.SparseGibbs(model=model, **given))
+        for given in ({"approximation": found}, {})
+    )
+    for name in ("lengthscale", "variance", "f_rotated_"):
+        np.testing.assert_array_equal(longer[name], whole[name])
+        np.testing.assert_array_equal(with_it[name], whole[name])
+    assert (without["f_rotated_"] != whole["f_rotated_"]).any()
 
 
 def test_the_start_takes_no_random_number_from_the_chains():

@@ -3,7 +3,15 @@
 May import: core.numerics, core.likelihoods, core.transitions, core.adaptation.
 """
 
-from pmgp.core.inducing.conditional import Conditional, Derivatives, GaussianFit, fitted, slices
+from pmgp.core.inducing.conditional import (
+    Conditional,
+    Derivatives,
+    GaussianFit,
+    Sites,
+    fitted,
+    fitted_by_sites,
+    slices,
+)
 from pmgp.core.inducing.hyperparameters import Known, ModeSearch, ThetaDensity, known_at
 from pmgp.core.inducing.optimization import Expected, Maximized, Variational, bound, maximized
 from pmgp.core.inducing.selection import cluster_centers, largest_conditional_variances
@@ -18,12 +26,14 @@ __all__ = [
     "Maximized",
     "ModeSearch",
     "Moved",
+    "Sites",
     "ThetaDensity",
     "Variational",
     "angle_to_learn",
     "bound",
     "cluster_centers",
     "fitted",
+    "fitted_by_sites",
     "known_at",
     "largest_conditional_variances",
     "maximized",

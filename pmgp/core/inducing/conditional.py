@@ -22,7 +22,7 @@ from pmgp.core.numerics.linalg import (
 )
 from pmgp.core.transitions.elliptical_slice import slice_on_ellipse
 
-__all__ = ["Conditional", "Derivatives", "GaussianFit", "fitted", "slices"]
+__all__ = ["Conditional", "Derivatives", "GaussianFit", "Sites", "fitted", "fitted_by_sites", "slices"]
 
 # Newton's method has arrived where a step gains less than this in log-density; the Gaussian need not be exact.
 ARRIVED = 0.01
@@ -58,12 +58,19 @@ class Conditional:
     derivatives : callable
         Its derivatives: (k, n) -> Derivatives. Rough ones will do: they say where to look and what to propose, and
         never what is accepted.
+    slopes : callable, optional
+        First derivatives alone, where these cost less: (k, n) -> (k, n).
     """
 
     offset: np.ndarray
     projections: list[np.ndarray]
     value: Callable[[np.ndarray], float]
     derivatives: Callable[[np.ndarray], Derivatives]
+    slopes: Callable[[np.ndarray], np.ndarray] | None = None
+
+    def slope(self, latent: np.ndarray) -> np.ndarray:
+        """First derivatives: (k, n) -> (k, n)."""
+        return self.derivatives(latent).slope if self.slopes is None else self.slopes(latent)
 
     def change(self, v: np.ndarray) -> np.ndarray:
         """A'v for each output: (k, m) -> (k, n)."""
@@ -168,6 +175,47 @@ def fitted(conditional: Conditional, start: np.ndarray) -> GaussianFit | None:
     except NotPositiveDefiniteError:
         return None
     return GaussianFit(v, factors)
+
+
+class Sites(NamedTuple):
+    """A Gaussian function of the latent values in the place of their likelihood: exp(b'f - f'Wf / 2).
+
+    Attributes
+    ----------
+    linear, precision : (k, n) array
+        b, and the diagonal of W, which is not negative.
+    """
+
+    linear: np.ndarray
+    precision: np.ndarray
+
+    @classmethod
+    def about(cls, latent: np.ndarray, derivatives: Derivatives) -> Sites:
+        """Those with these derivatives at latent values, but for curvatures that are positive."""
+        precision = np.maximum(-derivatives.curvature, 0.0)
+        return cls(derivatives.slope + precision * latent, precision)
+
+
+def fitted_by_sites(conditional: Conditional, sites: Sites) -> GaussianFit | None:
+    """The Gaussian that v has with sites in the place of the likelihood: one factorization, and no search.
+
+    Parameters
+    ----------
+    conditional : Conditional
+    sites : Sites
+
+    Returns
+    -------
+    GaussianFit or None
+        None where the density is not finite.
+    """
+    try:
+        factors = conditional.factors(-sites.precision)
+    except NotPositiveDefiniteError:
+        return None
+    right = conditional.pulled_back(sites.linear - sites.precision * conditional.offset)
+    mode = np.array([cholesky_solve(L, row) for L, row in zip(factors, right, strict=True)])
+    return GaussianFit(mode, factors) if np.isfinite(mode).all() else None
 
 
 def _possible(conditional: Conditional, start: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:

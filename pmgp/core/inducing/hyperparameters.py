@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pmgp.core.adaptation.mode_prediction import ModePredictor
-from pmgp.core.inducing.conditional import Conditional, GaussianFit, fitted
+from pmgp.core.inducing.conditional import Conditional, GaussianFit, Sites, fitted, fitted_by_sites
 from pmgp.core.transitions.base import Point
 
 __all__ = ["Known", "ModeSearch", "ThetaDensity", "known_at"]
@@ -56,15 +56,22 @@ class ModeSearch(NamedTuple):
     predictor : ModePredictor or None
     otherwise : (k, m) array
         Where the predictor knows nothing.
+    sites : Sites or None
+        In whose place there is no search: the Gaussian at each theta is the one that they give.
     """
 
     predictor: ModePredictor | None
     otherwise: np.ndarray
+    sites: Sites | None = None
 
     def start(self, theta: np.ndarray) -> np.ndarray:
         """The first v."""
         predicted = None if self.predictor is None else self.predictor.predict(theta)
         return self.otherwise if predicted is None else predicted.reshape(self.otherwise.shape)
+
+    def fit(self, conditional: Conditional, start: np.ndarray) -> GaussianFit | None:
+        """The Gaussian that stands for v; None where the density is not finite."""
+        return fitted(conditional, start) if self.sites is None else fitted_by_sites(conditional, self.sites)
 
 
 class ThetaDensity(NamedTuple):
@@ -84,7 +91,7 @@ class ThetaDensity(NamedTuple):
 
     def at(self, position: np.ndarray, gradient: bool = False) -> Point:
         """Value at a theta; what was computed there is the payload."""
-        known = known_at(self.conditional_at, position, self.search.start(position))
+        known = known_at(self.conditional_at, position, self.search.start(position), self.search)
         return Point(position, -np.inf if known is None else known.log_density(self.w), known)
 
     def gradient(self, position: np.ndarray) -> np.ndarray:
@@ -92,11 +99,11 @@ class ThetaDensity(NamedTuple):
         raise NotImplementedError("theta moves without gradients")
 
 
-def known_at(conditional_at: ConditionalAt, theta: np.ndarray, start: np.ndarray) -> Known | None:
+def known_at(conditional_at: ConditionalAt, theta: np.ndarray, start: np.ndarray, search: ModeSearch) -> Known | None:
     """All that is needed at a theta; None where its density is zero."""
     log_prior, conditional = conditional_at(theta)
     if not np.isfinite(log_prior):
         return None
     with np.errstate(all="ignore"):
-        fit = fitted(conditional, start)
+        fit = search.fit(conditional, start)
     return None if fit is None else Known(log_prior, conditional, fit, start)

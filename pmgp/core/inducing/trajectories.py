@@ -61,7 +61,7 @@ class _Rest(NamedTuple):
     def kick(self, w: np.ndarray) -> np.ndarray:
         """Its gradient in w, as far as the derivatives are exact."""
         v, latent = self.place(w)
-        slope = self.conditional.pulled_back(self.conditional.derivatives(latent).slope) - v
+        slope = self.conditional.pulled_back(self.conditional.slope(latent)) - v
         return np.array([triangular_solve(L, row) for L, row in zip(self.fit.factors, slope, strict=True)]) + w
 
 

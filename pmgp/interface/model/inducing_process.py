@@ -26,6 +26,11 @@ class InducingProcess(Protocol):
         """Number of inducing inputs."""
         ...
 
+    @property
+    def outputs(self) -> int:
+        """Number of independent processes, such as one for each class."""
+        ...
+
     def expectations(self, idata: Any, Xnew: Any, *, model: pm.Model | None, draws: int | None) -> xr.Dataset:
         """What is expected of observations at new inputs."""
         ...

@@ -1,4 +1,4 @@
-"""Where chains of a process on inducing inputs start, if nobody says so: draws of a fitted Gaussian.
+"""The Gaussian that chains of a process on inducing inputs start from, if nobody says where they do.
 
 From the prior's center a short chain spends its tuning on the way to the posterior, and learns proposals on that way.
 """
@@ -8,14 +8,14 @@ from __future__ import annotations
 import logging
 from typing import cast
 
-import numpy as np
 import pymc as pm
+from pymc.step_methods.compound import BlockedStep, CompoundStep
 from pytensor.gradient import NullTypeGradError
 
 from pmgp.interface.model.inducing_process import inducing_process
-from pmgp.interface.sparse import Sparse, optimize_inducing
+from pmgp.interface.sparse import OptimizedInducing, Sparse, SparseGibbs, optimize_inducing
 
-__all__ = ["inducing_starts"]
+__all__ = ["fitted_gaussian", "follow"]
 
 _log = logging.getLogger("pymc.pmgp")
 
@@ -23,24 +23,20 @@ _log = logging.getLogger("pymc.pmgp")
 ITERATIONS = 100
 
 
-def inducing_starts(
-    model: pm.Model, chains: int, rng: np.random.Generator, *, progressbar: bool, quiet: bool
-) -> list[dict[str, np.ndarray]] | None:
-    """Whitened values drawn from a Gaussian for each chain, and hyper-parameters where its bound is largest.
+def fitted_gaussian(model: pm.Model, *, progressbar: bool, quiet: bool) -> OptimizedInducing | None:
+    """The Gaussian of the whitened values, and hyper-parameters, where its bound is largest.
 
     Parameters
     ----------
     model : pymc.Model
-    chains : int
-    rng : numpy.random.Generator
     progressbar, quiet : bool
         Whether the optimization is shown, and whether nothing is logged.
 
     Returns
     -------
-    list of dict, or None
-        As ``initvals``, for each chain; None where the model has no process on inducing inputs, or where the bound
-        cannot be optimized, of which a warning tells the reason.
+    OptimizedInducing or None
+        None where the model has no process on inducing inputs, or where the bound cannot be optimized, of which a
+        warning tells the reason.
     """
     try:
         process = inducing_process(model)
@@ -58,4 +54,19 @@ def inducing_starts(
             "Chains start from draws of a Gaussian for the inducing values, fitted together with the hyper-parameters; "
             "initvals={} takes the model's own initial point"
         )
-    return found.initvals(chains, rng)
+    return found
+
+
+def follow(step: BlockedStep | CompoundStep, found: OptimizedInducing, model: pm.Model) -> None:
+    """Let a step method for several outputs follow the Gaussian: for classes a search for modes ends anywhere.
+
+    Parameters
+    ----------
+    step : step method
+        Those of other kinds, and of one output, stay as they are.
+    found : OptimizedInducing
+    model : pymc.Model
+    """
+    for method in step.methods if isinstance(step, CompoundStep) else [step]:
+        if found.several and isinstance(method, SparseGibbs):
+            method.follow(found, model)

@@ -25,6 +25,7 @@ from pmgp.core.adaptation.scaling import Scaling
 from pmgp.core.adaptation.squared_jumps import SquaredJumps
 from pmgp.core.adaptation.step_size import StepSize
 from pmgp.core.estimators import OrthantSampling
+from pmgp.core.inducing import Sites
 from pmgp.core.marginal.pseudo_marginal import Frozen, State
 from pmgp.core.marginal.tuning import Tuning
 from pmgp.core.transitions.adaptive import HamiltonianMonteCarlo, ManifoldLangevin, RandomWalk
@@ -54,6 +55,7 @@ STORED_TYPES: list[type] = [
     RandomWalk,
     SameStart,
     Scaling,
+    Sites,
     SquaredJumps,
     State,
     StepSize,

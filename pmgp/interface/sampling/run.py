@@ -17,7 +17,7 @@ from pymc.step_methods.compound import BlockedStep, CompoundStep
 
 from pmgp.interface.recommendation import recommend
 from pmgp.interface.sampling.drawing import Run
-from pmgp.interface.sampling.inducing_starts import inducing_starts
+from pmgp.interface.sampling.inducing_starts import fitted_gaussian, follow
 from pmgp.interface.sampling.stored_run import RunSettings, Seed, StoredRun, check_free
 
 __all__ = ["resume", "sample"]
@@ -120,7 +120,11 @@ def sample(
     )
     initvals = options.pop("initvals", None)
     if initvals is None:
-        initvals = inducing_starts(model, settings.chains, settings.seed.aside(), **_shown(options))
+        found = fitted_gaussian(model, **_shown(options))
+        if found is not None:
+            initvals = found.initvals(settings.chains, settings.seed.aside())
+            if step is None:
+                follow(made, found, model)
     if folder is not None:
         StoredRun.create(folder, settings, model, made, initvals)
     return Run(model, made, settings, initvals, options, folder, flush_every).completed()

@@ -19,10 +19,22 @@ from pymc.step_methods.state import dataclass_state
 from pmgp.core.adaptation.mode_prediction import ModePredictor
 from pmgp.core.adaptation.moments import Moments
 from pmgp.core.adaptation.step_size import StepSize
-from pmgp.core.inducing import Known, ModeSearch, ThetaDensity, angle_to_learn, known_at, slices, trajectory
+from pmgp.core.inducing import (
+    Conditional,
+    Known,
+    ModeSearch,
+    Sites,
+    ThetaDensity,
+    angle_to_learn,
+    known_at,
+    slices,
+    trajectory,
+)
 from pmgp.core.inducing.trajectories import TARGET
 from pmgp.core.transitions.base import Point, TransitionInfo
 from pmgp.core.transitions.mixture import IndependenceMixture, LearnedMixture
+from pmgp.interface.model.points import value_point
+from pmgp.interface.sparse.optimized import OptimizedInducing
 from pmgp.interface.sparse.parts import SparseParts
 from pmgp.interface.sparse.steps import SparseStep
 from pmgp.interface.steps.base import ACCEPTANCE, EVALUATIONS
@@ -48,6 +60,7 @@ class SparseGibbsState(StepMethodState):
     draws: Moments
     predictor: ModePredictor | None
     start: np.ndarray
+    sites: Sites | None
     # The last point of the chain, and what made its coordinates.
     variables: np.ndarray | None
     w: np.ndarray
@@ -82,6 +95,11 @@ class SparseGibbs(ThetaProgress, SparseStep):
         Elliptical slices of w in an iteration; each costs a product of an M x N matrix with a vector.
     target_acceptance : float
         What the random walk is tuned to.
+    approximation : OptimizedInducing, optional
+        Of this model, with the inducing inputs that it has. The Gaussian at each :math:`\theta` is then that of the
+        sites that its q has, and not one at a mode that is searched for: for likelihoods that are not log-concave, such
+        as :class:`pmgp.RobustMax`, where the search takes long and ends elsewhere for a little change of
+        :math:`\theta`. Give its ``initvals`` too.
     model, rng, initial_point, compile_kwargs, blocked
         As in every PyMC step method.
 
@@ -130,6 +148,7 @@ class SparseGibbs(ThetaProgress, SparseStep):
         trajectories: int = 1,
         slices: int = 1,
         target_acceptance: float = 0.25,
+        approximation: OptimizedInducing | None = None,
         model: pm.Model | None = None,
         rng: Any = None,
         initial_point: dict[str, np.ndarray] | None = None,
@@ -144,7 +163,35 @@ class SparseGibbs(ThetaProgress, SparseStep):
             raise ValueError(f"trajectories must be 0 or more, not {trajectories}")
         self.theta_moves, self.trajectories, self.slices = theta_moves, trajectories, slices
         self.transition = IndependenceMixture(target_acceptance)
+        self.sites: Sites | None = None
         super().__init__(vars, model, rng, initial_point, blocked)
+        if approximation is not None:
+            self.follow(approximation, pm.modelcontext(model))
+
+    def follow(self, approximation: OptimizedInducing, model: pm.Model) -> None:
+        """Take the sites of a Gaussian approximation.
+
+        Parameters
+        ----------
+        approximation : OptimizedInducing
+        model : pymc.Model
+            The step's, which the approximation must be of.
+
+        Raises
+        ------
+        ValueError
+            If it is one of another model.
+        """
+        shape = self.function.shape
+        if (approximation.whitened, approximation.mean.shape) != (self.function.latent_name, shape):
+            raise ValueError(
+                f"the approximation has values {approximation.whitened!r} of shape {approximation.mean.shape}, and the "
+                f"model {self.function.latent_name!r} of shape {shape}: give pmgp.gp.optimize_inducing this model"
+            )
+        theta = self.function.theta_of(value_point(model, approximation.point))
+        with self._threads.limited(self._observations):
+            self.sites = self.function.sites(theta, approximation.mean, approximation.factor)
+        self._forget()
 
     def _function_of(self, model: pm.Model, point: dict[str, np.ndarray]) -> SparseParts:
         return SparseParts(model, point)
@@ -177,7 +224,7 @@ class SparseGibbs(ThetaProgress, SparseStep):
             current = Point(theta, known.log_density(self.w), known)
             infos = []
             for _ in range(self.theta_moves if len(theta) else 0):
-                density = ThetaDensity(self.function.at, self.w, self._search)
+                density = ThetaDensity(self._conditional_at, self.w, self._search)
                 current, info = self.transition.step(self.rng, current, density, self.learned)
                 infos.append(info)
                 if self.tune:
@@ -203,16 +250,20 @@ class SparseGibbs(ThetaProgress, SparseStep):
         self.w, made = slices(self.rng, known.conditional, known.fit, self.w, self.slices)
         return rates, evaluations + made
 
+    def _conditional_at(self, theta: np.ndarray) -> tuple[float, Conditional]:
+        return self.function.at(theta, slopes_alone=self.sites is not None)
+
     @property
     def _search(self) -> ModeSearch:
-        return ModeSearch(self.predictor, self.start)
+        return ModeSearch(self.predictor, self.start, self.sites)
 
     def _at(self, point: dict[str, np.ndarray], theta: np.ndarray) -> Known:
         """What is known at the chain's point, whose w is that of the state unless another step has moved it."""
         same = self.variables is not None and np.array_equal(self._vector(point), self.variables)
         if same and self._known is not None:
             return self._known
-        known = known_at(self.function.at, theta, self.searched_from if same else self._search.start(theta))
+        start = self.searched_from if same else self._search.start(theta)
+        known = known_at(self._conditional_at, theta, start, self._search)
         if known is None:
             raise ValueError("the log-density is not finite where the chain starts: give other initial values")
         if not same:
@@ -229,7 +280,7 @@ class SparseGibbs(ThetaProgress, SparseStep):
         """Modes, for a prediction of where to look for them."""
         self.iteration += 1
         self.start = known.fit.mode
-        if not len(theta):
+        if not len(theta) or self.sites is not None:
             return
         self.draws.add(theta)
         if self.iteration == int(SETTLED * self.n_tune) and self.draws.count > 1:

@@ -70,12 +70,11 @@ class InducingInputs:
         """The same process with other inducing inputs, and other values there."""
         return InducingInputs(self.mean_func, self.cov_funcs, Z, v, self.n_outputs, self.jitter)
 
-    def averaged(self, X: Any, factors: TensorVariable) -> Marginals:
-        """Marginals with v normal about its value, of covariance C C' for each output, C of shape (m, m)."""
-        mean, variance = self.marginals(X)
+    def spread(self, X: Any, factors: TensorVariable) -> TensorVariable:
+        """Variances of the means, v being normal of covariance C C' for each output, C of shape (m, m)."""
         projections = self.projections(X) * (self.n_outputs if len(self.cov_funcs) == 1 else 1)
         spreads = [pt.square(factors[k].T @ A).sum(axis=0) for k, A in enumerate(projections)]
-        return Marginals(mean, variance + (spreads[0] if self.n_outputs == 1 else pt.stack(spreads)))
+        return spreads[0] if self.n_outputs == 1 else pt.stack(spreads)
 
     def marginals(self, X: Any) -> Marginals:
         """Mean A'v and variance diag(K_ff) - colsum(A o A) at each of the inputs, A = R^-1 K_uf."""

@@ -22,7 +22,7 @@ from pytensor.tensor.math import Dot
 from pytensor.tensor.subtensor import Subtensor
 from pytensor.tensor.variable import TensorVariable
 
-from pmgp.core.inducing import Conditional, Derivatives
+from pmgp.core.inducing import Conditional, Derivatives, Sites
 from pmgp.interface.graphs.compilation import INTERPRETED
 from pmgp.interface.graphs.numerical import NumericalFunction
 from pmgp.interface.model.latent_gaussian import ModelError
@@ -80,7 +80,8 @@ class SparseParts:
         offset = clone_replace(whole, {value: pt.zeros_like(value)}, rebuild_strict=False)
         if value in set(ancestors(known)):
             raise ModelError(f"the likelihood depends on {v.name!r} other than by the process: {ELSEWHERE}")
-        self._number = len(known) - sum(len(term.others) for term in terms)
+        self._others = [len(term.others) for term in terms]
+        self._number = len(known) - sum(self._others)
         self._theta_function = self._of_theta([log_prior_of(model, v), offset, *known], model, point)
         self._terms = terms_of(model, [term.rv for term in terms], self.shape[0])
         self._check(model, whole, point)
@@ -110,18 +111,53 @@ class SparseParts:
         for function in (self._theta_function, self._terms):
             function.refresh_data()
 
-    def at(self, theta: np.ndarray) -> tuple[float, Conditional]:
-        """Log-prior with Jacobian, and the density of v, at a theta."""
+    def at(self, theta: np.ndarray, slopes_alone: bool = False) -> tuple[float, Conditional]:
+        """Log-prior with Jacobian, and the density of v, at a theta.
+
+        Parameters
+        ----------
+        theta : (p,) array
+        slopes_alone : bool
+            Whether slopes are to be had without curvatures; in the last digits they may be others than with them.
+        """
         log_prior, offset, *rest = self._theta_function(theta)
         projections, others = rest[: self._number], rest[self._number :]
+        return float(log_prior), self._conditional(offset, projections, others, slopes_alone)
+
+    def sites(self, theta: np.ndarray, mean: np.ndarray, factors: np.ndarray) -> Sites:
+        """Sites of a Gaussian q of v: derivatives of the terms, averaged over it.
+
+        At the largest bound they give q itself, but for curvatures that are positive, and then q at another theta.
+
+        Parameters
+        ----------
+        theta : (p,) array
+        mean : (k, m) array
+        factors : (k, m, m) array
+            C of each output, the covariance of v being C C'.
+        """
+        _, offset, *rest = self._theta_function(theta)
+        projections, others = rest[: self._number], list(rest[self._number :])
+        each = projections * (self.shape[0] if len(projections) == 1 else 1)
+        spread = _flat(np.array([np.square(C.T @ A).sum(axis=0) for C, A in zip(factors, each, strict=True)]))
+        # The first parameter of each term is the variance that the inducing inputs leave.
+        for place in np.cumsum([0, *self._others[:-1]]):
+            others[place] = others[place] + spread
+        averaged = self._conditional(offset, projections, others)
+        latent = averaged.latent(mean)
+        return Sites.about(latent, averaged.derivatives(latent))
+
+    def _conditional(
+        self, offset: np.ndarray, projections: list[np.ndarray], others: list[np.ndarray], slopes_alone: bool = False
+    ) -> Conditional:
         k, n = self.shape[0], projections[0].shape[1]
-        conditional = Conditional(
+        return Conditional(
             np.broadcast_to(offset, (n,) if k == 1 else (k, n)).reshape(k, n),
             projections,
             partial(_value_at, self._terms, others),
             partial(_derivatives_at, self._terms, others),
+            partial(_slope_at, self._terms, others) if slopes_alone else None,
         )
-        return float(log_prior), conditional
 
 
 def _value_at(terms: Terms, others: list[np.ndarray], latent: np.ndarray) -> float:
@@ -132,6 +168,10 @@ def _derivatives_at(terms: Terms, others: list[np.ndarray], latent: np.ndarray) 
     slope, *curvatures = terms.derivatives(_flat(latent), *others)
     curvature = np.stack([np.broadcast_to(part, latent.shape[1:]) for part in curvatures])
     return Derivatives(np.reshape(slope, latent.shape), curvature)
+
+
+def _slope_at(terms: Terms, others: list[np.ndarray], latent: np.ndarray) -> np.ndarray:
+    return np.reshape(terms.slope(_flat(latent), *others), latent.shape)
 
 
 def _flat(latent: np.ndarray) -> np.ndarray:

@@ -37,6 +37,10 @@ class Terms(Protocol):
         """The gradient of the sum, and for each output second derivatives by each mean."""
         ...
 
+    def slope(self, *arguments: np.ndarray) -> Any:
+        """The gradient alone."""
+        ...
+
 
 def terms_of(model: pm.Model, observed: list[TensorVariable], outputs: int) -> Terms:
     """Those of observed variables of one process, in the fastest way there is.
@@ -81,11 +85,13 @@ class GraphTerms:
             curvatures = [pt.grad(slope[k].sum(), latent)[k] for k in range(outputs)]
         self._values = NumericalFunction(inputs, [total])
         self._derivatives = NumericalFunction(inputs, [slope, *curvatures])
+        self._slope = NumericalFunction(inputs, [slope])
 
     def refresh_data(self) -> None:
         """Read the observations again."""
         self._values.refresh_data()
         self._derivatives.refresh_data()
+        self._slope.refresh_data()
 
     def values(self, *arguments: np.ndarray) -> list[Any]:
         """The sum."""
@@ -94,6 +100,10 @@ class GraphTerms:
     def derivatives(self, *arguments: np.ndarray) -> list[Any]:
         """The gradient of the sum, and second derivatives."""
         return self._derivatives(*arguments)
+
+    def slope(self, *arguments: np.ndarray) -> Any:
+        """The gradient alone."""
+        return self._slope(*arguments)[0]
 
 
 class BinaryTerms:
@@ -144,3 +154,7 @@ class BinaryTerms:
         """First and second derivatives of each term, by few nodes."""
         mean, variance = arguments
         return list(self._terms.derivatives(mean, variance))
+
+    def slope(self, *arguments: np.ndarray) -> Any:
+        """First derivatives, which come with the second ones."""
+        return self.derivatives(*arguments)[0]
