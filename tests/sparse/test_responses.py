@@ -11,6 +11,7 @@ from scipy.stats import norm
 import pmgp
 from pmgp.core.numerics.quadrature import normal_rule
 from tests.sparse.problems import COUNTS, LABELS, X, gaussian, hyperparameters, probit, sparse, sparse_gaussian
+from tests.sparse.test_sites import classes
 
 NEW = np.array([[0.3], [2.2], [7.0]])
 CLASSES = np.digitize(COUNTS, [1, 3])
@@ -130,8 +131,15 @@ def test_a_step_method_is_recommended_and_said_to_approximate():
     assert "4 inducing inputs by 10 points" in found.reason
     assert "approximation of the posterior" in found.reason
     assert "pmgp.gp.optimize_inducing(gp, inducing=False).initvals(chains)" in found.alternatives[-1]
+    assert "several outputs" not in found.reason
     [step] = found.steps()
     assert isinstance(step, pmgp.SparseGibbs)
+
+
+def test_for_several_outputs_an_approximation_to_follow_is_named():
+    found = pmgp.recommend(classes()[0])
+    assert found.code == "pmgp.SparseGibbs()"
+    assert "pmgp.SparseGibbs(approximation=pmgp.gp.optimize_inducing(gp, inducing=False))" in found.reason
 
 
 def test_many_points_bring_a_word_on_the_approximation(monkeypatch):

@@ -53,15 +53,16 @@ def test_the_start_of_an_interrupted_run_is_stored_with_it(tmp_path):
         assert name in initvals[0]
 
 
-def test_a_run_of_classes_follows_the_gaussian_and_goes_on_with_it(tmp_path):
+def test_a_run_of_classes_follows_the_gaussian_and_goes_on_with_it(tmp_path, monkeypatch):
     """Without it, its iterations are others."""
+    monkeypatch.setattr("pmgp.interface.sampling.inducing_starts.ITERATIONS", 10)
     model, process = classes()
     short_run(model, out=tmp_path / "run")
     whole = short_run(model, draws=9)
     longer = pmgp.resume(
         tmp_path / "run", model, draws=9, progressbar=False, quiet=True, compute_convergence_checks=False
     )["posterior"]
-    found = pmgp.gp.optimize_inducing(process, model=model, inducing=False, max_iterations=100, progressbar=False)
+    found = pmgp.gp.optimize_inducing(process, model=model, inducing=False, max_iterations=10, progressbar=False)
     with_it, without = (
         short_run(model, draws=9, step=pmgp.SparseGibbs(model=model, **given))
         for given in ({"approximation": found}, {})

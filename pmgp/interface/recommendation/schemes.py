@@ -155,11 +155,19 @@ def on_inducing_inputs(model: pm.Model, process: InducingProcess) -> Recommendat
         "pmgp.sample, whose chains start near the posterior; for pymc.sample give "
         "initvals=pmgp.gp.optimize_inducing(gp, inducing=False).initvals(chains)"
     )
+    reason = (
+        f"the process is seen through {process.size} inducing inputs by {process.points} points: what is sampled is an "
+        "approximation of the posterior, by moves that hardly depend on each other."
+    )
+    if process.outputs > 1:
+        reason += (
+            " It has several outputs: pmgp.sample lets the step method follow a fitted Gaussian, which pymc.sample "
+            "needs as pmgp.SparseGibbs(approximation=pmgp.gp.optimize_inducing(gp, inducing=False))."
+        )
     return Recommendation(
         "Hyper-parameters and inducing values in turn",
         (StepCall(SparseGibbs, {}),),
-        f"the process is seen through {process.size} inducing inputs by {process.points} points: what is sampled is an "
-        "approximation of the posterior, by moves that hardly depend on each other.",
+        reason,
         "1 or 2 Cholesky factorizations of M rows an iteration, and O(n M^2) for the rest",
         (other, "PyMC's NUTS, once its gradient is compiled", start),
         model,

@@ -65,7 +65,9 @@ def sample(
     chains, cores, random_seed
         As of ``pymc.sample``.
     step : step method or sequence of them, optional
-        Those that `recommend` names by default. For variables that are left PyMC chooses.
+        Those that `recommend` names by default; with inducing inputs, several outputs and no `initvals`, that is
+        :class:`SparseGibbs` with the Gaussian that chains start from as its ``approximation``. For variables that are
+        left PyMC chooses.
     ess : float, optional
         Go on until there are so many effective draws (the smaller of bulk and tail, of all chains together) of each
         variable, or `max_draws`. The chains continue: they do not tune again, and their draws are those of one longer
