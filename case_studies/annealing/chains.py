@@ -84,7 +84,7 @@ def preliminary(rng: np.random.Generator, problem: Problem, iterations: int) -> 
     for index in range(iterations):
         current, info = tuning.step(rng, current, evaluate)
         thetas[index], moved[index] = current.position, info.accepted
-        if tuning.just_refitted:
+        if tuning.starts_changed:
             current = tuning.density(evaluate).at(current.position)
     proposal = tuning.learned.proposal
     assert proposal.location is not None
