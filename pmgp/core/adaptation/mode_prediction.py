@@ -9,8 +9,9 @@ from one place (`SameStart`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property, partial, reduce
+from functools import cache, partial, reduce
 from itertools import combinations_with_replacement
 from operator import itemgetter, mul
 from typing import Any, NamedTuple, Protocol
@@ -74,19 +75,9 @@ class ModePredictor:
 
     def __post_init__(self) -> None:
         self._units = list(zip(self.location.tolist(), self.scale.tolist(), strict=True))
-        p = len(self._monomials)
+        p = len(_monomials(self.dimension))
         self.gram = np.zeros((p, p))
         self.cross = np.zeros((p, self.size))
-
-    @property
-    def _monomials(self) -> list[tuple[int, ...]]:
-        """Which elements are multiplied; an extra one, the constant 1, brings in those of lower order."""
-        return list(combinations_with_replacement(range(self.dimension + 1), 3 if self.dimension <= 2 else 2))
-
-    @cached_property
-    def _factors(self) -> list[Any]:
-        """What takes the first factor of every monomial from the elements, the second of every one, and so on."""
-        return [itemgetter(*places) for places in zip(*self._monomials, strict=True)]
 
     def features(self, theta: np.ndarray) -> np.ndarray:
         """Monomials of the standardized theta, up to cubes in one or two dimensions and squares in more: (p,)."""
@@ -96,7 +87,7 @@ class ModePredictor:
         ]
         z = [-6.0 if x < -6.0 else min(x, 6.0) for x in standardized]
         z.append(1.0)
-        return np.array(list(reduce(partial(map, mul), [factors(z) for factors in self._factors])))
+        return np.array(list(reduce(partial(map, mul), [factors(z) for factors in _factors(self.dimension)])))
 
     def add(self, theta: np.ndarray, mode: np.ndarray) -> None:
         """Take in one pair of theta (dimension,) and mode (size,)."""
@@ -117,3 +108,14 @@ class ModePredictor:
         if self.coefficients is None:
             return None
         return self.features(theta).dot(self.coefficients)
+
+
+def _monomials(dimension: int) -> list[tuple[int, ...]]:
+    """Which elements are multiplied; an extra one, the constant 1, brings in those of lower order."""
+    return list(combinations_with_replacement(range(dimension + 1), 3 if dimension <= 2 else 2))
+
+
+@cache
+def _factors(dimension: int) -> list[Callable[[list[float]], Any]]:
+    """What takes the first factor of every monomial from the elements, the second of every one, and so on."""
+    return [itemgetter(*places) for places in zip(*_monomials(dimension), strict=True)]
