@@ -31,6 +31,7 @@ _PUBLIC = {
     "MultinomialLogit": "pmgp.interface.distributions",
     "OrdinalProbit": "pmgp.interface.distributions",
     "OrthantSampling": "pmgp.core.estimators",
+    "SequentialSampling": "pmgp.core.estimators",
     "PseudoMarginal": "pmgp.interface.steps",
     "RobustMax": "pmgp.interface.distributions",
     "SparseGibbs": "pmgp.interface.sparse",

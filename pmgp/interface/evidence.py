@@ -60,10 +60,10 @@ def log_marginal_likelihood(
     point : dict, optional
         Values of the hyper-parameters by name, on their own scale ("lengthscale") or transformed
         (``"lengthscale_log__"``); a scalar stands for all elements of a vector. What is left out has its initial value.
-    estimator : ImportanceSampling, AnnealedImportanceSampling, OrthantSampling, or a name
-        ``"importance"``, ``"annealed"``, ``"orthant"`` (with a probit link only) or ``"none"``. With 64 draws where it
-        leaves their number open. ``"none"`` returns the approximation's own evidence, of whose error `standard_error`
-        knows nothing.
+    estimator : ImportanceSampling, AnnealedImportanceSampling, OrthantSampling, SequentialSampling, or a name
+        ``"importance"``, ``"annealed"``, ``"orthant"`` (with a probit link only), ``"sequential"`` or ``"none"``. With
+        64 draws where it leaves their number open. ``"none"`` returns the approximation's own evidence, of whose error
+        `standard_error` knows nothing.
     approximation : Laplace, ExpectationPropagation, "laplace" or "ep"
     repeats : int
         Number of independent estimates, at least 2.

@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from pmgp.core.approximations import ExpectationPropagation, Laplace
-from pmgp.core.estimators import AnnealedImportanceSampling, ApproximateEvidence, ImportanceSampling, OrthantSampling
+from pmgp.core.estimators import (
+    AnnealedImportanceSampling,
+    ApproximateEvidence,
+    ImportanceSampling,
+    OrthantSampling,
+    SequentialSampling,
+    sequential,
+)
 from pmgp.core.estimators.importance import WeightedParticles
 from pmgp.core.estimators.orthant import LatentGivenNoisy
 from pmgp.core.marginal.pseudo_marginal import PseudoMarginalChain
@@ -43,6 +50,22 @@ def test_joint_distribution_is_kept_with_annealed_particles(start):
     """A short schedule from Laplace's own q, or from the prior, so that the weights are uneven."""
     estimator = AnnealedImportanceSampling(start, (0.0, 0.1, 0.4, 1.0), draws=2)
     assert z_score(PseudoMarginalChain(estimator), steps=12_000, approximation=Laplace(sweeps=0)) < BOUND
+
+
+def by_stages() -> float:
+    """With particles that are resampled after every site."""
+    chain = PseudoMarginalChain(SequentialSampling(3, stages=6, threshold=1.0), refresh_every=2)
+    return z_score(chain, steps=12_000, approximation=Laplace(sweeps=0))
+
+
+def test_joint_distribution_is_kept_with_particles_that_are_resampled():
+    assert by_stages() < BOUND
+
+
+def test_resampling_without_regard_to_weights_is_rejected(monkeypatch):
+    right = sequential._resampled
+    monkeypatch.setattr(sequential, "_resampled", lambda rng, log_weights, first: right(rng, 0.0 * log_weights, first))
+    assert by_stages() > BOUND
 
 
 @pytest.mark.parametrize("method", ["ep", "ghk"])
@@ -133,9 +156,8 @@ def test_a_screen_that_is_counted_once_a_transition_is_rejected(monkeypatch):
     right = PseudoMarginalChain._candidate
 
     def last_only(self, rng, current, density, frozen):
-        before = current
-        candidate = right(self, rng, current, density, frozen)
-        return candidate._replace(log_ratio=0.5 * ((candidate.point or before).log_density - before.log_density))
+        point, _, infos = right(self, rng, current, density, frozen)
+        return point, 0.5 * ((point or current).log_density - current.log_density), infos
 
     monkeypatch.setattr(PseudoMarginalChain, "_candidate", last_only)
     assert several_on_the_screen() > BOUND

@@ -9,6 +9,7 @@ from pmgp.core.estimators.base import Estimate, Estimator
 from pmgp.core.estimators.choice import suitable
 from pmgp.core.estimators.importance import ImportanceSampling
 from pmgp.core.estimators.orthant import OrthantSampling
+from pmgp.core.estimators.sequential import SequentialSampling
 
 __all__ = [
     "NAMES",
@@ -18,6 +19,7 @@ __all__ = [
     "Estimator",
     "ImportanceSampling",
     "OrthantSampling",
+    "SequentialSampling",
     "annealing_schedule",
     "suitable",
 ]
@@ -28,4 +30,5 @@ NAMES: dict[str, type[Estimator]] = {
     "importance": ImportanceSampling,
     "none": ApproximateEvidence,
     "orthant": OrthantSampling,
+    "sequential": SequentialSampling,
 }

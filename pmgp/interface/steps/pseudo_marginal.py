@@ -76,9 +76,10 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
     approximation : Laplace, ExpectationPropagation, "auto", "laplace" or "ep"
         The Gaussian q(f) that importance samples come from, and whose evidence proposals are screened with. ``"auto"``
         is expectation propagation, or Laplace's method where the terms of the likelihood are not known one by one.
-    estimator : ImportanceSampling, AnnealedImportanceSampling, OrthantSampling, "auto", or their names
-        The unbiased estimator of p(y|theta): ``"importance"``, ``"annealed"``, ``"orthant"`` (with a probit link only)
-        or ``"none"``. ``"auto"`` is importance sampling, or with a probit link, of labels or of ordered categories,
+    estimator : Estimator, "auto", "importance", "annealed", "orthant", "sequential" or "none"
+        The unbiased estimator of p(y|theta): an :class:`ImportanceSampling`, :class:`AnnealedImportanceSampling`,
+        :class:`OrthantSampling` (with a probit link only) or :class:`SequentialSampling`, or its name. ``"auto"`` is
+        importance sampling, or with a probit link, of labels or of ordered categories,
         that or orthants, whichever has the lower price at the end of tuning: the counted work of an iteration with as
         many draws as the spread asks for, over the rate with which estimates of that spread are replaced. It is fixed
         from there on. With ``"none"`` the approximation's own marginal likelihood is sampled,
