@@ -61,7 +61,7 @@ def sampling_statistics(chain: State, info: Info, frozen: Frozen, estimator: Est
         "acceptance_rate": info.acceptance_rate,
         "log_marginal_likelihood": chain.log_estimate,
         "importance_ess": chain.effective_size,
-        "importance_draws": frozen.draws or 1,
+        "importance_draws": frozen.draws or getattr(estimator, "draws", 1),
         "orthants": isinstance(estimator, OrthantSampling),
         "n_newton": info.iterations,
         "indefinite": info.indefinite,
