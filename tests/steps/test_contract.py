@@ -472,10 +472,13 @@ BAD_SETTINGS = [
     ({"latent_moves": 0}, "latent_moves .* not 0"),
     ({"refresh_every": -2}, "refresh_every .*-2"),
     ({"approximation": "magic"}, "unknown approximation 'magic'; known are auto, ep, laplace"),
-    ({"estimator": "guess"}, "unknown estimator 'guess'; known are annealed, auto, importance, none, orthant, sequential"),
+    (
+        {"estimator": "guess"},
+        "unknown estimator 'guess'; known are annealed, auto, importance, none, orthant, sequential",
+    ),
     (
         {"estimator": 64},
-        "estimator must be one of annealed, auto, importance, none, orthant, sequential or an object .* not 64, which has no",
+        "estimator must be one of annealed, auto, importance, none, orthant, sequential or an .* not 64, which has no",
     ),
     (
         {"approximation": None},
