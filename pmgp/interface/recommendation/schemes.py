@@ -124,9 +124,8 @@ def processes(model: pm.Model) -> Recommendation | None:
         (
             'pmgp.PseudoMarginal(approximation="laplace") as a check: another q, the same posterior',
             "one process with the summed covariance, (gp1 + gp2).prior(...), where processes are only summed",
-            "NUTS, PyMC's or nutpie's, on the whitened model, gp.prior without reparameterize=False, where the sample "
-            "statistic importance_ess stays next to one: no Gaussian is near p(f|y, theta) there, as with six classes "
-            "of two hundred observations",
+            "pmgp.PseudoMarginal(estimator=pmgp.SequentialSampling(512)) where the sample statistic importance_ess is "
+            "next to one: no Gaussian is near p(f|y, theta) there, as with six classes of two hundred observations",
         ),
         model,
     )
