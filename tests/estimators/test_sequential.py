@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pymc as pm
 import pytest
 from numpy.testing import assert_allclose
 from scipy.special import log_ndtr
 
+import pmgp
 from pmgp.core.approximations import ExpectationPropagation, Laplace
 from pmgp.core.estimators import ImportanceSampling, SequentialSampling, sequential
 from pmgp.core.gaussians import BlockPrior, Conditioning, DensePrior, SiteApproximation
@@ -208,3 +210,36 @@ def test_bad_settings_are_named(settings, message):
 def test_a_likelihood_without_terms_is_refused():
     with pytest.raises(ValueError, match="terms are known one by one"):
         SequentialSampling.require(object())
+
+
+def of_graph(likelihood: str) -> pm.Model:
+    """Twelve observations by PyMC's own distributions: of one process, of two, or in one sum."""
+    x, rng = np.linspace(0.0, 3.0, 12)[:, None], np.random.default_rng(0)
+    with pm.Model() as model:
+        variance = pm.Gamma("variance", 2, 1)
+        f = pm.gp.Latent(cov_func=variance * pm.gp.cov.ExpQuad(1, ls=1.0)).prior("f", X=x, reparameterize=False)
+        if likelihood == "two":
+            g = pm.gp.Latent(cov_func=pm.gp.cov.ExpQuad(1, ls=1.0)).prior("g", X=x, reparameterize=False)
+            pm.Normal("y", f, pm.math.exp(g), observed=rng.standard_normal(12))
+        elif likelihood == "one":
+            pm.Poisson("y", pm.math.exp(f), observed=rng.integers(4, size=12))
+        else:
+            pm.Potential("y", pm.logp(pm.Bernoulli.dist(logit_p=f), rng.integers(2, size=12)).sum())
+    return model
+
+
+@pytest.mark.parametrize("likelihood", ["one", "two"])
+def test_terms_of_graphs_are_passed_too(likelihood):
+    found, expected = (
+        pmgp.log_marginal_likelihood(of_graph(likelihood), {"variance": 3.0}, estimator=estimator, random_seed=1)
+        for estimator in (SequentialSampling(512, threshold=0.9), ImportanceSampling(2048))
+    )
+    error = np.hypot(found.standard_error, expected.standard_error)
+    assert error < 0.1
+    assert abs(found.value - expected.value) < 4.0 * error
+
+
+def test_a_sum_over_observations_is_refused():
+    """Its graph is a function of draws of f as well, and what it gives are no terms."""
+    with pytest.raises(ValueError, match="terms are known one by one"):
+        pmgp.PseudoMarginal(model=of_graph("sum"), approximation="laplace", estimator="sequential")

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from pmgp.core.estimators.importance import WeightedParticles, log_mean_exp
+from pmgp.core.estimators.importance import WeightedParticles, check_positive, log_mean_exp
 from pmgp.core.gaussians import Gaussian, Posterior
 from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.transitions.parallel_slices import slices_on_ellipses
@@ -81,9 +81,7 @@ class AnnealedImportanceSampling:
     def __post_init__(self) -> None:
         if self.start not in ("approximation", "prior"):
             raise ValueError(f'start must be "approximation" or "prior", not {self.start!r}')
-        for name, number in (("draws", self.draws), ("ellipses", 1 if self.ellipses is None else self.ellipses)):
-            if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 1:
-                raise ValueError(f"{name} must be a positive integer, not {number!r}")
+        check_positive(draws=self.draws, ellipses=1 if self.ellipses is None else self.ellipses)
         if self.temperatures is not None:
             object.__setattr__(self, "temperatures", _checked(self.temperatures))
 

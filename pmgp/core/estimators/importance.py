@@ -11,7 +11,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
 from math import isfinite
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -20,7 +20,14 @@ from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.likelihoods.compiled_terms import WEIGHED, kernel_with_terms
 from pmgp.core.numerics.compiled.loading import compiled_or, vectors
 
-__all__ = ["ImportanceSampling", "WeightedParticles", "check_draws", "log_mean_exp", "number_of_draws"]
+__all__ = [
+    "ImportanceSampling",
+    "WeightedParticles",
+    "check_draws",
+    "check_positive",
+    "log_mean_exp",
+    "number_of_draws",
+]
 
 # In operations of a product of matrices that take as long, from n = 50 to 700 with 16 to 256 draws: a term of a
 # likelihood at one draw, and what a call takes whatever its size.
@@ -197,6 +204,19 @@ def check_draws(draws: int | str, antithetic: bool) -> None:
         raise ValueError(f'draws must be a positive integer or "auto", not {draws!r}')
     if antithetic and draws > 1 and draws % 2:
         raise ValueError(f"antithetic draws come in pairs: draws={draws} is odd; use an even number")
+
+
+def check_positive(**numbers: Any) -> None:
+    """Refuse what is not a positive integer.
+
+    Raises
+    ------
+    ValueError
+        Naming it.
+    """
+    for name, number in numbers.items():
+        if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 1:
+            raise ValueError(f"{name} must be a positive integer, not {number!r}")
 
 
 def number_of_draws(draws: int | str) -> int:

@@ -18,7 +18,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from pmgp.core.estimators.importance import WeightedParticles, log_mean_exp, number_of_draws
+from pmgp.core.estimators.importance import WeightedParticles, check_positive, log_mean_exp, number_of_draws
 from pmgp.core.gaussians import BlockApproximation, Posterior
 from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.numerics import linalg
@@ -103,9 +103,7 @@ class SequentialSampling:
     threshold: float = 0.5
 
     def __post_init__(self) -> None:
-        for name, number in (("draws", self.draws), ("stages", self.stages)):
-            if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 1:
-                raise ValueError(f"{name} must be a positive integer, not {number!r}")
+        check_positive(draws=self.draws, stages=self.stages)
         if not 0.0 <= self.threshold <= 1.0:
             raise ValueError(f"threshold is a share between 0 and 1, not {self.threshold!r}")
 
@@ -117,7 +115,8 @@ class SequentialSampling:
         ------
         ValueError
         """
-        if not hasattr(likelihood, "log_density"):
+        # Of graphs it is a function, too, where terms mix latent values of several observations.
+        if not (hasattr(likelihood, "log_density") and getattr(likelihood, "separate", True)):
             raise ValueError(
                 'SequentialSampling needs a likelihood whose terms are known one by one; use estimator="importance"'
             )

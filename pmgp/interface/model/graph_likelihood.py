@@ -60,6 +60,11 @@ class PyTensorLikelihood:
         self.functions = functions
         self.theta = theta
 
+    @property
+    def separate(self) -> bool:
+        """Whether each term depends on one latent value alone."""
+        return self.functions.terms.separate
+
     def log_likelihood(self, f: np.ndarray) -> np.ndarray:
         """Log p(y|f): (..., n) -> (...)."""
         rows = np.ascontiguousarray(f.reshape(-1, f.shape[-1]))
@@ -116,10 +121,19 @@ class PyTensorBlockLikelihood:
         self.theta = theta
         self.contrasts = np.eye(functions.number)
 
+    @property
+    def separate(self) -> bool:
+        """Whether each term depends on the latent values of one observation alone."""
+        return self.functions.terms.separate
+
     def log_likelihood(self, f: np.ndarray) -> np.ndarray:
         """Log p(y|f): (..., C n) -> (...)."""
         rows = np.ascontiguousarray(f.reshape(-1, f.shape[-1]))
         return self.functions.terms.flat(rows, self.theta).sum(axis=1).reshape(f.shape[:-1])
+
+    def log_density(self, f: np.ndarray) -> np.ndarray:
+        """Log p(y|f) by observation: (draws, C n) -> (draws, n). Needs separate terms."""
+        return self.functions.terms.sites(np.ascontiguousarray(f), self.theta)
 
     def gradient(self, f: np.ndarray) -> np.ndarray:
         """First derivative: (C n,) -> (C n,)."""
@@ -145,7 +159,7 @@ class PyTensorBlockLikelihood:
             return None
 
         def log_density(g: np.ndarray) -> np.ndarray:
-            return terms.sites(np.ascontiguousarray(flat(g.transpose(2, 1, 0))), self.theta).T
+            return self.log_density(flat(g.transpose(2, 1, 0))).T
 
         return moments_by_nodes(log_density, mean, covariance, near or (mean, covariance))
 

@@ -79,12 +79,11 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
     estimator : Estimator, "auto", "importance", "annealed", "orthant", "sequential" or "none"
         The unbiased estimator of p(y|theta): an :class:`ImportanceSampling`, :class:`AnnealedImportanceSampling`,
         :class:`OrthantSampling` (with a probit link only) or :class:`SequentialSampling`, or its name. ``"auto"`` is
-        importance sampling, or with a probit link, of labels or of ordered categories,
-        that or orthants, whichever has the lower price at the end of tuning: the counted work of an iteration with as
-        many draws as the spread asks for, over the rate with which estimates of that spread are replaced. It is fixed
-        from there on. With ``"none"`` the approximation's own marginal likelihood is sampled,
-        and f drawn from q: **not exact**, with the error of Laplace's method or of expectation propagation; it is there
-        to be compared with.
+        importance sampling, or with a probit link, of labels or of ordered categories, that or orthants, whichever has
+        the lower price at the end of tuning: the counted work of an iteration with as many draws as the spread asks
+        for, over the rate with which estimates of that spread are replaced. It is fixed from there on. With ``"none"``
+        the approximation's own marginal likelihood is sampled, and f drawn from q: **not exact**, with the error of
+        Laplace's method or of expectation propagation; it is there to be compared with.
     proposal : "auto", "emulated", "mixture", "metropolis", "hmc" or AdaptiveTransition
         How theta moves on the screen, p(theta) times the evidence of q. ``"mixture"`` is a random walk with the
         covariance of the tuning draws, mixed with independent proposals that are fitted to them; with ``"emulated"``
