@@ -15,6 +15,7 @@ from pymc.step_methods.state import equal_dataclass_values
 from pymc.util import get_state_from_generator, random_generator_from_state
 
 import pmgp
+from pmgp.core.adaptation.mode_prediction import SameStart
 from pmgp.core.adaptation.step_size import StepSize
 from pmgp.core.transitions.alternation import Alternation
 from pmgp.interface.sampling import plain
@@ -92,6 +93,25 @@ def test_states_of_step_methods_come_back(probit_model, name, saved):
         assert equal_dataclass_values(back.rng, state.rng)
         # What was read is written alike: nothing is lost that the states hold.
         assert to_bytes(back) == data
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_tuning_too_short_for_coefficients_leaves_one_start_for_all_fits(probit_model):
+    """It is frozen in their stead, so that what comes after depends on it, and comes back with the state."""
+    with probit_model:
+        step, other = pmgp.PseudoMarginal(compile_kwargs=FAST), pmgp.PseudoMarginal(compile_kwargs=FAST)
+    point = probit_model.initial_point()
+    step.setup_chain(np.random.default_rng(1), 20, 20)
+    for _ in range(20):
+        point, _ = step.step(point)
+    step.stop_tuning()
+    point, _ = step.step(point)
+    assert isinstance(step.frozen.predictor, SameStart)
+    other.sampling_state = from_bytes(to_bytes(step.sampling_state))
+    again = point
+    for _ in range(10):
+        point, again = step.step(point)[0], other.step(again)[0]
+        assert_array_equal(again["f"], point["f"])
 
 
 class Foreign(NamedTuple):
