@@ -170,7 +170,7 @@ def _factor(roots: Sequence[np.ndarray], blocks: np.ndarray, bounds: list[tuple[
     for c, root in enumerate(roots):
         placed[kinds == c] = root.T[sites[kinds == c]]
     for c, root in enumerate(roots):
-        weighted = placed * blocks[:, c].T[kinds]
+        weighted = placed * blocks[:, c][:, kinds].T
         precision[:, np.flatnonzero(kinds == c)[::-1]] = dtrmm(1.0, root, weighted, side=1, lower=1, overwrite_b=1)
     record("matmul", vectors**2)
     np.einsum("ii->i", precision)[:] += 1.0

@@ -21,8 +21,6 @@ CANDIDATES = (16, 32, 64, 128, 256, 512)
 # The efficiency of a pseudo-marginal chain per unit of work is best for a standard deviation of the log-estimate
 # near one (Doucet, Pitt, Deligiannidis and Kohn 2015), and poor above LARGE_SPREAD.
 TARGET_SPREAD = 1.0
-# A smaller one where most of the work does not depend on how many draws there are: a factorization for each q.
-TARGET_OF_REPEATED = 0.75
 LARGE_SPREAD = 1.5
 DEFAULT_DRAWS = 64
 
@@ -118,8 +116,7 @@ def _typical(spreads: np.ndarray) -> np.ndarray:
 def _chosen(estimator: Calibrated | Repeated, spreads: list[list[float]]) -> tuple[int, float]:
     """The fewest draws that suffice, or the most, and their spread."""
     candidates, typical = _candidates(estimator), _typical(np.array(spreads))
-    target = TARGET_OF_REPEATED if isinstance(estimator, Repeated) else TARGET_SPREAD
-    enough = np.flatnonzero(typical <= target)
+    enough = np.flatnonzero(typical <= TARGET_SPREAD)
     chosen = int(enough[0]) if enough.size else len(candidates) - 1
     return candidates[chosen], float(typical[chosen])
 
