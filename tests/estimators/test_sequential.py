@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -14,6 +17,7 @@ from pmgp.core.estimators import ImportanceSampling, SequentialSampling, sequent
 from pmgp.core.estimators.site_groups import site_groups
 from pmgp.core.gaussians import BlockPrior, Conditioning, DensePrior, SiteApproximation
 from pmgp.core.likelihoods import BernoulliProbit, MultinomialLogit
+from pmgp.core.numerics.ledger import counted
 from tests.truths import low_rank_problem, standard_errors_from
 
 SMALL = SequentialSampling(draws=8, stages=10, threshold=1.0)
@@ -135,6 +139,33 @@ def test_the_factor_is_that_of_q(kind):
     assert not factor[first, classes * sites.groups[0].stop :].any()
     whitened_again = sites.whitened(q.mean + factor[:, 3])
     assert_allclose(whitened_again, whitened[:, 3], atol=1e-8)
+
+
+def test_the_groups_are_made_once_for_each_q_and_go_with_it():
+    q, likelihood = several_classes()
+    assert q.prior.factorized() is q.prior
+    with counted() as first:
+        SMALL.estimate(np.random.default_rng(0), q, likelihood)
+    with counted() as again:
+        SMALL.estimate_given(np.random.default_rng(0), q, likelihood, q.mean)
+    assert (first.total.cholesky, first.total.matmul) == (1, 9)
+    assert again.total.cubic == (0, 0, 0)
+    groups = weakref.ref(site_groups(q, SMALL.stages))
+    del q
+    gc.collect()
+    assert groups() is None
+
+
+def test_terms_of_some_observations_are_those_of_all():
+    """The likelihood in parts, and as a whole where it has none."""
+    q, likelihood = several_classes()
+
+    class Whole:
+        log_density = staticmethod(likelihood.log_density)
+
+    found, expected = (SMALL.estimate(np.random.default_rng(0), q, each) for each in (likelihood, Whole()))
+    assert found.log_evidence == pytest.approx(expected.log_evidence)
+    assert_allclose(found.particles, expected.particles)
 
 
 def skewed():

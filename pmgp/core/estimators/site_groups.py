@@ -93,14 +93,12 @@ class SiteGroups:
         precision = q.precision if isinstance(q, BlockApproximation) else DenseBlocks(q.precision[:, None, None])
         factor = _factor(roots, precision.blocks, bounds)
         mean, linear = (x.reshape(vectors, sites) for x in (q.mean, q.linear))
-        groups = [
-            Group(
-                *(start, stop),
-                *_rows(factor, vectors, bounds, start, stop),
-                *(mean[:, start:stop], linear[:, start:stop].ravel(), precision.among(slice(start, stop))),
-            )
-            for start, stop in bounds
-        ]
+        groups = []
+        for start, stop in bounds:
+            across, own = _rows(factor, vectors, bounds, start, stop)
+            here = slice(start, stop)
+            moments = mean[:, here], linear[:, here].ravel()
+            groups.append(Group(start, stop, across, own, *moments, precision.among(here)))
         return cls(mean, roots, groups, q.log_normalizer)
 
     def whitened(self, f: np.ndarray) -> np.ndarray:

@@ -94,12 +94,12 @@ def choose_estimator(
         if isinstance(estimator, Repeated) and isinstance(scheme.estimator, Calibrated) and own.draws is not None:
             against = scheme.estimator, own.draws
             measured, spread = measured_beside(apart, against, estimator, thetas, evaluate, predictor)
+            found = Choice(estimator, *measured)
             if best is own:
                 corrected = own._replace(spread=max(spread, own.spread))
                 lowest = costs.price(cast(Priced, scheme.estimator), corrected)
         else:
-            measured = choose_draws(apart, estimator, thetas, evaluate, predictor)
-        found = Choice(estimator, *measured)
+            found = Choice(estimator, *choose_draws(apart, estimator, thetas, evaluate, predictor))
         price = costs.price(estimator, found)
         best, lowest = (found, price) if price < lowest else (best, lowest)
     return best
