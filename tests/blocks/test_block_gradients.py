@@ -55,8 +55,10 @@ class Sharpened(MultinomialLogit):
     def curvature_gradient(self, f, weights):
         return self.slope**3 * super().curvature_gradient(self.slope * f, weights)
 
-    def _log_density_of_contrasts(self, g):
-        return super()._log_density_of_contrasts(self.slope * g)
+    def tilted_moments(self, mean, covariance, near=None):
+        scaled = None if near is None else (self.slope * near[0], self.slope**2 * near[1])
+        found = super().tilted_moments(self.slope * mean, self.slope**2 * covariance, scaled)
+        return found._replace(mean=found.mean / self.slope, covariance=found.covariance / self.slope**2)
 
 
 def moved(prior: BlockPrior, step: float, dm: np.ndarray, dK: np.ndarray) -> BlockPrior:

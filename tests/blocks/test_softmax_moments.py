@@ -63,7 +63,7 @@ def test_moments_do_not_depend_on_what_is_taken_for_near():
 
 def test_the_expected_curvature_is_that_of_draws():
     mean, covariance = cavities(2.0)
-    found = softmax_moments(COUNTS, mean, covariance, mean)
+    found = softmax_moments(COUNTS, mean, covariance, tilted_modes(COUNTS, mean, covariance, mean))
     rng = np.random.default_rng(0)
     deviations = np.einsum("nde,kne->knd", np.linalg.cholesky(covariance), rng.normal(size=(100_000, *mean.shape)))
     f = (mean + deviations) @ contrasts_of(CLASSES)
@@ -79,7 +79,8 @@ def test_the_expected_curvature_is_that_of_draws():
 
 def test_what_has_not_been_observed_keeps_its_cavity():
     mean, covariance = cavities(2.0)
-    found = softmax_moments(np.zeros((CLASSES, 4)), mean, covariance, mean + 1.0)
+    none = np.zeros((CLASSES, 4))
+    found = softmax_moments(none, mean, covariance, tilted_modes(none, mean, covariance, mean + 1.0))
     assert_allclose(found.mean, mean, atol=1e-9)
     assert_allclose(found.covariance, covariance, rtol=1e-9)
     assert_allclose(found.curvature, 0.0)

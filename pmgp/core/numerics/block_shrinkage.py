@@ -14,11 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from functools import cached_property
+from math import isfinite, nan
+from typing import Protocol
 
 import numpy as np
 
 from pmgp.core.numerics import linalg
+from pmgp.core.numerics.compiled.loading import compiled_or, vectors
+from pmgp.core.numerics.ledger import record
 
 __all__ = ["ContrastShrinkage", "DenseShrinkage", "Shrinkage"]
 
@@ -44,16 +48,12 @@ class Shrinkage(Protocol):
         ...
 
 
-class _Factored(NamedTuple):
-    """B_c's lower Cholesky factor, and E_c, a lower triangle: (n, n) arrays."""
-
-    factor: np.ndarray
-    weighted: np.ndarray
-
-
 @dataclass(frozen=True, eq=False)
 class ContrastShrinkage:
     """S for W that acts on contrasts.
+
+    Solutions with many right-hand sides are products with inverses of triangles, which are known here and take a third
+    of the time.
 
     Attributes
     ----------
@@ -61,8 +61,8 @@ class ContrastShrinkage:
         The K_c, lower triangles.
     scale : (C, n) array
         D.
-    parts : list
-        What is known of each B_c.
+    inverses, weighted : (C, n, n) array
+        Transposes of the inverses of the lower Cholesky factors of the B_c, and of the E_c, upper triangles therefore.
     factor : (n, n) array
         Lower Cholesky factor of M.
     log_determinant : float
@@ -71,72 +71,98 @@ class ContrastShrinkage:
 
     covariances: Sequence[np.ndarray]
     scale: np.ndarray
-    parts: list[_Factored]
+    inverses: np.ndarray
+    weighted: np.ndarray
     factor: np.ndarray
     log_determinant: float
 
     @classmethod
     def of(cls, covariances: Sequence[np.ndarray], scale: np.ndarray) -> ContrastShrinkage | None:
         """From lower triangles of the K_c, and D of shape (C, n); None where a B_c is indefinite."""
+        number, n = scale.shape
+        inverses, weighted = np.empty((number, n, n)), np.zeros((number, n, n))
+        condition = compiled_or(_conditioned, "contrasts.conditioned")
+        log_determinant = -float(np.log(scale.sum(axis=0)).sum())
+        for covariance, *part in zip(covariances, scale, inverses, weighted, strict=True):
+            record("cholesky")
+            log_determinant += condition(*vectors(covariance.T, part[0]), *part[1:])
+            if not isfinite(log_determinant):
+                return None
+            record("inverse")
         try:
-            parts = [_factored(covariance, d) for covariance, d in zip(covariances, scale, strict=True)]
-            # Above the diagonals stands what was in memory, which may be anything.
-            with np.errstate(all="ignore"):
-                summed = np.asfortranarray(sum(part.weighted for part in parts))
-            factor = linalg.cholesky(summed, overwrite=True)
+            factor = linalg.cholesky(weighted.sum(axis=0).T, overwrite=True)
         except linalg.NotPositiveDefiniteError:
             return None
-        determinants = sum(linalg.log_determinant(part.factor) for part in parts) + linalg.log_determinant(factor)
-        return cls(covariances, scale, parts, factor, determinants - float(np.log(scale.sum(axis=0)).sum()))
+        log_determinant += linalg.log_determinant(factor)
+        return cls(covariances, scale, inverses, weighted, factor, log_determinant)
+
+    @cached_property
+    def common(self) -> np.ndarray:
+        """Inverse of the factor of M: (n, n), a lower triangle in Fortran order."""
+        return linalg.triangular_inverse(self.factor)
 
     def product(self, x: np.ndarray) -> np.ndarray:
         """S x: (C n,) or (C n, k), of the same shape."""
         scale = self.scale if x.ndim == 1 else self.scale[:, :, None]
-        own = [self._conditioned(c, part) for c, part in enumerate(np.split(x, len(self.parts)))]
+        own = [self._conditioned(c, part) for c, part in enumerate(np.split(x, len(scale)))]
         summed = np.sum([d * part for d, part in zip(scale, own, strict=True)], axis=0)
-        common = linalg.cholesky_solve(self.factor, summed)
+        common = linalg.cholesky_solve(self.factor, summed) if x.ndim == 1 else _solved(self.common, summed)
         return np.concatenate([part + self._conditioned(c, scale[c] * common) for c, part in enumerate(own)])
 
     def _conditioned(self, c: int, x: np.ndarray) -> np.ndarray:
         """T_c x, with the sites' D alone: (n,) or (n, k)."""
         root = np.sqrt(self.scale[c]) if x.ndim == 1 else np.sqrt(self.scale[c])[:, None]
-        scaled = root * linalg.symmetric_product(self.covariances[c], x)
-        return linalg.cholesky_solve(self.parts[c].factor, scaled) / root
+        return _solved(self.inverses[c].T, root * linalg.symmetric_product(self.covariances[c], x)) / root
 
     def marginals(self) -> np.ndarray:
         """The n blocks of S, where D T = I - E D^-1."""
         number, n = self.scale.shape
-        found = np.empty((n, number, number))
-        common = []
-        for c, (part, d) in enumerate(zip(self.parts, self.scale, strict=True)):
-            shrunk = np.asfortranarray(np.eye(n) - linalg.symmetrized(part.weighted) / d)
-            common.append(linalg.triangular_solve(self.factor, shrunk))
-            for other in range(c + 1):
-                found[:, c, other] = found[:, other, c] = np.einsum("ki,ki->i", common[c], common[other])
-            own = shrunk.diagonal() / d
-            # Beside a prior that leaves next to no variance, what the site takes from it is lost in rounding.
-            found[:, c, c] += np.where(own > 0.0, own, self.covariances[c].diagonal())
-        return found
+        variance = np.array([covariance.diagonal() for covariance in self.covariances])
+        found = np.empty((n, number * number))
+        known = self.weighted.reshape(-1, n), *vectors(self.scale, variance, self.common.T)
+        compiled_or(_marginals, "contrasts.marginals")(*known, found)
+        return found.reshape(n, number, number)
 
     def resistances(self) -> list[np.ndarray]:
-        """E_c - E_c M^-1 E_c: a solve and a product of n rows each."""
+        """E_c - E_c M^-1 E_c: two products of n rows each."""
         found = []
-        for part in self.parts:
-            weighted = np.asfortranarray(linalg.symmetrized(part.weighted))
-            half = linalg.triangular_solve(self.factor, weighted)
+        for part in self.weighted:
+            weighted = np.asfortranarray(linalg.symmetrized(part.T))
+            half = linalg.triangular_product(self.common, weighted)
             found.append(np.asfortranarray(weighted - half.T @ half))
         return found
 
 
-def _factored(covariance: np.ndarray, scale: np.ndarray) -> _Factored:
+def _solved(inverse: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """``(L L')^-1 b`` by L^-1: (n,) or (n, k)."""
+    return linalg.triangular_product(inverse, linalg.triangular_product(inverse, b), transpose=True)
+
+
+def _conditioned(covariance: np.ndarray, scale: np.ndarray, inverse: np.ndarray, weighted: np.ndarray) -> float:
     root = np.sqrt(scale)
-    factor = linalg.cholesky(linalg.scaled_plus_identity(covariance, root), overwrite=True)
-    weighted = linalg.inverse(factor)
-    # Above the diagonal stands what was in memory, which may be anything.
-    with np.errstate(all="ignore"):
-        weighted *= root[:, None]
-        weighted *= root
-    return _Factored(factor, weighted)
+    try:
+        # Above the diagonal stands what was in memory, which may be anything.
+        factor = np.linalg.cholesky(np.tril(linalg.scaled_plus_identity(covariance.T, root)))
+    except np.linalg.LinAlgError:
+        return nan
+    lower = np.tril(linalg.triangular_inverse(factor))
+    inverse.T[:], weighted.T[:] = lower, np.tril(lower.T @ lower) * root[:, None] * root
+    return linalg.log_determinant(factor)
+
+
+def _marginals(
+    weighted: np.ndarray, scale: np.ndarray, variance: np.ndarray, common: np.ndarray, found: np.ndarray
+) -> None:
+    number, n = scale.shape
+    blocks, solved = found.reshape(n, number, number), []
+    for c, (part, d) in enumerate(zip(np.split(weighted, number), scale, strict=True)):
+        shrunk = np.asfortranarray(np.eye(n) - linalg.symmetrized(part.T) / d)
+        solved.append(linalg.triangular_product(common.T, shrunk))
+        for other in range(c + 1):
+            blocks[:, c, other] = blocks[:, other, c] = np.einsum("ki,ki->i", solved[c], solved[other])
+        own = shrunk.diagonal() / d
+        # Beside a prior that leaves next to no variance, what the site takes from it is lost in rounding.
+        blocks[:, c, c] += np.where(own > 0.0, own, variance[c])
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from math import isfinite
 
 import numpy as np
 from scipy.linalg.blas import dsymm, dsymv, dsyr, dsyr2, dtrmm, dtrmv, dtrsm
-from scipy.linalg.lapack import dpotrf, dpotri, dpotrs, dtrtri, dtrtrs
+from scipy.linalg.lapack import dlauum, dpotrf, dpotrs, dtrtri, dtrtrs
 
 from pmgp.core.numerics.compiled.loading import compiled_or
 from pmgp.core.numerics.ledger import record
@@ -31,6 +31,7 @@ __all__ = [
     "scaled_plus_identity",
     "symmetric_product",
     "symmetrized",
+    "triangular_inverse",
     "triangular_product",
     "triangular_solve",
 ]
@@ -135,10 +136,20 @@ def cholesky_solve(factor: np.ndarray, b: np.ndarray) -> np.ndarray:
     return dpotrs(factor, b, lower=1)[0]
 
 
+def triangular_inverse(factor: np.ndarray) -> np.ndarray:
+    """Inverse of a lower triangle; what stands above the diagonal is left as it was."""
+    inverse = factor.copy(order="F")
+    compiled_or(_invert, "inversion.triangular_inverse")(inverse.T)
+    return inverse
+
+
 def inverse(factor: np.ndarray) -> np.ndarray:
-    """Lower triangle of ``(L L')^-1`` from the factor."""
+    """Lower triangle of ``(L L')^-1`` from the factor.
+
+    Of LAPACK's own routine the triangle's inverse is most: see :func:`_triangular_inverse`.
+    """
     record("inverse")
-    return dpotri(factor, lower=1)[0]
+    return dlauum(triangular_inverse(factor), lower=1, overwrite_c=1)[0]
 
 
 def inverse_diagonal(factor: np.ndarray, *, overwrite: bool = False) -> np.ndarray:
@@ -152,6 +163,10 @@ def inverse_diagonal(factor: np.ndarray, *, overwrite: bool = False) -> np.ndarr
     diagonal = np.empty(len(factor))
     compiled_or(_inverse_diagonal, "moments.inverse_diagonal")(factor.T, diagonal)
     return diagonal
+
+
+def _invert(transposed: np.ndarray) -> None:
+    _triangular_inverse(transposed.T)
 
 
 def _inverse_diagonal(transposed: np.ndarray, diagonal: np.ndarray) -> None:

@@ -17,12 +17,10 @@ from pmgp.core.numerics.compiled.declaration import (
     inlined,
     kernel,
 )
-from pmgp.core.numerics.compiled.routines import LEFT, LOWER, NOT_TRANSPOSED, NOT_UNIT, RIGHT, ddot, dtrmm
+from pmgp.core.numerics.compiled.inversion import inverted
+from pmgp.core.numerics.compiled.routines import ddot
 
 __all__ = ["cavities", "cavity", "inverse_diagonal", "log_site", "matched", "matching"]
-
-# Triangles of this size are inverted by loops here, and joined to larger ones by products.
-SMALL_TRIANGLE = 16
 
 
 @kernel(NOTHING, WRITTEN_ROWS, WRITTEN_VECTOR)
@@ -40,29 +38,7 @@ def inverse_diagonal(
         Written.
     """
     n = len(diagonal)
-    # Each small triangle, column by column from the last.
-    for j in range(n - 1, -1, -1):
-        stop = min(j - j % SMALL_TRIANGLE + SMALL_TRIANGLE, n)
-        pivot = 1.0 / factor[j, j]
-        for k in range(stop - 1, j, -1):
-            entry, part, other = factor[j, k], factor[j, k + 1 : stop], factor[k, k + 1 : stop]
-            for i in range(len(part)):
-                part[i] += entry * other[i]
-            factor[j, k] = entry * factor[k, k]
-        part = factor[j, j + 1 : stop]
-        for i in range(len(part)):
-            part[i] *= -pivot
-        factor[j, j] = pivot
-    # The lower left block of L^-1 is -L_22^-1 L_21 L_11^-1.
-    width = SMALL_TRIANGLE
-    while width < n:
-        for start in range(0, n - width, 2 * width):
-            middle = start + width
-            rows, across = min(width, n - middle), (factor, middle + start * n)
-            first, second = (factor, start + start * n), (factor, middle + middle * n)
-            dtrmm((RIGHT, LOWER, NOT_TRANSPOSED, NOT_UNIT, rows, width, -1.0, first, n, across, n))
-            dtrmm((LEFT, LOWER, NOT_TRANSPOSED, NOT_UNIT, rows, width, 1.0, second, n, across, n))
-        width *= 2
+    inverted(factor)
     for j in range(n):
         below = (factor, j + j * n)
         diagonal[j] = ddot((n - j, below, 1, below, 1))

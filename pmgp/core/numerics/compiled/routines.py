@@ -24,6 +24,7 @@ __all__ = [
     "RIGHT",
     "TRANSPOSED",
     "ddot",
+    "dlauum",
     "dpotrf",
     "dpotrs",
     "dsymm",
@@ -120,6 +121,7 @@ dsymv = _routine(BLAS, "dsymv")
 dtrmm = _routine(BLAS, "dtrmm")
 dtrmv = _routine(BLAS, "dtrmv")
 dtrsv = _routine(BLAS, "dtrsv")
+dlauum = _routine(LAPACK, "dlauum", types.int32)
 dpotrf = _routine(LAPACK, "dpotrf", types.int32)
 dpotrs = _routine(LAPACK, "dpotrs", types.int32)
 erfcx = _function("erfcx", "__pyx_fuse_1erfcx")
