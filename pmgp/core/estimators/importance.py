@@ -34,7 +34,7 @@ __all__ = [
 # likelihood at one draw, and what a call takes whatever its size.
 WORK_OF_TERM, WORK_OF_CALL = 7e2, 7e5
 # The same for one latent value of several that make up a term.
-WORK_OF_BLOCK_TERM = 5e3
+WORK_OF_BLOCK_TERM = 3e3
 
 
 @dataclass(frozen=True, eq=False)

@@ -38,7 +38,7 @@ __all__ = ["ResampledParticles", "SequentialSampling"]
 # In operations of a product of matrices that take as long, with 450 to 1284 latent values of three and six vectors: the
 # factor of all, a share of n^3, and its elements, of n^2; a latent value of a particle; what a call takes whatever its
 # size.
-WORK_OF_FACTOR, WORK_OF_ELEMENT, WORK_OF_VALUE, WORK_OF_CALL = 0.6, 9e2, 5.5e3, 1.2e8
+WORK_OF_FACTOR, WORK_OF_ELEMENT, WORK_OF_VALUE, WORK_OF_CALL = 0.6, 9e2, 5e3, 1.2e8
 
 
 @dataclass(frozen=True, eq=False)

@@ -97,8 +97,8 @@ class SiteGroups:
         for start, stop in bounds:
             across, own = _rows(factor, vectors, bounds, start, stop)
             here = slice(start, stop)
-            moments = mean[:, here], linear[:, here].ravel()
-            groups.append(Group(start, stop, across, own, *moments, precision.among(here)))
+            parameters = mean[:, here], linear[:, here].ravel()
+            groups.append(Group(start, stop, across, own, *parameters, precision.among(here)))
         return cls(mean, roots, groups, q.log_normalizer)
 
     def whitened(self, f: np.ndarray) -> np.ndarray:
