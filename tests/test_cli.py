@@ -163,6 +163,7 @@ def test_the_page_needs_no_other_file(finished):
         (["crabs", "--importance-samples", "0"], "positive whole number nor auto"),
         (["crabs", "--importance-samples", "many"], "positive whole number nor auto"),
         (["crabs", "--importance-samples", "8", "--estimator", "orthant"], "--importance-samples is a number for"),
+        (["crabs", "--importance-samples", "8", "--estimator", "sequential"], "--importance-samples is a number for"),
         (["crabs", "--sparse", "9", "--estimator", "orthant"], "are for the exact chain, --sparse 0"),
     ],
 )

@@ -75,10 +75,11 @@ Approximation = Annotated[
     typer.Option(help="Gaussian that importance samples come from.", rich_help_panel=SAMPLING),
 ]
 Estimator = Annotated[
-    Literal["auto", "importance", "orthant"],
+    Literal["auto", "importance", "orthant", "sequential"],
     typer.Option(
-        help="Unbiased estimator of p(y|theta): importance sampling, or orthant probabilities for probit links. "
-        "Tuning weighs them.",
+        help="Unbiased estimator of p(y|theta): importance sampling, orthant probabilities for probit links, or "
+        "sequential Monte Carlo over the observations. Tuning weighs the first two, for several classes the first and "
+        "the last.",
         rich_help_panel=SAMPLING,
     ),
 ]

@@ -67,9 +67,10 @@ class Settings:
             raise RunError("--features and --drop exclude each other: name the columns to keep, or those to leave out")
         if self.order and self.likelihood != "ordinal":
             raise RunError("--order is for ordered categories, --likelihood ordinal")
-        if self.importance_samples is not None and self.estimator == "orthant":
+        if self.importance_samples is not None and self.estimator in ("orthant", "sequential"):
             raise RunError(
-                "--importance-samples is a number for --estimator importance, and there are none by orthants"
+                "--importance-samples is a number for --estimator importance, and there are none with "
+                f"--estimator {self.estimator}"
             )
         if self.sparse and (self.estimator, self.importance_samples, self.approximation) != ("auto", None, "ep"):
             raise RunError("--estimator, --importance-samples and --approximation are for the exact chain, --sparse 0")

@@ -10,7 +10,6 @@ import pymc as pm
 from pmgp.core import approximations, estimators
 from pmgp.core.approximations import Approximation
 from pmgp.core.estimators import Estimator
-from pmgp.core.estimators.base import Calibrated
 from pmgp.core.estimators.importance import log_mean_exp
 from pmgp.core.marginal.evaluation import Evaluator, Fitted, Ready
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
@@ -93,7 +92,7 @@ def log_marginal_likelihood(
         raise ValueError(f"repeats must be at least 2 for a standard error, not {repeats}")
     model = pm.modelcontext(model)
     method = resolve(estimator, estimators.NAMES, Estimator, "estimator")
-    draws = 64 if isinstance(method, Calibrated) and method.draws == "auto" else None
+    draws = 64 if getattr(method, "draws", None) == "auto" else None
     values = value_point(model, point)
     parts = LatentGaussianModel(model, latent, values, compile_kwargs)
     rng = np.random.default_rng(random_seed)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -11,8 +14,10 @@ from scipy.special import log_ndtr
 import pmgp
 from pmgp.core.approximations import ExpectationPropagation, Laplace
 from pmgp.core.estimators import ImportanceSampling, SequentialSampling, sequential
+from pmgp.core.estimators.site_groups import site_groups
 from pmgp.core.gaussians import BlockPrior, Conditioning, DensePrior, SiteApproximation
 from pmgp.core.likelihoods import BernoulliProbit, MultinomialLogit
+from pmgp.core.numerics.ledger import counted
 from tests.truths import low_rank_problem, standard_errors_from
 
 SMALL = SequentialSampling(draws=8, stages=10, threshold=1.0)
@@ -121,12 +126,46 @@ def test_effective_size_says_how_estimates_vary():
 def test_the_factor_is_that_of_q(kind):
     q = one_vector()[0] if kind == "one" else several_classes()[0]
     classes = len(q.prior.parts)
-    factor = sequential.sequential_factor(q)
-    assert np.array_equal(factor, np.tril(factor))
-    product = (factor @ factor.T).reshape(q.size // classes, classes, q.size // classes, classes)
-    identity = np.eye(q.size)
+    sites, identity = site_groups(q, 5), np.eye(q.size)
+    whitened, columns = np.zeros((classes, q.size, q.size // classes)), []
+    for group in sites.groups:
+        sites.grow(group, whitened, identity[:, classes * group.start : classes * group.stop].copy())
+        columns.append(sites.values(group, whitened) - group.mean)
+    factor = np.concatenate(columns, axis=2).reshape(q.size, q.size).T
     expected = q.product(identity) if kind == "one" else q.shrinkage.product(identity)
-    assert_allclose(product.transpose(1, 0, 3, 2).reshape(q.size, q.size), expected, atol=1e-8 * expected.max())
+    assert_allclose(factor @ factor.T, expected, atol=1e-8 * expected.max())
+    # What groups after it are made of changes nothing in a group.
+    first = np.arange(q.size).reshape(classes, -1)[:, : sites.groups[0].stop].ravel()
+    assert not factor[first, classes * sites.groups[0].stop :].any()
+    whitened_again = sites.whitened(q.mean + factor[:, 3])
+    assert_allclose(whitened_again, whitened[:, 3], atol=1e-8)
+
+
+def test_the_groups_are_made_once_for_each_q_and_go_with_it():
+    q, likelihood = several_classes()
+    assert q.prior.factorized() is q.prior
+    with counted() as first:
+        SMALL.estimate(np.random.default_rng(0), q, likelihood)
+    with counted() as again:
+        SMALL.estimate_given(np.random.default_rng(0), q, likelihood, q.mean)
+    assert (first.total.cholesky, first.total.matmul) == (1, 9)
+    assert again.total.cubic == (0, 0, 0)
+    groups = weakref.ref(site_groups(q, SMALL.stages))
+    del q
+    gc.collect()
+    assert groups() is None
+
+
+def test_terms_of_some_observations_are_those_of_all():
+    """The likelihood in parts, and as a whole where it has none."""
+    q, likelihood = several_classes()
+
+    class Whole:
+        log_density = staticmethod(likelihood.log_density)
+
+    found, expected = (SMALL.estimate(np.random.default_rng(0), q, each) for each in (likelihood, Whole()))
+    assert found.log_evidence == pytest.approx(expected.log_evidence)
+    assert_allclose(found.particles, expected.particles)
 
 
 def skewed():
@@ -196,8 +235,7 @@ def test_the_retained_particle_comes_back_as_it_was():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"draws": 0}, "draws must be a positive integer, not 0"),
-        ({"draws": "auto"}, "draws must be a positive integer, not 'auto'"),
+        ({"draws": 0}, 'draws must be a positive integer or "auto", not 0'),
         ({"stages": 2.5}, "stages must be a positive integer, not 2.5"),
         ({"threshold": 1.5}, "share between 0 and 1, not 1.5"),
     ],
@@ -231,7 +269,7 @@ def of_graph(likelihood: str) -> pm.Model:
 @pytest.mark.parametrize("likelihood", ["one", "two"])
 def test_terms_of_graphs_are_passed_too(likelihood):
     found, expected = (
-        pmgp.log_marginal_likelihood(of_graph(likelihood), {"variance": 3.0}, estimator=estimator, random_seed=1)
+        pmgp.log_marginal_likelihood(of_graph(likelihood), {"variance": 3.0}, estimator=estimator, random_seed=3)
         for estimator in (SequentialSampling(512, threshold=0.9), ImportanceSampling(2048))
     )
     error = np.hypot(found.standard_error, expected.standard_error)

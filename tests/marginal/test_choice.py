@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from pmgp.core.approximations import ExpectationPropagation, Laplace
-from pmgp.core.estimators import ImportanceSampling, OrthantSampling, suitable
-from pmgp.core.gaussians import DensePrior
-from pmgp.core.likelihoods import BernoulliLogit, BernoulliProbit, OrdinalProbit
-from pmgp.core.marginal.calibration import TARGET_SPREAD, choose_draws
+from pmgp.core.estimators import ImportanceSampling, OrthantSampling, SequentialSampling, suitable
+from pmgp.core.estimators.base import Size
+from pmgp.core.gaussians import BlockPrior, DensePrior
+from pmgp.core.likelihoods import BernoulliLogit, BernoulliProbit, MultinomialLogit, OrdinalProbit
+from pmgp.core.marginal.calibration import LARGE_SPREAD, TARGET_SPREAD, choose_draws, measured_beside
 from pmgp.core.marginal.choice import choose_estimator, rate_of_replacement
 from pmgp.core.marginal.evaluation import Evaluator
 from pmgp.core.marginal.pseudo_marginal import Frozen, PseudoMarginalChain
@@ -47,6 +48,27 @@ class Strong:
         return self.terms
 
 
+class Classes(Strong):
+    """Sixty labels of four classes, of processes with such a covariance times a share."""
+
+    def __init__(self, share: float) -> None:
+        self.share = share
+        rng = np.random.default_rng(1)
+        X = rng.normal(size=(60, 10))
+        self.squares = np.square(X[:, None] - X).sum(axis=-1)
+        f = np.linalg.cholesky(self._covariance(2.2)) @ rng.normal(size=(60, 4))
+        self.terms = MultinomialLogit(np.argmax(f + rng.gumbel(size=f.shape), axis=1), 4)
+
+    def _covariance(self, theta: float) -> np.ndarray:
+        return self.share * 1000.0 * np.exp(-0.5 * self.squares / np.exp(theta)) + 1e-3 * np.eye(60)
+
+    def prior(self, theta):
+        return BlockPrior([DensePrior(np.zeros(60), np.asfortranarray(self._covariance(theta[0])))] * 4)
+
+
+SEQUENTIAL = SequentialSampling()
+FEW = Evaluator(Classes(0.001), ExpectationPropagation()), [np.array([2.2]), np.array([2.0])]
+FAR = Evaluator(Classes(1.0), ExpectationPropagation()), [np.array([2.2]), np.array([2.0])]
 WEAK = Evaluator(ToyModel(LABELS), ExpectationPropagation()), [np.array([0.0, 1.2]), np.array([0.3, 0.8])]
 STRONG = Evaluator(Strong(), ExpectationPropagation()), [np.array([2.2]), np.array([2.0])]
 
@@ -73,13 +95,15 @@ def test_the_choice_depends_on_the_seed_alone(case):
     assert chosen(*case, seed=3) == chosen(*case, seed=3)
 
 
-@pytest.mark.parametrize("case", [WEAK, STRONG])
-def test_the_chains_own_random_numbers_are_those_without_others(case):
+@pytest.mark.parametrize(
+    ("case", "other"), [(WEAK, ORTHANTS), (STRONG, ORTHANTS), (FEW, SEQUENTIAL), (FAR, SEQUENTIAL)]
+)
+def test_the_chains_own_random_numbers_are_those_without_others(case, other):
     """So that what keeps importance sampling draws what it would have drawn without a choice."""
     evaluate, thetas = case
     alone, beside = np.random.default_rng(5), np.random.default_rng(5)
     without = choose_estimator(alone, SCHEME, (), thetas, evaluate, None)
-    with_others = choose_estimator(beside, SCHEME, (ORTHANTS,), thetas, evaluate, None)
+    with_others = choose_estimator(beside, SCHEME, (other,), thetas, evaluate, None)
     assert alone.uniform() == beside.uniform()
     assert without.estimator is None
     if with_others.estimator is None:
@@ -113,9 +137,16 @@ def test_the_rate_is_that_of_a_chain_of_estimates(spread):
 
 def test_work_grows_with_the_observations_and_the_draws():
     for estimator in suitable(BernoulliProbit(LABELS)):
-        assert estimator.work(100, 16) < estimator.work(100, 32) < estimator.work(200, 32)
+        assert estimator.work(Size(100), 16) < estimator.work(Size(100), 32) < estimator.work(Size(200), 32)
     # The preparation is most of it: twice the observations are nearly eight times the work.
-    assert 6.0 < ORTHANTS.work(2000, 16) / ORTHANTS.work(1000, 16) < 8.0
+    assert 6.0 < ORTHANTS.work(Size(2000), 16) / ORTHANTS.work(Size(1000), 16) < 8.0
+
+
+def test_work_for_several_vectors_grows_with_them_and_the_draws():
+    for estimator in suitable(MultinomialLogit(LABELS, 3), several=True):
+        small, large = Size(300, 3, divisible=True), Size(600, 6, divisible=True)
+        assert estimator.work(small, 16) < estimator.work(small, 32) < estimator.work(large, 32)
+    assert SEQUENTIAL.work(Size(300, 3, divisible=True), 64) < SEQUENTIAL.work(Size(300, 3), 64)
 
 
 def test_estimates_that_are_rarely_renewed_cost_less():
@@ -132,6 +163,69 @@ def test_orthants_are_for_likelihoods_of_limits():
     ]
     both = [ImportanceSampling, OrthantSampling]
     assert kinds == [[ImportanceSampling], both, both]
+
+
+def test_sequential_estimates_are_for_several_vectors_with_terms_that_are_known_one_by_one():
+    class Mixed:
+        separate = False
+        log_density = None
+
+    found = [[type(one) for one in suitable(each, several=True)] for each in (MultinomialLogit(LABELS), Mixed())]
+    assert found == [[ImportanceSampling, SequentialSampling], [ImportanceSampling]]
+
+
+# Several classes
+
+
+def test_classes_that_say_little_keep_importance_sampling():
+    assert chosen(*FEW, others=(SEQUENTIAL,)).estimator is None
+
+
+def test_where_one_weight_has_nearly_all_sequential_estimates_are_chosen():
+    found = chosen(*FAR, others=(SEQUENTIAL,))
+    assert found.estimator is SEQUENTIAL
+    assert found.draws is not None
+    assert found.draws >= 64
+
+
+def test_particles_that_are_found_show_what_importance_weights_do_not():
+    """The spread by 512 importance samples of their own, and if a stored estimate holds one from the posterior."""
+    evaluate, thetas = FAR
+    draws, said = choose_draws(np.random.default_rng(1), OWN, thetas, evaluate, None)
+    (_, found), beside = measured_beside(np.random.default_rng(2), (OWN, draws), SEQUENTIAL, thetas, evaluate, None)
+    assert draws == 512
+    assert max(2.0 * said, LARGE_SPREAD) < beside
+    assert found < 0.3 * beside
+
+
+def test_with_a_good_approximation_both_say_the_same():
+    evaluate, thetas = FEW
+    draws, said = choose_draws(np.random.default_rng(1), OWN, thetas, evaluate, None)
+    _, beside = measured_beside(np.random.default_rng(2), (OWN, draws), SEQUENTIAL, thetas, evaluate, None)
+    assert said == pytest.approx(beside, rel=0.3)
+
+
+def test_the_number_of_particles_follows_the_spread():
+    evaluate, thetas = FAR
+    draws, spread = choose_draws(np.random.default_rng(3), SEQUENTIAL, thetas, evaluate, None)
+    fixed = [
+        choose_draws(np.random.default_rng(3), SequentialSampling(number), thetas, evaluate, None)
+        for number in (64, 256)
+    ]
+    assert [number for number, _ in fixed] == [64, 256]
+    assert fixed[0][1] == pytest.approx(2.0 * fixed[1][1])
+    assert spread == pytest.approx(fixed[1][1] * np.sqrt(256 / draws))
+
+
+class NeverRun(SequentialSampling):
+    def estimate(self, *arguments):
+        raise AssertionError("measured, though few importance samples suffice")
+
+
+def test_where_few_importance_samples_suffice_nothing_else_is_measured():
+    assert chosen(*FEW, others=(NeverRun(),)).estimator is None
+    with pytest.raises(AssertionError, match="measured"):
+        chosen(*FAR, others=(NeverRun(),))
 
 
 # Chains

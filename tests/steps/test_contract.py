@@ -31,6 +31,7 @@ STATS = {
     "importance_ess": np.float64,
     "importance_draws": np.int64,
     "orthants": bool,
+    "sequential": bool,
     "n_cholesky": np.int64,
     "n_inverse": np.int64,
     "n_matmul": np.int64,

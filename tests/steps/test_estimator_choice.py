@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import pmgp
-from pmgp.core.estimators import ImportanceSampling, OrthantSampling
+from pmgp.core.estimators import ImportanceSampling, OrthantSampling, SequentialSampling
 from tests.sampling.runs import QUIET, assert_same_run, kill_at, killed, resumed
 from tests.steps.test_contract import FAST, advance
 from tests.steps.test_contract import sample as sampled
@@ -31,9 +31,33 @@ def strong_model() -> pm.Model:
     return model
 
 
+def classes_model() -> pm.Model:
+    """Sixty labels of four classes of such processes: one importance sample has nearly all the weight."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(60, 10))
+    covariance = 1e3 * np.exp(-np.square(X[:, None] - X).sum(axis=-1) / 18.0)
+    f = np.linalg.cholesky(covariance + 1e-3 * np.eye(60)) @ rng.normal(size=(60, 4))
+    with pm.Model() as model:
+        lengthscale = pm.LogNormal("lengthscale", np.log(3.0), 0.3)
+        prior = pm.gp.Latent(cov_func=1e3 * pm.gp.cov.ExpQuad(10, ls=lengthscale))
+        latent = prior.prior("f", X=X, n_outputs=4, reparameterize=False)
+        pmgp.MultinomialLogit("y", latent.T, observed=np.argmax(f + rng.gumbel(size=f.shape), axis=1))
+    return model
+
+
 @pytest.fixture(scope="module")
 def model():
     return strong_model()
+
+
+@pytest.fixture(scope="module")
+def several():
+    return classes_model()
+
+
+@pytest.fixture(scope="module")
+def step_of_several(several):
+    return pmgp.PseudoMarginal(model=several, compile_kwargs=FAST)
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +85,36 @@ def test_orthants_are_chosen_where_labels_say_much_and_the_statistics_say_so(mod
     assert not bool(stats["warmup_sample_stats"]["orthants"].any())
     assert bool((stats["sample_stats"]["importance_draws"] == 16).all())
     assert isinstance(step.frozen.estimator, OrthantSampling)
+
+
+def test_sequential_estimates_are_chosen_for_classes_that_no_gaussian_is_near(several, step_of_several):
+    stats = sample(several, step_of_several, discard_tuned_samples=False)
+    assert bool(stats["sample_stats"]["sequential"].all())
+    assert not bool(stats["warmup_sample_stats"]["sequential"].any())
+    assert not bool(stats["sample_stats"]["orthants"].any())
+    frozen = step_of_several.frozen
+    assert isinstance(frozen.estimator, SequentialSampling)
+    assert bool((stats["sample_stats"]["importance_draws"] == frozen.draws).all())
+    assert bool((stats["sample_stats"]["n_matmul"] > 0).any())
+
+
+def test_sequential_chains_side_by_side_are_chains_in_sequence(several, step_of_several):
+    settings = {"chains": 2, "draws": 5}
+    one = sample(several, step_of_several, **settings)
+    assert_same(one, sample(several, step_of_several, cores=2, **settings))
+
+
+@pytest.mark.parametrize("saved", [TUNE - 1, TUNE + 3])
+def test_a_restored_state_goes_on_with_sequential_estimates(several, step_of_several, saved):
+    step = step_of_several
+    step.setup_chain(np.random.default_rng(1), TUNE, 30)
+    point, _ = advance(step, several.initial_point(), 0, saved, TUNE)
+    state, twin = step.sampling_state, cloudpickle.loads(cloudpickle.dumps(step))
+    _, expected = advance(step, point, saved, saved + 12, TUNE)
+    assert isinstance(step.frozen.estimator, SequentialSampling)
+    step.sampling_state = state
+    for one in (twin, step):
+        assert_array_equal(advance(one, point, saved, saved + 12, TUNE)[1], expected)
 
 
 def test_importance_sampling_draws_what_it_draws_without_a_choice(probit_model):

@@ -78,13 +78,17 @@ def _method(outcome: Outcome) -> list[tuple[str, str]]:
 def _estimator(outcome: Outcome) -> str:
     """Which estimates the draws were made with."""
     statistics: Any = outcome.idata.to_dict().get("/sample_stats", {})
-    if "orthants" not in statistics:
+    known = [name for name in ("orthants", "sequential") if name in statistics]
+    if not known:
         return outcome.settings.estimator
-    orthants = statistics["orthants"].to_numpy()[:, -1].astype(bool)
     asked = ", chosen while tuning" if outcome.settings.estimator == "auto" else ""
-    if orthants.all():
-        return f"orthants{asked}"
-    return f"orthants in {orthants.sum()} of {len(orthants)} chains{asked}" if orthants.any() else f"importance{asked}"
+    for name in known:
+        used = statistics[name].to_numpy()[:, -1].astype(bool)
+        if used.all():
+            return f"{name}{asked}"
+        if used.any():
+            return f"{name} in {used.sum()} of {len(used)} chains{asked}"
+    return f"importance{asked}"
 
 
 def headlines(outcome: Outcome) -> list[tuple[str, str]]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
 from pmgp.core.gaussians import Posterior
 from pmgp.core.likelihoods.base import Likelihood
 
-__all__ = ["Calibrated", "Demanding", "Estimate", "Estimator", "Priced", "SharesDraws", "Weighted"]
+__all__ = ["Calibrated", "Demanding", "Estimate", "Estimator", "Priced", "Repeated", "SharesDraws", "Size", "Weighted"]
 
 
 class Estimate(Protocol):
@@ -107,11 +107,72 @@ class Calibrated(Protocol):
         ...
 
 
-class Priced(Calibrated, Estimator, Protocol):
-    """One whose work is known, so that a scheme can choose among several by what draws for the same spread cost."""
+@runtime_checkable
+class Repeated(Protocol):
+    """An estimator whose weights are not independent, so that whole estimates say how they spread.
 
-    def work(self, n: int, draws: int) -> float:
-        """What an estimate for n latent values takes, in additions and multiplications of a product of matrices.
+    A scheme chooses its number of draws by them. The variance of the log-estimate is taken for inverse to that number.
+
+    Attributes
+    ----------
+    draws : int or "auto"
+        Number of particles, or "auto" if a scheme has to choose it.
+    calibration_draws, calibration_repeats : int
+        How many particles the estimates have that measure the spread, and how many of them are made at a point.
+    """
+
+    @property
+    def draws(self) -> int | str:
+        """Number of particles."""
+        ...
+
+    @property
+    def calibration_draws(self) -> int:
+        """Number of particles of an estimate that measures the spread."""
+        ...
+
+    @property
+    def calibration_repeats(self) -> int:
+        """Number of such estimates at a point."""
+        ...
+
+    def estimate(
+        self,
+        rng: np.random.Generator,
+        approximation: Posterior,
+        likelihood: Likelihood,
+        draws: int | None = None,
+    ) -> Estimate:
+        """A fresh estimate."""
+        ...
+
+
+class Size(NamedTuple):
+    """Of what an estimate is made for.
+
+    Attributes
+    ----------
+    values : int
+        Latent values, those of all vectors together.
+    vectors : int
+        Latent vectors.
+    divisible : bool
+        Whether the terms of some observations can be had without the others.
+    """
+
+    values: int
+    vectors: int = 1
+    divisible: bool = False
+
+
+class Priced(Estimator, Protocol):
+    """One whose work is known, so that a scheme can choose among several by what draws for the same spread cost.
+
+    It is `Calibrated` or `Repeated`, too.
+    """
+
+    def work(self, size: Size, draws: int) -> float:
+        """What an estimate takes, in additions and multiplications of a product of matrices.
 
         A count, and no measurement of the machine that runs: what is chosen by it depends on a chain's seed alone.
         """

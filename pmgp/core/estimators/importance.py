@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from pmgp.core.estimators.base import Size
 from pmgp.core.gaussians import Posterior, SiteApproximation
 from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.likelihoods.compiled_terms import WEIGHED, kernel_with_terms
@@ -32,6 +33,8 @@ __all__ = [
 # In operations of a product of matrices that take as long, from n = 50 to 700 with 16 to 256 draws: a term of a
 # likelihood at one draw, and what a call takes whatever its size.
 WORK_OF_TERM, WORK_OF_CALL = 7e2, 7e5
+# The same for one latent value of several that make up a term.
+WORK_OF_BLOCK_TERM = 3e3
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,10 +121,18 @@ class ImportanceSampling:
     def _paired(self, draws: int) -> bool:
         return self.antithetic and draws > 1
 
-    def work(self, n: int, draws: int) -> float:
-        """Three products of a matrix with each deviation from q's mean, and the terms: see `Priced`."""
+    def work(self, size: Size, draws: int) -> float:
+        """Products of matrices with each deviation from q's mean, and the terms: see `Priced`.
+
+        Of a factor, of K and of a solution for one latent vector. For several each has the last two of them twice, and
+        they have a solution in common.
+        """
+        n, vectors, _ = size
         deviations = draws / 2 if self._paired(draws) else draws
-        return 5.0 * n**2 * deviations + WORK_OF_TERM * n * draws + WORK_OF_CALL
+        if vectors == 1:
+            return 5.0 * n**2 * deviations + WORK_OF_TERM * n * draws + WORK_OF_CALL
+        products = (9.0 / vectors + 2.0 / vectors**2) * n**2
+        return products * deviations + WORK_OF_BLOCK_TERM * n * draws + WORK_OF_CALL
 
     def estimate(
         self,

@@ -18,6 +18,7 @@ from typing import ClassVar, NamedTuple, cast
 import numpy as np
 
 from pmgp.core.approximations.moment_matching import Cavities, cavities
+from pmgp.core.estimators.base import Size
 from pmgp.core.estimators.importance import WeightedParticles, check_draws, log_mean_exp, number_of_draws
 from pmgp.core.gaussians import DensePrior, Posterior, SiteApproximation
 from pmgp.core.likelihoods.base import Likelihood, NoisyLimits, Thresholded
@@ -93,8 +94,9 @@ class OrthantSampling:
                 'OrdinalProbit with f itself as its first argument; use estimator="importance" for other likelihoods'
             )
 
-    def work(self, n: int, draws: int) -> float:
+    def work(self, size: Size, draws: int) -> float:
         """Preparation with EP's sites, and the recursion: see `Priced`."""
+        n = size.values
         return WORK_OF_PREPARATION * n**3 + (WORK_OF_STEP * n + WORK_OF_VARIABLE) * n * draws + WORK_OF_CALL
 
     def estimate(

@@ -1,11 +1,11 @@
 """Sequential Monte Carlo over the observations: particles of q, resampled between one group of sites and the next.
 
 With L the Cholesky factor of q's covariance, f = mean + L e, the first elements of f depend on the first of e alone. So
-particles grow site by site, and are weighted by the ratio of likelihood and site of what is there already. Where the
-weights have become uneven, particles are resampled, and go on with new normals. The product of the mean weights is an
-unbiased estimate of p(y|theta) (Del Moral 2004). The sites' shares in its variance add up, where in the variance of
-importance weights they are multiplied. q, which knows all sites, makes particles look ahead: if the likelihood were its
-sites, all weights would be one.
+particles grow group by group (`site_groups.py`), and are weighted by the ratio of likelihood and site of what is there
+already. Where the weights have become uneven, particles are resampled, and go on with new normals. The product of the
+mean weights is an unbiased estimate of p(y|theta) (Del Moral 2004). The sites' shares in its variance add up, where in
+the variance of importance weights they are multiplied. q, which knows all sites, makes particles look ahead: if the
+likelihood were its sites, all weights would be one.
 
 A particle picked by the last weights is a draw from p(f|theta, y) in the extended target, and a conditional estimate
 keeps its path through all resampling (Andrieu, Doucet and Holenstein 2010).
@@ -14,16 +14,31 @@ keeps its path through all resampling (Andrieu, Doucet and Holenstein 2010).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from pmgp.core.estimators.importance import WeightedParticles, check_positive, log_mean_exp, number_of_draws
-from pmgp.core.gaussians import BlockApproximation, Posterior
+from pmgp.core.estimators.base import Size
+from pmgp.core.estimators.importance import (
+    WORK_OF_BLOCK_TERM,
+    WeightedParticles,
+    check_draws,
+    check_positive,
+    log_mean_exp,
+    number_of_draws,
+)
+from pmgp.core.estimators.site_groups import Group, SiteGroups, site_groups
+from pmgp.core.gaussians import Posterior
 from pmgp.core.likelihoods.base import Likelihood
-from pmgp.core.numerics import linalg
+from pmgp.core.likelihoods.blocks import Divisible
+from pmgp.core.numerics.block_matrices import flat
 
-__all__ = ["ResampledParticles", "SequentialSampling", "sequential_factor"]
+__all__ = ["ResampledParticles", "SequentialSampling"]
+
+# In operations of a product of matrices that take as long, with 450 to 1284 latent values of three and six vectors: the
+# factor of all, a share of n^3, and its elements, of n^2; a latent value of a particle; what a call takes whatever its
+# size.
+WORK_OF_FACTOR, WORK_OF_ELEMENT, WORK_OF_VALUE, WORK_OF_CALL = 0.6, 9e2, 5e3, 1.2e8
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,12 +83,13 @@ class SequentialSampling:
     """Estimate p(y|theta) by particles that pass the observations group by group and are resampled on the way.
 
     For posteriors that no Gaussian is near, such as those of many classes with large variances, where one importance
-    sample has nearly all the weight. An estimate factorizes a matrix of as many rows as there are latent values.
+    sample has nearly all the weight. For each q a matrix of as many rows as there are latent values is factorized.
 
     Parameters
     ----------
-    draws : int
-        Number of particles.
+    draws : int or "auto"
+        Number of particles. ``"auto"`` lets the scheme choose it at the end of tuning from the measured spread of the
+        log-estimates.
     stages : int
         In how many groups the observations are passed, in their order.
     threshold : float
@@ -98,12 +114,15 @@ class SequentialSampling:
     Lee, A. and Whiteley, N. (2018). Variance estimation in the particle filter. Biometrika 105.
     """
 
-    draws: int = 256
+    draws: int | str = "auto"
     stages: int = 16
     threshold: float = 0.5
+    calibration_draws: ClassVar[int] = 128
+    calibration_repeats: ClassVar[int] = 8
 
     def __post_init__(self) -> None:
-        check_positive(draws=self.draws, stages=self.stages)
+        check_draws(self.draws, antithetic=False)
+        check_positive(stages=self.stages)
         if not 0.0 <= self.threshold <= 1.0:
             raise ValueError(f"threshold is a share between 0 and 1, not {self.threshold!r}")
 
@@ -121,6 +140,17 @@ class SequentialSampling:
                 'SequentialSampling needs a likelihood whose terms are known one by one; use estimator="importance"'
             )
 
+    def work(self, size: Size, draws: int) -> float:
+        """The factor, triangles for all latent values and for each vector, and the terms: see `Priced`.
+
+        What is not divisible is evaluated as a whole for each group.
+        """
+        n, vectors, divisible = size
+        value = WORK_OF_VALUE + (0.0 if divisible else WORK_OF_BLOCK_TERM * self.stages)
+        triangles = (1.0 + 1.0 / vectors) * n**2
+        factor = WORK_OF_FACTOR * n**3 + WORK_OF_ELEMENT * n**2
+        return factor + (triangles + value * n) * draws + WORK_OF_CALL
+
     def estimate(
         self,
         rng: np.random.Generator,
@@ -136,9 +166,9 @@ class SequentialSampling:
         approximation : Posterior
         likelihood : Likelihood
         draws : int, optional
-            Number of particles in place of the estimator's own.
+            Number of particles where this estimator's own is "auto".
         """
-        return self._passed(rng, _Sites(approximation, likelihood), draws, None)
+        return self._passed(rng, approximation, likelihood, draws, None)
 
     def estimate_given(
         self,
@@ -155,98 +185,85 @@ class SequentialSampling:
         retained : (n,) array
             The particle that is kept, a draw from p(f|theta, y); first among the new ones.
         """
-        return self._passed(rng, _Sites(approximation, likelihood), draws, retained)
+        return self._passed(rng, approximation, likelihood, draws, retained)
 
     def _passed(
-        self, rng: np.random.Generator, sites: _Sites, draws: int | None, retained: np.ndarray | None
+        self,
+        rng: np.random.Generator,
+        q: Posterior,
+        likelihood: Likelihood,
+        draws: int | None,
+        retained: np.ndarray | None,
     ) -> ResampledParticles:
-        number = number_of_draws(self.draws if draws is None else draws)
-        normals, particles = rng.standard_normal((number, sites.size)), sites.at_mean(number)
-        if retained is not None:
-            normals[0] = sites.normals_of(retained)
-        log_weights, first = np.zeros(number), np.arange(number)
-        log_evidence, resamplings = sites.log_normalizer, 0
-        for start, stop in sites.groups(self.stages):
-            sites.grow(particles, normals, start, stop)
-            log_weights += sites.log_ratios(particles, start, stop)
-            uneven = _effective(log_weights) < self.threshold * number
-            if not uneven or stop == sites.number:
-                continue
-            log_evidence += float(log_mean_exp(log_weights))
-            chosen = _resampled(rng, log_weights, retained is not None)
-            normals[:, : stop * sites.classes] = normals[chosen, : stop * sites.classes]
-            particles, first, log_weights = particles[chosen], first[chosen], np.zeros(number)
-            resamplings += 1
-        if retained is not None:
-            # As it came, and not with the rounding of a solution and a product.
-            particles[0] = retained.reshape(particles[0].shape)
+        self.require(likelihood)
+        number, sites = number_of_draws(self.draws if draws is None else draws), site_groups(q, self.stages)
+        kept = None if retained is None else _Kept(sites.whitened(retained), retained.reshape(sites.mean.shape))
+        whitened = np.empty((len(sites.mean), number, sites.mean.shape[1]))
+        log_weights, first, log_evidence = np.zeros(number), np.arange(number), sites.log_normalizer
+        passed: list[_Passed] = []
+        for group in sites.groups:
+            values = _grown(rng, sites, group, whitened, kept)
+            log_weights += _log_ratios(likelihood, sites, group, values)
+            chosen = None
+            if _effective(log_weights) < self.threshold * number and group is not sites.groups[-1]:
+                log_evidence += float(log_mean_exp(log_weights))
+                chosen = _resampled(rng, log_weights, retained is not None)
+                whitened[:, :, : group.stop] = whitened[:, chosen, : group.stop]
+                first, log_weights = first[chosen], np.zeros(number)
+            passed.append(_Passed(values, chosen))
         log_evidence += float(log_mean_exp(log_weights))
-        return ResampledParticles(log_evidence, particles.reshape(number, -1), log_weights, first, resamplings)
+        resamplings = sum(chosen is not None for _, chosen in passed)
+        return ResampledParticles(log_evidence, _paths(passed), log_weights, first, resamplings)
 
 
-def sequential_factor(q: Posterior) -> np.ndarray:
-    """Lower Cholesky factor of q's covariance, the latent values of one site after those of the other: (n, n).
+class _Kept(NamedTuple):
+    """The particle that is retained: v and f, (C, n) arrays."""
 
-    With K = R R' and f = m + R v, v has the precision P = I + R' W R under q, which is well-conditioned where K is not.
-    P = U U' with U upper triangular gives R U'^-1: R is lower triangular in this order, too, as K is block-diagonal.
-    """
-    roots = [np.tril(part.factor) for part in q.prior.parts]
-    blocks = q.precision.blocks if isinstance(q, BlockApproximation) else q.precision[:, None, None]
-    classes, number = len(roots), len(blocks)
-    precision = np.empty((number, classes, number, classes))
-    for c, left in enumerate(roots):
-        for d, right in enumerate(roots[: c + 1]):
-            product = left.T @ (blocks[:, c, d, None] * right)
-            precision[:, c, :, d], precision[:, d, :, c] = product, product.T
-    square = precision.reshape(q.size, q.size)
-    np.einsum("ii->i", square)[:] += 1.0
-    # A Cholesky factor from the last row on is one of the matrix turned round.
-    turned = linalg.cholesky(np.asfortranarray(square[::-1, ::-1]), overwrite=True)
-    inverse = linalg.triangular_solve(turned, np.eye(q.size, order="F"))
-    whitened = np.tril(inverse.T[::-1, ::-1]).reshape(number, classes, q.size)
-    return np.stack([root @ whitened[:, c] for c, root in enumerate(roots)], axis=1).reshape(q.size, q.size)
+    whitened: np.ndarray
+    values: np.ndarray
 
 
-class _Sites:
-    """Particles of q that grow site by site; of shape (draws, C, n), with n sites of C latent values each."""
+class _Passed(NamedTuple):
+    """What a group has added: values (draws, C, s), and the particles that were chosen after it, if they were."""
 
-    def __init__(self, q: Posterior, likelihood: Likelihood) -> None:
-        SequentialSampling.require(likelihood)
-        self.likelihood = likelihood
-        self.classes, self.number = len(q.prior.parts), q.prior.parts[0].size
-        self.size, self.log_normalizer = q.size, q.log_normalizer
-        self.mean, self.linear = (x.reshape(self.classes, self.number) for x in (q.mean, q.linear))
-        self.precision = q.precision.blocks if isinstance(q, BlockApproximation) else q.precision[:, None, None]
-        self.factor = sequential_factor(q)
+    values: np.ndarray
+    chosen: np.ndarray | None
 
-    def groups(self, stages: int) -> list[tuple[int, int]]:
-        """First sites of so many groups, and those after their last; a site each where there are no more."""
-        bounds = np.linspace(0, self.number, min(stages, self.number) + 1).round().astype(int).tolist()
-        return list(pairwise(bounds))
 
-    def at_mean(self, draws: int) -> np.ndarray:
-        return np.tile(self.mean, (draws, 1, 1))
+def _grown(
+    rng: np.random.Generator, sites: SiteGroups, group: Group, whitened: np.ndarray, kept: _Kept | None
+) -> np.ndarray:
+    """Grow all particles, the first as it is kept, and return their values in the group: (draws, C, s)."""
+    vectors, draws, _ = whitened.shape
+    sites.grow(group, whitened, rng.standard_normal((draws, vectors * (group.stop - group.start))))
+    if kept is not None:
+        whitened[:, 0, group.where] = kept.whitened[:, group.where]
+    values = sites.values(group, whitened)
+    if kept is not None:
+        # As it came, and not with the rounding of a solution and a product.
+        values[0] = kept.values[:, group.where]
+    return values
 
-    def normals_of(self, f: np.ndarray) -> np.ndarray:
-        """e of f = mean + L e: (C n,) to (C n,)."""
-        deviation = (f.reshape(self.mean.shape) - self.mean).T.ravel()
-        return linalg.triangular_solve(np.asfortranarray(self.factor), deviation)
 
-    def grow(self, particles: np.ndarray, normals: np.ndarray, start: int, stop: int) -> None:
-        """Write the values at sites from `start` to `stop`, of which those before are known by their normals."""
-        known = stop * self.classes
-        drawn = normals[:, :known] @ self.factor[start * self.classes : known, :known].T
-        by_site = drawn.reshape(len(normals), stop - start, self.classes)
-        particles[:, :, start:stop] = self.mean[:, start:stop] + by_site.swapaxes(1, 2)
+def _log_ratios(likelihood: Likelihood, sites: SiteGroups, group: Group, values: np.ndarray) -> np.ndarray:
+    """Log of the likelihood over the sites in a group: (draws,)."""
+    if isinstance(likelihood, Divisible):
+        terms = likelihood.among(group.where).log_likelihood(flat(values))
+    else:
+        f = np.tile(sites.mean, (len(values), 1, 1))
+        f[:, :, group.where] = values
+        terms = likelihood.log_density(flat(f))[:, group.where].sum(axis=1)  # type: ignore[attr-defined]
+    ratios = terms - group.log_sites(values)
+    return np.where(np.isnan(ratios), -np.inf, ratios)
 
-    def log_ratios(self, particles: np.ndarray, start: int, stop: int) -> np.ndarray:
-        """Log of the likelihood over the sites from `start` to `stop`: (draws,)."""
-        terms = self.likelihood.log_density(particles.reshape(len(particles), -1))[:, start:stop]  # type: ignore[attr-defined]
-        here = particles[:, :, start:stop]
-        sites = np.einsum("kci,ci->ki", here, self.linear[:, start:stop])
-        sites -= 0.5 * np.einsum("kci,icd,kdi->ki", here, self.precision[start:stop], here, optimize=True)
-        ratios = (terms - sites).sum(axis=1)
-        return np.where(np.isnan(ratios), -np.inf, ratios)
+
+def _paths(passed: list[_Passed]) -> np.ndarray:
+    """Particles, each traced back to its ancestors: (draws, C n)."""
+    index, found = np.arange(len(passed[0].values)), []
+    for values, chosen in reversed(passed):
+        index = index if chosen is None else chosen[index]
+        found.append(values[index])
+    return flat(np.concatenate(found[::-1], axis=2))
 
 
 def _effective(log_weights: np.ndarray) -> float:

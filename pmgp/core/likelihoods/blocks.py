@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 
 from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.numerics.block_matrices import BlockMatrix
 
-__all__ = ["BlockLikelihood", "BlockMoments"]
+__all__ = ["BlockLikelihood", "BlockMoments", "Divisible"]
 
 
 class BlockMoments(NamedTuple):
@@ -68,4 +68,13 @@ class BlockLikelihood(Likelihood, Protocol):
 
         `near` holds means and covariances of H f_i close to the answer.
         """
+        ...
+
+
+@runtime_checkable
+class Divisible(Protocol):
+    """A likelihood whose terms can be had for some of the observations, without computing the others."""
+
+    def among(self, sites: slice) -> Self:
+        """The likelihood of these observations alone."""
         ...

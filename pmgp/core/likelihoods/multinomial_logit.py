@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import ClassVar
 
 import numpy as np
@@ -48,6 +49,13 @@ class MultinomialLogit:
         self.contrasts = contrasts_of(len(self.counts))
         # None of it depends on f; zero for labels.
         self._constants = gammaln(self.trials + 1.0) - gammaln(self.counts + 1.0).sum(axis=0)
+
+    def among(self, sites: slice) -> MultinomialLogit:
+        """The likelihood of some of the observations."""
+        part = copy(self)
+        part.counts, part.trials = self.counts[:, sites], self.trials[sites]
+        part._constants = self._constants[sites]
+        return part
 
     def log_density(self, f: np.ndarray) -> np.ndarray:
         """Log p(y_i|f_i): (..., C n) -> (..., n)."""

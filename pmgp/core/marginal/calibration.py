@@ -1,4 +1,9 @@
-"""How many importance samples: from the measured spread of log p^(y|theta) at posterior points of tuning."""
+"""How many draws: from the measured spread of log p^(y|theta) at posterior points of tuning.
+
+A chain's stored estimate holds a particle from the posterior, whose weight may be far larger than any that draws from q
+show: where one weight has nearly all of the sum, the pool of importance samples says little. An estimator that finds
+such particles shows how far estimates of another one spread that hold them (:func:`measured_beside`).
+"""
 
 from __future__ import annotations
 
@@ -6,11 +11,11 @@ import numpy as np
 from scipy.special import ndtri
 
 from pmgp.core.adaptation.mode_prediction import Predictor
-from pmgp.core.estimators.base import Calibrated, Estimator
+from pmgp.core.estimators.base import Calibrated, Estimate, Estimator, Repeated
 from pmgp.core.estimators.importance import log_mean_exp
 from pmgp.core.marginal.evaluation import Evaluator, Fitted, Ready
 
-__all__ = ["LARGE_SPREAD", "choose_draws"]
+__all__ = ["LARGE_SPREAD", "choose_draws", "measured_beside"]
 
 CANDIDATES = (16, 32, 64, 128, 256, 512)
 # The efficiency of a pseudo-marginal chain per unit of work is best for a standard deviation of the log-estimate
@@ -27,7 +32,7 @@ def choose_draws(
     evaluate: Evaluator,
     predictor: Predictor | None,
 ) -> tuple[int | None, float]:
-    """Choose the number of importance samples, or take the estimator's own.
+    """Choose the number of draws, or take the estimator's own.
 
     Parameters
     ----------
@@ -44,39 +49,152 @@ def choose_draws(
         None for an estimator that knows its own number.
     spread : float
         Standard deviation of the log-estimate with that number, the upper quartile over `thetas`; NaN without any, and
-        where the estimator is not `Calibrated`.
+        where the estimator is neither `Calibrated` nor `Repeated`.
     """
-    if not isinstance(estimator, Calibrated):
+    if not isinstance(estimator, Calibrated | Repeated):
         return None, np.nan
-    fixed = None if estimator.draws == "auto" else int(estimator.draws)
     if not thetas:
-        return fixed or DEFAULT_DRAWS, np.nan
-    candidates = CANDIDATES if fixed is None else (fixed,)
-    spreads = np.array([_spreads(rng, estimator, theta, evaluate, predictor, candidates) for theta in thetas])
-    # The higher of two neighbors, not a mean of them: a spread may be infinite.
-    typical = np.quantile(spreads, 0.75, axis=0, method="higher")
+        return (DEFAULT_DRAWS if estimator.draws == "auto" else int(estimator.draws)), np.nan
+    candidates = _candidates(estimator)
+    points = (_ready(theta, evaluate, predictor) for theta in thetas)
+    return _chosen(estimator, [_spreads(rng, estimator, ready, candidates) for ready in points])
+
+
+def measured_beside(
+    rng: np.random.Generator,
+    own: tuple[Calibrated, int],
+    estimator: Repeated,
+    thetas: list[np.ndarray],
+    evaluate: Evaluator,
+    predictor: Predictor | None,
+) -> tuple[tuple[int, float], float]:
+    """Choose the number of draws of an estimator, and measure importance sampling with particles that it has found.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    own : tuple
+        Importance sampling, and the number of its draws.
+    estimator : Repeated
+    thetas : list of (dimension,) arrays
+        Posterior points, one at least.
+    evaluate : Evaluator
+    predictor : Predictor or None
+
+    Returns
+    -------
+    found : tuple
+        As of :func:`choose_draws`.
+    spread : float
+        That of importance sampling, if stored estimates hold such particles: by how often they are replaced.
+    """
+    candidates = _candidates(estimator)
+    spreads, beside = [], []
+    for theta in thetas:
+        ready = _ready(theta, evaluate, predictor)
+        if ready is None:
+            spreads.append([np.inf] * len(candidates))
+            beside.append(np.inf)
+            continue
+        estimates = _repeats(rng, estimator, ready)
+        logs = np.array([estimate.log_evidence for estimate in estimates])
+        spreads.append(_scaled_spreads(logs, estimator, candidates))
+        particles = np.array([estimate.choose(rng) for estimate in estimates])
+        beside.append(_spread_with(rng, *own, ready, particles, logs))
+    return _chosen(estimator, spreads), float(_typical(np.array(beside)))
+
+
+def _candidates(estimator: Calibrated | Repeated) -> tuple[int, ...]:
+    return CANDIDATES if estimator.draws == "auto" else (int(estimator.draws),)
+
+
+def _typical(spreads: np.ndarray) -> np.ndarray:
+    """The upper quartile over points; the higher of two neighbors, not a mean of them: a spread may be infinite."""
+    return np.quantile(spreads, 0.75, axis=0, method="higher")
+
+
+def _chosen(estimator: Calibrated | Repeated, spreads: list[list[float]]) -> tuple[int, float]:
+    """The fewest draws that suffice, or the most, and their spread."""
+    candidates, typical = _candidates(estimator), _typical(np.array(spreads))
     enough = np.flatnonzero(typical <= TARGET_SPREAD)
     chosen = int(enough[0]) if enough.size else len(candidates) - 1
     return candidates[chosen], float(typical[chosen])
 
 
-def _spreads(
-    rng: np.random.Generator,
-    estimator: Calibrated,
-    theta: np.ndarray,
-    evaluate: Evaluator,
-    predictor: Predictor | None,
-    candidates: tuple[int, ...],
-) -> list[float]:
-    """Standard deviation of the log-estimate at one theta for each number of draws, from one pool of log-weights."""
+def _ready(theta: np.ndarray, evaluate: Evaluator, predictor: Predictor | None) -> Ready | None:
     evaluation = evaluate(theta, predictor)
     ready = evaluate.prepare(evaluation) if isinstance(evaluation, Fitted) else evaluation
-    if not isinstance(ready, Ready):
+    return ready if isinstance(ready, Ready) else None
+
+
+def _spreads(
+    rng: np.random.Generator, estimator: Calibrated | Repeated, ready: Ready | None, candidates: tuple[int, ...]
+) -> list[float]:
+    """Standard deviation of the log-estimate at one theta for each number of draws."""
+    if ready is None:
         return [np.inf] * len(candidates)
-    pool = max(estimator.calibration_pool, 4 * max(candidates))
-    estimate = estimator.estimate(rng, ready.approximation, ready.likelihood, pool)
-    log_weights = _pairs_adjacent(estimate.log_weights, estimator.antithetic)
+    if isinstance(estimator, Repeated):
+        logs = np.array([estimate.log_evidence for estimate in _repeats(rng, estimator, ready)])
+        return _scaled_spreads(logs, estimator, candidates)
+    log_weights = _pool(rng, estimator, ready, max(candidates))
     return [_spread_of_groups(log_weights, draws, estimator.antithetic and draws > 1, rng) for draws in candidates]
+
+
+def _pool(rng: np.random.Generator, estimator: Calibrated, ready: Ready, draws: int) -> np.ndarray:
+    """Independent log-weights, for four groups of so many at least."""
+    pool = max(estimator.calibration_pool, 4 * draws)
+    estimate = estimator.estimate(rng, ready.approximation, ready.likelihood, pool)
+    return _pairs_adjacent(estimate.log_weights, estimator.antithetic)
+
+
+def _repeats(rng: np.random.Generator, estimator: Repeated, ready: Ready) -> list[Estimate]:
+    known = ready.approximation, ready.likelihood, estimator.calibration_draws
+    return [estimator.estimate(rng, *known) for _ in range(estimator.calibration_repeats)]
+
+
+def _scaled_spreads(logs: np.ndarray, estimator: Repeated, candidates: tuple[int, ...]) -> list[float]:
+    """From log-estimates of one number of draws, for each of several: the variance is inverse to it."""
+    spread = _spread_of_repeats(logs)
+    return [spread * float(np.sqrt(estimator.calibration_draws / draws)) for draws in candidates]
+
+
+def _spread_of_repeats(logs: np.ndarray) -> float:
+    """From how often one estimate would replace another one, stored with a probability proportional to its size."""
+    if not np.isfinite(logs).any():
+        return np.inf
+    stored = np.exp(logs - logs.max())
+    accepted = np.minimum(1.0, np.exp(logs[:, None] - np.where(np.isfinite(logs), logs, np.inf)))
+    np.fill_diagonal(accepted, 0.0)
+    return _spread_for(float(stored @ accepted.sum(axis=0)) / float(stored.sum() * (len(logs) - 1)))
+
+
+def _spread_with(
+    rng: np.random.Generator,
+    estimator: Calibrated,
+    draws: int,
+    ready: Ready,
+    particles: np.ndarray,
+    logs: np.ndarray,
+) -> float:
+    """Spread of the log-estimate by importance samples, where stored ones hold particles from the posterior.
+
+    Particles are picked in proportion to the estimates that they come from, of logarithms `logs`.
+    """
+    if not np.isfinite(logs).any():
+        return np.inf
+    q, likelihood = ready.approximation, ready.likelihood
+    paired = estimator.antithetic and draws > 1
+    held = [q.log_weights(likelihood, particles)]
+    if paired:
+        held.append(q.log_weights(likelihood, 2.0 * q.mean - particles))
+    log_weights = _pool(rng, estimator, ready, draws)
+    groups = log_weights[: len(log_weights) // draws * draws].reshape(-1, draws)
+    fresh = log_mean_exp(groups)
+    rest = np.broadcast_to(groups[:, len(held) :], (len(particles), len(groups), draws - len(held)))
+    known = np.broadcast_to(np.stack(held, axis=1)[:, None], (len(particles), len(groups), len(held)))
+    stored = log_mean_exp(np.concatenate([known, rest], axis=2))
+    accepted = np.exp(np.minimum(0.0, fresh[:, None, None] - stored)).mean(axis=(0, 2))
+    return _spread_for(float(np.average(accepted, weights=np.exp(logs - logs.max()))))
 
 
 def _pairs_adjacent(log_weights: np.ndarray, antithetic: bool) -> np.ndarray:
@@ -101,5 +219,9 @@ def _spread_of_groups(log_weights: np.ndarray, draws: int, paired: bool, rng: np
         # The mirror image comes along; partners differ in the last bit of their index.
         held[:, 1] = log_weights[chosen ^ 1]
     stored = log_mean_exp(held)
-    acceptance = np.exp(np.minimum(0.0, fresh[:, None] - stored[None, :])).mean()
+    return _spread_for(float(np.exp(np.minimum(0.0, fresh[:, None] - stored[None, :])).mean()))
+
+
+def _spread_for(acceptance: float) -> float:
+    """The standard deviation of normal errors that leads to a rate of acceptance."""
     return float(-np.sqrt(2.0) * ndtri(0.5 * acceptance))

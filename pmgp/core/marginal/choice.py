@@ -1,9 +1,10 @@
 """Which of several estimators, and how many draws: from measured spread and counted work, at the end of tuning.
 
-Each is given the draws that `calibration` finds for it. The price of an iteration is its work over the rate with which
-a fresh estimate would replace a stored one at the same theta, 2 Phi(-s / sqrt(2)) for a standard deviation s of the
-log-estimate. Work is a count of operations, and not a time: what a chain chooses depends on its seed alone, so that a
-run that is repeated, or resumed, chooses alike.
+Each is given the draws that `calibration` finds for it. Where another one finds particles from the posterior,
+importance sampling is measured with these, as its own weights may not show what a stored estimate holds. The price of
+an iteration is its work over the rate with which a fresh estimate would replace a stored one at the same theta,
+2 Phi(-s / sqrt(2)) for a standard deviation s of the log-estimate. Work is a count of operations, and not a time: what
+a chain chooses depends on its seed alone, so that a run that is repeated, or resumed, chooses alike.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ import numpy as np
 from scipy.special import ndtr
 
 from pmgp.core.adaptation.mode_prediction import Predictor
-from pmgp.core.estimators.base import Estimator, Priced, SharesDraws
-from pmgp.core.marginal.calibration import CANDIDATES, choose_draws
+from pmgp.core.estimators.base import Calibrated, Estimator, Priced, Repeated, SharesDraws, Size
+from pmgp.core.likelihoods.blocks import Divisible
+from pmgp.core.marginal.calibration import CANDIDATES, TARGET_SPREAD, choose_draws, measured_beside
 from pmgp.core.marginal.evaluation import Evaluator, Fitted
 from pmgp.core.marginal.pseudo_marginal import PseudoMarginalChain
 
@@ -28,6 +30,12 @@ PASSING = 0.5
 # Of an iteration on the screen, in operations: a sweep of the approximation and the factorization of K in n^3, the
 # elements of K in n^2.
 WORK_OF_SWEEP, WORK_OF_FACTOR, WORK_OF_ELEMENT = 2.0 / 3.0, 1.0 / 3.0, 150.0
+# With so few importance samples as suffice for the target, their pool shows how they spread, and there is no reason to
+# look for estimates that resample.
+FEW_DRAWS = 64
+# With several latent vectors, a sweep has three n^3 for each of these, of n sites, and the moments at each site, in the
+# square of the vectors' number.
+WORK_OF_BLOCK_SWEEP, WORK_OF_BLOCK_MOMENTS = 3.0, 1e5
 
 
 class Choice(NamedTuple):
@@ -80,11 +88,25 @@ def choose_estimator(
     best, lowest = own, costs.price(cast(Priced, scheme.estimator), own)
     for estimator in others:
         # No draws have less work than the fewest, and no spread is smaller than none.
-        if costs.price(estimator, Choice(estimator, CANDIDATES[0], 0.0)) < lowest:
+        least = costs.price(estimator, Choice(estimator, CANDIDATES[0], 0.0))
+        if least >= lowest or (isinstance(estimator, Repeated) and _sufficient(own)):
+            continue
+        if isinstance(estimator, Repeated) and isinstance(scheme.estimator, Calibrated) and own.draws is not None:
+            against = scheme.estimator, own.draws
+            measured, spread = measured_beside(apart, against, estimator, thetas, evaluate, predictor)
+            found = Choice(estimator, *measured)
+            if best is own:
+                corrected = own._replace(spread=max(spread, own.spread))
+                lowest = costs.price(cast(Priced, scheme.estimator), corrected)
+        else:
             found = Choice(estimator, *choose_draws(apart, estimator, thetas, evaluate, predictor))
-            price = costs.price(estimator, found)
-            best, lowest = (found, price) if price < lowest else (best, lowest)
+        price = costs.price(estimator, found)
+        best, lowest = (found, price) if price < lowest else (best, lowest)
     return best
+
+
+def _sufficient(own: Choice) -> bool:
+    return own.draws is not None and own.draws <= FEW_DRAWS and own.spread <= TARGET_SPREAD
 
 
 def rate_of_replacement(spread: float) -> float:
@@ -103,9 +125,15 @@ class _Costs:
 
     def __init__(self, scheme: PseudoMarginalChain, screened: Fitted) -> None:
         self.scheme = scheme
-        self.n = n = screened.approximation.size
-        sweeps = screened.approximation.iterations
-        self.screen = (WORK_OF_SWEEP * sweeps + WORK_OF_FACTOR * PASSING) * n**3 + WORK_OF_ELEMENT * n**2
+        q = screened.approximation
+        vectors = len(q.prior.parts)
+        n = q.size // vectors
+        self.size = Size(q.size, vectors, isinstance(screened.likelihood, Divisible))
+        sweep = WORK_OF_SWEEP * n**3
+        if vectors > 1:
+            sweep = WORK_OF_BLOCK_SWEEP * vectors * n**3 + WORK_OF_BLOCK_MOMENTS * vectors**2 * n
+        prior = WORK_OF_FACTOR * PASSING * n**3 + WORK_OF_ELEMENT * n**2
+        self.screen = q.iterations * sweep + prior
 
     def price(self, estimator: Priced, choice: Choice) -> float:
         """Of an iteration that counts: work over the rate with which estimates are replaced."""
@@ -113,5 +141,5 @@ class _Costs:
         estimates = PASSING + (1.0 / every if every else 0.0)
         assert choice.draws is not None
         rate = rate_of_replacement(choice.spread)
-        work = self.screen + estimates * estimator.work(self.n, choice.draws)
+        work = self.screen + estimates * estimator.work(self.size, choice.draws)
         return work / rate if rate > 0.0 else np.inf

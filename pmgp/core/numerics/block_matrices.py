@@ -61,6 +61,10 @@ class BlockMatrix(Protocol):
         """The n blocks: (n, C, C)."""
         ...
 
+    def among(self, sites: slice) -> Self:
+        """W of some of the sites."""
+        ...
+
     @property
     def parameters(self) -> np.ndarray:
         """What :meth:`of` makes it of again: a vector without constraints."""
@@ -127,6 +131,10 @@ class ContrastBlocks:
         """The n blocks: (n, C, C)."""
         a = self.scale.T
         return np.eye(a.shape[1]) * a[:, None, :] - a[:, :, None] * (a / self.total[:, None])[:, None, :]
+
+    def among(self, sites: slice) -> ContrastBlocks:
+        """W of some of the sites."""
+        return ContrastBlocks(self.scale[:, sites])
 
     @property
     def parameters(self) -> np.ndarray:
@@ -208,6 +216,10 @@ class DenseBlocks:
     def shrinkage(self, covariances: Sequence[np.ndarray]) -> DenseShrinkage | None:
         """(K^-1 + W)^-1, by one factorization of C n rows."""
         return DenseShrinkage.of(covariances, self.root)
+
+    def among(self, sites: slice) -> DenseBlocks:
+        """W of some of the sites."""
+        return DenseBlocks(self.blocks[sites])
 
     @property
     def parameters(self) -> np.ndarray:

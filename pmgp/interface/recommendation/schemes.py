@@ -124,8 +124,9 @@ def processes(model: pm.Model) -> Recommendation | None:
         (
             'pmgp.PseudoMarginal(approximation="laplace") as a check: another q, the same posterior',
             "one process with the summed covariance, (gp1 + gp2).prior(...), where processes are only summed",
-            "pmgp.PseudoMarginal(estimator=pmgp.SequentialSampling(512)) where the sample statistic importance_ess is "
-            "next to one: no Gaussian is near p(f|y, theta) there, as with six classes of two hundred observations",
+            'pmgp.PseudoMarginal(estimator="sequential") for particles that are resampled between the observations: '
+            "tuning chooses them by itself where no Gaussian is near p(f|y, theta) and one importance sample has all "
+            "the weight, as with six classes of two hundred observations",
         ),
         model,
     )

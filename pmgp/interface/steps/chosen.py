@@ -29,7 +29,7 @@ def chosen_estimators(given: Estimator | str, model: LatentGaussianModel) -> tup
     """
     likelihood = model.likelihood(model.initial_theta)
     if isinstance(given, str) and given == "auto":
-        first, *others = estimators.suitable(likelihood)
+        first, *others = estimators.suitable(likelihood, model.latent_vector.several)
         return first, tuple(others)
     names: dict[str, type[Estimator]] = {"auto": ImportanceSampling, **estimators.NAMES}
     chosen: Estimator = resolve(given, names, Estimator, "estimator")

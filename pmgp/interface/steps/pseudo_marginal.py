@@ -79,9 +79,10 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
     estimator : Estimator, "auto", "importance", "annealed", "orthant", "sequential" or "none"
         The unbiased estimator of p(y|theta): an :class:`ImportanceSampling`, :class:`AnnealedImportanceSampling`,
         :class:`OrthantSampling` (with a probit link only) or :class:`SequentialSampling`, or its name. ``"auto"`` is
-        importance sampling, or with a probit link, of labels or of ordered categories, that or orthants, whichever has
-        the lower price at the end of tuning: the counted work of an iteration with as many draws as the spread asks
-        for, over the rate with which estimates of that spread are replaced. It is fixed from there on. With ``"none"``
+        importance sampling, or what has a lower price at the end of tuning: with a probit link, of labels or of ordered
+        categories, orthants; with several latent vectors, such as one for each class, sequential estimates. The price
+        is the counted work of an iteration with as many draws as the spread asks for, over the rate with which
+        estimates of that spread are replaced. What is chosen is fixed from there on. With ``"none"``
         the approximation's own marginal likelihood is sampled, and f drawn from q: **not exact**, with the error of
         Laplace's method or of expectation propagation; it is there to be compared with.
     proposal : "auto", "emulated", "mixture", "metropolis", "hmc" or AdaptiveTransition
@@ -106,7 +107,8 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
         Elliptical slice moves of f in every iteration.
     refresh_every : int, optional
         Refresh the importance samples in every so many iterations; 0 for never. By default in every one, and in every
-        tenth of annealed ones. Rarer is cheaper, but a chain that met a large weight stays longer, and f with it.
+        tenth of estimates that are no importance samples. Rarer is cheaper, but a chain that met a large weight stays
+        longer, and f with it.
     $arguments
 
     Raises
@@ -126,7 +128,8 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
     ``n_inverse``, ``n_matmul`` (O(n^3) operations of the iteration), ``n_newton`` (Newton steps, or sweeps of
     expectation propagation, of all fits of the iteration), ``indefinite`` (a covariance could not be factorized),
     ``converged`` (the approximations did; where it did not, Laplace's stands in for it), ``importance_draws``,
-    ``orthants`` (whether :class:`OrthantSampling` makes the estimates), ``exact`` (false throughout for
+    ``orthants`` and ``sequential`` (whether :class:`OrthantSampling` or :class:`SequentialSampling` makes the
+    estimates, which is known after tuning), ``exact`` (false throughout for
     ``estimator="none"``, and while tuning); of the moves on the screen ``screen_acceptance_rate``, ``n_steps``
     (evaluations of it: leapfrog steps), and for trajectories ``step_size``, ``energy_error`` and ``diverging`` (the
     screen could not be evaluated somewhere, or the steps were much too long; the trajectory was rejected).

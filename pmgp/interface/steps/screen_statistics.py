@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pmgp.core.estimators import Estimator, OrthantSampling
+from pmgp.core.estimators import Estimator, OrthantSampling, SequentialSampling
 from pmgp.core.marginal.pseudo_marginal import Frozen, Info, State
 from pmgp.core.transitions.base import Point, TransitionInfo
 from pmgp.interface.steps.base import ACCEPTANCE, COUNTS
@@ -19,6 +19,7 @@ STATISTICS: dict[str, Any] = {
     "importance_ess": (np.float64, []),
     "importance_draws": (np.int64, []),
     "orthants": (bool, []),
+    "sequential": (bool, []),
     **COUNTS,
     "n_newton": (np.int64, []),
     "indefinite": (bool, []),
@@ -45,6 +46,7 @@ def tuning_statistics(point: Point, info: TransitionInfo) -> dict[str, Any]:
         "importance_ess": np.nan,
         "importance_draws": 0,
         "orthants": False,
+        "sequential": False,
         "n_newton": approximation.iterations,
         "indefinite": False,
         "converged": approximation.converged,
@@ -63,6 +65,7 @@ def sampling_statistics(chain: State, info: Info, frozen: Frozen, estimator: Est
         "importance_ess": chain.effective_size,
         "importance_draws": frozen.draws or getattr(estimator, "draws", 1),
         "orthants": isinstance(estimator, OrthantSampling),
+        "sequential": isinstance(estimator, SequentialSampling),
         "n_newton": info.iterations,
         "indefinite": info.indefinite,
         "converged": info.converged,

@@ -1,0 +1,189 @@
+"""q in coordinates that groups of sites add one after another: what particles that pass observations are made of.
+
+With K = R R' and f = mean + R v, v has the precision P = I + R' W R under q, which is well-conditioned where K is not.
+In an order with one group of sites after the other, R is lower triangular, as K is block-diagonal and all latent values
+of a site are in the same group. P = T' T with a lower triangular T: T v is standard normal, and v follows from normals
+by forward substitution, group by group. So neither an inverse nor a factor of q's covariance is needed.
+
+A factorization of as many rows as there are latent values is made for each q, and is kept as long as q is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from scipy.linalg.blas import dtrmm
+
+from pmgp.core.gaussians import BlockApproximation, Posterior
+from pmgp.core.numerics import linalg
+from pmgp.core.numerics.block_matrices import BlockMatrix, DenseBlocks, flat
+from pmgp.core.numerics.ledger import record
+
+__all__ = ["Group", "SiteGroups", "site_groups"]
+
+
+class Group(NamedTuple):
+    """Sites from `start` to `stop`, s of them with C latent values each.
+
+    Attributes
+    ----------
+    start, stop : int
+    across : (C, C s, start) array
+        T in the rows of the group, for the sites before it: of each latent vector's v.
+    own : (C s, C s) array
+        T in the rows and columns of the group, lower triangle.
+    mean : (C, s) array
+        Of q.
+    linear : (C s,) array
+        Linear parameters of the sites.
+    precision : BlockMatrix
+        Of the sites.
+    """
+
+    start: int
+    stop: int
+    across: np.ndarray
+    own: np.ndarray
+    mean: np.ndarray
+    linear: np.ndarray
+    precision: BlockMatrix
+
+    @property
+    def where(self) -> slice:
+        """Of the sites."""
+        return slice(self.start, self.stop)
+
+    def log_sites(self, values: np.ndarray) -> np.ndarray:
+        """Log of the product of the sites: (draws, C, s) -> (draws,)."""
+        f = flat(values)
+        return f @ self.linear - 0.5 * self.precision.quadratic(f)
+
+
+@dataclass(frozen=True, eq=False)
+class SiteGroups:
+    """The groups of a q.
+
+    Attributes
+    ----------
+    mean : (C, n) array
+        Of q.
+    roots : sequence of (n, n) arrays
+        R, a lower triangle for each latent vector.
+    groups : sequence of Group
+    log_normalizer : float
+        Log of the integral of the prior times the sites.
+    """
+
+    mean: np.ndarray
+    roots: Sequence[np.ndarray]
+    groups: Sequence[Group]
+    log_normalizer: float
+
+    @classmethod
+    def of(cls, q: Posterior, number: int) -> SiteGroups:
+        """In so many groups as near as that gets to the same size, or one for each site."""
+        vectors, sites = len(q.prior.parts), q.prior.parts[0].size
+        bounds = list(pairwise(np.linspace(0, sites, min(number, sites) + 1).round().astype(int).tolist()))
+        roots = _triangles(q)
+        precision = q.precision if isinstance(q, BlockApproximation) else DenseBlocks(q.precision[:, None, None])
+        factor = _factor(roots, precision.blocks, bounds)
+        mean, linear = (x.reshape(vectors, sites) for x in (q.mean, q.linear))
+        groups = []
+        for start, stop in bounds:
+            across, own = _rows(factor, vectors, bounds, start, stop)
+            here = slice(start, stop)
+            parameters = mean[:, here], linear[:, here].ravel()
+            groups.append(Group(start, stop, across, own, *parameters, precision.among(here)))
+        return cls(mean, roots, groups, q.log_normalizer)
+
+    def whitened(self, f: np.ndarray) -> np.ndarray:
+        """v of f = mean + R v: (C n,) to (C, n)."""
+        deviations = f.reshape(self.mean.shape) - self.mean
+        return np.array([linalg.triangular_solve(root, x) for root, x in zip(self.roots, deviations, strict=True)])
+
+    def grow(self, group: Group, whitened: np.ndarray, normals: np.ndarray) -> None:
+        """Write v in a group of sites, of particles that are known in those before.
+
+        Parameters
+        ----------
+        group : Group
+        whitened : (C, draws, n) array
+            v, changed in place.
+        normals : (draws, C s) array
+            T v there; overwritten.
+        """
+        for v, across in zip(whitened, group.across, strict=True):
+            normals -= v[:, : group.start] @ across.T
+        solved = linalg.triangular_solve(group.own, normals.T).T
+        whitened[:, :, group.where] = solved.reshape(len(normals), len(whitened), -1).swapaxes(0, 1)
+
+    def values(self, group: Group, whitened: np.ndarray) -> np.ndarray:
+        """The latent values in a group: (C, draws, n) to (draws, C, s)."""
+        known = [
+            v[:, : group.stop] @ root[group.where, : group.stop].T for v, root in zip(whitened, self.roots, strict=True)
+        ]
+        return np.stack(known, axis=1) + group.mean
+
+
+# What is there for each q, by the number of groups. An entry goes with its q.
+_known: WeakKeyDictionary[Posterior, dict[int, SiteGroups]] = WeakKeyDictionary()
+
+
+def site_groups(q: Posterior, number: int) -> SiteGroups:
+    """The groups of q, made when they are first asked for, and kept as long as q is.
+
+    Parameters
+    ----------
+    q : Posterior
+    number : int
+        How many; one for each site if there are fewer sites.
+    """
+    found = _known.setdefault(q, {})
+    if number not in found:
+        found[number] = SiteGroups.of(q, number)
+    return found[number]
+
+
+def _triangles(q: Posterior) -> list[np.ndarray]:
+    """R, with zeros above the diagonal; one for all vectors that share a prior."""
+    found = {id(part): np.asfortranarray(np.tril(part.factor)) for part in q.prior.parts}
+    return [found[id(part)] for part in q.prior.parts]
+
+
+def _factor(roots: Sequence[np.ndarray], blocks: np.ndarray, bounds: list[tuple[int, int]]) -> np.ndarray:
+    """T with rows and columns turned round: the transpose of a Cholesky factor, of P turned round.
+
+    In the order of groups, within a group of vectors, within a vector of sites.
+    """
+    vectors, n = len(roots), len(blocks)
+    kinds = np.concatenate([np.repeat(np.arange(vectors), stop - start) for start, stop in bounds])[::-1]
+    sites = np.concatenate([np.tile(np.arange(start, stop), vectors) for start, stop in bounds])[::-1]
+    # R' in this order: a row for each latent value.
+    placed, precision = np.empty((vectors * n, n), order="F"), np.empty((vectors * n, vectors * n), order="F")
+    for c, root in enumerate(roots):
+        placed[kinds == c] = root.T[sites[kinds == c]]
+    for c, root in enumerate(roots):
+        weighted = placed * blocks[:, c][:, kinds].T
+        precision[:, np.flatnonzero(kinds == c)[::-1]] = dtrmm(1.0, root, weighted, side=1, lower=1, overwrite_b=1)
+    record("matmul", vectors**2)
+    np.einsum("ii->i", precision)[:] += 1.0
+    return linalg.cholesky(precision, overwrite=True)
+
+
+def _rows(
+    factor: np.ndarray, vectors: int, bounds: list[tuple[int, int]], start: int, stop: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """T in the rows of a group: for the sites before it by latent vector, and for its own."""
+    turned = factor.T[::-1, ::-1]
+    rows, size = slice(start * vectors, stop * vectors), (stop - start) * vectors
+    before = np.empty((vectors, size, start))
+    for first, last in bounds:
+        if last <= start:
+            block = turned[rows, first * vectors : last * vectors]
+            before[:, :, first:last] = block.reshape(size, vectors, last - first).swapaxes(0, 1)
+    return before, np.asfortranarray(turned[rows, rows])
