@@ -11,14 +11,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pmgp.core.inducing.conditional import Conditional
-from pmgp.core.numerics.linalg import triangular_product, triangular_solve
+from pmgp.core.inducing.conditional import Conditional, GaussianFit
+from pmgp.core.numerics.linalg import cholesky_solve, triangular_product, triangular_solve
 
 __all__ = ["HELD", "INDUCING", "WHITENED", "At", "Replica", "exchanged", "exchanges", "moved", "respaced"]
 
-WHITENED, INDUCING = "whitened", "inducing"
-HELD = (INDUCING, WHITENED)
-"""What stays as it is where theta moves: u at the inducing inputs, or v = R^-1 u (Yu and Meng 2011)."""
+WHITENED, INDUCING = np.inf, 0.0
+HELD = (INDUCING, WHITENED, 0.01, 1.0)
+"""What stays as it is where theta moves.
+
+The values u at the inducing inputs, or v = R^-1 u (Yu and Meng 2011); or what lies between: noisy copies of the latent
+values, whose variance this is in units of their own, and the whitened rest of v given these (Murray and Adams 2010).
+The copies tell of the directions that the likelihood determines, and the rest follows the prior.
+"""
 
 
 class At(NamedTuple):
@@ -85,7 +90,7 @@ def moved(
     replica: Replica,
     power: float,
     known_at: Callable[[np.ndarray], At],
-    move: tuple[str, int, float],
+    move: tuple[float, int, float],
 ) -> tuple[Replica, float]:
     """A Metropolis step of one element of theta, and its acceptance rate.
 
@@ -97,7 +102,8 @@ def moved(
     known_at : callable
         From theta to what is known there.
     move : tuple
-        What is held, `INDUCING` or `WHITENED`; the element; and the standard deviation of its step.
+        What is held: `INDUCING`, `WHITENED`, or the variance of noisy copies; the element; and the standard deviation
+        of its step.
     """
     held, element, scale = move
     theta = replica.theta.copy()
@@ -111,10 +117,34 @@ def moved(
         # The density of u is that of v over |du/dv|.
         v = at.whitened(replica.at.inducing(v))
         log_jacobian = replica.at.log_determinant(len(v)) - at.log_determinant(len(v))
+    elif held < WHITENED:
+        v, log_jacobian = _beside_copies(rng, replica, at.conditional, 1.0 / held)
     proposed = Replica.of(theta, v, at)
     log_ratio = proposed.log_density(power) - replica.log_density(power) + log_jacobian
     rate = float(np.exp(min(log_ratio, 0.0))) if log_ratio == log_ratio else 0.0
     return (proposed, rate) if uniform < rate else (replica, rate)
+
+
+def _beside_copies(
+    rng: np.random.Generator, replica: Replica, conditional: Conditional, precision: float
+) -> tuple[np.ndarray, float]:
+    """V at another theta, with noisy copies of the latent values and the whitened rest held; and what that adds."""
+    before = replica.at.conditional.change(replica.v)
+    copies = before + rng.standard_normal(before.shape) / np.sqrt(precision)
+    old, new = (_given_copies(one, copies, precision) for one in (replica.at.conditional, conditional))
+    v = new.mode + new.deviation(old.whitened(replica.v))
+    after = conditional.change(v)
+    # Of the copies, given the latent values; and of v, given what is held.
+    log_ratio = 0.5 * precision * float(np.square(copies - before).sum() - np.square(copies - after).sum())
+    return v, log_ratio + new.log_jacobian - old.log_jacobian
+
+
+def _given_copies(conditional: Conditional, copies: np.ndarray, precision: float) -> GaussianFit:
+    """The Gaussian of v given the copies."""
+    groups, n = len(conditional.projections), copies.shape[1]
+    factors = conditional.factors(np.full((groups, n), -precision)) * (len(copies) if groups == 1 else 1)
+    right = precision * conditional.pulled_back(copies)
+    return GaussianFit(np.array([cholesky_solve(L, row) for L, row in zip(factors, right, strict=True)]), factors)
 
 
 def exchanges(count: int, iteration: int) -> range:

@@ -2,8 +2,9 @@
 
 The target is that of the sparse MCMC article. Its own samplers stay in the cell between cliffs in which they start:
 each observation that changes sides costs log(epsilon). Replicas at powers of the likelihood below one go over these
-cliffs, and exchanges bring what they find to the posterior. Within a replica theta moves with u held and with
-v = R^-1 u held, and v by slices along coordinates. No Gaussian is fitted, no gradient is followed.
+cliffs, and exchanges bring what they find to the posterior. Within a replica theta moves with u held, with v = R^-1 u
+held, and with noisy copies of the latent values, and v by slices along coordinates. No Gaussian is fitted, no gradient
+is followed.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ class SparseTemperingState(StepMethodState):
     iteration: int
     n_tune: int
     powers: np.ndarray
+    # Variance of the latent values where the chain began: what noisy copies are measured by.
+    unit: float
     # Log-scales of steps: (powers, what is held, elements of theta).
     log_scales: np.ndarray
     rejected: np.ndarray
@@ -59,10 +62,11 @@ class SparseTempering(ThetaProgress, SparseStep):
     that of the largest latent value, and by nothing between: the posterior is one of many cells, which other step
     methods do not leave. Here replicas of :math:`\theta` and :math:`\mathbf v` are at the powers
     :math:`1 = \beta_1 > \dots > \beta_T` of the likelihood, and neighbors exchange their states; the chain is the first
-    replica. In each, every hyper-parameter moves by a random walk twice: with the values :math:`\mathbf u` at the
-    inducing inputs held, of which the cliffs tell, and with :math:`\mathbf v = R^{-1} \mathbf u` held, of which the
-    prior does. Then every coordinate of :math:`\mathbf v` moves by a slice. For robust-max a sweep of slices is one
-    compiled call, in which an evaluation costs a comparison for most observations.
+    replica. In each, every hyper-parameter moves by random walks: with the values :math:`\mathbf u` at the inducing
+    inputs held, of which the cliffs tell, with :math:`\mathbf v = R^{-1} \mathbf u` held, of which the prior does, and
+    twice with noisy copies of the latent values held, as surrogate data. Then every coordinate of :math:`\mathbf v` moves
+    by a slice. For robust-max a sweep of slices is one compiled call, in which an evaluation costs a comparison for most
+    observations.
 
     Parameters
     ----------
@@ -74,7 +78,7 @@ class SparseTempering(ThetaProgress, SparseStep):
     hottest : float
         The smallest power of the likelihood. With one temperature it is not used.
     theta_moves : int
-        How often each hyper-parameter moves in each of the two ways in an iteration.
+        How often each hyper-parameter moves in each of these four ways in an iteration.
     sweeps : int
         Of slices in an iteration.
     target_acceptance : float
@@ -108,6 +112,9 @@ class SparseTempering(ThetaProgress, SparseStep):
     highly parallel MCMC scheme. *Journal of the Royal Statistical Society B* 84: even and odd exchanges in turn, and
     how the powers are spaced.
 
+    Murray, I. and Adams, R. P. (2010). Slice sampling covariance hyperparameters of latent Gaussian models. *NIPS* 23:
+    surrogate data.
+
     Yu, Y. and Meng, X.-L. (2011). To center or not to center: that is not the question. *Journal of Computational and
     Graphical Statistics* 20: moves of hyper-parameters with one and with the other held.
 
@@ -131,8 +138,8 @@ class SparseTempering(ThetaProgress, SparseStep):
         self,
         vars: list[Any] | None = None,
         *,
-        temperatures: int = 12,
-        hottest: float = 0.1,
+        temperatures: int = 16,
+        hottest: float = 0.02,
         theta_moves: int = 1,
         sweeps: int = 1,
         target_acceptance: float = 0.3,
@@ -160,6 +167,7 @@ class SparseTempering(ThetaProgress, SparseStep):
         self.tune = n_tune > 0
         self.iteration, self.n_tune = 0, n_tune
         self.powers = np.geomspace(1.0, self.hottest, self.temperatures) if self.temperatures > 1 else np.ones(1)
+        self.unit = 1.0
         elements = self.dimension - int(np.prod(self.function.shape))
         self.log_scales = np.full((self.temperatures, len(HELD), elements), np.log(FIRST_SCALE))
         self.rejected, self.offered = np.zeros((2, self.temperatures - 1))
@@ -179,12 +187,13 @@ class SparseTempering(ThetaProgress, SparseStep):
                 replicas[place], made = self._swept(replicas[place], float(power))
                 rates.append(accepted)
                 evaluations += made
-            exchange = self._exchange(replicas)
+            replicas, exchange = self._exchanged(replicas)
+        self._replicas = replicas
         self.iteration += 1
         if self.tune and self.iteration in [int(part * self.n_tune) for part in RESPACED]:
             self._respace()
-        self.thetas = np.array([replica.theta for replica in self._replicas])
-        self.values = np.array([replica.v for replica in self._replicas])
+        self.thetas = np.array([replica.theta for replica in replicas])
+        self.values = np.array([replica.v for replica in replicas])
         moved_point = self._moved(self.thetas[0], self.values[0])
         return point | moved_point, [self._statistics(rates[0], exchange, evaluations)]
 
@@ -195,6 +204,8 @@ class SparseTempering(ThetaProgress, SparseStep):
         if self.thetas is None or self.values is None:
             self.thetas = np.tile(theta, (self.temperatures, 1))
             self.values = np.tile(v, (self.temperatures, 1, 1))
+            projections = self.function.with_factors(theta).conditional.projections
+            self.unit = float(np.mean([np.square(A).sum(axis=0).mean() for A in projections]))
             self._replicas = None
         same = np.array_equal(theta, self.thetas[0]) and np.array_equal(v, self.values[0])
         if self._replicas is None or not same:
@@ -208,12 +219,13 @@ class SparseTempering(ThetaProgress, SparseStep):
         return self._replicas
 
     def _theta_moved(self, replica: Replica, place: int, power: float) -> tuple[Replica, float]:
-        """Each element of theta in each of the two ways: the replica, and the average acceptance rate."""
+        """Each element of theta in each way: the replica, and the average acceptance rate."""
         scales = self.log_scales[place]
         rates = np.zeros((self.theta_moves, *scales.shape))
         for index in np.ndindex(*rates.shape):
             _, way, element = index
-            move = HELD[way], element, float(np.exp(scales[way, element]))
+            held = HELD[way] * self.unit if np.isfinite(HELD[way]) else HELD[way]
+            move = held, element, float(np.exp(scales[way, element]))
             replica, rates[index] = moved(self.rng, replica, power, self.function.with_factors, move)
             if self.tune:
                 change = GAIN * (self.iteration + 1) ** -DECAY * (rates[index] - self.target_acceptance)
@@ -228,11 +240,10 @@ class SparseTempering(ThetaProgress, SparseStep):
             evaluations += made
         return Replica.of(replica.theta, v, replica.at), evaluations
 
-    def _exchange(self, replicas: list[Replica]) -> float:
-        """Offer exchanges between neighbors: their average acceptance rate."""
+    def _exchanged(self, replicas: list[Replica]) -> tuple[list[Replica], float]:
+        """Offer exchanges between neighbors: the replicas, and the average acceptance rate."""
         pairs = exchanges(self.temperatures, self.iteration)
         order, rates = exchanged(self.rng, replicas, self.powers, pairs)
-        self._replicas = [replicas[place] for place in order]
         self.back = self.back[order]
         self.back[-1] = True
         if self.back[0] and self.temperatures > 1:
@@ -241,7 +252,7 @@ class SparseTempering(ThetaProgress, SparseStep):
         if self.tune:
             self.rejected[pairs] += 1.0 - rates
             self.offered[pairs] += 1.0
-        return float(rates.mean()) if len(rates) else np.nan
+        return [replicas[place] for place in order], float(rates.mean()) if len(rates) else np.nan
 
     def _respace(self) -> None:
         if self.temperatures > 1 and self.offered.all():

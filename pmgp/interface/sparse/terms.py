@@ -29,15 +29,12 @@ SMOOTH = (BernoulliProbit.rv_type, BernoulliLogit.rv_type)
 
 
 class Terms(Protocol):
-    """The sum of all terms, given the means of f and what else they depend on.
+    """The sum of all terms, given the means of f and what else they depend on."""
 
-    Attributes
-    ----------
-    sweep : callable or None
-        Slices along coordinates by a kernel: of what else they depend on, and as those of `coordinate_slices`.
-    """
-
-    sweep: Callable[..., int] | None
+    @property
+    def sweep(self) -> Callable[..., int] | None:
+        """Slices along coordinates by a kernel: of what else they depend on, and as those of `coordinate_slices`."""
+        ...
 
     def refresh_data(self) -> None:
         """Read the observations again."""
@@ -83,7 +80,7 @@ class GraphTerms:
         As of `terms_of`.
     """
 
-    sweep = None
+    sweep: None = None
 
     def __init__(self, model: pm.Model, observed: list[TensorVariable], outputs: int) -> None:
         parameters = [rv.owner.op.dist_params(rv.owner) for rv in observed]
@@ -138,7 +135,7 @@ class BinaryTerms:
         The largest number of nodes.
     """
 
-    sweep = None
+    sweep: None = None
 
     def __init__(self, value: Any, constructor: Any, order: int) -> None:
         self._value = value
@@ -179,6 +176,12 @@ class BinaryTerms:
     def slope(self, *arguments: np.ndarray) -> Any:
         """First derivatives, which come with the second ones."""
         return self.derivatives(*arguments)[0]
+
+
+def _kernel(name: str) -> Callable[..., Any]:
+    found = compiled(f"robust_max.{name}")
+    assert found is not None
+    return found
 
 
 class _Deviations(NamedTuple):
@@ -242,7 +245,7 @@ class RobustMaxTerms:
     def values(self, *arguments: np.ndarray) -> list[Any]:
         """The sum."""
         mean, variance = arguments
-        right = compiled("robust_max.right")(*self._data(mean, variance))
+        right = _kernel("right")(*self._data(mean, variance))
         return [self._gain * right + self._miss * len(self._labels)]
 
     def derivatives(self, *arguments: np.ndarray) -> list[Any]:
@@ -253,7 +256,7 @@ class RobustMaxTerms:
         """The gradient alone."""
         mean, variance = arguments
         out = np.empty(mean.shape)
-        compiled("robust_max.slopes")(*self._data(mean, variance), out)
+        _kernel("slopes")(*self._data(mean, variance), out)
         return self._gain * out
 
     def sweep(
@@ -271,7 +274,7 @@ class RobustMaxTerms:
         _, deviation, spread = self._at(others[0])
         data = self._labels, deviation, spread, *self._rule, power * self._gain
         given = np.ascontiguousarray(images), order, normals, *uniform_numbers(rng)
-        return compiled("robust_max.sweep")(*data, *given, v, latent, np.empty(latent.shape))
+        return _kernel("sweep")(*data, *given, v, latent, np.empty(latent.shape))
 
     def _data(self, mean: np.ndarray, variance: np.ndarray) -> tuple[Any, ...]:
         _, deviation, spread = self._at(variance)
