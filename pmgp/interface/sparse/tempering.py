@@ -64,9 +64,9 @@ class SparseTempering(ThetaProgress, SparseStep):
     :math:`1 = \beta_1 > \dots > \beta_T` of the likelihood, and neighbors exchange their states; the chain is the first
     replica. In each, every hyper-parameter moves by random walks: with the values :math:`\mathbf u` at the inducing
     inputs held, of which the cliffs tell, with :math:`\mathbf v = R^{-1} \mathbf u` held, of which the prior does, and
-    twice with noisy copies of the latent values held, as surrogate data. Then every coordinate of :math:`\mathbf v` moves
-    by a slice. For robust-max a sweep of slices is one compiled call, in which an evaluation costs a comparison for most
-    observations.
+    twice with noisy copies of the latent values held, as surrogate data. Then every coordinate of :math:`\mathbf v`
+    moves by a slice. For robust-max a sweep of slices is one compiled call, in which an evaluation costs a comparison
+    for most observations.
 
     Parameters
     ----------
