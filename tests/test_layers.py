@@ -133,6 +133,7 @@ COMPILED = {"core.orthants.compiled", "core.orthants.compiled_normal"} | {
         "probit",
         "propagation",
         "renewal",
+        "robust_max",
         "routines",
         "sites",
         "slices",
