@@ -36,6 +36,7 @@ _PUBLIC = {
     "SequentialSampling": "pmgp.core.estimators",
     "SparseGibbs": "pmgp.interface.sparse",
     "SparseHMC": "pmgp.interface.sparse",
+    "SparseTempering": "pmgp.interface.sparse",
     "StoreError": "pmgp.interface.sampling",
     "StochasticVolatility": "pmgp.interface.distributions",
     "Sufficient": "pmgp.interface.steps",

@@ -135,6 +135,7 @@ COMPILED = {"core.orthants.compiled", "core.orthants.compiled_normal"} | {
         "probit",
         "propagation",
         "renewal",
+        "robust_max",
         "routines",
         "sites",
         "slices",

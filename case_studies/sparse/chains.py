@@ -21,8 +21,13 @@ from case_studies.tools.effective_size import effective_sizes
 
 __all__ = ["SLOWEST", "STEPS", "Clock", "Run", "Size", "slowest_rhat", "summary"]
 
-STEPS = {"Gibbs": pmgp.SparseGibbs, "HMC": pmgp.SparseHMC, "exact": pmgp.PseudoMarginal}
-"""Of the chains: the package's own two for models on inducing inputs, and the exact one."""
+STEPS = {
+    "Gibbs": pmgp.SparseGibbs,
+    "HMC": pmgp.SparseHMC,
+    "tempered": pmgp.SparseTempering,
+    "exact": pmgp.PseudoMarginal,
+}
+"""Of the chains: the package's own three for models on inducing inputs, and the exact one."""
 
 KEPT_EVERY = 1.0
 """Seconds after which those of chains that are stored are stored, too."""

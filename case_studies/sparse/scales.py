@@ -10,6 +10,8 @@ from case_studies.sparse.chains import Size
 __all__ = ["SCALES", "Cell", "Scale"]
 
 SAMPLERS = ("Gibbs", "HMC")
+CLIFFS = ("HMC", "tempered")
+"""Samplers for the toy, whose likelihood has cliffs."""
 
 
 class Cell(NamedTuple):
@@ -110,7 +112,7 @@ SCALES = {
             Cell("coal", "isotropic", "grid", 30, SAMPLERS, Size(10, 200, 500)),
             Cell("image", "isotropic", "optimized", 20, SAMPLERS, Size(10, 100, 200)),
             Cell("image", "ARD", "optimized", 20, ("HMC",), Size(10, 100, 200)),
-            Cell("toy", "isotropic", "optimized", 50, ("HMC",), Size(10, 200, 200)),
+            Cell("toy", "isotropic", "optimized", 50, CLIFFS, Size(10, 200, 200)),
         ),
         checkpoints=(50, 100, 200, 350, 500),
         iterations={"mnist": 60},
@@ -137,8 +139,8 @@ SCALES = {
         },
         cells=(
             Cell("coal", "isotropic", "grid", 30, SAMPLERS, Size(10, 1000, 5000)),
-            Cell("toy", "isotropic", "optimized", 50, ("HMC",), Size(10, 1000, 5000)),
-            Cell("toy", "ARD", "optimized", 50, ("HMC",), Size(10, 1000, 5000)),
+            Cell("toy", "isotropic", "optimized", 50, CLIFFS, Size(10, 1000, 5000)),
+            Cell("toy", "ARD", "optimized", 50, CLIFFS, Size(10, 1000, 5000)),
             Cell("image", "isotropic", "optimized", 100, SAMPLERS, Size(10, 1000, 5000)),
             Cell("image", "ARD", "optimized", 100, SAMPLERS, Size(10, 1000, 5000)),
         ),

@@ -60,6 +60,8 @@ class Conditional:
         never what is accepted.
     slopes : callable, optional
         First derivatives alone, where these cost less: (k, n) -> (k, n).
+    sweep : callable, optional
+        Slices along coordinates by a kernel, called as those of `coordinate_slices`.
     """
 
     offset: np.ndarray
@@ -67,6 +69,7 @@ class Conditional:
     value: Callable[[np.ndarray], float]
     derivatives: Callable[[np.ndarray], Derivatives]
     slopes: Callable[[np.ndarray], np.ndarray] | None = None
+    sweep: Callable[..., int] | None = None
 
     def slope(self, latent: np.ndarray) -> np.ndarray:
         """First derivatives: (k, n) -> (k, n)."""

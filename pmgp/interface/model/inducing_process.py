@@ -31,6 +31,11 @@ class InducingProcess(Protocol):
         """Number of independent processes, such as one for each class."""
         ...
 
+    @property
+    def factors(self) -> list[TensorVariable]:
+        """R of each covariance function, values at the inducing inputs being R v plus their mean."""
+        ...
+
     def expectations(self, idata: Any, Xnew: Any, *, model: pm.Model | None, draws: int | None) -> xr.Dataset:
         """What is expected of observations at new inputs."""
         ...

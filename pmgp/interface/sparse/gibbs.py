@@ -193,6 +193,25 @@ class SparseGibbs(ThetaProgress, SparseStep):
             self.sites = self.function.sites(theta, approximation.mean, approximation.factor)
         self._forget()
 
+    def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
+        """As of every step method; an approximation must be of as many observations as there are now.
+
+        Raises
+        ------
+        ValueError
+            If it is not: `pymc.set_data` has changed their number since it was given.
+        """
+        super().setup_chain(rng, tune, draws)
+        if self.sites is None:
+            return
+        _, conditional = self.function.at(np.zeros(self._theta_dimension))
+        known, now = self.sites.linear.shape[-1], conditional.offset.shape[-1]
+        if known != now:
+            raise ValueError(
+                f"the approximation is of {known} observations, and the model has {now} now: make another one, with "
+                "pmgp.gp.optimize_inducing, and a step method with it"
+            )
+
     def _function_of(self, model: pm.Model, point: dict[str, np.ndarray]) -> SparseParts:
         return SparseParts(model, point)
 

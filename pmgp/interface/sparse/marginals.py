@@ -48,6 +48,11 @@ class InducingInputs:
         k.
     jitter : float
         Added to the diagonal of K_uu.
+
+    Attributes
+    ----------
+    factors : list of (m, m) tensor
+        R of each covariance function.
     """
 
     def __init__(
@@ -59,7 +64,7 @@ class InducingInputs:
         self.v = v
         self.n_outputs = n_outputs
         self.jitter = jitter
-        self._factors = [cholesky(stabilize(_among(cov_func, Z), jitter)) for cov_func in cov_funcs]
+        self.factors = [cholesky(stabilize(_among(cov_func, Z), jitter)) for cov_func in cov_funcs]
 
     @property
     def size(self) -> int:
@@ -100,7 +105,7 @@ class InducingInputs:
         """A = R^-1 K_uf of each covariance function."""
         return [
             solve_triangular(factor, _between(cov_func, self.Z, X), lower=True)
-            for factor, cov_func in zip(self._factors, self.cov_funcs, strict=True)
+            for factor, cov_func in zip(self.factors, self.cov_funcs, strict=True)
         ]
 
     def _for_outputs(self, parts: list[TensorVariable]) -> TensorVariable:

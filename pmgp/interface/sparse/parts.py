@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pymc as pm
+import pytensor
 import pytensor.tensor as pt
 from pymc.pytensorf import join_nonshared_inputs
 from pytensor.graph.basic import Constant
@@ -22,9 +23,10 @@ from pytensor.tensor.math import Dot
 from pytensor.tensor.subtensor import Subtensor
 from pytensor.tensor.variable import TensorVariable
 
-from pmgp.core.inducing import Conditional, Derivatives, Sites
+from pmgp.core.inducing import At, Conditional, Derivatives, Sites
 from pmgp.interface.graphs.compilation import INTERPRETED
 from pmgp.interface.graphs.numerical import NumericalFunction
+from pmgp.interface.model.inducing_process import inducing_process
 from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.sparse.process import OBSERVATIONS, WHITENED
 from pmgp.interface.sparse.terms import Terms, terms_of
@@ -50,6 +52,8 @@ class SparseParts:
     model : pymc.Model
     point : dict
         Values of all variables, such as the initial ones.
+    factors : bool
+        Whether values at the inducing inputs are asked for, by `with_factors`.
 
     Attributes
     ----------
@@ -66,7 +70,7 @@ class SparseParts:
         If there is not one process of `Sparse`, or if v is used in another way than by its observations.
     """
 
-    def __init__(self, model: pm.Model, point: dict[str, np.ndarray]) -> None:
+    def __init__(self, model: pm.Model, point: dict[str, np.ndarray], factors: bool = False) -> None:
         v = _whitened(model)
         terms = [_term(rv) for rv in model.observed_RVs if v in set(ancestors([rv]))]
         value = model.rvs_to_values[v]
@@ -77,12 +81,13 @@ class SparseParts:
         known = [mean, *_projections(mean, v), *[other for term in terms for other in term.others]]
         # Values first: a clone of a random variable would be another one.
         whole, *known = model.replace_rvs_by_values(known)
-        offset = clone_replace(whole, {value: pt.zeros_like(value)}, rebuild_strict=False)
+        offset = clone_replace(whole, {value: _nothing(value, self.shape, whole)}, rebuild_strict=False)
         if value in set(ancestors(known)):
             raise ModelError(f"the likelihood depends on {v.name!r} other than by the process: {ELSEWHERE}")
         self._others = [len(term.others) for term in terms]
         self._number = len(known) - sum(self._others)
-        self._theta_function = self._of_theta([log_prior_of(model, v), offset, *known], model, point)
+        last = _factors(model) if factors else []
+        self._theta_function = self._of_theta([log_prior_of(model, v), offset, *known, *last], model, point)
         self._terms = terms_of(model, [term.rv for term in terms], self.shape[0])
         self._check(model, whole, point)
 
@@ -120,9 +125,21 @@ class SparseParts:
         slopes_alone : bool
             Whether slopes are to be had without curvatures; in the last digits they may be others than with them.
         """
+        log_prior, offset, projections, others, _ = self._values_at(theta)
+        return log_prior, self._conditional(offset, projections, others, slopes_alone)
+
+    def with_factors(self, theta: np.ndarray) -> At:
+        """The same with the factors of K_uu, of a model for which these are asked for."""
+        log_prior, offset, projections, others, factors = self._values_at(theta)
+        return At(log_prior, self._conditional(offset, projections, others), factors)
+
+    def _values_at(
+        self, theta: np.ndarray
+    ) -> tuple[float, np.ndarray, list[np.ndarray], list[np.ndarray], list[np.ndarray]]:
+        """Log-prior, offset, projections, what else the terms are given, and factors."""
         log_prior, offset, *rest = self._theta_function(theta)
-        projections, others = rest[: self._number], rest[self._number :]
-        return float(log_prior), self._conditional(offset, projections, others, slopes_alone)
+        end = self._number + sum(self._others)
+        return float(log_prior), offset, rest[: self._number], rest[self._number : end], rest[end:]
 
     def sites(self, theta: np.ndarray, mean: np.ndarray, factors: np.ndarray) -> Sites:
         """Sites of a Gaussian q of v: derivatives of the terms, averaged over it.
@@ -136,8 +153,7 @@ class SparseParts:
         factors : (k, m, m) array
             C of each output, the covariance of v being C C'.
         """
-        _, offset, *rest = self._theta_function(theta)
-        projections, others = rest[: self._number], list(rest[self._number :])
+        _, offset, projections, others, _ = self._values_at(theta)
         each = projections * (self.shape[0] if len(projections) == 1 else 1)
         spread = _flat(np.array([np.square(C.T @ A).sum(axis=0) for C, A in zip(factors, each, strict=True)]))
         # The first parameter of each term is the variance that the inducing inputs leave.
@@ -157,6 +173,7 @@ class SparseParts:
             partial(_value_at, self._terms, others),
             partial(_derivatives_at, self._terms, others),
             partial(_slope_at, self._terms, others) if slopes_alone else None,
+            None if self._terms.sweep is None else partial(self._terms.sweep, others),
         )
 
 
@@ -185,6 +202,20 @@ def _whitened(model: pm.Model) -> Any:
         names = ", ".join(repr(rv.name) for rv in found) or "none"
         raise ModelError(f"one process of pmgp.gp.Sparse is needed, and there are {names}: {ELSEWHERE}")
     return found[0]
+
+
+def _nothing(value: TensorVariable, shape: tuple[int, int], whole: TensorVariable) -> TensorVariable:
+    """Zeros in the place of v."""
+    if whole.type.shape[-1] is not None or value.ndim == 1:
+        return pt.zeros_like(value)
+    # PyTensor makes zeros of a product with zeros, and asserts a wrong shape of them where that is not known.
+    return pytensor.shared(np.zeros(shape, value.dtype))
+
+
+def _factors(model: pm.Model) -> list[TensorVariable]:
+    process = inducing_process(model)
+    assert process is not None
+    return model.replace_rvs_by_values(process.factors)
 
 
 def _term(rv: Any) -> _Term:

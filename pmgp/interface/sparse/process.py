@@ -282,6 +282,11 @@ class Sparse(Predicting):
         return self._prepared(self._inputs).n_outputs
 
     @property
+    def factors(self) -> list[TensorVariable]:
+        """R of each covariance function, u being R v plus its mean."""
+        return self._prepared(self._inputs).factors
+
+    @property
     def inducing_inputs(self) -> Any:
         """The inducing inputs: a constant, or the `pymc.Data` that was given."""
         return self._prepared(self._inputs).Z

@@ -1,8 +1,9 @@
-"""Expected log-likelihoods as functions of the means of f, by kernels for binary labels, and by their graphs else."""
+"""Expected log-likelihoods as functions of the means of f: by kernels for labels and classes, by their graphs else."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pymc as pm
@@ -11,8 +12,13 @@ from pytensor.graph.replace import clone_replace
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.core.inducing.expected import ExpectedTerms
+from pmgp.core.likelihoods.checks import check_classes
+from pmgp.core.numerics.compiled.loading import compiled, uniform_numbers
+from pmgp.core.numerics.quadrature import normal_rule
+from pmgp.interface.distributions.base import known_value
 from pmgp.interface.distributions.bernoulli import BernoulliLogit, BernoulliProbit
 from pmgp.interface.distributions.records import record_of
+from pmgp.interface.distributions.robust_max import RobustMaxRV
 from pmgp.interface.graphs.numerical import NumericalFunction
 from pmgp.interface.model.inducing_process import inducing_process
 from pmgp.interface.sparse.inputs import current_value
@@ -24,6 +30,11 @@ SMOOTH = (BernoulliProbit.rv_type, BernoulliLogit.rv_type)
 
 class Terms(Protocol):
     """The sum of all terms, given the means of f and what else they depend on."""
+
+    @property
+    def sweep(self) -> Callable[..., int] | None:
+        """Slices along coordinates by a kernel: of what else they depend on, and as those of `coordinate_slices`."""
+        ...
 
     def refresh_data(self) -> None:
         """Read the observations again."""
@@ -53,8 +64,11 @@ def terms_of(model: pm.Model, observed: list[TensorVariable], outputs: int) -> T
     outputs : int
         Number of processes.
     """
-    known = BinaryTerms.of(model, observed[0]) if len(observed) == 1 else None
-    return known or GraphTerms(model, observed, outputs)
+    if len(observed) == 1:
+        known = BinaryTerms.of(model, observed[0]) or RobustMaxTerms.of(model, observed[0], outputs)
+        if known is not None:
+            return known
+    return GraphTerms(model, observed, outputs)
 
 
 class GraphTerms:
@@ -65,6 +79,8 @@ class GraphTerms:
     model, observed, outputs
         As of `terms_of`.
     """
+
+    sweep: None = None
 
     def __init__(self, model: pm.Model, observed: list[TensorVariable], outputs: int) -> None:
         parameters = [rv.owner.op.dist_params(rv.owner) for rv in observed]
@@ -119,6 +135,8 @@ class BinaryTerms:
         The largest number of nodes.
     """
 
+    sweep: None = None
+
     def __init__(self, value: Any, constructor: Any, order: int) -> None:
         self._value = value
         self._constructor = constructor
@@ -158,3 +176,119 @@ class BinaryTerms:
     def slope(self, *arguments: np.ndarray) -> Any:
         """First derivatives, which come with the second ones."""
         return self.derivatives(*arguments)[0]
+
+
+def _kernel(name: str) -> Callable[..., Any]:
+    found = compiled(f"robust_max.{name}")
+    assert found is not None
+    return found
+
+
+class _Deviations(NamedTuple):
+    """Of latent values, and of their differences from the labeled ones."""
+
+    variance: np.ndarray
+    deviation: np.ndarray
+    spread: np.ndarray
+
+
+class RobustMaxTerms:
+    """Of the classes of one observed variable, as functions of the means of f and their variances.
+
+    Parameters
+    ----------
+    value : variable
+        The labels, a constant or what is made of a `pymc.Data`.
+    epsilon : float
+        Of `RobustMax`.
+    order : int
+        Number of nodes.
+    graph : GraphTerms
+        For second derivatives.
+    """
+
+    def __init__(self, value: Any, epsilon: float, order: int, graph: GraphTerms, outputs: int) -> None:
+        self._observed = NumericalFunction([], [value])
+        self._graph = graph
+        self._rule = normal_rule(order)
+        self._miss = float(np.log(epsilon / (outputs - 1)))
+        self._gain = float(np.log1p(-epsilon)) - self._miss
+        self._outputs = outputs
+        self.refresh_data()
+
+    @classmethod
+    def of(cls, model: pm.Model, rv: Any, outputs: int) -> RobustMaxTerms | None:
+        """Those of an observed variable of a process; None if its likelihood is another one, or not of f itself."""
+        process: Any = inducing_process(model)
+        mean, _, *others = rv.owner.op.dist_params(rv.owner)
+        value = model.rvs_to_values[rv]
+        if process is None or others or mean.ndim != 2 or compiled("robust_max.right") is None:
+            return None
+        likelihood = process.likelihood(rv.name)
+        f = mean.type()
+        drawn = likelihood.dist(f).owner
+        if not isinstance(drawn.op, RobustMaxRV):
+            return None
+        by_class, epsilon = drawn.op.dist_params(drawn)
+        known = known_value(epsilon)
+        if by_class.owner is None or by_class.owner.inputs[0] is not f or known is None or np.ndim(known):
+            return None
+        return cls(value, float(known), likelihood.order, GraphTerms(model, [rv], outputs), outputs)
+
+    def refresh_data(self) -> None:
+        """Read the labels again."""
+        self._observed.refresh_data()
+        self._labels = check_classes(self._observed()[0], self._outputs).astype(np.int64)
+        self._known: _Deviations | None = None
+        self._graph.refresh_data()
+
+    def values(self, *arguments: np.ndarray) -> list[Any]:
+        """The sum."""
+        mean, variance = arguments
+        right = _kernel("right")(*self._data(mean, variance))
+        return [self._gain * right + self._miss * len(self._labels)]
+
+    def derivatives(self, *arguments: np.ndarray) -> list[Any]:
+        """The gradient of the sum, and second derivatives, by their graph."""
+        return self._graph.derivatives(*arguments)
+
+    def slope(self, *arguments: np.ndarray) -> Any:
+        """The gradient alone."""
+        mean, variance = arguments
+        out = np.empty(mean.shape)
+        _kernel("slopes")(*self._data(mean, variance), out)
+        return self._gain * out
+
+    def sweep(
+        self,
+        others: list[np.ndarray],
+        rng: np.random.Generator,
+        power: float,
+        images: np.ndarray,
+        order: np.ndarray,
+        normals: np.ndarray,
+        v: np.ndarray,
+        latent: np.ndarray,
+    ) -> int:
+        """Slices along coordinates, as `coordinate_slices` has them for any likelihood."""
+        _, deviation, spread = self._at(others[0])
+        data = self._labels, deviation, spread, *self._rule, power * self._gain
+        given = np.ascontiguousarray(images), order, normals, *uniform_numbers(rng)
+        return _kernel("sweep")(*data, *given, v, latent, np.empty(latent.shape))
+
+    def _data(self, mean: np.ndarray, variance: np.ndarray) -> tuple[Any, ...]:
+        _, deviation, spread = self._at(variance)
+        return self._labels, np.ascontiguousarray(mean), deviation, spread, *self._rule
+
+    def _at(self, variance: np.ndarray) -> _Deviations:
+        """For these variances, which stay the same array while theta does."""
+        if self._known is None or self._known.variance is not variance:
+            if variance.shape != (self._outputs, len(self._labels)):
+                raise ValueError(
+                    f"there are {len(self._labels)} labels, and latent values of shape {variance.shape}: change the "
+                    "inputs and the labels together"
+                )
+            own = variance[self._labels, np.arange(len(self._labels))]
+            spread = np.sqrt(variance + own)
+            self._known = _Deviations(variance, np.ascontiguousarray(np.sqrt(variance)), np.ascontiguousarray(spread))
+        return self._known

@@ -20,6 +20,7 @@ from numba import njit, types
 
 __all__ = [
     "COUNT",
+    "COUNTS",
     "FLAG",
     "NOTHING",
     "NUMBER",
@@ -37,6 +38,7 @@ NOTHING, NUMBER, COUNT, FLAG = types.void, types.float64, types.int64, types.boo
 # Arguments that are read: an array that may be written to is one of these too. What LAPACK takes for a matrix is passed
 # as its transpose: numba says of an array of one element, which is in both orders, that it is in C's.
 VECTOR = types.Array(NUMBER, 1, "C", readonly=True)
+COUNTS = types.Array(COUNT, 1, "C", readonly=True)
 STRIDED = types.Array(NUMBER, 1, "A", readonly=True)
 ROWS = types.Array(NUMBER, 2, "C", readonly=True)
 WRITTEN_VECTOR = types.Array(NUMBER, 1, "C")
