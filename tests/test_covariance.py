@@ -95,12 +95,14 @@ def test_results_do_not_share_memory():
     assert not np.shares_memory(first.mean, second.mean)
 
 
+@pytest.mark.parametrize("name", ["noise", "isotropic"])
 @pytest.mark.parametrize("block", [97, 1_000, 5_000, 10**6])
-def test_any_size_of_block(monkeypatch, block):
+def test_any_size_of_block(monkeypatch, block, name):
     monkeypatch.setattr(blocked, "BLOCK_ELEMENTS", block)
     monkeypatch.setattr(blocked, "SMALLEST_BLOCK", 7)
-    model = parts(kernels()["noise"])
+    model = parts(kernels()[name])
     theta = np.array([0.1, -0.2, 0.3, 0.4])
+    assert model.latent_prior.blocked._elementwise == (name == "isotropic")
     expected = model.latent_prior.moments(theta)[1]
     np.testing.assert_allclose(np.tril(model.prior(theta).covariance), np.tril(expected), rtol=1e-12, atol=1e-13)
 

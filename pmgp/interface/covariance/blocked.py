@@ -18,6 +18,7 @@ from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
+from pmgp.interface.covariance.packed import elementwise, packed, parts, unpack
 from pmgp.interface.covariance.program import Instruction, Program
 from pmgp.interface.covariance.pullback import differentiable, pull_back_block, weights
 from pmgp.interface.graphs.compilation import CompiledOnRequest, Compiler
@@ -31,12 +32,23 @@ BLOCK_ELEMENTS = 32_768
 SMALLEST_BLOCK = 32
 
 
+Fill = Callable[[np.ndarray, dict[str, list[Any]]], None]
+
+
 class _Block(NamedTuple):
     """A part of the upper triangle, and what fills it."""
 
     rows: slice
     columns: slice
-    fill: Callable[[np.ndarray, dict[str, list[Any]]], None]
+    fill: Fill
+
+
+class _Part(NamedTuple):
+    """A part of the packed triangle that begins with the row `first`, memory for it, and what fills that."""
+
+    first: int
+    memory: np.ndarray
+    fill: Fill
 
 
 class BlockedCovariance:
@@ -66,6 +78,7 @@ class BlockedCovariance:
         program = Program(covariance, theta)
         self._code, self._last_diagonal = _without_last_diagonal(program.code)
         self._shape = (len(program.leaves), len(program.products), len(program.diagonals))
+        self._elementwise = elementwise(self._code, program.leaves)
         factors = [factor for pair in program.products for factor in pair]
         outputs = [mean, *program.leaves, *factors, *program.diagonals]
         whole = [leaf for leaf in program.leaves if not any(leaf.type.broadcastable)]
@@ -81,13 +94,17 @@ class BlockedCovariance:
             self._thin_pullback.refresh_data()
         self._last: tuple[bytes, list[np.ndarray]] | None = None
         self._distances: list[np.ndarray] | None = None
+        self._packed: list[np.ndarray] | None = None
         self._blocks: list[_Block] = []
+        self._parts: list[_Part] = []
 
+    @np.errstate(all="ignore")
     def __call__(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean of shape (n,) and covariance of shape (n, n) at theta; what overflows is not finite, as by PyTensor."""
-        with np.errstate(all="ignore"):
-            mean, *values = self._at(theta)
-            upper = self._upper(len(mean), self._inputs(values) | self._kept())
+        mean, *values = self._at(theta)
+        fill = self._fill_packed if self._elementwise else self._fill
+        upper = np.empty((len(mean), len(mean)))
+        fill(upper, self._inputs(values))
         return np.array(mean, dtype=float), upper.T
 
     def _at(self, theta: np.ndarray) -> list[np.ndarray]:
@@ -160,19 +177,32 @@ class BlockedCovariance:
             self._distances = self._distances_at()
         return {"distance": self._distances}
 
-    def _upper(self, n: int, inputs: dict[str, list[Any]]) -> np.ndarray:
+    def _fill(self, upper: np.ndarray, inputs: dict[str, list[Any]]) -> None:
         if not self._blocks:
-            self._blocks = _blocks(n, self._code)
-        upper = np.empty((n, n))
+            self._blocks = _blocks(len(upper), self._code)
+        inputs |= self._kept()
         for block in self._blocks:
             block.fill(upper[block.rows, block.columns], inputs)
+        self._add_diagonal(upper, inputs)
+
+    def _fill_packed(self, upper: np.ndarray, inputs: dict[str, list[Any]]) -> None:
+        if self._packed is None:
+            self._packed = [packed(distances) for distances in self._distances_at()]
+        if not self._parts:
+            self._parts = _parts(len(upper), self._code)
+        inputs["distance"] = self._packed
+        for first, memory, fill in self._parts:
+            fill(memory, inputs)
+            unpack(memory[0], first, upper)
+        self._add_diagonal(upper, inputs)
+
+    def _add_diagonal(self, upper: np.ndarray, inputs: dict[str, list[Any]]) -> None:
         if self._last_diagonal is not None:
-            upper.reshape(-1)[:: n + 1] += inputs["diagonal"][self._last_diagonal.place]
-        return upper
+            upper.reshape(-1)[:: len(upper) + 1] += inputs["diagonal"][self._last_diagonal.place]
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the work space behind when it is pickled."""
-        return self.__dict__ | {"_blocks": [], "_last": None, "_distances": None}
+        return self.__dict__ | {"_blocks": [], "_parts": [], "_last": None, "_distances": None, "_packed": None}
 
 
 def _result(
@@ -247,17 +277,33 @@ def _blocks(n: int, code: list[Instruction]) -> list[_Block]:
     bounds = [0]
     while (start := bounds[-1]) < n:
         bounds.append(min(n, start + max(SMALLEST_BLOCK, BLOCK_ELEMENTS // (n - start))))
-    shapes = [(stop - start, n - start) for start, stop in pairwise(bounds)]
+    places = [(slice(start, stop), slice(start, n)) for start, stop in pairwise(bounds)]
+    return [_Block(*place, fill) for place, fill in zip(places, _fillings(code, places), strict=True)]
+
+
+def _parts(n: int, code: list[Instruction]) -> list[_Part]:
+    """Parts of the packed triangle, with one memory and one work space for all."""
+    found = parts(n, BLOCK_ELEMENTS)
+    memory = np.empty((1, max(part.stop - part.start for _, part in found)))
+    fillings = _fillings(code, [(slice(0, 1), part) for _, part in found])
+    return [
+        _Part(first, memory[:, : part.stop - part.start], fill)
+        for (first, part), fill in zip(found, fillings, strict=True)
+    ]
+
+
+def _fillings(code: list[Instruction], places: list[tuple[slice, slice]]) -> list[Fill]:
+    """What fills rectangles, their rows and columns being given."""
+    shapes = [(rows.stop - rows.start, columns.stop - columns.start) for rows, columns in places]
     largest = max(height * width for height, width in shapes)
     buffers = _buffers(code)
     workspace = {place: np.full(largest, code[place].value) for place in buffers if place is not None}
-    blocks = []
-    for start, (height, width) in zip(bounds, shapes, strict=False):
-        parts = {place: buffer[: height * width].reshape(height, width) for place, buffer in workspace.items()}
-        place = slice(start, start + height), slice(start, n)
-        memory = [None if buffer is None else parts[buffer] for buffer in buffers]
-        blocks.append(_Block(*place, _filling(code, *place, memory)))
-    return blocks
+    fillings = []
+    for place, (height, width) in zip(places, shapes, strict=True):
+        shaped = {name: buffer[: height * width].reshape(height, width) for name, buffer in workspace.items()}
+        memory = [None if buffer is None else shaped[buffer] for buffer in buffers]
+        fillings.append(_filling(code, *place, memory))
+    return fillings
 
 
 def _filling(
