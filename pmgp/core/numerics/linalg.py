@@ -61,7 +61,8 @@ def cholesky(a: np.ndarray, *, overwrite: bool = False) -> np.ndarray:
     Returns
     -------
     (n, n) array
-        The factor in the lower triangle; above the diagonal stands what was in memory.
+        The factor in the lower triangle. Above the diagonal stands what was in the memory that it is written to, with
+        `overwrite` that of `a`.
 
     Raises
     ------
