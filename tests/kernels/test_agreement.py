@@ -102,9 +102,10 @@ def test_factors_of_what_is_no_covariance(place, value):
     assert one == other == place + 1
 
 
+@pytest.mark.parametrize("mirrored", [False, True])
 @pytest.mark.parametrize("size", [1, 30, 10**6])
 @pytest.mark.parametrize("n", SIZES)
-def test_packed_triangles(n, size):
+def test_packed_triangles(n, size, mirrored):
     """Parts of any size, rows one after another."""
     matrix = np.random.default_rng(0).normal(size=(n, n))
     whole, found = packed.packed(matrix), [np.zeros((n, n)), np.zeros((n, n))]
@@ -112,9 +113,9 @@ def test_packed_triangles(n, size):
     assert parts[-1][1].stop == n * (n + 1) // 2
     for first, part in parts:
         for function, upper in zip(PAIRS["unpack"], found, strict=True):
-            function(whole[0, part], first, upper)
+            function(whole[0, part], first, mirrored, upper)
     for upper in found:
-        assert_array_equal(upper, np.triu(matrix))
+        assert_array_equal(upper, np.triu(matrix) + mirrored * np.triu(matrix, 1).T)
 
 
 @pytest.mark.parametrize("dimension", [1, 2, 3, 11])

@@ -168,9 +168,11 @@ class BlockedCovariance:
         if not self._parts:
             self._parts = packed_parts(len(upper), self._code)
         inputs["distance"] = self._packed
+        # A matrix that is in the cache is as soon written as a whole.
+        mirrored = len(self._parts) == 1
         for first, memory, fill in self._parts:
             fill(memory, inputs)
-            unpack(memory[0], first, upper)
+            unpack(memory[0], first, mirrored, upper)
         self._add_diagonal(upper, inputs)
 
     def _add_diagonal(self, upper: np.ndarray, inputs: dict[str, list[Any]]) -> None:

@@ -38,13 +38,15 @@ def parts(n: int, size: int) -> list[tuple[int, slice]]:
     return found
 
 
-def unpack(part: np.ndarray, first: int, upper: np.ndarray) -> None:
-    """Write a part, which begins with the row `first`, to where it belongs."""
-    compiled_or(_unpack, "sites.unpack")(part, first, upper)
+def unpack(part: np.ndarray, first: int, mirrored: bool, upper: np.ndarray) -> None:
+    """Write a part, which begins with the row `first`, to where it belongs, and to the mirror image of that."""
+    compiled_or(_unpack, "sites.unpack")(part, first, mirrored, upper)
 
 
-def _unpack(part: np.ndarray, first: int, upper: np.ndarray) -> None:
+def _unpack(part: np.ndarray, first: int, mirrored: bool, upper: np.ndarray) -> None:
     row, start, n = first, 0, len(upper)
     while start < part.size:
         upper[row, row:] = part[start : start + n - row]
+        if mirrored:
+            upper[row:, row] = upper[row, row:]
         row, start = row + 1, start + n - row

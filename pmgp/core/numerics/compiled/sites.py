@@ -41,10 +41,11 @@ __all__ = ["condition", "deviations", "factorize", "log_normalizer", "log_sites"
 INFORMATIVE = 1e-8
 
 
-@kernel(NOTHING, VECTOR, COUNT, WRITTEN_ROWS)
+@kernel(NOTHING, VECTOR, COUNT, FLAG, WRITTEN_ROWS)
 def unpack(
     part: np.ndarray,
     first: int,
+    mirrored: bool,
     upper: np.ndarray,
 ) -> None:
     """Write rows of an upper triangle, which stand one after another, to where they belong.
@@ -54,6 +55,8 @@ def unpack(
     part : (size,) array
     first : int
         Where the first row belongs.
+    mirrored : bool
+        Whether columns of the lower triangle are written as well.
     upper : (n, n) array
     """
     start, n = 0, len(upper)
@@ -63,6 +66,10 @@ def unpack(
         known, written = part[start : start + n - row], upper[row, row:]
         for i in range(len(written)):
             written[i] = known[i]
+        if mirrored:
+            column = upper[row:, row]
+            for i in range(len(column)):
+                column[i] = known[i]
         start += n - row
 
 
