@@ -9,7 +9,7 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 
-from pmgp.interface.covariance import blocked, pullback
+from pmgp.interface.covariance import filling, pullback
 from pmgp.interface.covariance.blocked import BlockedCovariance
 from pmgp.interface.covariance.program import Instruction
 from pmgp.interface.distributions import BernoulliLogit
@@ -95,12 +95,14 @@ def test_results_do_not_share_memory():
     assert not np.shares_memory(first.mean, second.mean)
 
 
+@pytest.mark.parametrize("name", ["noise", "isotropic"])
 @pytest.mark.parametrize("block", [97, 1_000, 5_000, 10**6])
-def test_any_size_of_block(monkeypatch, block):
-    monkeypatch.setattr(blocked, "BLOCK_ELEMENTS", block)
-    monkeypatch.setattr(blocked, "SMALLEST_BLOCK", 7)
-    model = parts(kernels()["noise"])
+def test_any_size_of_block(monkeypatch, block, name):
+    monkeypatch.setattr(filling, "BLOCK_ELEMENTS", block)
+    monkeypatch.setattr(filling, "SMALLEST_BLOCK", 7)
+    model = parts(kernels()[name])
     theta = np.array([0.1, -0.2, 0.3, 0.4])
+    assert model.latent_prior.blocked._elementwise == (name == "isotropic")
     expected = model.latent_prior.moments(theta)[1]
     np.testing.assert_allclose(np.tril(model.prior(theta).covariance), np.tril(expected), rtol=1e-12, atol=1e-13)
 
@@ -167,7 +169,7 @@ BOUNDS = (np.minimum, np.maximum)
 @pytest.mark.parametrize("name", kernels())
 def test_the_pullback_is_that_of_pytensor(name, monkeypatch):
     """Over several blocks; what stands above the diagonal of the weights is not read."""
-    monkeypatch.setattr(blocked, "BLOCK_ELEMENTS", 6_000)
+    monkeypatch.setattr(filling, "BLOCK_ELEMENTS", 6_000)
     model = parts(kernels()[name], compile_kwargs={"mode": "FAST_COMPILE"})
     rng = np.random.default_rng(1)
     theta, mean_bar, root = rng.normal(0.0, 0.3, model.dimension), rng.normal(size=N), rng.normal(size=(N, 5))

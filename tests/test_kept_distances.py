@@ -48,6 +48,7 @@ def test_kept_distances_follow_new_data_and_stay_out_of_pickles():
     before = np.tril(latent.prior(theta).covariance)
     copied = pickle.loads(pickle.dumps(latent.latent_prior.blocked))
     assert copied._distances is None
+    assert copied._packed is None
     np.testing.assert_array_equal(np.tril(copied(theta)[1]), before)
     with model:
         pm.set_data({"inputs": 2.0 * X})

@@ -132,6 +132,7 @@ COMPILED = {"core.orthants.compiled", "core.orthants.compiled_normal"} | {
         "newton",
         "normal",
         "ordinal",
+        "prediction",
         "probit",
         "propagation",
         "renewal",

@@ -33,10 +33,11 @@ def test_cholesky_reads_and_writes_the_lower_triangle_only(n, order):
     a = positive_definite(n)
     given = np.array(hide_upper(a), order=order)
     before = given.copy()
-    factor = linalg.cholesky(given)
-    assert_allclose(np.tril(factor), np.linalg.cholesky(a), rtol=1e-10, atol=1e-12)
-    assert np.isnan(factor[np.triu_indices(n, 1)]).all()
+    assert_allclose(np.tril(linalg.cholesky(given)), np.linalg.cholesky(a), rtol=1e-10, atol=1e-12)
     assert_array_equal(given, before)
+    in_place = linalg.cholesky(given, overwrite=True)
+    assert_array_equal(np.tril(in_place), np.tril(linalg.cholesky(before)))
+    assert np.isnan(in_place[np.triu_indices(n, 1)]).all()
 
 
 def test_cholesky_in_place_makes_no_copy():

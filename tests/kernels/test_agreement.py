@@ -7,19 +7,23 @@ from itertools import product
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg import cho_solve
 from scipy.special import log_ndtr, ndtr
 
+from pmgp.core.adaptation import mode_prediction
 from pmgp.core.approximations import moment_matching
 from pmgp.core.estimators import importance as estimators
 from pmgp.core.likelihoods import bernoulli
 from pmgp.core.likelihoods import ordinal as ordinal_likelihood
 from pmgp.core.numerics import conditioning, linalg
-from pmgp.core.numerics.compiled import importance, moments, normal, ordinal, probit, sites
+from pmgp.core.numerics.compiled import importance, moments, normal, ordinal, prediction, probit, renewal, sites
+from pmgp.interface.covariance import packed
 
 PRECISION = 1e-12
 PAIRS = {
+    "unpack": (sites.unpack, packed._unpack),
+    "factorize": (sites.factorize, linalg._factorize),
     "condition": (sites.condition, conditioning._condition),
     "deviations": (sites.deviations, conditioning._deviations),
     "log_normalizer": (sites.log_normalizer, conditioning._log_normalizer),
@@ -32,6 +36,8 @@ PAIRS = {
     "probit log_ratios": (probit.log_ratios, bernoulli._log_ratios),
     "ordinal log_ratios": (ordinal.log_ratios, ordinal_likelihood._log_ratios),
     "normalized": (importance.normalized, estimators._normalized),
+    "picked": (renewal.picked, estimators._picked),
+    "features": (prediction.features, mode_prediction._features),
 }
 # Scale of K, its jitter relative to that, and the largest precision of a site: up to conditions of B of 1e12.
 CONDITIONS = [(1.0, 1e-2, 1.0), (1e4, 1e-8, 1e2), (1e6, 1e-10, 1e6)]
@@ -76,6 +82,61 @@ def factor_of(covariance, precision):
 def test_kernels_are_called_as_their_numpy_versions(name):
     kernel, reference = (list(signature(one).parameters) for one in PAIRS[name])
     assert len(kernel) == len(reference)
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_factors(n):
+    """Bit for bit, and what stands beside the triangle is not read."""
+    covariance = np.triu(problem(n, CONDITIONS[0])[0]) + np.tril(np.full((n, n), np.nan), -1)
+    one, written, other, reference = both("factorize", (np.empty((n, n)),), covariance)
+    assert one == other == 0
+    assert_array_equal(np.triu(written[0]), np.triu(reference[0]))
+
+
+@pytest.mark.parametrize(("place", "value"), [(0, -1.0), (3, -1.0), (7, np.nan), (9, np.inf)])
+def test_factors_of_what_is_no_covariance(place, value):
+    """The first minor that is not positive, or not finite."""
+    covariance = np.eye(10)
+    covariance[place, place] = value
+    one, _, other, _ = both("factorize", (np.empty((10, 10)),), covariance)
+    assert one == other == place + 1
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+@pytest.mark.parametrize("size", [1, 30, 10**6])
+@pytest.mark.parametrize("n", SIZES)
+def test_packed_triangles(n, size, mirrored):
+    """Parts of any size, rows one after another."""
+    matrix = np.random.default_rng(0).normal(size=(n, n))
+    whole, found = packed.packed(matrix), [np.zeros((n, n)), np.zeros((n, n))]
+    parts = packed.parts(n, size)
+    assert parts[-1][1].stop == n * (n + 1) // 2
+    for first, part in parts:
+        for function, upper in zip(PAIRS["unpack"], found, strict=True):
+            function(whole[0, part], first, mirrored, upper)
+    for upper in found:
+        assert_array_equal(upper, np.triu(matrix) + mirrored * np.triu(matrix, 1).T)
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 3, 11])
+def test_monomials(dimension):
+    """Bit for bit: a start that is predicted depends on theta alone."""
+    rng, factors = np.random.default_rng(1), mode_prediction._monomials(dimension)
+    for spread in (1.0, 10.0):
+        theta, location = spread * rng.normal(size=(2, dimension))
+        arguments = theta, location, rng.uniform(0.5, 2.0, dimension), 6.0, factors
+        _, written, _, reference = both("features", (np.empty(len(factors)),), *arguments)
+        assert_array_equal(written[0], reference[0])
+
+
+@pytest.mark.parametrize("draws", [1, 2, 64])
+def test_picks(draws):
+    """At the bounds of each weight too, and above a sum that ends below one."""
+    weights = np.random.default_rng(2).dirichlet(np.full(draws, 0.3))
+    bounds = weights.cumsum()
+    for number in [0.0, *bounds, *np.nextafter(bounds, 0.0), *np.nextafter(bounds, 2.0), np.nextafter(1.0, 0.0)]:
+        one, _, other, _ = both("picked", (), weights, number)
+        assert one == other
 
 
 @pytest.mark.parametrize(("n", "condition"), [*product(SIZES, CONDITIONS)])
@@ -276,6 +337,7 @@ def test_log_ratios_end_early_where_they_are_too_small(n, scale, name):
     data = rng.choice([-1.0, 1.0], n) if name == "probit" else np.array([limits[y], limits[y + 1], np.ones(n)])
     whole = log_ratio(data, none, none, f, -np.inf)
     assert log_ratio(data, none, none, f, whole * (1.0 + 1e-9) - 1e-9) == whole
+    assert log_ratio(data, none, none, f, whole) == whole
     ended = log_ratio(data, none, none, f, whole + 1e4 * n)
     assert ended in (whole, -np.inf)
     assert ended == -np.inf or n < 100 or scale < 40.0

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from pmgp.core.estimators import ImportanceSampling
+from pmgp.core.estimators import ImportanceSampling, importance
 from pmgp.core.gaussians import Conditioning, DensePrior
 from pmgp.core.latent_updates import EllipticalSliceUpdate
 from pmgp.core.likelihoods import BernoulliProbit, OrdinalProbit
 from pmgp.core.likelihoods.compiled_terms import SLICE, WEIGHED, kernel_with_terms
 from pmgp.core.numerics.compiled.loading import kernels_switched, uniform_numbers
+from pmgp.core.numerics.ledger import counted
 from tests.kernels.test_agreement import CONDITIONS, SIZES, problem
 
 PRECISION = 1e-12
@@ -63,6 +64,28 @@ def test_weighed_draws(n, antithetic, given, kind):
     assert one.log_evidence == pytest.approx(other.log_evidence, rel=PRECISION, abs=PRECISION * scale)
     assert_allclose(one.normalized_weights, other.normalized_weights, rtol=PRECISION * scale, atol=1e-300)
     assert_array_equal(one.choose(np.random.default_rng(1)), other.choose(np.random.default_rng(1)))
+
+
+@pytest.mark.parametrize("kind", ["probit", "ordinal"])
+@pytest.mark.parametrize("draws", [1, 2, 16])
+@pytest.mark.parametrize("least", [None, 1e-12])
+def test_an_estimate_is_that_of_draws_made_before(draws, least, kind):
+    """One kernel makes and weighs them; beside sites that say next to nothing with products, which are counted."""
+    covariance, mean, linear, precision = problem(64, CONDITIONS[0])
+    if least is not None:
+        precision[::2] = least
+    conditioned, likelihood = Conditioning(DensePrior(mean, np.asfortranarray(covariance))), likelihoods(kind, 64)[0]
+    assert conditioned.on(linear, precision)
+    q, sampling = conditioned.approximation(0.0, 1), ImportanceSampling(draws)
+    with counted() as made:
+        found = sampling.estimate(np.random.default_rng(3), q, likelihood)
+    pairs = max(1, draws // 2)
+    with counted() as expected:
+        deviations = q.sample_deviations(np.random.default_rng(3), pairs)
+    reference = importance._weighed(q, likelihood, deviations, draws > 1)
+    for name in ("particles", "log_weights", "normalized_weights", "log_evidence"):
+        assert_array_equal(getattr(found, name), getattr(reference, name))
+    assert made.total.matvec == expected.total.matvec == (0 if least is None else pairs)
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)

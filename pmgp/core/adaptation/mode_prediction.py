@@ -9,19 +9,21 @@ from one place (`SameStart`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache, partial, reduce
+from functools import cache
 from itertools import combinations_with_replacement
-from operator import itemgetter, mul
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
+from pmgp.core.numerics.compiled.loading import compiled_or, vectors
+
 __all__ = ["ModePredictor", "Predictor", "SameStart"]
 
 RIDGE = 1e-6
+# In units of the scale: powers are taken of no element that is farther from the location.
+FARTHEST = 6.0
 
 
 class Predictor(Protocol):
@@ -74,20 +76,18 @@ class ModePredictor:
     coefficients: np.ndarray | None = None
 
     def __post_init__(self) -> None:
-        self._units = list(zip(self.location.tolist(), self.scale.tolist(), strict=True))
         p = len(_monomials(self.dimension))
         self.gram = np.zeros((p, p))
         self.cross = np.zeros((p, self.size))
 
     def features(self, theta: np.ndarray) -> np.ndarray:
         """Monomials of the standardized theta, up to cubes in one or two dimensions and squares in more: (p,)."""
-        # A few numbers, for which Python's functions take less time than NumPy's.
-        standardized = [
-            (x - location) / scale for x, (location, scale) in zip(theta.tolist(), self._units, strict=True)
-        ]
-        z = [-6.0 if x < -6.0 else min(x, 6.0) for x in standardized]
-        z.append(1.0)
-        return np.array(list(reduce(partial(map, mul), [factors(z) for factors in _factors(self.dimension)])))
+        factors = _monomials(self.dimension)
+        features = np.empty(len(factors))
+        compiled_or(_features, "prediction.features")(
+            *vectors(theta, self.location, self.scale), FARTHEST, factors, features
+        )
+        return features
 
     def add(self, theta: np.ndarray, mode: np.ndarray) -> None:
         """Take in one pair of theta (dimension,) and mode (size,)."""
@@ -110,12 +110,20 @@ class ModePredictor:
         return self.features(theta).dot(self.coefficients)
 
 
-def _monomials(dimension: int) -> list[tuple[int, ...]]:
-    """Which elements are multiplied; an extra one, the constant 1, brings in those of lower order."""
-    return list(combinations_with_replacement(range(dimension + 1), 3 if dimension <= 2 else 2))
+def _features(
+    theta: np.ndarray,
+    location: np.ndarray,
+    scale: np.ndarray,
+    farthest: float,
+    factors: np.ndarray,
+    features: np.ndarray,
+) -> None:
+    """Write the monomials."""
+    z = np.append(np.clip((theta - location) / scale, -farthest, farthest), 1.0)
+    features[:] = np.multiply.reduce(z[factors], axis=1)
 
 
 @cache
-def _factors(dimension: int) -> list[Callable[[list[float]], Any]]:
-    """What takes the first factor of every monomial from the elements, the second of every one, and so on."""
-    return [itemgetter(*places) for places in zip(*_monomials(dimension), strict=True)]
+def _monomials(dimension: int) -> np.ndarray:
+    """Which elements are multiplied: (p, 3) or (p, 2). An extra one, the constant 1, brings in those of lower order."""
+    return np.array(list(combinations_with_replacement(range(dimension + 1), 3 if dimension <= 2 else 2)))

@@ -8,6 +8,7 @@ approximation, enters the two with opposite signs, and half of the linear algebr
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from math import isfinite
@@ -18,8 +19,9 @@ import numpy as np
 from pmgp.core.estimators.base import Size
 from pmgp.core.gaussians import Posterior, SiteApproximation
 from pmgp.core.likelihoods.base import Likelihood
-from pmgp.core.likelihoods.compiled_terms import WEIGHED, kernel_with_terms
+from pmgp.core.likelihoods.compiled_terms import ESTIMATED, WEIGHED, kernel_with_terms
 from pmgp.core.numerics.compiled.loading import compiled_or, vectors
+from pmgp.core.numerics.ledger import record
 
 __all__ = [
     "ImportanceSampling",
@@ -88,9 +90,7 @@ class WeightedParticles:
 
     def choose(self, rng: np.random.Generator) -> np.ndarray:
         """Pick a particle with probability proportional to its weight: an (n,) array."""
-        cumulative = self.normalized_weights.cumsum()
-        # Inversion, by looking at a few elements; the last one is there for a cumulative sum that ends just below one.
-        return self.particles[bisect_right(cumulative, rng.random(), hi=len(cumulative) - 1)]
+        return self.particles[compiled_or(_picked, "renewal.picked")(self.normalized_weights, rng.random())]
 
 
 @dataclass(frozen=True)
@@ -153,8 +153,11 @@ class ImportanceSampling:
         """
         draws = number_of_draws(self.draws if draws is None else draws)
         paired = self._paired(draws)
-        deviations = approximation.sample_deviations(rng, draws // 2 if paired else draws)
-        return _weighed(approximation, likelihood, deviations, paired)
+        size = draws // 2 if paired else draws
+        kernel = kernel_with_terms(likelihood, ESTIMATED)
+        if kernel is not None and type(approximation) is SiteApproximation:
+            return _estimated(kernel, approximation, rng.standard_normal((2, size, approximation.size)), paired)
+        return _weighed(approximation, likelihood, approximation.sample_deviations(rng, size), paired)
 
     def redrawn(self, draws: int) -> int:
         """How many draws of q a conditional estimate is made of, besides the retained particle."""
@@ -237,6 +240,20 @@ def number_of_draws(draws: int | str) -> int:
     return int(draws)
 
 
+def _estimated(
+    kernel: Callable[..., tuple[float, bool]], q: SiteApproximation, normals: np.ndarray, paired: bool
+) -> WeightedParticles:
+    """What the next function makes of draws of q, made here of standard normals (2, size, n), all by one kernel."""
+    _, size, n = normals.shape
+    number = 2 * size if paired else size
+    written = np.empty((number, n)), np.empty(number), np.empty(number)
+    known = *q.vectors, *q.matrices, q.log_normalizer, paired
+    log_evidence, multiplied = kernel(*known, normals[0], normals[1], *written)
+    if multiplied:
+        record("matvec", size)
+    return WeightedParticles.of(log_evidence, *written)
+
+
 def _weighed(q: Posterior, likelihood: Likelihood, deviations: np.ndarray, paired: bool) -> WeightedParticles:
     """The mean plus deviations, which are rows, and where they come in pairs the mean minus each of them after that."""
     particles = np.empty((2 * len(deviations) if paired else len(deviations), len(q.mean)))
@@ -256,6 +273,11 @@ def _about(mean: np.ndarray, deviations: np.ndarray, paired: bool, particles: np
     np.add(mean, deviations, out=particles[:number])
     if paired:
         np.subtract(mean, deviations, out=particles[number:])
+
+
+def _picked(weights: np.ndarray, number: float) -> int:
+    """An index by inversion of weights that sum to one, but for rounding."""
+    return bisect_right(weights.cumsum(), number, hi=len(weights) - 1)
 
 
 def _normalized(log_weights: np.ndarray, weights: np.ndarray) -> float:

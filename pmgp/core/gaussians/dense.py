@@ -9,12 +9,14 @@ import numpy as np
 
 from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.numerics import linalg
+from pmgp.core.numerics.compiled.loading import vectors
 
 __all__ = ["INDEFINITE", "DensePrior"]
 
 # Jitter relative to the mean prior variance, tried in turn when a factorization fails. A fixed sequence, so that
 # the covariance that is used in the end is a function of theta alone.
 RELATIVE_JITTERS = (1e-8, 1e-6, 1e-4)
+NO_SITES = np.empty((2, 0))
 INDEFINITE = f"the prior covariance stays indefinite with a jitter of {RELATIVE_JITTERS[-1]:g} times its mean variance"
 
 
@@ -49,6 +51,12 @@ class DensePrior:
     def variance(self) -> np.ndarray:
         """Prior variances: (n,)."""
         return self.covariance.diagonal()
+
+    @cached_property
+    def vectors(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Sites b and w, of which there are none, and the mean, as kernels take them."""
+        linear, precision, mean = vectors(*NO_SITES, self.mean)
+        return linear, precision, mean
 
     @property
     def is_finite(self) -> bool:

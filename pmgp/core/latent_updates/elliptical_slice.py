@@ -25,8 +25,6 @@ from pmgp.core.transitions.elliptical_slice import slice_on_ellipse
 
 __all__ = ["EllipticalSliceUpdate", "SliceTarget"]
 
-NO_SITES = np.empty((2, 0))
-
 
 class SliceTarget(NamedTuple):
     """The Gaussians that give the ellipses, in turn, and the likelihood."""
@@ -146,7 +144,8 @@ def _move(
     The value at f is not a number where it is not known yet.
     """
     kernel = kernel_with_terms(target.likelihood, SLICE)
-    if kernel is not None and type(reference) in (SiteApproximation, DensePrior):
+    # What is derived from these may have other log-ratios.
+    if kernel is not None and (type(reference) is SiteApproximation or type(reference) is DensePrior):
         return _move_by(kernel, rng, f, value, reference, auxiliary)
     mean = reference.mean
     value = target.log_ratio(f, reference) if isnan(value) else value
@@ -161,12 +160,11 @@ def _move_by(
     rng: np.random.Generator,
     f: np.ndarray,
     value: float,
-    reference: Gaussian,
+    reference: SiteApproximation | DensePrior,
     auxiliary: np.ndarray,
 ) -> tuple[np.ndarray, float, int]:
     """The same by a kernel, which takes its angles from the generator."""
     moved, outcome = np.empty(len(f)), np.array([value])
-    known = reference.vectors if isinstance(reference, SiteApproximation) else vectors(*NO_SITES, reference.mean)
     given = *vectors(f, auxiliary), rng.standard_exponential(), *uniform_numbers(rng)
-    evaluations = kernel(*known, *given, moved, outcome)
+    evaluations = kernel(*reference.vectors, *given, moved, outcome)
     return moved, float(outcome[0]), evaluations

@@ -12,19 +12,21 @@ from pmgp.core.likelihoods.bernoulli import BernoulliProbit
 from pmgp.core.likelihoods.ordinal import OrdinalProbit
 from pmgp.core.numerics.compiled.loading import compiled
 
-__all__ = ["LOG_RATIOS", "NEWTON", "RENEWED", "SLICE", "SWEEPS", "WEIGHED", "kernel_with_terms"]
+__all__ = ["ESTIMATED", "LOG_RATIOS", "NEWTON", "RENEWED", "SLICE", "SWEEPS", "WEIGHED", "kernel_with_terms"]
 
 SWEEPS, NEWTON, LOG_RATIOS = "sweeps", "newton", "log_ratios"
-WEIGHED, SLICE, RENEWED = "weighed", "slice_move", "renewed"
+WEIGHED, ESTIMATED, SLICE, RENEWED = "weighed", "estimated", "slice_move", "renewed"
 KERNELS: dict[tuple[type, str], str] = {
     (BernoulliProbit, SWEEPS): "propagation.probit_sweeps",
     (BernoulliProbit, NEWTON): "newton.probit_newton",
     (BernoulliProbit, LOG_RATIOS): "probit.log_ratios",
     (BernoulliProbit, WEIGHED): "probit.weighed",
+    (BernoulliProbit, ESTIMATED): "probit.estimated",
     (BernoulliProbit, SLICE): "probit.slice_move",
     (BernoulliProbit, RENEWED): "probit.renewed",
     (OrdinalProbit, LOG_RATIOS): "ordinal.log_ratios",
     (OrdinalProbit, WEIGHED): "ordinal.weighed",
+    (OrdinalProbit, ESTIMATED): "ordinal.estimated",
     (OrdinalProbit, SLICE): "ordinal.slice_move",
     (OrdinalProbit, RENEWED): "ordinal.renewed",
 }
@@ -39,7 +41,7 @@ def kernel_with_terms(terms: Any, name: str) -> Callable[..., Any] | None:
     ----------
     terms : Likelihood
         Or anything else that factorizes over f.
-    name : {SWEEPS, NEWTON, LOG_RATIOS, WEIGHED, SLICE, RENEWED}
+    name : {SWEEPS, NEWTON, LOG_RATIOS, WEIGHED, ESTIMATED, SLICE, RENEWED}
     """
     full = KERNELS.get((type(terms), name))
     kernel = None if full is None else compiled(full)

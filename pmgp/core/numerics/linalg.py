@@ -62,7 +62,8 @@ def cholesky(a: np.ndarray, *, overwrite: bool = False) -> np.ndarray:
     Returns
     -------
     (n, n) array
-        The factor in the lower triangle; what stands above the diagonal is left as it was.
+        The factor in the lower triangle. Above the diagonal stands what was in the memory that it is written to, with
+        `overwrite` that of `a`.
 
     Raises
     ------
@@ -70,11 +71,25 @@ def cholesky(a: np.ndarray, *, overwrite: bool = False) -> np.ndarray:
         If a leading minor is not positive, or the matrix is not finite.
     """
     record("cholesky")
-    factor, info = dpotrf(a, lower=1, overwrite_a=overwrite, clean=0)
-    # LAPACK lets NaN and infinite pivots through. None is negative, so that the largest one tells of both.
-    if info != 0 or not isfinite(np.maximum.reduce(factor.diagonal())):
-        raise NotPositiveDefiniteError(f"the leading minor of order {info} is not positive")
+    if overwrite:
+        factor, order = dpotrf(a, lower=1, overwrite_a=1, clean=0)
+        # LAPACK lets NaN and infinite pivots through. None is negative, so that the largest one tells of both.
+        definite = order == 0 and isfinite(np.maximum.reduce(factor.diagonal()))
+    else:
+        factor = np.empty(a.shape, order="F")
+        order = compiled_or(_factorize, "sites.factorize")(np.asfortranarray(a, np.float64).T, factor.T)
+        definite = order == 0
+    if not definite:
+        raise NotPositiveDefiniteError(f"the leading minor of order {order} is not positive")
     return factor
+
+
+def _factorize(transposed: np.ndarray, transposed_factor: np.ndarray) -> int:
+    """In other memory, without what stands above the diagonal."""
+    transposed_factor[:] = transposed
+    factor, order = dpotrf(transposed_factor.T, lower=1, overwrite_a=1, clean=0)
+    unsound = ~np.isfinite(factor.diagonal())
+    return order if order else int(unsound.argmax()) + 1 if unsound.any() else 0
 
 
 def cholesky_pullback(factor: np.ndarray, cotangent: np.ndarray, vector: np.ndarray) -> np.ndarray:

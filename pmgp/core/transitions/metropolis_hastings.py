@@ -54,13 +54,13 @@ def metropolis_choice(
     return candidate if accepted else current, info
 
 
+@np.errstate(all="ignore")
 def metropolis_hastings(
     rng: np.random.Generator, point: Point, density: Density, proposed: Proposed
 ) -> tuple[Point, TransitionInfo]:
     """Move to what was proposed, or stay."""
-    with np.errstate(all="ignore"):
-        candidate = density.at(proposed.position)
-        log_ratio = candidate.log_density - point.log_density + proposed.log_hastings
+    candidate = density.at(proposed.position)
+    log_ratio = candidate.log_density - point.log_density + proposed.log_hastings
     visited = candidate.position, candidate.log_density
     return metropolis_choice(rng, point, candidate, log_ratio, 1, proposed.component, visited)
 

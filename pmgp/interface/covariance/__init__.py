@@ -1,4 +1,4 @@
 """Fast ways to K(theta), from its graph.
 
-May import: interface.graphs.
+May import: core.numerics, interface.graphs.
 """

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
@@ -18,6 +17,8 @@ from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
+from pmgp.interface.covariance.filling import Block, Part, blocks, packed_parts, places, result_of
+from pmgp.interface.covariance.packed import elementwise, packed, unpack
 from pmgp.interface.covariance.program import Instruction, Program
 from pmgp.interface.covariance.pullback import differentiable, pull_back_block, weights
 from pmgp.interface.graphs.compilation import CompiledOnRequest, Compiler
@@ -25,18 +26,6 @@ from pmgp.interface.graphs.numpy_graph import UnsupportedGraphError
 from pmgp.interface.graphs.theta_function import NumpyFunction, ThetaFunction, simplified
 
 __all__ = ["BlockedCovariance"]
-
-# Elements of a block: a few arrays of that size stay in the second-level cache.
-BLOCK_ELEMENTS = 32_768
-SMALLEST_BLOCK = 32
-
-
-class _Block(NamedTuple):
-    """A part of the upper triangle, and what fills it."""
-
-    rows: slice
-    columns: slice
-    fill: Callable[[np.ndarray, dict[str, list[Any]]], None]
 
 
 class BlockedCovariance:
@@ -66,6 +55,7 @@ class BlockedCovariance:
         program = Program(covariance, theta)
         self._code, self._last_diagonal = _without_last_diagonal(program.code)
         self._shape = (len(program.leaves), len(program.products), len(program.diagonals))
+        self._elementwise = elementwise(self._code, program.leaves)
         factors = [factor for pair in program.products for factor in pair]
         outputs = [mean, *program.leaves, *factors, *program.diagonals]
         whole = [leaf for leaf in program.leaves if not any(leaf.type.broadcastable)]
@@ -81,13 +71,17 @@ class BlockedCovariance:
             self._thin_pullback.refresh_data()
         self._last: tuple[bytes, list[np.ndarray]] | None = None
         self._distances: list[np.ndarray] | None = None
-        self._blocks: list[_Block] = []
+        self._packed: list[np.ndarray] | None = None
+        self._blocks: list[Block] = []
+        self._parts: list[Part] = []
 
+    @np.errstate(all="ignore")
     def __call__(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean of shape (n,) and covariance of shape (n, n) at theta; what overflows is not finite, as by PyTensor."""
-        with np.errstate(all="ignore"):
-            mean, *values = self._at(theta)
-            upper = self._upper(len(mean), self._inputs(values) | self._kept())
+        mean, *values = self._at(theta)
+        fill = self._fill_packed if self._elementwise else self._fill
+        upper = np.empty((len(mean), len(mean)))
+        fill(upper, self._inputs(values))
         return np.array(mean, dtype=float), upper.T
 
     def _at(self, theta: np.ndarray) -> list[np.ndarray]:
@@ -110,10 +104,10 @@ class BlockedCovariance:
             inputs = self._inputs(values) | self._kept()
             gradients = [np.array(mean_bar), *[np.zeros(np.shape(value)) for value in values]]
             bars = self._inputs(gradients[1:])
-            for block in self._blocks or _blocks(len(mean), self._code):
-                registers = self._registers(block, inputs)
-                weight = weights(covariance_bar, block.rows)
-                pull_back_block(self._code, self._depends, registers, inputs, bars, block.rows, weight)
+            for rows, columns in places(len(mean)):
+                registers = self._registers(rows, columns, inputs)
+                weight = weights(covariance_bar, rows)
+                pull_back_block(self._code, self._depends, registers, inputs, bars, rows, weight)
             if self._last_diagonal is not None:
                 bars["diagonal"][self._last_diagonal.place][:] = covariance_bar.diagonal()
             return self._thin_pullback(*gradients, theta)[0]
@@ -138,14 +132,14 @@ class BlockedCovariance:
         given = theta, outputs, compile_function
         return depends, CompiledOnRequest(partial(_thin_pullback, *given), partial(_thin_pullback_by_numpy, *given))
 
-    def _registers(self, block: _Block, inputs: dict[str, list[Any]]) -> list[np.ndarray]:
+    def _registers(self, rows: slice, columns: slice, inputs: dict[str, list[Any]]) -> list[np.ndarray]:
         """All registers of a block, each in memory of its own."""
         registers: list[np.ndarray] = []
-        shape = block.rows.stop - block.rows.start, block.columns.stop - block.columns.start
+        shape = rows.stop - rows.start, columns.stop - columns.start
         for instruction in self._code:
             own = instruction.kind in ("product", "diagonal", "constant")
             target = np.full(shape, instruction.value) if own else None
-            registers.append(_result(instruction, registers, inputs, block.rows, block.columns, target))
+            registers.append(result_of(instruction, registers, inputs, rows, columns, target))
         return registers
 
     def _inputs(self, values: list[Any]) -> dict[str, list[Any]]:
@@ -160,50 +154,34 @@ class BlockedCovariance:
             self._distances = self._distances_at()
         return {"distance": self._distances}
 
-    def _upper(self, n: int, inputs: dict[str, list[Any]]) -> np.ndarray:
+    def _fill(self, upper: np.ndarray, inputs: dict[str, list[Any]]) -> None:
         if not self._blocks:
-            self._blocks = _blocks(n, self._code)
-        upper = np.empty((n, n))
+            self._blocks = blocks(len(upper), self._code)
+        inputs |= self._kept()
         for block in self._blocks:
             block.fill(upper[block.rows, block.columns], inputs)
+        self._add_diagonal(upper, inputs)
+
+    def _fill_packed(self, upper: np.ndarray, inputs: dict[str, list[Any]]) -> None:
+        if self._packed is None:
+            self._packed = [packed(distances) for distances in self._distances_at()]
+        if not self._parts:
+            self._parts = packed_parts(len(upper), self._code)
+        inputs["distance"] = self._packed
+        # A matrix that is in the cache is as soon written as a whole.
+        mirrored = len(self._parts) == 1
+        for first, memory, fill in self._parts:
+            fill(memory, inputs)
+            unpack(memory[0], first, mirrored, upper)
+        self._add_diagonal(upper, inputs)
+
+    def _add_diagonal(self, upper: np.ndarray, inputs: dict[str, list[Any]]) -> None:
         if self._last_diagonal is not None:
-            upper.reshape(-1)[:: n + 1] += inputs["diagonal"][self._last_diagonal.place]
-        return upper
+            upper.reshape(-1)[:: len(upper) + 1] += inputs["diagonal"][self._last_diagonal.place]
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the work space behind when it is pickled."""
-        return self.__dict__ | {"_blocks": [], "_last": None, "_distances": None}
-
-
-def _result(
-    instruction: Instruction,
-    registers: list[np.ndarray],
-    inputs: dict[str, list[Any]],
-    rows: slice,
-    columns: slice,
-    target: np.ndarray | None,
-) -> np.ndarray:
-    """What an instruction fills its register with, in `target` where it can write to it."""
-    kind, function, sources, place, _ = instruction
-    operands = [registers[source] for source in sources]
-    if target is None:
-        return function(*operands) if kind == "call" else _part(inputs[kind][place], rows, columns)
-    if kind == "call":
-        function(*operands, out=target)
-    elif kind == "product":
-        left, right = inputs["product"][place]
-        np.matmul(left[rows], right[:, columns], out=target)
-    elif kind == "diagonal":
-        if target is not operands[0]:
-            target[...] = operands[0]
-        np.einsum("ii->i", target[:, : len(target)])[:] += inputs["diagonal"][place][rows]
-    return target
-
-
-def _part(leaf: np.ndarray, rows: slice, columns: slice) -> np.ndarray:
-    if leaf.size == 1:
-        return leaf
-    return leaf[rows if leaf.shape[0] > 1 else slice(None), columns if leaf.shape[1] > 1 else slice(None)]
+        return self.__dict__ | {"_blocks": [], "_parts": [], "_last": None, "_distances": None, "_packed": None}
 
 
 def _thin_pullback(
@@ -240,60 +218,3 @@ def _without_last_diagonal(code: list[Instruction]) -> tuple[list[Instruction], 
     """
     *others, last = code
     return (others, last) if last.kind == "diagonal" else (code, None)
-
-
-def _blocks(n: int, code: list[Instruction]) -> list[_Block]:
-    """Blocks that cover the upper triangle, with one work space for all."""
-    bounds = [0]
-    while (start := bounds[-1]) < n:
-        bounds.append(min(n, start + max(SMALLEST_BLOCK, BLOCK_ELEMENTS // (n - start))))
-    shapes = [(stop - start, n - start) for start, stop in pairwise(bounds)]
-    largest = max(height * width for height, width in shapes)
-    buffers = _buffers(code)
-    workspace = {place: np.full(largest, code[place].value) for place in buffers if place is not None}
-    blocks = []
-    for start, (height, width) in zip(bounds, shapes, strict=False):
-        parts = {place: buffer[: height * width].reshape(height, width) for place, buffer in workspace.items()}
-        place = slice(start, start + height), slice(start, n)
-        memory = [None if buffer is None else parts[buffer] for buffer in buffers]
-        blocks.append(_Block(*place, _filling(code, *place, memory)))
-    return blocks
-
-
-def _filling(
-    code: list[Instruction], rows: slice, columns: slice, memory: list[np.ndarray | None]
-) -> Callable[[np.ndarray, dict[str, list[Any]]], None]:
-    """What runs the program on a block of the upper triangle in C order, the lower one in Fortran order.
-
-    One function with a line for each instruction, as of `NumpyGraph`: a loop over them takes longer than they do where
-    there are a hundred rows. The last one writes to the block itself, the others to the memory that is theirs.
-    """
-    called: dict[str, Any] = {"result": _result, "part": _part, "rows": rows, "columns": columns}
-    lines = []
-    for number, (step, target) in enumerate(zip(code, memory, strict=True)):
-        called |= {f"step{number}": step, f"function{number}": step.function, f"memory{number}": target}
-        into = "out" if number == len(code) - 1 else f"memory{number}"
-        taken = [f"r{source}" for source in step.sources]
-        if step.kind == "call":
-            made = f"function{number}({', '.join(taken if target is None else [*taken, f'out={into}'])})"
-        elif target is None:
-            made = f"part(inputs[{step.kind!r}][{step.place}], rows, columns)"
-        else:
-            known = ", ".join([f"r{register}" for register in range(number)])
-            made = f"result(step{number}, [{known}], inputs, rows, columns, {into})"
-        lines.append(f"r{number} = {made}")
-    last = f"r{len(code) - 1}"
-    exec("\n    ".join(["def fill(out, inputs):", *lines, f"if {last} is not out: out[...] = {last}"]), called)
-    return called["fill"]
-
-
-def _buffers(code: list[Instruction]) -> list[int | None]:
-    """Which buffer each instruction writes to: that of a register that it is the last to use, or a new one."""
-    last_use = {source: position for position, step in enumerate(code) for source in step.sources}
-    buffers: list[int | None] = []
-    for position, step in enumerate(code):
-        owned = [s for s in step.sources if buffers[s] is not None and last_use[s] == position]
-        free = [buffers[s] for s in owned if code[s].kind != "constant"]
-        own = position if step.writes or step.kind == "constant" else None
-        buffers.append(free[0] if free and step.writes else own)
-    return buffers

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from pmgp.core.adaptation.mode_prediction import ModePredictor
 from pmgp.core.approximations import Approximation, ExpectationPropagation, Laplace
 from pmgp.core.estimators import Estimator, OrthantSampling
 from pmgp.core.gaussians import DensePrior
@@ -33,6 +34,7 @@ def compile_kernels(approximation: Approximation, likelihood: Likelihood, estima
     """
     if not isinstance(approximation, ExpectationPropagation | Laplace):
         return
+    ModePredictor(1, 2, np.zeros(1), np.ones(1)).features(np.zeros(1))
     small = _two_points(likelihood)
     q: Any = approximation.fit(DensePrior(np.zeros(2), np.asfortranarray(np.eye(2))), small)
     if isinstance(estimator, OrthantSampling):

@@ -21,12 +21,12 @@ from pmgp.core.numerics.compiled.declaration import (
 )
 from pmgp.core.numerics.compiled.importance import weighing, weighing_signature
 from pmgp.core.numerics.compiled.normal import probabilities
-from pmgp.core.numerics.compiled.renewal import picked, renewing_signature
+from pmgp.core.numerics.compiled.renewal import estimating_signature, picked, renewing_signature
 from pmgp.core.numerics.compiled.routines import erfcx, log_ndtr, uniform
 from pmgp.core.numerics.compiled.sites import deviations
 from pmgp.core.numerics.compiled.slices import slice_signature, slicing
 
-__all__ = ["log_ratios", "renewed", "slice_move", "weighed"]
+__all__ = ["estimated", "log_ratios", "renewed", "slice_move", "weighed"]
 
 SQRT_2 = math.sqrt(2.0)
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
@@ -36,6 +36,8 @@ NARROW, STEEP = 1.0, 20.0
 # A difference of probabilities that is a smaller share of them than PLAIN, or than LEAST at all, is had otherwise. A
 # product of them is turned into a logarithm when it falls below SMALL, so that the next one does not underflow.
 PLAIN, LEAST, SMALL = 1e-3, 1e-200, 1e-100
+# Terms at a time.
+PART = 32
 
 
 @inlined
@@ -66,29 +68,34 @@ def log_ratio(
 ) -> float:
     """The sum of log P(lower < f + noise e < upper) - b f + w f^2 / 2, e standard normal.
 
-    Without sites no term is positive: then it may be minus infinity as soon as the sum is seen to fall below `least`.
-    What takes long, and is least of all, comes after all else.
+    Without sites no term is positive: then it may be minus infinity as soon as the sum is seen to fall below `least`,
+    which is looked at after each part of the terms. What takes long, and is least of all, comes after all else.
     """
     total, product, n = 0.0, 1.0, len(f)
-    near, far, above, between = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-    for i in range(len(near)):
-        lower, upper = (data[0, i] - f[i]) / data[2, i], (data[1, i] - f[i]) / data[2, i]
-        reflected = lower + upper > 0.0
-        near[i], far[i] = -lower if reflected else upper, -upper if reflected else lower
-    probabilities(near, between)
-    probabilities(far, above)
-    for i in range(len(near)):
-        below = between[i]
-        between[i] -= above[i]
-        if not (between[i] > PLAIN * below and between[i] > LEAST):
-            between[i] = 0.0
-            continue
-        product *= between[i]
-        if product < SMALL:
-            total += math.log(product)
-            product = 1.0
-            if total < least and len(linear) == 0:
-                return -math.inf
+    work = np.empty((4, n))
+    near, far, above, between = work[0], work[1], work[2], work[3]
+    for start in range(0, n, PART):
+        stop = min(start + PART, n)
+        value, low, high, noise = f[start:stop], data[0, start:stop], data[1, start:stop], data[2, start:stop]
+        close, distant, share, beyond = near[start:stop], far[start:stop], between[start:stop], above[start:stop]
+        for i in range(len(value)):
+            lower, upper = (low[i] - value[i]) / noise[i], (high[i] - value[i]) / noise[i]
+            reflected = lower + upper > 0.0
+            close[i], distant[i] = -lower if reflected else upper, -upper if reflected else lower
+        probabilities(close, share)
+        probabilities(distant, beyond)
+        for i in range(len(share)):
+            below = share[i]
+            share[i] -= beyond[i]
+            if not (share[i] > PLAIN * below and share[i] > LEAST):
+                share[i] = 0.0
+                continue
+            product *= share[i]
+            if product < SMALL:
+                total += math.log(product)
+                product = 1.0
+        if len(linear) == 0 and total + math.log(product) < least:
+            return -math.inf
     total += math.log(product)
     for i in range(len(near)):
         if between[i] == 0.0:
@@ -142,6 +149,30 @@ def weighed(
     """Draws from q with their importance weights, as `importance.weighing` says."""
     q = linear, precision, mean, log_normalizer
     return _weigh(data, q, deviations, paired, particles, log_weights, weights)
+
+
+@kernel(*estimating_signature(ROWS))
+def estimated(
+    data: np.ndarray,
+    linear: np.ndarray,
+    precision: np.ndarray,
+    mean: np.ndarray,
+    prior_factor: np.ndarray,
+    covariance: np.ndarray,
+    factor: np.ndarray,
+    log_normalizer: float,
+    paired: bool,
+    first: np.ndarray,
+    second: np.ndarray,
+    particles: np.ndarray,
+    log_weights: np.ndarray,
+    weights: np.ndarray,
+) -> tuple[float, bool]:
+    """Draws from q, made and weighed, as `renewal.estimating_signature` says."""
+    away = np.empty(first.shape)
+    multiplied = deviations(prior_factor, covariance, factor, precision, first, second, away)
+    known = linear, precision, mean, away, paired, log_normalizer
+    return weighed(data, *known, particles, log_weights, weights), multiplied
 
 
 @kernel(*slice_signature(ROWS))

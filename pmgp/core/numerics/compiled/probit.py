@@ -18,12 +18,12 @@ from pmgp.core.numerics.compiled.declaration import (
 )
 from pmgp.core.numerics.compiled.importance import weighing, weighing_signature
 from pmgp.core.numerics.compiled.normal import probabilities
-from pmgp.core.numerics.compiled.renewal import picked, renewing_signature
+from pmgp.core.numerics.compiled.renewal import estimating_signature, picked, renewing_signature
 from pmgp.core.numerics.compiled.routines import erfcx, log_ndtr, uniform
 from pmgp.core.numerics.compiled.sites import deviations
 from pmgp.core.numerics.compiled.slices import slice_signature, slicing
 
-__all__ = ["derivatives", "log_ratios", "renewed", "slice_move", "tilted", "tilted_moments", "weighed"]
+__all__ = ["derivatives", "estimated", "log_ratios", "renewed", "slice_move", "tilted", "tilted_moments", "weighed"]
 
 SQRT_2 = math.sqrt(2.0)
 SCALE = math.sqrt(2.0 / math.pi)
@@ -184,6 +184,30 @@ def weighed(
     """Draws from q with their importance weights, as `importance.weighing` says."""
     q = linear, precision, mean, log_normalizer
     return _weigh(sign, q, deviations, paired, particles, log_weights, weights)
+
+
+@kernel(*estimating_signature(VECTOR))
+def estimated(
+    sign: np.ndarray,
+    linear: np.ndarray,
+    precision: np.ndarray,
+    mean: np.ndarray,
+    prior_factor: np.ndarray,
+    covariance: np.ndarray,
+    factor: np.ndarray,
+    log_normalizer: float,
+    paired: bool,
+    first: np.ndarray,
+    second: np.ndarray,
+    particles: np.ndarray,
+    log_weights: np.ndarray,
+    weights: np.ndarray,
+) -> tuple[float, bool]:
+    """Draws from q, made and weighed, as `renewal.estimating_signature` says."""
+    away = np.empty(first.shape)
+    multiplied = deviations(prior_factor, covariance, factor, precision, first, second, away)
+    known = linear, precision, mean, away, paired, log_normalizer
+    return weighed(sign, *known, particles, log_weights, weights), multiplied
 
 
 @kernel(*slice_signature(VECTOR))

@@ -1,8 +1,8 @@
-"""What an iteration makes of q at the theta that it has reached, in one call: a move of f, and draws beside it.
+"""What an iteration makes of q in one call: an estimate, and at the theta that it has reached a move of f beside it.
 
 Kernels for it are a row of others that are there one by one, so that nothing differs from calling these: draws of q
-less its mean, the first of which gives the ellipse on which f moves; particles of which f is the first, with their
-weights; and one of these, picked by the weights.
+less its mean, and particles with their weights. Where f moves, the first draw gives the ellipse on which it does, the
+first particle is f, and one of them is picked by the weights.
 """
 
 from __future__ import annotations
@@ -20,10 +20,24 @@ from pmgp.core.numerics.compiled.declaration import (
     VECTOR,
     WRITTEN_ROWS,
     WRITTEN_VECTOR,
-    inlined,
+    kernel,
 )
 
-__all__ = ["picked", "renewing_signature"]
+__all__ = ["estimating_signature", "picked", "renewing_signature"]
+
+# Sites b and w, and the mean; L, K and the factor of B; the log of the integral of the prior times the sites.
+OF_Q = *[VECTOR] * 3, *[ROWS] * 3, NUMBER
+# Standard normals, two arrays; particles, the logs of their weights, and the weights.
+NORMALS, WEIGHTED = [WRITTEN_ROWS] * 2, (WRITTEN_ROWS, WRITTEN_VECTOR, WRITTEN_VECTOR)
+
+
+def estimating_signature(terms: Any) -> tuple[Any, ...]:
+    """Of a kernel that makes an estimate, by the type of the likelihood's data.
+
+    What it takes besides is what :func:`renewing_signature` says, but for what has to do with f. Returned are the log
+    of the weights' mean, and whether products with K were needed.
+    """
+    return types.Tuple((NUMBER, FLAG)), terms, *OF_Q, FLAG, *NORMALS, *WEIGHTED
 
 
 def renewing_signature(terms: Any) -> tuple[Any, ...]:
@@ -36,17 +50,23 @@ def renewing_signature(terms: Any) -> tuple[Any, ...]:
 
     Returned are the log of the weights' mean, whether products with K were needed, and which particle was picked.
     """
-    of_q = *[VECTOR] * 3, *[ROWS] * 3, NUMBER
-    written = *[WRITTEN_ROWS] * 2, WRITTEN_VECTOR, WRITTEN_ROWS, WRITTEN_VECTOR, WRITTEN_VECTOR
-    return types.Tuple((NUMBER, FLAG, COUNT)), terms, *of_q, VECTOR, NUMBER, COUNT, COUNT, FLAG, *written
+    given = VECTOR, NUMBER, COUNT, COUNT, FLAG
+    return types.Tuple((NUMBER, FLAG, COUNT)), terms, *OF_Q, *given, *NORMALS, WRITTEN_VECTOR, *WEIGHTED
 
 
-@inlined
+@kernel(COUNT, VECTOR, NUMBER)
 def picked(
     weights: np.ndarray,
     number: float,
 ) -> int:
-    """An index by inversion of weights that sum to one."""
+    """An index by inversion of weights that sum to one, but for rounding.
+
+    Parameters
+    ----------
+    weights : (draws,) array
+    number : float
+        Uniform.
+    """
     passed, chosen = weights[0], 0
     while chosen < len(weights) - 1 and passed <= number:
         chosen += 1

@@ -10,6 +10,7 @@ import math
 import numpy as np
 
 from pmgp.core.numerics.compiled.declaration import (
+    COUNT,
     FLAG,
     NOTHING,
     NUMBER,
@@ -34,10 +35,66 @@ from pmgp.core.numerics.compiled.routines import (
     dtrsv,
 )
 
-__all__ = ["condition", "deviations", "log_normalizer", "log_sites"]
+__all__ = ["condition", "deviations", "factorize", "log_normalizer", "log_sites", "unpack"]
 
 # As in `core.numerics.conditioning`.
 INFORMATIVE = 1e-8
+
+
+@kernel(NOTHING, VECTOR, COUNT, FLAG, WRITTEN_ROWS)
+def unpack(
+    part: np.ndarray,
+    first: int,
+    mirrored: bool,
+    upper: np.ndarray,
+) -> None:
+    """Write rows of an upper triangle, which stand one after another, to where they belong.
+
+    Parameters
+    ----------
+    part : (size,) array
+    first : int
+        Where the first row belongs.
+    mirrored : bool
+        Whether columns of the lower triangle are written as well.
+    upper : (n, n) array
+    """
+    start, n = 0, len(upper)
+    for row in range(first, n):
+        if start == len(part):
+            break
+        known, written = part[start : start + n - row], upper[row, row:]
+        for i in range(len(written)):
+            written[i] = known[i]
+        if mirrored:
+            column = upper[row:, row]
+            for i in range(len(column)):
+                column[i] = known[i]
+        start += n - row
+
+
+@kernel(COUNT, ROWS, WRITTEN_ROWS)
+def factorize(
+    covariance: np.ndarray,
+    factor: np.ndarray,
+) -> int:
+    """Write the Cholesky factor's triangle; the order of the first leading minor that is not positive, 0 for none.
+
+    Parameters
+    ----------
+    covariance, factor : (n, n) array
+    """
+    n = len(factor)
+    for j in range(n):
+        known, column = covariance[j, j:], factor[j, j:]
+        for i in range(len(column)):
+            column[i] = known[i]
+    order = dpotrf((LOWER, n, factor, n))
+    # LAPACK lets NaN and infinite pivots through.
+    for j in range(n):
+        if order == 0 and not math.isfinite(factor[j, j]):
+            order = j + 1
+    return order
 
 
 @kernel(NUMBER, ROWS, VECTOR, VECTOR, VECTOR, WRITTEN_ROWS, WRITTEN_VECTOR, WRITTEN_ROWS)
@@ -107,9 +164,10 @@ def deviations(
         Written.
     """
     size, n = out.shape
-    least = math.inf
+    least, root = math.inf, np.empty(n)
     for i in range(n):
         least = min(least, precision[i] * covariance[i, i])
+        root[i] = math.sqrt(precision[i])
     if size == 1:
         dtrmv((LOWER, NOT_TRANSPOSED, NOT_UNIT, n, prior_factor, n, first, 1))
     else:
@@ -118,18 +176,18 @@ def deviations(
         along, noise, row = first[k], second[k], out[k]
         for i in range(len(noise)):
             row[i] = noise[i]
-            noise[i] += math.sqrt(precision[i]) * along[i]
+            noise[i] += root[i] * along[i]
     dpotrs((LOWER, n, size, factor, n, second, n))
     if least >= INFORMATIVE:
         for k in range(size):
             solved, row = second[k], out[k]
             for i in range(len(row)):
-                row[i] = (solved[i] - row[i]) / math.sqrt(precision[i])
+                row[i] = (solved[i] - row[i]) / root[i]
         return False
     for k in range(size):
         solved = second[k]
         for i in range(len(solved)):
-            solved[i] *= math.sqrt(precision[i])
+            solved[i] *= root[i]
     if size == 1:
         dsymv((LOWER, n, 1.0, covariance, n, second, 1, 0.0, out, 1))
     else:

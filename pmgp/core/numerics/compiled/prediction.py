@@ -1,0 +1,42 @@
+"""What the start of an approximation is predicted from (`core.adaptation.mode_prediction`)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import types
+
+from pmgp.core.numerics.compiled.declaration import COUNT, NOTHING, NUMBER, VECTOR, WRITTEN_VECTOR, kernel
+
+__all__ = ["features"]
+
+PLACES = types.Array(COUNT, 2, "C", readonly=True)
+
+
+@kernel(NOTHING, VECTOR, VECTOR, VECTOR, NUMBER, PLACES, WRITTEN_VECTOR)
+def features(
+    theta: np.ndarray,
+    location: np.ndarray,
+    scale: np.ndarray,
+    farthest: float,
+    factors: np.ndarray,
+    features: np.ndarray,
+) -> None:
+    """Write the monomials of the standardized theta.
+
+    Parameters
+    ----------
+    theta, location, scale : (dimension,) array
+    farthest : float
+        Of what an element of the standardized theta may be.
+    factors : (p, degree) array
+        Which elements are multiplied; the last one is 1.
+    features : (p,) array
+    """
+    z = np.ones(len(theta) + 1)
+    for i in range(len(theta)):
+        z[i] = min(max((theta[i] - location[i]) / scale[i], -farthest), farthest)
+    for k in range(len(features)):
+        product = z[factors[k, 0]]
+        for place in factors[k, 1:]:
+            product *= z[place]
+        features[k] = product
