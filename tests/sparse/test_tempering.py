@@ -136,7 +136,7 @@ def test_parts_add_up_to_the_model_s_own_log_density(name, rng):
         np.testing.assert_allclose(at.whitened(at.inducing(v)), v, atol=1e-8)
 
 
-SETTINGS = {"tune": 400, "draws": 2000, "random_seed": 6}
+SETTINGS = {"tune": 400, "draws": 3000, "random_seed": 6}
 
 
 def moments(**options):
@@ -148,7 +148,7 @@ def moments(**options):
 @pytest.mark.parametrize("options", [{"temperatures": 1}, {"temperatures": 3}], ids=["one", "three"])
 def test_with_all_points_as_inducing_inputs_it_agrees_with_the_pseudo_marginal_chain(posterior, options):
     found = moments(**options)
-    assert min(m.ess for m in found.values()) > 200
+    assert min(m.ess for m in found.values()) > 400
     assert agreement.distance(found, posterior) < 4.0
 
 

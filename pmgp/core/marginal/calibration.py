@@ -21,6 +21,9 @@ CANDIDATES = (16, 32, 64, 128, 256, 512)
 # The efficiency of a pseudo-marginal chain per unit of work is best for a standard deviation of the log-estimate
 # near one (Doucet, Pitt, Deligiannidis and Kohn 2015), and poor above LARGE_SPREAD.
 TARGET_SPREAD = 1.0
+# The same of estimates that are seen a few times each: their tails are longer than these show. On six classes of glass
+# chains with 512 particles, a spread of 0.5, have three times the effective draws of an iteration with 128 or 256.
+TARGET_OF_REPEATS = 0.5
 LARGE_SPREAD = 1.5
 DEFAULT_DRAWS = 64
 
@@ -116,7 +119,8 @@ def _typical(spreads: np.ndarray) -> np.ndarray:
 def _chosen(estimator: Calibrated | Repeated, spreads: list[list[float]]) -> tuple[int, float]:
     """The fewest draws that suffice, or the most, and their spread."""
     candidates, typical = _candidates(estimator), _typical(np.array(spreads))
-    enough = np.flatnonzero(typical <= TARGET_SPREAD)
+    target = TARGET_OF_REPEATS if isinstance(estimator, Repeated) else TARGET_SPREAD
+    enough = np.flatnonzero(typical <= target)
     chosen = int(enough[0]) if enough.size else len(candidates) - 1
     return candidates[chosen], float(typical[chosen])
 
