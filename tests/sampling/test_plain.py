@@ -17,6 +17,7 @@ from pymc.util import get_state_from_generator, random_generator_from_state
 import pmgp
 from pmgp.core.adaptation.mode_prediction import SameStart
 from pmgp.core.adaptation.step_size import StepSize
+from pmgp.core.estimators.choice import OF_ONE, OF_SEVERAL
 from pmgp.core.transitions.alternation import Alternation
 from pmgp.interface.sampling import plain
 from pmgp.interface.sampling.plain import from_bytes, to_bytes
@@ -121,6 +122,11 @@ class Foreign(NamedTuple):
 @dataclass
 class ForeignToo:
     value: int
+
+
+@pytest.mark.parametrize("estimator", [*OF_ONE[1:], *OF_SEVERAL[1:]])
+def test_estimators_that_tuning_may_choose_come_back(estimator):
+    assert from_bytes(to_bytes(estimator)) == estimator
 
 
 @pytest.mark.parametrize("value", [Foreign(1), ForeignToo(1), object(), {1, 2}, lambda: None, np.array([None])])

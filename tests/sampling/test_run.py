@@ -173,7 +173,7 @@ def test_workers_end_with_a_killed_parent(sample, uninterrupted, probit_model, s
 @pytest.mark.slow
 def test_a_run_killed_at_twenty_moments_gives_the_same_draws(sample, probit_model, step, tmp_path):
     """Killed again and again: each time it goes on, until the next kill."""
-    long = {"draws": 1200, "tune": 400, "cores": 2}
+    long = {"draws": 4800, "tune": 400, "cores": 2}
     expected = sample(out=tmp_path / "whole", **long)
     rng = np.random.default_rng(15)
     limits = (np.arange(20) + rng.uniform(size=20)) / 20.0 * size(tmp_path / "whole", 0)

@@ -159,12 +159,18 @@ def test_a_restored_state_and_a_pickled_step_keep_the_choice(model, step, other_
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("iteration", [TUNE - 10, TUNE + 8])
-def test_a_resumed_run_has_the_draws_of_one_that_was_not_interrupted(model, step, tmp_path, monkeypatch, iteration):
+@pytest.mark.parametrize(
+    ("fixtures", "statistic"), [(("model", "step"), "orthants"), (("several", "step_of_several"), "sequential")]
+)
+def test_a_resumed_run_has_the_draws_of_one_that_was_not_interrupted(
+    request, tmp_path, monkeypatch, iteration, fixtures, statistic
+):
     """Killed before and after the choice is made."""
+    model, step = (request.getfixturevalue(name) for name in fixtures)
     monkeypatch.setattr("pmgp.interface.sampling.blocks.os.fsync", lambda descriptor: None)
     settings = {"draws": 20, "tune": TUNE, "chains": 1, "cores": 1, "random_seed": 4, "step": step, **QUIET}
     whole = pmgp.sample(model, **settings)
     killed(lambda: pmgp.sample(model, out=tmp_path, callback=kill_at(iteration, 0), flush_every=0.0, **settings))
     again = resumed(tmp_path, model, step=step)
-    assert bool(again["sample_stats"]["orthants"].all())
+    assert bool(again["sample_stats"][statistic].all())
     assert_same_run(whole, again)

@@ -24,7 +24,7 @@ from pmgp.core.adaptation.moments import Moments
 from pmgp.core.adaptation.scaling import Scaling
 from pmgp.core.adaptation.squared_jumps import SquaredJumps
 from pmgp.core.adaptation.step_size import StepSize
-from pmgp.core.estimators import OrthantSampling
+from pmgp.core.estimators import OrthantSampling, SequentialSampling
 from pmgp.core.inducing import Sites
 from pmgp.core.marginal.pseudo_marginal import Frozen, State
 from pmgp.core.marginal.tuning import Tuning
@@ -55,6 +55,7 @@ STORED_TYPES: list[type] = [
     RandomWalk,
     SameStart,
     Scaling,
+    SequentialSampling,
     Sites,
     SquaredJumps,
     State,
