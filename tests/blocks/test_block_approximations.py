@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.datasets import load_iris
 
-from pmgp.core.approximations import ExpectationPropagation, Laplace
+from pmgp.core.approximations import ExpectationPropagation, Laplace, block_propagation
 from pmgp.core.approximations.block_matching import block_cavities, matched_blocks
 from pmgp.core.estimators import AnnealedImportanceSampling, ImportanceSampling
 from pmgp.core.gaussians import BlockConditioning, BlockPrior, DensePrior
@@ -17,7 +18,7 @@ from pmgp.core.likelihoods.impossible import Impossible
 from pmgp.core.numerics import block_shrinkage, linalg
 from pmgp.core.numerics.block_matrices import DenseBlocks
 from pmgp.core.numerics.ledger import counted
-from tests.blocks.problems import classification, rank_one
+from tests.blocks.problems import classification, kernel, rank_one
 from tests.truths import standard_errors_from
 
 TIGHT = {"laplace": Laplace(tolerance=1e-20, sweeps=0), "ep": ExpectationPropagation(tolerance=1e-10)}
@@ -217,6 +218,22 @@ def test_propagation_that_does_not_converge_is_laplaces():
     q = ExpectationPropagation(tolerance=1e-9, max_sweeps=1).fit(prior, likelihood)
     assert not q.converged
     assert_allclose(q.log_evidence, Laplace().fit(prior, likelihood).log_evidence)
+
+
+def test_a_divergence_below_zero_is_no_small_change(monkeypatch):
+    """It is what rounding makes of numbers that have grown too large."""
+    prior, likelihood = classification(15, 3)
+    monkeypatch.setattr(block_propagation, "_divergence", lambda old, new: -1e9)
+    assert not ExpectationPropagation().fit(prior, likelihood).converged
+
+
+def test_labels_have_no_probability_above_one():
+    """Where the variance is large, sweeps over the irises end in overflow."""
+    x, y = load_iris(return_X_y=True)
+    standardized = (x - x.mean(axis=0)) / x.std(axis=0)
+    part = DensePrior(np.zeros(150), kernel(standardized, np.exp(8.82488144), np.exp(0.95399911)))
+    q = ExpectationPropagation().fit(BlockPrior([part] * 3), MultinomialLogit(y))
+    assert -100.0 < q.log_evidence < 0.0
 
 
 def test_an_impossible_likelihood_has_no_evidence():

@@ -60,7 +60,8 @@ def _swept(
         if not conditioned.on(linear, current.precision.towards(matched.precision, step)):
             return None
         moved = conditioned.approximation(matched.log_evidence, start.iterations + sweep)
-        divergence = _divergence(current, moved) / step**2
+        # Of numbers too large rounding makes any other, far below zero too: that is no small change.
+        divergence = abs(_divergence(current, moved)) / step**2
         if divergence < tolerance:
             return moved
         if not divergence < largest:
