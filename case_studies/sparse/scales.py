@@ -1,4 +1,4 @@
-"""How large the study is: quick, for a quarter of an hour of one core, or the article's."""
+"""How large the study is: quick, for less than an hour of one core, or the article's."""
 
 from __future__ import annotations
 

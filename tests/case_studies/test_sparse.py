@@ -247,6 +247,18 @@ def test_inducing_inputs_move_from_those_of_kmeans_to_a_larger_bound(maxima):
     assert moved.found.bounds[-1] > fixed.found.bounds[-1]
 
 
+def test_chains_for_classes_start_from_the_gaussian_though_inducing_inputs_stay():
+    unit = Fit("toy", 0, "isotropic", "kmeans", 6, "HMC")
+    given = study._problem(TINY, "toy", 0)
+    scale = dataclasses.replace(TINY, iterations={"toy": 20})
+    prepared = study._prepared(np.random.default_rng(18), scale, given, unit, 2)
+    assert prepared.best.seconds > 0.0
+    np.testing.assert_array_equal(prepared.Z, prepared.best.first)
+    for start in prepared.starts:
+        assert np.square(start["f_rotated_"]).mean() > 0.01
+        assert start["lengthscale"] == prepared.best.found.point["lengthscale"]
+
+
 def test_draws_of_the_gaussian_are_a_posterior_with_theta_at_its_maximum(maxima):
     best = maxima[1]
     idata = best.draws(np.random.default_rng(14), 4000)

@@ -11,6 +11,7 @@ import pytest
 
 import pmgp
 from pmgp.core.adaptation.squared_jumps import SquaredJumps
+from pmgp.core.adaptation.step_size import StepSize
 from tests.sparse.problems import TARGETS, X, gaussian, poisson, sparse
 from tests.theta_updates import agreement
 
@@ -61,6 +62,18 @@ def test_nothing_is_learned_after_tuning(step):
     chain(step, begin=1, tune=0, draws=20)
     np.testing.assert_array_equal(step.factor, before[0])
     assert (step.step_size, step.max_steps) == before[1:]
+
+
+def test_draws_of_a_chain_that_stayed_where_it_was_are_not_taken_for_a_scale(step):
+    """They have no variance: steps by it would be of no length, all accepted, and the chain would stay for good."""
+    step.setup_chain(np.random.default_rng(5), 100, 0)
+    step.step_size = StepSize.start(1e4)
+    stayed = chain(step, begin=1, tune=11, draws=0)
+    np.testing.assert_array_equal(np.ptp(stayed, axis=0), 0.0)
+    np.testing.assert_array_equal(step.factor, np.eye(step.dimension))
+    assert step.step_size.value < 1e3
+    chain(step, begin=1, tune=90, draws=0)
+    assert (step.factor.diagonal() > 0.05).all()
 
 
 def test_v_given_known_hyperparameters_and_gaussian_noise_is_normal():

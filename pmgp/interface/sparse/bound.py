@@ -66,21 +66,31 @@ class BoundFunction:
         ValueError
             If the density is not finite.
         """
-        theta = self.parts.theta_of(self._point)
+        found = self.possible_start(self.parts.theta_of(self._point))
+        if found is None:
+            named = {name: self._point[name] for name in self.parts.theta_names}
+            raise ValueError(f"the log-density is not finite at {named}: give other values as start")
+        return found
+
+    def possible_start(self, theta: np.ndarray) -> Variational | None:
+        """The same at other hyper-parameters; None where the density is not finite."""
         log_prior, conditional = self.parts.at(theta)
         fit = fitted(conditional, np.zeros(self.parts.shape)) if np.isfinite(log_prior) else None
         if fit is None:
-            named = {name: self._point[name] for name in self.parts.theta_names}
-            raise ValueError(f"the log-density is not finite at {named}: give other values as start")
+            return None
         columns = [fit.deviation(np.broadcast_to(row, self.parts.shape)) for row in np.eye(len(self._inducing))]
         return Variational(theta, self._inducing, fit.mode, np.stack(columns, axis=-1))
 
+    @property
+    def places(self) -> list[np.ndarray]:
+        """Of the elements of each variable in theta."""
+        sizes = [self._point[name].size for name in self.parts.theta_names]
+        return np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1]) if sizes else []
+
     def values_at(self, at: Variational) -> dict[str, np.ndarray]:
         """Values of all value variables."""
-        sizes = [self._point[name].size for name in self.parts.theta_names]
-        parts = np.split(at.theta, np.cumsum(sizes)[:-1]) if sizes else []
-        named = zip(self.parts.theta_names, parts, strict=True)
-        values = {name: part.reshape(self._point[name].shape) for name, part in named}
+        named = zip(self.parts.theta_names, self.places, strict=True)
+        values = {name: at.theta[places].reshape(self._point[name].shape) for name, places in named}
         return self._point | values
 
 

@@ -21,7 +21,7 @@ from pmgp.core.adaptation.moments import Moments
 from pmgp.core.adaptation.squared_jumps import SquaredJumps
 from pmgp.core.adaptation.step_size import StepSize
 from pmgp.core.numerics.linalg import triangular_product, triangular_solve
-from pmgp.core.transitions.base import Point
+from pmgp.core.transitions.base import Point, TransitionInfo
 from pmgp.core.transitions.hamiltonian import hamiltonian
 from pmgp.interface.graphs.numerical import NumericalFunction
 from pmgp.interface.sparse.steps import SparseStep
@@ -33,6 +33,8 @@ __all__ = ["SparseHMC"]
 
 # Parts of tuning after which the covariance of the draws since the one before is taken for the scale.
 WINDOWS = (0.1, 0.25, 0.45, 0.7)
+# The share of a window's trajectories that must have been accepted for its draws to tell of a scale.
+MOVED = 0.5
 # The part after which lengths take turns, with the step size as it is.
 LENGTHS = 0.8
 # Longest trajectories until then.
@@ -80,6 +82,7 @@ class SparseHMCState(StepMethodState):
     max_steps: int
     factor: np.ndarray
     draws: Moments
+    moves: int
     jumps: SquaredJumps
     chain: Point | None
     names: tuple[str, ...] = field(metadata={"frozen": True})
@@ -160,7 +163,7 @@ class SparseHMC(AcceptanceProgress, SparseStep):
         self.step_size = StepSize.start(0.5 * self.dimension**-0.25)
         self.max_steps = min(WHILE_TUNING, self.max_leapfrog)
         self.factor = np.eye(self.dimension, order="F")
-        self.draws = Moments(self.dimension)
+        self.draws, self.moves = Moments(self.dimension), 0
         self.jumps = SquaredJumps.start(self.max_leapfrog)
         self.chain: Point | None = None
 
@@ -182,10 +185,10 @@ class SparseHMC(AcceptanceProgress, SparseStep):
         }
         moved = self._named(self.chain.payload)
         if self.tune:
-            self._learn(before, info.acceptance_rate)
+            self._learn(before, info)
         return point | moved, [stats]
 
-    def _learn(self, before: Point, acceptance_rate: float) -> None:
+    def _learn(self, before: Point, info: TransitionInfo) -> None:
         assert self.chain is not None
         self.iteration += 1
         if self.iteration > LENGTHS * self.n_tune:
@@ -193,15 +196,20 @@ class SparseHMC(AcceptanceProgress, SparseStep):
             self.jumps = self.jumps.added(self.max_steps, jump)
             self.max_steps = self.jumps.turn
             return
-        self.step_size = self.step_size.updated(acceptance_rate, self.target_acceptance)
+        self.step_size = self.step_size.updated(info.acceptance_rate, self.target_acceptance)
         self.draws.add(self.chain.payload)
+        self.moves += int(info.accepted)
         if self.iteration in [int(part * self.n_tune) for part in WINDOWS]:
             self._rescale()
 
     def _rescale(self) -> None:
-        """Take the coordinates of the draws since the last time, less those correlations that are not sure."""
+        """Take the coordinates of the draws since the last time, less those correlations that are not sure.
+
+        Those of a chain that mostly stayed where it was have hardly any variance: they would say that the next steps
+        are to be tiny, of which all are accepted, and the chain would stay there for good.
+        """
         count = self.draws.count
-        if count > 1:
+        if count > 1 and self.moves > MOVED * count:
             sample = self.draws.scatter / (count - 1)
             weight = count / (count + 2.0 * self.dimension)
             covariance = weight * sample + (1.0 - weight) * np.diag(sample.diagonal())
@@ -209,7 +217,7 @@ class SparseHMC(AcceptanceProgress, SparseStep):
             self.factor = np.asfortranarray(scale)
             self.step_size = StepSize.start(self.dimension**-0.25)
             self.chain = None
-        self.draws = Moments(self.dimension)
+        self.draws, self.moves = Moments(self.dimension), 0
 
     def stop_tuning(self) -> None:
         """Freeze what was learned."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,11 +16,17 @@ from pmgp.core.inducing import Maximized, maximized
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.interface.graphs.compilation import INTERPRETED
 from pmgp.interface.model.points import value_point
+from pmgp.interface.sparse.beginning import beginning, nothing_told
 from pmgp.interface.sparse.bound import BoundFunction
 from pmgp.interface.sparse.process import Sparse
 
 __all__ = ["OptimizedInducing", "optimize_inducing"]
 
+NOTHING_TOLD = (
+    "Where the bound is largest, the values at the inducing inputs tell next to nothing of those at other inputs, and "
+    "predictions will be the prior's: length-scales are far below the distances between inputs. Give the length-scales "
+    "a prior with room for these distances (standardized features help), and start=..., or take more inducing inputs"
+)
 # What moves together, one after another.
 STAGES = ("q", "q and theta", "q, theta and Z")
 
@@ -102,6 +109,10 @@ def optimize_inducing(
     inputs, from those that the process has. As in :func:`pmgp.find_map`, the prior density is that on
     :math:`\theta`'s own scale. Nothing is compiled.
 
+    Where the inducing inputs tell nothing of the observations at the start, as at length-scales far below the distances
+    between inputs, the bound has no slope in these. The stages then begin where hyper-parameters are doubled or halved
+    until half of the prior variance is told, if the bound is larger there.
+
     Parameters
     ----------
     process : Sparse
@@ -131,6 +142,11 @@ def optimize_inducing(
     ValueError
         If the bound is not finite at the start, and for `start` as in :func:`pmgp.find_map`.
 
+    Warns
+    -----
+    UserWarning
+        If inducing inputs that stay tell nothing of the observations where it ends.
+
     References
     ----------
     Hensman, J., Matthews, A. G. de G., Filippone, M. and Ghahramani, Z. (2015). MCMC for variationally sparse Gaussian
@@ -156,6 +172,8 @@ def optimize_inducing(
     function = BoundFunction(process, model, values)
     with threads_limited(suitable_threads(process.points)), _progress(max_iterations, progressbar) as stage:
         found, bounds = _in_stages(function, inducing, max_iterations, stage)
+    if not inducing and nothing_told(function, found.at.theta):
+        warnings.warn(NOTHING_TOLD, UserWarning, stacklevel=2)
     log_prior = function.log_prior(found.at.theta)
     return OptimizedInducing(
         Z=found.at.inducing,
@@ -176,7 +194,7 @@ def _in_stages(
     function: BoundFunction, inducing: bool, iterations: int, begun: Callable[[str], Callable[[float], None]]
 ) -> tuple[Maximized, np.ndarray]:
     """The last stage's result, and the bounds of all."""
-    at = function.start()
+    at = beginning(function)
     spread = at.inducing.std(axis=0)
     units = np.where(spread > 0.0, spread, 1.0)
     bounds = []

@@ -141,6 +141,13 @@ class SparseParts:
         end = self._number + sum(self._others)
         return float(log_prior), offset, rest[: self._number], rest[self._number : end], rest[end:]
 
+    def told(self, theta: np.ndarray) -> np.ndarray:
+        """The share of the prior variance at each observation that the values at the inducing inputs tell: (k, n)."""
+        _, _, projections, others, _ = self._values_at(theta)
+        told = np.array([np.square(A).sum(axis=0) for A in projections])
+        # The first parameter of the first term is the variance that they leave.
+        return told / (told + others[0])
+
     def sites(self, theta: np.ndarray, mean: np.ndarray, factors: np.ndarray) -> Sites:
         """Sites of a Gaussian q of v: derivatives of the terms, averaged over it.
 
