@@ -148,7 +148,7 @@ def test_what_sweeps_know_of_q_is_what_it_would_compute(matching, condition):
     other.__dict__["log_determinant"] = q.log_determinant
     assert q.log_normalizer == other.log_normalizer
     assert q.log_determinant == pytest.approx(linalg.log_determinant(q.factor), rel=PRECISION)
-    for one, same in zip(q.vectors, other.vectors, strict=True):
+    for one, same in zip(q.sites_and_mean, other.sites_and_mean, strict=True):
         assert np.array_equal(one, same)
     with pytest.raises(FrozenInstanceError):
         q.mean = mean

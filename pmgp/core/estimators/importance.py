@@ -247,7 +247,7 @@ def _estimated(
     _, size, n = normals.shape
     number = 2 * size if paired else size
     written = np.empty((number, n)), np.empty(number), np.empty(number)
-    known = *q.vectors, *q.matrices, q.log_normalizer, paired
+    known = *q.sites_and_mean, *q.matrices, q.log_normalizer, paired
     log_evidence, multiplied = kernel(*known, normals[0], normals[1], *written)
     if multiplied:
         record("matvec", size)
@@ -260,7 +260,7 @@ def _weighed(q: Posterior, likelihood: Likelihood, deviations: np.ndarray, paire
     kernel = kernel_with_terms(likelihood, WEIGHED)
     if kernel is not None and isinstance(q, SiteApproximation):
         log_weights, weights = np.empty(len(particles)), np.empty(len(particles))
-        known = *q.vectors, np.ascontiguousarray(deviations, np.float64), paired, q.log_normalizer
+        known = *q.sites_and_mean, np.ascontiguousarray(deviations, np.float64), paired, q.log_normalizer
         log_evidence = kernel(*known, particles, log_weights, weights)
         return WeightedParticles.of(log_evidence, particles, log_weights, weights)
     _about(q.mean, deviations, paired, particles)

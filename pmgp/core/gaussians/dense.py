@@ -53,7 +53,7 @@ class DensePrior:
         return self.covariance.diagonal()
 
     @cached_property
-    def vectors(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def sites_and_mean(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Sites b and w, of which there are none, and the mean, as kernels take them."""
         linear, precision, mean = vectors(*NO_SITES, self.mean)
         return linear, precision, mean

@@ -82,7 +82,7 @@ class SiteApproximation:
             log_evidence=log_evidence,
             iterations=iterations,
             converged=converged,
-            vectors=(linear, precision, mean),
+            sites_and_mean=(linear, precision, mean),
             **known,
         )
         return q
@@ -123,11 +123,11 @@ class SiteApproximation:
     @cached_property
     def log_normalizer(self) -> float:
         """Log of the integral of N(f|m, K) prod_i exp(b_i f_i - w_i f_i^2 / 2) over f."""
-        linear, precision, mean = self.vectors
+        linear, precision, mean = self.sites_and_mean
         return log_normalizer(self.prior.mean, linear, precision, mean, self.log_determinant)
 
     @cached_property
-    def vectors(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def sites_and_mean(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """b, w and the mean, as kernels take them: (n,) each."""
         linear, precision, mean = vectors(self.linear, self.precision, self.mean)
         return linear, precision, mean
@@ -137,7 +137,7 @@ class SiteApproximation:
         kernel = kernel_with_terms(likelihood, LOG_RATIOS)
         if kernel is None:
             return likelihood.log_likelihood(f) - log_sites(self.linear, self.precision, f)
-        return for_rows(partial(kernel, *self.vectors[:2]), f)
+        return for_rows(partial(kernel, *self.sites_and_mean[:2]), f)
 
     def log_weights(self, likelihood: Likelihood, f: np.ndarray) -> np.ndarray:
         """Log of p(y|f) N(f|m, K) / q(f), the importance weights: (..., n) -> (...)."""
@@ -152,7 +152,7 @@ class SiteApproximation:
         return self._deviations(np.array(normals, dtype=float, order="C"))
 
     def _deviations(self, normals: np.ndarray) -> np.ndarray:
-        return deviations(*self.matrices, self.vectors[1], normals)
+        return deviations(*self.matrices, self.sites_and_mean[1], normals)
 
     def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
         """Independent draws from q, of shape (size, n)."""

@@ -166,5 +166,5 @@ def _move_by(
     """The same by a kernel, which takes its angles from the generator."""
     moved, outcome = np.empty(len(f)), np.array([value])
     given = *vectors(f, auxiliary), rng.standard_exponential(), *uniform_numbers(rng)
-    evaluations = kernel(*reference.vectors, *given, moved, outcome)
+    evaluations = kernel(*reference.sites_and_mean, *given, moved, outcome)
     return moved, float(outcome[0]), evaluations

@@ -61,7 +61,7 @@ def renewed(
     log_weights, weights = np.empty(number), np.empty(number)
     given = np.ascontiguousarray(particle, np.float64), rng.standard_exponential(), *uniform_numbers(rng)
     written = normals[0], normals[1], moved, particles, log_weights, weights
-    known = *q.vectors, *q.matrices, q.log_normalizer
+    known = *q.sites_and_mean, *q.matrices, q.log_normalizer
     log_evidence, multiplied, chosen = kernel(*known, *given, estimator.antithetic, *written)
     if multiplied:
         record("matvec", 1 + redrawn)
