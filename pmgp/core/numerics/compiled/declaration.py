@@ -105,7 +105,7 @@ class Kernel:
 
     def __reduce__(self) -> str:
         """By its name: numba's cache asks what a function made of other kernels is made of, in every process alike."""
-        return self.__qualname__
+        return self.function.__qualname__
 
 
 def kernel(result: Any, *arguments: Any, beside: Kernel | None = None) -> Callable[[Callable[..., Any]], Kernel]:
