@@ -5,11 +5,9 @@ Data and priors are those of the sparse MCMC article (section 4) and of its publ
 
 from __future__ import annotations
 
-import os
 import sys
 import tracemalloc
 from collections.abc import Callable, Collection, Iterator
-from pathlib import Path
 from time import process_time
 from typing import Any, NamedTuple
 
@@ -23,12 +21,12 @@ from threadpoolctl import threadpool_limits
 import pmgp
 from benchmarks import first_draw
 from benchmarks.samplers import CHAINS, OverTimeError, Run, pilot_seconds, sample
+from case_studies.sparse import data
 from pmgp import datasets
 from pmgp.gp import Sparse, optimize_inducing
 
 __all__ = ["METHODS", "PROBLEMS", "first_draw_rows", "gradient", "measure", "rows"]
 
-PINES = "finpines_nips2015.csv"
 METHODS: dict[str, Callable[[], Any] | None] = {
     "SparseGibbs": pmgp.SparseGibbs,
     "SparseHMC": pmgp.SparseHMC,
@@ -103,19 +101,10 @@ def banknote() -> Problem:
 
 def pines() -> Problem | None:
     """Pines on a grid of 32 by 32 in a square of side 10, 225 inducing inputs; none where there is no file of them."""
-    path = Path(os.environ.get("PMGP_DATA", "")) / PINES
-    if not path.is_file():
+    if not data.available("pines"):
         return None
-    trees = 10.0 * np.loadtxt(path, delimiter=",", skiprows=1)[:, :2]
-    edges = np.linspace(0.0, 10.0, 33)
-    counts = np.histogram2d(trees[:, 0], trees[:, 1], (edges, edges))[0].ravel().astype(int)
-    X, Z = _grid(32), _grid(15)
-    return Problem(X, counts, Z, ((1.75, 1.0), (1.2, 1.0)), _poisson((10.0 / 32) ** 2), 10.0)
-
-
-def _grid(side: int) -> np.ndarray:
-    middles = 10.0 * (np.arange(side) + 0.5) / side
-    return np.stack(np.meshgrid(middles, middles, indexing="ij"), axis=-1).reshape(-1, 2)
+    found = data.pines(32)
+    return Problem(found.X, found.y, data.grid(15), ((1.75, 1.0), (1.2, 1.0)), _poisson(found.width), 10.0)
 
 
 PROBLEMS: dict[str, Callable[[], Problem | None]] = {"coal": coal, "banknote": banknote, "pines 32 x 32": pines}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -19,6 +21,23 @@ WITHOUT_THREADS_OF_THEIR_OWN = {
     "marginal",
     "theta_updates",
 }
+
+
+# Files of a minute and more. They begin before the others, which fill what time is left to either worker: a file goes
+# to one worker as a whole, and a long one that comes last keeps the other one waiting.
+LONG = (
+    "theta_updates/test_gibbs_agreement.py",
+    "latent_updates/test_geweke_operators.py",
+    "theta_updates/test_gibbs_geweke.py",
+    "blocks/test_block_operators.py",
+    "blocks/test_article_samplers.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    folder = Path(__file__).parent
+    rank = {folder / name: place for place, name in enumerate(LONG)}
+    items.sort(key=lambda item: rank.get(item.path, len(LONG)))
 
 
 @pytest.fixture(scope="module", autouse=True)

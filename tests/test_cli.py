@@ -4,6 +4,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from io import StringIO
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -123,7 +124,25 @@ def test_the_record_repeats_the_run(finished, csv):
 def test_the_page_names_the_estimator(finished):
     out, _ = finished
     row = re.search(r"<th[^>]*>estimator</th>\s*<td[^>]*>([^<]*)</td>", (out / "report.html").read_text())
-    assert row.group(1) == "importance, chosen while tuning"
+    # A number of importance samples was given, so that there was nothing to choose.
+    assert row.group(1) == "importance"
+
+
+@pytest.mark.parametrize(
+    ("sequential", "words"),
+    [
+        ((False, False), "importance, chosen while tuning"),
+        ((True, True), "sequential, chosen while tuning"),
+        ((False, True), "sequential in 1 of 2 chains, chosen while tuning"),
+    ],
+)
+def test_the_page_says_what_tuning_has_chosen(sequential, words, tmp_path):
+    idata = make_posterior()
+    chosen = np.repeat([sequential], idata["posterior"].sizes["draw"], axis=0).T
+    idata["sample_stats"]["sequential"] = xr.DataArray(chosen, dims=("chain", "draw"))
+    problem = SimpleNamespace(inducing=None)
+    outcome = SimpleNamespace(settings=Settings(data="data.csv", out=tmp_path), idata=idata, problem=problem)
+    assert ("estimator", words) in html._method(outcome)
 
 
 def test_the_page_needs_no_other_file(finished):

@@ -15,7 +15,19 @@ import numpy as np
 from case_studies.tools.stream import stream
 from pmgp import datasets
 
-__all__ = ["BINS", "GAUSSIANS", "Data", "available", "coal", "digits", "gaussians", "load", "pines", "two_classes"]
+__all__ = [
+    "BINS",
+    "GAUSSIANS",
+    "Data",
+    "available",
+    "coal",
+    "digits",
+    "gaussians",
+    "grid",
+    "load",
+    "pines",
+    "two_classes",
+]
 
 BINS = 100
 """Of the coal data."""
@@ -81,9 +93,14 @@ def pines(side: int) -> Data:
     trees = SIDE * np.loadtxt(_path(FILES["pines"]), delimiter=",", skiprows=1)[:, :2]
     edges = np.linspace(0.0, SIDE, side + 1)
     counts = np.histogram2d(trees[:, 0], trees[:, 1], (edges, edges))[0].ravel()
-    middles = 0.5 * (edges[1:] + edges[:-1])
-    X = np.stack(np.meshgrid(middles, middles, indexing="ij"), axis=-1).reshape(-1, 2)
+    X = grid(side)
     return Data(X, counts.astype(int), X[:0], counts[:0].astype(int), (SIDE / side) ** 2)
+
+
+def grid(side: int) -> np.ndarray:
+    """The middles of so many by so many squares: (side^2, 2)."""
+    middles = SIDE * (np.arange(side) + 0.5) / side
+    return np.stack(np.meshgrid(middles, middles, indexing="ij"), axis=-1).reshape(-1, 2)
 
 
 def gaussians(rng: np.random.Generator, n: int) -> Data:

@@ -72,7 +72,9 @@ Kernel = Annotated[
 ]
 Approximation = Annotated[
     Literal["ep", "laplace"],
-    typer.Option(help="Gaussian that importance samples come from.", rich_help_panel=SAMPLING),
+    typer.Option(
+        help="Gaussian that importance samples come from, and other estimates start from.", rich_help_panel=SAMPLING
+    ),
 ]
 Estimator = Annotated[
     Literal["auto", "importance", "orthant", "sequential"],
@@ -84,7 +86,12 @@ Estimator = Annotated[
     ),
 ]
 Samples = Annotated[
-    str, typer.Option(metavar="N|auto", help="Importance samples an estimate.", rich_help_panel=SAMPLING)
+    str,
+    typer.Option(
+        metavar="N|auto",
+        help="Importance samples an estimate; a number keeps tuning from weighing other estimators.",
+        rich_help_panel=SAMPLING,
+    ),
 ]
 Sparse = Annotated[
     int | None,

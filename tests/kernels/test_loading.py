@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -16,23 +17,27 @@ from pmgp.core.approximations import ExpectationPropagation
 from pmgp.core.approximations.moment_matching import matched_sites
 from pmgp.core.gaussians import Conditioning, DensePrior
 from pmgp.core.likelihoods import BernoulliProbit
-from pmgp.core.numerics.compiled import sites
+from pmgp.core.numerics.compiled import ordinal, probit, sites
 from pmgp.core.numerics.compiled.declaration import digest_of
 from pmgp.core.numerics.compiled.loading import VARIABLE, compiled_or, kernels_switched
 from pmgp.core.numerics.conditioning import _log_sites
 from tests.truths import low_rank_problem
 
-# Prints the bytes of q's mean, of draws and of the evidence, which all kernels take part in.
+# Prints the bytes of q's mean, of draws, of the evidence and of an estimate of it, which all kernels take part in.
 FIT = """
 import numpy as np
 from pmgp.core.approximations import ExpectationPropagation
+from pmgp.core.estimators import ImportanceSampling
 from pmgp.core.approximations.moment_matching import matched_sites
 from pmgp.core.gaussians import Conditioning, DensePrior
 from pmgp.core.likelihoods import BernoulliProbit
 X = np.random.default_rng(0).normal(size=(40, 2))
 K = np.asfortranarray(4.0 * np.exp(-0.5 * np.square(X[:, None] - X).sum(axis=-1)) + 1e-6 * np.eye(40))
-q = ExpectationPropagation(tolerance=1e-3).fit(DensePrior(np.zeros(40), K), BernoulliProbit(X[:, 0] > 0.2))
-print(np.concatenate([q.mean, *q.sample(np.random.default_rng(1), 3), [q.log_evidence]]).tobytes().hex())
+likelihood = BernoulliProbit(X[:, 0] > 0.2)
+q = ExpectationPropagation(tolerance=1e-3).fit(DensePrior(np.zeros(40), K).factorized(), likelihood)
+estimate = ImportanceSampling(4).estimate(np.random.default_rng(2), q, likelihood)
+values = [q.log_evidence, estimate.log_evidence]
+print(np.concatenate([q.mean, *q.sample(np.random.default_rng(1), 3), values]).tobytes().hex())
 """
 # As where neither the package's folder, nor the user's, nor one that is named can be written to.
 NOWHERE = """
@@ -64,10 +69,19 @@ def test_a_cold_cache_a_warm_one_and_none_give_the_same_bits(tmp_path):
     warm, second = run(FIT, **cache)
     nowhere, third = run(NOWHERE + FIT, **cache)
     assert len(stored) > 5
+    # One that is made for a likelihood from another kernel, and is stored under its name.
+    assert any("probit_estimated" in path.name or "probit_weighed" in path.name for path in stored)
     assert [path.stat().st_mtime_ns for path in sorted(tmp_path.rglob("*.nbc"))] == times
     assert cold == warm == nowhere
     assert "NUMBA_CACHE_DIR" not in first + second
     assert third.count("let the environment variable NUMBA_CACHE_DIR name a folder") == 1
+
+
+@pytest.mark.parametrize("name", ["weighed", "estimated", "slice_move", "renewed", "log_ratios"])
+@pytest.mark.parametrize("module", [ordinal, probit])
+def test_what_is_made_of_a_kernel_is_known_by_the_name_that_it_has_beside_it(module, name):
+    made = getattr(module, name)
+    assert pickle.loads(pickle.dumps(made)) is made
 
 
 def test_numpy_is_used_where_it_is_asked_for():

@@ -103,10 +103,19 @@ def test_the_spread_of_the_estimates_is_that_of_their_weights(good):
     assert found.good
 
 
-def test_a_large_spread_is_found(good):
-    found = report(with_stats(good, importance_ess=1.4, importance_draws=64))
+@pytest.mark.parametrize(
+    ("stats", "estimator"),
+    [
+        ({}, "ImportanceSampling"),
+        ({"orthants": False, "sequential": False}, "ImportanceSampling"),
+        ({"orthants": True, "sequential": False}, "OrthantSampling"),
+        ({"orthants": False, "sequential": np.arange(1000) > 300}, "SequentialSampling"),
+    ],
+)
+def test_a_large_spread_is_found(good, stats, estimator):
+    found = report(with_stats(good, importance_ess=1.4, importance_draws=64, **stats))
     assert len(found.findings) == 1
-    assert "ImportanceSampling(draws=...)" in found.findings[0]
+    assert f"pmgp.{estimator}(draws=...)" in found.findings[0]
 
 
 @pytest.mark.parametrize(

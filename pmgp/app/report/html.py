@@ -71,7 +71,7 @@ def _method(outcome: Outcome) -> list[tuple[str, str]]:
     return [
         ("approximation", settings.approximation),
         ("estimator", _estimator(outcome)),
-        ("importance samples", str(settings.importance_samples or "chosen while tuning")),
+        ("draws of an estimate", str(settings.importance_samples or "chosen while tuning")),
     ]
 
 
@@ -81,7 +81,8 @@ def _estimator(outcome: Outcome) -> str:
     known = [name for name in ("orthants", "sequential") if name in statistics]
     if not known:
         return outcome.settings.estimator
-    asked = ", chosen while tuning" if outcome.settings.estimator == "auto" else ""
+    settings = outcome.settings
+    asked = ", chosen while tuning" if settings.estimator == "auto" and settings.importance_samples is None else ""
     for name in known:
         used = statistics[name].to_numpy()[:, -1].astype(bool)
         if used.all():

@@ -154,7 +154,7 @@ def report(idata: xr.DataTree, ess: float = ENOUGH) -> Report:
     spread = estimate_spread(stats)
     findings = [
         *_of_convergence(found, posterior.sizes["chain"], posterior.sizes["draw"], ess),
-        *_of_spread(spread),
+        *_of_spread(spread, stats),
         *_of_failures(stats),
     ]
     return Report(found, spread, tuple(findings))
@@ -209,14 +209,21 @@ def _rounded(value: float) -> int:
     return int(np.ceil(value / digits)) * digits
 
 
-def _of_spread(spread: float | None) -> list[str]:
+def _of_spread(spread: float | None, stats: xr.Dataset) -> list[str]:
     if spread is None or spread <= LARGE_SPREAD:
         return []
     return [
         f"the log of the estimated p(y|theta) has a standard deviation of {spread:.1f} or more: chains are exact but "
-        "may stick. Give more importance samples, "
-        "step=pmgp.PseudoMarginal(estimator=pmgp.ImportanceSampling(draws=...)), or another approximation"
+        f"may stick. Give more draws, step=pmgp.PseudoMarginal(estimator=pmgp.{_estimator(stats)}(draws=...)), or "
+        "another approximation"
     ]
+
+
+def _estimator(stats: xr.Dataset) -> str:
+    """What most of the draws were made with."""
+    others = {"orthants": "OrthantSampling", "sequential": "SequentialSampling"}
+    used = [name for statistic, name in others.items() if statistic in stats and stats[statistic].mean() > 0.5]
+    return used[0] if used else "ImportanceSampling"
 
 
 def _of_failures(stats: xr.Dataset) -> list[str]:

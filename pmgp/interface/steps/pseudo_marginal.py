@@ -124,12 +124,12 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
     Notes
     -----
     Sample statistics: ``accepted``, ``acceptance_rate``, ``log_marginal_likelihood`` (the stored estimate of
-    log p(y|theta)), ``importance_ess`` (effective number of importance samples behind it), ``n_cholesky``,
-    ``n_inverse``, ``n_matmul`` (O(n^3) operations of the iteration), ``n_newton`` (Newton steps, or sweeps of
-    expectation propagation, of all fits of the iteration), ``indefinite`` (a covariance could not be factorized),
-    ``converged`` (the approximations did; where it did not, Laplace's stands in for it), ``importance_draws``,
-    ``orthants`` and ``sequential`` (whether :class:`OrthantSampling` or :class:`SequentialSampling` makes the
-    estimates, which is known after tuning), ``exact`` (false throughout for
+    log p(y|theta)), ``importance_draws`` and ``importance_ess`` (number of importance samples, or of what else the
+    estimate is made of, and their effective number), ``n_cholesky``, ``n_inverse``, ``n_matmul`` (O(n^3) operations of
+    the iteration), ``n_newton`` (Newton steps, or sweeps of expectation propagation, of all fits of the iteration),
+    ``indefinite`` (a covariance could not be factorized), ``converged`` (the approximations did; where it did not,
+    Laplace's stands in for it), ``orthants`` and ``sequential`` (whether :class:`OrthantSampling` or
+    :class:`SequentialSampling` makes the estimates, which is known after tuning), ``exact`` (false throughout for
     ``estimator="none"``, and while tuning); of the moves on the screen ``screen_acceptance_rate``, ``n_steps``
     (evaluations of it: leapfrog steps), and for trajectories ``step_size``, ``energy_error`` and ``diverging`` (the
     screen could not be evaluated somewhere, or the steps were much too long; the trajectory was rejected).

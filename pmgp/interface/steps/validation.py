@@ -81,12 +81,16 @@ def check_variables(vars: list[Any] | None, model: pm.Model, latent_model: Laten
     return wanted
 
 
+# What the draws of an estimator are called.
+DRAWS = {"ImportanceSampling": "importance sample", "SequentialSampling": "particle"}
+
+
 def large_spread(draws: int, spread: float, estimator: str) -> str:
-    """What to do when the importance samples chosen are not enough."""
-    samples = "sample" if draws == 1 else "samples"
+    """What to do when the draws chosen are not enough."""
+    noun = DRAWS.get(estimator, "draw") + ("" if draws == 1 else "s")
     return (
-        f"with {draws} importance {samples} the log of the estimated p(y|theta) still has a standard deviation of "
-        f"{spread:.1f} (at most {LARGE_SPREAD} is good): the chain is exact but may stick. Give more samples, "
+        f"with {draws} {noun} the log of the estimated p(y|theta) still has a standard deviation of "
+        f"{spread:.1f} (at most {LARGE_SPREAD} is good): the chain is exact but may stick. Give more of them, "
         f"estimator=pmgp.{estimator}(draws=...), and check R-hat and the trace of log_marginal_likelihood."
     )
 

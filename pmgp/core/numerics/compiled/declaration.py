@@ -29,6 +29,7 @@ __all__ = [
     "VECTOR",
     "WRITTEN_ROWS",
     "WRITTEN_VECTOR",
+    "Kernel",
     "digest_of",
     "inlined",
     "kernel",
@@ -102,10 +103,27 @@ class Kernel:
         """As the function; what calls it often takes `compiled`."""
         return self.compiled(*arguments)
 
+    def __reduce__(self) -> str:
+        """By its name: numba's cache asks what a function made of other kernels is made of, in every process alike."""
+        return self.function.__qualname__
 
-def kernel(result: Any, *arguments: Any) -> Callable[[Callable[..., Any]], Kernel]:
-    """Declare a kernel for arguments of these types."""
-    return lambda function: Kernel(function, result(*arguments))
+
+def kernel(result: Any, *arguments: Any, beside: Kernel | None = None) -> Callable[[Callable[..., Any]], Kernel]:
+    """Declare a kernel for arguments of these types.
+
+    Parameters
+    ----------
+    result, *arguments : numba types
+    beside : Kernel, optional
+        One that the function is made of, from the module where the result has the function's name.
+    """
+
+    def declared(function: Callable[..., Any]) -> Kernel:
+        if beside is not None:
+            function.__module__, function.__qualname__ = beside.__module__, function.__name__
+        return Kernel(function, result(*arguments))
+
+    return declared
 
 
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -114,11 +132,16 @@ def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _named_by_digest(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with the kernels' digest in its qualified name."""
+    """The function with its module and the kernels' digest in its qualified name.
+
+    What a function of another module has made for it is so stored apart from what that makes for others: of one file,
+    two processes that write to it at a time could leave the one's code under the other's name.
+    """
     assert isinstance(function, FunctionType)
     digest = _digest_of_kernels(Path(function.__code__.co_filename).parent)
-    named = FunctionType(function.__code__, function.__globals__, function.__name__)
-    named.__module__, named.__qualname__ = function.__module__, f"{function.__qualname__}_{digest}"
+    named = FunctionType(function.__code__, function.__globals__, function.__name__, closure=function.__closure__)
+    module = function.__module__.rpartition(".")[2]
+    named.__module__, named.__qualname__ = function.__module__, f"{module}_{function.__qualname__}_{digest}"
     return named
 
 

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from pmgp.core.numerics.compiled.declaration import (
     FLAG,
+    NOTHING,
     NUMBER,
     ROWS,
     VECTOR,
     WRITTEN_ROWS,
     WRITTEN_VECTOR,
-    inlined,
+    Kernel,
     kernel,
 )
 
-__all__ = ["normalized", "weighing", "weighing_signature"]
+__all__ = ["log_ratios_of", "normalized", "weighing"]
 
 
 @kernel(NUMBER, VECTOR, WRITTEN_VECTOR)
@@ -46,21 +46,27 @@ def normalized(log_weights: np.ndarray, weights: np.ndarray) -> float:
     return largest + math.log(total / len(weights))
 
 
-def weighing_signature(terms: Any) -> tuple[Any, ...]:
-    """Of a kernel, by the type of the likelihood's data."""
+def weighing(log_ratio: Kernel, terms: Any) -> Kernel:
+    """What weighs draws, for terms by a kernel: of data, sites, f and the least value of interest.
+
+    Parameters
+    ----------
+    log_ratio : Kernel
+        From the module where the result is called "weighed".
+    terms : numba type
+        Of the likelihood's data.
+    """
     written = WRITTEN_ROWS, WRITTEN_VECTOR, WRITTEN_VECTOR
-    return NUMBER, terms, *[VECTOR] * 3, ROWS, FLAG, NUMBER, *written
 
-
-def weighing(log_ratio: Callable[..., float]) -> Callable[..., float]:
-    """What weighs draws, for terms by a kernel: of data, sites, f and the least value of interest."""
-
-    @inlined
-    def weigh(
+    @kernel(NUMBER, terms, *[VECTOR] * 3, ROWS, FLAG, NUMBER, *written, beside=log_ratio)
+    def weighed(
         data: np.ndarray,
-        q: tuple[np.ndarray, np.ndarray, np.ndarray, float],
+        linear: np.ndarray,
+        precision: np.ndarray,
+        mean: np.ndarray,
         deviations: np.ndarray,
         paired: bool,
+        log_normalizer: float,
         particles: np.ndarray,
         log_weights: np.ndarray,
         weights: np.ndarray,
@@ -70,16 +76,17 @@ def weighing(log_ratio: Callable[..., float]) -> Callable[..., float]:
         Parameters
         ----------
         data : array
-        q : three (n,) arrays and a float
-            Sites b and w, the mean, and the log of the integral of the prior times the sites.
+        linear, precision, mean : (n,) array
+            Sites b and w, and the mean.
         deviations : (size, n) array
             Of draws from q's mean.
         paired : bool
             Whether the mirror images of all draws come after them.
+        log_normalizer : float
+            Log of the integral of the prior times the sites.
         particles : (draws, n) array
         log_weights, weights : (draws,) array
         """
-        linear, precision, mean, log_normalizer = q
         size = len(deviations)
         for k in range(size):
             away, particle = deviations[k], particles[k]
@@ -94,4 +101,31 @@ def weighing(log_ratio: Callable[..., float]) -> Callable[..., float]:
             log_weights[k] = -math.inf if math.isnan(value) else value
         return normalized(log_weights, weights)
 
-    return weigh
+    return weighed
+
+
+def log_ratios_of(log_ratio: Kernel, terms: Any) -> Kernel:
+    """The log ratios of likelihood and sites at several f, by a kernel and the type of its data as of `weighing`."""
+
+    @kernel(NOTHING, terms, VECTOR, VECTOR, ROWS, WRITTEN_VECTOR, beside=log_ratio)
+    def log_ratios(
+        data: np.ndarray,
+        linear: np.ndarray,
+        precision: np.ndarray,
+        f: np.ndarray,
+        out: np.ndarray,
+    ) -> None:
+        """Write the log ratio of likelihood and sites for each row f.
+
+        Parameters
+        ----------
+        data : array
+        linear, precision : (n,) array
+            b and w, or empty arrays where there are no sites.
+        f : (size, n) array
+        out : (size,) array
+        """
+        for k in range(f.shape[0]):
+            out[k] = log_ratio(data, linear, precision, f[k], -math.inf)
+
+    return log_ratios

@@ -9,19 +9,16 @@ import numpy as np
 from pmgp.core.numerics.compiled.declaration import (
     NOTHING,
     NUMBER,
-    ROWS,
     VECTOR,
     WRITTEN_ROWS,
-    WRITTEN_VECTOR,
     inlined,
     kernel,
 )
-from pmgp.core.numerics.compiled.importance import weighing, weighing_signature
+from pmgp.core.numerics.compiled.importance import log_ratios_of, weighing
 from pmgp.core.numerics.compiled.normal import probabilities
-from pmgp.core.numerics.compiled.renewal import estimating_signature, picked, renewing_signature
-from pmgp.core.numerics.compiled.routines import erfcx, log_ndtr, uniform
-from pmgp.core.numerics.compiled.sites import deviations
-from pmgp.core.numerics.compiled.slices import slice_signature, slicing
+from pmgp.core.numerics.compiled.renewal import estimating, renewing
+from pmgp.core.numerics.compiled.routines import erfcx, log_ndtr
+from pmgp.core.numerics.compiled.slices import slicing
 
 __all__ = ["derivatives", "estimated", "log_ratios", "renewed", "slice_move", "tilted", "tilted_moments", "weighed"]
 
@@ -143,122 +140,8 @@ def log_ratio(
     return total + math.log(product) - sites
 
 
-@kernel(NOTHING, VECTOR, VECTOR, VECTOR, ROWS, WRITTEN_VECTOR)
-def log_ratios(
-    sign: np.ndarray,
-    linear: np.ndarray,
-    precision: np.ndarray,
-    f: np.ndarray,
-    out: np.ndarray,
-) -> None:
-    """Write the log ratio of likelihood and sites for each row f.
-
-    Parameters
-    ----------
-    sign : (n,) array
-    linear, precision : (n,) array
-        b and w, or empty arrays where there are no sites.
-    f : (size, n) array
-    out : (size,) array
-    """
-    for k in range(f.shape[0]):
-        out[k] = log_ratio(sign, linear, precision, f[k], -math.inf)
-
-
-_weigh, _move = weighing(log_ratio), slicing(log_ratio)
-
-
-@kernel(*weighing_signature(VECTOR))
-def weighed(
-    sign: np.ndarray,
-    linear: np.ndarray,
-    precision: np.ndarray,
-    mean: np.ndarray,
-    deviations: np.ndarray,
-    paired: bool,
-    log_normalizer: float,
-    particles: np.ndarray,
-    log_weights: np.ndarray,
-    weights: np.ndarray,
-) -> float:
-    """Draws from q with their importance weights, as `importance.weighing` says."""
-    q = linear, precision, mean, log_normalizer
-    return _weigh(sign, q, deviations, paired, particles, log_weights, weights)
-
-
-@kernel(*estimating_signature(VECTOR))
-def estimated(
-    sign: np.ndarray,
-    linear: np.ndarray,
-    precision: np.ndarray,
-    mean: np.ndarray,
-    prior_factor: np.ndarray,
-    covariance: np.ndarray,
-    factor: np.ndarray,
-    log_normalizer: float,
-    paired: bool,
-    first: np.ndarray,
-    second: np.ndarray,
-    particles: np.ndarray,
-    log_weights: np.ndarray,
-    weights: np.ndarray,
-) -> tuple[float, bool]:
-    """Draws from q, made and weighed, as `renewal.estimating_signature` says."""
-    away = np.empty(first.shape)
-    multiplied = deviations(prior_factor, covariance, factor, precision, first, second, away)
-    known = linear, precision, mean, away, paired, log_normalizer
-    return weighed(sign, *known, particles, log_weights, weights), multiplied
-
-
-@kernel(*slice_signature(VECTOR))
-def slice_move(
-    sign: np.ndarray,
-    linear: np.ndarray,
-    precision: np.ndarray,
-    mean: np.ndarray,
-    f: np.ndarray,
-    auxiliary: np.ndarray,
-    below: float,
-    next_double: int,
-    state: int,
-    moved: np.ndarray,
-    value: np.ndarray,
-) -> int:
-    """An elliptical slice move, as `slices.slicing` says."""
-    q = linear, precision, mean
-    return _move(sign, q, f, auxiliary, below, (next_double, state), moved, value)
-
-
-@kernel(*renewing_signature(VECTOR))
-def renewed(
-    sign: np.ndarray,
-    linear: np.ndarray,
-    precision: np.ndarray,
-    mean: np.ndarray,
-    prior_factor: np.ndarray,
-    covariance: np.ndarray,
-    factor: np.ndarray,
-    log_normalizer: float,
-    f: np.ndarray,
-    below: float,
-    next_double: int,
-    state: int,
-    paired: bool,
-    first: np.ndarray,
-    second: np.ndarray,
-    moved: np.ndarray,
-    particles: np.ndarray,
-    log_weights: np.ndarray,
-    weights: np.ndarray,
-) -> tuple[float, bool, int]:
-    """A slice move and draws beside it, as `renewal.renewing_signature` says."""
-    away = np.empty(first.shape)
-    multiplied = deviations(prior_factor, covariance, factor, precision, first, second, away)
-    # The log ratio at f is not known.
-    weights[0] = math.nan
-    slice_move(sign, linear, precision, mean, f, away[0], below, next_double, state, moved, weights)
-    for i in range(len(moved)):
-        away[0, i] = moved[i] - mean[i]
-    known = linear, precision, mean, away, paired, log_normalizer
-    log_evidence = weighed(sign, *known, particles, log_weights, weights)
-    return log_evidence, multiplied, picked(weights, uniform(next_double, state))
+log_ratios = log_ratios_of(log_ratio, VECTOR)
+weighed = weighing(log_ratio, VECTOR)
+slice_move = slicing(log_ratio, VECTOR)
+estimated = estimating(weighed, VECTOR)
+renewed = renewing(slice_move, weighed, VECTOR)

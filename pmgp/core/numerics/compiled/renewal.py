@@ -7,6 +7,7 @@ first particle is f, and one of them is picked by the weights.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -20,38 +21,18 @@ from pmgp.core.numerics.compiled.declaration import (
     VECTOR,
     WRITTEN_ROWS,
     WRITTEN_VECTOR,
+    Kernel,
     kernel,
 )
+from pmgp.core.numerics.compiled.routines import uniform
+from pmgp.core.numerics.compiled.sites import deviations
 
-__all__ = ["estimating_signature", "picked", "renewing_signature"]
+__all__ = ["estimating", "picked", "renewing"]
 
 # Sites b and w, and the mean; L, K and the factor of B; the log of the integral of the prior times the sites.
 OF_Q = *[VECTOR] * 3, *[ROWS] * 3, NUMBER
 # Standard normals, two arrays; particles, the logs of their weights, and the weights.
 NORMALS, WEIGHTED = [WRITTEN_ROWS] * 2, (WRITTEN_ROWS, WRITTEN_VECTOR, WRITTEN_VECTOR)
-
-
-def estimating_signature(terms: Any) -> tuple[Any, ...]:
-    """Of a kernel that makes an estimate, by the type of the likelihood's data.
-
-    What it takes besides is what :func:`renewing_signature` says, but for what has to do with f. Returned are the log
-    of the weights' mean, and whether products with K were needed.
-    """
-    return types.Tuple((NUMBER, FLAG)), terms, *OF_Q, FLAG, *NORMALS, *WEIGHTED
-
-
-def renewing_signature(terms: Any) -> tuple[Any, ...]:
-    """Of a kernel, by the type of the likelihood's data.
-
-    What it takes besides, in this order: sites b and w, and the mean, (n,) arrays; L, K and the factor of B, (n, n)
-    arrays; the log of the integral of the prior times the sites; f, and the next three as of `slices.slicing`; whether
-    mirror images of all draws come after them; standard normals that are lost, two (size, n) arrays; what is written,
-    the new f (n,), particles (draws, n), the logs of their weights, and the weights.
-
-    Returned are the log of the weights' mean, whether products with K were needed, and which particle was picked.
-    """
-    given = VECTOR, NUMBER, COUNT, COUNT, FLAG
-    return types.Tuple((NUMBER, FLAG, COUNT)), terms, *OF_Q, *given, *NORMALS, WRITTEN_VECTOR, *WEIGHTED
 
 
 @kernel(COUNT, VECTOR, NUMBER)
@@ -72,3 +53,106 @@ def picked(
         chosen += 1
         passed += weights[chosen]
     return chosen
+
+
+def estimating(weighed: Kernel, terms: Any) -> Kernel:
+    """What makes an estimate, by the kernel that weighs draws and the type of the likelihood's data."""
+
+    @kernel(types.Tuple((NUMBER, FLAG)), terms, *OF_Q, FLAG, *NORMALS, *WEIGHTED, beside=weighed)
+    def estimated(
+        data: np.ndarray,
+        linear: np.ndarray,
+        precision: np.ndarray,
+        mean: np.ndarray,
+        prior_factor: np.ndarray,
+        covariance: np.ndarray,
+        factor: np.ndarray,
+        log_normalizer: float,
+        paired: bool,
+        first: np.ndarray,
+        second: np.ndarray,
+        particles: np.ndarray,
+        log_weights: np.ndarray,
+        weights: np.ndarray,
+    ) -> tuple[float, bool]:
+        """Draws from q, made and weighed; the log of the weights' mean, and whether products with K were needed.
+
+        Arguments are those of what :func:`renewing` makes, but for what has to do with f.
+        """
+        away = np.empty(first.shape)
+        multiplied = deviations(prior_factor, covariance, factor, precision, first, second, away)
+        known = linear, precision, mean, away, paired, log_normalizer
+        return weighed(data, *known, particles, log_weights, weights), multiplied
+
+    return estimated
+
+
+def renewing(slice_move: Kernel, weighed: Kernel, terms: Any) -> Kernel:
+    """What moves f and makes an estimate given it, by the kernels for each and the type of the likelihood's data."""
+    given = VECTOR, NUMBER, COUNT, COUNT, FLAG
+    result = types.Tuple((NUMBER, FLAG, COUNT))
+
+    @kernel(result, terms, *OF_Q, *given, *NORMALS, WRITTEN_VECTOR, *WEIGHTED, beside=weighed)
+    def renewed(
+        data: np.ndarray,
+        linear: np.ndarray,
+        precision: np.ndarray,
+        mean: np.ndarray,
+        prior_factor: np.ndarray,
+        covariance: np.ndarray,
+        factor: np.ndarray,
+        log_normalizer: float,
+        f: np.ndarray,
+        below: float,
+        next_double: int,
+        state: int,
+        paired: bool,
+        first: np.ndarray,
+        second: np.ndarray,
+        moved: np.ndarray,
+        particles: np.ndarray,
+        log_weights: np.ndarray,
+        weights: np.ndarray,
+    ) -> tuple[float, bool, int]:
+        """A slice move and draws beside it.
+
+        Parameters
+        ----------
+        data : array
+        linear, precision, mean : (n,) array
+            Sites b and w, and the mean.
+        prior_factor, covariance, factor : (n, n) array
+            L, K and the factor of B.
+        log_normalizer : float
+            Log of the integral of the prior times the sites.
+        f, below, next_double, state
+            As of `slices.slicing`.
+        paired : bool
+            Whether mirror images of all draws come after them.
+        first, second : (size, n) array
+            Standard normals, which are lost.
+        moved : (n,) array
+        particles : (draws, n) array
+        log_weights, weights : (draws,) array
+
+        Returns
+        -------
+        log_evidence : float
+            Log of the weights' mean.
+        multiplied : bool
+            Whether products with K were needed.
+        chosen : int
+            Which particle was picked.
+        """
+        away = np.empty(first.shape)
+        multiplied = deviations(prior_factor, covariance, factor, precision, first, second, away)
+        # The log ratio at f is not known.
+        weights[0] = math.nan
+        slice_move(data, linear, precision, mean, f, away[0], below, next_double, state, moved, weights)
+        for i in range(len(moved)):
+            away[0, i] = moved[i] - mean[i]
+        known = linear, precision, mean, away, paired, log_normalizer
+        log_evidence = weighed(data, *known, particles, log_weights, weights)
+        return log_evidence, multiplied, picked(weights, uniform(next_double, state))
+
+    return renewed

@@ -3,36 +3,41 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from pmgp.core.numerics.compiled.declaration import COUNT, NUMBER, VECTOR, WRITTEN_VECTOR, inlined
+from pmgp.core.numerics.compiled.declaration import COUNT, NUMBER, VECTOR, WRITTEN_VECTOR, Kernel, kernel
 from pmgp.core.numerics.compiled.routines import uniform
 
-__all__ = ["slice_signature", "slicing"]
+__all__ = ["slicing"]
 
 # As in `core.transitions.elliptical_slice`.
 SMALLEST_BRACKET = 1e-12
 
 
-def slice_signature(terms: Any) -> tuple[Any, ...]:
-    """Of a kernel, by the type of the likelihood's data."""
-    return COUNT, terms, *[VECTOR] * 5, NUMBER, COUNT, COUNT, WRITTEN_VECTOR, WRITTEN_VECTOR
+def slicing(log_ratio: Kernel, terms: Any) -> Kernel:
+    """What makes slice moves, for terms by a kernel: of data, sites, f and the least value of interest.
 
+    Parameters
+    ----------
+    log_ratio : Kernel
+        From the module where the result is called "slice_move".
+    terms : numba type
+        Of the likelihood's data.
+    """
 
-def slicing(log_ratio: Callable[..., float]) -> Callable[..., int]:
-    """What makes slice moves, for terms by a kernel: of data, sites, f and the least value of interest."""
-
-    @inlined
-    def move(
+    @kernel(COUNT, terms, *[VECTOR] * 5, NUMBER, COUNT, COUNT, WRITTEN_VECTOR, WRITTEN_VECTOR, beside=log_ratio)
+    def slice_move(
         data: np.ndarray,
-        q: tuple[np.ndarray, np.ndarray, np.ndarray],
+        linear: np.ndarray,
+        precision: np.ndarray,
+        mean: np.ndarray,
         f: np.ndarray,
         auxiliary: np.ndarray,
         below: float,
-        numbers: tuple[int, int],
+        next_double: int,
+        state: int,
         moved: np.ndarray,
         value: np.ndarray,
     ) -> int:
@@ -41,23 +46,22 @@ def slicing(log_ratio: Callable[..., float]) -> Callable[..., int]:
         Parameters
         ----------
         data : array
-        q : three (n,) arrays
+        linear, precision, mean : (n,) array
             The reference's sites b and w, or empty arrays where it has none, and its mean.
         f, auxiliary : (n,) array
             The current point, and a draw of the reference less its mean.
         below : float
             How far the slice is below the log ratio at f.
-        numbers : pair of int
+        next_double, state : int
             Addresses of the generator's function for uniform numbers and of its state.
         moved : (n,) array
         value : (1,) array
             The log ratio at f, if that is known and else not a number, and in the end the one at the new point.
         """
-        linear, precision, mean = q
         if math.isnan(value[0]):
             value[0] = log_ratio(data, linear, precision, f, -math.inf)
         threshold = value[0] - below
-        angle = 2.0 * math.pi * uniform(numbers[0], numbers[1])
+        angle = 2.0 * math.pi * uniform(next_double, state)
         lower, upper = angle - 2.0 * math.pi, angle
         evaluations = 0
         while True:
@@ -78,6 +82,6 @@ def slicing(log_ratio: Callable[..., float]) -> Callable[..., int]:
                 for i in range(len(moved)):
                     moved[i] = mean[i] + (f[i] - mean[i])
                 return evaluations
-            angle = lower + (upper - lower) * uniform(numbers[0], numbers[1])
+            angle = lower + (upper - lower) * uniform(next_double, state)
 
-    return move
+    return slice_move
