@@ -10,6 +10,7 @@ from pmgp.core.estimators import ImportanceSampling, OrthantSampling, Sequential
 from pmgp.core.estimators.base import Size
 from pmgp.core.gaussians import BlockPrior, DensePrior
 from pmgp.core.likelihoods import BernoulliLogit, BernoulliProbit, MultinomialLogit, OrdinalProbit
+from pmgp.core.marginal import calibration
 from pmgp.core.marginal.calibration import LARGE_SPREAD, TARGET_SPREAD, choose_draws, measured_beside
 from pmgp.core.marginal.choice import choose_estimator, rate_of_replacement
 from pmgp.core.marginal.evaluation import Evaluator
@@ -268,3 +269,10 @@ def test_joint_distribution_is_kept_with_a_choice_that_is_fixed(refresh_every):
 @pytest.mark.slow
 def test_a_choice_that_goes_on_is_rejected():
     assert drift(Wavering(ImportanceSampling(1), refresh_every=0)) > 4.0
+
+
+@pytest.mark.parametrize(("estimator", "draws"), [(OWN, 64), (SequentialSampling(), 256)])
+def test_of_estimates_that_are_seen_a_few_times_half_the_spread_is_asked_for(estimator, draws):
+    """A few of these do not show their tails."""
+    spreads = [[2.0, 1.4, 0.9, 0.6, 0.4, 0.3]] * 4
+    assert calibration._chosen(estimator, spreads) == (draws, 0.9 if estimator is OWN else 0.4)
