@@ -32,11 +32,11 @@ def strong_model() -> pm.Model:
 
 
 def classes_model() -> pm.Model:
-    """Sixty labels of four classes of such processes: one importance sample has nearly all the weight."""
+    """Twenty labels of four classes of such processes: one importance sample has nearly all the weight."""
     rng = np.random.default_rng(1)
-    X = rng.normal(size=(60, 10))
+    X = rng.normal(size=(20, 10))
     covariance = 1e3 * np.exp(-np.square(X[:, None] - X).sum(axis=-1) / 18.0)
-    f = np.linalg.cholesky(covariance + 1e-3 * np.eye(60)) @ rng.normal(size=(60, 4))
+    f = np.linalg.cholesky(covariance + 1e-3 * np.eye(20)) @ rng.normal(size=(20, 4))
     with pm.Model() as model:
         lengthscale = pm.LogNormal("lengthscale", np.log(3.0), 0.3)
         prior = pm.gp.Latent(cov_func=1e3 * pm.gp.cov.ExpQuad(10, ls=lengthscale))
@@ -157,20 +157,36 @@ def test_a_restored_state_and_a_pickled_step_keep_the_choice(model, step, other_
         assert_array_equal(advance(one, point, saved, saved + 12, TUNE)[1], expected)
 
 
+STORED = {"draws": 20, "tune": TUNE, "chains": 1, "cores": 1, "random_seed": 4, **QUIET}
+
+
+@pytest.fixture(scope="module")
+def uninterrupted():
+    """Runs by the name of their step method, each made once."""
+    runs = {}
+
+    def of(name, model, step):
+        if name not in runs:
+            runs[name] = pmgp.sample(model, step=step, **STORED)
+        return runs[name]
+
+    return of
+
+
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("iteration", [TUNE - 10, TUNE + 8])
 @pytest.mark.parametrize(
     ("fixtures", "statistic"), [(("model", "step"), "orthants"), (("several", "step_of_several"), "sequential")]
 )
 def test_a_resumed_run_has_the_draws_of_one_that_was_not_interrupted(
-    request, tmp_path, monkeypatch, iteration, fixtures, statistic
+    request, uninterrupted, tmp_path, monkeypatch, iteration, fixtures, statistic
 ):
     """Killed before and after the choice is made."""
     model, step = (request.getfixturevalue(name) for name in fixtures)
     monkeypatch.setattr("pmgp.interface.sampling.blocks.os.fsync", lambda descriptor: None)
-    settings = {"draws": 20, "tune": TUNE, "chains": 1, "cores": 1, "random_seed": 4, "step": step, **QUIET}
-    whole = pmgp.sample(model, **settings)
-    killed(lambda: pmgp.sample(model, out=tmp_path, callback=kill_at(iteration, 0), flush_every=0.0, **settings))
+    whole = uninterrupted(fixtures[1], model, step)
+    run = {"out": tmp_path, "callback": kill_at(iteration, 0), "flush_every": 0.0, "step": step, **STORED}
+    killed(lambda: pmgp.sample(model, **run))
     again = resumed(tmp_path, model, step=step)
     assert bool(again["sample_stats"][statistic].all())
     assert_same_run(whole, again)
