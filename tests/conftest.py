@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from pmgp.core.numerics.threads import threads_limited
+from tests.selection import SEEN, mark_full
 
 # Their algorithms leave the threads of BLAS to the caller, and so does PyMC's NUTS, which they are compared with.
 WITHOUT_THREADS_OF_THEIR_OWN = {
@@ -34,7 +35,11 @@ LONG = (
 )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Before pytest's own, which deselects by markers."""
+    mark_full(items)
+    config.stash[SEEN] = list(items)
     folder = Path(__file__).parent
     rank = {folder / name: place for place, name in enumerate(LONG)}
     items.sort(key=lambda item: rank.get(item.path, len(LONG)))
