@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,6 +45,7 @@ def first_and_second_moments(draws: np.ndarray) -> np.ndarray:
     return np.concatenate([draws, draws[:, rows] * draws[:, columns]], axis=1)
 
 
+@cache
 def conjugate() -> Target:
     """Five correlated values on scales from 0.2 to 4, with normal observations."""
     root = np.random.default_rng(3).normal(size=(5, 5))
@@ -73,6 +75,7 @@ def _skewed_pair_statistics(f: np.ndarray) -> np.ndarray:
     return np.concatenate([levels, levels[:, 1:2] * levels[:, 4:5]], axis=1)
 
 
+@cache
 def skewed_pair() -> Target:
     """Two values that are probably positive, against the prior: the left tails are cut off."""
     covariance = np.array([[4.0, 2.5], [2.5, 3.0]])
@@ -88,6 +91,7 @@ def _skewed_single_statistics(f: np.ndarray) -> np.ndarray:
     return np.concatenate([f, f**2, f**3, np.exp(f)], axis=1)
 
 
+@cache
 def skewed_single() -> Target:
     """One log-rate of which nothing was counted: a wall to the right, the prior to the left."""
     likelihood = LogGaussianCox(np.array([0]))

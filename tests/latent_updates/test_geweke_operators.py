@@ -5,6 +5,7 @@ Alternate transitions of f given y with fresh data y given f. Then f and y must 
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ def statistics(f: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.concatenate([f, f[:, rows] * f[:, columns], f * np.tanh(np.abs(y))], axis=1)
 
 
+@cache
 def independent_statistics(model: Model) -> tuple[np.ndarray, np.ndarray]:
     """Means and standard errors by the marginal-conditional simulator."""
     rng = np.random.default_rng(0)
