@@ -6,8 +6,20 @@ import pytest
 
 from tests.selection import SEEN, files, mark_full, modules_without, names_of_no_case
 
-# Of these the quick loop runs nothing.
-WHY: dict[str, str] = {}
+# Of these the quick loop runs nothing: a test of a chain takes seconds at least, and what is quick to see of the same
+# samplers is in other files.
+WHY = {
+    "blocks/test_article_agreement.py": "moments of long chains",
+    "blocks/test_block_operators.py": "Geweke's test of operators; see blocks/test_article_samplers.py",
+    "latent_updates/test_agreement.py": "moments of long chains; see latent_updates/test_transitions.py",
+    "latent_updates/test_geweke_operators.py": "Geweke's test of operators; see latent_updates/test_transitions.py",
+    "marginal/test_estimator_agreement.py": "moments of long chains; see marginal/test_pseudo_marginal_chain.py",
+    "marginal/test_posterior_agreement.py": "moments of long chains; see marginal/test_pseudo_marginal_chain.py",
+    "marginal/test_route_agreement.py": "moments of long chains; see marginal/test_pseudo_marginal_chain.py",
+    "steps/test_routes.py": "moments of long chains; see steps/test_contract.py",
+    "test_benchmarks.py": "figures that are timed; see test_benchmark_options.py",
+    "theta_updates/test_gibbs_agreement.py": "moments of long chains; see theta_updates/test_theta_operators.py",
+}
 
 
 @pytest.fixture

@@ -35,6 +35,7 @@ def test_momenta_that_are_never_refreshed_are_rejected(name, monkeypatch):
     assert z_score(SAMPLERS[name]) > BOUND
 
 
+@pytest.mark.representatives("a", "b", "e")
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_steps_are_long_enough_to_show_mistakes(name):
     """And proposals accepted often enough."""

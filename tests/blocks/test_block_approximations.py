@@ -178,6 +178,7 @@ def test_without_the_determinant_of_the_sum_they_are_not(monkeypatch):
     assert standard_errors_from(relative_estimates(Laplace(), ImportanceSampling(16)), 1.0) > 10.0
 
 
+@pytest.mark.full
 def test_without_the_common_part_of_the_sites_they_are_not(monkeypatch):
     """Draws as if the sites were diagonal are those of another q than the one that they are weighed with."""
     monkeypatch.setattr(

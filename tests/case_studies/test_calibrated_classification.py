@@ -248,6 +248,7 @@ def test_all_blocks_get_their_first_splits_before_any_gets_more():
     assert order == [(block, splits) for splits in (range(2), range(2, 3)) for block in CHOSEN]
 
 
+@pytest.mark.full
 def test_a_stopped_run_keeps_its_units_and_writes_whole_rows(monkeypatch, tmp_path):
     seen = fake(monkeypatch, EQUAL)
     grid, tables = Grid(tmp_path / "runs", TINY.settings()), results.tables_of(tmp_path / "tiny.csv")
@@ -266,6 +267,7 @@ def test_a_stopped_run_keeps_its_units_and_writes_whole_rows(monkeypatch, tmp_pa
     assert pooled[results.COUNTS].to_numpy().sum() == points
 
 
+@pytest.mark.full
 def test_rows_are_means_and_paired_differences(monkeypatch):
     fake(monkeypatch, EQUAL)
     block = CHOSEN[0]

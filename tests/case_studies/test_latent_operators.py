@@ -139,6 +139,7 @@ def test_random_numbers_differ_between_chains():
     assert len({*chains, *others}) == 2 * 2 * 2 * 4 * 7 * 3 + 2
 
 
+@pytest.mark.full
 def test_a_cell_samples_the_posterior():
     """One observation, whose posterior mean is known by quadrature."""
     scale = dataclasses.replace(TINY, chains=4, tune=500, draws=4000, checkpoints=(4000,))
@@ -186,6 +187,7 @@ def test_a_run_writes_the_table_and_a_second_one_only_adds(tmp_path, capsys):
     assert not after[["seed", "version", "machine", "streams"]].isna().any(axis=None)
 
 
+@pytest.mark.full
 def test_two_processes_give_what_one_gives(tmp_path):
     cells = list(study.cells([10], [2], [0], ["LRG", "VLT"], ["MH v1"]))
     compute = partial(study.run_cell, TINY)

@@ -138,6 +138,7 @@ def test_the_gradient_is_that_of_the_objective():
         assert found[s] == pytest.approx((ends[0] - ends[1]) / 2e-4, rel=1e-3)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("cost", [0.1, 10.0])
 def test_simple_mkl_finds_the_minimum_that_a_direct_search_finds(cost):
     given = sourced(seed=2)
@@ -162,6 +163,7 @@ def test_machines_say_what_one_on_the_sum_says():
     assert (decisions(machines, weights, C).argmax(axis=1) == given.y).mean() > 0.9
 
 
+@pytest.mark.full
 def test_of_costs_that_do_as_well_the_smallest_is_chosen(monkeypatch):
     given = sourced()
     folds = data.folds("within", given.y, 2)
@@ -226,6 +228,7 @@ def test_one_source_alone_leaves_the_others_out():
     assert alone.L.shape == models.factors(scaled, new).L.shape
 
 
+@pytest.mark.full
 def test_predictions_follow_the_source_that_tells():
     """Chains of one compiled model, with other data in turn."""
     given = sourced(36)
@@ -278,6 +281,7 @@ def constant(number: int) -> Predicted:
     return Predicted(np.zeros(number, dtype=int), np.tile([0.5, 0.3, 0.2], (number, 1)), None)
 
 
+@pytest.mark.full
 def test_a_run_is_kept_and_read_again(small, monkeypatch, tmp_path):
     monkeypatch.setattr(simple_mkl, "COSTS", (1.0,))
     monkeypatch.setattr(
@@ -347,6 +351,7 @@ def finished() -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     return table, rhat, posterior
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["(b)", "(e)"])
 def test_samplers_of_the_article_move_weights_and_latent_values(small, name):
     with pytensor.config.change_flags(mode="FAST_COMPILE"):

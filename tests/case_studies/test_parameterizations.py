@@ -265,6 +265,7 @@ def test_the_conditionals_average_to_the_marginal(stronger_data, name):
     assert worst_z_score(computed, name) < 4.0
 
 
+@pytest.mark.full
 def test_a_conditional_without_the_density_of_g_does_not(stronger_data, monkeypatch):
     """The broken twin of the test above."""
     problem, computed = stronger_data

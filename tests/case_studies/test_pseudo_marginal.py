@@ -349,6 +349,7 @@ def test_estimates_are_unbiased_and_spread_less_with_more_samples():
     assert (table["EP"] < table["LA"]).all()
 
 
+@pytest.mark.full
 def test_spread_where_labels_are_independent():
     """The weight of f is a product there, of the weights of single latent values given one label of a probit model."""
     n, repetitions, rng = 12, 2000, np.random.default_rng(8)

@@ -27,6 +27,7 @@ def test_what_is_stored_is_of_these_models_and_settings():
     np.testing.assert_allclose(left_out.sum(), stored["elpd"], rtol=1e-3)
 
 
+@pytest.mark.representatives(but=["smooth, probit"])
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_priors_are_proper(name, data):
     """The evidence needs that: f given theta at the initial point has a density, and so has theta."""

@@ -86,6 +86,7 @@ def test_mean_and_shape_of_a_variable(name):
     assert distribution(name).dist(f).dtype.startswith("int")
 
 
+@pytest.mark.representatives("BernoulliLogit")
 @every_distribution
 def test_dims_and_coordinates(name, binary_data):
     _, y = binary_data

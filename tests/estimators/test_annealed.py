@@ -41,6 +41,7 @@ def test_the_estimate_is_unbiased(n, start):
     assert ratios.std() / np.sqrt(len(ratios)) < 0.02
 
 
+@pytest.mark.representatives("approximation-None")
 @pytest.mark.parametrize(("start", "temperatures"), [("approximation", None), ("prior", MANY)])
 def test_the_estimate_is_unbiased_in_many_dimensions(start, temperatures):
     prior, y, truth = low_rank_problem(50)
@@ -58,6 +59,7 @@ def ratios_with_one_ellipse(start: str) -> np.ndarray:
     return np.exp(log_weights(prior, y, estimator, 40_000) - truth)
 
 
+@pytest.mark.full
 @both_starts
 def test_the_estimate_is_unbiased_when_auxiliary_draws_serve_again(start):
     ratios = ratios_with_one_ellipse(start)
@@ -65,6 +67,7 @@ def test_the_estimate_is_unbiased_when_auxiliary_draws_serve_again(start):
     assert ratios.std() / np.sqrt(len(ratios)) < 0.02
 
 
+@pytest.mark.full
 def test_auxiliary_draws_that_serve_again_as_they_are_are_rejected(monkeypatch):
     """The broken twin: the particle leaves the plane of its auxiliary, which is then no longer independent of it."""
 
@@ -122,6 +125,7 @@ def test_annealing_from_q_spreads_less_than_importance_sampling_and_from_the_pri
     assert spread(AnnealedImportanceSampling("prior")) > 10.0 * plain
 
 
+@pytest.mark.full
 @both_starts
 def test_chosen_particle_approaches_the_posterior(start):
     likelihood, q, mean, variance = one_site_posterior()

@@ -60,6 +60,7 @@ def run(code, folder=None, **environment):
     return done.stdout.strip(), done.stderr
 
 
+@pytest.mark.full
 def test_a_cold_cache_a_warm_one_and_none_give_the_same_bits(tmp_path):
     """What is compiled is stored by the first process and read by the second; the third finds no place for it."""
     cache = {"NUMBA_CACHE_DIR": str(tmp_path)}
@@ -126,6 +127,7 @@ def test_both_ways_give_the_same_q_to_rounding():
     np.testing.assert_allclose(*results, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.full
 def test_nothing_of_numba_is_loaded_by_numpy_kernels():
     code = FIT + "import sys; print('numba' in sys.modules)"
     assert run(code, **{VARIABLE: "numpy"})[0].split()[-1] == "False"
@@ -176,6 +178,7 @@ print(repr(pmgp.log_orthant_probability(0.0, 1.0, 0.0, [[1.0, 0.5], [0.5, 1.0]],
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("module", "part", "changed_part", "code"),
     [

@@ -41,11 +41,13 @@ def change(approximation: str) -> float:
     return largest_change(scheme, Frozen(learned(), None, 2), APPROXIMATIONS[approximation], REPLICATES)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("approximation", APPROXIMATIONS)
 def test_the_joint_distribution_is_kept(kernels, approximation):
     assert change(approximation) < BOUND
 
 
+@pytest.mark.full
 def test_a_particle_picked_without_its_weight_is_rejected(kernels, monkeypatch):
     """The broken twin."""
 

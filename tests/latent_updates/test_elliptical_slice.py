@@ -85,6 +85,7 @@ def test_several_moves_are_single_ones_in_a_row(reference):
     assert both[0].log_density == both[1].log_density
 
 
+@pytest.mark.representatives("laplace")
 @pytest.mark.parametrize("reference", ["prior", "laplace"])
 def test_the_kept_value_is_the_value_at_f(reference, rng):
     target, operator = skewed_pair(), EllipticalSliceUpdate(2, reference)

@@ -45,6 +45,7 @@ def test_joint_distribution_is_kept():
     assert score(4000) < BOUND
 
 
+@pytest.mark.full
 def test_a_choice_by_the_state_after_tuning_is_rejected(monkeypatch):
     """Whose turn it is depends on where the chain is."""
     right = Alternation.step

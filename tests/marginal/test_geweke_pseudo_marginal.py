@@ -20,13 +20,13 @@ from pmgp.core.transitions.adaptive import HamiltonianMonteCarlo
 from pmgp.core.transitions.proposals import AdaptiveProposal
 from tests.marginal.geweke import z_score
 
-pytestmark = pytest.mark.slow
 # Ten statistics are compared: the largest of ten z-scores exceeds 4 once in 1,600 correct runs.
 BOUND = 4.0
 # Of twins that are far off: 15 to 47 standard errors then.
 FEWER_STEPS = 12_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delayed_acceptance", [True, False])
 @pytest.mark.parametrize("draws", [1, 4])
 def test_joint_distribution_is_kept(delayed_acceptance, draws):
@@ -34,10 +34,12 @@ def test_joint_distribution_is_kept(delayed_acceptance, draws):
     assert z_score(scheme) < BOUND
 
 
+@pytest.mark.slow
 def test_joint_distribution_of_the_latent_draws_is_kept():
     assert z_score(PseudoMarginalChain(ImportanceSampling(2), latent_moves=2), use_latent=True) < BOUND
 
 
+@pytest.mark.slow
 def test_joint_distribution_is_kept_with_expectation_propagation():
     assert (
         z_score(PseudoMarginalChain(ImportanceSampling(2)), steps=25_000, approximation=ExpectationPropagation())
@@ -45,6 +47,7 @@ def test_joint_distribution_is_kept_with_expectation_propagation():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", ["approximation", "prior"])
 def test_joint_distribution_is_kept_with_annealed_particles(start):
     """A short schedule from Laplace's own q, or from the prior, so that the weights are uneven."""
@@ -58,22 +61,26 @@ def by_stages() -> float:
     return z_score(chain, steps=12_000, approximation=Laplace(sweeps=0))
 
 
+@pytest.mark.slow
 def test_joint_distribution_is_kept_with_particles_that_are_resampled():
     assert by_stages() < BOUND
 
 
+@pytest.mark.slow
 def test_resampling_without_regard_to_weights_is_rejected(monkeypatch):
     right = sequential._resampled
     monkeypatch.setattr(sequential, "_resampled", lambda rng, log_weights, first: right(rng, 0.0 * log_weights, first))
     assert by_stages() > BOUND
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["ep", "ghk"])
 def test_joint_distribution_is_kept_with_orthants(method):
     chain = PseudoMarginalChain(OrthantSampling(2, method), refresh_every=3)
     assert z_score(chain, steps=12_000, approximation=Laplace(sweeps=0)) < BOUND
 
 
+@pytest.mark.slow
 def test_orthants_with_the_noise_left_in_f_are_rejected(monkeypatch):
     """The broken twin: v, which is f with noise, in place of f."""
     monkeypatch.setattr(LatentGivenNoisy, "draw", lambda self, rng, v: v)
@@ -81,6 +88,7 @@ def test_orthants_with_the_noise_left_in_f_are_rejected(monkeypatch):
     assert z_score(chain, steps=12_000, approximation=Laplace(sweeps=0)) > BOUND
 
 
+@pytest.mark.slow
 def test_orthants_refreshed_without_the_retained_path_are_rejected(monkeypatch):
     def forget(self, rng, approximation, likelihood, retained, draws=None):
         return self.estimate(rng, approximation, likelihood, draws)
@@ -90,6 +98,7 @@ def test_orthants_refreshed_without_the_retained_path_are_rejected(monkeypatch):
     assert z_score(chain, steps=12_000, approximation=Laplace(sweeps=0)) > BOUND
 
 
+@pytest.mark.slow
 def test_without_an_unbiased_estimate_the_joint_distribution_is_lost():
     chain = PseudoMarginalChain(ApproximateEvidence(), latent_moves=0)
     assert z_score(chain, steps=30_000, approximation=Laplace(sweeps=0)) > BOUND
@@ -100,10 +109,12 @@ def refreshed_with_a_poor_q(steps=30_000) -> float:
     return z_score(PseudoMarginalChain(ImportanceSampling(2)), steps=steps, approximation=Laplace(sweeps=0))
 
 
+@pytest.mark.slow
 def test_refreshment_keeps_the_joint_distribution():
     assert refreshed_with_a_poor_q() < BOUND
 
 
+@pytest.mark.slow
 def test_refreshment_without_the_retained_particle_is_rejected(monkeypatch):
     def forget(self, rng, approximation, likelihood, retained, draws=None):
         return self.estimate(rng, approximation, likelihood, draws)
@@ -112,6 +123,7 @@ def test_refreshment_without_the_retained_particle_is_rejected(monkeypatch):
     assert refreshed_with_a_poor_q(FEWER_STEPS) > BOUND
 
 
+@pytest.mark.slow
 def test_flipped_hastings_ratio_is_rejected(monkeypatch):
     right = AdaptiveProposal.propose
 
@@ -123,6 +135,7 @@ def test_flipped_hastings_ratio_is_rejected(monkeypatch):
     assert z_score(steps=FEWER_STEPS) > BOUND
 
 
+@pytest.mark.slow
 def test_particle_picked_without_its_weight_is_rejected(monkeypatch):
     def uniformly(self, rng):
         return self.particles[rng.integers(len(self.particles))]
@@ -131,6 +144,7 @@ def test_particle_picked_without_its_weight_is_rejected(monkeypatch):
     assert refreshed_with_a_poor_q(FEWER_STEPS) > BOUND
 
 
+@pytest.mark.slow
 def test_missing_correction_of_the_screen_is_rejected(monkeypatch):
     """Accepting on the approximation's evidence alone samples its posterior, not the exact one."""
 
@@ -147,10 +161,12 @@ def several_on_the_screen(**settings) -> float:
     return z_score(scheme, steps=20_000, approximation=Laplace(sweeps=0))
 
 
+@pytest.mark.slow
 def test_joint_distribution_is_kept_with_several_transitions_on_the_screen():
     assert several_on_the_screen() < BOUND
 
 
+@pytest.mark.slow
 def test_a_screen_that_is_counted_once_a_transition_is_rejected(monkeypatch):
     """The broken twin: the correction divides by the ratio of the last transition alone."""
     right = PseudoMarginalChain._candidate

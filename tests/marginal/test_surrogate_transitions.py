@@ -73,6 +73,7 @@ def test_joint_distribution_is_kept_with_several_trajectories():
     assert score(transitions=3, replicates=2000) < BOUND
 
 
+@pytest.mark.full
 def test_a_momentum_that_is_not_refreshed_is_rejected(monkeypatch):
     right = adaptive.hamiltonian
 
@@ -87,6 +88,7 @@ def test_a_momentum_that_is_not_refreshed_is_rejected(monkeypatch):
     assert score(replicates=1500) > BOUND
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("transitions", [1, 3])
 def test_a_second_stage_without_the_ratio_of_the_first_is_rejected(monkeypatch, transitions):
     """It accepts with the ratio of the estimates, as if proposals had been symmetric."""
@@ -101,6 +103,7 @@ def test_a_second_stage_without_the_ratio_of_the_first_is_rejected(monkeypatch, 
     assert score(transitions=transitions, replicates=1500) > BOUND
 
 
+@pytest.mark.full
 def test_a_predictor_that_keeps_learning_is_rejected(monkeypatch):
     right = ScreenDensity.at
 

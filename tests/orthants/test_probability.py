@@ -50,6 +50,7 @@ def test_small_problems_are_known(name, method):
     assert result.unbiased
 
 
+@pytest.mark.representatives(but=["constant 500, 500"])
 @pytest.mark.parametrize("name", LARGE)
 def test_large_problems_are_known(name):
     known = LARGE[name]
@@ -66,6 +67,7 @@ def test_the_other_methods_do_larger_problems_too(method, bound):
     assert result.standard_error < bound
 
 
+@pytest.mark.full
 def test_a_thousand_labels_of_the_articles_second_table():
     """K = x x' of one feature, 800 labels: quadrature agrees to .01 nats with 200 draws."""
     rng = np.random.default_rng(0)

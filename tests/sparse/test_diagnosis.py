@@ -35,6 +35,7 @@ def diagnosis(theta, v, Z):
     return process.diagnose(DataTree.from_dict({"posterior": posterior}), model=model, draws=None)
 
 
+@pytest.mark.full
 def test_with_gaussian_noise_everything_has_a_formula(theta, rng):
     Z = X[::3]
     v = rng.standard_normal((DRAWS, len(Z)))
@@ -59,6 +60,7 @@ def test_with_gaussian_noise_everything_has_a_formula(theta, rng):
     assert f"With about {found.enough} inducing inputs for 10 points nothing would be saved" in str(found)
 
 
+@pytest.mark.full
 def test_with_all_points_nothing_is_left(theta, rng):
     found = diagnosis(theta, rng.standard_normal((DRAWS, len(X))), X)
     assert found.good

@@ -91,6 +91,7 @@ def test_quadrature_is_the_integral():
     np.testing.assert_allclose(log_expected, norm.logcdf(signs * MEAN / np.sqrt(1.0 + VARIANCE)), rtol=1e-8)
 
 
+@pytest.mark.full
 def test_terms_with_vectors_of_their_own_are_the_mean_over_nodes():
     """Cut points have a length of their own, which nodes must not be mixed up with."""
     cuts, nodes = np.array([-0.5, 0.6]), normal_rule(20)[0]
@@ -137,6 +138,7 @@ def test_expectations_of_robust_max(rng):
     assert (np.abs(np.exp(log_expected) - (0.95 * p + 0.05 / 2 * (1 - p))) < 4 * error).all()
 
 
+@pytest.mark.full
 def test_draws_of_robust_max_have_its_probabilities():
     f = np.array([[0.3, 1.0], [1.2, -0.5], [0.1, 0.4]])
     draws = pm.draw(pmgp.RobustMax.dist(f, 0.3), 4000, random_seed=1, mode=INTERPRETED)

@@ -60,6 +60,7 @@ MODELS = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", MODELS)
 def test_parts_add_up_to_the_model_s_own_log_density(name, rng):
     """In v, and in w with the Jacobian of its coordinates."""
@@ -114,6 +115,7 @@ def test_a_restored_state_and_a_pickled_step_repeat_the_next_draws(step, tune, d
     np.testing.assert_array_equal(chain(copy, begin=1, tune=0, draws=6, point=point)[0], expected)
 
 
+@pytest.mark.full
 def test_nothing_is_learned_after_tuning(step):
     point = chain(step, seed=3, tune=400, draws=1)[1]
     learned, angle = step.learned, step.angle
@@ -134,6 +136,7 @@ def test_a_point_that_another_step_has_moved_is_taken_as_it_is(step, rng):
     np.testing.assert_allclose(step._vector(back), step._vector(point), atol=1e-9)
 
 
+@pytest.mark.full
 def test_hyperparameters_that_are_known_stay_away():
     with pm.Model() as model:
         process = pmgp.gp.Sparse(cov_func=pm.gp.cov.Matern52(1, ls=1.0))
@@ -165,6 +168,7 @@ def test_without_the_jacobian_it_does_not(posterior, monkeypatch):
     assert agreement.distance(gibbs_moments(X), posterior) > 4.0
 
 
+@pytest.mark.full
 def test_data_are_read_again():
     with pm.Model() as model:
         inputs, observed = pm.Data("X", X), pm.Data("observed", COUNTS)
@@ -180,6 +184,7 @@ def test_data_are_read_again():
     np.testing.assert_allclose(values[0], values[1])
 
 
+@pytest.mark.full
 def test_what_is_refused():
     with pm.Model() as model:
         pm.Normal("x")

@@ -38,6 +38,7 @@ def chain(step, seed=0, tune=30, draws=10, begin=0):
     return np.array(positions)
 
 
+@pytest.mark.full
 def test_the_same_seed_gives_the_same_chain_whatever_came_before(step):
     first = chain(step, seed=1)
     chain(step, seed=2)
@@ -76,6 +77,7 @@ def test_draws_of_a_chain_that_stayed_where_it_was_are_not_taken_for_a_scale(ste
     assert (step.factor.diagonal() > 0.05).all()
 
 
+@pytest.mark.full
 def test_v_given_known_hyperparameters_and_gaussian_noise_is_normal():
     """Its mean and its variances, within four Monte Carlo standard errors."""
     with pm.Model() as model:
@@ -132,6 +134,7 @@ def test_pymc_s_own_sampler_has_the_same_target(at_all_points):
     assert agreement.distance(found, at_all_points) < 4.0
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("n", [1000, 2000])
 def test_an_evaluation_needs_memory_for_a_few_n_by_m_matrices(rng, n):
     """At n = 1000 and m = 20 they are 160 kB each, and one that is n x n would be 8 MB; also what is kept for later."""

@@ -88,6 +88,7 @@ def test_the_bound_of_gaussian_targets_is_that_of_the_collapsed_approximation(ta
     np.testing.assert_allclose(found.log_evidence, logp(values)[0], atol=1e-4)
 
 
+@pytest.mark.full
 def test_it_is_below_the_evidence_and_reaches_it_with_an_inducing_input_for_each_point(targets):
     *_, found = targets
     model, process = sparse_gaussian_process(X, 1e-9)
@@ -96,6 +97,7 @@ def test_it_is_below_the_evidence_and_reaches_it_with_an_inducing_input_for_each
     np.testing.assert_allclose(whole.log_evidence, gaussian_evidence(whole.point), atol=1e-4)
 
 
+@pytest.mark.full
 def test_inducing_inputs_that_move_raise_the_bound(targets):
     _, _, fixed = targets
     model, process = sparse_gaussian_process(fixed.Z, JITTER)
@@ -104,6 +106,7 @@ def test_inducing_inputs_that_move_raise_the_bound(targets):
     assert moved.log_evidence < gaussian_evidence(moved.point)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("of", ["counts", "classes"])
 def test_the_gradient_is_the_bounds(of, request, rng):
     model, process, *_ = request.getfixturevalue(of)
@@ -145,6 +148,7 @@ def test_the_start_is_draws_of_q_and_the_maximum(counts):
     assert found.initvals(2, random_seed=3)[1]["f_rotated_"].shape == (4,)
 
 
+@pytest.mark.full
 def test_a_model_whose_inducing_inputs_are_data_takes_them_and_the_start():
     with pm.Model():
         Z = pm.Data("Z", X[:4])
@@ -162,6 +166,7 @@ def test_a_model_whose_inducing_inputs_are_data_takes_them_and_the_start():
     assert idata["posterior"].sizes["draw"] == 5
 
 
+@pytest.mark.full
 def test_several_outputs_have_a_gaussian_each(classes):
     found = optimized(*classes, max_iterations=5)
     assert found.mean.shape == (3, 4)
@@ -170,6 +175,7 @@ def test_several_outputs_have_a_gaussian_each(classes):
     assert (np.diff(found.bounds) >= 0.0).all()
 
 
+@pytest.mark.full
 def test_a_gradient_needs_memory_for_a_few_n_by_m_matrices(rng):
     n, m = 3000, 30
     inputs = rng.standard_normal((n, 2))
@@ -187,12 +193,14 @@ def test_a_gradient_needs_memory_for_a_few_n_by_m_matrices(rng):
     assert peak < 25 * 8 * n * m
 
 
+@pytest.mark.full
 def test_progress_is_shown(capsys):
     model, process = sparse_gaussian_process(X[::3], JITTER)
     optimized(model, process, max_iterations=3, progressbar=True)
     assert "Optimizing q, theta and Z: bound" in capsys.readouterr().out
 
 
+@pytest.mark.full
 def test_hyperparameters_need_not_be_there():
     with pm.Model() as model:
         process = pmgp.gp.Sparse(cov_func=pm.gp.cov.Matern52(1, ls=1.0))

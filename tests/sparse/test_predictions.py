@@ -65,6 +65,7 @@ def test_marginals_and_the_joint_distribution_at_new_inputs(regression, rng):
     np.testing.assert_allclose(joint_covariance, covariance, atol=1e-12)
 
 
+@pytest.mark.full
 def test_prior_draws_are_those_of_the_whole_process(regression):
     """Also far from the inducing inputs, where all of the variance is that of f given u."""
     y = pm.draw(regression[0]["y"], 4000, random_seed=1, mode=INTERPRETED)
@@ -73,6 +74,7 @@ def test_prior_draws_are_those_of_the_whole_process(regression):
     assert (np.abs(y.var(axis=0) / variance - 1.0) < 4 * np.sqrt(2.0 / 4000)).all()
 
 
+@pytest.mark.full
 def test_labels_of_each_output_have_their_probabilities():
     model, _ = known_process(probit, np.stack([LABELS, 1 - LABELS]), n_outputs=2)
     labels = pm.draw(model["y"], 4000, random_seed=2, mode=INTERPRETED)
@@ -101,6 +103,7 @@ def test_pointwise_densities_are_logs_of_expectations(regression, rng):
     assert (stored[0] < expected[0]).all()
 
 
+@pytest.mark.full
 def test_pointwise_densities_of_labels(rng):
     model, process = known_process(probit, LABELS)
     idata, draws = posterior(rng)
@@ -111,6 +114,7 @@ def test_pointwise_densities_of_labels(rng):
     np.testing.assert_allclose(idata["log_likelihood"]["y"].values[0], expected, rtol=1e-7)
 
 
+@pytest.mark.full
 def test_other_data_can_be_set(rng):
     """Held-out points take the places of those the model was made with."""
     with pm.Model() as model:
@@ -145,6 +149,7 @@ def test_predictions_are_averages_over_draws(regression, rng):
     np.testing.assert_allclose(other["log_density"], norm.logpdf(held_out, means[0], np.sqrt(1.0 + gamma)), atol=1e-10)
 
 
+@pytest.mark.full
 def test_probabilities_of_labels_of_two_outputs(rng):
     model, process = known_process(probit, np.stack([LABELS, 1 - LABELS]), n_outputs=2)
     v = rng.standard_normal((1, 4, 2, len(Z)))

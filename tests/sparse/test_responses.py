@@ -55,6 +55,7 @@ def test_moments_are_those_of_the_process(labels):
         np.testing.assert_allclose(predicted[name], latent[name])
 
 
+@pytest.mark.full
 def test_one_draw_gives_the_formula():
     model, process = sparse(X[::3], dist=probit, observed=LABELS)
     *_, predicted, latent = drawn(model, process, number=1)
@@ -62,6 +63,7 @@ def test_one_draw_gives_the_formula():
     np.testing.assert_allclose(predicted["probability"], norm.cdf(mean / np.sqrt(1.0 + variance)), rtol=1e-10)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("link", "v"), [(pmgp.BernoulliProbit, 20.0), (pmgp.BernoulliLogit, 60.0)])
 def test_a_probability_that_rounds_to_one_leaves_a_finite_log_loss(link, v):
     model, _ = sparse(X[::3], dist=lambda f: link.dist(f), observed=LABELS)
@@ -75,6 +77,7 @@ def test_a_probability_that_rounds_to_one_leaves_a_finite_log_loss(link, v):
     assert 36.0 < loss < np.inf
 
 
+@pytest.mark.full
 def test_counts_have_their_mean():
     model, process = sparse(X[::3])
     *_, predicted, latent = drawn(model, process, number=1)
@@ -83,6 +86,7 @@ def test_counts_have_their_mean():
     np.testing.assert_allclose(predicted["mean"], weights @ np.exp(f), rtol=1e-10)
 
 
+@pytest.mark.full
 def test_classes_have_probabilities():
     with pm.Model() as model:
         process = pmgp.gp.Sparse(cov_func=hyperparameters())
@@ -96,6 +100,7 @@ def test_classes_have_probabilities():
     np.testing.assert_allclose(predicted["probabilities"][:, 1], np.exp(ones["log_density"]), rtol=1e-10)
 
 
+@pytest.mark.full
 def test_parameters_of_each_observation_are_not_known_at_new_inputs():
     """Though there are as many new inputs."""
     with pm.Model() as model:
@@ -125,6 +130,7 @@ def test_several_processes_are_asked_one_by_one():
         pmgp.recommend(model)
 
 
+@pytest.mark.full
 def test_a_step_method_is_recommended_and_said_to_approximate():
     found = pmgp.recommend(sparse_gaussian(X[::3]))
     assert found.code == "pmgp.SparseGibbs()"
@@ -142,6 +148,7 @@ def test_for_several_outputs_an_approximation_to_follow_is_named():
     assert "pmgp.SparseGibbs(approximation=pmgp.gp.optimize_inducing(gp, inducing=False))" in found.reason
 
 
+@pytest.mark.full
 def test_many_points_bring_a_word_on_the_approximation(monkeypatch):
     def exact():
         with pm.Model() as model:
@@ -160,6 +167,7 @@ def test_many_points_bring_a_word_on_the_approximation(monkeypatch):
     assert many.alternatives[1:] == few.alternatives
 
 
+@pytest.mark.full
 def test_a_run_in_one_call_takes_it(tmp_path):
     model, process = sparse(X[::3])
     settings = {"tune": 5, "chains": 1, "cores": 1, "random_seed": 1, "progressbar": False, "out": tmp_path / "run"}

@@ -101,6 +101,7 @@ def density_of_counts(observed, mean, covariance):
     return logsumexp(logs + np.log(w).sum(axis=1))
 
 
+@pytest.mark.representatives(but=["0.3-4.0-0.5-observed0", "0.3-4.0-0.5-observed1"])
 @pytest.mark.parametrize("observed", [(0, 3, 2), (9, 30, 5)])
 @pytest.mark.parametrize(("lengthscale", "variance", "v"), [(0.3, 4.0, 0.5), (1.0, 2.0, 1.5), (0.3, 9.0, -0.4)])
 def test_at_every_v_it_is_between_the_default_and_the_density_of_the_counts(observed, lengthscale, variance, v):
@@ -118,12 +119,14 @@ def test_terms_of_independent_values_would_be_no_bound():
     assert sum(alone) > density_of_counts([0, 9], mean[1:], covariance[1:, 1:]) + 1.0
 
 
+@pytest.mark.full
 def test_inducing_inputs_at_all_points_leave_nothing_to_scale(rng):
     default, scaled = (value_and_gradient(counts(scaled, Z=X)[0]) for scaled in (False, True))
     point = rng.standard_normal(default[2])
     np.testing.assert_allclose(scaled[0](point), default[0](point), atol=1e-8)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("make", [counts, targets])
 def test_derivatives_are_those_of_finite_differences(make, rng):
     value, gradient, size = value_and_gradient(make(True)[0])
@@ -131,6 +134,7 @@ def test_derivatives_are_those_of_finite_differences(make, rng):
     np.testing.assert_allclose(gradient(point), central_differences(value, point, 1e-3), rtol=1e-7, atol=1e-7)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("make", [counts, targets])
 def test_the_parts_that_the_samplers_take_are_the_model_s(make, rng):
     model, _ = make(True)
@@ -146,6 +150,7 @@ def test_the_parts_that_the_samplers_take_are_the_model_s(make, rng):
     np.testing.assert_allclose(slope[0], gradient(point)[-len(Z) :], atol=1e-10)
 
 
+@pytest.mark.full
 def test_the_optimized_bound_is_the_tighter_collapsed_one():
     model, process = targets(True)
     with model:
@@ -154,6 +159,7 @@ def test_the_optimized_bound_is_the_tighter_collapsed_one():
     np.testing.assert_allclose(found.log_evidence, tighter(theta) - log_prior(theta), atol=1e-4)
 
 
+@pytest.mark.full
 def test_of_a_gaussian_q_of_counts_it_is_no_more_than_the_expectation_over_it(rng):
     """By draws of v, with four Monte Carlo standard errors; and its gain over the default is no rounding error."""
     function, plain = (
@@ -167,6 +173,7 @@ def test_of_a_gaussian_q_of_counts_it_is_no_more_than_the_expectation_over_it(rn
     assert plain(at).value + 1e-4 < function(at).value < values.mean() + prior + 4.0 * error
 
 
+@pytest.mark.full
 def test_the_diagnosis_is_of_the_target():
     """At the same draws the penalty is smaller."""
     (model, process), (whole, default) = counts(True), counts(False)
@@ -176,6 +183,7 @@ def test_the_diagnosis_is_of_the_target():
     assert 0.0 < scaled < plain - 1e-3
 
 
+@pytest.mark.full
 def test_outputs_are_independent_copies(rng):
     """Counts of two processes: the sum of what each has by itself."""
     both = np.stack([COUNTS, COUNTS[::-1]])

@@ -38,6 +38,7 @@ def approximated():
     return pmgp.SparseGibbs(model=model, approximation=optimized(model, process, max_iterations=30))
 
 
+@pytest.mark.full
 def test_with_gaussian_noise_they_are_the_likelihood(rng):
     """At every theta the Gaussian by them is the one that the search finds, q being one for another theta."""
     with pm.Model() as model:
@@ -54,6 +55,7 @@ def test_with_gaussian_noise_they_are_the_likelihood(rng):
             np.testing.assert_allclose(np.tril(factor), np.tril(other), rtol=1e-9)
 
 
+@pytest.mark.full
 def test_at_the_largest_bound_they_give_q_back():
     """Of counts: where derivatives averaged over q are its own precision and mean (Opper and Archambeau 2009)."""
     model, process = sparse(Z)
@@ -93,6 +95,7 @@ def test_hyperparameters_and_values_of_classes_move(approximated):
     assert np.mean([row["trajectory_acceptance"] for row in kept]) > 0.5
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("tune", "draws"), [(3, 0), (30, 2)])
 def test_a_restored_state_brings_them_along(approximated, tune, draws):
     """Also to a step that has not been given them, by a state that was stored."""
@@ -126,6 +129,7 @@ def approximated_moments(iterations):
     return agreement.moments(agreement.sample(model, step=step, tune=500, draws=2000, random_seed=6))
 
 
+@pytest.mark.full
 def test_an_approximation_of_another_number_of_observations_is_refused_before_a_chain_begins():
     with pm.Model() as model:
         inputs, observed = pm.Data("X", X), pm.Data("observed", COUNTS)
@@ -139,6 +143,7 @@ def test_an_approximation_of_another_number_of_observations_is_refused_before_a_
         step.setup_chain(np.random.default_rng(0), 0, 1)
 
 
+@pytest.mark.full
 def test_an_approximation_of_another_model_is_refused():
     found = optimized(*sparse(Z), max_iterations=1)
     with pytest.raises(

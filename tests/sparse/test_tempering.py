@@ -40,6 +40,7 @@ def own_covariances():
 # Terms by kernels
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("model", [classes(), own_covariances()], ids=["one", "each"])
 def test_kernels_give_what_the_graph_gives(model, rng):
     """Near cliffs and far from them, with deviations that are alike and not."""
@@ -56,6 +57,7 @@ def test_kernels_give_what_the_graph_gives(model, rng):
                 np.testing.assert_allclose(slopes[1], slopes[0], rtol=1e-6, atol=1e-6 / deviation)
 
 
+@pytest.mark.full
 def test_other_terms_of_classes_go_by_their_graph():
     with pm.Model() as model:
         process = pmgp.gp.Sparse(cov_func=hyperparameters())
@@ -77,6 +79,7 @@ class FromUniform:
         return -np.log(1.0 - self.random())
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("model", [classes(), own_covariances()], ids=["one", "each"])
 @pytest.mark.parametrize("power", [1.0, 0.1])
 def test_a_sweep_by_the_kernel_is_the_one_in_python(model, power, rng):
@@ -92,6 +95,7 @@ def test_a_sweep_by_the_kernel_is_the_one_in_python(model, power, rng):
         assert np.all(found != v)
 
 
+@pytest.mark.full
 def test_labels_and_inputs_change_together():
     with pm.Model() as model:
         inputs, labels = pm.Data("X", X), pm.Data("labels", CLASSES)
@@ -122,6 +126,7 @@ def test_labels_and_inputs_change_together():
 # The target
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", MODELS)
 def test_parts_add_up_to_the_model_s_own_log_density(name, rng):
     model = MODELS[name]()
@@ -261,6 +266,7 @@ def step():
     return pmgp.SparseTempering(model=classes(), temperatures=3)
 
 
+@pytest.mark.full
 def test_the_same_seed_gives_the_same_chain_whatever_came_before(step):
     first, _ = chain(step, seed=1)
     chain(step, seed=2)
@@ -268,6 +274,7 @@ def test_the_same_seed_gives_the_same_chain_whatever_came_before(step):
     assert len(np.unique(first[:, 0])) > 20
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("tune", "draws"), [(3, 0), (40, 0), (60, 2)])
 def test_a_restored_state_and_a_pickled_step_repeat_the_next_draws(step, tune, draws):
     point = chain(step, seed=1, tune=tune, draws=draws)[1]
@@ -281,6 +288,7 @@ def test_a_restored_state_and_a_pickled_step_repeat_the_next_draws(step, tune, d
         np.testing.assert_array_equal(chain(one, begin=1, tune=0, draws=6, point=point)[0], expected)
 
 
+@pytest.mark.full
 def test_nothing_is_learned_after_tuning(step):
     point = chain(step, seed=3, tune=100, draws=1)[1]
     powers, scales = step.powers.copy(), step.log_scales.copy()
@@ -290,6 +298,7 @@ def test_nothing_is_learned_after_tuning(step):
     np.testing.assert_array_equal(step.log_scales, scales)
 
 
+@pytest.mark.full
 def test_a_point_that_another_step_has_moved_is_taken_as_it_is(step, rng):
     point = chain(step, seed=4)[1]
     before = step.thetas[1:].copy()
@@ -300,6 +309,7 @@ def test_a_point_that_another_step_has_moved_is_taken_as_it_is(step, rng):
     assert not np.array_equal(step._vector(point), step._vector(given))
 
 
+@pytest.mark.full
 def test_round_trips_are_counted(step):
     step.setup_chain(np.random.default_rng(5), 20, 80)
     point, counts = step._named(np.zeros(step.dimension)), []

@@ -52,15 +52,18 @@ def threads_of_a_chain(model, steps=(RecordingPseudoMarginal,), **settings):
 pytestmark = pytest.mark.filterwarnings("ignore:with .* importance samples:UserWarning")
 
 
+@pytest.mark.representatives("2")
 @pytest.mark.parametrize("cores", [1, 2])
 def test_one_thread_for_few_points(probit_model, cores):
     assert threads_of_a_chain(probit_model, cores=cores) == 1
 
 
+@pytest.mark.full
 def test_every_family_of_step_methods(probit_model):
     assert threads_of_a_chain(probit_model, (RecordingAncillary, RecordingSlice), cores=1) == 1
 
 
+@pytest.mark.representatives("1-2-2")
 @pytest.mark.parametrize(
     ("cores", "blas_cores", "expected"), [(1, 2, 2), (2, 4, 2), (2, 1, 1), (1, 5, 5), (1, None, 3), (2, None, 3)]
 )
@@ -68,11 +71,13 @@ def test_blas_cores_is_honored(probit_model, cores, blas_cores, expected):
     assert threads_of_a_chain(probit_model, cores=cores, blas_cores=blas_cores) == expected
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("blas_cores", "expected"), [("auto", 1), (4, 2)])
 def test_spawned_workers(probit_model, blas_cores, expected):
     assert threads_of_a_chain(probit_model, cores=2, blas_cores=blas_cores, mp_ctx="spawn") == expected
 
 
+@pytest.mark.representatives("1-1")
 @pytest.mark.parametrize(("cores", "expected"), [(1, 1), (2, 1), (4, 2)])
 def test_many_points_get_the_cores_left_to_a_chain(probit_model, monkeypatch, cores, expected):
     monkeypatch.setattr(threads, "SMALLEST_THREADED", 1)

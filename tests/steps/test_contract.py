@@ -104,6 +104,7 @@ def chain(step, start, seed: int, length: int = 80, tune: int = 60) -> np.ndarra
 # Seeds and chains
 
 
+@pytest.mark.full
 def test_same_seed_same_trace(probit_model, step):
     first = sample(probit_model, step, chains=2)
     assert_same_draws(first, sample(probit_model, step, chains=2))
@@ -123,6 +124,7 @@ def test_a_chain_does_not_depend_on_one_that_was_broken_off(step, other_step, st
     assert_array_equal(chain(step, start, seed=3), chain(other_step, start, seed=3))
 
 
+@pytest.mark.full
 def test_chains_in_sequence_equal_chains_in_parallel(probit_model, step):
     sequential = sample(probit_model, step, chains=2)
     assert_same_draws(sequential, sample(probit_model, step, chains=2, cores=2))
@@ -184,6 +186,7 @@ def test_everything_that_changes_is_in_the_state(step, start, begin, end):
     assert changed <= {field.name for field in fields(PseudoMarginalState)} | CACHES
 
 
+@pytest.mark.full
 def test_a_state_of_another_model_is_refused(step, start):
     with pm.Model() as model:
         scale = pm.HalfNormal("scale", 1)
@@ -230,6 +233,7 @@ def test_accepted_means_that_theta_moved(probit_model, step):
     assert 0 < moved.sum() < moved.size
 
 
+@pytest.mark.representatives("1")
 @pytest.mark.parametrize("refresh_every", [0, 1])
 def test_f_moves_in_every_iteration(probit_model, refresh_every):
     step = pmgp.PseudoMarginal(model=probit_model, refresh_every=refresh_every, compile_kwargs=FAST)
@@ -296,6 +300,7 @@ def test_chains_that_tune_start_apart_but_near_the_initial_values(step, start):
     assert np.ptp(np.array(first), axis=0).min() > 0.1
 
 
+@pytest.mark.full
 def test_zarr_trace_holds_the_same_draws(probit_model, step, monkeypatch):
     # PyMC pickles the sampling state into the store; numcodecs asks for consent before it reads that back.
     monkeypatch.setattr("numcodecs.pickles.ALLOW_UNSAFE_PICKLE_DECODE", True)
@@ -318,6 +323,7 @@ def test_an_interrupted_run_returns_what_it_has(probit_model, step):
     assert_array_equal(part["f"], whole["f"][:, :7])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("reuse", [False, True])
 def test_data_replaced_between_runs(binary_data, reuse):
     X, y = binary_data
@@ -341,6 +347,7 @@ def test_data_replaced_between_runs(binary_data, reuse):
     assert_allclose(after["f"], sample(small)["posterior"]["f"], rtol=1e-8)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "approximation", [pmgp.Laplace(sweeps=0), pmgp.Laplace(), pmgp.ExpectationPropagation(tolerance=1e-8)]
 )
@@ -410,6 +417,7 @@ def test_proposals_without_convergence_are_counted_and_reported_once(probit_mode
     assert report.startswith(f"at {step.unconverged} of 30 proposals")
 
 
+@pytest.mark.full
 def test_terms_that_are_not_vectors_are_refused_by_expectation_propagation(binary_data):
     X, y = binary_data
     with pm.Model() as model:
@@ -526,6 +534,7 @@ def test_all_variables_may_be_given_in_any_order(probit_model, step, start):
     assert_array_equal(chain(given, start, 1, 10, 5), chain(step, start, 1, 10, 5))
 
 
+@pytest.mark.representatives("False-Slice")
 @pytest.mark.parametrize("kind", [pm.Slice, pm.Metropolis])
 @pytest.mark.parametrize("first", [True, False])
 def test_another_step_that_moves_theta_is_refused(probit_model, step, kind, first):
@@ -568,6 +577,7 @@ def test_nan_in_the_inputs_is_refused_by_the_constructor(binary_data):
         step_of(model, 10)
 
 
+@pytest.mark.full
 def test_a_second_step_of_a_model_shares_its_functions_and_reads_the_data_again(binary_data):
     X, y = binary_data
     with pm.Model() as model:
@@ -640,6 +650,7 @@ def test_an_indefinite_proposal_is_rejected_and_counted():
     assert reports[0].startswith(f"at {counted} of 60 proposals")
 
 
+@pytest.mark.full
 @pytest.mark.filterwarnings("ignore:at . of 5 proposals")
 def test_tuning_does_not_end_at_an_indefinite_covariance():
     model = correlated_pair()
@@ -649,6 +660,7 @@ def test_tuning_does_not_end_at_an_indefinite_covariance():
         assert abs(step.theta[0]) < 1.001
 
 
+@pytest.mark.full
 def test_a_large_spread_of_the_estimate_is_reported(probit_model):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 2))

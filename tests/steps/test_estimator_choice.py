@@ -79,6 +79,7 @@ def assert_same(one, other):
         assert_array_equal(one["posterior"][name], other["posterior"][name])
 
 
+@pytest.mark.full
 def test_orthants_are_chosen_where_labels_say_much_and_the_statistics_say_so(model, step):
     stats = sample(model, step, discard_tuned_samples=False)
     assert bool(stats["sample_stats"]["orthants"].all())
@@ -87,6 +88,7 @@ def test_orthants_are_chosen_where_labels_say_much_and_the_statistics_say_so(mod
     assert isinstance(step.frozen.estimator, OrthantSampling)
 
 
+@pytest.mark.full
 def test_sequential_estimates_are_chosen_for_classes_that_no_gaussian_is_near(several, step_of_several):
     stats = sample(several, step_of_several, discard_tuned_samples=False)
     assert bool(stats["sample_stats"]["sequential"].all())
@@ -98,12 +100,14 @@ def test_sequential_estimates_are_chosen_for_classes_that_no_gaussian_is_near(se
     assert bool((stats["sample_stats"]["n_matmul"] > 0).any())
 
 
+@pytest.mark.full
 def test_sequential_chains_side_by_side_are_chains_in_sequence(several, step_of_several):
     settings = {"chains": 2, "draws": 5}
     one = sample(several, step_of_several, **settings)
     assert_same(one, sample(several, step_of_several, cores=2, **settings))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("saved", [TUNE - 1, TUNE + 3])
 def test_a_restored_state_goes_on_with_sequential_estimates(several, step_of_several, saved):
     step = step_of_several
@@ -136,6 +140,7 @@ def test_other_likelihoods_have_importance_sampling_alone(binary_data):
     assert (step.scheme.estimator, step._others) == (ImportanceSampling(), ())
 
 
+@pytest.mark.full
 def test_chains_side_by_side_choose_as_chains_in_sequence(model, step):
     assert_same(sample(model, step, chains=2), sample(model, step, chains=2, cores=2))
 
@@ -145,6 +150,7 @@ def test_spawned_workers_choose_alike(model, step):
     assert_same(sample(model, step, chains=2), sample(model, step, chains=2, cores=2, mp_ctx="spawn"))
 
 
+@pytest.mark.representatives("63")
 @pytest.mark.parametrize("saved", [TUNE - 1, TUNE + 3])
 def test_a_restored_state_and_a_pickled_step_keep_the_choice(model, step, other_step, saved):
     step.setup_chain(np.random.default_rng(1), TUNE, 30)
@@ -173,6 +179,7 @@ def uninterrupted():
     return of
 
 
+@pytest.mark.full
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("iteration", [TUNE - 10, TUNE + 8])
 @pytest.mark.parametrize(

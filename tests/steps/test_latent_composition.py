@@ -88,6 +88,7 @@ def test_nan_in_the_inputs_is_named(method):
         METHODS[method](model=model, compile_kwargs=FAST)
 
 
+@pytest.mark.representatives(but=["rmhmc local"])
 @pytest.mark.parametrize("method", [name for name in METHODS if not name.startswith("slice")])
 def test_step_sizes_go_to_the_recommended_rate(method):
     model = moving_theta()

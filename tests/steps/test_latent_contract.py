@@ -87,6 +87,9 @@ def sample(model, step, **settings):
 # State
 
 
+@pytest.mark.representatives(
+    "1-slice", "1-metropolis v1", "1-hmc v1", "1-rmhmc", "29-slice-laplace", "29-metropolis v2"
+)
 @every_method
 @pytest.mark.parametrize("saved", [1, TUNE - 1, TUNE, TUNE + 5])
 def test_a_restored_state_repeats_the_next_draws(method, saved):
@@ -100,6 +103,7 @@ def test_a_restored_state_repeats_the_next_draws(method, saved):
         assert_array_equal(advance(restored, point, saved, saved + 8)[1], expected)
 
 
+@pytest.mark.representatives(but=["rmhmc local"])
 @every_method
 def test_a_chain_does_not_depend_on_the_one_before(method):
     step, start = started(method, seed=1)
@@ -191,6 +195,7 @@ def test_sample_stats(method):
     assert not np.array_equal(idata["posterior"]["f"][0], idata["posterior"]["f"][1])
 
 
+@pytest.mark.representatives("slice", "hmc isotropic")
 @every_method
 def test_same_seed_same_trace(method):
     first, second = (sample(known_theta(), step_of(method))["posterior"]["f"] for _ in range(2))
@@ -233,6 +238,7 @@ def two_processes() -> pm.Model:
     return model
 
 
+@pytest.mark.full
 def test_two_processes_each_with_its_own_step():
     model = two_processes()
     settings = {"model": model, "compile_kwargs": FAST}
@@ -246,6 +252,7 @@ def test_two_processes_each_with_its_own_step():
         assert len(np.unique(posterior[name][0, :, 0])) > 5
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", [pmgp.EllipticalSlice, pmgp.LatentMetropolis])
 def test_a_likelihood_that_does_not_factorize(kind):
     with pm.Model() as model:
@@ -254,6 +261,7 @@ def test_a_likelihood_that_does_not_factorize(kind):
     assert np.isfinite(sample(model, kind(model=model, compile_kwargs=FAST))["posterior"]["f"]).all()
 
 
+@pytest.mark.full
 def test_free_variables_below_f():
     """A process at new inputs is a child of f; it is part of what f is conditioned on."""
     with pm.Model() as model:
@@ -313,6 +321,7 @@ def test_settings_out_of_range(make, message):
         make(known_theta())
 
 
+@pytest.mark.representatives(but=["hmc isotropic"])
 @every_method
 def test_a_covariance_that_is_not_one(method):
     with pm.Model() as model:

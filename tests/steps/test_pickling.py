@@ -64,6 +64,18 @@ def advance(step, point, start: int, stop: int):
     return point, np.array(path)
 
 
+@pytest.mark.representatives(
+    "slice about Laplace-closed form",
+    "metropolis-closed form",
+    "hmc-closed form",
+    "smmala-closed form",
+    "pseudo-marginal-closed form",
+    "ancillary-closed form",
+    "sufficient-closed form",
+    "interweaving-closed form",
+    "surrogate-closed form",
+    "joint-closed form",
+)
 @pytest.mark.parametrize("kind", ["closed form", "graph"])
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.filterwarnings("ignore::UserWarning")
@@ -84,6 +96,7 @@ def test_a_copy_continues_identically(models, method, kind):
     assert_array_equal(advance(twin, point, TUNE + 2, TUNE + 6)[1][:, :-1], expected)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["closed form", "graph"])
 def test_each_part_of_a_model_can_be_pickled_by_itself(models, kind):
     parts = LatentGaussianModel(models[kind], compile_kwargs=FAST)

@@ -66,12 +66,14 @@ def weighted_model() -> pm.Model:
     return model
 
 
+@pytest.mark.full
 def test_so_do_many_hyperparameters_of_several_classes():
     method = pmgp.PseudoMarginal(model=weighted_model(), compile_kwargs=FAST)
     trajectories = HamiltonianMonteCarlo(0.8, max_leapfrog=5, min_leapfrog=3)
     assert method.scheme.transition == Alternation(IndependenceMixture(), trajectories)
 
 
+@pytest.mark.full
 def test_a_mean_and_a_log_scale_move_by_the_mixture():
     """Their gradients are rough where sites are not positive definite."""
     rng = np.random.default_rng(6)
@@ -116,6 +118,7 @@ def test_an_approximation_without_gradient(wide):
 # Gradients of models
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("approximation", [Laplace(tolerance=1e-12), ExpectationPropagation(1e-8, max_sweeps=200)])
 @pytest.mark.parametrize("name", ["ard", "noisy"])
 def test_the_gradient_of_the_screen(binary_data, name, approximation):
@@ -135,6 +138,7 @@ def test_the_gradient_of_the_screen(binary_data, name, approximation):
 # PyMC's contract
 
 
+@pytest.mark.full
 def test_a_restored_state_gives_the_next_draws(wide, step):
     """The gradient where the chain stands is computed again, not kept in the state."""
     start = wide.initial_point()
@@ -147,6 +151,7 @@ def test_a_restored_state_gives_the_next_draws(wide, step):
     assert_array_equal(again, expected)
 
 
+@pytest.mark.full
 def test_statistics_of_trajectories(wide, step):
     step.setup_chain(np.random.default_rng(5), TUNE, 20)
     point, rows = wide.initial_point(), []

@@ -128,6 +128,7 @@ def chain(steps, start, seed: int, length: int = 30, tune: int = 20) -> np.ndarr
 # Seeds and chains
 
 
+@pytest.mark.full
 @every_scheme
 def test_same_seed_same_trace(probit_model, steps, scheme):
     first = sample(probit_model, steps, chains=2)
@@ -147,6 +148,7 @@ def test_a_chain_does_not_depend_on_the_one_before(steps, other_steps, start, sc
     assert_array_equal(chain(steps, start, seed=2), expected)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("scheme", ["interweaving"])
 def test_chains_in_sequence_equal_chains_in_parallel(probit_model, steps, scheme):
     sequential = sample(probit_model, steps, chains=2)
@@ -243,6 +245,7 @@ def conjugate_model() -> pm.Model:
     return model
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", [pmgp.Sufficient, pmgp.Interweaving])
 def test_a_restored_state_with_a_conjugate_variance(kind):
     """K is scaled in the one chain and made anew in the other: equal to rounding."""
@@ -320,6 +323,7 @@ def test_it_starts_where_it_is_told_to(probit_model, start):
     pytest.fail("every proposal was accepted")
 
 
+@pytest.mark.full
 @every_class
 def test_data_replaced_between_runs(binary_data, kind):
     X, y = binary_data
@@ -467,12 +471,14 @@ def mixing_model() -> pm.Model:
     return model
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("scheme", ["surrogate", "joint", "ancillary-smmala", "sufficient-smmala"])
 def test_a_likelihood_that_does_not_factorize_is_refused(scheme):
     with pytest.raises(ModelError, match="does not factorize over 'f'"):
         SCHEMES[scheme](model=mixing_model(), compile_kwargs=FAST)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("scheme", ["ancillary", "ancillary-hmc", "sufficient", "sufficient-hmc", "interweaving"])
 def test_a_likelihood_that_does_not_factorize_will_do_otherwise(scheme):
     model = mixing_model()

@@ -17,7 +17,6 @@ from pmgp.core.transitions.adaptive import HamiltonianMonteCarlo, ManifoldLangev
 from tests.theta_updates.gibbs_broken import POOR, TWINS, VARIANCE
 from tests.theta_updates.gibbs_geweke import z_score
 
-pytestmark = pytest.mark.slow
 # Thirteen statistics are compared: the largest of their z-scores exceeds 4 once in 1,200 correct runs.
 BOUND = 4.0
 
@@ -41,11 +40,13 @@ def test_every_scheme_is_tested():
     assert tested == set(schemes.__all__) - {"Scheme"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", [*EVERY_OPERATOR, *CONJUGATE, *RANDOM_WALKS], ids=name_of)
 def test_joint_distribution_is_kept(scheme):
     assert z_score(scheme) < BOUND
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mistake", TWINS)
 def test_a_broken_twin_is_rejected(mistake, monkeypatch):
     twin = TWINS[mistake]
