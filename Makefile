@@ -13,11 +13,11 @@ help:  ## list the targets
 demo:  ## classify the Wisconsin breast cancer data, end to end; report in runs/breast
 	$(RUN) --extra cli --extra data pmgp run breast --out runs/breast --overwrite
 
-test:  ## all tests, the long statistical ones included
+test:  ## all tests, the long ones included; what CI runs
 	$(PYTEST) $(IN_TWO)
 
-quick:  ## the developer's loop: everything but the long statistical tests
-	$(PYTEST) $(IN_TWO) -m "not slow"
+quick:  ## the developer's loop, two minutes: something of every file of tests, and all that costs little
+	$(PYTEST) $(IN_TWO) -m "not slow and not full" --durations=10 --durations-min=1
 
 lint:  ## style and formatting
 	$(RUN) --group lint ruff check .
