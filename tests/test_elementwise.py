@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -90,18 +91,30 @@ def parts(likelihood: Callable[[Any], Any]) -> tuple[LatentGaussianModel, Any]:
     return latent, term, theta, values
 
 
+def function_of(graph, latent, theta, values):
+    function = Compiler()([latent, *theta], [graph], interpreted=True)
+    return lambda f: function(f, *values)[0]
+
+
 def evaluated(graph, latent, theta, values, f):
-    return Compiler()([latent, *theta], [graph], interpreted=True)(f, *values)[0]
+    return function_of(graph, latent, theta, values)(f)
+
+
+@cache
+def case_of(name: str) -> tuple[tuple[Any, ...], Callable[[np.ndarray], np.ndarray]]:
+    """The parts of a model, and its terms as a function of f, which several tests compare with."""
+    known = latent, term, theta, values = parts(ELEMENTWISE[name])
+    return known, function_of(term, latent, theta, values)
 
 
 @pytest.mark.parametrize("name", ELEMENTWISE)
 def test_elementwise_terms_are_the_terms(name):
-    latent, term, theta, values = parts(ELEMENTWISE[name])
-    new = elementwise(term, latent)
+    (latent, term, theta, values), terms = case_of(name)
+    new = function_of(elementwise(term, latent), latent, theta, values)
     for f in RNG.normal(size=(4, N)):
         f = np.abs(f) if name == "restricted mean" else f
-        expected = evaluated(term, latent, theta, values, f)
-        np.testing.assert_allclose(evaluated(new, latent, theta, values, f), expected, rtol=1e-10, atol=1e-12)
+        expected = terms(f)
+        np.testing.assert_allclose(new(f), expected, rtol=1e-10, atol=1e-12)
         assert np.isfinite(expected).any()
 
 
@@ -128,14 +141,14 @@ class FunctionsAt:
 @pytest.mark.parametrize("numpy", [True, False])
 def test_rows_of_f_are_evaluated_independently(name, unrolled, numpy, monkeypatch):
     """Also where PyTensor would let one f that is outside of a parameter's domain make all the others impossible."""
-    latent, term, theta, values = parts(ELEMENTWISE[name])
+    (latent, term, theta, values), terms = case_of(name)
     if not unrolled:
         monkeypatch.setattr(graph_likelihood, "elementwise", refused)
     at = np.linspace(0.0, 1.0, N), np.empty(0)
     functions = compile_likelihood(["y"], [term], latent, FunctionsAt(theta, values, numpy), at)
     f = np.vstack([np.abs(RNG.normal(size=(2, N))), RNG.normal(0.0, 4.0, size=(2, N))])
     together = functions.terms.flat(f, np.empty(0)).sum(axis=1)
-    apart = [evaluated(term, latent, theta, values, one).sum() for one in f]
+    apart = [terms(one).sum() for one in f]
     np.testing.assert_allclose(together, apart, rtol=1e-10)
 
 
