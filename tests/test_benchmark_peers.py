@@ -80,6 +80,7 @@ def test_a_tool_that_is_not_installed_has_a_row(problem, monkeypatch):
     assert row["budget"] == 1.0
 
 
+@pytest.mark.representatives("1.0")
 @pytest.mark.parametrize("waiting", [1.0, 10000.0])
 def test_a_run_without_end_is_given_up(problem, monkeypatch, waiting):
     """By the clock, or where that has long to go by the processor's time."""
@@ -167,6 +168,7 @@ def weighted_by_nuts(weighted):
     return xr.DataTree.from_dict({"posterior": draws.assign(log_marginal_likelihood=evidence)})
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["synthetic-20", "synthetic-20-d3-ard", "synthetic-20-poisson"])
 def test_blackjax_has_the_same_target(name):
     """PyMC's density of the whitened model, at a point that is nowhere special."""

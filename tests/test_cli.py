@@ -281,6 +281,7 @@ def written(settings):
     return {path.name for path in settings.out.iterdir()}
 
 
+@pytest.mark.full
 def test_complete_draws_bring_no_notice_of_interruption(settings, monkeypatch):
     sampled(monkeypatch, make_posterior())
     predicted(monkeypatch)
@@ -289,6 +290,7 @@ def test_complete_draws_bring_no_notice_of_interruption(settings, monkeypatch):
     assert "interrupted" not in (settings.out / "report.html").read_text()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("posterior", "plots"),
     [
@@ -318,6 +320,7 @@ def test_draws_are_on_disk_before_anything_else_can_fail(settings, monkeypatch):
     assert written(settings) == {"posterior.nc"}
 
 
+@pytest.mark.full
 def test_without_test_part_there_are_no_scores(settings, monkeypatch):
     sampled(monkeypatch, make_posterior())
     outcome = run.execute(replace(settings, test_fraction=0.0), Console(quiet=True))
@@ -325,6 +328,7 @@ def test_without_test_part_there_are_no_scores(settings, monkeypatch):
     assert written(settings) == FILES | CHAIN_PLOTS
 
 
+@pytest.mark.full
 def test_chains_that_disagree_are_noted(settings, monkeypatch):
     sampled(monkeypatch, make_posterior(shift=3.0))
     predicted(monkeypatch)
@@ -334,6 +338,7 @@ def test_chains_that_disagree_are_noted(settings, monkeypatch):
     assert re.search(note, console.export_text())
 
 
+@pytest.mark.full
 def test_interruption_while_tuning_says_so(settings, monkeypatch):
     import pymc as pm
 
@@ -348,6 +353,7 @@ def test_interruption_while_tuning_says_so(settings, monkeypatch):
 # The folder of the results.
 
 
+@pytest.mark.full
 def test_results_are_not_overwritten_unasked(settings, monkeypatch):
     sampled(monkeypatch, make_posterior())
     predicted(monkeypatch)
@@ -361,6 +367,7 @@ def test_results_are_not_overwritten_unasked(settings, monkeypatch):
     assert {path.name: path.read_bytes() for path in settings.out.iterdir()} == before
 
 
+@pytest.mark.full
 def test_overwriting_replaces_all_results_and_nothing_else(settings, monkeypatch):
     settings.out.mkdir()
     (settings.out / "notes.txt").write_text("mine")
@@ -405,6 +412,7 @@ def test_there_must_be_something_to_resume(settings):
         replace(settings, resume=True, overwrite=True)
 
 
+@pytest.mark.full
 def test_a_run_goes_on_where_it_was_interrupted(finished, csv, tmp_path, monkeypatch):
     """Interrupted while tuning, while sampling, and then made whole: the draws are those of the run without that."""
     import pymc as pm
@@ -494,6 +502,7 @@ def test_the_command_repeats_all_options_of_a_file(tmp_path, monkeypatch):
     assert read[1] == replace(counts, overwrite=True)
 
 
+@pytest.mark.full
 def test_notices_of_the_file_are_printed_and_written(tmp_path, monkeypatch):
     path = tmp_path / "rows.csv"
     rows = [f"{k},{['red', 'green', 'blue'][k % 3]},{'FM'[k % 2]},{k % 2}" for k in range(20)]
@@ -540,6 +549,7 @@ def approximated(csv, tmp_path_factory):
     return out, result.output
 
 
+@pytest.mark.full
 def test_many_points_are_approximated_and_that_is_said(approximated):
     out, output = approximated
     said = "45 training points are seen through 10 inducing inputs, since the exact chain takes more than five minutes"
@@ -562,6 +572,7 @@ def test_slow_chains_have_more_than_no_draws_a_second(rate, shown):
     assert tables.a_second(rate) == shown
 
 
+@pytest.mark.full
 def test_predictions_on_inducing_inputs_are_of_the_test_rows_and_better_than_chance(approximated):
     out, _ = approximated
     assert {path.name for path in out.iterdir()} == FILES | CHAIN_PLOTS | TEST_FILES | {STORE}
@@ -614,6 +625,7 @@ def counted(counts_csv, tmp_path_factory):
     return out, result.output
 
 
+@pytest.mark.full
 def test_counts_are_predicted_with_their_exposure(counted, counts_csv):
     out, _ = counted
     table = pd.read_csv(out / "predictions.csv")
@@ -632,6 +644,7 @@ def test_counts_are_predicted_with_their_exposure(counted, counts_csv):
     np.testing.assert_array_equal(table["high"], distribution.quantile(0.95))
 
 
+@pytest.mark.full
 def test_counts_are_scored_beside_a_constant_rate(counted, counts_csv):
     from scipy.stats import poisson
 
@@ -649,6 +662,7 @@ def test_counts_are_scored_beside_a_constant_rate(counted, counts_csv):
     assert "level" in output
 
 
+@pytest.mark.full
 def test_counts_have_their_picture_and_report(counted):
     out, _ = counted
     assert {path.name for path in out.iterdir()} == FILES | CHAIN_PLOTS | {"predictions.csv", "counts.png", STORE}
@@ -681,6 +695,7 @@ def ordered(ordered_csv, tmp_path_factory):
     return out, result.output
 
 
+@pytest.mark.full
 def test_ordered_categories_are_predicted_by_their_names(ordered, ordered_csv):
     out, output = ordered
     table, source = pd.read_csv(out / "predictions.csv"), pd.read_csv(ordered_csv)
@@ -698,6 +713,7 @@ def test_ordered_categories_are_predicted_by_their_names(ordered, ordered_csv):
     assert "cutpoints[low | medium]" in output
 
 
+@pytest.mark.full
 def test_ordered_categories_have_their_picture_and_report(ordered):
     out, _ = ordered
     assert {path.name for path in out.iterdir()} == FILES | CHAIN_PLOTS | {"predictions.csv", "categories.png", STORE}
@@ -728,6 +744,7 @@ def classified(classes_csv, tmp_path_factory):
     return out, result.output
 
 
+@pytest.mark.full
 def test_classes_are_predicted_by_their_names(classified, classes_csv):
     out, output = classified
     table, source = pd.read_csv(out / "predictions.csv"), pd.read_csv(classes_csv)
@@ -742,6 +759,7 @@ def test_classes_are_predicted_by_their_names(classified, classes_csv):
     assert "ash (14), elm (14), oak (14) of tree (training points), without an order" in " ".join(output.split())
 
 
+@pytest.mark.full
 def test_classes_are_scored_beside_their_frequencies(classified):
     out, output = classified
     table = pd.read_csv(out / "predictions.csv")
@@ -757,6 +775,7 @@ def test_classes_are_scored_beside_their_frequencies(classified):
     assert "balanced accuracy" in output
 
 
+@pytest.mark.full
 def test_classes_have_their_picture_and_report(classified):
     out, _ = classified
     assert {path.name for path in out.iterdir()} == FILES | CHAIN_PLOTS | {"predictions.csv", "classes.png", STORE}

@@ -59,11 +59,13 @@ def find(model: pm.Model) -> Any:
     return find_conjugate_variance(model, LatentGaussianModel(model, compile_kwargs=FAST, given_theta=True))
 
 
+@pytest.mark.full
 def test_an_inverse_gamma_variance_is_found():
     found = find(build())
     assert (found.shape, found.scale) == (3.0, 2.0)
 
 
+@pytest.mark.full
 def test_its_place_in_theta_is_found():
     model = build()
     parts = LatentGaussianModel(model, compile_kwargs=FAST)
@@ -74,6 +76,7 @@ def test_its_place_in_theta_is_found():
     assert len(theta) == 3
 
 
+@pytest.mark.full
 def test_a_fixed_mean_and_another_hyperparameter_do_no_harm():
     def mean(variance):
         return pm.gp.mean.Constant(pm.Normal("level"))
@@ -84,6 +87,7 @@ def test_a_fixed_mean_and_another_hyperparameter_do_no_harm():
     assert find(build(mean=mean, observe=observe)) is not None
 
 
+@pytest.mark.full
 def test_the_full_conditional_is_that_of_pymcs_own_density():
     """Its draws against the joint log-density of the model as PyMC writes it, on a grid of log variances."""
     model = build(mean=lambda variance: pm.gp.mean.Constant(0.7))
@@ -193,6 +197,7 @@ def test_no_variance_at_all():
     assert find(model) is None
 
 
+@pytest.mark.full
 def test_the_second_of_two_is_found():
     """The first one is a noise of the likelihood."""
 
@@ -210,6 +215,7 @@ def test_the_second_of_two_is_found():
 # In the step methods
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("step", [pmgp.Sufficient, pmgp.Interweaving])
 def test_it_is_on_by_default_and_can_be_turned_off(step):
     model = build()

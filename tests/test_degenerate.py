@@ -47,6 +47,7 @@ def classifier(X: np.ndarray, y: np.ndarray, link=pmgp.BernoulliProbit) -> pm.Mo
     return model
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("settings", SETTINGS)
 @pytest.mark.parametrize("name", DATA)
 def test_a_chain_has_no_nan(name, settings):
@@ -89,16 +90,19 @@ def test_duplicate_rows_are_repeated_observations_of_one_latent_value():
     assert error < 0.05
 
 
+@pytest.mark.full
 def test_a_constant_feature_changes_nothing():
     X, y = DATA["a constant feature"]
     assert estimate(classifier(X, y))[0] == pytest.approx(estimate(classifier(X[:, :1], y))[0], abs=1e-9)
 
 
+@pytest.mark.full
 def test_points_far_apart_are_independent():
     value, error = estimate(classifier(*DATA["far apart"]))
     assert abs(value - 6 * np.log(0.5)) < 4.0 * error + 1e-9
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("approximation", ["ep", "laplace"])
 @pytest.mark.parametrize("name", ["duplicate rows", "one point", "a constant feature"])
 def test_the_maximum_exists(name, approximation):

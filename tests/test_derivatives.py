@@ -106,6 +106,16 @@ def case_of(name: str) -> Case:
     return MODELS[name]()
 
 
+@pytest.mark.representatives(
+    "AncillaryDensity-isotropic",
+    "AncillaryDensity-several length-scales",
+    "AncillaryDensity-sum",
+    "AncillaryDensity-product",
+    "AncillaryDensity-mean",
+    "AncillaryDensity-normal",
+    "AncillaryDensity-student t",
+    "AncillaryDensity-ordinal",
+)
 @every_model
 @pytest.mark.parametrize("density", [SufficientDensity, AncillaryDensity])
 def test_gradients_of_the_conditional_densities(name, density):

@@ -80,6 +80,7 @@ def test_every_tool_has_a_column(part):
     assert list(part("peers").TOOLS) == list(TOOLS)
 
 
+@pytest.mark.full
 def test_every_case_study_has_a_card_and_a_place_in_the_list(part, tmp_path):
     gallery = part("gallery")
     assert set(gallery.STUDIES) == set(gallery.notebook_paths())

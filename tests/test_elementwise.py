@@ -107,6 +107,7 @@ def case_of(name: str) -> tuple[tuple[Any, ...], Callable[[np.ndarray], np.ndarr
     return known, function_of(term, latent, theta, values)
 
 
+@pytest.mark.representatives("poisson", "student", "ordered logistic", "fixed effects", "chosen observations")
 @pytest.mark.parametrize("name", ELEMENTWISE)
 def test_elementwise_terms_are_the_terms(name):
     (latent, term, theta, values), terms = case_of(name)
@@ -136,6 +137,7 @@ class FunctionsAt:
         return vector.by_numpy(inputs, replaced) if self.numpy else None
 
 
+@pytest.mark.representatives("True-True-bernoulli", "True-False-beta", "False-True-some observations")
 @pytest.mark.parametrize("name", ELEMENTWISE)
 @pytest.mark.parametrize("unrolled", [True, False])
 @pytest.mark.parametrize("numpy", [True, False])
@@ -199,6 +201,7 @@ def test_importance_weights_of_draws_beside_an_impossible_one():
     assert np.isfinite(likelihood.log_likelihood(rows)).tolist() == [True, False, True]
 
 
+@pytest.mark.full
 def test_the_sum_of_terms_is_that_of_their_elements():
     """Of any shape, unrolled or too long for it, and of one that cannot be unrolled."""
     theta = pt.vector("theta", shape=(3,))
@@ -219,6 +222,7 @@ def test_the_sum_of_terms_is_that_of_their_elements():
     assert not kinds & {"CumOp", "Join"}
 
 
+@pytest.mark.full
 def test_logs_of_sums_stay_stable_however_they_are_written():
     """Far up and far down, and the stable form is not made stable again."""
     latent, at = pt.vector("f"), np.linspace(-1.0, 1.0, N)

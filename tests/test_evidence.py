@@ -29,6 +29,7 @@ def known() -> tuple[pm.Model, float]:
     return model, truth
 
 
+@pytest.mark.representatives(but=["from the prior-laplace", "from the prior-ep"])
 @pytest.mark.parametrize("approximation", ["laplace", "ep"])
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_the_estimate_is_within_its_error_of_the_truth(known, name, approximation):
@@ -46,6 +47,7 @@ def test_the_estimate_is_within_its_error_of_the_truth(known, name, approximatio
     assert found.estimates.shape == (20,)
 
 
+@pytest.mark.full
 def test_the_standard_error_is_that_of_repeated_runs(known):
     model, _ = known
     settings = {"estimator": pmgp.ImportanceSampling(16), "compile_kwargs": FAST}

@@ -112,6 +112,7 @@ def _nested(one: str, other: str) -> bool:
     return f"{one}.".startswith(f"{other}.") or f"{other}.".startswith(f"{one}.")
 
 
+@pytest.mark.full
 def test_modules_import_each_other_in_no_circle():
     """A package's `__init__`, which collects its modules' names, is not counted as one of them."""
     paths = {name_of(path): path for path in modules() if path.name != "__init__.py"}
@@ -146,12 +147,14 @@ COMPILED = {"core.orthants.compiled", "core.orthants.compiled_normal"} | {
 CORE = [path for path in modules() if path.is_relative_to(PACKAGE / "core")]
 
 
+@pytest.mark.full
 def test_the_core_imports_without_pymc():
     loaded = loaded_by("import " + ", ".join(f"pmgp.{name_of(path)}" for path in CORE if name_of(path) not in COMPILED))
     assert "pmgp" in loaded
     assert not loaded & {"pymc", "pytensor", "numba", "arviz", "xarray"}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", sorted(COMPILED))
 def test_compiled_loops_need_numba_and_no_pymc(name):
     loaded = loaded_by(f"import pmgp.{name}")

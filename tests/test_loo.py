@@ -160,6 +160,7 @@ def chain_of(model, **values) -> xr.DataTree:
     return xr.DataTree.from_dict({"posterior": xr.Dataset(variables)})
 
 
+@pytest.mark.full
 def test_observations_of_one_latent_value_are_left_out_together():
     """Two counts at the first place and none at the last, with f exactly from its posterior given the scale."""
     index, y = np.array([2, 0, 0, 1]), np.array([0.3, -0.2, 0.4, 1.0])

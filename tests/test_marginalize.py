@@ -51,6 +51,7 @@ def marginal(request) -> pm.Model:
     return pmgp.marginalize(noisy_model(), approximation=request.param, compile_kwargs=FAST)
 
 
+@pytest.mark.full
 def test_the_gradient_is_that_of_the_density(marginal):
     point = marginal.initial_point()
     start = DictToArrayBijection.map(point)
@@ -74,6 +75,7 @@ def test_what_does_not_depend_on_f_stays(marginal):
     assert np.exp(marginal.initial_point()["noise_log__"]) == pytest.approx(0.7)
 
 
+@pytest.mark.full
 def test_its_density_is_the_prior_times_the_evidence(marginal):
     """Each hyper-parameter in its own place, whatever the order of the model's variables."""
     model = noisy_model()
@@ -96,6 +98,7 @@ def operation_of(marginal: pm.Model) -> LogEvidence:
     return operation
 
 
+@pytest.mark.full
 def test_the_model_that_was_given_may_change_its_data():
     """The marginal model keeps the data as they were."""
     model = noisy_model()
@@ -109,6 +112,7 @@ def test_the_model_that_was_given_may_change_its_data():
     assert "X" not in marginal.named_vars
 
 
+@pytest.mark.full
 def test_an_impossible_theta_has_density_zero(marginal):
     point = marginal.initial_point()
     density, gradient = marginal.compile_logp(mode="FAST_COMPILE"), marginal.compile_dlogp(mode="FAST_COMPILE")
@@ -128,6 +132,7 @@ def test_the_operation_survives_pickling(marginal):
     assert_array_equal(copy.gradient(theta), operation.evidence.gradient(theta))
 
 
+@pytest.mark.full
 def test_the_maximum_is_that_of_find_map(probit_model):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
@@ -196,6 +201,7 @@ def distance(values: np.ndarray, log_weights: np.ndarray, truth: float) -> float
     return float(abs(mean - truth) / error)
 
 
+@pytest.mark.full
 def test_weights_make_the_draws_exact(problem, approximate, weighted):
     truth = true_mean(problem)
     log_weights = weighted["sample_stats"]["log_weight"].to_numpy()
@@ -206,6 +212,7 @@ def test_weights_make_the_draws_exact(problem, approximate, weighted):
     assert distance(log_scale(approximate), broken, truth) > 6.0
 
 
+@pytest.mark.full
 def test_the_weights_mean_is_the_ratio_of_the_evidences(problem, model, approximate, weighted):
     laplace = pmgp.evidence(
         approximate, model=model, estimator="none", approximation="laplace", random_seed=2, **SETTINGS
@@ -218,6 +225,7 @@ def test_the_weights_mean_is_the_ratio_of_the_evidences(problem, model, approxim
     assert abs(expected) > 0.05
 
 
+@pytest.mark.full
 def test_resampled_draws_agree_with_the_exact_chain(model, approximate):
     corrected = pmgp.correct(approximate, model=model, random_seed=1, **SETTINGS)
     assert corrected.attrs["words"].endswith("they can be trusted")
@@ -243,6 +251,7 @@ def shortened(idata) -> xr.DataTree:
     )
 
 
+@pytest.mark.full
 def test_it_keeps_the_other_groups_and_repeats_by_seed(model, approximate, weighted):
     few = shortened(approximate)
     one, two = (pmgp.correct(few, model=model, random_seed=4, **SETTINGS) for _ in range(2))
@@ -265,6 +274,7 @@ def test_systematic_resampling_takes_draws_by_weight():
     assert_allclose(counts, 4.0 * weights[0], atol=0.03)
 
 
+@pytest.mark.full
 def test_weights_that_cannot_be_trusted_are_told(model, approximate):
     """A chain of another density: its stored evidence falls with the scale as no posterior does."""
     wrong = shortened(approximate)
@@ -274,6 +284,7 @@ def test_weights_that_cannot_be_trusted_are_told(model, approximate):
     assert found.attrs["pareto_k"] > 0.7
 
 
+@pytest.mark.full
 def test_draws_that_cannot_be_corrected_are_refused(model, approximate):
     posterior = approximate["posterior"].to_dataset().drop_vars("log_marginal_likelihood")
     plain = xr.DataTree.from_dict({"posterior": posterior})

@@ -38,6 +38,7 @@ def correlation(kernel, r2):
     }[kernel]
 
 
+@pytest.mark.representatives("probit-rbf", "logit-rbf")
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
 def test_joint_density_is_that_of_the_article(data, kernel, likelihood):
@@ -148,6 +149,7 @@ GRADES = np.array([0, 2, 1, 1, 2, 0, 1, 2])
 NAMES = ["low", "medium", "high"]
 
 
+@pytest.mark.full
 def test_joint_density_of_ordered_categories(data):
     X, _ = data
     model = ordinal_regression(X, GRADES, NAMES, "ard")
@@ -202,6 +204,7 @@ def test_bad_categories_are_refused(data, change, message):
         ordinal_regression(**({"X": data[0], "y": GRADES, "categories": NAMES} | change))
 
 
+@pytest.mark.full
 def test_joint_density_of_classes(data):
     X, _ = data
     model = multiclass_classifier(X, GRADES, NAMES, "ard")

@@ -72,6 +72,7 @@ def prior(settings=None, length=2) -> tuple[ThetaPrior, ThetaVector, pm.Model]:
     return ThetaPrior(model.logp(sum=False), theta), theta, model
 
 
+@pytest.mark.full
 def test_log_priors_are_those_of_the_model():
     by_numbers, theta, model = prior()
     assert isinstance(by_numbers._function, NumberGraph)
@@ -99,6 +100,7 @@ def slopes(at: np.ndarray) -> np.ndarray:
     return np.array([2.0 - 2.0 * g, 1.0 - h**2, 2.0 - 5.0 * b, 0.0])
 
 
+@pytest.mark.full
 def test_gradients_by_numbers():
     by_numbers, theta = positive()
     rng = np.random.default_rng(0)
@@ -110,6 +112,7 @@ def test_gradients_by_numbers():
     np.testing.assert_allclose(copy.gradient(at), slopes(at), rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.full
 def test_gradients_of_vectors_by_numbers():
     by_numbers, theta, model = prior()
     value = model.compile_logp(mode="FAST_COMPILE")
@@ -122,6 +125,7 @@ def test_gradients_of_vectors_by_numbers():
     assert by_numbers._gradient.function is None
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("broken", [False, True])
 def test_a_gradient_that_differs_from_pytensors_is_not_taken(broken, monkeypatch):
     by_numbers, theta = positive()
@@ -133,6 +137,7 @@ def test_a_gradient_that_differs_from_pytensors_is_not_taken(broken, monkeypatch
     assert (by_numbers._gradient.function is not None) == broken
 
 
+@pytest.mark.full
 def test_the_users_mode_is_kept_for_gradients():
     compiled, theta = positive({"mode": "FAST_COMPILE"})
     at = np.full(theta.dimension, 0.1)
@@ -140,6 +145,7 @@ def test_the_users_mode_is_kept_for_gradients():
     assert compiled._gradient.function is not None
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("settings", "length"), [({"mode": "FAST_COMPILE"}, 2), (None, 40)], ids=["mode", "long"])
 def test_others_are_compiled(settings, length):
     compiled, theta, model = prior(settings, length)

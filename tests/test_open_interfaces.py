@@ -154,6 +154,7 @@ class MeanOfLogs(PriorSampling):
         return _Mean(mean.particles, np.full(40, mean.logs.mean()))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("kind", "algorithm"), [("estimator", PriorSampling()), ("approximation", OneStep())])
 def test_an_algorithm_from_outside_samples_exactly(kind, algorithm):
     assert distance(sampled(**{kind: algorithm})) < 4.0
@@ -163,17 +164,20 @@ MOVED = [pmgp.PseudoMarginal, pmgp.Ancillary]
 OPTION = {pmgp.PseudoMarginal: "proposal", pmgp.Ancillary: "operator"}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("scheme", MOVED)
 def test_a_move_of_theta_from_outside_samples_exactly(scheme):
     """Of all of p(theta|y), and of p(theta|nu, y) beside f."""
     assert distance(sampled(2500, scheme, **{OPTION[scheme]: SliceSampling()})) < 4.0
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("scheme", MOVED)
 def test_a_move_that_leaves_another_density_invariant_does_not(scheme):
     assert distance(sampled(2500, scheme, **{OPTION[scheme]: SlicesTooHigh()})) > 8.0
 
 
+@pytest.mark.full
 def test_a_biased_estimator_does_not():
     assert distance(sampled(estimator=MeanOfLogs(), refresh_every=0)) > 8.0
 
@@ -249,11 +253,13 @@ class Inverted(CrankNicolson):
         return -super().log_ratio(point, candidate)
 
 
+@pytest.mark.full
 def test_an_update_of_f_from_outside_samples_exactly_beside_a_step_for_theta():
     draws = sampled_by(lambda: [pmgp.Ancillary(), pmgp.LatentStep(update=CrankNicolson())], 12_000)
     assert distance(draws) < 4.0
 
 
+@pytest.mark.full
 def test_an_update_with_its_ratio_upside_down_does_not():
     draws = sampled_by(lambda: [pmgp.Ancillary(), pmgp.LatentStep(update=Inverted())], 12_000)
     assert distance(draws) > 8.0

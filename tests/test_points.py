@@ -80,6 +80,7 @@ def test_what_is_no_value_of_its_variable_is_refused_by_name(model, case):
         value_point(model, given)
 
 
+@pytest.mark.full
 def test_a_partial_point_is_enough(model):
     both = [
         pmgp.log_marginal_likelihood(model, point, random_seed=1, compile_kwargs=FAST).value

@@ -203,6 +203,7 @@ def as_data():
     return pm.Data("X", X)
 
 
+@pytest.mark.representatives(but=["active columns-as_data"])
 @quickly
 @pytest.mark.parametrize(
     ("name", "inputs"),
@@ -305,6 +306,7 @@ def test_far_away_the_prediction_is_the_prior():
     assert_allclose(prediction["latent_variance"], variance, rtol=1e-5)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("observe", "conditional"), [(probit, probit), (logit, logit)])
 def test_agrees_with_pymc_within_monte_carlo_error(observe, conditional):
     number = 500
@@ -355,6 +357,7 @@ class Mirrored(pm.gp.cov.Covariance):
         return self.plain(X) + self.plain(X, back)
 
 
+@pytest.mark.full
 @quickly
 def test_a_kernel_of_unknown_operations():
     model, _ = build(cov_func=Mirrored, inputs=as_data)
@@ -437,6 +440,7 @@ def test_the_model_is_taken_from_the_context():
     xr.testing.assert_equal(prediction, predict(idata, model=model))
 
 
+@pytest.mark.full
 @quickly
 def test_what_a_sampler_returns_is_understood(probit_model):
     quiet = {"progressbar": False, "quiet": True, "compute_convergence_checks": False}

@@ -137,6 +137,7 @@ def test_plots_of_arviz(drawn, tmp_path):
     assert (tmp_path / "f.png").stat().st_size > 0
 
 
+@pytest.mark.full
 def test_the_same_seed_gives_the_same_draws():
     idata = posterior(draws=6)
     first, again, other = (sample(idata, random_seed=seed) for seed in (4, 4, 5))
@@ -151,6 +152,7 @@ def test_a_generator_goes_on():
     assert not np.array_equal(first["predictions"]["f"], second["predictions"]["f"])
 
 
+@pytest.mark.full
 def test_no_two_draws_are_alike():
     predictions = sample(posterior(draws=20), random_seed=4)["predictions"]
     assert len(np.unique(predictions["f"])) == 2 * 20 * M
@@ -218,6 +220,7 @@ def repeated(f):
     pm.Normal("y", 2 * f[np.array([0, 0, 1])], 0.5, observed=np.ones(3))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("observe", [zero_inflated, ordered, ordinal, binary, normals, repeated])
 def test_observations_of_many_kinds(observe):
     model, idata = build(observe), posterior(1, 1500)

@@ -75,6 +75,7 @@ def lognormal(prediction, factor=1.0):
 # What belongs to an observation
 
 
+@pytest.mark.representatives(but=["32-1"])
 @pytest.mark.parametrize(("n", "m"), [(64, 2), (32, 1), (2, 2), (1, 1), (1, 3), (4, 4), (3, 32)])
 def test_an_exposure_that_happens_to_fit_is_not_taken_for_a_number(n, m):
     """With 64 exposures and 2 points there are 32 nodes each: the lengths agree."""
@@ -119,6 +120,7 @@ SELECTIONS = {
 }
 
 
+@pytest.mark.representatives("repeated", "part")
 @pytest.mark.parametrize("name", SELECTIONS)
 def test_a_new_point_is_one_more_place(name):
     def observe(f):
@@ -183,6 +185,7 @@ def test_the_number_of_trials_may_be_one_number_for_all():
     assert_allclose(prediction["mean"], 20 * expected(prediction, expit), rtol=1e-10)
 
 
+@pytest.mark.full
 def test_a_number_among_the_data_may_be_replaced():
     def observe(f):
         pm.Poisson("y", pm.Data("hours", 2.0) * pm.math.exp(f), observed=COUNTS)
@@ -235,6 +238,7 @@ def test_missing_observations_are_no_obstacle():
 # Categories
 
 
+@pytest.mark.full
 def test_ordered_categories():
     cuts = np.array([-0.5, 0.7])
 
@@ -474,6 +478,7 @@ REASONS = {
 VALUES = {"own_parameter": {"shift": np.ones(N)}, "between": {"z": np.zeros(N)}, "another_process": {"g": np.zeros(N)}}
 
 
+@pytest.mark.representatives("unnamed")
 @pytest.mark.parametrize("observe", REASONS, ids=lambda observe: observe.__name__)
 def test_why_nothing_can_be_said_of_observations(observe):
     model = build(observe)

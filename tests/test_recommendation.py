@@ -128,6 +128,7 @@ def traits_of(model: pm.Model):
     return traits.traits_of(model, None)
 
 
+@pytest.mark.full
 def test_traits_are_those_of_the_likelihood():
     few = traits_of(isotropic(probit))
     assert (few.dimension, few.factorizes, few.sites_known, few.log_concave) == (2, True, True, True)
@@ -138,6 +139,7 @@ def test_traits_are_those_of_the_likelihood():
     assert hidden.log_concave
 
 
+@pytest.mark.full
 def test_reason_and_alternatives_follow_the_likelihood():
     plain = pmgp.recommend(isotropic(probit))
     assert "importance_ess" not in plain.reason
@@ -146,6 +148,7 @@ def test_reason_and_alternatives_follow_the_likelihood():
     assert not any('"laplace"' in alternative for alternative in pmgp.recommend(isotropic(summed)).alternatives)
 
 
+@pytest.mark.full
 def test_the_code_makes_what_steps_makes():
     model = ard(smooth)
     recommendation = pmgp.recommend(model)
@@ -181,12 +184,14 @@ def regression() -> pm.Model:
     return model
 
 
+@pytest.mark.full
 def test_a_latent_vector_that_is_chosen_is_named_to_the_step_methods():
     recommendation = pmgp.recommend(regression(), latent="g")
     assert [call.settings["latent"] for call in recommendation.calls] == ["g"]
     assert recommendation.name == "Pseudo-marginal chain with trajectories"
 
 
+@pytest.mark.full
 def test_two_processes_are_f_together_or_one_is_refused():
     assert "(gp1 + gp2)" in str(pmgp.recommend(two_vectors()))
     with pytest.raises(pmgp.ModelError, match=r"second latent process besides 'g': 'f' .*summed covariance"):

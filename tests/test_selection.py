@@ -14,6 +14,7 @@ WHY = {
     "latent_updates/test_agreement.py": "moments of long chains; see latent_updates/test_transitions.py",
     "latent_updates/test_geweke_operators.py": "Geweke's test of operators; see latent_updates/test_transitions.py",
     "marginal/test_estimator_agreement.py": "moments of long chains; see marginal/test_pseudo_marginal_chain.py",
+    "marginal/test_orthant_agreement.py": "moments of long chains; see estimators/test_orthant.py",
     "marginal/test_posterior_agreement.py": "moments of long chains; see marginal/test_pseudo_marginal_chain.py",
     "marginal/test_route_agreement.py": "moments of long chains; see marginal/test_pseudo_marginal_chain.py",
     "steps/test_routes.py": "moments of long chains; see steps/test_contract.py",

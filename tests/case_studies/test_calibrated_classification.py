@@ -292,6 +292,7 @@ def compared(tmp_path_factory):
     return tables.scores.read(), tables.histograms.read()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("score", ["capacity_accuracy", "log_loss"])
 def test_verdicts_know_good_from_bad(compared, score):
     table = comparison.verdicts(compared[0], score)
@@ -304,6 +305,7 @@ def test_verdicts_know_good_from_bad(compared, score):
     assert "worse" in beside.loc["SVM", "article"]
 
 
+@pytest.mark.full
 def test_clear_differences_have_a_star(compared):
     printed = comparison.differences(compared[0], "capacity_accuracy")
     assert printed["SVM"].str.endswith("*").all()
@@ -312,6 +314,7 @@ def test_clear_differences_have_a_star(compared):
     assert comparison.coverage(compared[0]).loc["Pima"].tolist() == ["4", ""]
 
 
+@pytest.mark.full
 def test_figures_show_every_data_set_and_classifier(compared):
     cells, histograms = compared
     above = figures.against_size(cells)

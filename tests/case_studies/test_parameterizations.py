@@ -258,6 +258,7 @@ def worst_z_score(picture_: picture.Picture, name: str) -> float:
     )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["SA", "AA", "SURR"])
 def test_the_conditionals_average_to_the_marginal(stronger_data, name):
     _, computed = stronger_data

@@ -240,6 +240,7 @@ def maxima():
     return [optimum(np.random.default_rng(13), given, "isotropic", kind, 4) for kind in ("kmeans", "optimized")]
 
 
+@pytest.mark.full
 def test_inducing_inputs_move_from_those_of_kmeans_to_a_larger_bound(maxima):
     fixed, moved = maxima
     np.testing.assert_array_equal(fixed.first, moved.first)
@@ -261,6 +262,7 @@ def test_chains_for_classes_start_from_the_gaussian_though_inducing_inputs_stay(
         assert start["lengthscale"] == prepared.best.found.point["lengthscale"]
 
 
+@pytest.mark.full
 def test_draws_of_the_gaussian_are_a_posterior_with_theta_at_its_maximum(maxima):
     best = maxima[1]
     idata = best.draws(np.random.default_rng(14), 4000)

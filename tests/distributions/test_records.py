@@ -133,6 +133,7 @@ def test_another_posterior_is_rejected(draws):
     assert distances(draws, wrong).max() > 8.0
 
 
+@pytest.mark.full
 def test_its_prediction_is_that_of_the_graph(draws):
     """In closed form, as the record says, and by quadrature of PyMC's own distribution, which has no record."""
     plain = model(lambda f: pm.Exponential("y", lam=pt.exp(-f), observed=TIMES))

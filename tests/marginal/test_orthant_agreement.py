@@ -21,6 +21,7 @@ BOUND = 4.0
 LARGE = 1000.0
 
 
+@pytest.mark.full
 def test_the_exact_posterior_of_four_labels():
     """The log variance, by quadrature over it."""
     assert distance(sampled(estimator=pmgp.OrthantSampling(4))) < BOUND

@@ -293,6 +293,7 @@ def several_steps(model, nuts):
     return [pmgp.EllipticalSlice(model=model), other([model["lengthscale"], model["variance"]], model=model)]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("nuts", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_several_step_methods_go_on_together(probit_model, tmp_path, nuts):
     settings = SETTINGS | QUIET | {"chains": 1, "tune": 60, "draws": 30}

@@ -59,6 +59,7 @@ def gaussian_evidence(point):
     return multivariate_normal(np.zeros(len(X)), K + point["noise"] ** 2 * np.eye(len(X))).logpdf(TARGETS)
 
 
+@pytest.mark.full
 def test_the_bound_never_falls(counts, targets):
     for *_, found in (counts, targets):
         assert (np.diff(found.bounds) >= 0.0).all()
@@ -66,6 +67,7 @@ def test_the_bound_never_falls(counts, targets):
         assert found.converged
 
 
+@pytest.mark.full
 def test_inducing_inputs_move_to_the_data(counts):
     *_, found = counts
     assert found.Z.min() > -0.1
@@ -74,6 +76,7 @@ def test_inducing_inputs_move_to_the_data(counts):
     assert found.Z.shape == (4, 1)
 
 
+@pytest.mark.full
 def test_the_bound_of_gaussian_targets_is_that_of_the_collapsed_approximation(targets):
     """Titsias' bound, which is the largest over all q."""
     _, process, found = targets
@@ -134,6 +137,7 @@ def test_coordinates_stand_for_what_they_begin_with(rng):
     assert not np.allclose(moved.mean, origin.mean)
 
 
+@pytest.mark.full
 def test_the_start_is_draws_of_q_and_the_maximum(counts):
     *_, found = counts
     starts = found.initvals(4000, random_seed=3)
@@ -212,6 +216,7 @@ def test_hyperparameters_need_not_be_there():
     assert found.bounds[-1] > found.bounds[0]
 
 
+@pytest.mark.full
 def test_what_is_refused(counts):
     model, process, found = counts
     with pytest.raises(ValueError, match="max_iterations must be 1 or more, not 0"):

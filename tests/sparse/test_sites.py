@@ -68,6 +68,7 @@ def test_at_the_largest_bound_they_give_q_back():
     np.testing.assert_allclose(np.linalg.inv(precision), found.factor[0] @ found.factor[0].T, atol=2e-3)
 
 
+@pytest.mark.full
 def test_slopes_alone_are_those_that_come_with_curvatures(approximated, rng):
     theta = 0.5 * rng.standard_normal(2)
     (_, alone), (_, together) = (approximated.function.at(theta, slopes_alone=alone) for alone in (True, False))
@@ -82,6 +83,7 @@ def test_curvatures_that_are_positive_count_as_none():
     np.testing.assert_array_equal(sites.linear, [[1.0, 9.0]])
 
 
+@pytest.mark.full
 def test_hyperparameters_and_values_of_classes_move(approximated):
     approximated.setup_chain(np.random.default_rng(1), 100, 60)
     point, statistics = approximated._named(np.zeros(approximated.dimension)), []
