@@ -27,10 +27,12 @@ WITHOUT_THREADS_OF_THEIR_OWN = {
 # Files of a minute and more. They begin before the others, which fill what time is left to either worker: a file goes
 # to one worker as a whole, and a long one that comes last keeps the other one waiting.
 LONG = (
+    "marginal/test_geweke_pseudo_marginal.py",
     "theta_updates/test_gibbs_agreement.py",
     "latent_updates/test_geweke_operators.py",
-    "theta_updates/test_gibbs_geweke.py",
     "blocks/test_block_operators.py",
+    "theta_updates/test_gibbs_geweke.py",
+    "blocks/test_block_models.py",
     "blocks/test_article_samplers.py",
 )
 

@@ -581,6 +581,7 @@ def test_predictions_on_inducing_inputs_are_of_the_test_rows_and_better_than_cha
     assert ((table["probability"] > 0.5) == table["label"]).mean() > 0.7
 
 
+@pytest.mark.full
 def test_inducing_inputs_can_be_asked_for_or_refused(csv, tmp_path, monkeypatch):
     monkeypatch.setattr("pmgp.interface.recommendation.MANY_POINTS", 40)
 

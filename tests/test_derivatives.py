@@ -98,7 +98,10 @@ MODELS = {
     "student t": lambda: Case(student_t, several_lengthscales, linear_mean),
     "ordinal": lambda: Case(ordinal, isotropic),
 }
-every_model = pytest.mark.parametrize("name", MODELS)
+QUICK = ("isotropic", "student t")
+every_model = pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.full) for name in MODELS]
+)
 
 
 @cache
@@ -106,16 +109,6 @@ def case_of(name: str) -> Case:
     return MODELS[name]()
 
 
-@pytest.mark.representatives(
-    "AncillaryDensity-isotropic",
-    "AncillaryDensity-several length-scales",
-    "AncillaryDensity-sum",
-    "AncillaryDensity-product",
-    "AncillaryDensity-mean",
-    "AncillaryDensity-normal",
-    "AncillaryDensity-student t",
-    "AncillaryDensity-ordinal",
-)
 @every_model
 @pytest.mark.parametrize("density", [SufficientDensity, AncillaryDensity])
 def test_gradients_of_the_conditional_densities(name, density):

@@ -65,6 +65,7 @@ def test_the_gradient_is_that_of_the_density(marginal):
     assert_allclose(gradient(at(theta)), differences, rtol=2e-4, atol=2e-4)
 
 
+@pytest.mark.full
 def test_what_does_not_depend_on_f_stays(marginal):
     names = {"noise", "lengthscale", "variance", "level"}
     assert {rv.name for rv in marginal.free_RVs} == names
@@ -124,6 +125,7 @@ def test_an_impossible_theta_has_density_zero(marginal):
     assert np.isfinite(gradient(point)).all()
 
 
+@pytest.mark.full
 def test_the_operation_survives_pickling(marginal):
     operation = operation_of(marginal)
     theta = np.linspace(-0.1, 0.2, 5)

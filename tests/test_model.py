@@ -157,6 +157,7 @@ def test_log_prior_has_the_jacobian_and_parts_of_every_shape(rng):
         assert latent_model.log_prior(theta) == pytest.approx(logp(point), abs=1e-10)
 
 
+@pytest.mark.full
 def test_ravel_and_unravel_are_inverse(rng):
     latent_model = example("negative binomial")[1]
     assert latent_model.theta_names == ["variance_log__", "alpha_log__"]

@@ -38,7 +38,7 @@ def correlation(kernel, r2):
     }[kernel]
 
 
-@pytest.mark.representatives("probit-rbf", "logit-rbf")
+@pytest.mark.full
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
 def test_joint_density_is_that_of_the_article(data, kernel, likelihood):

@@ -132,6 +132,7 @@ def test_what_is_given_stays_as_it_was_simulated(given_latent, given_whitened):
             np.testing.assert_allclose(nu, np.linalg.solve(np.linalg.cholesky(data.covariance), data.f), atol=1e-6)
 
 
+@pytest.mark.full
 def test_chains_start_where_the_article_says(given_latent, given_whitened):
     starts = np.array([given_whitened.start(np.random.default_rng(seed)).theta for seed in range(200)])
     low, high = simulation.LOG_LENGTHSCALES

@@ -208,6 +208,7 @@ def sampled():
     return given, Z, model, process, run
 
 
+@pytest.mark.full
 def test_the_held_out_score_is_that_of_brute_force(sampled):
     """The mean over draws of Phi(mean / sqrt(1 + variance)), with the process written out in NumPy."""
     given, Z, model, process, run = sampled

@@ -98,6 +98,7 @@ def step():
     return pmgp.SparseGibbs(model=sparse(Z)[0])
 
 
+@pytest.mark.full
 def test_the_same_seed_gives_the_same_chain_whatever_came_before(step):
     first, _ = chain(step, seed=1)
     chain(step, seed=2)

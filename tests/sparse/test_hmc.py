@@ -46,6 +46,7 @@ def test_the_same_seed_gives_the_same_chain_whatever_came_before(step):
     assert len(np.unique(first[:, 0])) > 20
 
 
+@pytest.mark.representatives("32")
 @pytest.mark.parametrize("saved", [3, 20, 28, 32])
 def test_a_restored_state_and_a_pickled_step_repeat_the_next_draws(step, saved):
     chain(step, seed=1, tune=saved if saved < 30 else 30, draws=0 if saved < 30 else 2)

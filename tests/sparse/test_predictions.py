@@ -48,6 +48,7 @@ def at(model, outputs, v):
     return function(v)
 
 
+@pytest.mark.full
 def test_marginals_and_the_joint_distribution_at_new_inputs(regression, rng):
     model, process = regression
     v = rng.standard_normal(len(Z))

@@ -70,6 +70,7 @@ def integrated(functions, theta):
     return value(origin) + 0.5 * slope @ np.linalg.solve(curvature, slope) - 0.5 * log_determinant
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("theta", THETAS)
 def test_with_gaussian_noise_v_integrates_out_to_the_tighter_collapsed_bound(theta, gaussian_functions):
     found = integrated(gaussian_functions, theta)
@@ -101,7 +102,7 @@ def density_of_counts(observed, mean, covariance):
     return logsumexp(logs + np.log(w).sum(axis=1))
 
 
-@pytest.mark.representatives(but=["0.3-4.0-0.5-observed0", "0.3-4.0-0.5-observed1"])
+@pytest.mark.full
 @pytest.mark.parametrize("observed", [(0, 3, 2), (9, 30, 5)])
 @pytest.mark.parametrize(("lengthscale", "variance", "v"), [(0.3, 4.0, 0.5), (1.0, 2.0, 1.5), (0.3, 9.0, -0.4)])
 def test_at_every_v_it_is_between_the_default_and_the_density_of_the_counts(observed, lengthscale, variance, v):

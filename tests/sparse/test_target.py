@@ -103,7 +103,7 @@ def integrated(theta, number):
 THETAS = np.random.default_rng(1).normal([-1.0, 0.0, 0.0], 0.5, size=(4, 3))
 
 
-@pytest.mark.representatives(but=["0-theta0", "1-theta0", "2-theta0"])
+@pytest.mark.full
 @pytest.mark.parametrize("theta", THETAS)
 @pytest.mark.parametrize("number", range(3))
 def test_with_gaussian_noise_v_integrates_out_to_the_collapsed_bound(theta, number):

@@ -565,6 +565,7 @@ def step_of(model: pm.Model, tune: int, seed: int = 0):
     return step
 
 
+@pytest.mark.full
 def test_nan_in_the_inputs_is_refused_by_the_constructor(binary_data):
     X, y = binary_data
     X = X.copy()

@@ -321,7 +321,7 @@ def test_settings_out_of_range(make, message):
         make(known_theta())
 
 
-@pytest.mark.representatives(but=["hmc isotropic"])
+@pytest.mark.representatives("slice", "hmc v1")
 @every_method
 def test_a_covariance_that_is_not_one(method):
     with pm.Model() as model:

@@ -64,18 +64,7 @@ def advance(step, point, start: int, stop: int):
     return point, np.array(path)
 
 
-@pytest.mark.representatives(
-    "slice about Laplace-closed form",
-    "metropolis-closed form",
-    "hmc-closed form",
-    "smmala-closed form",
-    "pseudo-marginal-closed form",
-    "ancillary-closed form",
-    "sufficient-closed form",
-    "interweaving-closed form",
-    "surrogate-closed form",
-    "joint-closed form",
-)
+@pytest.mark.representatives("metropolis-closed form", "pseudo-marginal-closed form", "interweaving-closed form")
 @pytest.mark.parametrize("kind", ["closed form", "graph"])
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.filterwarnings("ignore::UserWarning")

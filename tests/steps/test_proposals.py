@@ -47,6 +47,7 @@ def step(wide):
 # What is chosen
 
 
+@pytest.mark.full
 def test_many_hyperparameters_move_by_proposals_and_trajectories(step):
     trajectories = HamiltonianMonteCarlo(0.8, max_leapfrog=5, min_leapfrog=3)
     assert step.scheme.transition == Alternation(IndependenceMixture(), trajectories)
