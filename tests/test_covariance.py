@@ -111,6 +111,7 @@ def test_any_size_of_block(monkeypatch, block, name):
     np.testing.assert_allclose(np.tril(model.prior(theta).covariance), np.tril(expected), rtol=1e-12, atol=1e-13)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("n", [1, 2, 20])
 def test_few_points(n):
     with pm.Model() as model:

@@ -73,12 +73,14 @@ def estimate(model: pm.Model, **settings) -> tuple[float, float]:
     return found.value, found.standard_error
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("link", [pmgp.BernoulliProbit, pmgp.BernoulliLogit])
 def test_one_point_has_even_odds(link):
     value, error = estimate(classifier(*DATA["one point"], link))
     assert abs(value - np.log(0.5)) < 4.0 * error + 1e-9
 
 
+@pytest.mark.full
 def test_duplicate_rows_are_repeated_observations_of_one_latent_value():
     """The evidence of six labels at one input is a one-dimensional integral."""
     f = np.linspace(-30.0, 30.0, 40_001)

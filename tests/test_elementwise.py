@@ -158,6 +158,7 @@ def refused(term, latent):
     raise NotElementwiseError
 
 
+@pytest.mark.representatives("False-<lambda>0", "False-<lambda>1")
 @pytest.mark.parametrize("wrong", [lambda term: 1.001 * term, lambda term: pt.switch(pt.arange(N) < 1, -np.inf, term)])
 @pytest.mark.parametrize("numpy", [True, False])
 def test_what_is_unrolled_wrongly_is_not_used(wrong, numpy, monkeypatch):
@@ -189,6 +190,7 @@ def test_what_mixes_observations_is_not_elementwise(mixed):
         elementwise(term, latent)
 
 
+@pytest.mark.full
 def test_importance_weights_of_draws_beside_an_impossible_one():
     with pm.Model() as model:
         s = pm.Gamma("s", 2.0, 2.0)

@@ -63,6 +63,7 @@ def test_the_approximations_own_evidence_has_no_spread(known):
     assert found.value == pytest.approx(truth, abs=0.05)
 
 
+@pytest.mark.full
 def test_the_seed_repeats_it_and_the_point_matters(known):
     model, _ = known
     with model:

@@ -190,6 +190,7 @@ def test_a_coupling_that_vanishes_at_the_initial_point_is_found(observe):
         process(observe)
 
 
+@pytest.mark.full
 def test_indices_that_are_data_are_read_again(rng):
     with pm.Model() as model:
         scale = pm.HalfNormal("scale", 1)

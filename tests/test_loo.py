@@ -66,6 +66,7 @@ def errors(found) -> np.ndarray:
     return (az.mcse(weights.to_dataset(name="w"))["w"] / weights.mean(("chain", "draw"))).to_numpy()
 
 
+@pytest.mark.full
 def test_it_agrees_with_brute_force(found, truth):
     error = errors(found)
     assert error.max() < 0.05
@@ -76,6 +77,7 @@ def test_it_agrees_with_brute_force(found, truth):
     assert float(found.pareto_k.max()) < 1.0
 
 
+@pytest.mark.full
 def test_plain_weights_of_f_are_far_less_even(model, idata, found):
     """What integrating the latent value out is for."""
     with model, warnings.catch_warnings():
@@ -91,6 +93,7 @@ def test_labels_that_are_certain_under_a_draw_count_as_well(model, problem):
     assert_array_equal(_observed_places(LatentGaussianModel(model), certain[None]), np.arange(N))
 
 
+@pytest.mark.full
 def test_it_has_arviz_form(found, model, idata, problem):
     assert found.elpd_i.dims == ("crab",)
     assert_array_equal(found.elpd_i["crab"], [f"crab {i}" for i in range(N)])

@@ -196,6 +196,7 @@ KERNELS = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_covariance_is_that_of_the_kernel(kernel):
     cov_func, expected = KERNELS[kernel]
@@ -207,6 +208,7 @@ def test_covariance_is_that_of_the_kernel(kernel):
     assert_allclose(prior.mean, 0.0)
 
 
+@pytest.mark.full
 def test_mean_function():
     slopes = np.array([1.0, -2.0, 0.5])
     mean_func = lambda: pm.gp.mean.Linear(coeffs=slopes, intercept=0.3)  # noqa: E731
@@ -229,6 +231,7 @@ def test_a_multivariate_normal_without_a_process_serves_too(rng):
     assert_allclose(prior.covariance, np.exp(1.0) * np.eye(3))
 
 
+@pytest.mark.representatives("probit")
 @pytest.mark.parametrize("name", CLOSED)
 def test_links_of_the_core_take_its_closed_form(name):
     latent_model = example(name)[1]
@@ -428,6 +431,7 @@ def test_likelihoods_by_graph_have_the_right_derivatives(name, rng):
     assert np.all(likelihood.fisher_information(f) >= 0.0)
 
 
+@pytest.mark.representatives(but=["bernoulli", "shifted probit"])
 @by_graph
 def test_leading_axes_are_independent_draws(name, rng):
     latent_model = example(name)[1]
@@ -439,6 +443,7 @@ def test_leading_axes_are_independent_draws(name, rng):
         assert together[index] == pytest.approx(likelihood.log_likelihood(f[index]), abs=1e-10)
 
 
+@pytest.mark.full
 def test_a_shifted_probit_is_the_core_one_elsewhere(rng):
     f = rng.normal(size=N)
     likelihood = example("shifted probit")[1].likelihood(np.zeros(1))

@@ -114,6 +114,7 @@ def test_the_evidence_of_all_labelings_sums_to_one():
     assert abs(probabilities.sum() - 1.0) < 4.0 * error
 
 
+@pytest.mark.full
 def test_the_seed_repeats_it(model, idata):
     with model:
         one, two, other = (pmgp.evidence(idata, draws=100, random_seed=s, **SETTINGS) for s in (1, 1, 2))

@@ -108,6 +108,7 @@ COUNTS = np.array([0, 3, 1, 0, 7, 2, 2, 1])
 EXPOSURE = np.linspace(0.5, 4.0, N)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("exposure", [None, EXPOSURE])
 def test_joint_density_of_counts(data, exposure):
     X, _ = data

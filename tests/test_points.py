@@ -43,6 +43,7 @@ GIVEN = {
 }
 
 
+@pytest.mark.representatives("a scalar for a vector", "an integer", "transformed, for a vector")
 @pytest.mark.parametrize("case", GIVEN)
 def test_values_are_put_in_their_places(model, case):
     given, expected = GIVEN[case]

@@ -235,6 +235,7 @@ def with_white_noise(variance, lengthscale):
     return isotropic(variance, lengthscale) + pm.gp.cov.WhiteNoise(np.sqrt(0.3))
 
 
+@pytest.mark.representatives("array")
 @quickly
 @pytest.mark.parametrize("inputs", [X, as_data], ids=["array", "data"])
 def test_white_noise(inputs):
@@ -262,6 +263,7 @@ MEANS = {
 }
 
 
+@pytest.mark.representatives("constant-array", "linear-array")
 @quickly
 @pytest.mark.parametrize("inputs", [X, as_data], ids=["array", "data"])
 @pytest.mark.parametrize("name", MEANS)
@@ -272,6 +274,7 @@ def test_mean_functions(name, inputs):
     check(predict(idata, model=model), *conditional_moments(idata, plain_kernel, mean))
 
 
+@pytest.mark.full
 @quickly
 def test_inputs_replaced_since_the_model_was_built():
     model, _ = build(inputs=as_data, observe=lambda f, observed: probit_data(f))
@@ -331,6 +334,7 @@ def test_agrees_with_pymc_within_monte_carlo_error(observe, conditional):
     assert np.all(np.abs(squares.mean(axis=0) - prediction["latent_variance"]) < 4.5 * error)
 
 
+@pytest.mark.full
 @quickly
 def test_a_conditional_in_the_same_model_is_no_obstacle():
     model, gp = build()
@@ -405,6 +409,7 @@ def test_a_covariance_is_factorized_once_for_each_theta():
 # Settings
 
 
+@pytest.mark.representatives(but=["1"])
 @quickly
 @pytest.mark.parametrize("block_size", [1, 2, 5, 1000])
 def test_blocks_do_not_change_the_result(block_size):
@@ -415,6 +420,7 @@ def test_blocks_do_not_change_the_result(block_size):
     )
 
 
+@pytest.mark.full
 @quickly
 def test_some_draws_are_evenly_spaced_over_all():
     model, _ = build()
@@ -431,6 +437,7 @@ def test_some_draws_are_evenly_spaced_over_all():
     assert predict(tree, model=model, draws=1000).attrs["draws"] == 18
 
 
+@pytest.mark.full
 @quickly
 def test_the_model_is_taken_from_the_context():
     model, _ = build()

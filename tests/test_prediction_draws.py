@@ -111,6 +111,7 @@ def test_observations_are_drawn_given_the_latent_draw(drawn):
     within_error(standardized[:, 0] * standardized[:, 1], 0.0)
 
 
+@pytest.mark.full
 def test_they_agree_with_the_expectations(drawn):
     expected = pmgp.predict(posterior(), XNEW, model=build(), at={"E": EXPOSURE}, draws=None, progressbar=False)
     predictions = drawn["predictions"]
@@ -146,6 +147,7 @@ def test_the_same_seed_gives_the_same_draws():
         assert not np.array_equal(first["predictions"][name], other["predictions"][name])
 
 
+@pytest.mark.full
 def test_a_generator_goes_on():
     idata, rng = posterior(draws=6), np.random.default_rng(3)
     first, second = sample(idata, random_seed=rng), sample(idata, random_seed=rng)
@@ -245,6 +247,7 @@ def test_several_observed_variables():
     assert set(predictions.data_vars) == {"f", "y", "z"}
 
 
+@pytest.mark.representatives(but=["hurdle-does not know whether the operation TruncatedRV"])
 @pytest.mark.parametrize(
     ("observe", "reason"),
     [

@@ -350,6 +350,7 @@ def test_processes_that_are_observed_elsewhere_are_given_alone():
     assert set(found.data_vars) == {"latent_mean", "latent_variance"}
 
 
+@pytest.mark.full
 def test_an_observation_for_each_process_is_none_of_a_new_point():
     def by_rows(variance):
         f = process("f", variance, 1.0, n_outputs=CLASSES)

@@ -86,6 +86,7 @@ def test_an_exposure_that_happens_to_fit_is_not_taken_for_a_number(n, m):
     assert set(prediction.data_vars) == {"latent_mean", "latent_variance"}
 
 
+@pytest.mark.representatives("64-2", "1-1")
 @pytest.mark.parametrize(("n", "m"), [(64, 2), (32, 1), (2, 2), (1, 1), (1, 3), (4, 4), (3, 32)])
 def test_exposures_are_those_of_the_new_points(n, m):
     inputs, new = RNG.normal(size=(n, D)), np.arange(m) + 0.5
@@ -257,6 +258,7 @@ def test_ordered_categories():
         assert "mean" not in prediction
 
 
+@pytest.mark.representatives("0.0")
 @pytest.mark.parametrize("shift", [0.0, 1.5])
 def test_ordinal_labels_with_noise_for_each_point(shift):
     """In closed form with f itself, by quadrature for a function of it."""
@@ -330,6 +332,7 @@ MIXTURES = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", MIXTURES)
 def test_mixtures(name):
     observe, function = MIXTURES[name]
@@ -340,6 +343,7 @@ def test_mixtures(name):
 # Several observed variables
 
 
+@pytest.mark.full
 def test_several_observed_variables_are_told_apart():
     def observe(f):
         pm.Poisson("counts", pm.math.exp(f), observed=COUNTS)
@@ -516,6 +520,7 @@ WRONG = {
 }
 
 
+@pytest.mark.representatives("unknown name", "too short", "nan")
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_values_at_the_new_points_are_named(name):
     wrong, message = WRONG[name]

@@ -17,6 +17,7 @@ WHY = {
     "marginal/test_orthant_agreement.py": "moments of long chains; see estimators/test_orthant.py",
     "marginal/test_posterior_agreement.py": "moments of long chains; see marginal/test_pseudo_marginal_chain.py",
     "marginal/test_route_agreement.py": "moments of long chains; see marginal/test_pseudo_marginal_chain.py",
+    "sparse/test_other_samplers.py": "JAX and other packages, which take seconds to import and to compile",
     "steps/test_routes.py": "moments of long chains; see steps/test_contract.py",
     "test_benchmarks.py": "figures that are timed; see test_benchmark_options.py",
     "theta_updates/test_gibbs_agreement.py": "moments of long chains; see theta_updates/test_theta_operators.py",

@@ -63,6 +63,7 @@ def test_evidence_and_moments_are_near_the_truth(link, n):
         assert_allclose(marginal_variances(q), variance, rtol=0.03)
 
 
+@pytest.mark.representatives(but=["200-0.05"])
 @pytest.mark.parametrize("noise", [0.05, 0.3, 3.0])
 @pytest.mark.parametrize("n", [50, 200])
 def test_log_evidence_is_near_the_low_rank_truth(n, noise):

@@ -161,6 +161,7 @@ def relative_estimates(approximation, estimator, number: int = 400, seed: int = 
     return np.exp([estimator.estimate(rng, q, likelihood).log_evidence - truth for _ in range(number)])
 
 
+@pytest.mark.representatives("approximation0-estimator0")
 @pytest.mark.parametrize(("approximation", "estimator"), ESTIMATORS)
 def test_estimates_are_unbiased(approximation, estimator):
     assert standard_errors_from(relative_estimates(approximation, estimator), 1.0) < 4.0

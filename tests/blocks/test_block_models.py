@@ -101,6 +101,7 @@ def test_one_covariance_of_several_processes_is_computed_once():
     assert prior.parts[0] is not prior.parts[1]
 
 
+@pytest.mark.full
 def test_the_order_of_the_classes_is_that_of_the_likelihood():
     parts = split(softmax_in_another_order)
     assert isinstance(parts.model_likelihood, ClosedFormLikelihood)
@@ -181,6 +182,7 @@ def test_one_process_is_no_softmax():
         pmgp.MultinomialLogit("y", processes()[:1], observed=np.zeros(N, dtype=int))
 
 
+@pytest.mark.full
 def test_what_takes_one_process_says_so():
     with pm.Model() as model:
         softmax_of_several()

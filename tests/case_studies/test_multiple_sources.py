@@ -156,6 +156,7 @@ def test_simple_mkl_finds_the_minimum_that_a_direct_search_finds(cost):
     assert objective(weights, C, given.y, cost).value == pytest.approx(best, rel=2e-3)
 
 
+@pytest.mark.full
 def test_machines_say_what_one_on_the_sum_says():
     given = sourced()
     C = kernels(given)
@@ -193,6 +194,7 @@ def test_what_no_training_observation_spans_has_its_variance():
     assert made.rest.min() > 0.1
 
 
+@pytest.mark.full
 def test_whitened_models_have_the_covariance_of_the_marginal_one():
     """Given weights, the covariance of f by nu's unit normal distribution is K_c."""
     given, c = sourced(9), 1
@@ -256,6 +258,7 @@ np.savez(sys.argv[2], probabilities=rows)
 """
 
 
+@pytest.mark.full
 def test_gpflow_is_a_classifier_where_its_interpreter_is_named(monkeypatch, tmp_path):
     """By a script of the same arguments that needs no GPflow; what it gives are probabilities."""
     monkeypatch.delenv("PMGP_GPFLOW", raising=False)

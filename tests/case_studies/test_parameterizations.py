@@ -153,6 +153,7 @@ def test_methods_share_their_starts_and_no_two_chains_their_random_numbers():
 # ---- samplers
 
 
+@pytest.mark.full
 def test_proposals_stay_isotropic_unless_they_learn(given_whitened):
     factors = {}
     for learns in (False, True):
@@ -166,6 +167,7 @@ def test_proposals_stay_isotropic_unless_they_learn(given_whitened):
     assert np.ptp(np.diag(factors[True])) > 0.0
 
 
+@pytest.mark.full
 def test_nothing_is_learned_after_tuning(given_whitened):
     sampler, rng = Alternating(InterweavingScheme(), 2, True), np.random.default_rng(2)
     iterate = sampler.start(rng, given_whitened, given_whitened.start(rng), 100, 0)
@@ -317,6 +319,7 @@ def test_operations_are_those_of_the_articles_table_1(monkeypatch, given_latent,
     assert counts[4, "HMC"][1:] == counts[4, "SMMALA"][1:] == (0.0, 0.0)
 
 
+@pytest.mark.full
 def test_a_chain_is_complete_and_reproducible(monkeypatch, given_whitened):
     [cell] = tiny_cells(monkeypatch, given_whitened, [("HMC", "learned")])
     first, second = (study.run_unit(TINY, Unit(cell, 1)) for _ in range(2))
@@ -337,6 +340,7 @@ def test_joint_cells_of_every_method(monkeypatch):
         assert (result["latent_acceptance"] > 0.0) == (method != study.OURS)
 
 
+@pytest.mark.full
 def test_a_stopped_run_keeps_its_chains_and_adds_to_the_table(monkeypatch, tmp_path, given_whitened):
     cells = tiny_cells(monkeypatch, given_whitened, [("MH", "identity"), ("MH", "learned")])
     grid, table = Grid(tmp_path / "runs", TINY.settings()), results.table_of(tmp_path / "tiny.csv")

@@ -78,6 +78,7 @@ def test_draws_are_independent_given_f(name):
     assert abs(np.corrcoef(draws.T)[0, 1]) < 4.5 / np.sqrt(20_000)
 
 
+@pytest.mark.representatives("BernoulliLogit")
 @every_distribution
 def test_mean_and_shape_of_a_variable(name):
     f = np.array([-1.0, 0.4])

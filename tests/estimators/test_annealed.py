@@ -30,6 +30,7 @@ def log_weights(prior, y, estimator: AnnealedImportanceSampling, draws: int, see
     return estimator.estimate(np.random.default_rng(seed), q, likelihood, draws).log_weights
 
 
+@pytest.mark.representatives(but=["3-approximation"])
 @both_starts
 @pytest.mark.parametrize("n", [2, 3])
 def test_the_estimate_is_unbiased(n, start):

@@ -146,6 +146,7 @@ def test_the_factor_is_that_of_q(kind):
     assert_allclose(whitened_again, whitened[:, 3], atol=1e-8)
 
 
+@pytest.mark.full
 def test_the_groups_are_made_once_for_each_q_and_go_with_it():
     q, likelihood = several_classes()
     assert q.prior.factorized() is q.prior

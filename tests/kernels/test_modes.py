@@ -58,6 +58,7 @@ def test_a_particle_picked_without_its_weight_is_rejected(kernels, monkeypatch):
     assert change("laplace") > BOUND
 
 
+@pytest.mark.representatives("compiled")
 def test_a_seed_gives_the_same_draws_again(kernels, step, probit_model):
     first, _ = draws_of(step, probit_model)
     assert_array_equal(first, draws_of(step, probit_model)[0])

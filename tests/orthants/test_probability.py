@@ -121,6 +121,7 @@ def test_weighted_draws_are_the_truncated_gaussian(method):
         assert np.all(np.abs(weights @ np.power(result.draws, power) - target.mean(axis=0)) < 4.0 * error)
 
 
+@pytest.mark.representatives(but=["smc"])
 @pytest.mark.parametrize("method", UNBIASED)
 def test_standard_errors_cover(method):
     """In 68 of 100 repetitions, give or take three standard deviations of a binomial and the unevenness of t."""
@@ -222,6 +223,7 @@ def test_without_limits_the_probability_is_one(method):
     assert np.abs(np.cov(result.draws.T) - covariance).max() < 0.6
 
 
+@pytest.mark.representatives(but=["ep"])
 @pytest.mark.parametrize("method", UNBIASED)
 def test_singular_covariances(method):
     """The third variable is the sum of the others, the fourth the first one again, the fifth a constant."""

@@ -385,6 +385,7 @@ def test_damaged_draws_are_named_and_drawn_again(sample, uninterrupted, probit_m
     assert "its draws are damaged after iteration 1 of 120" in caplog.text
 
 
+@pytest.mark.full
 def test_other_versions_are_named(probit_model, step, stored, monkeypatch, caplog):
     monkeypatch.setattr("pmgp.interface.sampling.stored_run.__version__", "9.9")
     resumed(stored, probit_model, step=step, quiet=False)

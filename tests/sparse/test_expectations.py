@@ -53,6 +53,7 @@ def hidden(dist):
     return lambda f: dist(pt.maximum(f, -1e6))
 
 
+@pytest.mark.representatives("poisson", "cox")
 @pytest.mark.parametrize("name", LINEAR)
 def test_closed_forms_are_the_quadrature(name):
     dist, observed = LINEAR[name]

@@ -66,6 +66,7 @@ def test_nothing_is_learned_after_tuning(step):
     assert (step.step_size, step.max_steps) == before[1:]
 
 
+@pytest.mark.full
 def test_draws_of_a_chain_that_stayed_where_it_was_are_not_taken_for_a_scale(step):
     """They have no variance: steps by it would be of no length, all accepted, and the chain would stay for good."""
     step.setup_chain(np.random.default_rng(5), 100, 0)

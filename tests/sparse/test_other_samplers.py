@@ -43,6 +43,7 @@ def model_of(kind, inducing=X[::3]):
     return model
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "kind", ["counts", *(pytest.param(kind, marks=pytest.mark.slow) for kind in MODELS if kind != "counts")]
 )

@@ -110,6 +110,7 @@ def test_with_gaussian_noise_v_integrates_out_to_the_collapsed_bound(theta, numb
     np.testing.assert_allclose(integrated(theta, number), collapsed(theta, NESTED[number]), atol=1e-8)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("theta", THETAS)
 def test_it_is_a_bound_that_more_inducing_inputs_tighten(theta):
     noise, variance, lengthscale = np.exp(theta)

@@ -323,6 +323,7 @@ def test_round_trips_are_counted(step):
     assert np.all(np.diff(counts) >= 0)
 
 
+@pytest.mark.full
 def test_hyperparameters_that_are_known_stay_away():
     with pm.Model() as model:
         process = pmgp.gp.Sparse(cov_func=pm.gp.cov.Matern52(1, ls=1.0))

@@ -269,6 +269,7 @@ def test_without_tuning(probit_model, step):
     assert np.isfinite(idata["posterior"]["f"]).all()
 
 
+@pytest.mark.full
 def test_tuning_draws_can_be_kept(probit_model, step):
     idata = sample(probit_model, step, tune=15, discard_tuned_samples=False)
     assert idata["warmup_posterior"]["f"].shape == (1, 15, 20)
@@ -276,6 +277,7 @@ def test_tuning_draws_can_be_kept(probit_model, step):
     assert_same_draws(idata, sample(probit_model, step, tune=15))
 
 
+@pytest.mark.full
 def test_initial_values_are_where_the_chain_starts(probit_model, step):
     initvals = {"lengthscale": 20.0, "variance": 0.01}
     for seed in range(3):
@@ -312,6 +314,7 @@ def test_zarr_trace_holds_the_same_draws(probit_model, step, monkeypatch):
         assert_array_equal(trace.posterior[name][:], expected[name])
 
 
+@pytest.mark.full
 def test_an_interrupted_run_returns_what_it_has(probit_model, step):
     def interrupt(trace, draw):
         if not draw.tuning and draw.draw_idx == 12 + 6:
@@ -395,6 +398,7 @@ def test_a_restored_state_repeats_the_next_draws_with_expectation_propagation(ma
     assert_array_equal(advance(matching_step, point, saved, saved + 8)[1], expected)
 
 
+@pytest.mark.full
 def test_predicted_sites_leave_few_operations_to_a_sampling_iteration(probit_model, matching_step):
     stats = sample(probit_model, matching_step, draws=200, tune=300)["sample_stats"]
     assert stats["converged"].all()
@@ -631,6 +635,7 @@ def test_an_indefinite_covariance_is_refused_at_the_start(r, tune):
         step.step({**model.initial_point(), "r": np.array(r)})
 
 
+@pytest.mark.full
 def test_an_indefinite_proposal_is_rejected_and_counted():
     model = correlated_pair(spread=0.7)
     step = step_of(model, 100)

@@ -121,6 +121,7 @@ def test_a_restored_state_goes_on_with_sequential_estimates(several, step_of_sev
         assert_array_equal(advance(one, point, saved, saved + 12, TUNE)[1], expected)
 
 
+@pytest.mark.full
 def test_importance_sampling_draws_what_it_draws_without_a_choice(probit_model):
     chosen = sampled(probit_model, pmgp.PseudoMarginal(model=probit_model, compile_kwargs=FAST), tune=TUNE)
     given = pmgp.PseudoMarginal(model=probit_model, estimator="importance", compile_kwargs=FAST)

@@ -58,6 +58,7 @@ def test_a_latent_vector_that_was_moved_is_taken_up(method):
     assert step.chain.log_density == fresh.chain.log_density
 
 
+@pytest.mark.full
 @one_of_each
 def test_data_replaced_between_runs(method):
     observed = np.array([0, 2, 1, 3, 0, 1, 1, 2, 6, 3, 2, 0])
@@ -76,6 +77,7 @@ def test_data_replaced_between_runs(method):
     assert_allclose(first_steps(step, model), expected, rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.representatives("smmala")
 @one_of_each
 def test_nan_in_the_inputs_is_named(method):
     inputs = X.copy()

@@ -125,6 +125,7 @@ def test_everything_that_changes_is_in_the_state(method):
     assert changed <= {field.name for field in fields(LatentState)} | CACHES
 
 
+@pytest.mark.representatives(but=["rmhmc local"])
 @every_method
 def test_the_state_is_small_and_keeps_what_it_holds(method):
     """The n x n factors are computed again, and the step goes on as if the state had not been read."""
@@ -184,6 +185,7 @@ def test_the_given_point_is_left_alone(method):
 # pm.sample
 
 
+@pytest.mark.representatives("slice", "metropolis isotropic", "metropolis v2", "hmc v1")
 @every_method
 def test_sample_stats(method):
     idata = sample(known_theta(), step_of(method))
@@ -287,6 +289,7 @@ def test_errors_of_construction(kind):
         kind([two_processes()["scale"]], model=two_processes())
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "make",
     [

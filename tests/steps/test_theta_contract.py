@@ -179,6 +179,7 @@ def test_a_restored_state_repeats_the_next_draws(steps, other_steps, start, sche
         assert_array_equal(advance(restored, point, saved, saved + 8)[1], expected)
 
 
+@pytest.mark.representatives("0-40-ancillary", "0-40-surrogate", "38-48-ancillary")
 @every_scheme
 @pytest.mark.parametrize(("begin", "end"), [(0, TUNE), (TUNE - 2, TUNE + 8)])
 def test_everything_that_changes_is_in_the_state(steps, start, scheme, begin, end):
@@ -387,6 +388,7 @@ def test_two_schemes_in_one_iteration(probit_model, start):
     assert np.unique(path[:, 20]).size > 5
 
 
+@pytest.mark.full
 def test_beside_a_step_of_pymc(probit_model):
     with probit_model:
         other = pm.Slice([probit_model["lengthscale"]])
@@ -525,6 +527,7 @@ def test_an_indefinite_proposal_is_rejected(scheme):
     assert np.unique(correlations).size > 5
 
 
+@pytest.mark.full
 @every_class
 def test_nan_in_the_inputs_is_refused_by_the_constructor(binary_data, kind):
     X, y = binary_data
@@ -549,6 +552,7 @@ def test_a_start_outside_the_prior_is_refused(kind):
         alone(kind, model).step(point)
 
 
+@pytest.mark.full
 @every_class
 def test_an_impossible_start_of_f_is_refused(kind):
     with pm.Model() as model:
