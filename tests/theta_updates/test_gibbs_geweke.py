@@ -46,9 +46,13 @@ def test_joint_distribution_is_kept(scheme):
     assert z_score(scheme) < BOUND
 
 
+# Twins that need all draws: of the others, half of them show by seven standard errors and more.
+FAINT = {"nu of the old theta", "surrogate data without density"}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("mistake", TWINS)
 def test_a_broken_twin_is_rejected(mistake, monkeypatch):
     twin = TWINS[mistake]
     twin.breaks(monkeypatch)
-    assert z_score(twin.scheme) > BOUND
+    assert z_score(twin.scheme, replicates=4000 if mistake in FAINT else 2000) > BOUND
