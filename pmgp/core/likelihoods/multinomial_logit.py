@@ -106,8 +106,8 @@ class MultinomialLogit:
         points about the modes, with the expected curvature.
         """
         if mean.shape[1] in ORDERS:
-            found = softmax_moments(self.counts, mean, covariance, near or (mean, covariance))
-            return found._replace(log_normalizer=found.log_normalizer + self._constants, curvature=None)
+            found = softmax_moments(self.counts, mean, covariance, near or (mean, covariance), curved=False)
+            return found._replace(log_normalizer=found.log_normalizer + self._constants)
         start = mean if near is None else near[0]
         modes = tilted_modes(self.counts, mean, covariance, start)
         found = softmax_moments(self.counts, mean, covariance, modes)
