@@ -62,8 +62,8 @@ def test_conditioning_with_one_class(n, condition):
     covariance, scale = covariance_of(n, condition), scales(n, 1, condition)[0]
     found = []
     for function in (contrasts.conditioned, block_shrinkage._conditioned):
-        inverse, weighted = np.full((n, n), np.nan), np.zeros((n, n))
-        found.append((function(covariance, scale, inverse, weighted), np.triu(inverse), weighted))
+        inverse, weighted, total = np.full((n, n), np.nan), np.zeros((n, n)), np.ones((n, n))
+        found.append((function(covariance, scale, inverse, weighted, total), np.triu(inverse), weighted, total))
     one, other = found
     rounding = 1e-15 * np.linalg.cond(np.eye(n) + np.sqrt(scale)[:, None] * covariance * np.sqrt(scale))
     assert one[0] == pytest.approx(other[0], rel=1e-12, abs=1e-12)
@@ -77,7 +77,7 @@ def test_conditioning_on_what_is_no_covariance(break_it):
     covariance, scale = break_it(covariance_of(20, CONDITIONS[0])), np.ones(20)
     for function in (contrasts.conditioned, block_shrinkage._conditioned):
         with np.errstate(all="ignore"):
-            assert not np.isfinite(function(covariance, scale, np.empty((20, 20)), np.zeros((20, 20))))
+            assert not np.isfinite(function(covariance, scale, *np.zeros((3, 20, 20))))
     with np.errstate(all="ignore"):
         assert ContrastShrinkage.of([covariance], scale[None, :]) is None
 

@@ -92,9 +92,7 @@ class BlockApproximation:
 
     def deviations_from(self, normals: np.ndarray) -> np.ndarray:
         """Draws of f - mean under q, made of standard normals: (2, size, C n) -> (size, C n)."""
-        u = self.prior.deviations_from(normals[0])
-        x = (self.precision.root_product(normals[1]) - self.precision.product(u)).T
-        return u + self.shrinkage.product(x).T
+        return self.shrinkage.drawn(self.prior.deviations_from(normals[0]), normals[1])
 
     def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
         """Independent draws from q, of shape (size, C n)."""
