@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import numpy as np
 
 from pmgp.core.approximations.block_matching import matched_blocks
 from pmgp.core.gaussians import BlockApproximation, BlockConditioning
 from pmgp.core.likelihoods.blocks import BlockLikelihood
+from pmgp.core.numerics.block_matrices import ContrastBlocks, stacked
+from pmgp.core.numerics.compiled.loading import compiled, vectors
 
 __all__ = ["propagated"]
 
@@ -73,8 +77,12 @@ def _swept(
 
 def _divergence(old: BlockApproximation, new: BlockApproximation) -> float:
     """Kullback-Leibler divergence of the new q from the old one, in nats, of the same prior."""
-    change = new.precision.blocks - old.precision.blocks
-    spread = float(np.einsum("icd,icd->", old.marginals, change))
-    spread += old.shrinkage.log_determinant - new.shrinkage.log_determinant
+    spread = old.shrinkage.log_determinant - new.shrinkage.log_determinant
+    kernel, forms = compiled("cavities.divergence"), (old.precision, new.precision)
+    if kernel is not None and all(isinstance(form, ContrastBlocks) for form in forms):
+        n = old.prior.sites
+        of_both = ((q.precision.scale, *(stacked(x, n) for x in (q.mean, q.linear))) for q in (old, new))
+        return 0.5 * (spread + kernel(*vectors(old.marginals.reshape(n, -1), *chain.from_iterable(of_both))))
+    spread += float(np.einsum("icd,icd->", old.marginals, new.precision.blocks - old.precision.blocks))
     linear = new.linear - old.linear - new.precision.product(old.mean) + old.precision.product(old.mean)
     return 0.5 * (spread + float((new.mean - old.mean) @ linear))

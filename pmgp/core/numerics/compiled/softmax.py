@@ -12,6 +12,7 @@ import numpy as np
 from pmgp.core.numerics.compiled.declaration import (
     COUNT,
     FLAG,
+    NOTHING,
     NUMBER,
     ROWS,
     VECTOR,
@@ -24,10 +25,12 @@ from pmgp.core.numerics.compiled.exponential import SMALLEST, exponential
 from pmgp.core.numerics.compiled.routines import NOT_TRANSPOSED, ddot, dgemm
 from pmgp.core.numerics.compiled.small import bounded, factorized, inverse_from, triangular_inverse_from
 
-__all__ = ["modes", "tilted"]
+__all__ = ["log_ratios", "modes", "tilted"]
 
 # As in `core.numerics.quadrature`: of eigenvalues of covariances, in units of what places the nodes.
 RESOLUTION = 0.03
+# A product of sums is turned into a logarithm when it is larger.
+LARGE = 1e200
 
 
 @inlined
@@ -314,3 +317,63 @@ def modes(
         factorized(d, width[i], factor)
         inverse_from(d, factor, scratch, width[i])
     return True
+
+
+@kernel(NOTHING, ROWS, ROWS, ROWS, ROWS, WRITTEN_VECTOR)
+def log_ratios(
+    data: np.ndarray,
+    linear: np.ndarray,
+    scale: np.ndarray,
+    f: np.ndarray,
+    out: np.ndarray,
+) -> None:
+    """Write logs of the likelihood over the sites exp(b'f - f'W f / 2), W of a softmax's form, for each row.
+
+    Parameters
+    ----------
+    data : (C + 1, n) array
+        Counts of each class, and what else a log-density consists of.
+    linear, scale : (C, n) array
+        Sites b, and the a of W.
+    f : (k, C n) array
+    out : (k,) array
+    """
+    number, n = scale.shape
+    trials, summed, constant = np.zeros(n), np.zeros(n), 0.0
+    top, total, common, value = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    for i in range(n):
+        constant += data[number, i]
+    for c in range(number):
+        count, a = data[c], scale[c]
+        for i in range(len(count)):
+            trials[i] += count[i]
+            summed[i] += a[i]
+    for j in range(len(f)):
+        for i in range(len(top)):
+            top[i], total[i], common[i], value[i] = -math.inf, 0.0, 0.0, 0.0
+        for c in range(number):
+            row = f[j, c * n : (c + 1) * n]
+            for i in range(len(row)):
+                top[i] = row[i] if row[i] > top[i] else top[i]
+        for c in range(number):
+            row, count = f[j, c * n : (c + 1) * n], data[c]
+            for i in range(len(row)):
+                below = row[i] - top[i]
+                value[i] += count[i] * below
+                total[i] += exponential(below if below > SMALLEST else SMALLEST)
+        for c in range(number):
+            row, b, a = f[j, c * n : (c + 1) * n], linear[c], scale[c]
+            for i in range(len(row)):
+                value[i] -= (b[i] - 0.5 * a[i] * row[i]) * row[i]
+                common[i] += a[i] * row[i]
+        sums, product = constant, 1.0
+        for i in range(n):
+            sums += value[i] - 0.5 * common[i] * common[i] / summed[i]
+            if trials[i] == 1.0:
+                product *= total[i]
+            else:
+                sums -= trials[i] * math.log(total[i])
+            if product > LARGE:
+                sums -= math.log(product)
+                product = 1.0
+        out[j] = sums - math.log(product)
