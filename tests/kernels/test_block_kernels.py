@@ -181,7 +181,8 @@ def test_tilted_moments(classes, trials, size, curved):
 def test_moments_narrower_than_the_nodes_are_as_wide_as_those():
     """So that the case is among those above."""
     arguments = tilted_arguments(3, 7, 40.0)
-    (_, (_, _, covariance, _)), _ = both(softmax.tilted, softmax_moments._tilted, arguments, 21, (21, 2), (21, 4), (0, 9))
+    shapes = 21, (21, 2), (21, 4), (0, 9)
+    (_, (_, _, covariance, _)), _ = both(softmax.tilted, softmax_moments._tilted, arguments, *shapes)
     widths = arguments[5].reshape(-1, 2, 2)
     relative = np.linalg.eigvals(np.linalg.solve(widths, covariance.reshape(-1, 2, 2))).real
     assert relative.min() == pytest.approx(softmax.RESOLUTION)

@@ -181,12 +181,12 @@ def block_cavities(q: BlockApproximation, contrasts: np.ndarray) -> BlockCavitie
     of_sites = q.marginals.reshape(n, -1), q.precision.blocks.reshape(n, -1), stacked(q.prior.variance, n)
     known = vectors(contrasts, stacked(q.mean, n), stacked(q.linear, n), *of_sites)
     mean, marginal_mean, linear = (np.empty((n, d)) for _ in range(3))
-    covariance, precision, marginal, site = (np.empty((n, d * d)) for _ in range(4))
+    rows = [np.empty((n, d * d)) for _ in range(4)]
     sound, log_site = np.empty(n), np.empty(n)
-    written = mean, covariance, precision, marginal_mean, marginal, site, linear, sound, log_site
+    written = mean, rows[0], rows[1], marginal_mean, rows[2], rows[3], linear, sound, log_site
     if not compiled_or(_cavities, "cavities.cavities")(*known, ROUNDING, SMALLEST_CAVITY, *written):
         return None
-    covariance, precision, marginal, site = (x.reshape(n, d, d) for x in (covariance, precision, marginal, site))
+    covariance, precision, marginal, site = (x.reshape(n, d, d) for x in rows)
     return BlockCavities(mean, covariance, precision, marginal_mean, marginal, site, linear, sound > 0.0, log_site)
 
 

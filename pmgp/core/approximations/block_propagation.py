@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import chain
-
 import numpy as np
 
 from pmgp.core.approximations.block_matching import matched_blocks
@@ -78,11 +76,12 @@ def _swept(
 def _divergence(old: BlockApproximation, new: BlockApproximation) -> float:
     """Kullback-Leibler divergence of the new q from the old one, in nats, of the same prior."""
     spread = old.shrinkage.log_determinant - new.shrinkage.log_determinant
-    kernel, forms = compiled("cavities.divergence"), (old.precision, new.precision)
-    if kernel is not None and all(isinstance(form, ContrastBlocks) for form in forms):
+    kernel = compiled("cavities.divergence")
+    if kernel is not None and isinstance(old.precision, ContrastBlocks) and isinstance(new.precision, ContrastBlocks):
         n = old.prior.sites
-        of_both = ((q.precision.scale, *(stacked(x, n) for x in (q.mean, q.linear))) for q in (old, new))
-        return 0.5 * (spread + kernel(*vectors(old.marginals.reshape(n, -1), *chain.from_iterable(of_both))))
+        of_old = old.precision.scale, stacked(old.mean, n), stacked(old.linear, n)
+        of_new = new.precision.scale, stacked(new.mean, n), stacked(new.linear, n)
+        return 0.5 * (spread + kernel(*vectors(old.marginals.reshape(n, -1), *of_old, *of_new)))
     spread += float(np.einsum("icd,icd->", old.marginals, new.precision.blocks - old.precision.blocks))
     linear = new.linear - old.linear - new.precision.product(old.mean) + old.precision.product(old.mean)
     return 0.5 * (spread + float((new.mean - old.mean) @ linear))

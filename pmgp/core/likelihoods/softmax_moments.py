@@ -100,8 +100,8 @@ def _tilted(
     of_classes = placed.center @ contrasts, contrasts.T @ placed.spread
     for first in range(0, n, SITES):
         part = slice(first, first + SITES)
-        sites = counts[part], *(x[part] for x in of_classes), placed.offset[part], placed.slope[part]
-        averages = _averages(*sites, nodes, log_mass, len(curvature) > 0)
+        of_sites = counts[part], of_classes[0][part], of_classes[1][part], placed.offset[part], placed.slope[part]
+        averages = _averages(*of_sites, nodes, log_mass, curved=len(curvature) > 0)
         moments = PlacedNodes(*(x[part] for x in placed)).restored(*averages[:3])
         log_normalizer[part], tilted_mean[part] = moments.log_normalizer, moments.mean
         tilted_covariance[part] = moments.covariance.reshape(-1, d * d)

@@ -116,9 +116,9 @@ class ContrastShrinkage:
     def drawn(self, u: np.ndarray, e: np.ndarray) -> np.ndarray:
         """u + S (W^1/2 e - W u), by one product with T: (k, C n).
 
-        With x = D^1/2 e - D u that is u + T (x + D 1 z) for z = -M^-1 sum_c E_c D_c^-1 x_c: the map takes what all blocks
-        have in common, D 1 w, to zero, as T D 1 w - T D 1 M^-1 M w = 0, and of the rest the blocks add up to zero, so
-        that 1' D T x is minus the sum of the E_c D_c^-1 x_c.
+        With x = D^1/2 e - D u that is u + T (x + D 1 z) for z = -M^-1 sum_c E_c D_c^-1 x_c: the map takes what all
+        blocks have in common, D 1 w, to zero, as T D 1 w - T D 1 M^-1 M w = 0, and of the rest the blocks add up to
+        zero, so that 1' D T x is minus the sum of the E_c D_c^-1 x_c.
         """
         number = len(self.scale)
         of_prior, blocks = _rows(u, number), _rows(e, number)

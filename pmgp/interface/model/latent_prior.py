@@ -176,8 +176,11 @@ class BlockLatentPrior:
             own = [number for number, other in enumerate(self.parts) if other is part]
             # Above the diagonals there may be anything.
             with np.errstate(all="ignore"):
-                covariance = sum(covariance_bar[number] for number in own)
-            total += part.pullback(theta, covariance, sum(by_mean[number] for number in own))
+                covariance, mean = (
+                    np.sum(covariance_bar[own], axis=0),
+                    np.sum([by_mean[number] for number in own], axis=0),
+                )
+            total += part.pullback(theta, covariance, mean)
         return total
 
 

@@ -111,6 +111,19 @@ def projected(
 
 
 @inlined
+def _rotate(
+    cosine: float,
+    sine: float,
+    first: np.ndarray,
+    second: np.ndarray,
+) -> None:
+    """Turn two rows or columns in their plane."""
+    for h in range(len(first)):
+        x, y = first[h], second[h]
+        first[h], second[h] = cosine * x - sine * y, sine * x + cosine * y
+
+
+@inlined
 def bounded(
     d: int,
     smallest: float,
@@ -118,12 +131,12 @@ def bounded(
     scratch: np.ndarray,
     vectors: np.ndarray,
 ) -> None:
-    """Raise eigenvalues that are smaller to the smallest one allowed, in place."""
+    """Raise eigenvalues that are smaller to the smallest one allowed, in place; what is no number stays none."""
     for e in range(d):
         for g in range(d):
             scratch[e * d + g] = matrix[e * d + g]
         scratch[e * d + e] -= smallest
-    if not factorized(d, scratch, vectors) == -math.inf:
+    if factorized(d, scratch, vectors) != -math.inf:
         return
     # By Jacobi's method: the matrix turns into its eigenvalues.
     for e in range(d):
@@ -145,15 +158,9 @@ def bounded(
                 tangent = math.copysign(1.0, ratio) / (abs(ratio) + math.hypot(ratio, 1.0))
                 cosine = 1.0 / math.hypot(tangent, 1.0)
                 sine = tangent * cosine
-                for h in range(d):
-                    first, second = scratch[h * d + g], scratch[h * d + e]
-                    scratch[h * d + g], scratch[h * d + e] = cosine * first - sine * second, sine * first + cosine * second
-                for h in range(d):
-                    first, second = scratch[g * d + h], scratch[e * d + h]
-                    scratch[g * d + h], scratch[e * d + h] = cosine * first - sine * second, sine * first + cosine * second
-                for h in range(d):
-                    first, second = vectors[h * d + g], vectors[h * d + e]
-                    vectors[h * d + g], vectors[h * d + e] = cosine * first - sine * second, sine * first + cosine * second
+                _rotate(cosine, sine, scratch[g::d], scratch[e::d])
+                _rotate(cosine, sine, scratch[g * d : (g + 1) * d], scratch[e * d : (e + 1) * d])
+                _rotate(cosine, sine, vectors[g::d], vectors[e::d])
     for e in range(d):
         for g in range(e + 1):
             product = 0.0
