@@ -258,3 +258,11 @@ def test_matrix_product(n, order, rng):
         assert_allclose(linalg.matrix_product(hide_upper(a), b), a @ b, rtol=1e-10, atol=1e-12)
     assert counts.total.cubic == (0, 0, 1)
     assert_array_equal(b, before)
+
+
+@every_size
+def test_traces_of_products(n, rng):
+    """Of matrices that need not be symmetric."""
+    matrices = rng.normal(size=(3, n, n))
+    expected = [[np.trace(a @ b) for b in matrices] for a in matrices]
+    assert_allclose(linalg.product_traces(matrices), expected, rtol=1e-10, atol=1e-10)

@@ -122,3 +122,17 @@ def test_a_jitter_that_is_there_is_replaced_and_not_added_to():
     raised = given.factorized()
     assert raised.jitter == pytest.approx(1e-6 * scale, rel=1e-6)
     assert_allclose(np.diag(raised.covariance) - np.diag(covariance), 1e-6 * scale, rtol=1e-6)
+
+
+def test_the_fisher_information_by_dense_algebra(prior, rng):
+    """Parameters that do not change the covariance cost no product, and keep their part from the mean."""
+    K, means = COVARIANCE, rng.normal(size=(4, len(MEAN)))
+    changes = np.array([K, 0.0 * K, np.diag(rng.uniform(size=len(K))), 0.0 * K])
+    with counted() as counts:
+        information = prior.fisher_information(means, changes)
+    assert counts.total.cubic == (1, 1, 2)
+    inverse = np.linalg.inv(K)
+    traces = [[0.5 * np.trace(inverse @ a @ inverse @ b) for b in changes] for a in changes]
+    assert_allclose(information, traces + means @ inverse @ means.T, rtol=1e-7, atol=1e-9)
+    means, changes = means[1::2], changes[1::2]
+    assert_allclose(prior.fisher_information(means, changes), means @ inverse @ means.T, rtol=1e-7)

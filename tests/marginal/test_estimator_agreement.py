@@ -19,7 +19,7 @@ from tests.theta_updates.agreement import Moments, distance, moments, sample
 pytestmark = pytest.mark.slow
 SETTINGS = {
     "laplace, importance": ("laplace", pmgp.ImportanceSampling(512)),
-    "laplace, annealed": ("laplace", pmgp.AnnealedImportanceSampling(draws=16)),
+    "laplace, annealed": ("laplace", pmgp.AnnealedImportanceSampling(draws=24)),
     "ep, importance": ("ep", pmgp.ImportanceSampling(64)),
     "ep, annealed": ("ep", pmgp.AnnealedImportanceSampling(draws=8)),
     "laplace, none": ("laplace", "none"),
@@ -34,7 +34,7 @@ def wine() -> pm.Model:
     data = load_wine()
     X = Standardizer.fit(data.data).transform(data.data)
     with pm.Model() as model:
-        variance, lengthscale = pm.InverseGamma("variance", 4.0, 60.0), pm.Gamma("lengthscale", 3.0, 1.5)
+        variance, lengthscale = pm.InverseGamma("variance", 4.0, 12.0), pm.Gamma("lengthscale", 3.0, 1.5)
         kernel = variance * pm.gp.cov.ExpQuad(X.shape[1], ls=lengthscale)
         f = pm.gp.Latent(cov_func=kernel).prior("f", X=X, reparameterize=False)
         pmgp.BernoulliProbit("y", f, observed=(data.target == 0).astype(int))

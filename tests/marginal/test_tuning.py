@@ -43,7 +43,7 @@ def tuned(length: int = 1500, seed: int = 0) -> tuple[Tuning, np.ndarray, Evalua
 def test_fits_start_from_where_the_chain_is_until_they_can_be_predicted(approximation):
     """In fewer iterations than from nothing, and to the same evidence but for what tolerances leave."""
     evaluate = Evaluator(ToyModel(LABELS), approximation)
-    tuning = Tuning(IndependenceMixture(), 2, len(evaluate.start_from(evaluate(np.array([0.0, 1.2]), None))), 200)
+    tuning = Tuning(IndependenceMixture(), 2, len(evaluate.start_from(evaluate(np.array([0.0, 1.2]), None))), 1000)
     rng, current = np.random.default_rng(0), tuning.density(evaluate).at(np.array([0.0, 1.2]))
     warm, cold = [], []
     for _ in range(60):
@@ -54,6 +54,22 @@ def test_fits_start_from_where_the_chain_is_until_they_can_be_predicted(approxim
         cold.append(anew.approximation.iterations)
     assert tuning.predictor is None
     assert np.mean(warm) < 0.8 * np.mean(cold)
+
+
+def test_starts_are_predicted_early_and_from_nothing_again():
+    """What the chain sees on its way to the posterior is left out of what sampling starts from."""
+    evaluate = Evaluator(ToyModel(LABELS), Laplace())
+    rng, tuning = np.random.default_rng(0), Tuning(IndependenceMixture(), 2, 6, 400)
+    current, counts = tuning.density(evaluate).at(np.array([0.0, 1.2])), []
+    for _ in range(400):
+        current, _ = tuning.step(rng, current, evaluate)
+        counts.append(0 if tuning.predictor is None else tuning.predictor.count)
+    # Regressions begin after 50 and after 175 iterations, in each of which one pair at most is seen.
+    assert not any(counts[:50])
+    assert 0 < counts[173] <= 124
+    assert counts[174] == 0
+    assert 0 < counts[399] <= 225
+    assert tuning.predictor.coefficients is not None
 
 
 def test_where_fits_start_is_known_whenever_a_chain_is_interrupted():

@@ -200,8 +200,12 @@ class DensePrior:
         means : (p, n) array
         covariances : p arrays of shape (n, n)
         """
-        products = [linalg.matrix_product(self.inverse, change) for change in covariances]
-        traces = np.array([[np.einsum("ij,ji->", a, b) for b in products] for a in products])
+        # A weight of one class does not change the covariance of another.
+        changing = {number: change for number, change in enumerate(covariances) if change.any()}
+        traces = np.zeros((len(means), len(means)))
+        if changing:
+            products = [linalg.matrix_product(self.inverse, change) for change in changing.values()]
+            traces[np.ix_(list(changing), list(changing))] = linalg.product_traces(np.array(products))
         return 0.5 * traces + means @ self.solve(means.T)
 
     def precision_product(self, x: np.ndarray) -> np.ndarray:

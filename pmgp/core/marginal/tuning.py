@@ -20,9 +20,11 @@ from pmgp.core.transitions.base import AdaptiveTransition, Point, TransitionInfo
 
 __all__ = ["Tuning"]
 
-# Fractions of tuning: draws before BURN_IN are forgotten; from KEPT_FROM on draws are kept.
+# Fractions of tuning: draws before BURN_IN are forgotten; from KEPT_FROM on draws are kept. Starts are regressed on
+# theta from PREDICTED_FROM on, and from nothing again at ANEW: starts on the way to the posterior do not help there.
 BURN_IN = 0.2
 KEPT_FROM = 0.5
+PREDICTED_FROM, ANEW = 0.1, 0.4
 REFIT_EVERY = 25
 # Iterations after which fits start from where the chain is, besides: it moves fast at first.
 EARLY = (1, 2, 4, 8, 16)
@@ -118,7 +120,8 @@ class Tuning:
             self.kept = [*self.kept, current.position][-KEPT:]
 
     def _refit_predictor(self) -> None:
-        if self.iteration >= 2 * BURN_IN * self.length and (self.predictor is None or self._drifted()):
+        begins = self.iteration >= PREDICTED_FROM * self.length and (self.predictor is None or self._drifted())
+        if begins or self.iteration - REFIT_EVERY < ANEW * self.length <= self.iteration:
             scale = np.sqrt(np.diag(self.moments.covariance()))
             self.predictor = ModePredictor(self.dimension, self.size, self.moments.mean.copy(), scale)
         if self.predictor is not None:

@@ -28,6 +28,7 @@ __all__ = [
     "inverse_diagonal",
     "log_determinant",
     "matrix_product",
+    "product_traces",
     "scaled_plus_identity",
     "symmetric_product",
     "symmetrized",
@@ -285,3 +286,9 @@ def matrix_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """``A B`` for symmetric A given by its lower triangle and `b` of shape (n, n)."""
     record("matmul")
     return dsymm(1.0, a, b, lower=1)
+
+
+def product_traces(matrices: np.ndarray) -> np.ndarray:
+    """``tr(A_i A_j)`` for all pairs of matrices of shape (p, n, n), by one product."""
+    p = len(matrices)
+    return matrices.reshape(p, -1) @ matrices.transpose(0, 2, 1).reshape(p, -1).T
