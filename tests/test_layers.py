@@ -124,6 +124,7 @@ def test_modules_import_each_other_in_no_circle():
 COMPILED = {"core.orthants.compiled", "core.orthants.compiled_normal"} | {
     f"core.numerics.compiled.{name}"
     for name in (
+        "cavities",
         "contrasts",
         "declaration",
         "emulated",
@@ -142,6 +143,7 @@ COMPILED = {"core.orthants.compiled", "core.orthants.compiled_normal"} | {
         "routines",
         "sites",
         "slices",
+        "small",
         "softmax",
     )
 }

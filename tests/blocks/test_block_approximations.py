@@ -182,10 +182,11 @@ def test_without_the_determinant_of_the_sum_they_are_not(monkeypatch):
 @pytest.mark.full
 def test_without_the_common_part_of_the_sites_they_are_not(monkeypatch):
     """Draws as if the sites were diagonal are those of another q than the one that they are weighed with."""
-    monkeypatch.setattr(
-        "pmgp.core.numerics.block_matrices.ContrastBlocks.root_product",
-        lambda self, normals: np.sqrt(self.scale).ravel() * normals,
-    )
+
+    def broken(self, u, e):
+        e[:] = np.sqrt(self.scale)[:, None, :] * e - self.scale[:, None, :] * u
+
+    monkeypatch.setattr(block_shrinkage.ContrastShrinkage, "_balance", broken)
     assert standard_errors_from(relative_estimates(Laplace(), ImportanceSampling(16), 1600), 1.0) > 4.0
 
 

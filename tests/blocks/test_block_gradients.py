@@ -143,11 +143,25 @@ def test_a_fit_that_did_not_converge_has_laplaces_gradient():
     assert_allclose(found.covariance, expected.covariance)
 
 
-def test_a_q_without_marginals_has_no_gradient(monkeypatch):
+def test_a_q_without_marginals_has_no_gradient_in_the_likelihood(monkeypatch):
     prior, likelihood = classification(N, 3, seed=4)
     q = METHODS["ep"].fit(prior, likelihood)
     monkeypatch.setattr(block_gradients, "block_cavities", lambda q, contrasts: None)
-    assert matched_block_gradient(q, likelihood) is None
+    assert np.isnan(matched_block_gradient(q, likelihood).along(likelihood))
+
+
+def test_gradients_in_the_prior_need_no_cavities(monkeypatch):
+    """Of which the marginals take most of the time."""
+    prior, likelihood = classification(N, 3, seed=4)
+    q = METHODS["ep"].fit(prior, likelihood)
+    expected, asked = matched_block_gradient(q, likelihood), []
+    monkeypatch.setattr(block_gradients, "block_cavities", lambda *known: asked.append(known))
+    found = matched_block_gradient(q, likelihood)
+    assert_allclose(found.covariance, expected.covariance)
+    assert not asked
+    found.along(likelihood)
+    found.along(likelihood)
+    assert len(asked) == 1
 
 
 @pytest.mark.parametrize("form", [ContrastBlocks, DenseBlocks])

@@ -21,6 +21,7 @@ from pmgp.core.likelihoods import MultinomialLogit
 from pmgp.core.marginal.evaluation import Evaluator
 from pmgp.core.marginal.screen import ScreenDensity
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
+from pmgp.interface.model.latent_prior import LatentPrior
 from pmgp.interface.model.model_likelihood import ClosedFormLikelihood, GraphLikelihood
 from tests.finite_differences import central_differences
 
@@ -335,3 +336,26 @@ def test_a_pickled_step_goes_on_as_the_first_one():
     assert set(own) == {"scale_log__", "f0", "f1", "f2"}
     for name, value in own.items():
         assert np.array_equal(value, other[name])
+
+
+def test_what_all_processes_share_is_computed_once_and_differentiated_once(monkeypatch):
+    """With the sum of what each of them does with it."""
+    parts = split(softmax_of_several)
+    prior, theta, rng = parts.latent_prior, parts.initial_theta, np.random.default_rng(0)
+    by_covariance = [np.tril(x) for x in rng.normal(size=(CLASSES, N, N))]
+    by_mean = rng.normal(size=(CLASSES, N))
+    expected = sum(prior.parts[0].pullback(theta, *bars) for bars in zip(by_covariance, by_mean, strict=True))
+    calls = []
+
+    def counting(own):
+        def counted(self, *known):
+            calls.append(own.__name__)
+            return own(self, *known)
+
+        return counted
+
+    for name in ("__call__", "pullback"):
+        monkeypatch.setattr(LatentPrior, name, counting(getattr(LatentPrior, name)))
+    prior(theta)
+    assert_allclose(prior.pullback(theta, np.array(by_covariance), by_mean.ravel()), expected)
+    assert calls == ["__call__", "pullback"]

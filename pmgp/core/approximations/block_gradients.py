@@ -11,11 +11,12 @@ concave, sites are brought to positive definite ones, and both gradients are rou
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
 
-from pmgp.core.approximations.block_matching import block_cavities
+from pmgp.core.approximations.block_matching import BlockCavities, block_cavities
 from pmgp.core.approximations.gradients import EvidenceGradient
 from pmgp.core.gaussians import BlockApproximation
 from pmgp.core.likelihoods.base import Likelihood
@@ -29,14 +30,22 @@ __all__ = ["laplace_block_gradient", "matched_block_gradient"]
 STEP = 1e-5
 
 
-def matched_block_gradient(q: BlockApproximation, likelihood: BlockLikelihood) -> EvidenceGradient | None:
-    """Gradient of expectation propagation's log-evidence at a fixed point; None where q is no normal distribution."""
-    cavity = block_cavities(q, likelihood.contrasts)
-    if cavity is None:
-        return None
-    near = (cavity.marginal_mean, cavity.marginal_covariance)
+def matched_block_gradient(q: BlockApproximation, likelihood: BlockLikelihood) -> EvidenceGradient:
+    """Gradient of expectation propagation's log-evidence at a fixed point.
+
+    In the likelihood it is not a number where q is no smaller normal distribution than the prior.
+    """
+
+    # Marginals take as long as a conditioning, and few likelihoods have parameters.
+    @cache
+    def known() -> BlockCavities | None:
+        return block_cavities(q, likelihood.contrasts)
 
     def along(other: Any) -> float:
+        cavity = known()
+        if cavity is None:
+            return np.nan
+        near = (cavity.marginal_mean, cavity.marginal_covariance)
         tilted = other.tilted_moments(cavity.mean, cavity.covariance, near)
         return np.nan if tilted is None else float(tilted.log_normalizer.sum())
 

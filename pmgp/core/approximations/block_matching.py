@@ -8,14 +8,16 @@ parameters are chosen for it, so that q gets the tilted means in any case.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from pmgp.core.approximations.moment_matching import UnknownMomentsError
 from pmgp.core.gaussians import BlockApproximation, BlockConditioning
-from pmgp.core.likelihoods.blocks import BlockLikelihood
-from pmgp.core.numerics.block_matrices import BlockMatrix, flat, stacked
+from pmgp.core.likelihoods.blocks import BlockLikelihood, BlockMoments
+from pmgp.core.numerics.block_matrices import BlockMatrix, ContrastBlocks, flat, stacked
+from pmgp.core.numerics.compiled.loading import compiled, compiled_or, vectors
 
 __all__ = ["BlockCavities", "MatchedBlocks", "block_cavities", "match_block_moments", "matched_blocks"]
 
@@ -44,6 +46,8 @@ class BlockCavities(NamedTuple):
         Linear parameters of the sites.
     sound : (n,) array
         Where the cavity is a normal distribution; elsewhere q's marginal stands for it.
+    log_site : (n,) array
+        Log of the integral of the cavity times the site; zero where q's marginal stands for the cavity.
     """
 
     mean: np.ndarray
@@ -54,6 +58,7 @@ class BlockCavities(NamedTuple):
     site: np.ndarray
     linear: np.ndarray
     sound: np.ndarray
+    log_site: np.ndarray
 
 
 class MatchedBlocks(NamedTuple):
@@ -123,39 +128,100 @@ def matched_blocks(q: BlockApproximation, likelihood: BlockLikelihood, share: fl
         raise UnknownMomentsError(
             'expectation propagation needs a likelihood whose terms are known one by one; use approximation="laplace"'
         )
-    log_evidence = q.log_normalizer + float(np.sum(tilted.log_normalizer - _log_site_normalizer(cavity)))
+    linear, precision, by_site = _matched(q, contrasts, cavity, tilted, likelihood.site_form, share)
+    return MatchedBlocks(linear, precision, q.log_normalizer + by_site)
+
+
+def _matched(
+    q: BlockApproximation,
+    contrasts: np.ndarray,
+    cavity: BlockCavities,
+    tilted: BlockMoments,
+    form: type[BlockMatrix],
+    share: float,
+) -> tuple[np.ndarray, BlockMatrix, float]:
+    """b and W that match, and the sum of the sites' parts of the log-evidence."""
+    kernel = compiled("cavities.matched")
+    if kernel is not None and form is ContrastBlocks and isinstance(q.precision, ContrastBlocks):
+        return _matched_softmax(kernel, contrasts, cavity, tilted, q.precision.scale, share)
     sound = cavity.sound & np.isfinite(tilted.log_normalizer) & _definite(tilted.covariance)
     covariance = np.where(sound[:, None, None], tilted.covariance, cavity.marginal_covariance)
     if tilted.curvature is None:
         site = np.where(sound[:, None, None], np.linalg.inv(covariance) - cavity.precision, cavity.site)
-        precision = likelihood.site_form.nearest(contrasts.T @ site @ contrasts)
+        precision = form.nearest(contrasts.T @ site @ contrasts)
     else:
         blocks = np.where(sound[:, None, None], tilted.curvature, q.precision.blocks)
-        precision = q.precision.towards(likelihood.site_form.nearest(blocks), share)
+        precision = q.precision.towards(form.nearest(blocks), share)
     linear = _linear(cavity, contrasts @ precision.blocks @ contrasts.T, np.where(sound[:, None], tilted.mean, 0.0))
     linear = np.where(sound[:, None], linear, cavity.linear)
-    return MatchedBlocks(flat(contrasts.T @ linear.T), precision, log_evidence)
+    return flat(contrasts.T @ linear.T), precision, float(np.sum(tilted.log_normalizer - cavity.log_site))
+
+
+def _matched_softmax(
+    kernel: Callable[..., float],
+    contrasts: np.ndarray,
+    cavity: BlockCavities,
+    tilted: BlockMoments,
+    scale: np.ndarray,
+    share: float,
+) -> tuple[np.ndarray, ContrastBlocks, float]:
+    """The same for sites of a softmax's form, by a kernel."""
+    n, linear, matched = len(cavity.mean), np.empty(scale.shape), np.empty(scale.shape)
+    curvature = np.empty((0, scale.shape[0] ** 2)) if tilted.curvature is None else tilted.curvature.reshape(n, -1)
+    of_cavities = cavity.mean, cavity.precision.reshape(n, -1), cavity.site.reshape(n, -1), cavity.linear
+    of_tilted = tilted.log_normalizer, tilted.mean, tilted.covariance.reshape(n, -1), curvature
+    known = vectors(contrasts, *of_cavities, cavity.sound, cavity.log_site, *of_tilted, scale)
+    by_site = kernel(*known, share, linear, matched)
+    return flat(linear), ContrastBlocks(matched), by_site
 
 
 def block_cavities(q: BlockApproximation, contrasts: np.ndarray) -> BlockCavities | None:
     """q without each of its sites, in contrasts; None where q's marginals are no smaller normal distributions."""
-    n = q.prior.sites
-    if not (np.isfinite(q.mean).all() and (q.variance <= (1.0 + ROUNDING) * q.prior.variance).all()):
+    n, d = q.prior.sites, len(contrasts)
+    of_sites = q.marginals.reshape(n, -1), q.precision.blocks.reshape(n, -1), stacked(q.prior.variance, n)
+    known = vectors(contrasts, stacked(q.mean, n), stacked(q.linear, n), *of_sites)
+    mean, marginal_mean, linear = (np.empty((n, d)) for _ in range(3))
+    rows = [np.empty((n, d * d)) for _ in range(4)]
+    sound, log_site = np.empty(n), np.empty(n)
+    written = mean, rows[0], rows[1], marginal_mean, rows[2], rows[3], linear, sound, log_site
+    if not compiled_or(_cavities, "cavities.cavities")(*known, ROUNDING, SMALLEST_CAVITY, *written):
         return None
-    marginal = contrasts @ q.marginals @ contrasts.T
+    covariance, precision, marginal, site = (x.reshape(n, d, d) for x in rows)
+    return BlockCavities(mean, covariance, precision, marginal_mean, marginal, site, linear, sound > 0.0, log_site)
+
+
+def _cavities(
+    contrasts: np.ndarray,
+    q_mean: np.ndarray,
+    q_linear: np.ndarray,
+    marginals: np.ndarray,
+    blocks: np.ndarray,
+    largest: np.ndarray,
+    rounding: float,
+    smallest_share: float,
+    *written: np.ndarray,
+) -> bool:
+    number, n = q_mean.shape
+    marginals, blocks = (x.reshape(n, number, number) for x in (marginals, blocks))
+    if not (np.isfinite(q_mean).all() and (np.einsum("icc->ci", marginals) <= (1.0 + rounding) * largest).all()):
+        return False
+    marginal, site = (contrasts @ x @ contrasts.T for x in (marginals, blocks))
     if not _definite(marginal).all():
-        return None
-    mean, linear = ((contrasts @ stacked(x, n)).T for x in (q.mean, q.linear))
-    site = contrasts @ q.precision.blocks @ contrasts.T
+        return False
+    mean, linear = (contrasts @ q_mean).T, (contrasts @ q_linear).T
     own = np.linalg.inv(marginal)
     precision = 0.5 * (own - site + (own - site).swapaxes(1, 2))
     smallest = np.linalg.eigvalsh(precision)[:, 0]
-    sound = smallest > SMALLEST_CAVITY * np.einsum("ndd->n", own)
+    sound = smallest > smallest_share * np.einsum("ndd->n", own)
     precision = np.where(sound[:, None, None], precision, own)
     covariance = np.linalg.inv(precision)
     shifted = np.einsum("nde,ne->nd", own, mean) - np.where(sound[:, None], linear, 0.0)
     cavity_mean = np.einsum("nde,ne->nd", covariance, shifted)
-    return BlockCavities(cavity_mean, covariance, precision, mean, marginal, site, linear, sound)
+    log_site = _log_site_normalizer(cavity_mean, precision, mean, marginal)
+    found = cavity_mean, covariance, precision, mean, marginal, site, linear, sound, log_site
+    for out, values in zip(written, found, strict=True):
+        out[:] = values.reshape(out.shape)
+    return True
 
 
 def _linear(cavity: BlockCavities, site: np.ndarray, mean: np.ndarray) -> np.ndarray:
@@ -164,13 +230,15 @@ def _linear(cavity: BlockCavities, site: np.ndarray, mean: np.ndarray) -> np.nda
     return total - np.einsum("nde,ne->nd", cavity.precision, cavity.mean)
 
 
-def _log_site_normalizer(cavity: BlockCavities) -> np.ndarray:
+def _log_site_normalizer(
+    mean: np.ndarray, precision: np.ndarray, marginal_mean: np.ndarray, marginal: np.ndarray
+) -> np.ndarray:
     """Log of the integral of the cavity times the site: (n,); zero where q's marginal stands for the cavity."""
-    _, log_cavity = np.linalg.slogdet(cavity.precision)
-    _, log_marginal = np.linalg.slogdet(cavity.marginal_covariance)
-    own = np.linalg.solve(cavity.marginal_covariance, cavity.marginal_mean[:, :, None])[:, :, 0]
-    inner = np.einsum("nd,nd->n", own, cavity.marginal_mean)
-    outer = np.einsum("nd,nde,ne->n", cavity.mean, cavity.precision, cavity.mean)
+    _, log_cavity = np.linalg.slogdet(precision)
+    _, log_marginal = np.linalg.slogdet(marginal)
+    own = np.linalg.solve(marginal, marginal_mean[:, :, None])[:, :, 0]
+    inner = np.einsum("nd,nd->n", own, marginal_mean)
+    outer = np.einsum("nd,nde,ne->n", mean, precision, mean)
     return 0.5 * (log_cavity + log_marginal + inner - outer)
 
 

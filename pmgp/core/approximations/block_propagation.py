@@ -7,6 +7,8 @@ import numpy as np
 from pmgp.core.approximations.block_matching import matched_blocks
 from pmgp.core.gaussians import BlockApproximation, BlockConditioning
 from pmgp.core.likelihoods.blocks import BlockLikelihood
+from pmgp.core.numerics.block_matrices import ContrastBlocks, stacked
+from pmgp.core.numerics.compiled.loading import compiled, vectors
 
 __all__ = ["propagated"]
 
@@ -73,8 +75,13 @@ def _swept(
 
 def _divergence(old: BlockApproximation, new: BlockApproximation) -> float:
     """Kullback-Leibler divergence of the new q from the old one, in nats, of the same prior."""
-    change = new.precision.blocks - old.precision.blocks
-    spread = float(np.einsum("icd,icd->", old.marginals, change))
-    spread += old.shrinkage.log_determinant - new.shrinkage.log_determinant
+    spread = old.shrinkage.log_determinant - new.shrinkage.log_determinant
+    kernel = compiled("cavities.divergence")
+    if kernel is not None and isinstance(old.precision, ContrastBlocks) and isinstance(new.precision, ContrastBlocks):
+        n = old.prior.sites
+        of_old = old.precision.scale, stacked(old.mean, n), stacked(old.linear, n)
+        of_new = new.precision.scale, stacked(new.mean, n), stacked(new.linear, n)
+        return 0.5 * (spread + kernel(*vectors(old.marginals.reshape(n, -1), *of_old, *of_new)))
+    spread += float(np.einsum("icd,icd->", old.marginals, new.precision.blocks - old.precision.blocks))
     linear = new.linear - old.linear - new.precision.product(old.mean) + old.precision.product(old.mean)
     return 0.5 * (spread + float((new.mean - old.mean) @ linear))

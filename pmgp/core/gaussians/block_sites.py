@@ -8,15 +8,17 @@ covariance W, and S = (K^-1 + W)^-1, u + S (v - W u) has the covariance S.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
 from pmgp.core.gaussians.blocks import BlockPrior
 from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.likelihoods.blocks import BlockLikelihood
-from pmgp.core.numerics.block_matrices import BlockMatrix
+from pmgp.core.likelihoods.compiled_terms import BLOCK_LOG_RATIOS, kernel_with_terms
+from pmgp.core.numerics.block_matrices import BlockMatrix, ContrastBlocks
 from pmgp.core.numerics.block_shrinkage import Shrinkage
+from pmgp.core.numerics.compiled.loading import for_rows, vectors
 
 __all__ = ["BlockApproximation", "BlockConditioning"]
 
@@ -80,6 +82,10 @@ class BlockApproximation:
 
     def log_ratio(self, likelihood: Likelihood, f: np.ndarray) -> np.ndarray:
         """Log of the likelihood over the sites: (..., C n) -> (...)."""
+        kernel = kernel_with_terms(likelihood, BLOCK_LOG_RATIOS)
+        if kernel is not None and isinstance(self.precision, ContrastBlocks):
+            scale = self.precision.scale
+            return for_rows(partial(kernel, *vectors(self.linear.reshape(scale.shape), scale)), f)
         return likelihood.log_likelihood(f) - f @ self.linear + 0.5 * self.precision.quadratic(f)
 
     def log_weights(self, likelihood: Likelihood, f: np.ndarray) -> np.ndarray:
@@ -92,9 +98,7 @@ class BlockApproximation:
 
     def deviations_from(self, normals: np.ndarray) -> np.ndarray:
         """Draws of f - mean under q, made of standard normals: (2, size, C n) -> (size, C n)."""
-        u = self.prior.deviations_from(normals[0])
-        x = (self.precision.root_product(normals[1]) - self.precision.product(u)).T
-        return u + self.shrinkage.product(x).T
+        return self.shrinkage.drawn(self.prior.deviations_from(normals[0]), normals[1])
 
     def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
         """Independent draws from q, of shape (size, C n)."""

@@ -9,12 +9,24 @@ from typing import Any
 import numpy as np
 
 from pmgp.core.likelihoods.bernoulli import BernoulliProbit
+from pmgp.core.likelihoods.multinomial_logit import MultinomialLogit
 from pmgp.core.likelihoods.ordinal import OrdinalProbit
 from pmgp.core.numerics.compiled.loading import compiled
 
-__all__ = ["ESTIMATED", "LOG_RATIOS", "NEWTON", "RENEWED", "SLICE", "SWEEPS", "WEIGHED", "kernel_with_terms"]
+__all__ = [
+    "BLOCK_LOG_RATIOS",
+    "ESTIMATED",
+    "LOG_RATIOS",
+    "NEWTON",
+    "RENEWED",
+    "SLICE",
+    "SWEEPS",
+    "WEIGHED",
+    "kernel_with_terms",
+]
 
 SWEEPS, NEWTON, LOG_RATIOS = "sweeps", "newton", "log_ratios"
+BLOCK_LOG_RATIOS = "block_log_ratios"
 WEIGHED, ESTIMATED, SLICE, RENEWED = "weighed", "estimated", "slice_move", "renewed"
 KERNELS: dict[tuple[type, str], str] = {
     (BernoulliProbit, SWEEPS): "propagation.probit_sweeps",
@@ -24,6 +36,7 @@ KERNELS: dict[tuple[type, str], str] = {
     (BernoulliProbit, ESTIMATED): "probit.estimated",
     (BernoulliProbit, SLICE): "probit.slice_move",
     (BernoulliProbit, RENEWED): "probit.renewed",
+    (MultinomialLogit, BLOCK_LOG_RATIOS): "softmax.log_ratios",
     (OrdinalProbit, LOG_RATIOS): "ordinal.log_ratios",
     (OrdinalProbit, WEIGHED): "ordinal.weighed",
     (OrdinalProbit, ESTIMATED): "ordinal.estimated",
@@ -41,12 +54,12 @@ def kernel_with_terms(terms: Any, name: str) -> Callable[..., Any] | None:
     ----------
     terms : Likelihood
         Or anything else that factorizes over f.
-    name : {SWEEPS, NEWTON, LOG_RATIOS, WEIGHED, ESTIMATED, SLICE, RENEWED}
+    name : {SWEEPS, NEWTON, LOG_RATIOS, BLOCK_LOG_RATIOS, WEIGHED, ESTIMATED, SLICE, RENEWED}
     """
     full = KERNELS.get((type(terms), name))
     kernel = None if full is None else compiled(full)
     return None if kernel is None else partial(kernel, _data_of(terms))
 
 
-def _data_of(terms: BernoulliProbit | OrdinalProbit) -> np.ndarray:
-    return terms.sign if isinstance(terms, BernoulliProbit) else terms.data
+def _data_of(terms: BernoulliProbit | MultinomialLogit | OrdinalProbit) -> np.ndarray:
+    return terms.sign if isinstance(terms, BernoulliProbit) else np.ascontiguousarray(terms.data)

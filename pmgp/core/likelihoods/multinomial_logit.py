@@ -44,18 +44,27 @@ class MultinomialLogit:
 
     def __init__(self, y: np.ndarray, classes: int | None = None, order: np.ndarray | None = None) -> None:
         counts = check_class_counts(y, classes)
-        self.counts = np.ascontiguousarray(counts.T if order is None else counts.T[np.argsort(order)])
-        self.trials = self.counts.sum(axis=0)
-        self.contrasts = contrasts_of(len(self.counts))
-        # None of it depends on f; zero for labels.
-        self._constants = gammaln(self.trials + 1.0) - gammaln(self.counts + 1.0).sum(axis=0)
+        ordered = counts.T if order is None else counts.T[np.argsort(order)]
+        self.trials = ordered.sum(axis=0)
+        self.contrasts = contrasts_of(len(ordered))
+        # What does not depend on f; zero for labels.
+        constants = gammaln(self.trials + 1.0) - gammaln(ordered + 1.0).sum(axis=0)
+        self.data = np.ascontiguousarray(np.concatenate([ordered, constants[None, :]]))
 
     def among(self, sites: slice) -> MultinomialLogit:
         """The likelihood of some of the observations."""
         part = copy(self)
-        part.counts, part.trials = self.counts[:, sites], self.trials[sites]
-        part._constants = self._constants[sites]
+        part.data, part.trials = self.data[:, sites], self.trials[sites]
         return part
+
+    @property
+    def counts(self) -> np.ndarray:
+        """Of each class: (C, n)."""
+        return self.data[:-1]
+
+    @property
+    def _constants(self) -> np.ndarray:
+        return self.data[-1]
 
     def log_density(self, f: np.ndarray) -> np.ndarray:
         """Log p(y_i|f_i): (..., C n) -> (..., n)."""
@@ -106,8 +115,8 @@ class MultinomialLogit:
         points about the modes, with the expected curvature.
         """
         if mean.shape[1] in ORDERS:
-            found = softmax_moments(self.counts, mean, covariance, near or (mean, covariance))
-            return found._replace(log_normalizer=found.log_normalizer + self._constants, curvature=None)
+            found = softmax_moments(self.counts, mean, covariance, near or (mean, covariance), curved=False)
+            return found._replace(log_normalizer=found.log_normalizer + self._constants)
         start = mean if near is None else near[0]
         modes = tilted_modes(self.counts, mean, covariance, start)
         found = softmax_moments(self.counts, mean, covariance, modes)

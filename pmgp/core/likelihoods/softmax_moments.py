@@ -9,7 +9,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from pmgp.core.likelihoods.block_moments import contrasts_of, log_ratio, normal_nodes, normalized, pairs, placed_nodes
+from pmgp.core.likelihoods.block_moments import (
+    PlacedNodes,
+    contrasts_of,
+    log_ratio,
+    normal_nodes,
+    normalized,
+    pairs,
+    placed_nodes,
+)
 from pmgp.core.likelihoods.blocks import BlockMoments
 from pmgp.core.numerics.compiled.loading import compiled_or, vectors
 
@@ -18,14 +26,18 @@ __all__ = ["softmax_moments", "tilted_modes"]
 # Sites whose nodes are handled at a time, so that they stay in the processor's cache.
 SITES = 8
 # A third derivative of log sum exp is at most so many times the second one in the same direction.
-SELF_CONCORDANCE = np.sqrt(2.0)
+SELF_CONCORDANCE = float(np.sqrt(2.0))
 # Nodes need not be placed better than to this part of what a step of Newton's method is safe for.
 NEAR = 0.1
 MAX_STEPS = 30
 
 
 def softmax_moments(
-    counts: np.ndarray, mean: np.ndarray, covariance: np.ndarray, near: tuple[np.ndarray, np.ndarray]
+    counts: np.ndarray,
+    mean: np.ndarray,
+    covariance: np.ndarray,
+    near: tuple[np.ndarray, np.ndarray],
+    curved: bool = True,
 ) -> BlockMoments:
     """Moments of prod_c pi_c^counts_c times a normal distribution, and the expected curvature, site by site.
 
@@ -36,28 +48,67 @@ def softmax_moments(
         Of the C - 1 contrasts.
     near : pair of arrays of the same shapes
         Of normals about which the nodes are placed.
+    curved : bool
+        Whether the expected curvature is wanted.
 
     Returns
     -------
     BlockMoments
         Without the constant of the counts in the log normalizer.
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        If a covariance is not positive definite.
     """
-    placed, (classes, n), d = placed_nodes(mean, covariance, near), counts.shape, mean.shape[1]
+    (classes, n), d = counts.shape, mean.shape[1]
     nodes, mass = normal_nodes(d)
-    of_classes = contrasts_of(classes).T
-    known = vectors(
-        counts.T,
-        placed.center @ of_classes.T,
-        (of_classes @ placed.spread).reshape(n, -1),
-        placed.offset,
-        placed.slope.reshape(n, -1),
-        nodes,
-        log_ratio(nodes, mass),
-    )
-    log_normalizer, first, second, products = (np.empty(shape) for shape in (n, (n, d), (n, d * d), (n, classes**2)))
-    compiled_or(_averages, "softmax.averages")(*known, log_normalizer, first, second, products)
-    expected = counts.sum(axis=0)[:, None, None] * _with_zero_sums(products.reshape(n, classes, classes))
-    return placed.restored(log_normalizer, first, second)._replace(curvature=expected)
+    written = [np.empty(shape) for shape in (n, (n, d), (n, d * d), (n if curved else 0, classes**2))]
+    known = vectors(counts.T, contrasts_of(classes), *_as_rows(mean, covariance), *_as_rows(*near))
+    if not compiled_or(_tilted, "softmax.tilted")(*known, nodes, log_ratio(nodes, mass), *written):
+        raise np.linalg.LinAlgError("a covariance is not positive definite")
+    log_normalizer, tilted_mean, tilted_covariance, products = written
+    expected = products.reshape(n, classes, classes) if curved else None
+    return BlockMoments(tilted_mean, tilted_covariance.reshape(n, d, d), log_normalizer, expected)
+
+
+def _as_rows(mean: np.ndarray, covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """As kernels take them: (n, d) and (n, d d) arrays."""
+    return mean, covariance.reshape(len(mean), -1)
+
+
+def _tilted(
+    counts: np.ndarray,
+    contrasts: np.ndarray,
+    mean: np.ndarray,
+    covariance: np.ndarray,
+    center: np.ndarray,
+    width: np.ndarray,
+    nodes: np.ndarray,
+    log_mass: np.ndarray,
+    log_normalizer: np.ndarray,
+    tilted_mean: np.ndarray,
+    tilted_covariance: np.ndarray,
+    curvature: np.ndarray,
+) -> bool:
+    n, d = mean.shape
+    square = (n, d, d)
+    try:
+        placed = placed_nodes(mean, covariance.reshape(square), (center, width.reshape(square)))
+    except np.linalg.LinAlgError:
+        return False
+    of_classes = placed.center @ contrasts, contrasts.T @ placed.spread
+    for first in range(0, n, SITES):
+        part = slice(first, first + SITES)
+        of_sites = counts[part], of_classes[0][part], of_classes[1][part], placed.offset[part], placed.slope[part]
+        averages = _averages(*of_sites, nodes, log_mass, curved=len(curvature) > 0)
+        moments = PlacedNodes(*(x[part] for x in placed)).restored(*averages[:3])
+        log_normalizer[part], tilted_mean[part] = moments.log_normalizer, moments.mean
+        tilted_covariance[part] = moments.covariance.reshape(-1, d * d)
+        if averages[3] is not None:
+            expected = counts[part].sum(axis=1)[:, None, None] * _with_zero_sums(averages[3])
+            curvature[part] = expected.reshape(len(expected), -1)
+    return True
 
 
 def _averages(
@@ -68,34 +119,19 @@ def _averages(
     standard_slope: np.ndarray,
     nodes: np.ndarray,
     log_mass: np.ndarray,
-    *written: np.ndarray,
-) -> None:
-    for first in range(0, len(counts), SITES):
-        part = slice(first, first + SITES)
-        sites = counts[part], offset[part], slope[part], standard_offset[part], standard_slope[part]
-        for out, found in zip(written, _averages_of(*sites, nodes, log_mass), strict=True):
-            out[part] = found
-
-
-def _averages_of(
-    counts: np.ndarray,
-    offset: np.ndarray,
-    slope: np.ndarray,
-    standard_offset: np.ndarray,
-    standard_slope: np.ndarray,
-    nodes: np.ndarray,
-    log_mass: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    n, trials = len(counts), counts.sum(axis=1)
-    standard = standard_slope.reshape(n, -1, len(nodes)) @ nodes + standard_offset[:, :, None]
-    odds = slope.reshape(n, -1, len(nodes)) @ nodes + offset[:, :, None]
+    curved: bool,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
+    """Log of the sum of weights; averages of nodes, of their products, and of those of two probabilities if wanted."""
+    trials = counts.sum(axis=1)
+    standard = standard_slope @ nodes + standard_offset[:, :, None]
+    odds = slope @ nodes + offset[:, :, None]
     odds -= odds.max(axis=1, keepdims=True)
     logs = log_mass + np.einsum("nc,nck->nk", counts, odds) - 0.5 * np.einsum("ndk,ndk->nk", standard, standard)
     np.exp(odds, out=odds)
     total = odds.sum(axis=1)
     weights, log_normalizer = normalized(logs - trials[:, None] * np.log(total))
-    products = ((weights / np.square(total))[:, None, :] * odds) @ odds.swapaxes(1, 2)
-    return log_normalizer, weights @ nodes.T, weights @ pairs(nodes), products.reshape(n, -1)
+    products = ((weights / np.square(total))[:, None, :] * odds) @ odds.swapaxes(1, 2) if curved else None
+    return log_normalizer, weights @ nodes.T, weights @ pairs(nodes), products
 
 
 def _with_zero_sums(products: np.ndarray) -> np.ndarray:
@@ -110,18 +146,48 @@ def tilted_modes(
 
     By Newton's method with steps as long as the third derivatives allow, which needs no line search (Sun and Tran-Dinh
     2019, Mathematical Programming 178, Theorem 2).
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        If a covariance is not positive definite.
     """
-    contrasts, precision = contrasts_of(len(counts)), np.linalg.inv(covariance)
-    trials, g = counts.sum(axis=0)[:, None], start
-    for _ in range(MAX_STEPS):
+    n, d = mean.shape
+    mode, width = np.empty((n, d)), np.empty((n, d * d))
+    known = *vectors(counts.T, contrasts_of(len(counts)), *_as_rows(mean, covariance), start), SELF_CONCORDANCE, NEAR
+    if not compiled_or(_modes, "softmax.modes")(*known, MAX_STEPS, mode, width):
+        raise np.linalg.LinAlgError("a covariance is not positive definite")
+    return mode, width.reshape(n, d, d)
+
+
+def _modes(
+    counts: np.ndarray,
+    contrasts: np.ndarray,
+    mean: np.ndarray,
+    covariance: np.ndarray,
+    start: np.ndarray,
+    concordance: float,
+    near: float,
+    max_steps: int,
+    mode: np.ndarray,
+    width: np.ndarray,
+) -> bool:
+    trials, g, (n, d) = counts.sum(axis=1)[:, None], start, mean.shape
+    try:
+        np.linalg.cholesky(covariance.reshape(n, d, d))
+        precision = np.linalg.inv(covariance.reshape(n, d, d))
+    except np.linalg.LinAlgError:
+        return False
+    for _ in range(max_steps):
         odds = g @ contrasts
         odds = np.exp(odds - odds.max(axis=1, keepdims=True))
         pi = odds / odds.sum(axis=1, keepdims=True)
-        gradient = (counts.T - trials * pi) @ contrasts.T - np.einsum("nde,ne->nd", precision, g - mean)
+        gradient = (counts - trials * pi) @ contrasts.T - np.einsum("nde,ne->nd", precision, g - mean)
         own = contrasts @ (trials[:, :, None] * _with_zero_sums(pi[:, :, None] * pi[:, None, :])) @ contrasts.T
         step = np.linalg.solve(precision + own, gradient[:, :, None])[:, :, 0]
-        size = SELF_CONCORDANCE * np.linalg.norm(step, axis=1)
+        size = concordance * np.linalg.norm(step, axis=1)
         g = g + (np.log1p(size) / np.maximum(size, np.finfo(float).tiny))[:, None] * step
-        if not (size > NEAR).any():
+        if not (size > near).any():
             break
-    return g, np.linalg.inv(precision + 0.5 * own)
+    mode[:], width[:] = g, np.linalg.inv(precision + 0.5 * own).reshape(n, -1)
+    return True

@@ -126,11 +126,13 @@ class ContrastBlocks:
         """(K^-1 + W)^-1, by C + 1 factorizations and C inversions of n rows."""
         return ContrastShrinkage.of(covariances, self.scale)
 
-    @property
+    @cached_property
     def blocks(self) -> np.ndarray:
         """The n blocks: (n, C, C)."""
         a = self.scale.T
-        return np.eye(a.shape[1]) * a[:, None, :] - a[:, :, None] * (a / self.total[:, None])[:, None, :]
+        found = a[:, :, None] * (-a / self.total[:, None])[:, None, :]
+        np.einsum("icc->ic", found)[:] += a
+        return found
 
     def among(self, sites: slice) -> ContrastBlocks:
         """W of some of the sites."""

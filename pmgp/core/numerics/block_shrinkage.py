@@ -39,6 +39,10 @@ class Shrinkage(Protocol):
         """S x: (C n,) or (C n, k), of the same shape."""
         ...
 
+    def drawn(self, u: np.ndarray, e: np.ndarray) -> np.ndarray:
+        """What has the covariance S, from draws u with covariance K and standard normals e: (k, C n) arrays."""
+        ...
+
     def marginals(self) -> np.ndarray:
         """The n blocks of S that belong to one site each: (n, C, C)."""
         ...
@@ -80,17 +84,17 @@ class ContrastShrinkage:
     def of(cls, covariances: Sequence[np.ndarray], scale: np.ndarray) -> ContrastShrinkage | None:
         """From lower triangles of the K_c, and D of shape (C, n); None where a B_c is indefinite."""
         number, n = scale.shape
-        inverses, weighted = np.empty((number, n, n)), np.zeros((number, n, n))
+        inverses, weighted, total = np.empty((number, n, n)), np.empty((number, n, n)), np.zeros((n, n))
         condition = compiled_or(_conditioned, "contrasts.conditioned")
         log_determinant = -float(np.log(scale.sum(axis=0)).sum())
         for covariance, *part in zip(covariances, scale, inverses, weighted, strict=True):
             record("cholesky")
-            log_determinant += condition(*vectors(covariance.T, part[0]), *part[1:])
+            log_determinant += condition(*vectors(covariance.T, part[0]), *part[1:], total)
             if not isfinite(log_determinant):
                 return None
             record("inverse")
         try:
-            factor = linalg.cholesky(weighted.sum(axis=0).T, overwrite=True)
+            factor = linalg.cholesky(total.T, overwrite=True)
         except linalg.NotPositiveDefiniteError:
             return None
         log_determinant += linalg.log_determinant(factor)
@@ -103,16 +107,43 @@ class ContrastShrinkage:
 
     def product(self, x: np.ndarray) -> np.ndarray:
         """S x: (C n,) or (C n, k), of the same shape."""
-        scale = self.scale if x.ndim == 1 else self.scale[:, :, None]
-        own = [self._conditioned(c, part) for c, part in enumerate(np.split(x, len(scale)))]
-        summed = np.sum([d * part for d, part in zip(scale, own, strict=True)], axis=0)
-        common = linalg.cholesky_solve(self.factor, summed) if x.ndim == 1 else _solved(self.common, summed)
-        return np.concatenate([part + self._conditioned(c, scale[c] * common) for c, part in enumerate(own)])
+        own = self._conditioned(_rows(x.reshape(x.shape[0], -1).T, len(self.scale)))
+        summed = np.einsum("ci,cki->ki", self.scale, own)
+        common = linalg.cholesky_solve(self.factor, summed[0])[None, :] if len(summed) == 1 else self._common(summed)
+        found = self._conditioned(self.scale[:, None, :] * common, own)
+        return found.swapaxes(1, 2).reshape(x.shape)
 
-    def _conditioned(self, c: int, x: np.ndarray) -> np.ndarray:
-        """T_c x, with the sites' D alone: (n,) or (n, k)."""
-        root = np.sqrt(self.scale[c]) if x.ndim == 1 else np.sqrt(self.scale[c])[:, None]
-        return _solved(self.inverses[c].T, root * linalg.symmetric_product(self.covariances[c], x)) / root
+    def drawn(self, u: np.ndarray, e: np.ndarray) -> np.ndarray:
+        """u + S (W^1/2 e - W u), by one product with T: (k, C n).
+
+        With x = D^1/2 e - D u that is u + T (x + D 1 z) for z = -M^-1 sum_c E_c D_c^-1 x_c: the map takes what all
+        blocks have in common, D 1 w, to zero, as T D 1 w - T D 1 M^-1 M w = 0, and of the rest the blocks add up to
+        zero, so that 1' D T x is minus the sum of the E_c D_c^-1 x_c.
+        """
+        number = len(self.scale)
+        of_prior, blocks = _rows(u, number), _rows(e, number)
+        self._balance(of_prior, blocks)
+        return self._conditioned(blocks, of_prior).swapaxes(0, 1).reshape(u.shape)
+
+    def _balance(self, u: np.ndarray, e: np.ndarray) -> None:
+        """Turn normals into x + D 1 z: (C, k, n) arrays."""
+        n = self.scale.shape[1]
+        known = self.weighted.reshape(-1, n), *vectors(self.scale, self.common.T), u.reshape(-1, n)
+        compiled_or(_balanced, "contrasts.balanced")(*known, e.reshape(-1, n))
+        record("matvec", e.size // n)
+
+    def _common(self, summed: np.ndarray) -> np.ndarray:
+        """M^-1 times rows: (k, n)."""
+        return _solved(self.common, summed.T).T
+
+    def _conditioned(self, x: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        """The T_c x_c, with the sites' D alone, added to what is given: (C, k, n), rows of each block."""
+        out = np.zeros(x.shape) if out is None else out
+        shrink = compiled_or(_shrunk, "contrasts.shrunk")
+        for covariance, scale, *part in zip(self.covariances, self.scale, self.inverses, x, out, strict=True):
+            record("matvec", x.shape[1])
+            shrink(*vectors(covariance.T, scale), *part)
+        return out
 
     def marginals(self) -> np.ndarray:
         """The n blocks of S, where D T = I - E D^-1."""
@@ -133,12 +164,19 @@ class ContrastShrinkage:
         return found
 
 
+def _rows(x: np.ndarray, number: int) -> np.ndarray:
+    """The blocks of several flat vectors, in memory of their own: (k, C n) to (C, k, n)."""
+    return x.reshape(len(x), number, -1).swapaxes(0, 1).copy()
+
+
 def _solved(inverse: np.ndarray, b: np.ndarray) -> np.ndarray:
     """``(L L')^-1 b`` by L^-1: (n,) or (n, k)."""
     return linalg.triangular_product(inverse, linalg.triangular_product(inverse, b), transpose=True)
 
 
-def _conditioned(covariance: np.ndarray, scale: np.ndarray, inverse: np.ndarray, weighted: np.ndarray) -> float:
+def _conditioned(
+    covariance: np.ndarray, scale: np.ndarray, inverse: np.ndarray, weighted: np.ndarray, total: np.ndarray
+) -> float:
     root = np.sqrt(scale)
     try:
         # Above the diagonal stands what was in memory, which may be anything.
@@ -147,7 +185,21 @@ def _conditioned(covariance: np.ndarray, scale: np.ndarray, inverse: np.ndarray,
         return nan
     lower = np.tril(linalg.triangular_inverse(factor))
     inverse.T[:], weighted.T[:] = lower, np.tril(lower.T @ lower) * root[:, None] * root
+    total += weighted
     return linalg.log_determinant(factor)
+
+
+def _shrunk(covariance: np.ndarray, scale: np.ndarray, inverse: np.ndarray, x: np.ndarray, out: np.ndarray) -> None:
+    root = np.sqrt(scale)
+    out += _solved(inverse.T, root[:, None] * linalg.symmetrized(covariance.T) @ x.T).T / root
+
+
+def _balanced(weighted: np.ndarray, scale: np.ndarray, common: np.ndarray, u: np.ndarray, e: np.ndarray) -> None:
+    number, n = scale.shape
+    divided = e.reshape(number, -1, n) / np.sqrt(scale)[:, None, :] - u.reshape(number, -1, n)
+    parts = zip(np.split(weighted, number), divided, strict=True)
+    summed = -np.sum([linalg.symmetrized(part.T) @ block.T for part, block in parts], axis=0)
+    e[:] = (scale[:, None, :] * (divided + _solved(common.T, summed).T)).reshape(e.shape)
 
 
 def _marginals(
@@ -213,6 +265,13 @@ class DenseShrinkage:
         solved = linalg.cholesky_solve(self.factor, scaled).reshape(number, n, -1)
         transposed = self.root.swapaxes(1, 2)
         return np.linalg.solve(transposed, solved.swapaxes(0, 1)).swapaxes(0, 1).reshape(x.shape)
+
+    def drawn(self, u: np.ndarray, e: np.ndarray) -> np.ndarray:
+        """u + S (V e - W u): (k, C n)."""
+        n, number = self.root.shape[:2]
+        blocks = [x.reshape(len(x), number, n) for x in (e, u)]
+        whitened = blocks[0] - np.einsum("idc,kdi->kci", self.root, blocks[1])
+        return u + self.product(np.einsum("icd,kdi->kci", self.root, whitened).reshape(u.shape).T).T
 
     def marginals(self) -> np.ndarray:
         """The n blocks of S = V'^-1 (I - B^-1) V^-1."""

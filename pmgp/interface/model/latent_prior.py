@@ -135,8 +135,13 @@ class BlockLatentPrior:
 
     def __call__(self, theta: np.ndarray) -> BlockPrior:
         """p(f|theta)."""
-        priors = {id(part): part(theta) for part in self.parts}
+        priors = {name: part(theta) for name, part in self._distinct.items()}
         return BlockPrior([priors[id(part)] for part in self.parts])
+
+    @property
+    def _distinct(self) -> dict[int, LatentPrior]:
+        """Those that differ, by their identity."""
+        return {id(part): part for part in self.parts}
 
     @property
     def initial_moments(self) -> tuple[np.ndarray, np.ndarray]:
@@ -152,7 +157,7 @@ class BlockLatentPrior:
         ModelError
             If they are not finite.
         """
-        for part in {id(part): part for part in self.parts}.values():
+        for part in self._distinct.values():
             part.refresh_data()
 
     def pullback(self, theta: np.ndarray, covariance_bar: np.ndarray, mean_bar: np.ndarray) -> np.ndarray:
@@ -164,8 +169,19 @@ class BlockLatentPrior:
         covariance_bar : (C, n, n) array
         mean_bar : (C n,) array
         """
-        bars = zip(self.parts, covariance_bar, np.split(mean_bar, len(self.parts)), strict=True)
-        return np.sum([part.pullback(theta, by_covariance, by_mean) for part, by_covariance, by_mean in bars], axis=0)
+        by_mean = np.split(mean_bar, len(self.parts))
+        total = np.zeros_like(theta)
+        for part in self._distinct.values():
+            # It is linear in both, so that those of one part go together.
+            own = [number for number, other in enumerate(self.parts) if other is part]
+            # Above the diagonals there may be anything.
+            with np.errstate(all="ignore"):
+                covariance, mean = (
+                    np.sum(covariance_bar[own], axis=0),
+                    np.sum([by_mean[number] for number in own], axis=0),
+                )
+            total += part.pullback(theta, covariance, mean)
+        return total
 
 
 def latent_prior(model: pm.Model, latent: LatentVector, theta: ThetaVector) -> LatentPrior | BlockLatentPrior:

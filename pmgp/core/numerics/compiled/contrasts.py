@@ -15,6 +15,7 @@ from pmgp.core.numerics.compiled.declaration import (
     ROWS,
     VECTOR,
     WRITTEN_ROWS,
+    inlined,
     kernel,
 )
 from pmgp.core.numerics.compiled.inversion import inverted
@@ -23,21 +24,57 @@ from pmgp.core.numerics.compiled.routines import (
     LOWER,
     NOT_TRANSPOSED,
     NOT_UNIT,
+    TRANSPOSED,
     ddot,
     dlauum,
     dpotrf,
+    dsymm,
+    dsymv,
     dtrmm,
+    dtrmv,
 )
 
-__all__ = ["conditioned", "marginals"]
+__all__ = ["balanced", "conditioned", "marginals", "shrunk"]
 
 
-@kernel(NUMBER, ROWS, VECTOR, WRITTEN_ROWS, WRITTEN_ROWS)
+@inlined
+def _add_product(
+    factor: float,
+    matrix: np.ndarray,
+    rows: np.ndarray,
+    out: np.ndarray,
+) -> None:
+    """Add a multiple of the products of a symmetric matrix, given by a triangle, with rows."""
+    k, n = rows.shape
+    if k == 1:
+        # The level-3 routine takes ten times as long for one column.
+        dsymv((LOWER, n, factor, matrix, n, rows, 1, 1.0, out, 1))
+    else:
+        dsymm((LEFT, LOWER, n, k, factor, matrix, n, rows, n, 1.0, out, n))
+
+
+@inlined
+def _solve(
+    inverse: np.ndarray,
+    rows: np.ndarray,
+) -> None:
+    """Turn rows x into L^-T L^-1 x."""
+    k, n = rows.shape
+    if k == 1:
+        dtrmv((LOWER, NOT_TRANSPOSED, NOT_UNIT, n, inverse, n, rows, 1))
+        dtrmv((LOWER, TRANSPOSED, NOT_UNIT, n, inverse, n, rows, 1))
+    else:
+        dtrmm((LEFT, LOWER, NOT_TRANSPOSED, NOT_UNIT, n, k, 1.0, inverse, n, rows, n))
+        dtrmm((LEFT, LOWER, TRANSPOSED, NOT_UNIT, n, k, 1.0, inverse, n, rows, n))
+
+
+@kernel(NUMBER, ROWS, VECTOR, WRITTEN_ROWS, WRITTEN_ROWS, WRITTEN_ROWS)
 def conditioned(
     covariance: np.ndarray,
     scale: np.ndarray,
     inverse: np.ndarray,
     weighted: np.ndarray,
+    total: np.ndarray,
 ) -> float:
     """Write the inverse of B's factor, and E; the log-determinant of B, not finite where B is indefinite.
 
@@ -47,6 +84,8 @@ def conditioned(
     scale : (n,) array
         D.
     inverse, weighted : (n, n) array
+    total : (n, n) array
+        To which E is added.
     """
     n = len(scale)
     roots = np.empty(n)
@@ -59,20 +98,21 @@ def conditioned(
         column[0] += 1.0
     if dpotrf((LOWER, n, inverse, n)) != 0:
         return math.nan
-    total = 0.0
+    log_root = 0.0
     for i in range(n):
-        total += math.log(inverse[i, i])
-    if not math.isfinite(total):
+        log_root += math.log(inverse[i, i])
+    if not math.isfinite(log_root):
         return math.nan
     inverted(inverse)
     for j in range(n):
         weighted[j, j:] = inverse[j, j:]
     dlauum((LOWER, n, weighted, n))
     for j in range(n):
-        root, others, column = roots[j], roots[j:], weighted[j, j:]
+        root, others, column, summed = roots[j], roots[j:], weighted[j, j:], total[j, j:]
         for i in range(len(column)):
             column[i] *= root * others[i]
-    return 2.0 * total
+            summed[i] += column[i]
+    return 2.0 * log_root
 
 
 @kernel(NOTHING, ROWS, ROWS, ROWS, ROWS, WRITTEN_ROWS)
@@ -117,3 +157,78 @@ def marginals(
                 found[i, other * number + c] = product
         for i in range(n):
             found[i, c * number + c] += ddot((n, (solved, (c * n + i) * n), 1, (solved, (c * n + i) * n), 1))
+
+
+@kernel(NOTHING, ROWS, VECTOR, ROWS, ROWS, WRITTEN_ROWS)
+def shrunk(
+    covariance: np.ndarray,
+    scale: np.ndarray,
+    inverse: np.ndarray,
+    x: np.ndarray,
+    out: np.ndarray,
+) -> None:
+    """Add T_c x to rows.
+
+    Parameters
+    ----------
+    covariance : (n, n) array
+        K_c.
+    scale : (n,) array
+        D_c.
+    inverse : (n, n) array
+        Of the factor of B_c.
+    x, out : (k, n) array
+    """
+    k, n = x.shape
+    solved, roots = np.zeros((k, n)), np.sqrt(scale)
+    _add_product(1.0, covariance, x, solved)
+    for j in range(k):
+        row = solved[j]
+        for i in range(len(row)):
+            row[i] *= roots[i]
+    _solve(inverse, solved)
+    for j in range(k):
+        row, found = solved[j], out[j]
+        for i in range(len(row)):
+            found[i] += row[i] / roots[i]
+
+
+@kernel(NOTHING, ROWS, ROWS, ROWS, ROWS, WRITTEN_ROWS)
+def balanced(
+    weighted: np.ndarray,
+    scale: np.ndarray,
+    common: np.ndarray,
+    u: np.ndarray,
+    e: np.ndarray,
+) -> None:
+    """Turn standard normals e, beside draws u of the prior, into what T makes draws of: x + D 1 z as of `drawn`.
+
+    Parameters
+    ----------
+    weighted : (C n, n) array
+        The E_c, one after another.
+    scale : (C, n) array
+        D.
+    common : (n, n) array
+        Inverse of the factor of M.
+    u, e : (C k, n) array
+        The rows of each block, one after another.
+    """
+    number, n = scale.shape
+    k = len(e) // number
+    divided, summed = np.empty((k, n)), np.zeros((k, n))
+    for c in range(number):
+        d, roots = scale[c], np.sqrt(scale[c])
+        for j in range(k):
+            row, known, found = e[c * k + j], u[c * k + j], divided[j]
+            for i in range(len(row)):
+                found[i] = row[i] / roots[i] - known[i]
+                row[i] = d[i] * found[i]
+        _add_product(-1.0, weighted[c * n : (c + 1) * n], divided, summed)
+    _solve(common, summed)
+    for c in range(number):
+        d = scale[c]
+        for j in range(k):
+            row, found = e[c * k + j], summed[j]
+            for i in range(len(row)):
+                row[i] += d[i] * found[i]

@@ -3,7 +3,8 @@
 Half of the time that a compilation takes is spent on each function by itself: a part of a kernel that has a name of its
 own takes as long again as the kernel, and there are few. Loops run over all of a part of an array, ``for i in
 range(len(part))``: with other bounds numba asks of each index whether it counts from the end, and the processor's
-vector instructions are not used, which takes four to ten times as long.
+vector instructions are not used, which takes four to ten times as long. So does what is assigned to a slice: arrays are
+filled by loops, too.
 """
 
 from __future__ import annotations

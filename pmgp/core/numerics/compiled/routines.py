@@ -24,6 +24,7 @@ __all__ = [
     "RIGHT",
     "TRANSPOSED",
     "ddot",
+    "dgemm",
     "dlauum",
     "dpotrf",
     "dpotrs",
@@ -116,6 +117,7 @@ def uniform(typing_context: Any, next_double: Any, state: Any) -> Any:
 
 
 ddot = _routine(BLAS, "ddot", types.float64)
+dgemm = _routine(BLAS, "dgemm")
 dsymm = _routine(BLAS, "dsymm")
 dsymv = _routine(BLAS, "dsymv")
 dtrmm = _routine(BLAS, "dtrmm")

@@ -1,0 +1,281 @@
+"""Sites over several latent values: their cavities, and sites of the form of a softmax that match tilted moments.
+
+What `core.approximations.block_matching` does by NumPy, site by site. Matrices of a site are rows, row after row.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from pmgp.core.numerics.compiled.declaration import (
+    FLAG,
+    NUMBER,
+    ROWS,
+    VECTOR,
+    WRITTEN_ROWS,
+    WRITTEN_VECTOR,
+    inlined,
+    kernel,
+)
+from pmgp.core.numerics.compiled.small import factorized, inverse_from, projected, quadratic
+
+__all__ = ["cavities", "divergence", "matched"]
+
+# As in `core.numerics.block_matrices`.
+SMALLEST = 1e-10
+ROUNDING = 1e-24
+PASSES = 5
+TINY = float(np.finfo(np.float64).tiny)
+
+
+@kernel(FLAG, *[ROWS] * 6, NUMBER, NUMBER, *[WRITTEN_ROWS] * 7, WRITTEN_VECTOR, WRITTEN_VECTOR)
+def cavities(
+    contrasts: np.ndarray,
+    q_mean: np.ndarray,
+    q_linear: np.ndarray,
+    marginals: np.ndarray,
+    blocks: np.ndarray,
+    largest: np.ndarray,
+    rounding: float,
+    smallest_share: float,
+    mean: np.ndarray,
+    covariance: np.ndarray,
+    precision: np.ndarray,
+    marginal_mean: np.ndarray,
+    marginal_covariance: np.ndarray,
+    site: np.ndarray,
+    linear: np.ndarray,
+    sound: np.ndarray,
+    log_site: np.ndarray,
+) -> bool:
+    """Write q without each of its sites, in contrasts; false where q's marginals are no smaller normal distributions.
+
+    Parameters
+    ----------
+    contrasts : (d, C) array
+    q_mean, q_linear : (C, n) array
+    marginals, blocks : (n, C C) array
+        Covariances of q, and precisions of the sites.
+    largest : (C, n) array
+        Variances of the prior.
+    rounding : float
+        Of variances, relative.
+    smallest_share : float
+        Of a cavity's smallest eigenvalue, relative to q's marginal precision.
+    mean, covariance, precision, marginal_mean, marginal_covariance, site, linear, sound, log_site
+        Fields of `core.approximations.block_matching.BlockCavities`, (n, d), (n, d d) or (n,) arrays.
+    """
+    d, number = contrasts.shape
+    scratch, factor, own = np.empty(max(number, d * d)), np.empty(d * d), np.empty(d * d)
+    for c in range(number):
+        for i in range(len(mean)):
+            if not (math.isfinite(q_mean[c, i]) and marginals[i, c * number + c] <= (1.0 + rounding) * largest[c, i]):
+                return False
+    for i in range(len(mean)):
+        projected(contrasts, marginals[i], scratch, marginal_covariance[i])
+        projected(contrasts, blocks[i], scratch, site[i])
+        log_marginal = factorized(d, marginal_covariance[i], factor)
+        if not math.isfinite(log_marginal):
+            return False
+        inverse_from(d, factor, scratch, own)
+        trace = 0.0
+        for e in range(d):
+            trace += own[e * d + e]
+            marginal_mean[i, e], linear[i, e] = 0.0, 0.0
+            for c in range(number):
+                marginal_mean[i, e] += contrasts[e, c] * q_mean[c, i]
+                linear[i, e] += contrasts[e, c] * q_linear[c, i]
+        for e in range(d):
+            for g in range(d):
+                precision[i, e * d + g] = own[e * d + g] - site[i, e * d + g]
+                scratch[e * d + g] = precision[i, e * d + g]
+            scratch[e * d + e] -= smallest_share * trace
+        # The smallest eigenvalue is above that share where what is left without it is positive definite.
+        sound[i] = 1.0 if math.isfinite(factorized(d, scratch, factor)) else 0.0
+        if sound[i] == 0.0:
+            for e in range(d * d):
+                precision[i, e] = own[e]
+        log_cavity = factorized(d, precision[i], factor)
+        inverse_from(d, factor, scratch, covariance[i])
+        for e in range(d):
+            scratch[e] = 0.0 if sound[i] == 0.0 else -linear[i, e]
+            for g in range(d):
+                scratch[e] += own[e * d + g] * marginal_mean[i, g]
+        for e in range(d):
+            mean[i, e] = 0.0
+            for g in range(d):
+                mean[i, e] += covariance[i, e * d + g] * scratch[g]
+        difference = quadratic(d, own, marginal_mean[i]) - quadratic(d, precision[i], mean[i])
+        log_site[i] = 0.5 * (log_cavity + log_marginal + difference)
+    return True
+
+
+@inlined
+def _nearest(
+    number: int,
+    coupling: np.ndarray,
+    r: np.ndarray,
+) -> None:
+    """Write positive r of which the products are near to the elements of a matrix off its diagonal, which is zero."""
+    if number == 2:
+        r[0] = r[1] = math.sqrt(max(coupling[1], 0.0))
+    else:
+        total = 0.0
+        for element in coupling:
+            total += element * element
+        for c in range(number):
+            products, squares = 0.0, 0.0
+            for e in range(number):
+                squares += coupling[c * number + e] ** 2
+                for g in range(number):
+                    products += coupling[c * number + e] * coupling[e * number + g] * coupling[c * number + g]
+            rest = max(total - 2.0 * squares, ROUNDING * total + TINY)
+            r[c] = math.sqrt(max(products, 0.0) / rest)
+    for _ in range(PASSES):
+        for c in range(number):
+            r[c] = 0.0
+            product, square = 0.0, 0.0
+            for e in range(number):
+                product += coupling[c * number + e] * r[e]
+                square += r[e] * r[e]
+            r[c] = max(product / max(square, TINY), 0.0)
+
+
+@kernel(NUMBER, *[ROWS] * 5, *[VECTOR] * 3, *[ROWS] * 4, NUMBER, WRITTEN_ROWS, WRITTEN_ROWS)
+def matched(
+    contrasts: np.ndarray,
+    mean: np.ndarray,
+    precision: np.ndarray,
+    site: np.ndarray,
+    linear: np.ndarray,
+    sound: np.ndarray,
+    log_site: np.ndarray,
+    log_normalizer: np.ndarray,
+    tilted_mean: np.ndarray,
+    tilted_covariance: np.ndarray,
+    curvature: np.ndarray,
+    scale: np.ndarray,
+    share: float,
+    matched_linear: np.ndarray,
+    matched_scale: np.ndarray,
+) -> float:
+    """Write sites that match; the sum of the tilted normalizers less those of the sites.
+
+    Parameters
+    ----------
+    contrasts : (d, C) array
+    mean, precision, site, linear, sound, log_site
+        As `cavities` writes them.
+    log_normalizer, tilted_mean, tilted_covariance : (n,), (n, d) and (n, d d) array
+        Of the tilted densities.
+    curvature : (n, C C) or (0, C C) array
+        Which sites take for their precisions where there are any.
+    scale : (C, n) array
+        Of the sites.
+    share : float
+        How far precisions go that are curvatures.
+    matched_linear, matched_scale : (C, n) array
+    """
+    d, number = contrasts.shape
+    n, total = len(mean), 0.0
+    scratch, factor, inverse = np.empty(max(number, d * d)), np.empty(d * d), np.empty(d * d)
+    coupling, r, known = np.empty(number * number), np.empty(number), np.empty(d)
+    for i in range(n):
+        total += log_normalizer[i] - log_site[i]
+        definite = math.isfinite(factorized(d, tilted_covariance[i], factor))
+        good = sound[i] > 0.0 and math.isfinite(log_normalizer[i]) and definite
+        if len(curvature) > 0:
+            summed = 0.0
+            for c in range(number):
+                summed += scale[c, i]
+            for c in range(number):
+                for e in range(number):
+                    own = curvature[i, c * number + e] if good else -scale[c, i] * scale[e, i] / summed
+                    coupling[c * number + e] = -own
+        else:
+            if good:
+                inverse_from(d, factor, scratch, inverse)
+            for c in range(number):
+                for e in range(number):
+                    own = 0.0
+                    for g in range(d):
+                        for h in range(d):
+                            k = g * d + h
+                            block = inverse[k] - precision[i, k] if good else site[i, k]
+                            own += contrasts[g, c] * block * contrasts[h, e]
+                    coupling[c * number + e] = -own
+        for c in range(number):
+            coupling[c * number + c] = 0.0
+        _nearest(number, coupling, r)
+        summed, weight = 0.0, share if len(curvature) > 0 else 1.0
+        for c in range(number):
+            summed += r[c]
+        for c in range(number):
+            nearest = max(r[c] * summed, SMALLEST)
+            matched_scale[c, i] = nearest if weight == 1.0 else scale[c, i] + weight * (nearest - scale[c, i])
+        # What gives q the tilted means beside sites of these precisions.
+        for e in range(d):
+            known[e] = linear[i, e]
+            if good:
+                known[e] = 0.0
+                for g in range(d):
+                    known[e] += precision[i, e * d + g] * (tilted_mean[i, g] - mean[i, g])
+        summed, common = 0.0, 0.0
+        for c in range(number):
+            value = 0.0
+            for e in range(d):
+                value += contrasts[e, c] * tilted_mean[i, e]
+            scratch[c] = matched_scale[c, i] * value
+            summed += matched_scale[c, i]
+            common += scratch[c]
+        if good:
+            for c in range(number):
+                product = scratch[c] - matched_scale[c, i] * common / summed
+                for e in range(d):
+                    known[e] += contrasts[e, c] * product
+        for c in range(number):
+            matched_linear[c, i] = 0.0
+            for e in range(d):
+                matched_linear[c, i] += contrasts[e, c] * known[e]
+    return total
+
+
+@kernel(NUMBER, *[ROWS] * 7)
+def divergence(
+    marginals: np.ndarray,
+    scale: np.ndarray,
+    mean: np.ndarray,
+    linear: np.ndarray,
+    new_scale: np.ndarray,
+    new_mean: np.ndarray,
+    new_linear: np.ndarray,
+) -> float:
+    """How far q moves but for its log-determinants: tr(V dW) + dmu' (db - dW mu).
+
+    Parameters
+    ----------
+    marginals : (n, C C) array
+        Of the old q.
+    scale, mean, linear, new_scale, new_mean, new_linear : (C, n) array
+        Of the old q and of the new one.
+    """
+    number, n = scale.shape
+    total = 0.0
+    for i in range(n):
+        summed, new_summed, weighted, new_weighted = 0.0, 0.0, 0.0, 0.0
+        for c in range(number):
+            summed += scale[c, i]
+            new_summed += new_scale[c, i]
+            weighted += scale[c, i] * mean[c, i]
+            new_weighted += new_scale[c, i] * mean[c, i]
+        for c in range(number):
+            change = (new_scale[c, i] - scale[c, i]) * mean[c, i]
+            change += scale[c, i] * weighted / summed - new_scale[c, i] * new_weighted / new_summed
+            total += (new_mean[c, i] - mean[c, i]) * (new_linear[c, i] - linear[c, i] - change)
+            total += marginals[i, c * number + c] * (new_scale[c, i] - scale[c, i])
+            for e in range(number):
+                shared = scale[c, i] * scale[e, i] / summed - new_scale[c, i] * new_scale[e, i] / new_summed
+                total += marginals[i, c * number + e] * shared
+    return total
