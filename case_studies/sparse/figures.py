@@ -8,6 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from case_studies.sparse import data
 from case_studies.sparse.chains import SLOWEST
@@ -20,6 +21,7 @@ RED, ORANGE = "#d1495b", "#e0a458"
 FIRST_YEAR = 1851.2
 """Of the first disaster."""
 COLORS = (ACCENT, RED, ORANGE)
+METHODS = {"HMC": ACCENT, "Gibbs": RED, "tempered": ORANGE}
 Picture = dict[str, np.ndarray]
 
 
@@ -140,21 +142,22 @@ def convergence(lines: pd.DataFrame) -> Figure:
     with style():
         figure, grid = plt.subplots(1, len(cells), figsize=(size, 3.6), sharey=True, squeeze=False)
     for axes, (problem, kernel) in zip(grid[0], cells, strict=True):
-        for method, color in (("HMC", ACCENT), ("Gibbs", RED)):
+        for method, color in METHODS.items():
             mask = (lines["problem"] == problem) & (lines["kernel"] == kernel) & (lines["method"] == method)
-            _slowest(axes, lines[mask].sort_values("checkpoint"), color, method)
+            _slowest(axes, lines[mask].sort_values("checkpoint"), color)
         axes.axhline(1.1, color=GRAY, linewidth=0.8, linestyle=":")
         axes.set(title=f"{problem}, {kernel}", xlabel="draws", yscale="log")
         axes.set_yticks([1.0, 1.1, 1.3, 2.0, 5.0], ["1", "1.1", "1.3", "2", "5"])
         axes.minorticks_off()
         axes.set_ylim(0.98, 1.05 * max(highest, 1.3))
     grid[0, 0].set_ylabel("R-hat of ten chains")
-    handles, labels = grid[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=2)
+    drawn = [
+        Line2D([], [], color=color, label=method) for method, color in METHODS.items() if method in set(lines["method"])
+    ]
+    figure.legend(handles=drawn, loc="outside upper center", ncols=len(drawn))
     return figure
 
 
-def _slowest(axes: Axes, lines: pd.DataFrame, color: str, method: str) -> None:
+def _slowest(axes: Axes, lines: pd.DataFrame, color: str) -> None:
     for rank in range(SLOWEST):
-        label = method if rank == 0 else None
-        axes.plot(lines["checkpoint"], lines[f"rhat_{rank}"], color=color, alpha=0.4, linewidth=1, label=label)
+        axes.plot(lines["checkpoint"], lines[f"rhat_{rank}"], color=color, alpha=0.4, linewidth=1)

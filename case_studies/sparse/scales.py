@@ -1,4 +1,4 @@
-"""How large the study is: quick, for less than an hour of one core, or the article's."""
+"""How large the study is: quick, for an hour and a half of one core, or the article's."""
 
 from __future__ import annotations
 
@@ -112,9 +112,9 @@ SCALES = {
             Cell("coal", "isotropic", "grid", 30, SAMPLERS, Size(10, 200, 500)),
             Cell("image", "isotropic", "optimized", 20, SAMPLERS, Size(10, 100, 200)),
             Cell("image", "ARD", "optimized", 20, ("HMC",), Size(10, 100, 200)),
-            Cell("toy", "isotropic", "optimized", 50, CLIFFS, Size(10, 200, 200)),
+            Cell("toy", "isotropic", "optimized", 50, CLIFFS, Size(10, 200, 1000)),
         ),
-        checkpoints=(50, 100, 200, 350, 500),
+        checkpoints=(50, 100, 200, 350, 500, 1000),
         iterations={"mnist": 60},
         kept=300,
     ),
