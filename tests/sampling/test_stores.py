@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -153,3 +154,10 @@ def test_a_chain_has_one_writer(chain, monkeypatch):
         with pytest.raises(StoreError, match="another process writes to"):
             StoredChain(chain)
     assert_holds(chain, 9)
+
+
+def test_a_file_that_is_replaced_just_now_is_not_there(tmp_path, monkeypatch):
+    """Between a question whether there is one, and its opening, a process that writes may have moved it away."""
+    monkeypatch.setattr(Path, "is_file", lambda self: True)
+    assert blocks.read(tmp_path / "state") is None
+    assert recovered(tmp_path).iterations == 0

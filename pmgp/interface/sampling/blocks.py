@@ -45,9 +45,12 @@ def append(file: BinaryIO, data: bytes, number: int) -> int:
 
 def blocks_of(path: Path) -> Iterator[Block]:
     """All blocks up to the first one that is not whole; none where there is no such file."""
-    if not path.is_file():
+    # A process that replaces the file may do so at any moment, so that to ask first would not do.
+    try:
+        opened = path.open("rb")
+    except FileNotFoundError:
         return
-    with path.open("rb") as file:
+    with opened as file:
         while (block := _next_block(file)) is not None:
             yield block
 
