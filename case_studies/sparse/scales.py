@@ -94,7 +94,7 @@ SCALES = {
         splits={"coal": 10, "image": 1, "toy": 1, "banknote": 1, "pima": 1, "eeg": 1},
         seen={"image": 1000, "toy": 750, "banknote": 400, "pima": 400, "eeg": 400, "mnist": 1000},
         held_out={"image": 1000, "banknote": 600, "pima": 300, "eeg": 600, "mnist": 1000},
-        points=(5, 20, 50),
+        points=(5, 20, 50, 100),
         sizes={
             "coal": Size(2, 200, 500),
             "pines": Size(2, 200, 400),
