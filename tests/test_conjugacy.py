@@ -180,12 +180,8 @@ DEPARTURES: dict[str, dict[str, Any]] = {
 }
 
 
-QUICK = ("gamma prior", "default jitter", "mean", "likelihood")
-
-
-@pytest.mark.parametrize(
-    "departure", [d if d in QUICK else pytest.param(d, marks=pytest.mark.slow) for d in DEPARTURES]
-)
+@pytest.mark.representatives("gamma prior", "default jitter", "mean", "likelihood")
+@pytest.mark.parametrize("departure", DEPARTURES)
 def test_departures_are_not_conjugate(departure):
     assert find(build(**DEPARTURES[departure])) is None
 

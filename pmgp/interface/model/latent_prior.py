@@ -176,10 +176,8 @@ class BlockLatentPrior:
             own = [number for number, other in enumerate(self.parts) if other is part]
             # Above the diagonals there may be anything.
             with np.errstate(all="ignore"):
-                covariance, mean = (
-                    np.sum(covariance_bar[own], axis=0),
-                    np.sum([by_mean[number] for number in own], axis=0),
-                )
+                covariance = np.sum(covariance_bar[own], axis=0)
+            mean = np.sum([by_mean[number] for number in own], axis=0)
             total += part.pullback(theta, covariance, mean)
         return total
 
