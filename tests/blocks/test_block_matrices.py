@@ -67,6 +67,16 @@ def test_shrinkage_is_that_of_dense_matrices(form):
     assert_allclose(shrinkage.marginals(), site_blocks(expected, N), atol=1e-8)
 
 
+@both_forms
+def test_draws_have_the_covariance(form):
+    """They are linear in draws from the prior, of covariance K, and in standard normals."""
+    shrinkage, k = form().shrinkage(covariances()), block_diagonal()
+    unit, nothing = np.eye(len(k)), np.zeros_like(k)
+    by_prior, by_normals = shrinkage.drawn(unit, nothing), shrinkage.drawn(nothing, unit)
+    expected = shrinkage.product(unit)
+    assert_allclose(by_prior.T @ k @ by_prior + by_normals.T @ by_normals, expected, atol=1e-9)
+
+
 def test_contrasts_need_one_factorization_more_than_there_are_vectors():
     with counted() as ledger:
         contrasts().shrinkage(covariances())
