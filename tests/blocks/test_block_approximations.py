@@ -21,7 +21,7 @@ from pmgp.core.numerics.ledger import counted
 from tests.blocks.problems import classification, kernel, rank_one
 from tests.truths import standard_errors_from
 
-TIGHT = {"laplace": Laplace(tolerance=1e-20, sweeps=0), "ep": ExpectationPropagation(tolerance=1e-10)}
+TIGHT = {"laplace": Laplace(tolerance=1e-20, sweeps=0), "ep": ExpectationPropagation(tolerance=1e-12)}
 both_approximations = pytest.mark.parametrize("name", list(TIGHT))
 
 
@@ -223,11 +223,64 @@ def test_propagation_that_does_not_converge_is_laplaces():
     assert_allclose(q.log_evidence, Laplace().fit(prior, likelihood).log_evidence)
 
 
-def test_a_divergence_below_zero_is_no_small_change(monkeypatch):
+@pytest.mark.parametrize("spread", [-1e9, np.nan])
+def test_a_divergence_below_zero_is_no_small_change(monkeypatch, spread):
     """It is what rounding makes of numbers that have grown too large."""
     prior, likelihood = classification(15, 3)
-    monkeypatch.setattr(block_propagation, "_divergence", lambda old, new: -1e9)
+    asked = block_propagation._asked
+    monkeypatch.setattr(block_propagation, "_asked", lambda q, matched: (asked(q, matched)[0], spread))
     assert not ExpectationPropagation().fit(prior, likelihood).converged
+
+
+@pytest.mark.parametrize("classes", [2, 3, 5])
+def test_q_is_that_of_its_sites(classes):
+    """Though its last mean was found without conditioning on them, and the last sites that match are others."""
+    prior, likelihood = classification(30, classes)
+    ep = ExpectationPropagation()
+    first = ep.fit(prior, likelihood)
+    predicted = ep.start_from(first)
+    for q in (first, ep.fit(prior, likelihood, predicted)):
+        conditioned = BlockConditioning(prior)
+        assert conditioned.on(q.linear, q.precision)
+        expected = conditioned.approximation(0.0, 0)
+        assert_allclose(q.mean, expected.mean, atol=1e-10)
+        assert_allclose(q.marginals, expected.marginals, atol=1e-10)
+        assert_allclose(q.log_normalizer, expected.log_normalizer, atol=1e-9)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 5])
+@pytest.mark.parametrize("tolerance", [0.3, 0.05, 1e-3])
+def test_where_sweeps_end_they_would_not_move_q_further(classes, tolerance):
+    """By the divergence of another q that is conditioned on the sites that match."""
+    prior, likelihood = classification(30, classes)
+    q = ExpectationPropagation(tolerance=tolerance).fit(prior, likelihood)
+    matched = matched_blocks(q, likelihood, block_propagation.SHARE)
+    conditioned = BlockConditioning(prior)
+    assert conditioned.on(matched.linear, matched.precision)
+    moved = conditioned.approximation(0.0, 0)
+    assert 0.0 < block_propagation._divergence(q, moved) < 1.5 * tolerance
+
+
+def test_sites_that_overshoot_together_are_found_by_shorter_steps(monkeypatch):
+    """Those of irises: with steps all the way, and none shorter, sweeps do not end."""
+    x, y = load_iris(return_X_y=True)
+    standardized = (x - x.mean(axis=0)) / x.std(axis=0)
+    prior = BlockPrior([DensePrior(np.zeros(150), kernel(standardized, 100.0, 3.0))] * 3)
+    likelihood = MultinomialLogit(y)
+    assert ExpectationPropagation(max_sweeps=15).fit(prior, likelihood).converged
+    monkeypatch.setattr(block_propagation, "FIRST_STEP", 1.0)
+    monkeypatch.setattr(block_propagation, "_secant_step", lambda *known: 1.0)
+    assert not ExpectationPropagation().fit(prior, likelihood).converged
+
+
+def test_nearby_fits_start_from_the_sites_that_match():
+    """And not from those of q, which what was predicted would be learned from again."""
+    prior, likelihood = classification(30, 3)
+    ep = ExpectationPropagation()
+    q = ep.fit(prior, likelihood)
+    linear, precision = q.matching
+    assert_allclose(ep.start_from(q), np.concatenate([linear, precision.parameters]))
+    assert np.abs(linear - q.linear).max() > 1e-6
 
 
 def test_labels_have_no_probability_above_one():

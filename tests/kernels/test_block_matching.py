@@ -127,6 +127,28 @@ def test_divergences(classes):
 
 
 @pytest.mark.parametrize("classes", [2, 3, 6])
+def test_what_other_sites_ask_for(classes):
+    """And the divergence that follows from it, for sites that differ little."""
+    old, likelihood = conditioned(classes)
+    with kernels_switched("numpy"):
+        matched = matched_blocks(old, likelihood)
+    linear = old.linear + 1e-3 * (matched.linear - old.linear)
+    near = matched._replace(linear=linear, precision=old.precision.towards(matched.precision, 1e-3))
+    for sites in (matched, near):
+        one, other = by_both(lambda sites=sites: block_propagation._asked(old, sites))
+        assert_allclose(one[0], other[0], rtol=1e-9, atol=1e-14)
+        assert one[1] == pytest.approx(other[1], rel=1e-9)
+    form, (asked, _) = BlockConditioning(old.prior), one
+    assert form.on(near.linear, near.precision)
+    covariance, change = old.shrinkage.product(np.eye(old.size)), np.zeros((old.size, old.size))
+    for site, block in enumerate(near.precision.blocks - old.precision.blocks):
+        change[site::N, site::N] = block
+    expected = 0.5 * asked @ covariance @ asked + 0.25 * np.trace(covariance @ change @ covariance @ change)
+    divergence = block_propagation._divergence(old, form.approximation(0.0, 1))
+    assert divergence == pytest.approx(expected, rel=0.02)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 6])
 def test_fits(classes):
     prior, likelihood = classification(N, classes, seed=1)
     one, other = by_both(lambda: ExpectationPropagation().fit(prior, likelihood))

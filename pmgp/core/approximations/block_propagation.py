@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from pmgp.core.approximations.block_matching import matched_blocks
+from pmgp.core.approximations.block_matching import MatchedBlocks, matched_blocks
 from pmgp.core.gaussians import BlockApproximation, BlockConditioning
 from pmgp.core.likelihoods.blocks import BlockLikelihood
-from pmgp.core.numerics.block_matrices import ContrastBlocks, stacked
+from pmgp.core.numerics.block_matrices import ContrastBlocks, flat, stacked
+from pmgp.core.numerics.block_shrinkage import Shrinkage
 from pmgp.core.numerics.compiled.loading import compiled, vectors
 
 __all__ = ["propagated"]
@@ -16,14 +19,18 @@ __all__ = ["propagated"]
 SMALLEST_STEP = 0.05
 # The same of precisions that are expected curvatures, from the second sweep on: all the way they overshoot by as much.
 SHARE = 0.6
+# Fraction of the way that the first sweep goes, before it is known how far sites overshoot together.
+FIRST_STEP = 0.75
 
 
 def propagated(
     start: BlockApproximation, likelihood: BlockLikelihood, tolerance: float, max_sweeps: int, largest: float
 ) -> BlockApproximation | None:
-    """Sweep until a sweep moves q by less than a tolerance, in nats.
+    """Sweep until a sweep would move q by less than a tolerance, in nats.
 
-    Where a sweep moves q further than the one before, the sites overshoot together, and steps are halved.
+    Where sites that match differ by db and dW, q would move by [r' S r + tr(S dW S dW) / 2] / 2 nats to the second
+    order, r = db - dW mu. Nearly all of that is in the first term. It is a change of the mean by S r, which is made at
+    the end, as it takes no other factorization. Of the second one each site's own part is enough to know.
 
     Parameters
     ----------
@@ -53,24 +60,58 @@ def _swept(
     start: BlockApproximation, likelihood: BlockLikelihood, tolerance: float, max_sweeps: int, largest: float
 ) -> BlockApproximation | None:
     current, conditioned = start, BlockConditioning(start.prior)
-    step, last = 1.0, np.inf
+    step, last = FIRST_STEP, None
     for sweep in range(1, max_sweeps + 1):
         matched = matched_blocks(current, likelihood, SHARE if sweep > 1 else 1.0)
         if matched is None:
             return None
+        asked, spread = _asked(current, matched)
+        if last is not None:
+            step = _secant_step(step * last, last - asked, current.shrinkage)
         linear = current.linear + step * (matched.linear - current.linear)
-        if not conditioned.on(linear, current.precision.towards(matched.precision, step)):
+        precision = current.precision.towards(matched.precision, step)
+        shift = current.shrinkage.product(asked)
+        # Of numbers too large rounding makes any other, far below zero too: that is no small change.
+        if 0.5 * abs(float(asked @ shift)) + 0.25 * abs(spread) < tolerance:
+            return replace(
+                current,
+                linear=current.linear + step * asked,
+                mean=current.mean + step * shift,
+                log_evidence=matched.log_evidence,
+                iterations=start.iterations + sweep,
+                matching=(linear, precision),
+            )
+        if not conditioned.on(linear, precision):
             return None
         moved = conditioned.approximation(matched.log_evidence, start.iterations + sweep)
-        # Of numbers too large rounding makes any other, far below zero too: that is no small change.
-        divergence = abs(_divergence(current, moved)) / step**2
-        if divergence < tolerance:
-            return moved
-        if not divergence < largest:
+        if not abs(_divergence(current, moved)) / step**2 < largest:
             return None
-        step = max(0.5 * step, SMALLEST_STEP) if divergence > last else step
-        current, last = moved, divergence
+        current, last = moved, asked
     return None
+
+
+def _secant_step(moved: np.ndarray, reduced: np.ndarray, shrinkage: Shrinkage) -> float:
+    """Length of the next step (Barzilai and Borwein 1988), from how much the last one reduced the change asked for.
+
+    As for one latent vector, with q's covariance for the metric: (C n,) arrays.
+    """
+    weighted = shrinkage.product(reduced)
+    square = float(reduced @ weighted)
+    return float(np.clip(float(moved @ weighted) / square, SMALLEST_STEP, 1.0)) if square > 0.0 else 1.0
+
+
+def _asked(q: BlockApproximation, matched: MatchedBlocks) -> tuple[np.ndarray, float]:
+    """r = db - dW mu, and the sum of tr(V dW V dW) over the sites' own blocks V of S."""
+    kernel = compiled("cavities.asked")
+    if kernel is not None and isinstance(q.precision, ContrastBlocks) and isinstance(matched.precision, ContrastBlocks):
+        n, scale = q.prior.sites, q.precision.scale
+        asked = np.empty(scale.shape)
+        of_q = q.marginals.reshape(n, -1), scale, stacked(q.mean, n), stacked(q.linear, n)
+        spread = kernel(*vectors(*of_q, matched.precision.scale, stacked(matched.linear, n)), asked)
+        return flat(asked), spread
+    changed = q.marginals @ (matched.precision.blocks - q.precision.blocks)
+    asked = matched.linear - q.linear - matched.precision.product(q.mean) + q.precision.product(q.mean)
+    return asked, float(np.einsum("icd,idc->", changed, changed))
 
 
 def _divergence(old: BlockApproximation, new: BlockApproximation) -> float:

@@ -154,7 +154,8 @@ class ExpectationPropagation:
     def start_from(self, approximation: Posterior) -> np.ndarray:
         """Sites (b, log w), as one (2n,) array, or of several latent vectors (b, what W is made of)."""
         if isinstance(approximation, BlockApproximation):
-            return np.concatenate([approximation.linear, approximation.precision.parameters])
+            linear, precision = approximation.matching or (approximation.linear, approximation.precision)
+            return np.concatenate([linear, precision.parameters])
         return np.concatenate([approximation.linear, np.log(approximation.precision)])
 
     def evidence_gradient(self, approximation: Posterior, likelihood: Likelihood) -> EvidenceGradient | None:

@@ -44,6 +44,8 @@ class BlockApproximation:
         How many Newton steps or sweeps it took.
     converged : bool
         Whether the approximation is the one that was asked for; False where another one stands in for it.
+    matching : pair of (C n,) array and BlockMatrix, or None
+        b and W of sites that match its moments better, where a fit has found some and ended nearby.
     """
 
     prior: BlockPrior
@@ -54,6 +56,7 @@ class BlockApproximation:
     log_evidence: float
     iterations: int
     converged: bool = True
+    matching: tuple[np.ndarray, BlockMatrix] | None = None
 
     @property
     def size(self) -> int:

@@ -21,7 +21,7 @@ from pmgp.core.numerics.compiled.declaration import (
 )
 from pmgp.core.numerics.compiled.small import factorized, inverse_from, projected, quadratic
 
-__all__ = ["cavities", "divergence", "matched"]
+__all__ = ["asked", "cavities", "divergence", "matched"]
 
 # As in `core.numerics.block_matrices`.
 SMALLEST = 1e-10
@@ -278,4 +278,52 @@ def divergence(
             for e in range(number):
                 shared = scale[c, i] * scale[e, i] / summed - new_scale[c, i] * new_scale[e, i] / new_summed
                 total += marginals[i, c * number + e] * shared
+    return total
+
+
+@kernel(NUMBER, *[ROWS] * 6, WRITTEN_ROWS)
+def asked(
+    marginals: np.ndarray,
+    scale: np.ndarray,
+    mean: np.ndarray,
+    linear: np.ndarray,
+    new_scale: np.ndarray,
+    new_linear: np.ndarray,
+    change: np.ndarray,
+) -> float:
+    """Write what other sites would change the mean by, before q's covariance: db - dW mu; the sum of tr(V dW V dW).
+
+    Parameters
+    ----------
+    marginals : (n, C C) array
+        V, covariances of q.
+    scale, mean, linear, new_scale, new_linear : (C, n) array
+        Of q, and of the other sites.
+    change : (C, n) array
+    """
+    number, n = scale.shape
+    changed, product = np.empty(number * number), np.empty(number * number)
+    total = 0.0
+    for i in range(n):
+        summed, new_summed = 0.0, 0.0
+        for c in range(number):
+            summed += scale[c, i]
+            new_summed += new_scale[c, i]
+        for c in range(number):
+            change[c, i] = new_linear[c, i] - linear[c, i]
+            for e in range(number):
+                block = scale[c, i] * scale[e, i] / summed - new_scale[c, i] * new_scale[e, i] / new_summed
+                if c == e:
+                    block += new_scale[c, i] - scale[c, i]
+                changed[c * number + e] = block
+                change[c, i] -= block * mean[e, i]
+        for c in range(number):
+            for e in range(number):
+                k = c * number + e
+                product[k] = 0.0
+                for g in range(number):
+                    product[k] += marginals[i, c * number + g] * changed[g * number + e]
+        for c in range(number):
+            for e in range(number):
+                total += product[c * number + e] * product[e * number + c]
     return total
