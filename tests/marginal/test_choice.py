@@ -11,8 +11,8 @@ from pmgp.core.estimators.base import Size
 from pmgp.core.gaussians import BlockPrior, DensePrior
 from pmgp.core.likelihoods import BernoulliLogit, BernoulliProbit, MultinomialLogit, OrdinalProbit
 from pmgp.core.marginal import calibration
-from pmgp.core.marginal.calibration import LARGE_SPREAD, TARGET_SPREAD, choose_draws, measured_beside
-from pmgp.core.marginal.choice import choose_estimator, rate_of_replacement
+from pmgp.core.marginal.calibration import LARGE_SPREAD, TARGET_SPREAD, choose_draws, inefficiency, measured_beside
+from pmgp.core.marginal.choice import choose_estimator
 from pmgp.core.marginal.evaluation import Evaluator
 from pmgp.core.marginal.pseudo_marginal import Frozen, PseudoMarginalChain
 from tests.marginal.geweke import ToyModel, largest_change, learned
@@ -128,13 +128,54 @@ def test_without_a_posterior_point_nothing_is_chosen():
     assert (found.estimator, found.draws) == (None, 64)
 
 
-@pytest.mark.parametrize("spread", [0.3, 1.0, 2.5])
-def test_the_rate_is_that_of_a_chain_of_estimates(spread):
-    """A stored one comes from the density of fresh ones times their size, which moves its logarithm by the variance."""
-    normal = np.random.default_rng(1).standard_normal((2, 100_000))
-    fresh, stored = spread * normal + np.array([[-0.5], [0.5]]) * spread**2
-    accepted = np.minimum(1.0, np.exp(fresh - stored))
-    assert abs(rate_of_replacement(spread) - accepted.mean()) < 4.0 * accepted.std() / np.sqrt(accepted.size)
+@pytest.mark.parametrize("spread", [0.3, 1.0])
+def test_the_inefficiency_is_that_of_a_chain_of_estimates(spread):
+    """By what a state is worth that is held for as long as its estimate lets it."""
+    rng, steps = np.random.default_rng(1), 400_000
+    errors = spread * rng.standard_normal(steps) - 0.5 * spread**2
+    levels, held, stored = np.log(rng.random(steps)), [0], errors[0] + spread**2
+    for error, level in zip(errors, levels, strict=True):
+        if level < error - stored:
+            held.append(0)
+            stored = error
+        held[-1] += 1
+    times = np.array(held[1:-1], dtype=float)
+    # What is independent from state to state has a mean of this variance, in units of its own over the iterations.
+    found = np.square(times).sum() / times.sum()
+    batches = [np.square(part).sum() / part.sum() for part in np.array_split(times, 50)]
+    assert abs(inefficiency(spread) - found) < 4.0 * np.std(batches) / np.sqrt(50)
+
+
+def test_where_the_screen_is_dear_more_draws_are_made_than_suffice():
+    """And the fewest where they are, or where an estimator is no dearer with more of them."""
+
+    class Free(ImportanceSampling):
+        def work(self, size, draws):
+            return 0.0
+
+    class Dear(ImportanceSampling):
+        def work(self, size, draws):
+            return 1e12 * draws
+
+    class Unpriced:
+        """Importance sampling of unknown work."""
+
+        draws, antithetic, calibration_pool, estimate = "auto", True, 1024, ImportanceSampling().estimate
+
+    evaluate, thetas = FEW
+    found = [chosen(evaluate, thetas, others=(), scheme=PseudoMarginalChain(own())) for own in (Free, Dear, Unpriced)]
+    assert [each.draws for each in found] == [512, 16, 16]
+    assert found[0].spread < found[1].spread == found[2].spread < TARGET_SPREAD
+
+
+def test_few_importance_samples_suffice_though_more_are_chosen():
+    evaluate, thetas = FEW
+
+    class Free(ImportanceSampling):
+        def work(self, size, draws):
+            return 0.0
+
+    assert chosen(evaluate, thetas, others=(NeverRun(),), scheme=PseudoMarginalChain(Free())).draws == 512
 
 
 def test_work_grows_with_the_observations_and_the_draws():

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from pmgp.core.adaptation.mode_prediction import ModePredictor, SameStart
 from pmgp.core.approximations import ExpectationPropagation, Laplace
 from pmgp.core.estimators import ImportanceSampling
 from pmgp.core.gaussians import DensePrior
@@ -72,6 +73,30 @@ def test_starts_are_predicted_early_and_from_nothing_again():
     assert tuning.predictor.coefficients is not None
 
 
+def test_starts_are_predicted_as_before_until_they_can_be_predicted_anew():
+    evaluate = Evaluator(ToyModel(LABELS), Laplace())
+    rng, tuning = np.random.default_rng(0), Tuning(IndependenceMixture(), 2, 6, 400)
+    current, starts = tuning.density(evaluate).at(np.array([0.0, 1.2])), []
+    for _ in range(250):
+        current, _ = tuning.step(rng, current, evaluate)
+        starts.append(tuning.starts)
+    # A regression of two elements takes twenty pairs; those are there when it is solved again, after 25 iterations.
+    former = starts[173]
+    assert isinstance(former, ModePredictor)
+    assert all(one is former for one in starts[174:199])
+    assert tuning.former is None
+    assert starts[249] is tuning.predictor is not former
+
+
+def test_what_was_learned_far_away_predicts_nothing():
+    tuning, _, _ = tuned(length=200)
+    tuning.iteration, tuning.predictor = 175, ModePredictor(2, 6, np.array([50.0, 50.0]), np.ones(2))
+    tuning.predictor.coefficients = np.zeros((len(tuning.predictor.gram), 6))
+    tuning._refit_predictor()
+    assert tuning.former is None
+    assert isinstance(tuning.starts, SameStart)
+
+
 def test_where_fits_start_is_known_whenever_a_chain_is_interrupted():
     """It changes with `starts_changed` alone, after which the current theta is evaluated again."""
     rng, evaluate = np.random.default_rng(0), Evaluator(ToyModel(LABELS), Laplace())
@@ -85,9 +110,9 @@ def test_where_fits_start_is_known_whenever_a_chain_is_interrupted():
     assert tuning.starts is tuning.predictor
 
 
-def known(tuning: Tuning) -> tuple[np.ndarray | None, np.ndarray | None]:
+def known(tuning: Tuning) -> tuple[np.ndarray | None, ...]:
     """What fits start from."""
-    return tuning.nearby, None if tuning.predictor is None else tuning.predictor.coefficients
+    return tuning.nearby, *(None if one is None else one.coefficients for one in (tuning.predictor, tuning.former))
 
 
 def laplace_posterior_moments() -> tuple[np.ndarray, np.ndarray]:

@@ -165,6 +165,7 @@ class Size(NamedTuple):
     divisible: bool = False
 
 
+@runtime_checkable
 class Priced(Estimator, Protocol):
     """One whose work is known, so that a scheme can choose among several by what draws for the same spread cost.
 

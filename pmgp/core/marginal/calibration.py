@@ -1,5 +1,8 @@
 """How many draws: from the measured spread of log p^(y|theta) at posterior points of tuning.
 
+As many as an effective draw of the chain costs least with, where work is known: iterations cost what the screen does,
+whatever the draws do, and estimates that spread make a chain stick (:func:`inefficiency`).
+
 A chain's stored estimate holds a particle from the posterior, whose weight may be far larger than any that draws from q
 show: where one weight has nearly all of the sum, the pool of importance samples says little. An estimator that finds
 such particles shows how far estimates of another one spread that hold them (:func:`measured_beside`).
@@ -7,25 +10,32 @@ such particles shows how far estimates of another one spread that hold them (:fu
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 from pmgp.core.adaptation.mode_prediction import Predictor
 from pmgp.core.estimators.base import Calibrated, Estimate, Estimator, Repeated
 from pmgp.core.estimators.importance import log_mean_exp
 from pmgp.core.marginal.evaluation import Evaluator, Fitted, Ready
 
-__all__ = ["LARGE_SPREAD", "choose_draws", "measured_beside"]
+__all__ = ["LARGE_SPREAD", "Price", "choose_draws", "inefficiency", "measured_beside"]
+
+Price = Callable[[int, float], float]
+"""Of an effective draw of the chain, from the number of draws of an estimate and the spread of its logarithm."""
 
 CANDIDATES = (16, 32, 64, 128, 256, 512)
-# The efficiency of a pseudo-marginal chain per unit of work is best for a standard deviation of the log-estimate
-# near one (Doucet, Pitt, Deligiannidis and Kohn 2015), and poor above LARGE_SPREAD.
+# Where work is that of the draws, a pseudo-marginal chain is best for a standard deviation of the log-estimate near one
+# (Doucet, Pitt, Deligiannidis and Kohn 2015), and poor above LARGE_SPREAD.
 TARGET_SPREAD = 1.0
 # The same of estimates that are seen a few times each: their tails are longer than these show. On six classes of glass
 # chains with 512 particles, a spread of 0.5, have three times the effective draws of an iteration with 128 or 256.
 TARGET_OF_REPEATS = 0.5
 LARGE_SPREAD = 1.5
 DEFAULT_DRAWS = 64
+# In standard deviations on either side, and how many: where errors of stored estimates are looked at.
+FARTHEST, POINTS = 8.0, 401
 
 
 def choose_draws(
@@ -34,6 +44,7 @@ def choose_draws(
     thetas: list[np.ndarray],
     evaluate: Evaluator,
     predictor: Predictor | None,
+    price: Price | None = None,
 ) -> tuple[int | None, float]:
     """Choose the number of draws, or take the estimator's own.
 
@@ -45,6 +56,8 @@ def choose_draws(
         Posterior points, from the second half of tuning.
     evaluate : Evaluator
     predictor : Predictor or None
+    price : callable, optional
+        The number with the lowest one is chosen; without, the fewest that suffice.
 
     Returns
     -------
@@ -60,7 +73,28 @@ def choose_draws(
         return (DEFAULT_DRAWS if estimator.draws == "auto" else int(estimator.draws)), np.nan
     candidates = _candidates(estimator)
     points = (_ready(theta, evaluate, predictor) for theta in thetas)
-    return _chosen(estimator, [_spreads(rng, estimator, ready, candidates) for ready in points])
+    return _chosen(estimator, [_spreads(rng, estimator, ready, candidates) for ready in points], price)
+
+
+def inefficiency(spread: float) -> float:
+    """Iterations for one effective draw of a chain that makes independent proposals, exact but for its estimates.
+
+    With normal errors z of the log-estimate, of standard deviation s, a stored one is replaced with the probability
+    a(z) = Phi(-z/s - s/2) + exp(-z) Phi(z/s - s/2), and the integrated autocorrelation time is the mean of 2/a - 1 over
+    stored ones, whose errors have the mean s^2/2 (Pitt, dos Santos Silva, Giordani and Kohn 2012, section 3).
+
+    Parameters
+    ----------
+    spread : float
+        s.
+    """
+    if not np.isfinite(spread):
+        return np.inf
+    # In standard deviations from the mean, where fresh ones have their mean at -s.
+    x = np.linspace(-FARTHEST, FARTHEST, POINTS)
+    z = spread * (x + 0.5 * spread)
+    accepted = ndtr(-x - spread) + np.exp(-z) * ndtr(x)
+    return float(np.average(2.0 / accepted - 1.0, weights=np.exp(-0.5 * x**2)))
 
 
 def measured_beside(
@@ -116,9 +150,14 @@ def _typical(spreads: np.ndarray) -> np.ndarray:
     return np.quantile(spreads, 0.75, axis=0, method="higher")
 
 
-def _chosen(estimator: Calibrated | Repeated, spreads: list[list[float]]) -> tuple[int, float]:
-    """The fewest draws that suffice, or the most, and their spread."""
+def _chosen(
+    estimator: Calibrated | Repeated, spreads: list[list[float]], price: Price | None = None
+) -> tuple[int, float]:
+    """The number of draws with the lowest price, or the fewest that suffice, or the most; and their spread."""
     candidates, typical = _candidates(estimator), _typical(np.array(spreads))
+    if price is not None and np.isfinite(typical).any():
+        lowest = int(np.argmin([price(*each) for each in zip(candidates, typical, strict=True)]))
+        return candidates[lowest], float(typical[lowest])
     target = TARGET_OF_REPEATS if isinstance(estimator, Repeated) else TARGET_SPREAD
     enough = np.flatnonzero(typical <= target)
     chosen = int(enough[0]) if enough.size else len(candidates) - 1

@@ -2,28 +2,35 @@
 
 Each is given the draws that `calibration` finds for it. Where another one finds particles from the posterior,
 importance sampling is measured with these, as its own weights may not show what a stored estimate holds. The price of
-an iteration is its work over the rate with which a fresh estimate would replace a stored one at the same theta,
-2 Phi(-s / sqrt(2)) for a standard deviation s of the log-estimate. Work is a count of operations, and not a time: what
-a chain chooses depends on its seed alone, so that a run that is repeated, or resumed, chooses alike.
+an effective draw is the work of an iteration times how many it takes (`calibration.inefficiency`). Work is a count of
+operations, and not a time: what a chain chooses depends on its seed alone, so that a run that is repeated, or resumed,
+chooses alike.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import deepcopy
+from functools import partial
 from typing import NamedTuple, cast
 
 import numpy as np
-from scipy.special import ndtr
 
 from pmgp.core.adaptation.mode_prediction import Predictor
 from pmgp.core.estimators.base import Calibrated, Estimator, Priced, Repeated, SharesDraws, Size
 from pmgp.core.likelihoods.blocks import Divisible
-from pmgp.core.marginal.calibration import CANDIDATES, TARGET_SPREAD, choose_draws, measured_beside
+from pmgp.core.marginal.calibration import (
+    CANDIDATES,
+    TARGET_SPREAD,
+    Price,
+    choose_draws,
+    inefficiency,
+    measured_beside,
+)
 from pmgp.core.marginal.evaluation import Evaluator, Fitted
 from pmgp.core.marginal.pseudo_marginal import PseudoMarginalChain
 
-__all__ = ["Choice", "choose_estimator", "rate_of_replacement"]
+__all__ = ["Choice", "choose_estimator"]
 
 # In how many iterations the screen leads somewhere, so that an estimate is made there.
 PASSING = 0.5
@@ -71,7 +78,7 @@ def choose_estimator(
         For the scheme's own estimator alone. Others are measured with numbers of their own, so that a chain that keeps
         its estimator goes on as if there had been no others.
     scheme : PseudoMarginalChain
-        With an estimator that is `Priced`, where there are others.
+        With an estimator that is `Priced`, where there are others. One that is not makes the fewest draws that suffice.
     others : sequence of Priced
     thetas : list of (dimension,) arrays
         Posterior points, from the second half of tuning. Without any there is nothing to measure, and the scheme's own
@@ -80,11 +87,12 @@ def choose_estimator(
     predictor : Predictor or None
     """
     apart = np.random.default_rng(deepcopy(rng).integers(2**63, size=4))
-    own = Choice(None, *choose_draws(rng, scheme.estimator, thetas, evaluate, predictor))
-    screened = evaluate(thetas[-1], predictor) if thetas and others else None
-    if not isinstance(screened, Fitted):
+    screened = evaluate(thetas[-1], predictor) if thetas else None
+    costs = _Costs(scheme, screened) if isinstance(screened, Fitted) else None
+    price = None if costs is None else costs.of_draws(scheme.estimator)
+    own = Choice(None, *choose_draws(rng, scheme.estimator, thetas, evaluate, predictor, price))
+    if costs is None or not others:
         return own
-    costs = _Costs(scheme, screened)
     best, lowest = own, costs.price(cast(Priced, scheme.estimator), own)
     for estimator in others:
         # No draws have less work than the fewest, and no spread is smaller than none.
@@ -99,25 +107,16 @@ def choose_estimator(
                 corrected = own._replace(spread=max(spread, own.spread))
                 lowest = costs.price(cast(Priced, scheme.estimator), corrected)
         else:
-            found = Choice(estimator, *choose_draws(apart, estimator, thetas, evaluate, predictor))
-        price = costs.price(estimator, found)
-        best, lowest = (found, price) if price < lowest else (best, lowest)
+            price = costs.of_draws(estimator)
+            found = Choice(estimator, *choose_draws(apart, estimator, thetas, evaluate, predictor, price))
+        asked = costs.price(estimator, found)
+        best, lowest = (found, asked) if asked < lowest else (best, lowest)
     return best
 
 
 def _sufficient(own: Choice) -> bool:
-    return own.draws is not None and own.draws <= FEW_DRAWS and own.spread <= TARGET_SPREAD
-
-
-def rate_of_replacement(spread: float) -> float:
-    """How often a fresh estimate takes the place of a stored one at the same theta, with normal log-estimates.
-
-    Parameters
-    ----------
-    spread : float
-        Standard deviation of a log-estimate.
-    """
-    return 2.0 * float(ndtr(-spread / np.sqrt(2.0)))
+    """Whether few importance samples would do, however many have been chosen."""
+    return own.draws is not None and own.spread * np.sqrt(own.draws / FEW_DRAWS) <= TARGET_SPREAD
 
 
 class _Costs:
@@ -136,10 +135,16 @@ class _Costs:
         self.screen = q.iterations * sweep + prior
 
     def price(self, estimator: Priced, choice: Choice) -> float:
-        """Of an iteration that counts: work over the rate with which estimates are replaced."""
+        """Of an effective draw."""
+        assert choice.draws is not None
+        return self._price(estimator, choice.draws, choice.spread)
+
+    def of_draws(self, estimator: Estimator) -> Price | None:
+        """Prices of numbers of draws, where spreads are measured of each by weights and work is known."""
+        known = isinstance(estimator, Calibrated) and isinstance(estimator, Priced)
+        return partial(self._price, estimator) if known else None
+
+    def _price(self, estimator: Priced, draws: int, spread: float) -> float:
         every = self.scheme.refreshed_every(isinstance(estimator, SharesDraws))
         estimates = PASSING + (1.0 / every if every else 0.0)
-        assert choice.draws is not None
-        rate = rate_of_replacement(choice.spread)
-        work = self.screen + estimates * estimator.work(self.size, choice.draws)
-        return work / rate if rate > 0.0 else np.inf
+        return (self.screen + estimates * estimator.work(self.size, draws)) * inefficiency(spread)

@@ -52,7 +52,8 @@ class Tuning:
         What the transition has learned.
     moments : Moments
         Of theta.
-    predictor : ModePredictor or None
+    predictor, former : ModePredictor or None
+        The one that is accumulated, and the one before it, until that one knows enough.
     nearby : (size,) array or None
         What fits start from while nothing can be predicted: where one ended at a theta of the chain.
     kept : list of (dimension,) arrays
@@ -66,6 +67,7 @@ class Tuning:
     learned: Any = field(init=False)
     moments: Moments = field(init=False)
     predictor: ModePredictor | None = None
+    former: ModePredictor | None = None
     nearby: np.ndarray | None = None
     kept: list[np.ndarray] = field(default_factory=list)
 
@@ -102,8 +104,9 @@ class Tuning:
     @property
     def starts(self) -> Predictor | None:
         """Where fits start. A function of what is kept, as a chain that is resumed has to do the same."""
-        if self.predictor is not None and self.predictor.coefficients is not None:
-            return self.predictor
+        for predictor in (self.predictor, self.former):
+            if predictor is not None and predictor.coefficients is not None:
+                return predictor
         return None if self.nearby is None else SameStart(self.nearby)
 
     def _learn(self, current: Point, visited: ScreenDensity | None) -> None:
@@ -121,11 +124,16 @@ class Tuning:
 
     def _refit_predictor(self) -> None:
         begins = self.iteration >= PREDICTED_FROM * self.length and (self.predictor is None or self._drifted())
-        if begins or self.iteration - REFIT_EVERY < ANEW * self.length <= self.iteration:
+        anew = self.iteration - REFIT_EVERY < ANEW * self.length <= self.iteration
+        if begins or anew:
+            # What has been learned far away predicts nothing here.
+            self.former = None if begins else self.predictor
             scale = np.sqrt(np.diag(self.moments.covariance()))
             self.predictor = ModePredictor(self.dimension, self.size, self.moments.mean.copy(), scale)
         if self.predictor is not None:
             self.predictor.solve()
+            if self.predictor.coefficients is not None:
+                self.former = None
 
     def _drifted(self) -> bool:
         """Whether the chain has moved far from where the predictor's powers of theta are well scaled."""
