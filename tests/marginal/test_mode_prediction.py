@@ -36,8 +36,25 @@ def test_polynomials_are_recovered(dimension):
 
 
 def test_no_prediction_before_there_are_enough_pairs():
-    assert fitted(2, lambda theta: np.zeros(4), 19).predict(np.zeros(2)) is None
-    assert fitted(2, lambda theta: np.zeros(4), 20).predict(np.zeros(2)) is not None
+    assert fitted(2, lambda theta: np.zeros(4), 5).predict(np.zeros(2)) is None
+    assert fitted(2, lambda theta: np.zeros(4), 6).predict(np.zeros(2)) is not None
+
+
+@pytest.mark.parametrize("dimension", [2, 24])
+def test_with_few_pairs_a_plane_is_fitted(dimension):
+    """Of many elements, no other will do: there are as many pairs as iterations, and far more squares."""
+    weights, theta = np.random.default_rng(1).normal(size=(4, dimension)), np.linspace(-0.7, 1.4, dimension)
+
+    def bent(theta):
+        return 1.0 + weights @ theta + (weights @ theta) ** 2
+
+    few, enough = 2 * (dimension + 1), (dimension + 1) * (dimension + 2) * (dimension + 3)
+    np.testing.assert_allclose(
+        fitted(dimension, lambda theta: 1.0 + weights @ theta, few).predict(theta), 1.0 + weights @ theta, atol=1e-3
+    )
+    plane, curve = (fitted(dimension, bent, pairs) for pairs in (few, enough))
+    assert np.count_nonzero(plane.coefficients.any(axis=1)) == dimension + 1
+    np.testing.assert_allclose(curve.predict(theta), bent(theta), rtol=1e-3, atol=1e-3)
 
 
 def test_prediction_is_bounded_far_away():

@@ -3,8 +3,8 @@
 The posterior mode f^(theta), where Newton's method starts, and the sites of expectation propagation are smooth
 functions of theta. While the chain tunes, they are regressed on powers of theta; afterwards the coefficients are
 constants, so that a start predicted from theta' leaves q a function of theta' alone, which a start at the current
-state's mode would not. On the crabs data two of Newton's steps are left of six. Without coefficients, all fits start
-from one place (`SameStart`).
+state's mode would not. On the crabs data two of Newton's steps are left of six. With few pairs a plane has to do.
+Without coefficients, all fits start from one place (`SameStart`).
 """
 
 from __future__ import annotations
@@ -97,11 +97,13 @@ class ModePredictor:
         self.count += 1
 
     def solve(self) -> None:
-        """Fit the coefficients, once there are at least twice as many pairs as features."""
-        if self.count < 2 * len(self.gram):
-            return
-        penalized = self.gram + RIDGE * self.count * np.eye(len(self.gram))
-        self.coefficients = cho_solve(cho_factor(penalized), self.cross)
+        """Fit the coefficients, where there are twice as many pairs as features; else those of a plane, if for these."""
+        for chosen in (np.arange(len(self.gram)), _linear(self.dimension)):
+            if self.count >= 2 * len(chosen):
+                penalized = self.gram[np.ix_(chosen, chosen)] + RIDGE * self.count * np.eye(len(chosen))
+                self.coefficients = np.zeros(self.cross.shape)
+                self.coefficients[chosen] = cho_solve(cho_factor(penalized), self.cross[chosen])
+                return
 
     def predict(self, theta: np.ndarray) -> np.ndarray | None:
         """Predicted mode (size,), or None before a fit."""
@@ -127,3 +129,9 @@ def _features(
 def _monomials(dimension: int) -> np.ndarray:
     """Which elements are multiplied: (p, 3) or (p, 2). An extra one, the constant 1, brings in those of lower order."""
     return np.array(list(combinations_with_replacement(range(dimension + 1), 3 if dimension <= 2 else 2)))
+
+
+@cache
+def _linear(dimension: int) -> np.ndarray:
+    """Which of them are of degree one at most: (dimension + 1,)."""
+    return np.flatnonzero((_monomials(dimension) < dimension).sum(axis=1) <= 1)
