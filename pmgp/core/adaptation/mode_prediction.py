@@ -97,7 +97,7 @@ class ModePredictor:
         self.count += 1
 
     def solve(self) -> None:
-        """Fit the coefficients, where there are twice as many pairs as features; else those of a plane, if for these."""
+        """Fit the coefficients, where there are twice as many pairs as features; otherwise those of a plane."""
         for chosen in (np.arange(len(self.gram)), _linear(self.dimension)):
             if self.count >= 2 * len(chosen):
                 penalized = self.gram[np.ix_(chosen, chosen)] + RIDGE * self.count * np.eye(len(chosen))

@@ -141,8 +141,9 @@ class _Costs:
 
     def of_draws(self, estimator: Estimator) -> Price | None:
         """Prices of numbers of draws, where spreads are measured of each by weights and work is known."""
-        known = isinstance(estimator, Calibrated) and isinstance(estimator, Priced)
-        return partial(self._price, estimator) if known else None
+        if isinstance(estimator, Calibrated) and isinstance(estimator, Priced):
+            return partial(self._price, estimator)
+        return None
 
     def _price(self, estimator: Priced, draws: int, spread: float) -> float:
         every = self.scheme.refreshed_every(isinstance(estimator, SharesDraws))
