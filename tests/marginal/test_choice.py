@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -144,6 +146,14 @@ def test_the_inefficiency_is_that_of_a_chain_of_estimates(spread):
     found = np.square(times).sum() / times.sum()
     batches = [np.square(part).sum() / part.sum() for part in np.array_split(times, 50)]
     assert abs(inefficiency(spread) - found) < 4.0 * np.std(batches) / np.sqrt(50)
+
+
+def test_a_chain_that_sticks_has_no_efficiency():
+    with warnings.catch_warnings(action="error"):
+        found = [inefficiency(spread) for spread in (0.0, 1.0, 5.0, 50.0, 1000.0, np.inf)]
+    assert found[0] == pytest.approx(1.0)
+    assert np.all(np.diff(found[:4]) > 0.0)
+    assert found[4:] == [np.inf, np.inf]
 
 
 def test_where_the_screen_is_dear_more_draws_are_made_than_suffice():

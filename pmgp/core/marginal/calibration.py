@@ -94,7 +94,9 @@ def inefficiency(spread: float) -> float:
     x = np.linspace(-FARTHEST, FARTHEST, POINTS)
     z = spread * (x + 0.5 * spread)
     accepted = ndtr(-x - spread) + np.exp(-z) * ndtr(x)
-    return float(np.average(2.0 / accepted - 1.0, weights=np.exp(-0.5 * x**2)))
+    # What is as good as never replaced makes it infinite.
+    with np.errstate(divide="ignore"):
+        return float(np.average(2.0 / accepted - 1.0, weights=np.exp(-0.5 * x**2)))
 
 
 def measured_beside(
