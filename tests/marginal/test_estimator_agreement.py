@@ -17,12 +17,13 @@ from pmgp.datasets import Standardizer
 from tests.theta_updates.agreement import Moments, distance, moments, sample
 
 pytestmark = pytest.mark.slow
+# With fewer samples from Laplace's q, chains of one seed in three stay where they are for hundreds of draws.
 SETTINGS = {
-    "laplace, importance": ("laplace", pmgp.ImportanceSampling(512)),
-    "laplace, annealed": ("laplace", pmgp.AnnealedImportanceSampling(draws=24)),
-    "ep, importance": ("ep", pmgp.ImportanceSampling(64)),
-    "ep, annealed": ("ep", pmgp.AnnealedImportanceSampling(draws=8)),
-    "laplace, none": ("laplace", "none"),
+    "laplace, importance": ("laplace", pmgp.ImportanceSampling(2048), 1000),
+    "laplace, annealed": ("laplace", pmgp.AnnealedImportanceSampling(draws=24), 2000),
+    "ep, importance": ("ep", pmgp.ImportanceSampling(64), 2000),
+    "ep, annealed": ("ep", pmgp.AnnealedImportanceSampling(draws=8), 2000),
+    "laplace, none": ("laplace", "none", 2000),
 }
 EXACT = [name for name in SETTINGS if "none" not in name]
 BOUND = 4.0
@@ -43,11 +44,11 @@ def wine() -> pm.Model:
 
 @cache
 def moments_of(setting: str) -> dict[str, Moments]:
-    approximation, estimator = SETTINGS[setting]
+    approximation, estimator, draws = SETTINGS[setting]
     model = wine()
     with model:
         step = pmgp.PseudoMarginal(approximation=approximation, estimator=estimator)
-    return moments(sample(model, draws=2000, tune=800, step=step, random_seed=5))
+    return moments(sample(model, draws=draws, tune=800, step=step, random_seed=5))
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
