@@ -12,7 +12,7 @@ from pmgp.core.estimators import ImportanceSampling, OrthantSampling, Sequential
 from pmgp.core.estimators.base import Size
 from pmgp.core.gaussians import BlockPrior, DensePrior
 from pmgp.core.likelihoods import BernoulliLogit, BernoulliProbit, MultinomialLogit, OrdinalProbit
-from pmgp.core.marginal import calibration
+from pmgp.core.marginal import calibration, choice
 from pmgp.core.marginal.calibration import LARGE_SPREAD, TARGET_SPREAD, choose_draws, inefficiency, measured_beside
 from pmgp.core.marginal.choice import choose_estimator
 from pmgp.core.marginal.evaluation import Evaluator
@@ -176,6 +176,13 @@ def test_where_the_screen_is_dear_more_draws_are_made_than_suffice():
     found = [chosen(evaluate, thetas, others=(), scheme=PseudoMarginalChain(own())) for own in (Free, Dear, Unpriced)]
     assert [each.draws for each in found] == [512, 16, 16]
     assert found[0].spread < found[1].spread == found[2].spread < TARGET_SPREAD
+
+
+@pytest.mark.parametrize(
+    ("draws", "spread", "sufficient"), [(64, 1.0, True), (128, 0.5, True), (128, 0.8, False), (512, 0.9, False)]
+)
+def test_sixty_four_suffice_by_the_spread_that_they_would_have(draws, spread, sufficient):
+    assert choice._sufficient(choice.Choice(None, draws, spread)) == sufficient
 
 
 def test_few_importance_samples_suffice_though_more_are_chosen():
