@@ -48,7 +48,7 @@ def test_with_few_pairs_a_plane_is_fitted(dimension):
     def bent(theta):
         return 1.0 + weights @ theta + (weights @ theta) ** 2
 
-    few, enough = 2 * (dimension + 1), (dimension + 1) * (dimension + 2) * (dimension + 3)
+    few, enough = 2 * (dimension + 1), 4 * (dimension + 1) * (dimension + 2)
     np.testing.assert_allclose(
         fitted(dimension, lambda theta: 1.0 + weights @ theta, few).predict(theta), 1.0 + weights @ theta, atol=1e-3
     )
