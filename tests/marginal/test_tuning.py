@@ -57,35 +57,40 @@ def test_fits_start_from_where_the_chain_is_until_they_can_be_predicted(approxim
     assert np.mean(warm) < 0.8 * np.mean(cold)
 
 
+def seen_while_tuning(iterations: int, see) -> list:
+    """What is seen of 400 iterations of tuning after each of the first ones."""
+    rng, evaluate = np.random.default_rng(0), Evaluator(ToyModel(LABELS), Laplace())
+    tuning = Tuning(IndependenceMixture(), 2, 6, 400)
+    current, found = tuning.density(evaluate).at(np.array([0.0, 1.2])), []
+    for _ in range(iterations):
+        current, _ = tuning.step(rng, current, evaluate)
+        found.append(see(tuning))
+    return found
+
+
 def test_starts_are_predicted_early_and_from_nothing_again():
     """What the chain sees on its way to the posterior is left out of what sampling starts from."""
-    evaluate = Evaluator(ToyModel(LABELS), Laplace())
-    rng, tuning = np.random.default_rng(0), Tuning(IndependenceMixture(), 2, 6, 400)
-    current, counts = tuning.density(evaluate).at(np.array([0.0, 1.2])), []
-    for _ in range(400):
-        current, _ = tuning.step(rng, current, evaluate)
-        counts.append(0 if tuning.predictor is None else tuning.predictor.count)
+    predictors = seen_while_tuning(400, lambda tuning: tuning.predictor and (tuning.predictor.count, tuning.starts))
+    counts = [0 if seen is None else seen[0] for seen in predictors]
     # Regressions begin after 50 and after 175 iterations, in each of which one pair at most is seen.
     assert not any(counts[:50])
     assert 0 < counts[173] <= 124
     assert counts[174] == 0
     assert 0 < counts[399] <= 225
-    assert tuning.predictor.coefficients is not None
+    assert isinstance(predictors[399][1], ModePredictor)
 
 
 def test_starts_are_predicted_as_before_until_they_can_be_predicted_anew():
-    evaluate = Evaluator(ToyModel(LABELS), Laplace())
-    rng, tuning = np.random.default_rng(0), Tuning(IndependenceMixture(), 2, 6, 400)
-    current, starts = tuning.density(evaluate).at(np.array([0.0, 1.2])), []
-    for _ in range(250):
-        current, _ = tuning.step(rng, current, evaluate)
-        starts.append(tuning.starts)
-    # A regression of two elements takes twenty pairs; those are there when it is solved again, after 25 iterations.
-    former = starts[173]
+    starts = seen_while_tuning(250, lambda tuning: (tuning.starts, tuning.predictor, tuning.former))
+    former = starts[173][0]
     assert isinstance(former, ModePredictor)
-    assert all(one is former for one in starts[174:199])
-    assert tuning.former is None
-    assert starts[249] is tuning.predictor is not former
+    # The new regression, which begins after 175 iterations, is solved for the first time 25 later.
+    for used, accumulated, kept in starts[174:199]:
+        assert used is kept is former
+        assert accumulated is not former
+    used, accumulated, kept = starts[249]
+    assert used is accumulated is not former
+    assert kept is None
 
 
 def test_what_was_learned_far_away_predicts_nothing():

@@ -81,7 +81,7 @@ def inefficiency(spread: float) -> float:
 
     With normal errors z of the log-estimate, of standard deviation s, a stored one is replaced with the probability
     a(z) = Phi(-z/s - s/2) + exp(-z) Phi(z/s - s/2), and the integrated autocorrelation time is the mean of 2/a - 1 over
-    stored ones, whose errors have the mean s^2/2 (Pitt, dos Santos Silva, Giordani and Kohn 2012, section 3).
+    stored ones, whose errors have the mean s^2/2 (Pitt, dos Santos Silva, Giordani and Kohn 2012).
 
     Parameters
     ----------
