@@ -121,7 +121,7 @@ def _article() -> pmgp.PseudoMarginal:
 TOOLS = {
     "pmgp": Tool("pmgp", _steps(pmgp.PseudoMarginal)),
     "plain pseudo-marginal": Tool("pmgp", _steps(_article)),
-    "AA": Tool("pmgp", _steps(lambda: [pmgp.Ancillary(), pmgp.LatentHMC(variant="v2")])),
+    "AA": Tool("pmgp", _steps(lambda: [pmgp.Ancillary(), pmgp.LatentHMC(mass="prior")])),
     "marginalize and correct": Tool("pmgp", lambda problem: correcting_sampler(problem.model())),
     "NUTS": Tool("pymc", _whitened(sample)),
     "nutpie": Tool("nutpie", lambda problem: nutpie_sampler(whitened(problem))),

@@ -35,7 +35,7 @@ PROBLEMS = (
     "synthetic-400-d10",
     "synthetic-400-d10-ard",
 )
-_latent = partial(pmgp.LatentHMC, variant="v2")
+_latent = partial(pmgp.LatentHMC, mass="prior")
 SCHEMES: dict[str, Callable[[], Any]] = {
     "SA": lambda: [pmgp.Sufficient(), _latent()],
     "AA": lambda: [pmgp.Ancillary(), _latent()],

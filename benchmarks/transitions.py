@@ -33,15 +33,15 @@ SIZES = (100, 400, 1000, 2000)
 MODELS = tuple(simulation.MODELS)
 ISOTROPIC: dict[str, LatentUpdate] = {
     "LatentMetropolis isotropic": MetropolisUpdate("isotropic"),
-    "LatentHMC isotropic": HamiltonianUpdate("isotropic"),
+    "LatentHMC isotropic": HamiltonianUpdate("identity"),
 }
 OPERATORS: dict[str, LatentUpdate] = {
     "EllipticalSlice": EllipticalSliceUpdate(),
     "EllipticalSlice laplace": EllipticalSliceUpdate(reference="laplace"),
-    "LatentMetropolis v1": MetropolisUpdate("v1"),
-    "LatentMetropolis v2": MetropolisUpdate("v2"),
-    "LatentHMC v1": HamiltonianUpdate("v1"),
-    "LatentHMC v2": HamiltonianUpdate("v2"),
+    "LatentMetropolis v1": MetropolisUpdate("random_walk"),
+    "LatentMetropolis v2": MetropolisUpdate("autoregressive"),
+    "LatentHMC v1": HamiltonianUpdate("posterior"),
+    "LatentHMC v2": HamiltonianUpdate("prior"),
     "LatentSMMALA": LangevinUpdate(),
 }
 BLOCKS = 11

@@ -37,12 +37,12 @@ OURS = "ELL-SS q"
 """Elliptical slice sampling about Laplace's approximation and the prior in turn: the article does not have it."""
 
 OPERATORS: dict[str, LatentUpdate] = {
-    "MH v1": MetropolisUpdate("v1"),
-    "MH v2": MetropolisUpdate("v2"),
+    "MH v1": MetropolisUpdate("random_walk"),
+    "MH v2": MetropolisUpdate("autoregressive"),
     "SMMALA": LangevinUpdate(),
     "ELL-SS": EllipticalSliceUpdate(),
-    "HMC v1": HamiltonianUpdate("v1", max_leapfrog=10),
-    "HMC v2": HamiltonianUpdate("v2", max_leapfrog=10),
+    "HMC v1": HamiltonianUpdate("posterior", max_leapfrog=10),
+    "HMC v2": HamiltonianUpdate("prior", max_leapfrog=10),
     OURS: EllipticalSliceUpdate(reference="laplace"),
 }
 """In the order of the article's rows, by whose numbers the last row of its tables names them; ours is the last."""

@@ -76,7 +76,7 @@ class Alternating:
     scheme: Scheme
     latent_updates: int
     learns_covariance: bool = False
-    latent: HamiltonianUpdate = field(default_factory=lambda: HamiltonianUpdate("v2", max_leapfrog=10))
+    latent: HamiltonianUpdate = field(default_factory=lambda: HamiltonianUpdate("prior", max_leapfrog=10))
 
     def start(self, rng: np.random.Generator, problem: Problem, current: JointState, tune: int, draws: int) -> Iterate:
         """Begin a chain."""

@@ -98,4 +98,4 @@ def test_vectors_with_each_others_covariance_are_rejected(monkeypatch):
         return np.concatenate([part.deviation(x) for part, x in zip(self.parts[::-1], self._split(nu), strict=True)])
 
     monkeypatch.setattr(BlockPrior, "deviation", broken)
-    assert distance(MetropolisUpdate("v2")) > BOUND
+    assert distance(MetropolisUpdate("autoregressive")) > BOUND

@@ -101,13 +101,13 @@ def trajectories_always_accepted(patch: pytest.MonkeyPatch) -> None:
 
 
 def mass_matrix_term_forgotten(patch: pytest.MonkeyPatch) -> None:
-    """The coordinates of variant v1 without (f - m)' C (f - m) / 2."""
+    """The coordinates of the mass "posterior" without (f - m)' C (f - m) / 2."""
 
     def broken(prior, likelihood):
         right = scaled_by_posterior(prior, likelihood)
         return ScaledDensity(right.coordinates, likelihood)
 
-    patch.setitem(hmc.COORDINATES, "v1", broken)
+    patch.setitem(hmc.MASSES, "posterior", broken)
 
 
 def prior_counted_twice(patch: pytest.MonkeyPatch) -> None:
@@ -175,15 +175,15 @@ TWINS = [
     Twin(sites_not_divided_out, EllipticalSliceUpdate(reference="laplace"), "skewed_pair"),
     Twin(proposals_taken_for_symmetric, LangevinUpdate(), "skewed_single"),
     Twin(metric_without_its_determinant, LangevinUpdate(), "skewed_single"),
-    Twin(momentum_of_another_covariance, HamiltonianUpdate("isotropic"), "conjugate"),
-    Twin(momentum_of_another_covariance, HamiltonianUpdate("v1"), "skewed_pair"),
-    Twin(momentum_of_another_covariance, HamiltonianUpdate("v2"), "conjugate"),
-    Twin(proposals_taken_for_symmetric, HamiltonianUpdate("v2"), "skewed_pair"),
-    Twin(trajectories_always_accepted, HamiltonianUpdate("v2"), "conjugate"),
-    Twin(mass_matrix_term_forgotten, HamiltonianUpdate("v1"), "conjugate"),
-    Twin(prior_counted_twice, MetropolisUpdate("v2"), "skewed_pair"),
-    Twin(autoregression_towards_zero, MetropolisUpdate("v2"), "conjugate"),
-    Twin(prior_not_counted, MetropolisUpdate("v1"), "conjugate"),
+    Twin(momentum_of_another_covariance, HamiltonianUpdate("identity"), "conjugate"),
+    Twin(momentum_of_another_covariance, HamiltonianUpdate("posterior"), "skewed_pair"),
+    Twin(momentum_of_another_covariance, HamiltonianUpdate("prior"), "conjugate"),
+    Twin(proposals_taken_for_symmetric, HamiltonianUpdate("prior"), "skewed_pair"),
+    Twin(trajectories_always_accepted, HamiltonianUpdate("prior"), "conjugate"),
+    Twin(mass_matrix_term_forgotten, HamiltonianUpdate("posterior"), "conjugate"),
+    Twin(prior_counted_twice, MetropolisUpdate("autoregressive"), "skewed_pair"),
+    Twin(autoregression_towards_zero, MetropolisUpdate("autoregressive"), "conjugate"),
+    Twin(prior_not_counted, MetropolisUpdate("random_walk"), "conjugate"),
     Twin(momenta_without_their_normalizing_constant, RiemannianUpdate("local", max_leapfrog=1), "skewed_single"),
     Twin(fixed_points_after_one_iteration, RiemannianUpdate("local", max_leapfrog=1), "skewed_single"),
 ]

@@ -19,8 +19,12 @@ from pmgp.core.likelihoods import BernoulliLogit, Likelihood, LogGaussianCox, Or
 
 VARIANTS: dict[str, list[Any]] = {
     "EllipticalSliceUpdate": [EllipticalSliceUpdate(), EllipticalSliceUpdate(reference="laplace")],
-    "HamiltonianUpdate": [HamiltonianUpdate("isotropic"), HamiltonianUpdate("v1"), HamiltonianUpdate("v2")],
-    "MetropolisUpdate": [MetropolisUpdate("isotropic"), MetropolisUpdate("v1"), MetropolisUpdate("v2")],
+    "HamiltonianUpdate": [HamiltonianUpdate("identity"), HamiltonianUpdate("posterior"), HamiltonianUpdate("prior")],
+    "MetropolisUpdate": [
+        MetropolisUpdate("isotropic"),
+        MetropolisUpdate("random_walk"),
+        MetropolisUpdate("autoregressive"),
+    ],
     "LangevinUpdate": [LangevinUpdate()],
     "RiemannianUpdate": [RiemannianUpdate(metric, max_leapfrog=3) for metric in ("identity", "fixed", "local")],
 }
@@ -38,8 +42,10 @@ THRESHOLDS = np.array([-1.0, 0.5, 2.0])
 
 
 def name_of(operator: Any) -> str:
-    """A test's identifier: the class, and the variant or the reference."""
-    kind = next((getattr(operator, name) for name in ("variant", "reference", "metric") if hasattr(operator, name)), "")
+    """A test's identifier: the class, and what it is configured by."""
+    kind = next(
+        (getattr(operator, name) for name in ("proposal", "mass", "reference", "metric") if hasattr(operator, name)), ""
+    )
     return type(operator).__name__ + (f"-{kind}" if kind else "")
 
 

@@ -18,8 +18,8 @@ def test_every_operator_is_tested():
 
 
 def test_every_variant_is_tested():
-    assert {operator.variant for operator in VARIANTS["MetropolisUpdate"]} == set(latent_updates.metropolis.VARIANTS)
-    assert {operator.variant for operator in VARIANTS["HamiltonianUpdate"]} == set(latent_updates.hmc.COORDINATES)
+    assert {operator.proposal for operator in VARIANTS["MetropolisUpdate"]} == set(latent_updates.metropolis.PROPOSALS)
+    assert {operator.mass for operator in VARIANTS["HamiltonianUpdate"]} == set(latent_updates.hmc.MASSES)
 
 
 @pytest.mark.slow

@@ -41,7 +41,7 @@ def table_1(operator: Any, transitions: int) -> tuple[int, int, int]:
     """The row of an operator; for SMMALA with the constant that the table leaves out, K's factor and the start's."""
     if isinstance(operator, LangevinUpdate):
         return (transitions + 2, 1, 0)
-    if operator == HamiltonianUpdate("v1"):
+    if operator == HamiltonianUpdate("posterior"):
         return (2, 1, 0)
     if operator == RiemannianUpdate("fixed", max_leapfrog=3):
         return (2, 0, 0)
@@ -72,8 +72,8 @@ def test_rejections_cost_what_acceptances_do(step_size):
     cox = MODELS[1]
     assert operations_of(LangevinUpdate(), cox, 5, step_size).inverse == 1
     assert operations_of(LangevinUpdate(), cox, 5, step_size).cholesky <= 7
-    assert operations_of(MetropolisUpdate("v1"), cox, 5, step_size).cubic == (1, 0, 0)
-    assert operations_of(HamiltonianUpdate("v2"), cox, 5, step_size).cubic == (1, 0, 0)
+    assert operations_of(MetropolisUpdate("random_walk"), cox, 5, step_size).cubic == (1, 0, 0)
+    assert operations_of(HamiltonianUpdate("prior"), cox, 5, step_size).cubic == (1, 0, 0)
 
 
 @every_model
@@ -94,7 +94,7 @@ def test_a_factor_that_is_known_is_not_made_again(operator):
         operator.init(operator.prepare(prior, likelihood), np.zeros(3))
     needed = counts.total.cholesky
     expected = {MetropolisUpdate: 0, LangevinUpdate: 1}.get(type(operator), 0)
-    if operator == HamiltonianUpdate("v1"):
+    if operator == HamiltonianUpdate("posterior"):
         expected = 2
     elif operator == EllipticalSliceUpdate(reference="laplace"):
         expected = counted_newton_steps(prior, likelihood)

@@ -77,8 +77,8 @@ def test_huge_steps_are_refused_without_a_word(operator, model, step_size):
         warnings.simplefilter("error")
         path, infos = run(operator, likelihood, step_size, steps=5)
     assert np.isfinite(path).all()
-    if operator != MetropolisUpdate("v2"):
-        # A step of "v2" cannot be larger than one, a draw from the prior.
+    if operator != MetropolisUpdate("autoregressive"):
+        # An autoregressive step cannot be larger than one, a draw from the prior.
         assert_allclose(path, 0.0, atol=1e-12)
         assert not any(info.accepted for info in infos)
 
@@ -152,7 +152,7 @@ def test_the_same_generator_makes_the_same_chain(operator):
 
 
 def test_leapfrog_steps_are_uniform_from_one_to_the_largest():
-    _, infos = run(HamiltonianUpdate("v2", max_leapfrog=3), gaussian(), 0.1, steps=900)
+    _, infos = run(HamiltonianUpdate("prior", max_leapfrog=3), gaussian(), 0.1, steps=900)
     counts = np.bincount([info.evaluations for info in infos], minlength=5)
     assert counts[0] == counts[4] == 0
     # Chi-squared with two degrees of freedom exceeds 18 once in 8,000 runs.
@@ -162,7 +162,7 @@ def test_leapfrog_steps_are_uniform_from_one_to_the_largest():
 def test_a_trajectory_makes_the_steps_that_it_reports():
     """A step more would leave the same density invariant, and cost what nobody counted."""
     likelihood = gaussian(Counting)
-    _, infos = run(HamiltonianUpdate("v2", max_leapfrog=4), likelihood, 0.1)
+    _, infos = run(HamiltonianUpdate("prior", max_leapfrog=4), likelihood, 0.1)
     # One gradient is where the chain started.
     assert likelihood.gradients == 1 + sum(info.evaluations for info in infos)
 
@@ -171,15 +171,18 @@ def test_small_steps_conserve_the_energy():
     """The error of the energy falls with the cube of the step, for the same number of steps."""
     errors = []
     for step_size in (0.1, 0.05, 0.025):
-        _, infos = run(HamiltonianUpdate("v2", max_leapfrog=4), gaussian(), step_size, steps=400)
+        _, infos = run(HamiltonianUpdate("prior", max_leapfrog=4), gaussian(), step_size, steps=400)
         errors.append(-np.mean(np.log([info.acceptance_rate for info in infos])))
     assert np.log2(errors[0] / errors[1]) == pytest.approx(3.0, abs=0.5)
     assert np.log2(errors[1] / errors[2]) == pytest.approx(3.0, abs=0.5)
 
 
-@pytest.mark.parametrize("operator", [MetropolisUpdate, HamiltonianUpdate])
-def test_an_unknown_variant_is_named(operator):
-    with pytest.raises(ValueError, match=r"variant must be one of .*isotropic.*, not 'v3'"):
+@pytest.mark.parametrize(
+    ("operator", "argument", "known"),
+    [(MetropolisUpdate, "proposal", "isotropic"), (HamiltonianUpdate, "mass", "identity")],
+)
+def test_an_unknown_name_is_named(operator, argument, known):
+    with pytest.raises(ValueError, match=rf"{argument} must be one of .*{known}.*, not 'v3'"):
         operator("v3")
 
 

@@ -30,7 +30,7 @@ def test_several_operators_move_the_same_latent_vector():
     steps = [
         pmgp.EllipticalSlice(model=model),
         pm.Slice([model["scale"]], model=model),
-        pmgp.LatentHMC(variant="v2", model=model),
+        pmgp.LatentHMC(mass="prior", model=model),
         pmgp.LatentSMMALA(model=model),
     ]
     posterior = sample(model, steps, draws=3_000, tune=500, chains=2)["posterior"]

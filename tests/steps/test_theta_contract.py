@@ -54,7 +54,7 @@ LATENT: dict[str, Callable[..., Any]] = {
     "slice-laplace": lambda **kw: pmgp.EllipticalSlice(reference="laplace", **kw),
     "metropolis": pmgp.LatentMetropolis,
     "hmc v1": pmgp.LatentHMC,
-    "hmc v2": lambda **kw: pmgp.LatentHMC(variant="v2", **kw),
+    "hmc v2": lambda **kw: pmgp.LatentHMC(mass="prior", **kw),
     "smmala": pmgp.LatentSMMALA,
 }
 QUICK = ("ancillary", "interweaving", "surrogate", "joint")

@@ -173,8 +173,8 @@ def test_an_inverse_is_scaled_with_a_conjugate_variance():
     [
         pmgp.EllipticalSlice,
         pmgp.LatentMetropolis,
-        lambda **settings: pmgp.LatentHMC(variant="v2", **settings),
-        lambda **settings: pmgp.LatentHMC(variant="isotropic", **settings),
+        lambda **settings: pmgp.LatentHMC(mass="prior", **settings),
+        lambda **settings: pmgp.LatentHMC(mass="identity", **settings),
     ],
 )
 def test_steps_for_f_find_the_factor(scheme, latent):
@@ -184,12 +184,12 @@ def test_steps_for_f_find_the_factor(scheme, latent):
 
 def test_surrogate_data_leave_the_factor_of_the_prior_to_others():
     """They do not need it themselves; whoever does makes it, where theta has moved."""
-    for row in iterations(pmgp.Surrogate, lambda **settings: pmgp.LatentHMC(variant="v2", **settings)):
+    for row in iterations(pmgp.Surrogate, lambda **settings: pmgp.LatentHMC(mass="prior", **settings)):
         assert row.latent == ((1, 0, 0) if row.moved else (0, 0, 0))
 
 
 def test_preconditioned_hybrid_monte_carlo_of_f():
-    """Variant "v1": two factorizations and one inversion where theta has moved."""
+    """The mass "posterior": two factorizations and one inversion where theta has moved."""
     rows = iterations(pmgp.Ancillary, pmgp.LatentHMC)
     assert {(row.moved, row.latent) for row in rows} == {(True, (2, 1, 0)), (False, (0, 0, 0))}
 

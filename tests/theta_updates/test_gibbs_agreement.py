@@ -67,7 +67,7 @@ class Route(NamedTuple):
 
 
 def beside_f(scheme: Callable[..., Any], **settings: Any) -> Callable[[], Any]:
-    return lambda: [scheme(**settings), pmgp.LatentHMC(variant="v2")]
+    return lambda: [scheme(**settings), pmgp.LatentHMC(mass="prior")]
 
 
 ROUTES = {

@@ -106,13 +106,13 @@ def latent(prior: Prior, likelihood: Likelihood) -> LatentDensity | None:
 
 
 def scaled_by_prior(prior: Prior, likelihood: Likelihood) -> ScaledDensity | None:
-    """D = L, the Cholesky factor of K: no further O(n^3) operation ("v2")."""
+    """D = L, the Cholesky factor of K: no further O(n^3) operation."""
     factorized = prior.factorized()
     return None if factorized is None else ScaledDensity(factorized, likelihood)
 
 
 def scaled_by_posterior(prior: Prior, likelihood: Likelihood) -> ScaledDensity | None:
-    """C the Fisher information at the prior mean: two factorizations and one inversion ("v1").
+    """C the Fisher information at the prior mean: two factorizations and one inversion.
 
     Section 3.6 of the comparative evaluation; K itself is not factorized.
     """

@@ -16,7 +16,7 @@ import numpy as np
 
 from pmgp.core.approximations import Laplace
 from pmgp.core.gaussians import DensePrior, Gaussian, Prior, SiteApproximation
-from pmgp.core.latent_updates.variants import check_variant
+from pmgp.core.latent_updates.names import check_name
 from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.likelihoods.compiled_terms import SLICE, kernel_with_terms
 from pmgp.core.numerics.compiled.loading import uniform_numbers, vectors
@@ -62,7 +62,7 @@ class EllipticalSliceUpdate:
     largest_step_size: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
-        check_variant(self.reference, ("prior", "laplace"), "reference")
+        check_name(self.reference, ("prior", "laplace"), "reference")
         if not isinstance(self.moves, int | np.integer) or self.moves < 1:
             raise ValueError(f"moves must be an integer of at least 1, not {self.moves}")
 

@@ -16,17 +16,17 @@ from pmgp.core.latent_updates.coordinates import (
     scaled_by_posterior,
     scaled_by_prior,
 )
-from pmgp.core.latent_updates.variants import check_variant
+from pmgp.core.latent_updates.names import check_name
 from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.transitions.base import Point, TransitionInfo
 from pmgp.core.transitions.hamiltonian import hamiltonian
 
 __all__ = ["HamiltonianUpdate"]
 
-COORDINATES: dict[str, Callable[[Prior, Likelihood], LatentDensity | ScaledDensity | None]] = {
-    "isotropic": latent,
-    "v1": scaled_by_posterior,
-    "v2": scaled_by_prior,
+MASSES: dict[str, Callable[[Prior, Likelihood], LatentDensity | ScaledDensity | None]] = {
+    "posterior": scaled_by_posterior,
+    "prior": scaled_by_prior,
+    "identity": latent,
 }
 
 
@@ -36,25 +36,25 @@ class HamiltonianUpdate:
 
     Parameters
     ----------
-    variant : {"v1", "v2", "isotropic"}
-        The inverse mass matrix: "v1" (K^-1 + C)^-1 with C the Fisher information at the prior mean, "v2" K (section
-        3.6 of the comparative evaluation), "isotropic" the identity.
+    mass : {"posterior", "prior", "identity"}
+        The mass matrix: "posterior" K^-1 + C with C the Fisher information at the prior mean, "prior" K^-1, and
+        "identity" (section 3.6 of the comparative evaluation, which calls the first two "HMC v1" and "HMC v2").
     max_leapfrog : int
         The number of leapfrog steps is uniform from 1 to this one.
 
     Raises
     ------
     ValueError
-        For another variant, or a number of leapfrog steps below one.
+        For another mass, or a number of leapfrog steps below one.
     """
 
-    variant: str = "v1"
+    mass: str = "posterior"
     max_leapfrog: int = 10
     target_acceptance: ClassVar[float] = 0.65
     largest_step_size: ClassVar[float] = np.inf
 
     def __post_init__(self) -> None:
-        check_variant(self.variant, tuple(COORDINATES))
+        check_name(self.mass, tuple(MASSES), "mass")
         if not isinstance(self.max_leapfrog, int | np.integer) or self.max_leapfrog < 1:
             raise ValueError(f"max_leapfrog must be an integer of at least 1, not {self.max_leapfrog}")
 
@@ -64,7 +64,7 @@ class HamiltonianUpdate:
 
     def prepare(self, prior: Prior, likelihood: Likelihood) -> LatentDensity | ScaledDensity | None:
         """Make the factor of the inverse mass matrix; None where K is indefinite."""
-        return COORDINATES[self.variant](prior, likelihood)
+        return MASSES[self.mass](prior, likelihood)
 
     def init(self, target: LatentDensity | ScaledDensity, f: np.ndarray) -> Point:
         """Start at f."""

@@ -9,14 +9,14 @@ import numpy as np
 
 from pmgp.core.gaussians import Prior
 from pmgp.core.latent_updates.coordinates import LatentDensity, ScaledDensity, latent, scaled_by_prior
-from pmgp.core.latent_updates.variants import check_variant
+from pmgp.core.latent_updates.names import check_name
 from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.transitions.base import Point, TransitionInfo
 from pmgp.core.transitions.metropolis_hastings import metropolis_choice, random_walk
 
 __all__ = ["MetropolisUpdate"]
 
-VARIANTS = ("isotropic", "v1", "v2")
+PROPOSALS = ("autoregressive", "random_walk", "isotropic")
 
 
 @dataclass(frozen=True)
@@ -25,39 +25,39 @@ class MetropolisUpdate:
 
     Parameters
     ----------
-    variant : {"v2", "v1", "isotropic"}
-        For e standard normal and z = L e a draw from the prior's deviations: "v2" proposes
-        m + sqrt(1 - step^2) (f - m) + step z (equation 12 of the comparative evaluation), "v1" f + step z
-        (equation 11), "isotropic" f + step e (section 3.1).
+    proposal : {"autoregressive", "random_walk", "isotropic"}
+        For e standard normal and z = L e a draw from the prior's deviations: "autoregressive" proposes
+        m + sqrt(1 - step^2) (f - m) + step z (equation 12 of the comparative evaluation, its "MH v2"), "random_walk"
+        f + step z (equation 11, "MH v1"), "isotropic" f + step e (section 3.1).
 
     Raises
     ------
     ValueError
-        For another variant.
+        For another proposal.
     """
 
-    variant: str = "v2"
+    proposal: str = "autoregressive"
     target_acceptance: ClassVar[float] = 0.25
 
     def __post_init__(self) -> None:
-        check_variant(self.variant, VARIANTS)
+        check_name(self.proposal, PROPOSALS, "proposal")
 
     def initial_step_size(self, n: int) -> float:
         """Where tuning starts."""
-        return 0.1 if self.variant != "isotropic" else 2.4 / np.sqrt(n)
+        return 0.1 if self.proposal != "isotropic" else 2.4 / np.sqrt(n)
 
     @property
     def largest_step_size(self) -> float:
-        """In "v2" a step of one is a draw from the prior."""
-        return 1.0 if self.variant == "v2" else np.inf
+        """Largest step that tuning may reach; an autoregressive step of one is a draw from the prior."""
+        return 1.0 if self.proposal == "autoregressive" else np.inf
 
     def prepare(self, prior: Prior, likelihood: Likelihood) -> LatentDensity | ScaledDensity | None:
         """Factorize K; None where it is indefinite."""
-        return (latent if self.variant == "isotropic" else scaled_by_prior)(prior, likelihood)
+        return (latent if self.proposal == "isotropic" else scaled_by_prior)(prior, likelihood)
 
     def init(self, target: LatentDensity | ScaledDensity, f: np.ndarray) -> Point:
         """Start at f."""
-        if self.variant == "v2":
+        if self.proposal == "autoregressive":
             return _point_of_likelihood(target, f)
         return target.at(target.enter(f))
 
@@ -69,7 +69,7 @@ class MetropolisUpdate:
         self, rng: np.random.Generator, point: Point, target: LatentDensity | ScaledDensity, step_size: float
     ) -> tuple[Point, TransitionInfo]:
         """One transition."""
-        if isinstance(target, ScaledDensity) and self.variant == "v2":
+        if isinstance(target, ScaledDensity) and self.proposal == "autoregressive":
             return _autoregressive(rng, point, target, min(step_size, 1.0))
         return random_walk(rng, point, target, step_size)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from pmgp.core.gaussians import Prior
 from pmgp.core.latent_updates.metrics import METRICS, MovingMetricDensity
-from pmgp.core.latent_updates.variants import check_variant
+from pmgp.core.latent_updates.names import check_name
 from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.transitions.base import Point, TransitionInfo
 from pmgp.core.transitions.riemannian import Solver, riemannian
@@ -46,7 +46,7 @@ class RiemannianUpdate:
     largest_step_size: ClassVar[float] = np.inf
 
     def __post_init__(self) -> None:
-        check_variant(self.metric, tuple(METRICS), "metric")
+        check_name(self.metric, tuple(METRICS), "metric")
         if not isinstance(self.max_leapfrog, int | np.integer) or self.max_leapfrog < 1:
             raise ValueError(f"max_leapfrog must be an integer of at least 1, not {self.max_leapfrog}")
 

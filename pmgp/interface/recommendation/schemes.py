@@ -71,7 +71,7 @@ def many_hyperparameters(model: pm.Model, traits: Traits) -> Recommendation:
         "approximation, with f integrated out, in turns with proposals as far as these help; an operation of the model "
         "without a gradient leaves the proposals.",
         "up to 11 Cholesky factorizations and 10 inversions an iteration, for four gradients",
-        ('pmgp.Interweaving(operator="hmc") with pmgp.LatentHMC(variant="v2"), several times slower', WHITENED_NUTS),
+        ('pmgp.Interweaving(operator="hmc") with pmgp.LatentHMC(mass="prior"), several times slower', WHITENED_NUTS),
         model,
     )
 
@@ -85,7 +85,7 @@ def any_likelihood(model: pm.Model, traits: Traits) -> Recommendation:
         "the likelihood does not factorize over f, or free variables depend on f: what needs Laplace's approximation "
         "cannot be used, and these two need the likelihood's value alone.",
         "1 Cholesky factorization an iteration" if not operator else "about 12 Cholesky factorizations an iteration",
-        ('pmgp.LatentHMC(variant="v2") for f, which uses the gradient', "pmgp.Interweaving in place of pmgp.Ancillary"),
+        ('pmgp.LatentHMC(mass="prior") for f, which uses the gradient', "pmgp.Interweaving in place of pmgp.Ancillary"),
         model,
     )
 
@@ -101,7 +101,7 @@ def known_hyperparameters(model: pm.Model, traits: Traits) -> Recommendation:
         (call,),
         f"the model has no hyper-parameters, so that only f is to be sampled; {reason}",
         "none an iteration, once K is factorized",
-        ("pmgp.EllipticalSlice: nothing to tune" if traits.factorizes else 'pmgp.LatentHMC(variant="v2")',),
+        ("pmgp.EllipticalSlice: nothing to tune" if traits.factorizes else 'pmgp.LatentHMC(mass="prior")',),
         model,
     )
 

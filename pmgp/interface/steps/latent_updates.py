@@ -189,9 +189,9 @@ class LatentMetropolis(LatentStep):
     Parameters
     ----------
     $vars_of_f
-    variant : {"v2", "v1", "isotropic"}
-        Proposals m + sqrt(1 - step^2) (f - m) + step z ("v2") or f + step z ("v1") with z a draw of the prior's
-        deviations, or f + step e with e standard normal.
+    proposal : {"autoregressive", "random_walk", "isotropic"}
+        With z a draw of the prior's deviations, "autoregressive" proposes m + sqrt(1 - step^2) (f - m) + step z, and
+        "random_walk" f + step z; "isotropic" proposes f + step e with e standard normal.
     $target_of_step
     $rest_of_f_and_references
     Neal, R. M. (1999). Regression and classification using Gaussian process priors. Bayesian Statistics 6.
@@ -203,11 +203,11 @@ class LatentMetropolis(LatentStep):
         self,
         vars: list[Any] | None = None,
         *,
-        variant: str = "v2",
+        proposal: str = "autoregressive",
         target_acceptance: float = latent_updates.MetropolisUpdate.target_acceptance,
         **others: Unpack[Arguments],
     ) -> None:
-        update = latent_updates.MetropolisUpdate(variant)
+        update = latent_updates.MetropolisUpdate(proposal)
         super().__init__(vars, update=update, target_acceptance=target_acceptance, **others)
 
 
@@ -218,10 +218,10 @@ class LatentHMC(LatentStep):
     Parameters
     ----------
     $vars_of_f
-    variant : {"v1", "v2", "isotropic"}
-        The inverse of the mass matrix: (K^-1 + C)^-1 with C the Fisher information at the prior mean ("v1"), K ("v2"),
-        or the identity. "v1" needs two factorizations and an inversion when theta has moved, "v2" one factorization.
-        For "v1" the likelihood must factorize over f.
+    mass : {"posterior", "prior", "identity"}
+        The mass matrix: K^-1 + C with C the Fisher information at the prior mean ("posterior"), K^-1 ("prior"), or the
+        identity. "posterior" needs two factorizations and an inversion when theta has moved, and a likelihood that
+        factorizes over f; "prior" needs one factorization.
     max_leapfrog : int
         The number of leapfrog steps, which ``n_evaluations`` counts, is uniform from 1 to this one.
     $target_of_step
@@ -235,15 +235,15 @@ class LatentHMC(LatentStep):
         self,
         vars: list[Any] | None = None,
         *,
-        variant: str = "v1",
+        mass: str = "posterior",
         max_leapfrog: int = 10,
         target_acceptance: float = latent_updates.HamiltonianUpdate.target_acceptance,
         **others: Unpack[Arguments],
     ) -> None:
         super().__init__(
             vars,
-            update=latent_updates.HamiltonianUpdate(variant, max_leapfrog),
-            factorizing=variant == "v1",
+            update=latent_updates.HamiltonianUpdate(mass, max_leapfrog),
+            factorizing=mass == "posterior",
             gradient=True,
             target_acceptance=target_acceptance,
             **others,
