@@ -43,7 +43,7 @@ def cut_points() -> Any:
 
 LIKELIHOODS: dict[str, Callable[[Any], Any]] = {
     "BernoulliProbit": lambda f: pmgp.BernoulliProbit("y", f, observed=LABELS),
-    "LogGaussianCox": lambda f: pmgp.LogGaussianCox("y", f, observed=COUNTS),
+    "LogGaussianCox": lambda f: pmgp.likelihoods.LogGaussianCox("y", f, observed=COUNTS),
     "OrdinalProbit": lambda f: pmgp.OrdinalProbit("y", f, cut_points(), 1.0, observed=CATEGORIES),
     "Bernoulli": lambda f: pm.Bernoulli("y", logit_p=f, observed=LABELS),
     "Poisson": lambda f: pm.Poisson("y", pm.math.exp(f), observed=COUNTS),

@@ -22,7 +22,7 @@ from pmgp.core.estimators import ImportanceSampling, OrthantSampling
 from pmgp.core.estimators.importance import log_mean_exp
 from pmgp.core.gaussians import DensePrior
 from pmgp.core.likelihoods import BernoulliProbit
-from pmgp.core.orthants import log_orthant_probability
+from pmgp.core.orthants import log_probability
 from pmgp.core.orthants.probability import recursion
 from pmgp.core.orthants.problem import TruncatedNormal
 
@@ -73,7 +73,7 @@ def rows() -> Iterator[dict]:
 
 def measure(given: Labels, repeats: int = REPEATS, scipy: bool = True) -> Iterator[dict]:
     """A row for each method."""
-    reference = log_orthant_probability(0.0, np.inf, 0.0, given.orthant, draws=REFERENCE, random_seed=0)
+    reference = log_probability(0.0, np.inf, 0.0, given.orthant, draws=REFERENCE, random_seed=0)
     truth = reference.log_probability
     for method, prepare in _methods(given).items():
         estimate, preparation = _prepared(prepare)

@@ -112,7 +112,7 @@ def _article() -> pmgp.PseudoMarginal:
     """The pseudo-marginal chain as it was published: a random walk, and an estimate for each of its proposals."""
     return pmgp.PseudoMarginal(
         proposal="metropolis",
-        estimator=pmgp.ImportanceSampling(64),
+        estimator=pmgp.estimators.ImportanceSampling(64),
         delayed_acceptance=False,
         refresh_every=0,
     )
@@ -121,7 +121,7 @@ def _article() -> pmgp.PseudoMarginal:
 TOOLS = {
     "pmgp": Tool("pmgp", _steps(pmgp.PseudoMarginal)),
     "plain pseudo-marginal": Tool("pmgp", _steps(_article)),
-    "AA": Tool("pmgp", _steps(lambda: [pmgp.Ancillary(), pmgp.LatentHMC(mass="prior")])),
+    "AA": Tool("pmgp", _steps(lambda: [pmgp.steps.Ancillary(), pmgp.steps.LatentHMC(mass="prior")])),
     "marginalize and correct": Tool("pmgp", lambda problem: correcting_sampler(problem.model())),
     "NUTS": Tool("pymc", _whitened(sample)),
     "nutpie": Tool("nutpie", lambda problem: nutpie_sampler(whitened(problem))),

@@ -77,13 +77,13 @@ def correcting_sampler(model: pm.Model) -> Callable[[int, int, int], tuple[float
 
     The seconds are those of both: of NUTS, and of the correction without what is compiled for its first draw.
     """
-    marginal = pmgp.marginalize(model)
+    marginal = pmgp.marginal.approximate(model)
 
     def corrected(idata: xr.DataTree, seed: int) -> xr.DataTree:
         with warnings.catch_warnings():
             # Poor weights make the figure of merit smaller, which says it.
             warnings.filterwarnings("ignore", message="the correction", category=UserWarning)
-            return pmgp.correct(idata, model=model, resample=False, random_seed=seed, progressbar=False)
+            return pmgp.marginal.correct(idata, model=model, resample=False, random_seed=seed, progressbar=False)
 
     def sampled(tune: int, draws: int, seed: int) -> tuple[float, xr.DataTree]:
         seconds, idata = sample(Run(marginal, tune, draws), seed)

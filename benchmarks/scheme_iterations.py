@@ -17,7 +17,13 @@ from benchmarks.problems import Problem, load
 __all__ = ["PROBLEMS", "SCHEMES", "measure", "rows"]
 
 PROBLEMS = ("synthetic-100", "synthetic-400", "breast", "banknote")
-SCHEMES = (pmgp.Ancillary, pmgp.Sufficient, pmgp.Interweaving, pmgp.Surrogate, pmgp.JointUpdate)
+SCHEMES = (
+    pmgp.steps.Ancillary,
+    pmgp.steps.Sufficient,
+    pmgp.steps.Interweaving,
+    pmgp.steps.Surrogate,
+    pmgp.steps.JointUpdate,
+)
 # Tuning, and seconds of measured iterations after it.
 TUNE = 100
 SECONDS = 8.0

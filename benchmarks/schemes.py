@@ -35,15 +35,15 @@ PROBLEMS = (
     "synthetic-400-d10",
     "synthetic-400-d10-ard",
 )
-_latent = partial(pmgp.LatentHMC, mass="prior")
+_latent = partial(pmgp.steps.LatentHMC, mass="prior")
 SCHEMES: dict[str, Callable[[], Any]] = {
-    "SA": lambda: [pmgp.Sufficient(), _latent()],
-    "AA": lambda: [pmgp.Ancillary(), _latent()],
-    "ASIS": lambda: [pmgp.Interweaving(), _latent()],
-    "SURR": lambda: [pmgp.Surrogate(), _latent()],
-    "KHR": lambda: [pmgp.JointUpdate(), _latent()],
-    "AA hmc": lambda: [pmgp.Ancillary(operator="hmc"), _latent()],
-    "ASIS hmc": lambda: [pmgp.Interweaving(operator="hmc"), _latent()],
+    "SA": lambda: [pmgp.steps.Sufficient(), _latent()],
+    "AA": lambda: [pmgp.steps.Ancillary(), _latent()],
+    "ASIS": lambda: [pmgp.steps.Interweaving(), _latent()],
+    "SURR": lambda: [pmgp.steps.Surrogate(), _latent()],
+    "KHR": lambda: [pmgp.steps.JointUpdate(), _latent()],
+    "AA hmc": lambda: [pmgp.steps.Ancillary(operator="hmc"), _latent()],
+    "ASIS hmc": lambda: [pmgp.steps.Interweaving(operator="hmc"), _latent()],
     "PM Laplace": lambda: pmgp.PseudoMarginal(approximation="laplace"),
     "PM EP": lambda: pmgp.PseudoMarginal(approximation="ep"),
 }

@@ -28,9 +28,9 @@ from pmgp.gp import Sparse, optimize_inducing
 __all__ = ["METHODS", "PROBLEMS", "first_draw_rows", "gradient", "measure", "rows"]
 
 METHODS: dict[str, Callable[[], Any] | None] = {
-    "SparseGibbs": pmgp.SparseGibbs,
-    "SparseHMC": pmgp.SparseHMC,
-    "SparseHMC and SparseGibbs": lambda: [pmgp.SparseHMC(), pmgp.SparseGibbs()],
+    "SparseGibbs": pmgp.steps.SparseGibbs,
+    "SparseHMC": pmgp.steps.SparseHMC,
+    "SparseHMC and SparseGibbs": lambda: [pmgp.steps.SparseHMC(), pmgp.steps.SparseGibbs()],
     "NUTS": None,
 }
 # Iterations of each chain at most, and at least.
@@ -212,7 +212,7 @@ def gradient(n: int = 20_000, d: int = 8, m: int = 200, repeats: int = 15) -> di
         process = pmgp.gp.Sparse(cov_func=variance * pm.gp.cov.ExpQuad(d, ls=lengthscale))
         f = process.prior("f", X=X, Xu=X[:m])
         process.observe("y", f, dist=_poisson(1.0), observed=rng.poisson(1.0, n))
-        step = pmgp.SparseHMC(model=model)
+        step = pmgp.steps.SparseHMC(model=model)
         point, linear_algebra = np.zeros(step.dimension), _LinearAlgebra(X, m)
         peak = _memory(lambda: [step.function(point) for _ in range(2)])
         times = [(_seconds(lambda: step.function(point)), linear_algebra.seconds()) for _ in range(repeats)]
@@ -278,4 +278,4 @@ def first_draw_rows() -> Iterator[dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    print(*first_draw.wait(coal().model()[0], METHODS[sys.argv[1]] or pmgp.SparseGibbs))
+    print(*first_draw.wait(coal().model()[0], METHODS[sys.argv[1]] or pmgp.steps.SparseGibbs))

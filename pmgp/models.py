@@ -127,7 +127,7 @@ def multiclass_classifier(
     kernel, feature_names
         As for :func:`classifier`.
     inducing : array_like of shape (m, d), optional
-        As for :func:`classifier`; the likelihood is then :class:`pmgp.RobustMax`.
+        As for :func:`classifier`; the likelihood is then :class:`pmgp.likelihoods.RobustMax`.
 
     Returns
     -------
@@ -165,7 +165,7 @@ def count_regression(
     exposure: ArrayLike | None = None,
     inducing: ArrayLike | None = None,
 ) -> pm.Model:
-    """Build a Poisson regression whose log-rate is a Gaussian process (:class:`pmgp.LogGaussianCox`).
+    """Build a Poisson regression whose log-rate is a Gaussian process (:class:`pmgp.likelihoods.LogGaussianCox`).
 
     The process has the constant mean ``level ~ Normal(log(sum(y) / sum(exposure)), 1)``, with probability 0.95 within a
     factor of seven of the mean rate, and ``variance ~ Exponential(1)``: with variance 1, rates vary by a factor of e

@@ -168,8 +168,8 @@ def test_the_page_needs_no_other_file(finished):
         (["crabs", "--no-header"], "--no-header is for CSV files"),
         (["crabs", "--likelihood", "poisson"], "--likelihood poisson is for CSV files"),
         (["crabs", "--likelihood", "ordinal"], "has two classes, for probit or logit"),
-        (["crabs", "--likelihood", "softmax"], "--likelihood softmax is for CSV files"),
-        (["absent.csv", "--order", "a,b", "--likelihood", "softmax"], "--order is for ordered categories"),
+        (["crabs", "--likelihood", "multinomial"], "--likelihood multinomial is for CSV files"),
+        (["absent.csv", "--order", "a,b", "--likelihood", "multinomial"], "--order is for ordered categories"),
         (["absent.csv", "--order", "a,b"], "--order is for ordered categories"),
         (["absent.csv", "--exposure", "a"], "--exposure is for counts"),
         (["absent.csv", "--features", "a", "--drop", "b"], "--features and --drop exclude each other"),
@@ -206,8 +206,8 @@ def test_a_mistake_is_one_clear_line(arguments, message, tmp_path, monkeypatch):
         ("a,price\n1,2.5\n3,4.1\n5,3.7\n", ["--likelihood", "poisson"], "for counts 0, 1, 2"),
         ("a,b\n1,x\n3,y\n5,z\n", ["--likelihood", "ordinal", "--order", "x,y"], "--order leaves out 'z'"),
         ("a,n\n1,0\n3,0\n5,0\n", ["--likelihood", "poisson"], "are 0"),
-        ("a,b\n1,x\n3,y\n5,z\n", [], "Without one: --likelihood softmax"),
-        ("a,b\n1,x\n3,y\n5,y\n", ["--likelihood", "softmax"], "for three or more classes"),
+        ("a,b\n1,x\n3,y\n5,z\n", [], "Without one: --likelihood multinomial"),
+        ("a,b\n1,x\n3,y\n5,y\n", ["--likelihood", "multinomial"], "for three or more classes"),
         ("who,y\nAnn,0\nBob,1\nJo,1\n", [], "--drop who"),
     ],
 )
@@ -738,7 +738,7 @@ def classified(classes_csv, tmp_path_factory):
     """Run classes without an order once."""
     out = tmp_path_factory.mktemp("runs") / "trees"
     result = invoke(
-        *("run", classes_csv, "--likelihood", "softmax", "--draws", 20, "--tune", 30, "--cores", 1),
+        *("run", classes_csv, "--likelihood", "multinomial", "--draws", 20, "--tune", 30, "--cores", 1),
         *("--importance-samples", 16, "--test-fraction", 0.3, "--out", out),
     )
     assert result.exit_code == 0, result.output
@@ -783,7 +783,7 @@ def test_classes_have_their_picture_and_report(classified):
     page = (out / "report.html").read_text()
     assert "Predicted classes of the test part" in page
     assert "trees: Gaussian process classification of several classes" in page
-    assert "--likelihood softmax" in page
+    assert "--likelihood multinomial" in page
 
 
 def test_each_likelihood_has_its_kind_of_label(counts_csv, tmp_path):

@@ -121,9 +121,9 @@ def test_expectation_propagation_compiles_no_derivatives(counts):
 def test_what_needs_derivatives_compiles_them_before_workers_must(counts):
     laplace = pmgp.PseudoMarginal(approximation="laplace", model=counts)
     assert derivatives(laplace.latent_model) == [False, True, False]
-    hmc = pmgp.LatentHMC(mass="prior", model=counts)
+    hmc = pmgp.steps.LatentHMC(mass="prior", model=counts)
     assert derivatives(hmc.shared_model.parts) == [True, False, False]
-    smmala = pmgp.LatentSMMALA(model=counts)
+    smmala = pmgp.steps.LatentSMMALA(model=counts)
     assert derivatives(smmala.shared_model.parts) == [True, True, False]
 
 

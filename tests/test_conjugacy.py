@@ -212,7 +212,7 @@ def test_the_second_of_two_is_found():
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("step", [pmgp.Sufficient, pmgp.Interweaving])
+@pytest.mark.parametrize("step", [pmgp.steps.Sufficient, pmgp.steps.Interweaving])
 def test_it_is_on_by_default_and_can_be_turned_off(step):
     model = build()
     assert step(model=model, compile_kwargs=FAST).scheme.variance is not None

@@ -397,10 +397,10 @@ def labeled(tmp_path, labels, **options):
         (range(30), "binary", ["'score'", "For counts, --likelihood poisson", "pm.gp.Marginal"]),
         ([1, 2, 3, 3], "binary", ["counts, --likelihood poisson; for ordered grades, --likelihood ordinal"]),
         ([-1, 0, 1], "binary", ["For ordered grades, --likelihood ordinal"]),
-        (["a", "b", "c"], "binary", ["--likelihood ordinal --order", "Without one: --likelihood softmax"]),
-        ([1, 2, 3, 3], "binary", ["for classes whose numbers are only names, --likelihood softmax"]),
-        ([f"n{k}" for k in range(20)], "binary", ["have no order: --likelihood softmax; if it is not the label"]),
-        (["a", "b", "a"], "classes", ["softmax is for three or more classes", "--likelihood probit or logit"]),
+        (["a", "b", "c"], "binary", ["--likelihood ordinal --order", "Without one: --likelihood multinomial"]),
+        ([1, 2, 3, 3], "binary", ["for classes whose numbers are only names, --likelihood multinomial"]),
+        ([f"n{k}" for k in range(20)], "binary", ["have no order: --likelihood multinomial; if it is not the label"]),
+        (["a", "b", "a"], "classes", ["multinomial is for three or more classes", "--likelihood probit or logit"]),
         (["a", "a", "a"], "classes", ["holds 1: 'a'", "There is nothing to tell apart"]),
         ([1.5, 2.25, 7, -3], "classes", ["numbers that are not whole", "pm.gp.Marginal"]),
         (range(40), "classes", ["holds 40", "more than the 30", "For counts, --likelihood poisson"]),
@@ -449,7 +449,7 @@ def test_ordered_categories_are_sorted_or_as_given(tmp_path):
     words = ["low", "high", "medium", "low"]
     assert labeled(tmp_path, words, kind="ordered").notices == (
         "the categories are in alphabetical order; for another one: --order high,low,medium; if they have none: "
-        "--likelihood softmax",
+        "--likelihood multinomial",
     )
     given = labeled(tmp_path, words, kind="ordered", order=["low", "medium", "high"])
     np.testing.assert_array_equal(given.y, [0, 2, 1, 0])

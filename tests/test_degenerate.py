@@ -69,7 +69,7 @@ def test_a_chain_has_no_nan(name, settings):
 
 def estimate(model: pm.Model, **settings) -> tuple[float, float]:
     point = {"lengthscale": 1.3, "variance": 5.0}
-    found = pmgp.log_marginal_likelihood(model, point, random_seed=2, compile_kwargs=FAST, **settings)
+    found = pmgp.marginal.log_likelihood(model, point, random_seed=2, compile_kwargs=FAST, **settings)
     return found.value, found.standard_error
 
 

@@ -33,7 +33,7 @@ def probit(f):
 
 
 def counts(f):
-    pmgp.LogGaussianCox("y", f, observed=COUNTS)
+    pmgp.likelihoods.LogGaussianCox("y", f, observed=COUNTS)
 
 
 def normal(f):

@@ -11,10 +11,12 @@ from tests.steps.test_contract import FAST
 from tests.truths import low_rank_problem
 
 ESTIMATORS = {
-    "importance": pmgp.ImportanceSampling(256),
-    "annealed": pmgp.AnnealedImportanceSampling(draws=64),
-    "orthant": pmgp.OrthantSampling(64),
-    "from the prior": pmgp.AnnealedImportanceSampling("prior", np.concatenate([[0.0], np.geomspace(1e-3, 1, 80)]), 64),
+    "importance": pmgp.estimators.ImportanceSampling(256),
+    "annealed": pmgp.estimators.AnnealedImportanceSampling(draws=64),
+    "orthant": pmgp.estimators.OrthantSampling(64),
+    "from the prior": pmgp.estimators.AnnealedImportanceSampling(
+        "prior", np.concatenate([[0.0], np.geomspace(1e-3, 1, 80)]), 64
+    ),
 }
 
 
@@ -34,7 +36,7 @@ def known() -> tuple[pm.Model, float]:
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_the_estimate_is_within_its_error_of_the_truth(known, name, approximation):
     model, truth = known
-    found = pmgp.log_marginal_likelihood(
+    found = pmgp.marginal.log_likelihood(
         model,
         {"scale": 1.0},
         estimator=ESTIMATORS[name],
@@ -50,15 +52,15 @@ def test_the_estimate_is_within_its_error_of_the_truth(known, name, approximatio
 @pytest.mark.full
 def test_the_standard_error_is_that_of_repeated_runs(known):
     model, _ = known
-    settings = {"estimator": pmgp.ImportanceSampling(16), "compile_kwargs": FAST}
-    runs = [pmgp.log_marginal_likelihood(model, {"scale": 1.0}, random_seed=s, **settings) for s in range(12)]
+    settings = {"estimator": pmgp.estimators.ImportanceSampling(16), "compile_kwargs": FAST}
+    runs = [pmgp.marginal.log_likelihood(model, {"scale": 1.0}, random_seed=s, **settings) for s in range(12)]
     spread = np.std([run.value for run in runs], ddof=1)
     assert 0.4 < np.mean([run.standard_error for run in runs]) / spread < 2.2
 
 
 def test_the_approximations_own_evidence_has_no_spread(known):
     model, truth = known
-    found = pmgp.log_marginal_likelihood(model, {"scale": 1.0}, estimator="none", compile_kwargs=FAST)
+    found = pmgp.marginal.log_likelihood(model, {"scale": 1.0}, estimator="none", compile_kwargs=FAST)
     assert found.standard_error == 0.0
     assert found.value == pytest.approx(truth, abs=0.05)
 
@@ -67,8 +69,8 @@ def test_the_approximations_own_evidence_has_no_spread(known):
 def test_the_seed_repeats_it_and_the_point_matters(known):
     model, _ = known
     with model:
-        one, two = (pmgp.log_marginal_likelihood(random_seed=3, compile_kwargs=FAST).value for _ in range(2))
-        other = pmgp.log_marginal_likelihood(point={"scale_log__": -3.0}, random_seed=3, compile_kwargs=FAST).value
+        one, two = (pmgp.marginal.log_likelihood(random_seed=3, compile_kwargs=FAST).value for _ in range(2))
+        other = pmgp.marginal.log_likelihood(point={"scale_log__": -3.0}, random_seed=3, compile_kwargs=FAST).value
     assert one == two
     assert abs(one - other) > 0.5
 
@@ -76,10 +78,10 @@ def test_the_seed_repeats_it_and_the_point_matters(known):
 def test_what_cannot_be_estimated_is_refused(known):
     model, _ = known
     with pytest.raises(ValueError, match="repeats must be at least 2"):
-        pmgp.log_marginal_likelihood(model, repeats=1)
+        pmgp.marginal.log_likelihood(model, repeats=1)
     with pytest.raises(ValueError, match="no free variables level"):
-        pmgp.log_marginal_likelihood(model, {"level": 1.0})
+        pmgp.marginal.log_likelihood(model, {"level": 1.0})
     with pytest.raises(ValueError, match="prior covariance of 'f' is not finite"):
-        pmgp.log_marginal_likelihood(model, {"scale_log__": 800.0}, compile_kwargs=FAST)
+        pmgp.marginal.log_likelihood(model, {"scale_log__": 800.0}, compile_kwargs=FAST)
     with pytest.raises(ValueError, match="unknown estimator"):
-        pmgp.log_marginal_likelihood(model, estimator="guess")
+        pmgp.marginal.log_likelihood(model, estimator="guess")

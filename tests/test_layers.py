@@ -197,6 +197,13 @@ def test_every_public_name_resolves(name):
     assert name in dir(pmgp)
 
 
+@pytest.mark.parametrize("family", ["approximations", "estimators", "likelihoods", "marginal", "orthants", "steps"])
+def test_the_api_pages_list_every_name_of_a_family(family):
+    listed = set((PACKAGE.parent / "docs" / "api" / "index.md").read_text().split())
+    names = getattr(pmgp, family).__all__
+    assert [name for name in names if not {name, f"{family}.{name}"} & listed] == []
+
+
 def test_other_names_do_not():
     with pytest.raises(AttributeError, match="no attribute 'Nonsense'"):
         pmgp.Nonsense  # noqa: B018

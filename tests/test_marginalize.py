@@ -48,7 +48,7 @@ def noisy_model() -> pm.Model:
 
 @pytest.fixture(scope="module", params=["ep", "laplace"])
 def marginal(request) -> pm.Model:
-    return pmgp.marginalize(noisy_model(), approximation=request.param, compile_kwargs=FAST)
+    return pmgp.marginal.approximate(noisy_model(), approximation=request.param, compile_kwargs=FAST)
 
 
 @pytest.mark.full
@@ -85,7 +85,7 @@ def test_its_density_is_the_prior_times_the_evidence(marginal):
     point = {k: np.log(v) if k.endswith("_log__") else v for k, v in point.items()}
     approximation = operation_of(marginal).evidence._objective.approximation
     tight = {"estimator": "none", "approximation": approximation, "compile_kwargs": FAST}
-    evidence = pmgp.log_marginal_likelihood(model, theta, **tight).value
+    evidence = pmgp.marginal.log_likelihood(model, theta, **tight).value
     rest = [*model.free_RVs, model["other"]]
     prior = model.compile_logp(vars=[rv for rv in rest if rv.name != "f"], mode="FAST_COMPILE")
     total = marginal.compile_logp(mode="FAST_COMPILE")
@@ -103,7 +103,7 @@ def operation_of(marginal: pm.Model) -> LogEvidence:
 def test_the_model_that_was_given_may_change_its_data():
     """The marginal model keeps the data as they were."""
     model = noisy_model()
-    marginal = pmgp.marginalize(model, compile_kwargs=FAST)
+    marginal = pmgp.marginal.approximate(model, compile_kwargs=FAST)
     density, point = marginal.compile_logp(mode="FAST_COMPILE"), marginal.initial_point()
     before = density(point)
     pm.set_data({"X": np.zeros((12, 2))}, model=model)
@@ -138,7 +138,7 @@ def test_the_operation_survives_pickling(marginal):
 def test_the_maximum_is_that_of_find_map(probit_model):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
-        marginal = pmgp.marginalize(probit_model, compile_kwargs=FAST)
+        marginal = pmgp.marginal.approximate(probit_model, compile_kwargs=FAST)
         found = pm.find_MAP(model=marginal, progressbar=False, compile_kwargs=FAST)
     expected = pmgp.find_map(probit_model, compile_kwargs=FAST).point
     for name in ("lengthscale", "variance"):
@@ -147,11 +147,11 @@ def test_the_maximum_is_that_of_find_map(probit_model):
 
 def test_what_cannot_be_marginalized_is_refused(probit_model):
     with pytest.raises(ValueError, match="unknown approximation 'guess'"):
-        pmgp.marginalize(probit_model, approximation="guess")
+        pmgp.marginal.approximate(probit_model, approximation="guess")
     with pm.Model() as model:
         pm.Normal("x")
     with pytest.raises(ModelError, match="no latent multivariate normal variable"):
-        pmgp.marginalize(model)
+        pmgp.marginal.approximate(model)
 
 
 # Correction, on a model whose posterior of theta is known by summation
@@ -175,14 +175,14 @@ def model(problem) -> pm.Model:
 
 @pytest.fixture(scope="module")
 def approximate(model):
-    with pmgp.marginalize(model, approximation="laplace"), warnings.catch_warnings():
+    with pmgp.marginal.approximate(model, approximation="laplace"), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         return pm.sample(1000, tune=500, chains=2, cores=1, random_seed=1, **QUIET)
 
 
 @pytest.fixture(scope="module")
 def weighted(model, approximate):
-    return pmgp.correct(approximate, model=model, resample=False, random_seed=1, **SETTINGS)
+    return pmgp.marginal.correct(approximate, model=model, resample=False, random_seed=1, **SETTINGS)
 
 
 def log_scale(idata) -> np.ndarray:
@@ -229,7 +229,7 @@ def test_the_weights_mean_is_the_ratio_of_the_evidences(problem, model, approxim
 
 @pytest.mark.full
 def test_resampled_draws_agree_with_the_exact_chain(model, approximate):
-    corrected = pmgp.correct(approximate, model=model, random_seed=1, **SETTINGS)
+    corrected = pmgp.marginal.correct(approximate, model=model, random_seed=1, **SETTINGS)
     assert corrected.attrs["words"].endswith("they can be trusted")
     assert corrected["posterior"]["f"].dims == ("chain", "draw", "place")
     with model, warnings.catch_warnings():
@@ -256,7 +256,7 @@ def shortened(idata) -> xr.DataTree:
 @pytest.mark.full
 def test_it_keeps_the_other_groups_and_repeats_by_seed(model, approximate, weighted):
     few = shortened(approximate)
-    one, two = (pmgp.correct(few, model=model, random_seed=4, **SETTINGS) for _ in range(2))
+    one, two = (pmgp.marginal.correct(few, model=model, random_seed=4, **SETTINGS) for _ in range(2))
     assert_array_equal(one["posterior"]["f"], two["posterior"]["f"])
     assert set(one["posterior"].data_vars) == {"scale", "f"}
     assert set(weighted["sample_stats"].data_vars) == {"log_marginal_likelihood", "log_weight"}
@@ -282,7 +282,7 @@ def test_weights_that_cannot_be_trusted_are_told(model, approximate):
     wrong = shortened(approximate)
     wrong["posterior"]["log_marginal_likelihood"] -= 4.0 * np.log(wrong["posterior"]["scale"]) ** 2
     with pytest.warns(UserWarning, match="the correction: Pareto k.*they cannot be trusted"):
-        found = pmgp.correct(wrong, model=model, random_seed=1, **SETTINGS)
+        found = pmgp.marginal.correct(wrong, model=model, random_seed=1, **SETTINGS)
     assert found.attrs["pareto_k"] > 0.7
 
 
@@ -291,9 +291,9 @@ def test_draws_that_cannot_be_corrected_are_refused(model, approximate):
     posterior = approximate["posterior"].to_dataset().drop_vars("log_marginal_likelihood")
     plain = xr.DataTree.from_dict({"posterior": posterior})
     with pytest.raises(ValueError, match="no draws of log_marginal_likelihood: give those of"):
-        pmgp.correct(plain, model=model, **SETTINGS)
+        pmgp.marginal.correct(plain, model=model, **SETTINGS)
     for nothing in ("none", ApproximateEvidence()):
         with pytest.raises(ValueError, match='estimator="none" estimates nothing'):
-            pmgp.correct(approximate, model=model, estimator=nothing, **SETTINGS)
+            pmgp.marginal.correct(approximate, model=model, estimator=nothing, **SETTINGS)
     with pytest.raises(ValueError, match="the posterior has no draws of scale"):
-        pmgp.correct(xr.DataTree.from_dict({"posterior": xr.Dataset()}), model=model, **SETTINGS)
+        pmgp.marginal.correct(xr.DataTree.from_dict({"posterior": xr.Dataset()}), model=model, **SETTINGS)

@@ -74,7 +74,7 @@ def ordinal_of_pymc(f):
 
 
 def cox(f):
-    pmgp.LogGaussianCox("y", f, EXPOSURE * pm.Gamma("level", 2, 2), observed=COUNTS)
+    pmgp.likelihoods.LogGaussianCox("y", f, EXPOSURE * pm.Gamma("level", 2, 2), observed=COUNTS)
 
 
 def cox_of_pymc(f):
@@ -90,9 +90,9 @@ OBSERVATIONS = {
     "normal": normal,
     "negative binomial": negative_binomial,
     "potential": lambda f: pm.Potential("y", -0.25 * (f - REALS) ** 4),
-    "Cox": lambda f: pmgp.LogGaussianCox("y", f, observed=COUNTS),
+    "Cox": lambda f: pmgp.likelihoods.LogGaussianCox("y", f, observed=COUNTS),
     "Cox with inferred level": cox,
-    "volatility": lambda f: pmgp.StochasticVolatility("y", f, observed=REALS),
+    "volatility": lambda f: pmgp.likelihoods.StochasticVolatility("y", f, observed=REALS),
     "ordinal": ordinal,
 }
 CLOSED = {
@@ -264,14 +264,14 @@ def test_the_likelihood_follows_its_parameters_in_theta(rng):
 
 
 def test_parameters_that_are_fixed_are_looked_at_once():
-    model = process(lambda f: pmgp.LogGaussianCox("y", f, pm.Data("area", EXPOSURE), observed=COUNTS))
+    model = process(lambda f: pmgp.likelihoods.LogGaussianCox("y", f, pm.Data("area", EXPOSURE), observed=COUNTS))
     latent_model = split(model)
     assert latent_model.likelihood(np.zeros(1)) is latent_model.likelihood(np.ones(1))
 
 
 PARAMETRIC = {
     "exposure": (
-        lambda f, value: pmgp.LogGaussianCox("y", f, 2.0 * value, observed=COUNTS),
+        lambda f, value: pmgp.likelihoods.LogGaussianCox("y", f, 2.0 * value, observed=COUNTS),
         lambda value: likelihoods.LogGaussianCox(COUNTS, 2.0 * value),
         (EXPOSURE, 2.0 * EXPOSURE),
     ),
@@ -304,15 +304,19 @@ def test_replaced_parameters_are_seen(name, rng):
 
 
 BAD_DATA = {
-    "found -1": lambda f: pmgp.LogGaussianCox("y", f, observed=pm.Data("d", COUNTS - 1)),
-    "exposure must be positive": lambda f: pmgp.LogGaussianCox("y", f, pm.Data("d", -EXPOSURE), observed=COUNTS),
-    "exposure has shape": lambda f: pmgp.LogGaussianCox("y", f, pm.Data("d", EXPOSURE[1:]), observed=COUNTS),
+    "found -1": lambda f: pmgp.likelihoods.LogGaussianCox("y", f, observed=pm.Data("d", COUNTS - 1)),
+    "exposure must be positive": lambda f: pmgp.likelihoods.LogGaussianCox(
+        "y", f, pm.Data("d", -EXPOSURE), observed=COUNTS
+    ),
+    "exposure has shape": lambda f: pmgp.likelihoods.LogGaussianCox(
+        "y", f, pm.Data("d", EXPOSURE[1:]), observed=COUNTS
+    ),
     "from 0 to 2.*found 3": lambda f: pmgp.OrdinalProbit("y", f, pm.Data("d", [0.0, 1.0]), observed=CATEGORIES),
     r"found 1\.0, 0\.0": lambda f: pmgp.OrdinalProbit("y", f, pm.Data("d", [1.0, 0.0]), observed=LABELS),
     r"noise must be positive .* 0\.0": lambda f: pmgp.OrdinalProbit(
         "y", f, THRESHOLDS, pm.Data("d", 0.0), observed=CATEGORIES
     ),
-    "must be finite, found -inf, inf": lambda f: pmgp.StochasticVolatility(
+    "must be finite, found -inf, inf": lambda f: pmgp.likelihoods.StochasticVolatility(
         "y", f, observed=pm.Data("d", REALS * np.inf)
     ),
     "initval": lambda f: pmgp.OrdinalProbit("y", f, pm.Normal("thresholds", shape=3), observed=CATEGORIES),
@@ -329,7 +333,7 @@ def test_data_and_parameters_that_only_the_split_can_check_are_named(message):
 @pytest.mark.full
 def test_parameters_that_depend_on_f_are_left_to_the_graph(rng):
     def observe(f):
-        pmgp.LogGaussianCox("y", f, pt.exp(f), observed=COUNTS)
+        pmgp.likelihoods.LogGaussianCox("y", f, pt.exp(f), observed=COUNTS)
 
     likelihood = split(process(observe)).likelihood(np.zeros(1))
     core, f = likelihoods.LogGaussianCox(COUNTS), rng.normal(size=N)

@@ -190,7 +190,7 @@ def test_a_likelihood_of_two_parts_of_different_length_is_sampled_as_one():
             step = pmgp.PseudoMarginal(compile_kwargs=FAST)
             quiet = {"progressbar": False, "quiet": True, "compute_convergence_checks": False}
             idata = pm.sample(40, tune=60, chains=1, cores=1, step=step, random_seed=3, **quiet)
-        assert step.approximation == pmgp.ExpectationPropagation()
+        assert step.approximation == pmgp.approximations.ExpectationPropagation()
         draws.append(idata["posterior"]["alpha"].to_numpy())
     assert len(np.unique(draws[0])) > 3
     assert_allclose(draws[0], draws[1], rtol=1e-6)

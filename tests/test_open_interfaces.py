@@ -160,8 +160,8 @@ def test_an_algorithm_from_outside_samples_exactly(kind, algorithm):
     assert distance(sampled(**{kind: algorithm})) < 4.0
 
 
-MOVED = [pmgp.PseudoMarginal, pmgp.Ancillary]
-OPTION = {pmgp.PseudoMarginal: "proposal", pmgp.Ancillary: "operator"}
+MOVED = [pmgp.PseudoMarginal, pmgp.steps.Ancillary]
+OPTION = {pmgp.PseudoMarginal: "proposal", pmgp.steps.Ancillary: "operator"}
 
 
 @pytest.mark.full
@@ -183,7 +183,7 @@ def test_a_biased_estimator_does_not():
 
 
 def test_the_marginal_likelihood_by_an_estimator_from_outside():
-    found = pmgp.log_marginal_likelihood(
+    found = pmgp.marginal.log_likelihood(
         model(), {"variance": 2.0}, estimator=PriorSampling(), repeats=400, random_seed=1
     )
     signs = 2.0 * LABELS - 1.0
@@ -201,7 +201,7 @@ class Fitting:
     ("given", "message"),
     [
         ("nothing", "unknown approximation 'nothing'; known are ep, laplace"),
-        (pmgp.Laplace, r"must be an instance, not the class itself: write Laplace\(\)"),
+        (pmgp.approximations.Laplace, r"must be an instance, not the class itself: write Laplace\(\)"),
         (Fitting(), "with the methods fit, refine, start_from, not .*, which has no refine and no start_from"),
     ],
 )
@@ -255,13 +255,13 @@ class Inverted(CrankNicolson):
 
 @pytest.mark.full
 def test_an_update_of_f_from_outside_samples_exactly_beside_a_step_for_theta():
-    draws = sampled_by(lambda: [pmgp.Ancillary(), pmgp.LatentStep(update=CrankNicolson())], 12_000)
+    draws = sampled_by(lambda: [pmgp.steps.Ancillary(), pmgp.steps.LatentStep(update=CrankNicolson())], 12_000)
     assert distance(draws) < 4.0
 
 
 @pytest.mark.full
 def test_an_update_with_its_ratio_upside_down_does_not():
-    draws = sampled_by(lambda: [pmgp.Ancillary(), pmgp.LatentStep(update=Inverted())], 12_000)
+    draws = sampled_by(lambda: [pmgp.steps.Ancillary(), pmgp.steps.LatentStep(update=Inverted())], 12_000)
     assert distance(draws) > 8.0
 
 
@@ -275,4 +275,4 @@ def test_an_update_with_its_ratio_upside_down_does_not():
 )
 def test_what_is_no_update_of_f_is_refused(update, message):
     with pytest.raises(ValueError, match=message):
-        pmgp.LatentStep(update=update, model=model())
+        pmgp.steps.LatentStep(update=update, model=model())

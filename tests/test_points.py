@@ -84,7 +84,7 @@ def test_what_is_no_value_of_its_variable_is_refused_by_name(model, case):
 @pytest.mark.full
 def test_a_partial_point_is_enough(model):
     both = [
-        pmgp.log_marginal_likelihood(model, point, random_seed=1, compile_kwargs=FAST).value
+        pmgp.marginal.log_likelihood(model, point, random_seed=1, compile_kwargs=FAST).value
         for point in ({"lengthscale": 1.5}, {"lengthscale_log__": np.log([1.5, 1.5])})
     ]
-    assert both[0] == both[1] != pmgp.log_marginal_likelihood(model, random_seed=1, compile_kwargs=FAST).value
+    assert both[0] == both[1] != pmgp.marginal.log_likelihood(model, random_seed=1, compile_kwargs=FAST).value

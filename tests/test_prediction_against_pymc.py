@@ -53,7 +53,7 @@ LIKELIHOODS = {
     "logit": lambda name, eta, size, **kw: pm.Bernoulli(name, logit_p=eta, **kw),
     "poisson": lambda name, eta, size, **kw: pm.Poisson(name, size * pm.math.exp(0.5 * eta), **kw),
     "binomial": lambda name, eta, size, **kw: pm.Binomial(name, n=size, p=pm.math.sigmoid(eta), **kw),
-    "cox": lambda name, eta, size, **kw: pmgp.LogGaussianCox(name, 0.5 * eta, size, **kw),
+    "cox": lambda name, eta, size, **kw: pmgp.likelihoods.LogGaussianCox(name, 0.5 * eta, size, **kw),
     "negative binomial": lambda name, eta, size, **kw: pm.NegativeBinomial(
         name, mu=pm.math.exp(0.5 * eta), alpha=size, **kw
     ),

@@ -261,7 +261,7 @@ def test_a_second_process_is_no_hyperparameter(case):
     with pytest.raises(ModelError, match=message):
         pmgp.PseudoMarginal(latent="one", model=model, compile_kwargs=FAST)
     with pytest.raises(ModelError, match=message):
-        pmgp.Ancillary(latent="one", model=model, compile_kwargs=FAST)
+        pmgp.steps.Ancillary(latent="one", model=model, compile_kwargs=FAST)
     assert pmgp.EllipticalSlice(latent="one", model=model, compile_kwargs=FAST).latent_name == "one"
 
 
@@ -378,7 +378,7 @@ def test_a_covariance_without_gradient_serves_where_none_is_needed(monkeypatch):
     step.setup_chain(np.random.default_rng(0), 5, 5)
     assert np.isfinite(step.step(model.initial_point())[1][0]["log_marginal_likelihood"])
     with pytest.raises(ModelError, match=r'no gradient in the hyper-parameters .*operator="metropolis"'):
-        pmgp.Ancillary(operator="hmc", model=model, compile_kwargs=FAST)
+        pmgp.steps.Ancillary(operator="hmc", model=model, compile_kwargs=FAST)
     with pytest.raises(ModelError, match=r"no gradient in the hyper-parameters .*PseudoMarginal"):
         pmgp.find_map(model, compile_kwargs=FAST)
     with pytest.raises(ModelError, match=r'no gradient in the hyper-parameters .*PseudoMarginal\(proposal="mixture"\)'):

@@ -104,7 +104,7 @@ def seen(monkeypatch):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("compute", [pmgp.log_marginal_likelihood, pmgp.find_map], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("compute", [pmgp.marginal.log_likelihood, pmgp.find_map], ids=lambda f: f.__name__)
 def test_functions_limit_the_threads(probit_model, compute, seen):
     compute(probit_model)
     assert seen == {1}

@@ -66,7 +66,7 @@ def anneal(
 ) -> Path:
     """Take particles from a reference to the posterior, and keep the places where they rest.
 
-    The same as :class:`pmgp.AnnealedImportanceSampling`, which keeps the ends only.
+    The same as :class:`pmgp.estimators.AnnealedImportanceSampling`, which keeps the ends only.
 
     Parameters
     ----------

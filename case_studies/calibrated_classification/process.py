@@ -59,7 +59,7 @@ class Process:
         return {
             "MCMC EP": pmgp.PseudoMarginal(model=self.model, approximation="ep", estimator="none"),
             "MCMC PM EP": pmgp.PseudoMarginal(
-                model=self.model, approximation="ep", estimator=pmgp.ImportanceSampling(64)
+                model=self.model, approximation="ep", estimator=pmgp.estimators.ImportanceSampling(64)
             ),
             "pmgp default": pmgp.PseudoMarginal(model=self.model),
         }

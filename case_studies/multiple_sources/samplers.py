@@ -21,12 +21,12 @@ __all__ = ["NAMES", "Drawn", "available", "chains"]
 
 NUTPIE = "nutpie additive"
 ARTICLE: dict[str, tuple[str, Callable[..., Any]]] = {
-    "(a)": ("identity", partial(pmgp.Sufficient, operator="hmc-identity")),
-    "(b)": ("fixed", partial(pmgp.Sufficient, operator="hmc-identity")),
-    "(c)": ("local", partial(pmgp.Sufficient, operator="hmc-identity")),
-    "(d)": ("local", partial(pmgp.Sufficient, operator="rmhmc")),
-    "(e)": ("fixed", pmgp.Ancillary),
-    "(f)": ("local", pmgp.Ancillary),
+    "(a)": ("identity", partial(pmgp.steps.Sufficient, operator="hmc-identity")),
+    "(b)": ("fixed", partial(pmgp.steps.Sufficient, operator="hmc-identity")),
+    "(c)": ("local", partial(pmgp.steps.Sufficient, operator="hmc-identity")),
+    "(d)": ("local", partial(pmgp.steps.Sufficient, operator="rmhmc")),
+    "(e)": ("fixed", pmgp.steps.Ancillary),
+    "(f)": ("local", pmgp.steps.Ancillary),
 }
 """The article's samplers: the metric of the trajectories of f, and what moves the weights."""
 
@@ -80,7 +80,7 @@ def chains(name: str, data: Sourced, rngs: list[np.random.Generator], chain: Cha
 def _of_article(name: str, model: pm.Model) -> pm.CompoundStep:
     """A move of f given the weights and one of the weights."""
     metric, of_weights = ARTICLE[name]
-    return pm.CompoundStep([pmgp.LatentRMHMC(metric=metric, model=model), of_weights(model=model)])
+    return pm.CompoundStep([pmgp.steps.LatentRMHMC(metric=metric, model=model), of_weights(model=model)])
 
 
 def _by_steps(model: pm.Model, step: Any, rngs: list[np.random.Generator], chain: Chain) -> Iterator[Drawn]:

@@ -16,7 +16,7 @@ from pmgp.core.estimators import AnnealedImportanceSampling, Estimator, Importan
 from pmgp.core.estimators.importance import log_mean_exp
 from pmgp.core.gaussians import DensePrior, SiteApproximation
 from pmgp.core.likelihoods import BernoulliProbit
-from pmgp.core.orthants import log_orthant_probability
+from pmgp.core.orthants import log_probability
 from pmgp.core.orthants.ordering import Ordered, ordered
 from pmgp.core.orthants.problem import TruncatedNormal
 from pmgp.core.orthants.recursion import twisted
@@ -83,7 +83,7 @@ def _resampled(
 
 
 def _sequential(name: str, rng: np.random.Generator, problem: Problem, draws: int) -> Found:
-    found = log_orthant_probability(0.0, np.inf, 0.0, problem.orthant, method=name, draws=draws, random_seed=rng)
+    found = log_probability(0.0, np.inf, 0.0, problem.orthant, method=name, draws=draws, random_seed=rng)
     given = conditional(problem, 1.0)
     return Found(found.log_probability, found.expectation(given.chances(problem.signs * found.draws))[0])
 

@@ -35,12 +35,12 @@ def _logistic(likelihood: Any) -> Observe:
 
 
 def _cox(likelihood: Any) -> Observe:
-    return lambda name, f: pmgp.LogGaussianCox(name, f, observed=likelihood.y)
+    return lambda name, f: pmgp.likelihoods.LogGaussianCox(name, f, observed=likelihood.y)
 
 
 def _volatility(likelihood: Any) -> Observe:
     # The sign of an observation says nothing about its standard deviation.
-    return lambda name, f: pmgp.StochasticVolatility(name, f, observed=np.exp(0.5 * likelihood.log_square))
+    return lambda name, f: pmgp.likelihoods.StochasticVolatility(name, f, observed=np.exp(0.5 * likelihood.log_square))
 
 
 def _ordinal(likelihood: Any) -> Observe:

@@ -22,9 +22,9 @@ from case_studies.tools.effective_size import effective_sizes
 __all__ = ["SLOWEST", "STEPS", "Clock", "Run", "Size", "slowest_rhat", "summary"]
 
 STEPS = {
-    "Gibbs": pmgp.SparseGibbs,
-    "HMC": pmgp.SparseHMC,
-    "tempered": pmgp.SparseTempering,
+    "Gibbs": pmgp.steps.SparseGibbs,
+    "HMC": pmgp.steps.SparseHMC,
+    "tempered": pmgp.steps.SparseTempering,
     "exact": pmgp.PseudoMarginal,
 }
 """Of the chains: the package's own three for models on inducing inputs, and the exact one."""

@@ -53,7 +53,7 @@ class Problem(NamedTuple):
     def likelihood(self, f: Any) -> Any:
         """Distribution of the observations given latent values."""
         if self.name in OUTPUTS:
-            return pmgp.RobustMax.dist(f)
+            return pmgp.likelihoods.RobustMax.dist(f)
         if self.name.split()[0] in PRIORS:
             return pm.Poisson.dist(mu=self.data.width * pm.math.exp(f))
         return pmgp.BernoulliProbit.dist(f)

@@ -59,10 +59,10 @@ Exposure = Annotated[
     ),
 ]
 Likelihood = Annotated[
-    Literal["probit", "logit", "poisson", "ordinal", "softmax"],
+    Literal["probit", "logit", "poisson", "ordinal", "multinomial"],
     typer.Option(
         help="What the label is: two classes (probit, logit), a count (poisson), three or more categories in an order "
-        "(ordinal), three or more classes without one (softmax).",
+        "(ordinal), three or more classes without one (multinomial).",
         rich_help_panel=MODEL,
     ),
 ]
@@ -200,7 +200,7 @@ def run(
     A CSV file has a header line, a label, and any other columns as features:
     numbers, or text that stands for categories. The label has two classes, or
     is a count (--likelihood poisson), an ordered category (--likelihood
-    ordinal) or one of several classes (--likelihood softmax). Whether three or
+    ordinal) or one of several classes (--likelihood multinomial). Whether three or
     more values have an order cannot be read from a file, even if they are
     numbers: grades have one, species and codes have none. Names in a list are
     separated by commas; one that holds a comma is in double quotes.

@@ -84,7 +84,7 @@ def _approximated(problem: Problem) -> list[str]:
     if not settings.sparse:
         said += ", since the exact chain takes more than five minutes for so many (--sparse 0 runs it)"
     said += ": what is sampled is an approximation, and not the posterior"
-    if settings.likelihood == "softmax":
+    if settings.likelihood == "multinomial":
         said += "; classes are by the largest latent value, and not by softmax"
     return [said]
 

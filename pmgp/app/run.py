@@ -88,14 +88,14 @@ def sample(model: pm.Model, settings: Settings) -> xr.DataTree:
 
 def _step(model: pm.Model, settings: Settings) -> Any:
     """The step method; None for the recommended one."""
-    from pmgp import ImportanceSampling, PseudoMarginal
+    import pmgp
     from pmgp.interface.model.inducing_process import inducing_process
 
     if inducing_process(model) is not None:
         return None
     chosen = settings.importance_samples
-    estimator = settings.estimator if chosen is None else ImportanceSampling(draws=chosen)
-    return PseudoMarginal(model=model, approximation=settings.approximation, estimator=estimator)
+    estimator = settings.estimator if chosen is None else pmgp.estimators.ImportanceSampling(draws=chosen)
+    return pmgp.PseudoMarginal(model=model, approximation=settings.approximation, estimator=estimator)
 
 
 def _begun(model: pm.Model, settings: Settings, step: Any) -> xr.DataTree:

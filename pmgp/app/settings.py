@@ -84,7 +84,7 @@ class Settings:
         given = [option for option, value in self._file_options().items() if value is not None]
         if given:
             raise RunError(f"{given[0]} is for CSV files; the columns of {self.data} are known")
-        if self.likelihood in ("poisson", "ordinal", "softmax"):
+        if self.likelihood in ("poisson", "ordinal", "multinomial"):
             raise RunError(
                 f"--likelihood {self.likelihood} is for CSV files; what is known by name has two classes, for probit "
                 "or logit"

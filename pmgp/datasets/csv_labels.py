@@ -109,7 +109,7 @@ def ordered_labels(cells: pd.Series, order: Sequence[str] | None = None) -> Labe
         if not _are_numbers(cells):
             notices = (
                 f"the categories are in alphabetical order; for another one: --order {in_shell(values)}; if they have "
-                "none: --likelihood softmax",
+                "none: --likelihood multinomial",
             )
         order = values
     _check_order(order, values, column)
@@ -130,14 +130,16 @@ def class_labels(cells: pd.Series) -> Labels:
     column = f"label column {cells.name!r}"
     if len(values) < 3:
         raise DatasetError(
-            f"--likelihood softmax is for three or more classes, {column} holds {len(values)}: {few(values)}. "
+            f"--likelihood multinomial is for three or more classes, {column} holds {len(values)}: {few(values)}. "
             + _advice(cells, values)
         )
     numbers = as_numbers(cells).to_numpy()
     measured = np.isfinite(numbers).all() and (numbers != np.floor(numbers)).any()
     if len(values) > MAX_CLASSES or measured:
         why = (
-            "numbers that are not whole" if measured else f"more than the {MAX_CLASSES} that --likelihood softmax takes"
+            "numbers that are not whole"
+            if measured
+            else f"more than the {MAX_CLASSES} that --likelihood multinomial takes"
         )
         raise DatasetError(
             f"{column} holds {len(values)} different values ({few(values)}), {why}. " + _advice(cells, values)
@@ -198,11 +200,12 @@ def _advice(cells: pd.Series, values: Sequence[str]) -> str:
             return "If it is not the label, name the column that is with --label"
         if len(values) > MAX_ORDERED:
             return (
-                "If they have no order: --likelihood softmax; if it is not the label, name the column that is "
+                "If they have no order: --likelihood multinomial; if it is not the label, name the column that is "
                 "with --label"
             )
         return (
-            "If they have an order: --likelihood ordinal --order LOWEST,...,HIGHEST. Without one: --likelihood softmax"
+            "If they have an order: --likelihood ordinal --order LOWEST,...,HIGHEST. "
+            "Without one: --likelihood multinomial"
         )
     numbers = as_numbers(cells).to_numpy()
     if (numbers != np.floor(numbers)).any():
@@ -213,7 +216,7 @@ def _advice(cells: pd.Series, values: Sequence[str]) -> str:
         )
     suggestions = ["for ordered grades, --likelihood ordinal"] if len(values) <= MAX_ORDERED else []
     if len(values) <= MAX_CLASSES:
-        suggestions.append("for classes whose numbers are only names, --likelihood softmax")
+        suggestions.append("for classes whose numbers are only names, --likelihood multinomial")
     suggestions = (["for counts, --likelihood poisson"] if (numbers >= 0).all() else []) + suggestions
     suggestions.append("for measurements with Gaussian noise, PyMC's pm.gp.Marginal instead of pmgp run")
     sentence = "; ".join(suggestions)

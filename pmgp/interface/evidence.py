@@ -18,10 +18,10 @@ from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.model.points import value_point
 from pmgp.interface.steps.starts import unusable_start
 
-__all__ = ["LogMarginalLikelihood", "log_marginal_likelihood"]
+__all__ = ["LogLikelihood", "log_likelihood"]
 
 
-class LogMarginalLikelihood(NamedTuple):
+class LogLikelihood(NamedTuple):
     """An estimate of log p(y|theta).
 
     Attributes
@@ -39,7 +39,7 @@ class LogMarginalLikelihood(NamedTuple):
     estimates: np.ndarray
 
 
-def log_marginal_likelihood(
+def log_likelihood(
     model: pm.Model | None = None,
     point: dict[str, Any] | None = None,
     *,
@@ -49,7 +49,7 @@ def log_marginal_likelihood(
     latent: Any = None,
     random_seed: Any = None,
     compile_kwargs: dict[str, Any] | None = None,
-) -> LogMarginalLikelihood:
+) -> LogLikelihood:
     """Estimate log p(y|theta), f integrated out.
 
     Parameters
@@ -74,7 +74,7 @@ def log_marginal_likelihood(
 
     Returns
     -------
-    LogMarginalLikelihood
+    LogLikelihood
 
     Raises
     ------
@@ -86,7 +86,7 @@ def log_marginal_likelihood(
 
     Examples
     --------
-    >>> pmgp.log_marginal_likelihood(model, {"lengthscale": 1.0, "variance": 4.0})  # doctest: +SKIP
+    >>> pmgp.marginal.log_likelihood(model, {"lengthscale": 1.0, "variance": 4.0})  # doctest: +SKIP
     """
     if repeats < 2:
         raise ValueError(f"repeats must be at least 2 for a standard error, not {repeats}")
@@ -118,10 +118,10 @@ def _estimate(rng: np.random.Generator, method: Estimator, evaluation: Ready, dr
     return method.estimate(rng, evaluation.approximation, evaluation.likelihood, draws).log_evidence
 
 
-def _summary(logs: np.ndarray) -> LogMarginalLikelihood:
+def _summary(logs: np.ndarray) -> LogLikelihood:
     value = float(log_mean_exp(logs))
     if not np.isfinite(value):
-        return LogMarginalLikelihood(value, np.inf, logs)
+        return LogLikelihood(value, np.inf, logs)
     relative = np.exp(logs - value)
     # The delta method: the relative error of the mean is the error of its log.
-    return LogMarginalLikelihood(value, float(relative.std(ddof=1) / np.sqrt(len(logs))), logs)
+    return LogLikelihood(value, float(relative.std(ddof=1) / np.sqrt(len(logs))), logs)

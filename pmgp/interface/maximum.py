@@ -88,7 +88,7 @@ def find_map(
     prior : bool
         Without, theta has the maximum marginal likelihood ("type II").
     start : dict, optional
-        Values of hyper-parameters to start from, as in :func:`pmgp.log_marginal_likelihood`.
+        Values of hyper-parameters to start from, as in :func:`pmgp.marginal.log_likelihood`.
     latent : variable or str, or a sequence of them, optional
         Which variables are f, if other multivariate normal ones are hyper-parameters.
     max_iterations : int

@@ -54,8 +54,8 @@ def reference(flowers) -> tuple[np.ndarray, np.ndarray]:
 
 
 SAMPLERS: dict[str, tuple[Callable[[], Any], int]] = {
-    "e": (lambda: [pmgp.LatentRMHMC(metric="fixed"), pmgp.Ancillary()], 4000),
-    "f": (lambda: [pmgp.LatentRMHMC(metric="local", max_leapfrog=3), pmgp.Ancillary()], 1000),
+    "e": (lambda: [pmgp.steps.LatentRMHMC(metric="fixed"), pmgp.steps.Ancillary()], 4000),
+    "f": (lambda: [pmgp.steps.LatentRMHMC(metric="local", max_leapfrog=3), pmgp.steps.Ancillary()], 1000),
     "trajectories": (lambda: pmgp.PseudoMarginal(proposal="hmc"), 800),
 }
 

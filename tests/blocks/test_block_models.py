@@ -289,8 +289,8 @@ def test_the_local_metric_is_refused_where_it_is_not_known():
     with pm.Model() as model:
         heteroscedastic_of_two()
     with pytest.raises(ModelError, match=re.escape('pmgp.MultinomialLogit; use metric="fixed"')):
-        pmgp.LatentRMHMC(metric="local", model=model, compile_kwargs=FAST)
-    assert pmgp.LatentRMHMC(model=model, compile_kwargs=FAST).operator.metric == "fixed"
+        pmgp.steps.LatentRMHMC(metric="local", model=model, compile_kwargs=FAST)
+    assert pmgp.steps.LatentRMHMC(model=model, compile_kwargs=FAST).operator.metric == "fixed"
 
 
 @pytest.mark.slow
@@ -298,17 +298,17 @@ def test_the_local_metric_is_refused_where_it_is_not_known():
 def test_trajectories_with_a_metric_have_the_posterior_of_sums(metric, truth):
     """Samplers (e) and (f) of the article."""
     with linear_model():
-        steps = [pmgp.LatentRMHMC(metric=metric, max_leapfrog=4), pmgp.Ancillary()]
+        steps = [pmgp.steps.LatentRMHMC(metric=metric, max_leapfrog=4), pmgp.steps.Ancillary()]
         idata = pm.sample(2000, tune=700, chains=2, cores=1, step=steps, progressbar=False, random_seed=6)
     assert max(distances(idata, truth)) < 4.0
 
 
 THETA = {
-    "ancillary": lambda: pmgp.Ancillary(),
-    "ancillary by hmc": lambda: pmgp.Ancillary(operator="hmc"),
-    "sufficient by smmala": lambda: pmgp.Interweaving(operator="smmala"),
-    "surrogate": lambda: pmgp.Surrogate(),
-    "joint": lambda: pmgp.JointUpdate(),
+    "ancillary": lambda: pmgp.steps.Ancillary(),
+    "ancillary by hmc": lambda: pmgp.steps.Ancillary(operator="hmc"),
+    "sufficient by smmala": lambda: pmgp.steps.Interweaving(operator="smmala"),
+    "surrogate": lambda: pmgp.steps.Surrogate(),
+    "joint": lambda: pmgp.steps.JointUpdate(),
 }
 
 

@@ -22,7 +22,7 @@ FAST = pytensor.compile.get_mode("FAST_COMPILE")
 
 
 def distribution(name: str):
-    return getattr(pmgp, name)
+    return getattr(pmgp.likelihoods, name)
 
 
 @pytest.fixture(scope="module", params=LINKS)

@@ -65,7 +65,7 @@ every_distribution = pytest.mark.parametrize("name", CASES)
 
 
 def dist(name: str, f: Any, **kwargs: Any):
-    return getattr(pmgp, name).dist(f, *CASES[name].parameters, **kwargs)
+    return getattr(pmgp.likelihoods, name).dist(f, *CASES[name].parameters, **kwargs)
 
 
 def core(name: str, y: np.ndarray):
@@ -147,7 +147,7 @@ def test_gradients_in_thresholds_and_noise(rng):
 
 def test_a_gradient_in_the_exposure():
     exposure = pt.vector("exposure")
-    logp = pm.logp(pmgp.LogGaussianCox.dist(np.array([0.2, -1.0]), exposure), np.array([3, 0]))
+    logp = pm.logp(pmgp.likelihoods.LogGaussianCox.dist(np.array([0.2, -1.0]), exposure), np.array([3, 0]))
     slope = pt.grad(logp.sum(), exposure).eval({exposure: [0.5, 2.0]}, mode=FAST)
     assert_allclose(slope, np.array([3, 0]) / [0.5, 2.0] - np.exp([0.2, -1.0]))
 
@@ -157,7 +157,7 @@ def test_a_gradient_in_the_exposure():
     [
         lambda: pm.logp(pmgp.OrdinalProbit.dist(0.0, pt.as_tensor([1.0, 0.0]) + pt.scalar("x")), 1),
         lambda: pm.logp(pmgp.OrdinalProbit.dist(0.0, [0.0, 1.0], pt.scalar("x") - 1.0), 1),
-        lambda: pm.logp(pmgp.LogGaussianCox.dist(0.0, pt.scalar("x") - 1.0), 1),
+        lambda: pm.logp(pmgp.likelihoods.LogGaussianCox.dist(0.0, pt.scalar("x") - 1.0), 1),
     ],
 )
 def test_parameters_outside_their_domain_are_refused_as_by_pymc(variable):
@@ -210,7 +210,9 @@ def test_draws_are_independent_given_f(name):
 
 
 def test_counts_at_rates_beyond_the_integers_are_not_negative():
-    sample = pm.draw(pmgp.LogGaussianCox.dist(np.array([43.0, 60.0, 1000.0]), shape=(5, 3)), random_seed=1, mode=FAST)
+    sample = pm.draw(
+        pmgp.likelihoods.LogGaussianCox.dist(np.array([43.0, 60.0, 1000.0]), shape=(5, 3)), random_seed=1, mode=FAST
+    )
     assert np.all(sample > 1e18)
 
 
@@ -248,14 +250,14 @@ def test_mean_support_point_and_shape_of_a_variable(name):
 
 
 def test_shapes_follow_the_parameters():
-    assert pmgp.LogGaussianCox.dist(0.0, np.ones(3)).eval(mode=FAST).shape == (3,)
+    assert pmgp.likelihoods.LogGaussianCox.dist(0.0, np.ones(3)).eval(mode=FAST).shape == (3,)
     assert pmgp.OrdinalProbit.dist(np.zeros(2), [0.0, 1.0, 2.0]).eval(mode=FAST).shape == (2,)
     assert pmgp.OrdinalProbit.dist(0.0, [0.0], np.ones(4)).eval(mode=FAST).shape == (4,)
 
 
 def observed(name: str, f: Any, y: Any = None, **kwargs: Any):
     y = CASES[name].observations if y is None else y
-    return getattr(pmgp, name)("y", f, *CASES[name].parameters, observed=y, **kwargs)
+    return getattr(pmgp.likelihoods, name)("y", f, *CASES[name].parameters, observed=y, **kwargs)
 
 
 @every_distribution
@@ -305,7 +307,7 @@ def test_a_model_prints():
     with pm.Model() as model:
         f = pm.Normal("f", shape=4)
         for name in CASES:
-            getattr(pmgp, name)(f"y_{name}", f, *CASES[name].parameters, observed=CASES[name].observations)
+            getattr(pmgp.likelihoods, name)(f"y_{name}", f, *CASES[name].parameters, observed=CASES[name].observations)
     for name in CASES:
         assert f"{name}(" in model.str_repr()
 
@@ -334,7 +336,7 @@ REFUSED = (
 @pytest.mark.parametrize(("name", "parameters", "y", "message"), REFUSED)
 def test_bad_data_and_parameters_are_refused_when_the_model_is_built(name, parameters, y, message):
     with pm.Model(), pytest.raises(ValueError, match=message):
-        getattr(pmgp, name)("y", np.zeros(2), *parameters, observed=np.array(y))
+        getattr(pmgp.likelihoods, name)("y", np.zeros(2), *parameters, observed=np.array(y))
 
 
 def test_labels_are_checked_against_the_number_of_inferred_thresholds():
@@ -345,7 +347,7 @@ def test_labels_are_checked_against_the_number_of_inferred_thresholds():
 def test_counts_may_be_missing():
     masked = np.ma.masked_array([3, -1], mask=[False, True])
     with pm.Model() as model, pytest.warns(pm.exceptions.ImputationWarning):
-        pmgp.LogGaussianCox("y", np.zeros(2), [1.0, 2.0], observed=masked)
+        pmgp.likelihoods.LogGaussianCox("y", np.zeros(2), [1.0, 2.0], observed=masked)
     assert "y_unobserved" in model.named_vars
 
 
@@ -361,7 +363,7 @@ def predicted(name: str, parameters: tuple[Any, ...], **theta: Any) -> xr.Datase
         gp = pm.gp.Latent(cov_func=scale**2 * pm.gp.cov.ExpQuad(2, ls=1.0))
         f = gp.prior("f", X=X, reparameterize=False)
         variables = [pm.Normal(key, shape=np.shape(value)) for key, value in theta.items()]
-        getattr(pmgp, name)("y", f, *(variables or parameters), observed=CASES[name].observations)
+        getattr(pmgp.likelihoods, name)("y", f, *(variables or parameters), observed=CASES[name].observations)
     values = {"scale": 0.8, "f": np.array([0.3, -0.2, 1.0, 0.4]), **theta}
     posterior = xr.Dataset(
         {

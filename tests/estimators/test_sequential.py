@@ -279,7 +279,7 @@ def of_graph(likelihood: str) -> pm.Model:
 @pytest.mark.parametrize("likelihood", ["one", "two"])
 def test_terms_of_graphs_are_passed_too(likelihood):
     found, expected = (
-        pmgp.log_marginal_likelihood(of_graph(likelihood), {"variance": 3.0}, estimator=estimator, random_seed=3)
+        pmgp.marginal.log_likelihood(of_graph(likelihood), {"variance": 3.0}, estimator=estimator, random_seed=3)
         for estimator in (SequentialSampling(512, threshold=0.9), ImportanceSampling(2048))
     )
     error = np.hypot(found.standard_error, expected.standard_error)

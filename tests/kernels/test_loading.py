@@ -174,7 +174,7 @@ print(repr(mean))
 
 ORTHANT = """
 import pmgp
-print(repr(pmgp.log_orthant_probability(0.0, 1.0, 0.0, [[1.0, 0.5], [0.5, 1.0]], random_seed=1)))
+print(repr(pmgp.orthants.log_probability(0.0, 1.0, 0.0, [[1.0, 0.5], [0.5, 1.0]], random_seed=1)))
 """
 
 

@@ -19,10 +19,10 @@ from tests.theta_updates.agreement import Moments, distance, moments, sample
 pytestmark = pytest.mark.slow
 # With fewer samples from Laplace's q, chains of one seed in three stay where they are for hundreds of draws.
 SETTINGS = {
-    "laplace, importance": ("laplace", pmgp.ImportanceSampling(2048), 1000),
-    "laplace, annealed": ("laplace", pmgp.AnnealedImportanceSampling(draws=24), 2000),
-    "ep, importance": ("ep", pmgp.ImportanceSampling(64), 2000),
-    "ep, annealed": ("ep", pmgp.AnnealedImportanceSampling(draws=8), 2000),
+    "laplace, importance": ("laplace", pmgp.estimators.ImportanceSampling(2048), 1000),
+    "laplace, annealed": ("laplace", pmgp.estimators.AnnealedImportanceSampling(draws=24), 2000),
+    "ep, importance": ("ep", pmgp.estimators.ImportanceSampling(64), 2000),
+    "ep, annealed": ("ep", pmgp.estimators.AnnealedImportanceSampling(draws=8), 2000),
     "laplace, none": ("laplace", "none", 2000),
 }
 EXACT = [name for name in SETTINGS if "none" not in name]

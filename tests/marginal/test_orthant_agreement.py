@@ -24,7 +24,7 @@ LARGE = 1000.0
 @pytest.mark.full
 def test_the_exact_posterior_of_four_labels():
     """The log variance, by quadrature over it."""
-    assert distance(sampled(estimator=pmgp.OrthantSampling(4))) < BOUND
+    assert distance(sampled(estimator=pmgp.estimators.OrthantSampling(4))) < BOUND
 
 
 class Observed(NamedTuple):

@@ -54,9 +54,9 @@ def nuts() -> xr.DataTree:
 def corrected() -> xr.DataTree:
     """By NUTS on the marginalized model, all draws with their weights."""
     model = thyroid_model()
-    with pmgp.marginalize(model):
+    with pmgp.marginal.approximate(model):
         approximate = sampled(400)
-    return pmgp.correct(approximate, model=model, resample=False, random_seed=7, progressbar=False)
+    return pmgp.marginal.correct(approximate, model=model, resample=False, random_seed=7, progressbar=False)
 
 
 def sampled(draws: int, step: Any = None) -> xr.DataTree:

@@ -23,7 +23,7 @@ def ones(positive: int, negative: int) -> tuple[np.ndarray, np.ndarray, np.ndarr
 @pytest.mark.parametrize("method", METHODS)
 def test_the_rule_of_succession(method, counted):
     y, covariance, cross = ones(5, 3)
-    found = pmgp.classify_by_orthants(
+    found = pmgp.orthants.classify(
         y, covariance, cross, 1.0, method=method, draws=20_000, counted=counted, random_seed=1
     )
     assert abs(found.probability[0] - 6.0 / 10.0) < 4.0 * found.standard_error[0]
@@ -33,7 +33,7 @@ def test_the_rule_of_succession(method, counted):
 
 def test_the_rule_of_succession_for_many_labels():
     y, covariance, cross = ones(300, 500)
-    found = pmgp.classify_by_orthants(y, covariance, cross, 1.0, draws=400, random_seed=1)
+    found = pmgp.orthants.classify(y, covariance, cross, 1.0, draws=400, random_seed=1)
     assert abs(found.probability[0] - 301.0 / 802.0) < 4.0 * found.standard_error[0]
     assert found.standard_error[0] < 0.002
     truth = truths.constant_process(300, 500).log_probability
@@ -51,12 +51,12 @@ def problem(n: int = 12, m: int = 3) -> tuple[np.ndarray, np.ndarray, np.ndarray
 def test_it_is_the_ratio_of_two_orthants():
     """In n + 1 and in n dimensions, each estimated by itself."""
     y, covariance, cross, variance = problem()
-    found = pmgp.classify_by_orthants(y, covariance, cross, variance, draws=4000, random_seed=1)
+    found = pmgp.orthants.classify(y, covariance, cross, variance, draws=4000, random_seed=1)
     signs = np.append(2.0 * y - 1.0, 1.0)
     for j in range(3):
         joint = np.block([[covariance, cross[:, [j]]], [cross[:, [j]].T, variance[[j]]]])
         joint = np.outer(signs, signs) * joint + np.eye(len(signs))
-        both = pmgp.log_orthant_probability(0.0, np.inf, 0.0, joint, draws=4000, random_seed=2)
+        both = pmgp.orthants.log_probability(0.0, np.inf, 0.0, joint, draws=4000, random_seed=2)
         ratio = np.exp(both.log_probability - found.evidence.log_probability)
         error = ratio * np.hypot(both.standard_error, found.evidence.standard_error)
         assert abs(found.probability[j] - ratio) < 4.0 * np.hypot(error, found.standard_error[j])
@@ -68,7 +68,7 @@ def test_it_is_the_ratio_of_two_orthants():
 def test_standard_errors_are_the_spread_of_repetitions(method):
     y, covariance, cross, variance = problem()
     runs = [
-        pmgp.classify_by_orthants(y, covariance, cross, variance, method=method, draws=400, random_seed=seed)
+        pmgp.orthants.classify(y, covariance, cross, variance, method=method, draws=400, random_seed=seed)
         for seed in range(60)
     ]
     spread = np.std([run.probability for run in runs], axis=0, ddof=1)
@@ -79,7 +79,7 @@ def test_standard_errors_are_the_spread_of_repetitions(method):
 def test_averages_have_a_smaller_error_than_counts():
     y, covariance, cross, variance = problem()
     averaged, counts = (
-        pmgp.classify_by_orthants(y, covariance, cross, variance, counted=counted, random_seed=1).standard_error
+        pmgp.orthants.classify(y, covariance, cross, variance, counted=counted, random_seed=1).standard_error
         for counted in (False, True)
     )
     assert np.all(averaged < 0.7 * counts)
@@ -94,14 +94,14 @@ def test_the_labels_own_points_are_predicted_as_the_posterior_has_them():
     again = np.array([1, 0, 1])
     tripled = covariance[np.ix_([0, 1, 0], [0, 1, 0])] + 1e-9 * np.eye(3)
     both = posterior_by_summation(DensePrior(np.zeros(3), np.asfortranarray(tripled)), BernoulliProbit(again), 81)[0]
-    found = pmgp.classify_by_orthants(y, covariance, covariance[:, :1], 4.0, draws=20_000, random_seed=1)
+    found = pmgp.orthants.classify(y, covariance, covariance[:, :1], 4.0, draws=20_000, random_seed=1)
     assert abs(found.probability[0] - np.exp(both - with_label)) < 4.0 * found.standard_error[0] + 1e-6
 
 
 def test_extinction_is_said():
     """Twenty draws without regard to labels that contradict each other: nothing is left, and nothing is known."""
     y = np.tile([0, 1], 20)
-    found = pmgp.classify_by_orthants(
+    found = pmgp.orthants.classify(
         y, np.full((40, 40), 1e4), np.full((40, 1), 1e4), 1e4, method="hard", draws=20, random_seed=1
     )
     assert found.evidence.log_probability == -np.inf
@@ -122,12 +122,12 @@ BAD = {
 def test_bad_input_is_named(name):
     arguments, message = BAD[name]
     with pytest.raises(ValueError, match=message):
-        pmgp.classify_by_orthants(*arguments)
+        pmgp.orthants.classify(*arguments)
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_without_new_points_there_is_the_evidence_alone(method):
     y, covariance, cross, _ = problem()
-    found = pmgp.classify_by_orthants(y, covariance, cross[:, :0], 1.0, method=method, draws=2000, random_seed=1)
+    found = pmgp.orthants.classify(y, covariance, cross[:, :0], 1.0, method=method, draws=2000, random_seed=1)
     assert found.probability.shape == found.standard_error.shape == (0,)
     assert np.isfinite(found.evidence.log_probability)

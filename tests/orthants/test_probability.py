@@ -35,7 +35,7 @@ LARGE = {
 
 
 def found(known: Known, method: str = "ep", draws: int = 1000, seed: int = 1):
-    return pmgp.log_orthant_probability(
+    return pmgp.orthants.log_probability(
         known.lower, known.upper, 0.0, known.covariance, method=method, draws=draws, random_seed=seed
     )
 
@@ -100,7 +100,7 @@ def test_scipy_agrees_on_general_limits(method):
     truth = multivariate_normal.logcdf(
         upper, mean, covariance, lower_limit=lower, maxpts=400_000, abseps=1e-8, releps=1e-8
     )
-    result = pmgp.log_orthant_probability(lower, upper, mean, covariance, method=method, draws=20_000, random_seed=2)
+    result = pmgp.orthants.log_probability(lower, upper, mean, covariance, method=method, draws=20_000, random_seed=2)
     assert abs(result.log_probability - truth) < 4.0 * result.standard_error + 1e-5
 
 
@@ -108,7 +108,7 @@ def test_scipy_agrees_on_general_limits(method):
 def test_weighted_draws_are_the_truncated_gaussian(method):
     """Means and second moments against a lattice of the unrestricted Gaussian, that is against rejection."""
     lower, upper, mean, covariance = general_problem()
-    result = pmgp.log_orthant_probability(lower, upper, mean, covariance, method=method, draws=40_000, random_seed=3)
+    result = pmgp.orthants.log_probability(lower, upper, mean, covariance, method=method, draws=40_000, random_seed=3)
     assert (result.draws >= lower).all()
     assert (result.draws <= upper).all()
     plain = np.random.default_rng(1).multivariate_normal(mean, covariance, 400_000)
@@ -146,9 +146,9 @@ def test_labels_sum_to_one():
 
 def test_signs_and_order_of_the_variables_do_not_matter():
     lower, upper, mean, covariance = general_problem()
-    first = pmgp.log_orthant_probability(lower, upper, mean, covariance, draws=20_000, random_seed=1)
+    first = pmgp.orthants.log_probability(lower, upper, mean, covariance, draws=20_000, random_seed=1)
     order = np.array([2, 0, 3, 1])
-    second = pmgp.log_orthant_probability(
+    second = pmgp.orthants.log_probability(
         -upper[order], -lower[order], -mean[order], covariance[np.ix_(order, order)], draws=20_000, random_seed=2
     )
     bound = 4.0 * np.hypot(first.standard_error, second.standard_error)
@@ -166,7 +166,7 @@ def test_a_seed_gives_the_same_estimate_again():
 def test_far_limits(method, distance):
     """Independent variables, one of them far out: the logarithm of a tail."""
     truth = float(truths.log_ndtr(-distance) + np.log(0.5))
-    result = pmgp.log_orthant_probability(
+    result = pmgp.orthants.log_probability(
         [distance, 0.0], np.inf, 0.0, np.eye(2), method=method, draws=100, random_seed=1
     )
     if method in ("hard", "soft"):
@@ -180,7 +180,7 @@ def test_far_limits(method, distance):
 @pytest.mark.parametrize("scale", [1e-6, 1e6])
 def test_variances_of_any_size(method, scale):
     known = truths.equicorrelated(5)
-    result = pmgp.log_orthant_probability(
+    result = pmgp.orthants.log_probability(
         0.0, np.inf, 0.0, scale * known.covariance, method=method, draws=4000, random_seed=1
     )
     assert abs(result.log_probability - known.log_probability) < 4.0 * result.standard_error
@@ -191,7 +191,7 @@ def test_probit_labels_far_from_their_process():
     rng = np.random.default_rng(1)
     x = rng.normal(size=30)
     covariance = 1e6 * np.exp(-0.5 * np.square(x[:, None] - x) / 0.2**2) + np.eye(30)
-    result = pmgp.log_orthant_probability(0.0, np.inf, np.full(30, -40.0), covariance, random_seed=1)
+    result = pmgp.orthants.log_probability(0.0, np.inf, np.full(30, -40.0), covariance, random_seed=1)
     assert np.isfinite(result.log_probability)
     assert np.isfinite(result.standard_error)
 
@@ -200,7 +200,7 @@ def test_probit_labels_far_from_their_process():
 @pytest.mark.parametrize("width", [1e-3, 1e-9])
 def test_narrow_intervals(method, width):
     """The density at a point, times the width, times the conditional probability of the other variable."""
-    result = pmgp.log_orthant_probability(
+    result = pmgp.orthants.log_probability(
         [0.5, 0.3], [0.5 + width, np.inf], 0.0, [[1.0, 0.6], [0.6, 1.0]], method=method, draws=200, random_seed=1
     )
     truth = np.log(width) + truths.norm.logpdf(0.5 + 0.5 * width) + truths.log_ndtr(0.0)
@@ -209,7 +209,7 @@ def test_narrow_intervals(method, width):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_equal_limits_have_no_probability(method):
-    result = pmgp.log_orthant_probability([0.0, 0.3], [np.inf, 0.3], 0.0, np.eye(2), method=method)
+    result = pmgp.orthants.log_probability([0.0, 0.3], [np.inf, 0.3], 0.0, np.eye(2), method=method)
     assert result.log_probability == -np.inf
     assert result.standard_error == 0.0
     assert result.draws.shape == (0, 2)
@@ -218,7 +218,7 @@ def test_equal_limits_have_no_probability(method):
 @pytest.mark.parametrize("method", METHODS)
 def test_without_limits_the_probability_is_one(method):
     covariance = np.array([[2.0, 1.0], [1.0, 3.0]])
-    result = pmgp.log_orthant_probability(-np.inf, np.inf, [1.0, 2.0], covariance, method=method, random_seed=1)
+    result = pmgp.orthants.log_probability(-np.inf, np.inf, [1.0, 2.0], covariance, method=method, random_seed=1)
     assert result.log_probability == pytest.approx(0.0, abs=1e-12)
     assert np.abs(np.cov(result.draws.T) - covariance).max() < 0.6
 
@@ -232,7 +232,7 @@ def test_singular_covariances(method):
     mean = np.array([0.0, 0.0, 0.0, 0.0, 1.0])
     plain = mean + np.random.default_rng(1).normal(size=(1_000_000, 2)) @ parts.T
     share = ((plain >= lower) & (plain <= upper)).all(axis=1).mean()
-    result = pmgp.log_orthant_probability(
+    result = pmgp.orthants.log_probability(
         lower, upper, mean, parts @ parts.T, method=method, draws=40_000, random_seed=2
     )
     error = np.hypot(result.standard_error, np.sqrt((1.0 - share) / share / 1e6))
@@ -255,7 +255,7 @@ def test_nearly_singular_covariances(method):
     root = vectors[:, -9:] * np.sqrt(values[-9:])
     draws = np.random.default_rng(1).normal(size=(200_000, 9)) @ root.T
     share = (draws >= -0.3).all(axis=1).mean()
-    result = pmgp.log_orthant_probability(-0.3, np.inf, 0.0, covariance, method=method, draws=4000, random_seed=1)
+    result = pmgp.orthants.log_probability(-0.3, np.inf, 0.0, covariance, method=method, draws=4000, random_seed=1)
     error = np.hypot(result.standard_error, np.sqrt((1.0 - share) / share / 200_000))
     assert abs(result.log_probability - np.log(share)) < 4.0 * error
     assert result.standard_error < 0.1
@@ -264,7 +264,7 @@ def test_nearly_singular_covariances(method):
 @pytest.mark.parametrize("method", METHODS)
 def test_limits_that_contradict_each_other_are_extinction(method):
     """v and -v are both above one: no draw survives, and the standard error says that nothing is known."""
-    result = pmgp.log_orthant_probability(
+    result = pmgp.orthants.log_probability(
         1.0, np.inf, 0.0, [[1.0, -1.0], [-1.0, 1.0]], method=method, draws=100, random_seed=1
     )
     assert result.log_probability == -np.inf
@@ -273,12 +273,12 @@ def test_limits_that_contradict_each_other_are_extinction(method):
 
 
 def test_a_constant_outside_of_its_limits():
-    result = pmgp.log_orthant_probability([0.0, 2.0], np.inf, [0.0, 1.0], np.diag([1.0, 0.0]))
+    result = pmgp.orthants.log_probability([0.0, 2.0], np.inf, [0.0, 1.0], np.diag([1.0, 0.0]))
     assert (result.log_probability, result.standard_error) == (-np.inf, 0.0)
 
 
 def test_one_variable_is_a_truncated_normal():
-    result = pmgp.log_orthant_probability(1.0, 3.0, 0.5, 4.0, draws=20_000, random_seed=1)
+    result = pmgp.orthants.log_probability(1.0, 3.0, 0.5, 4.0, draws=20_000, random_seed=1)
     known = truncnorm(0.25, 1.25, 0.5, 2.0)
     assert result.log_probability == pytest.approx(np.log(np.diff(truths.norm.cdf([0.25, 1.25])))[()].item())
     assert result.standard_error < 1e-9
@@ -306,20 +306,20 @@ BAD = {
 def test_bad_input_is_named(name):
     arguments, message = BAD[name]
     with pytest.raises(ValueError, match=message):
-        pmgp.log_orthant_probability(*arguments)
+        pmgp.orthants.log_probability(*arguments)
 
 
 @pytest.mark.parametrize("draws", [0, 2, 7, 2.0, True])
 def test_draws_must_be_an_even_number(draws):
     with pytest.raises(ValueError, match=f"draws must be an even number, at least 4, not {draws}"):
-        pmgp.log_orthant_probability(0.0, 1.0, 0.0, TWO, draws=draws)
+        pmgp.orthants.log_probability(0.0, 1.0, 0.0, TWO, draws=draws)
 
 
 def test_resampled_particles_need_populations():
     with pytest.raises(ValueError, match="at least 20, not 10"):
-        pmgp.log_orthant_probability(0.0, 1.0, 0.0, TWO, method="hard", draws=10)
+        pmgp.orthants.log_probability(0.0, 1.0, 0.0, TWO, method="hard", draws=10)
 
 
 def test_unknown_methods_are_named():
     with pytest.raises(ValueError, match=r"unknown method 'genz'; known are ep, ghk, tilted, smc, hard, soft"):
-        pmgp.log_orthant_probability(0.0, 1.0, 0.0, TWO, method="genz")
+        pmgp.orthants.log_probability(0.0, 1.0, 0.0, TWO, method="genz")

@@ -67,7 +67,10 @@ def test_random_generators_continue(kind):
 STEPS = {
     "pseudo-marginal": lambda: [pmgp.PseudoMarginal(compile_kwargs=FAST)],
     "by turns": lambda: [pmgp.PseudoMarginal(proposal=Alternation(), compile_kwargs=FAST)],
-    "interweaving": lambda: [pmgp.Interweaving(operator="hmc", compile_kwargs=FAST), pmgp.LatentHMC(mass="prior")],
+    "interweaving": lambda: [
+        pmgp.steps.Interweaving(operator="hmc", compile_kwargs=FAST),
+        pmgp.steps.LatentHMC(mass="prior"),
+    ],
     "slice and PyMC's": lambda: [pmgp.EllipticalSlice(), pm.Slice([pm.modelcontext(None)["variance"]])],
 }
 

@@ -116,7 +116,7 @@ def test_the_spread_of_the_estimates_is_that_of_their_weights(good):
 def test_a_large_spread_is_found(good, stats, estimator):
     found = report(with_stats(good, importance_ess=1.4, importance_draws=64, **stats))
     assert len(found.findings) == 1
-    assert f"pmgp.{estimator}(draws=...)" in found.findings[0]
+    assert f"pmgp.estimators.{estimator}(draws=...)" in found.findings[0]
 
 
 @pytest.mark.full

@@ -29,7 +29,7 @@ def clusters(labels=None, outputs=None, distance=8.0):
         covs = [variance * pm.gp.cov.ExpQuad(6, ls=ls) for ls in each]
         process = pmgp.gp.Sparse(cov_func=covs[0] if outputs is None else covs)
         f = process.prior("f", X=inputs, Xu=pmgp.gp.select_inducing(inputs, 12, random_seed=1), n_outputs=CLASSES)
-        process.observe("y", f, dist=pmgp.RobustMax.dist, observed=true if labels is None else labels)
+        process.observe("y", f, dist=pmgp.likelihoods.RobustMax.dist, observed=true if labels is None else labels)
     return model, process
 
 

@@ -7,9 +7,9 @@ import pytest
 from scipy.linalg import cholesky
 
 from pmgp.core.inducing import (
-    Conditional,
     Derivatives,
     GaussianFit,
+    WhitenedConditional,
     angle_to_learn,
     conditional,
     fitted,
@@ -27,7 +27,7 @@ A = np.random.default_rng(2).standard_normal((2, M, N)) / 2.0
 
 def poisson(projections, outputs=2):
     counts = COUNTS[:outputs]
-    return Conditional(
+    return WhitenedConditional(
         np.full((outputs, N), 0.3),
         projections,
         lambda f: float((counts * f - np.exp(f)).sum()),
@@ -42,7 +42,7 @@ def gaussian():
     def value(f):
         return -0.5 * float(np.square((y - f) / NOISE).sum())
 
-    return Conditional(
+    return WhitenedConditional(
         np.zeros((1, N)),
         [A[0]],
         value,
@@ -143,7 +143,7 @@ def test_slices_without_the_ratio_to_the_ellipses_own_gaussian_do_not(rng):
         v = np.linalg.lstsq(A[0].T, f[0])[0][None]
         return density.value(f) + 0.5 * float(np.square(v).sum() - np.square(fit.whitened(v)).sum())
 
-    careless = Conditional(density.offset, density.projections, without, density.derivatives)
+    careless = WhitenedConditional(density.offset, density.projections, without, density.derivatives)
     assert distance(rng, fit, careless, by_slices) > 4.0
 
 
@@ -155,7 +155,7 @@ def rough():
         slope, curvature = exact.derivatives(f)
         return Derivatives(slope / 1.5 + 0.3 * np.sin(f), curvature)
 
-    return Conditional(exact.offset, exact.projections, exact.value, derivatives)
+    return WhitenedConditional(exact.offset, exact.projections, exact.value, derivatives)
 
 
 @pytest.mark.full
@@ -181,7 +181,7 @@ def test_where_the_fit_is_exact_every_trajectory_is_accepted_and_one_turn_is_eno
 def test_a_trajectory_to_where_nothing_is_finite_is_rejected(rng):
     fit, w = poor_fit(), np.zeros((1, M))
     exact = gaussian()
-    nowhere = Conditional(exact.offset, exact.projections, exact.value, lambda f: Derivatives(f * np.inf, f))
+    nowhere = WhitenedConditional(exact.offset, exact.projections, exact.value, lambda f: Derivatives(f * np.inf, f))
     moved = trajectory(rng, nowhere, fit, w, 0.7)
     assert moved.acceptance_rate == 0.0
     np.testing.assert_array_equal(moved.w, w)

@@ -52,7 +52,7 @@ def test_the_exact_chain_beside_the_approximation():
     settings = {"draws": 400, "tune": 300, "chains": 2, "cores": 1, "random_seed": 1}
     quiet = {"progressbar": False, "quiet": True, "compute_convergence_checks": False}
     with model:
-        idata = pm.sample(step=pmgp.SparseGibbs(), **settings, **quiet)
+        idata = pm.sample(step=pmgp.steps.SparseGibbs(), **settings, **quiet)
     table = pmgp.gp.compare_with_exact(idata, process, model=model, **settings, **quiet)
     assert set(table.index) == {"variance", "lengthscale"}
     draws = idata["posterior"]["lengthscale"]

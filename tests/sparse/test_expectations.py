@@ -42,7 +42,7 @@ LINEAR = {
     "poisson": (lambda f: pm.Poisson.dist(pt.exp(f)), COUNTS),
     "exposure": (lambda f: pm.Poisson.dist(NOISE * pt.exp(f) / 3.0), COUNTS),
     "offset": (lambda f: pm.Poisson.dist(pt.exp(-0.5 * f + NOISE - 1.0)), COUNTS),
-    "cox": (lambda f: pmgp.LogGaussianCox.dist(1.2 * f, exposure=NOISE), COUNTS),
+    "cox": (lambda f: pmgp.likelihoods.LogGaussianCox.dist(1.2 * f, exposure=NOISE), COUNTS),
     "normal": (lambda f: pm.Normal.dist(f, NOISE), TARGETS),
     "scaled": (lambda f: pm.Normal.dist(1.0 - (2.0 * f - NOISE) / 4.0, 0.4), TARGETS),
 }
@@ -128,7 +128,7 @@ def test_of_two_the_larger_is_the_sign_of_their_difference(rng):
 def test_expectations_of_robust_max(rng):
     mean, variance = rng.standard_normal((3, 3)), rng.uniform(0.5, 1.5, (3, 3))
     labels = np.array([2, 0, 1])
-    likelihood = LatentLikelihood(lambda f: pmgp.RobustMax.dist(f, 0.05), 30)
+    likelihood = LatentLikelihood(lambda f: pmgp.likelihoods.RobustMax.dist(f, 0.05), 30)
     given = [pt.constant(part) for part in (labels, mean, variance)]
     expected_log, log_expected = evaluate([likelihood.expected_log(*given), likelihood.log_expected(*given)])
     draws = rng.normal(mean, np.sqrt(variance), (200_000, 3, 3))
@@ -142,11 +142,11 @@ def test_expectations_of_robust_max(rng):
 @pytest.mark.full
 def test_draws_of_robust_max_have_its_probabilities():
     f = np.array([[0.3, 1.0], [1.2, -0.5], [0.1, 0.4]])
-    draws = pm.draw(pmgp.RobustMax.dist(f, 0.3), 4000, random_seed=1, mode=INTERPRETED)
+    draws = pm.draw(pmgp.likelihoods.RobustMax.dist(f, 0.3), 4000, random_seed=1, mode=INTERPRETED)
     for column, winner in enumerate([1, 0]):
         frequencies = np.bincount(draws[:, column], minlength=3) / len(draws)
         expected = np.full(3, 0.15)
         expected[winner] = 0.7
         assert (np.abs(frequencies - expected) < 4 * np.sqrt(expected * (1 - expected) / len(draws))).all()
-    logp = evaluate(pm.logp(pmgp.RobustMax.dist(f, 0.3), np.array([1, 3])))
+    logp = evaluate(pm.logp(pmgp.likelihoods.RobustMax.dist(f, 0.3), np.array([1, 3])))
     np.testing.assert_allclose(logp, [np.log(0.7), -np.inf])

@@ -29,7 +29,7 @@ def classes():
             mean_func=pm.gp.mean.Constant(level), cov_func=[pm.gp.cov.Matern52(1, ls=scale[k]) for k in range(2)]
         )
         f = process.prior("f", X=X, Xu=Z, n_outputs=2)
-        process.observe("y", f, dist=pmgp.RobustMax.dist, observed=COUNTS % 2)
+        process.observe("y", f, dist=pmgp.likelihoods.RobustMax.dist, observed=COUNTS % 2)
     return model
 
 
@@ -65,7 +65,7 @@ MODELS = {
 def test_parts_add_up_to_the_model_s_own_log_density(name, rng):
     """In v, and in w with the Jacobian of its coordinates."""
     model = MODELS[name]()
-    step, whole = pmgp.SparseGibbs(model=model), pmgp.SparseHMC(model=model)
+    step, whole = pmgp.steps.SparseGibbs(model=model), pmgp.steps.SparseHMC(model=model)
     for _ in range(3):
         theta = 0.5 * rng.standard_normal(step._theta_dimension)
         known, v = known_at(step, theta), rng.standard_normal(step.function.shape)
@@ -95,7 +95,7 @@ def chain(step, seed=0, tune=60, draws=10, begin=0, point=None):
 @pytest.fixture(scope="module")
 def step():
     """Of a model with counts."""
-    return pmgp.SparseGibbs(model=sparse(Z)[0])
+    return pmgp.steps.SparseGibbs(model=sparse(Z)[0])
 
 
 @pytest.mark.full
@@ -143,7 +143,7 @@ def test_hyperparameters_that_are_known_stay_away():
         process = pmgp.gp.Sparse(cov_func=pm.gp.cov.Matern52(1, ls=1.0))
         f = process.prior("f", X=X, Xu=Z)
         process.observe("y", f, dist=poisson, observed=COUNTS)
-    draws, _ = chain(pmgp.SparseGibbs(model=model), tune=5, draws=20)
+    draws, _ = chain(pmgp.steps.SparseGibbs(model=model), tune=5, draws=20)
     assert len(np.unique(draws[:, 0])) == 25
 
 
@@ -152,7 +152,7 @@ SETTINGS = {"tune": 500, "draws": 2000, "random_seed": 6}
 
 def gibbs_moments(inducing, **options):
     model, _ = sparse(inducing, jitter=1e-8)
-    return agreement.moments(agreement.sample(model, step=pmgp.SparseGibbs(model=model, **options), **SETTINGS))
+    return agreement.moments(agreement.sample(model, step=pmgp.steps.SparseGibbs(model=model, **options), **SETTINGS))
 
 
 @pytest.mark.slow
@@ -176,10 +176,10 @@ def test_data_are_read_again():
         process = pmgp.gp.Sparse(cov_func=hyperparameters())
         f = process.prior("f", X=inputs, Xu=Z, jitter=1e-10)
         process.observe("y", f, dist=poisson, observed=observed)
-        step = pmgp.SparseGibbs(model=model)
+        step = pmgp.steps.SparseGibbs(model=model)
         pm.set_data({"X": X[:4], "observed": COUNTS[4:8]})
     step.setup_chain(np.random.default_rng(0), 0, 1)
-    other = pmgp.SparseGibbs(model=sparse(Z, inputs=X[:4], observed=COUNTS[4:8])[0])
+    other = pmgp.steps.SparseGibbs(model=sparse(Z, inputs=X[:4], observed=COUNTS[4:8])[0])
     w = np.full((1, len(Z)), 0.4)
     values = [known_at(one, np.full(2, 0.3)).log_density(w) for one in (step, other)]
     np.testing.assert_allclose(values[0], values[1])
@@ -190,20 +190,20 @@ def test_what_is_refused():
     with pm.Model() as model:
         pm.Normal("x")
     with pytest.raises(pmgp.ModelError, match=r"one process of pmgp.gp.Sparse is needed, and there are none"):
-        pmgp.SparseGibbs(model=model)
+        pmgp.steps.SparseGibbs(model=model)
     with pytest.raises(pmgp.ModelError, match="all observations must be of one process at one set of inputs"):
-        pmgp.SparseGibbs(model=twice())
+        pmgp.steps.SparseGibbs(model=twice())
     model, _ = sparse(Z)
     with pytest.raises(ValueError, match="SparseGibbs moves all variables together; give it lengthscale_log__"):
-        pmgp.SparseGibbs([model["variance"]], model=model)
+        pmgp.steps.SparseGibbs([model["variance"]], model=model)
     with pytest.raises(ValueError, match="slices must be 1 or more, not 0"):
-        pmgp.SparseGibbs(slices=0, model=model)
+        pmgp.steps.SparseGibbs(slices=0, model=model)
     with pytest.raises(ValueError, match="trajectories must be 0 or more, not -1"):
-        pmgp.SparseGibbs(trajectories=-1, model=model)
+        pmgp.steps.SparseGibbs(trajectories=-1, model=model)
     with model:
         pm.Potential("penalty", -pm.math.sqr(model["f_rotated_"]).sum())
     with pytest.raises(pmgp.ModelError, match="a prior or potential depends on 'f_rotated_'"):
-        pmgp.SparseGibbs(model=model)
+        pmgp.steps.SparseGibbs(model=model)
 
 
 def test_observations_of_whitened_values_by_other_ways_are_refused():
@@ -211,4 +211,4 @@ def test_observations_of_whitened_values_by_other_ways_are_refused():
     with model:
         pm.Normal("direct", model["f_rotated_"], 1.0, observed=np.zeros(len(Z)))
     with pytest.raises(pmgp.ModelError, match=r"'direct' depends on the whitened values, and not by gp.observe"):
-        pmgp.SparseGibbs(model=model)
+        pmgp.steps.SparseGibbs(model=model)

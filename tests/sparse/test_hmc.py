@@ -21,7 +21,7 @@ NOISE = 0.4
 @pytest.fixture(scope="module")
 def step():
     """Of a model with counts."""
-    return pmgp.SparseHMC(model=sparse(X[::3])[0])
+    return pmgp.steps.SparseHMC(model=sparse(X[::3])[0])
 
 
 def chain(step, seed=0, tune=30, draws=10, begin=0):
@@ -86,7 +86,7 @@ def test_v_given_known_hyperparameters_and_gaussian_noise_is_normal():
         process = pmgp.gp.Sparse(cov_func=pm.gp.cov.Matern52(1, ls=1.0))
         f = process.prior("f", X=X, Xu=X[::3], jitter=0.0)
         process.observe("y", f, NOISE, dist=gaussian, observed=TARGETS)
-    step = pmgp.SparseHMC(model=model)
+    step = pmgp.steps.SparseHMC(model=model)
     gradient_at = [step.function(unit)[1] for unit in np.vstack([np.zeros(4), np.eye(4)])]
     precision = gradient_at[0] - np.array(gradient_at[1:])
     covariance = np.linalg.inv(precision)
@@ -106,7 +106,7 @@ SHORT, LONG = SETTINGS | {"draws": 500}, SETTINGS | {"draws": 4500}
 
 def hamiltonian_moments(Z, settings):
     model, _ = sparse(Z, jitter=1e-8)
-    return agreement.moments(agreement.sample(model, step=pmgp.SparseHMC(model=model), **settings))
+    return agreement.moments(agreement.sample(model, step=pmgp.steps.SparseHMC(model=model), **settings))
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +142,7 @@ def test_an_evaluation_needs_memory_for_a_few_n_by_m_matrices(rng, n):
     """At n = 1000 and m = 20 they are 160 kB each, and one that is n x n would be 8 MB; also what is kept for later."""
     inputs = np.linspace(0.0, 50.0, n)[:, None]
     model, _ = sparse(inputs[:: n // 20], inputs=inputs, observed=rng.poisson(1.0, n), jitter=1e-6)
-    step = pmgp.SparseHMC(model=model)
+    step = pmgp.steps.SparseHMC(model=model)
     point = np.zeros(step.dimension)
     tracemalloc.start()
     for _ in range(2):
@@ -168,9 +168,9 @@ def test_what_is_refused():
         pm.Normal("x")
         pm.Poisson("count", 2.0)
     with pytest.raises(ValueError, match="moves continuous variables, and 'count' is discrete: sum it out"):
-        pmgp.SparseHMC(model=model)
+        pmgp.steps.SparseHMC(model=model)
     model, _ = sparse(X[::3], poisson)
     with pytest.raises(ValueError, match="moves all variables together; give it lengthscale_log__, f_rotated_ too"):
-        pmgp.SparseHMC([model["variance"]], model=model)
+        pmgp.steps.SparseHMC([model["variance"]], model=model)
     with pytest.raises(ValueError, match="max_leapfrog must be 1 or more, not 0"):
-        pmgp.SparseHMC(max_leapfrog=0, model=model)
+        pmgp.steps.SparseHMC(max_leapfrog=0, model=model)

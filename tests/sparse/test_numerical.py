@@ -171,7 +171,7 @@ def test_fewer_passes_over_large_matrices_give_the_same(rng):
 @pytest.mark.parametrize(("dist", "observed"), [(poisson, COUNTS), (probit, LABELS)])
 def test_the_function_of_a_model(rng, dist, observed):
     model, _ = sparse(X[::3], dist, observed)
-    step = pmgp.SparseHMC(model=model)
+    step = pmgp.steps.SparseHMC(model=model)
     theirs = model.logp_dlogp_function(ravel_inputs=True, mode=INTERPRETED)
     theirs.set_extra_values({})
     for _ in range(3):
@@ -191,9 +191,9 @@ def test_data_are_read_again():
         process = pmgp.gp.Sparse(cov_func=hyperparameters())
         f = process.prior("f", X=inputs, Xu=X[::3], jitter=1e-10)
         process.observe("y", f, dist=poisson, observed=observed)
-        function = pmgp.SparseHMC(model=model).function
+        function = pmgp.steps.SparseHMC(model=model).function
         pm.set_data({"X": X[:4], "observed": COUNTS[4:8]})
         function.refresh_data()
     other, _ = sparse(X[::3], inputs=X[:4], observed=COUNTS[4:8])
-    expected = pmgp.SparseHMC(model=other).function
+    expected = pmgp.steps.SparseHMC(model=other).function
     np.testing.assert_allclose(function(np.full(6, 0.3))[0], expected(np.full(6, 0.3))[0])

@@ -10,8 +10,8 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import pmgp
-from pmgp.core.inducing import Expected, Variational, bound, maximized
-from pmgp.core.inducing.optimization import Coordinates
+from pmgp.core.inducing import ExpectedLogDensity, Variational, bound, maximized
+from pmgp.core.inducing.optimization import VariationalCoordinates
 from pmgp.interface.sparse.bound import BoundFunction
 from tests.finite_differences import central_differences
 from tests.sparse.problems import COUNTS, TARGETS, X, gaussian, hyperparameters, sparse, sparse_gaussian_process
@@ -48,7 +48,7 @@ def classes():
         scale = pm.LogNormal("scale", 0.0, 0.5)
         process = pmgp.gp.Sparse(cov_func=[pm.gp.cov.Matern52(1, ls=scale * k) for k in (1.0, 2.0, 3.0)])
         f = process.prior("f", X=X, Xu=X[::3] + 0.1, n_outputs=3)
-        process.observe("y", f, dist=pmgp.RobustMax.dist, observed=labels)
+        process.observe("y", f, dist=pmgp.likelihoods.RobustMax.dist, observed=labels)
     return model, process
 
 
@@ -115,7 +115,7 @@ def test_the_gradient_is_the_bounds(of, request, rng):
     model, process, *_ = request.getfixturevalue(of)
     function = BoundFunction(process, model, model.initial_point())
     start = function.start()
-    coordinates = Coordinates(start, theta=True, inducing=True, units=np.array([2.0]))
+    coordinates = VariationalCoordinates(start, theta=True, inducing=True, units=np.array([2.0]))
     vector = coordinates.start + 0.05 * rng.standard_normal(coordinates.start.size)
 
     def value(x):
@@ -127,10 +127,10 @@ def test_the_gradient_is_the_bounds(of, request, rng):
 
 def test_coordinates_stand_for_what_they_begin_with(rng):
     origin = Variational(*(rng.standard_normal(shape) for shape in [(2,), (3, 2), (2, 3), (2, 3, 3)]))
-    coordinates = Coordinates(origin, theta=True, inducing=True, units=np.array([0.5, 3.0]))
+    coordinates = VariationalCoordinates(origin, theta=True, inducing=True, units=np.array([0.5, 3.0]))
     for part, same in zip(coordinates.at(coordinates.start), origin, strict=True):
         np.testing.assert_allclose(part, same)
-    fixed = Coordinates(origin, theta=False, inducing=False, units=np.ones(2))
+    fixed = VariationalCoordinates(origin, theta=False, inducing=False, units=np.ones(2))
     moved = fixed.at(fixed.start + 1.0)
     assert moved.theta is origin.theta
     assert moved.inducing is origin.inducing
@@ -162,7 +162,7 @@ def test_a_model_whose_inducing_inputs_are_data_takes_them_and_the_start():
         found = pmgp.gp.optimize_inducing(process, **QUIET)
         pm.set_data({"Z": found.Z})
         again = pmgp.gp.optimize_inducing(process, inducing=False, start=found.point, **QUIET)
-        step = pmgp.SparseGibbs()
+        step = pmgp.steps.SparseGibbs()
         starts = found.initvals(chains=1, random_seed=1)
         settings = {"draws": 5, "tune": 5, "chains": 1, "cores": 1, "random_seed": 1, **QUIET}
         idata = pm.sample(step=step, initvals=starts, compute_convergence_checks=False, **settings)
@@ -242,7 +242,7 @@ def beyond_a_limit(at):
     """200 t + 2 log(1 - t), which is no number from t = 1 on, and a square of the mean."""
     value = np.sum(200.0 * at.theta + 2.0 * np.log1p(-at.theta)) - 25.0 * np.sum(np.square(at.mean - 3.0))
     slopes = 200.0 - 2.0 / (1.0 - at.theta), np.zeros_like(at.inducing), -50.0 * (at.mean - 3.0)
-    return Expected(float(value), Variational(*slopes, np.zeros_like(at.factor)))
+    return ExpectedLogDensity(float(value), Variational(*slopes, np.zeros_like(at.factor)))
 
 
 def test_a_place_without_a_bound_is_turned_back_from():
@@ -262,7 +262,7 @@ def test_where_it_cannot_go_on_it_has_not_converged():
     def rising(at):
         value = at.theta[0] if at.theta[0] < 1.0 else -np.inf
         zeros = (np.zeros_like(part) for part in at[1:])
-        return Expected(value, Variational(np.ones(1), *zeros))
+        return ExpectedLogDensity(value, Variational(np.ones(1), *zeros))
 
     start = Variational(np.zeros(1), np.zeros((2, 1)), np.zeros((1, 2)), np.eye(2)[None])
     settings = {"theta": True, "inducing": False, "units": np.ones(1), "iterations": 100}

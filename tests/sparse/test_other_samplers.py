@@ -29,7 +29,7 @@ MODELS = {
     "counts, by quadrature": (negative_binomial, COUNTS, 1),
     "real numbers, by quadrature": (student_t, TARGETS, 1),
     "noise": (lambda f: gaussian(f, 0.3), TARGETS, 1),
-    "classes": (pmgp.RobustMax.dist, CLASSES, 3),
+    "classes": (pmgp.likelihoods.RobustMax.dist, CLASSES, 3),
 }
 
 
@@ -83,7 +83,7 @@ SETTINGS = {"tune": 500, "draws": 1000, "random_seed": 7}
 def by_gibbs():
     """Moments of the hyper-parameters by a sampler that compiles nothing."""
     model, _ = sparse(X[::3])
-    return agreement.moments(agreement.sample(model, step=pmgp.SparseGibbs(model=model), **SETTINGS))
+    return agreement.moments(agreement.sample(model, step=pmgp.steps.SparseGibbs(model=model), **SETTINGS))
 
 
 @pytest.mark.slow

@@ -120,15 +120,17 @@ def test_classes():
         gp = pmgp.gp.Sparse(cov_func=pm.gp.cov.ExpQuad(1, ls=1.0))
         f = gp.prior("f", X=X, Xu=Z, n_outputs=3)
         with pytest.raises(ValueError, match=r"in row 2 \(3\)"):
-            gp.observe("y", f, dist=pmgp.RobustMax.dist, observed=changed(LABELS, 2, 3))
-        with pytest.raises(ValueError, match=r"terms of shape \(10,\) .* but for classes by pmgp.RobustMax"):
+            gp.observe("y", f, dist=pmgp.likelihoods.RobustMax.dist, observed=changed(LABELS, 2, 3))
+        with pytest.raises(
+            ValueError, match=r"terms of shape \(10,\) .* but for classes by pmgp.likelihoods.RobustMax"
+        ):
             gp.observe("y", f, dist=lambda f: pm.Categorical.dist(p=pm.math.softmax(f, axis=0).T), observed=LABELS)
         with pytest.raises(ValueError, match=r"class labels must be whole numbers from 0 to 2, .* found 7"):
-            pmgp.RobustMax("z", np.zeros((3, 2)), observed=[0, 7])
+            pmgp.likelihoods.RobustMax("z", np.zeros((3, 2)), observed=[0, 7])
         with pytest.raises(ValueError, match="epsilon must be between 0 and 1"):
-            pmgp.RobustMax.dist(np.zeros((3, 2)), 0.0)
+            pmgp.likelihoods.RobustMax.dist(np.zeros((3, 2)), 0.0)
         with pytest.raises(ValueError, match="a row of latent values for each of two classes or more"):
-            pmgp.RobustMax.dist(np.zeros((1, 2)))
+            pmgp.likelihoods.RobustMax.dist(np.zeros((1, 2)))
 
 
 def test_calls_out_of_order():

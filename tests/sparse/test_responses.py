@@ -91,7 +91,7 @@ def test_classes_have_probabilities():
     with pm.Model() as model:
         process = pmgp.gp.Sparse(cov_func=hyperparameters())
         f = process.prior("f", X=X, Xu=X[::3], n_outputs=3)
-        process.observe("y", f, dist=pmgp.RobustMax.dist, observed=CLASSES)
+        process.observe("y", f, dist=pmgp.likelihoods.RobustMax.dist, observed=CLASSES)
     idata, predicted, _ = drawn(model, process)
     assert predicted["probabilities"].dims == ("point", "category")
     np.testing.assert_allclose(predicted["probabilities"].sum("category"), 1.0, atol=1e-3)
@@ -106,7 +106,7 @@ def test_parameters_of_each_observation_are_not_known_at_new_inputs():
     with pm.Model() as model:
         process = pmgp.gp.Sparse(cov_func=hyperparameters())
         f = process.prior("f", X=X, Xu=X[::3])
-        process.observe("y", f, np.arange(1.0, 11.0), dist=pmgp.LogGaussianCox.dist, observed=COUNTS)
+        process.observe("y", f, np.arange(1.0, 11.0), dist=pmgp.likelihoods.LogGaussianCox.dist, observed=COUNTS)
     idata = posterior_of(model, 2)
     with model, pytest.warns(UserWarning, match="a parameter with a value for each observation"):
         predicted = pmgp.predict(idata, X + 0.1)
@@ -133,19 +133,19 @@ def test_several_processes_are_asked_one_by_one():
 @pytest.mark.full
 def test_a_step_method_is_recommended_and_said_to_approximate():
     found = pmgp.recommend(sparse_gaussian(X[::3]))
-    assert found.code == "pmgp.SparseGibbs()"
+    assert found.code == "pmgp.steps.SparseGibbs()"
     assert "4 inducing inputs by 10 points" in found.reason
     assert "approximation of the posterior" in found.reason
     assert "pmgp.gp.optimize_inducing(gp, inducing=False).initvals(chains)" in found.alternatives[-1]
     assert "several outputs" not in found.reason
     [step] = found.steps()
-    assert isinstance(step, pmgp.SparseGibbs)
+    assert isinstance(step, pmgp.steps.SparseGibbs)
 
 
 def test_for_several_outputs_an_approximation_to_follow_is_named():
     found = pmgp.recommend(classes()[0])
-    assert found.code == "pmgp.SparseGibbs()"
-    assert "pmgp.SparseGibbs(approximation=pmgp.gp.optimize_inducing(gp, inducing=False))" in found.reason
+    assert found.code == "pmgp.steps.SparseGibbs()"
+    assert "pmgp.steps.SparseGibbs(approximation=pmgp.gp.optimize_inducing(gp, inducing=False))" in found.reason
 
 
 @pytest.mark.full

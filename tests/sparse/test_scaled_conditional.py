@@ -179,7 +179,7 @@ def test_the_diagnosis_is_of_the_target():
     """At the same draws the penalty is smaller."""
     (model, process), (whole, default) = counts(True), counts(False)
     settings = {"tune": 30, "draws": 50, "chains": 1, "progressbar": False, "compute_convergence_checks": False}
-    idata = pm.sample(model=whole, step=pmgp.SparseGibbs(model=whole), random_seed=1, **settings)
+    idata = pm.sample(model=whole, step=pmgp.steps.SparseGibbs(model=whole), random_seed=1, **settings)
     scaled, plain = (gp.diagnose(idata, model=of).penalty for gp, of in ((process, model), (default, whole)))
     assert 0.0 < scaled < plain - 1e-3
 

@@ -27,7 +27,7 @@ def classes():
     with pm.Model() as model:
         process = pmgp.gp.Sparse(cov_func=hyperparameters())
         f = process.prior("f", X=X, Xu=Z, n_outputs=3)
-        process.observe("y", f, dist=pmgp.RobustMax.dist, observed=np.digitize(COUNTS, [1, 3]))
+        process.observe("y", f, dist=pmgp.likelihoods.RobustMax.dist, observed=np.digitize(COUNTS, [1, 3]))
     return model, process
 
 
@@ -35,7 +35,7 @@ def classes():
 def approximated():
     """A step for classes that follows an approximation."""
     model, process = classes()
-    return pmgp.SparseGibbs(model=model, approximation=optimized(model, process, max_iterations=30))
+    return pmgp.steps.SparseGibbs(model=model, approximation=optimized(model, process, max_iterations=30))
 
 
 @pytest.mark.full
@@ -45,7 +45,7 @@ def test_with_gaussian_noise_they_are_the_likelihood(rng):
         process = pmgp.gp.Sparse(mean_func=pm.gp.mean.Constant(pm.Normal("level")), cov_func=hyperparameters())
         f = process.prior("f", X=X, Xu=Z, n_outputs=2)
         process.observe("y", f, 0.3, dist=gaussian, observed=np.stack([TARGETS, -TARGETS]))
-    step = pmgp.SparseGibbs(model=model, approximation=optimized(model, process, max_iterations=3))
+    step = pmgp.steps.SparseGibbs(model=model, approximation=optimized(model, process, max_iterations=3))
     for theta in 0.5 * rng.standard_normal((3, 3)):
         _, conditional = step.function.at(theta)
         found = fitted_by_sites(conditional, step.sites)
@@ -60,7 +60,7 @@ def test_at_the_largest_bound_they_give_q_back():
     """Of counts: where derivatives averaged over q are its own precision and mean (Opper and Archambeau 2009)."""
     model, process = sparse(Z)
     found = optimized(model, process)
-    step = pmgp.SparseGibbs(model=model, approximation=found)
+    step = pmgp.steps.SparseGibbs(model=model, approximation=found)
     theta = step.function.theta_of({f"{name}_log__": np.log(value) for name, value in found.point.items()})
     fit = fitted_by_sites(step.function.at(theta)[1], step.sites)
     precision = np.tril(fit.factors[0]) @ np.tril(fit.factors[0]).T
@@ -105,7 +105,7 @@ def test_a_restored_state_brings_them_along(approximated, tune, draws):
     state, copy = approximated.sampling_state, pickle.loads(pickle.dumps(approximated))
     stored = to_bytes(state)
     expected, _ = chain(approximated, begin=1, tune=0, draws=5, point=point)
-    other = pmgp.SparseGibbs(model=classes()[0])
+    other = pmgp.steps.SparseGibbs(model=classes()[0])
     other.setup_chain(np.random.default_rng(9), tune, draws)
     other.sampling_state = from_bytes(stored)
     for step in (copy, other):
@@ -127,7 +127,7 @@ def test_without_the_jacobian_it_is_not(posterior, monkeypatch):
 def approximated_moments(iterations):
     model, process = sparse(X, jitter=1e-8)
     found = optimized(model, process, max_iterations=iterations, start={"lengthscale": 3.0})
-    step = pmgp.SparseGibbs(model=model, approximation=found)
+    step = pmgp.steps.SparseGibbs(model=model, approximation=found)
     return agreement.moments(agreement.sample(model, step=step, tune=500, draws=2000, random_seed=6))
 
 
@@ -137,7 +137,7 @@ def test_an_approximation_of_another_number_of_observations_is_refused_before_a_
         inputs, observed = pm.Data("X", X), pm.Data("observed", COUNTS)
         process = pmgp.gp.Sparse(cov_func=hyperparameters())
         process.observe("y", process.prior("f", X=inputs, Xu=Z), dist=poisson, observed=observed)
-    step = pmgp.SparseGibbs(model=model, approximation=optimized(model, process, max_iterations=1))
+    step = pmgp.steps.SparseGibbs(model=model, approximation=optimized(model, process, max_iterations=1))
     step.setup_chain(np.random.default_rng(0), 0, 1)
     with model:
         pm.set_data({"X": X[:4], "observed": COUNTS[4:8]})
@@ -151,4 +151,4 @@ def test_an_approximation_of_another_model_is_refused():
     with pytest.raises(
         ValueError, match=r"has values 'f_rotated_' of shape \(1, 4\), and the model .* of shape \(3, 4\)"
     ):
-        pmgp.SparseGibbs(model=classes()[0], approximation=found)
+        pmgp.steps.SparseGibbs(model=classes()[0], approximation=found)

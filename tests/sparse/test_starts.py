@@ -68,7 +68,7 @@ def test_a_run_of_classes_follows_the_gaussian_and_goes_on_with_it(tmp_path, mon
     )["posterior"]
     found = pmgp.gp.optimize_inducing(process, model=model, inducing=False, max_iterations=10, progressbar=False)
     with_it, without = (
-        short_run(model, draws=9, step=pmgp.SparseGibbs(model=model, **given))
+        short_run(model, draws=9, step=pmgp.steps.SparseGibbs(model=model, **given))
         for given in ({"approximation": found}, {})
     )
     for name in ("lengthscale", "variance", "f_rotated_"):

@@ -131,7 +131,7 @@ def test_a_covariance_for_each_class_has_the_derivatives_of_finite_differences(r
             cov_func=[pm.gp.cov.Matern52(1, ls=scale[k]) for k in range(3)],
         )
         f = process.prior("f", X=X, Xu=NESTED[1], n_outputs=3)
-        process.observe("y", f, dist=pmgp.RobustMax.dist, observed=classes)
+        process.observe("y", f, dist=pmgp.likelihoods.RobustMax.dist, observed=classes)
     check_gradient(model, rng)
 
 

@@ -9,7 +9,7 @@ import pymc as pm
 import pytest
 
 import pmgp
-from pmgp.core.inducing import At, Conditional, coordinate_slices, exchanged, exchanges, replicas, respaced
+from pmgp.core.inducing import At, WhitenedConditional, coordinate_slices, exchanged, exchanges, replicas, respaced
 from pmgp.interface.sampling.plain import from_bytes, to_bytes
 from pmgp.interface.sparse.terms import GraphTerms, RobustMaxTerms, terms_of
 from tests.sparse.problems import COUNTS, X, hyperparameters, poisson, sparse
@@ -24,7 +24,7 @@ def classes(inputs=X, inducing=Z, labels=CLASSES, epsilon=0.05, jitter=1e-10):
     with pm.Model() as model:
         process = pmgp.gp.Sparse(cov_func=hyperparameters())
         f = process.prior("f", X=inputs, Xu=inducing, n_outputs=3, jitter=jitter)
-        process.observe("y", f, dist=lambda f: pmgp.RobustMax.dist(f, epsilon), observed=labels)
+        process.observe("y", f, dist=lambda f: pmgp.likelihoods.RobustMax.dist(f, epsilon), observed=labels)
     return model
 
 
@@ -33,7 +33,7 @@ def own_covariances():
         scale = pm.LogNormal("scale", 0.0, 0.5, shape=3)
         process = pmgp.gp.Sparse(cov_func=[(1.0 + k) * pm.gp.cov.Matern52(1, ls=scale[k]) for k in range(3)])
         f = process.prior("f", X=X, Xu=Z, n_outputs=3)
-        process.observe("y", f, dist=pmgp.RobustMax.dist, observed=CLASSES)
+        process.observe("y", f, dist=pmgp.likelihoods.RobustMax.dist, observed=CLASSES)
     return model
 
 
@@ -63,7 +63,7 @@ def test_other_terms_of_classes_go_by_their_graph():
         process = pmgp.gp.Sparse(cov_func=hyperparameters())
         f = process.prior("f", X=X, Xu=Z, n_outputs=3)
         epsilon = pm.Beta("epsilon", 1.0, 20.0)
-        process.observe("y", f, epsilon, dist=pmgp.RobustMax.dist, observed=CLASSES)
+        process.observe("y", f, epsilon, dist=pmgp.likelihoods.RobustMax.dist, observed=CLASSES)
     assert isinstance(terms_of(model, [model["y"]], 3), GraphTerms)
 
 
@@ -83,10 +83,12 @@ class FromUniform:
 @pytest.mark.parametrize("model", [classes(), own_covariances()], ids=["one", "each"])
 @pytest.mark.parametrize("power", [1.0, 0.1])
 def test_a_sweep_by_the_kernel_is_the_one_in_python(model, power, rng):
-    step = pmgp.SparseTempering(model=model)
+    step = pmgp.steps.SparseTempering(model=model)
     conditional = step.function.with_factors(np.zeros(step.dimension - 3 * len(Z))).conditional
     v = rng.standard_normal((3, len(Z)))
-    in_python = Conditional(*[getattr(conditional, n) for n in ("offset", "projections", "value", "derivatives")])
+    in_python = WhitenedConditional(
+        *[getattr(conditional, n) for n in ("offset", "projections", "value", "derivatives")]
+    )
     for seed in range(5):
         found, evaluations = coordinate_slices(FromUniform(seed), conditional, v, power)
         expected, others = coordinate_slices(FromUniform(seed), in_python, v, power)
@@ -101,11 +103,11 @@ def test_labels_and_inputs_change_together():
         inputs, labels = pm.Data("X", X), pm.Data("labels", CLASSES)
         process = pmgp.gp.Sparse(cov_func=hyperparameters())
         f = process.prior("f", X=inputs, Xu=Z, n_outputs=3, jitter=1e-10)
-        process.observe("y", f, dist=lambda f: pmgp.RobustMax.dist(f, 0.05), observed=labels)
-        step = pmgp.SparseTempering(model=model)
+        process.observe("y", f, dist=lambda f: pmgp.likelihoods.RobustMax.dist(f, 0.05), observed=labels)
+        step = pmgp.steps.SparseTempering(model=model)
         pm.set_data({"X": X[:4], "labels": CLASSES[4:8]})
     step.setup_chain(np.random.default_rng(0), 0, 1)
-    other = pmgp.SparseTempering(model=classes(X[:4], labels=CLASSES[4:8]))
+    other = pmgp.steps.SparseTempering(model=classes(X[:4], labels=CLASSES[4:8]))
     v = np.full((3, len(Z)), 0.4) * np.arange(3)[:, None]
     values = [
         replicas.Replica.of(np.full(2, 0.3), v, one.function.with_factors(np.full(2, 0.3))).log_density(1.0)
@@ -130,7 +132,7 @@ def test_labels_and_inputs_change_together():
 @pytest.mark.parametrize("name", MODELS)
 def test_parts_add_up_to_the_model_s_own_log_density(name, rng):
     model = MODELS[name]()
-    step, whole = pmgp.SparseTempering(model=model), pmgp.SparseHMC(model=model)
+    step, whole = pmgp.steps.SparseTempering(model=model), pmgp.steps.SparseHMC(model=model)
     for _ in range(3):
         v = rng.standard_normal(step.function.shape)
         theta = 0.5 * rng.standard_normal(step.dimension - v.size)
@@ -146,7 +148,9 @@ SETTINGS = {"tune": 400, "draws": 3000, "random_seed": 6}
 
 def moments(**options):
     model, _ = sparse(X, jitter=1e-8)
-    return agreement.moments(agreement.sample(model, step=pmgp.SparseTempering(model=model, **options), **SETTINGS))
+    return agreement.moments(
+        agreement.sample(model, step=pmgp.steps.SparseTempering(model=model, **options), **SETTINGS)
+    )
 
 
 @pytest.mark.slow
@@ -209,7 +213,7 @@ def weighed_prior(model, draws, seed):
             draws, var_names=["lengthscale", "variance", "f_rotated_"], random_seed=seed
         )["prior"]
     theta = np.stack([np.log(prior[name].to_numpy()[0]) for name in ("lengthscale", "variance")], axis=1)
-    step = pmgp.SparseTempering(model=model)
+    step = pmgp.steps.SparseTempering(model=model)
     order = [("lengthscale_log__", "variance_log__").index(name) for name in step.function.theta_names]
     values = prior["f_rotated_"].to_numpy()[0]
     logs, differences = np.empty(draws), np.empty(draws)
@@ -227,7 +231,7 @@ def test_classes_are_as_by_weighing_the_prior(temperatures):
     """Of five points: means of hyper-parameters and latent values, the kernels of robust-max taking part."""
     model = classes(X[:5], X[:5], [0, 1, 1, 2, 0], epsilon=0.2)
     known, weights = weighed_prior(model, 20_000, seed=2)
-    step = pmgp.SparseTempering(model=model, temperatures=temperatures, hottest=0.3)
+    step = pmgp.steps.SparseTempering(model=model, temperatures=temperatures, hottest=0.3)
     idata = agreement.sample(model, step=step, **SETTINGS)
     posterior = idata["posterior"]
     values = [np.log(posterior[name].to_numpy()).ravel() for name in ("lengthscale", "variance")]
@@ -263,7 +267,7 @@ def test_powers_are_spaced_by_rejections():
 
 @pytest.fixture(scope="module")
 def step():
-    return pmgp.SparseTempering(model=classes(), temperatures=3)
+    return pmgp.steps.SparseTempering(model=classes(), temperatures=3)
 
 
 @pytest.mark.full
@@ -281,7 +285,7 @@ def test_a_restored_state_and_a_pickled_step_repeat_the_next_draws(step, tune, d
     state, copy = step.sampling_state, pickle.loads(pickle.dumps(step))
     stored = to_bytes(state)
     expected, _ = chain(step, begin=1, tune=0, draws=6, point=point)
-    other = pmgp.SparseTempering(model=classes(), temperatures=3)
+    other = pmgp.steps.SparseTempering(model=classes(), temperatures=3)
     other.setup_chain(np.random.default_rng(9), tune, draws)
     other.sampling_state = from_bytes(stored)
     for one in (copy, other):
@@ -329,7 +333,7 @@ def test_hyperparameters_that_are_known_stay_away():
         process = pmgp.gp.Sparse(cov_func=pm.gp.cov.Matern52(1, ls=1.0))
         f = process.prior("f", X=X, Xu=Z)
         process.observe("y", f, dist=poisson, observed=COUNTS)
-    draws, _ = chain(pmgp.SparseTempering(model=model, temperatures=2), tune=5, draws=20)
+    draws, _ = chain(pmgp.steps.SparseTempering(model=model, temperatures=2), tune=5, draws=20)
     assert len(np.unique(draws[:, 0])) == 25
 
 
@@ -345,4 +349,4 @@ def test_hyperparameters_that_are_known_stay_away():
 )
 def test_what_is_refused(options, words):
     with pytest.raises(ValueError, match=words):
-        pmgp.SparseTempering(model=classes(), **options)
+        pmgp.steps.SparseTempering(model=classes(), **options)

@@ -33,8 +33,8 @@ class RecordingSlice(Recording, pmgp.EllipticalSlice):
     stats_dtypes_shapes: ClassVar[dict] = pmgp.EllipticalSlice.stats_dtypes_shapes | Recording.stats_dtypes_shapes
 
 
-class RecordingAncillary(Recording, pmgp.Ancillary):
-    stats_dtypes_shapes: ClassVar[dict] = pmgp.Ancillary.stats_dtypes_shapes | Recording.stats_dtypes_shapes
+class RecordingAncillary(Recording, pmgp.steps.Ancillary):
+    stats_dtypes_shapes: ClassVar[dict] = pmgp.steps.Ancillary.stats_dtypes_shapes | Recording.stats_dtypes_shapes
 
 
 def threads_of_a_chain(model, steps=(RecordingPseudoMarginal,), **settings):
@@ -96,7 +96,7 @@ def test_tuning_ends_with_one_thread(probit_model, monkeypatch):
 
 
 def test_every_step_method_limits_threads():
-    public = [getattr(pmgp, name) for name in pmgp.__all__]
+    public = [getattr(pmgp.steps, name) for name in pmgp.steps.__all__]
     methods = [value for value in public if isinstance(value, type) and issubclass(value, BlockedStep)]
     assert len(methods) == 15
     assert all(isinstance(method._threads, ThreadShare) for method in methods)

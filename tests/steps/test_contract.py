@@ -352,7 +352,12 @@ def test_data_replaced_between_runs(binary_data, reuse):
 
 @pytest.mark.full
 @pytest.mark.parametrize(
-    "approximation", [pmgp.Laplace(sweeps=0), pmgp.Laplace(), pmgp.ExpectationPropagation(tolerance=1e-8)]
+    "approximation",
+    [
+        pmgp.approximations.Laplace(sweeps=0),
+        pmgp.approximations.Laplace(),
+        pmgp.approximations.ExpectationPropagation(tolerance=1e-8),
+    ],
 )
 def test_with_a_gaussian_likelihood_all_importance_weights_are_equal(binary_data, rng, approximation):
     """Laplace's approximation is exact then, and so is the fixed point of moment matching."""
@@ -406,7 +411,7 @@ def test_predicted_sites_leave_few_operations_to_a_sampling_iteration(probit_mod
 
 
 def test_proposals_without_convergence_are_counted_and_reported_once(probit_model, start):
-    approximation = pmgp.ExpectationPropagation(tolerance=1e-9, max_sweeps=2)
+    approximation = pmgp.approximations.ExpectationPropagation(tolerance=1e-9, max_sweeps=2)
     step = pmgp.PseudoMarginal(model=probit_model, approximation=approximation, compile_kwargs=FAST)
     step.setup_chain(np.random.default_rng(0), 0, 30)
     with warnings.catch_warnings(record=True) as caught:
@@ -431,18 +436,21 @@ def test_terms_that_are_not_vectors_are_refused_by_expectation_propagation(binar
     step = pmgp.PseudoMarginal(model=model, approximation="ep", compile_kwargs=FAST)
     with pytest.raises(ValueError, match="one by one"):
         chain(step, model.initial_point(), 0, 5, 3)
-    assert pmgp.PseudoMarginal(model=model, compile_kwargs=FAST).approximation == pmgp.Laplace()
+    assert pmgp.PseudoMarginal(model=model, compile_kwargs=FAST).approximation == pmgp.approximations.Laplace()
 
 
 def test_expectation_propagation_is_the_default_where_it_can_be_had(probit_model):
-    assert pmgp.PseudoMarginal(model=probit_model, compile_kwargs=FAST).approximation == pmgp.ExpectationPropagation()
+    assert (
+        pmgp.PseudoMarginal(model=probit_model, compile_kwargs=FAST).approximation
+        == pmgp.approximations.ExpectationPropagation()
+    )
 
 
 # Other estimators
 
 
 def test_annealed_particles_make_the_same_contract(probit_model, start):
-    step = pmgp.PseudoMarginal(model=probit_model, estimator=pmgp.AnnealedImportanceSampling(draws=3))
+    step = pmgp.PseudoMarginal(model=probit_model, estimator=pmgp.estimators.AnnealedImportanceSampling(draws=3))
     stats = sample(probit_model, step)["sample_stats"]
     assert (stats["importance_draws"] == 3).all()
     assert stats["exact"].all()
@@ -512,15 +520,15 @@ def test_names_and_instances_mean_the_same(probit_model, start):
     )
     given = pmgp.PseudoMarginal(
         model=probit_model,
-        approximation=pmgp.Laplace(),
-        estimator=pmgp.ImportanceSampling(),
+        approximation=pmgp.approximations.Laplace(),
+        estimator=pmgp.estimators.ImportanceSampling(),
         compile_kwargs=FAST,
     )
     assert_array_equal(chain(named, start, 1, 20, 10), chain(given, start, 1, 20, 10))
 
 
 def test_the_number_of_importance_samples_can_be_given(probit_model):
-    estimator = pmgp.ImportanceSampling(draws=6)
+    estimator = pmgp.estimators.ImportanceSampling(draws=6)
     step = pmgp.PseudoMarginal(model=probit_model, estimator=estimator, compile_kwargs=FAST)
     assert (sample(probit_model, step)["sample_stats"]["importance_draws"] == 6).all()
 
@@ -675,7 +683,7 @@ def test_a_large_spread_of_the_estimate_is_reported(probit_model):
         gp = pm.gp.Latent(cov_func=scale**2 * pm.gp.cov.Matern32(2, ls=0.5))
         f = gp.prior("f", X=X, reparameterize=False)
         pmgp.BernoulliProbit("y", f, observed=rng.integers(0, 2, size=60))
-    estimator = pmgp.ImportanceSampling(draws=1)
+    estimator = pmgp.estimators.ImportanceSampling(draws=1)
     step = pmgp.PseudoMarginal(model=model, estimator=estimator, compile_kwargs=FAST)
     with pytest.warns(UserWarning, match=r"with 1 importance sample .*ImportanceSampling\(draws"):
         chain(step, model.initial_point(), 0, 32, 30)

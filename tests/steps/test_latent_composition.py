@@ -30,8 +30,8 @@ def test_several_operators_move_the_same_latent_vector():
     steps = [
         pmgp.EllipticalSlice(model=model),
         pm.Slice([model["scale"]], model=model),
-        pmgp.LatentHMC(mass="prior", model=model),
-        pmgp.LatentSMMALA(model=model),
+        pmgp.steps.LatentHMC(mass="prior", model=model),
+        pmgp.steps.LatentSMMALA(model=model),
     ]
     posterior = sample(model, steps, draws=3_000, tune=500, chains=2)["posterior"]
     f, scale = posterior["f"].to_numpy(), np.log(posterior["scale"].to_numpy())
@@ -65,10 +65,10 @@ def test_data_replaced_between_runs(method):
     with pm.Model() as model:
         inputs, counts = pm.Data("inputs", X), pm.Data("counts", observed[::-1])
         f = pm.gp.Latent(cov_func=0.8 * pm.gp.cov.Matern52(1, ls=1.0)).prior("f", X=inputs, reparameterize=False)
-        pmgp.LogGaussianCox("y", f, observed=counts)
+        pmgp.likelihoods.LogGaussianCox("y", f, observed=counts)
     with pm.Model() as small:
         f = pm.gp.Latent(cov_func=0.8 * pm.gp.cov.Matern52(1, ls=1.0)).prior("f", X=X[:7], reparameterize=False)
-        pmgp.LogGaussianCox("y", f, observed=observed[:7])
+        pmgp.likelihoods.LogGaussianCox("y", f, observed=observed[:7])
     step = METHODS[method](model=model, compile_kwargs=FAST)
     assert first_steps(step, model).shape == (3, 12)
     with model:

@@ -28,17 +28,23 @@ CACHES = {"_target", "_point", "shared_model"}
 METHODS: dict[str, Callable[..., Any]] = {
     "slice": pmgp.EllipticalSlice,
     "slice-laplace": lambda **kw: pmgp.EllipticalSlice(reference="laplace", moves=2, **kw),
-    "metropolis isotropic": lambda **kw: pmgp.LatentMetropolis(proposal="isotropic", **kw),
-    "metropolis v1": lambda **kw: pmgp.LatentMetropolis(proposal="random_walk", **kw),
-    "metropolis v2": pmgp.LatentMetropolis,
-    "hmc isotropic": lambda **kw: pmgp.LatentHMC(mass="identity", **kw),
-    "hmc v1": pmgp.LatentHMC,
-    "hmc v2": lambda **kw: pmgp.LatentHMC(mass="prior", max_leapfrog=4, **kw),
-    "smmala": pmgp.LatentSMMALA,
-    "rmhmc": lambda **kw: pmgp.LatentRMHMC(max_leapfrog=3, **kw),
-    "rmhmc local": lambda **kw: pmgp.LatentRMHMC(metric="local", max_leapfrog=3, **kw),
+    "metropolis isotropic": lambda **kw: pmgp.steps.LatentMetropolis(proposal="isotropic", **kw),
+    "metropolis v1": lambda **kw: pmgp.steps.LatentMetropolis(proposal="random_walk", **kw),
+    "metropolis v2": pmgp.steps.LatentMetropolis,
+    "hmc isotropic": lambda **kw: pmgp.steps.LatentHMC(mass="identity", **kw),
+    "hmc v1": pmgp.steps.LatentHMC,
+    "hmc v2": lambda **kw: pmgp.steps.LatentHMC(mass="prior", max_leapfrog=4, **kw),
+    "smmala": pmgp.steps.LatentSMMALA,
+    "rmhmc": lambda **kw: pmgp.steps.LatentRMHMC(max_leapfrog=3, **kw),
+    "rmhmc local": lambda **kw: pmgp.steps.LatentRMHMC(metric="local", max_leapfrog=3, **kw),
 }
-CLASSES = (pmgp.EllipticalSlice, pmgp.LatentMetropolis, pmgp.LatentHMC, pmgp.LatentRMHMC, pmgp.LatentSMMALA)
+CLASSES = (
+    pmgp.EllipticalSlice,
+    pmgp.steps.LatentMetropolis,
+    pmgp.steps.LatentHMC,
+    pmgp.steps.LatentRMHMC,
+    pmgp.steps.LatentSMMALA,
+)
 COUNTS = {"n_cholesky", "n_inverse", "n_matmul", "n_evaluations"}
 every_method = pytest.mark.parametrize("method", METHODS)
 X = np.linspace(0.0, 4.0, 12)[:, None]
@@ -51,7 +57,7 @@ def known_theta() -> pm.Model:
     with pm.Model() as model:
         gp = pm.gp.Latent(mean_func=pm.gp.mean.Constant(0.5), cov_func=0.8 * pm.gp.cov.Matern52(1, ls=1.0))
         f = gp.prior("f", X=X, reparameterize=False)
-        pmgp.LogGaussianCox("y", f, observed=COUNTS_SEEN)
+        pmgp.likelihoods.LogGaussianCox("y", f, observed=COUNTS_SEEN)
     return model
 
 
@@ -246,7 +252,7 @@ def test_two_processes_each_with_its_own_step():
     settings = {"model": model, "compile_kwargs": FAST}
     steps = [
         pmgp.EllipticalSlice([model["f"]], **settings),
-        pmgp.LatentHMC([model["g"]], **settings),
+        pmgp.steps.LatentHMC([model["g"]], **settings),
         pm.Metropolis([model["scale"]], model=model),
     ]
     posterior = sample(model, steps)["posterior"]
@@ -255,7 +261,7 @@ def test_two_processes_each_with_its_own_step():
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("kind", [pmgp.EllipticalSlice, pmgp.LatentMetropolis])
+@pytest.mark.parametrize("kind", [pmgp.EllipticalSlice, pmgp.steps.LatentMetropolis])
 def test_a_likelihood_that_does_not_factorize(kind):
     with pm.Model() as model:
         f = pm.MvNormal("f", mu=np.zeros(3), cov=np.eye(3))
@@ -293,9 +299,9 @@ def test_errors_of_construction(kind):
 @pytest.mark.parametrize(
     "make",
     [
-        pmgp.LatentSMMALA,
-        pmgp.LatentHMC,
-        pmgp.LatentRMHMC,
+        pmgp.steps.LatentSMMALA,
+        pmgp.steps.LatentHMC,
+        pmgp.steps.LatentRMHMC,
         lambda **kw: pmgp.EllipticalSlice(reference="laplace", **kw),
     ],
 )
@@ -312,14 +318,20 @@ def test_methods_that_need_a_factorizing_likelihood_say_so(make):
     [
         (lambda m: pmgp.EllipticalSlice(moves=0, model=m), "moves must be an integer of at least 1, not 0"),
         (lambda m: pmgp.EllipticalSlice(reference="ep", model=m), "reference must be one of prior, laplace, not 'ep'"),
-        (lambda m: pmgp.LatentHMC(max_leapfrog=0, model=m), "max_leapfrog must be an integer of at least 1, not 0"),
-        (lambda m: pmgp.LatentHMC(mass="v3", model=m), "mass must be one of posterior, prior, identity, not 'v3'"),
         (
-            lambda m: pmgp.LatentMetropolis(proposal="", model=m),
+            lambda m: pmgp.steps.LatentHMC(max_leapfrog=0, model=m),
+            "max_leapfrog must be an integer of at least 1, not 0",
+        ),
+        (
+            lambda m: pmgp.steps.LatentHMC(mass="v3", model=m),
+            "mass must be one of posterior, prior, identity, not 'v3'",
+        ),
+        (
+            lambda m: pmgp.steps.LatentMetropolis(proposal="", model=m),
             "must be one of autoregressive, random_walk, isotropic, not ''",
         ),
-        (lambda m: pmgp.LatentRMHMC(metric="", model=m), "metric must be one of identity, fixed, local, not ''"),
-        (lambda m: pmgp.LatentSMMALA(target_acceptance=1.0, model=m), "between 0 and 1, not 1.0"),
+        (lambda m: pmgp.steps.LatentRMHMC(metric="", model=m), "metric must be one of identity, fixed, local, not ''"),
+        (lambda m: pmgp.steps.LatentSMMALA(target_acceptance=1.0, model=m), "between 0 and 1, not 1.0"),
     ],
 )
 def test_settings_out_of_range(make, message):
@@ -333,7 +345,7 @@ def test_a_covariance_that_is_not_one(method):
     with pm.Model() as model:
         scale = pm.HalfNormal("scale", initval=1.5)
         f = pm.MvNormal("f", mu=np.zeros(2), cov=pt.stack([[1.0, scale], [scale, 1.0]]))
-        pmgp.LogGaussianCox("y", f, observed=[0, 2])
+        pmgp.likelihoods.LogGaussianCox("y", f, observed=[0, 2])
     step = METHODS[method](model=model, compile_kwargs=FAST)
     step.setup_chain(np.random.default_rng(0), 5, 5)
     with pytest.raises(SamplingError, match=r"cannot update 'f'.*scale_log__=0\.40"):
@@ -359,7 +371,7 @@ def moving_theta() -> pm.Model:
     with pm.Model() as model:
         scale = pm.Gamma("scale", 2.0, 2.0)
         f = pm.MvNormal("f", mu=np.full(3, 0.4), cov=scale * (np.eye(3) + 0.7))
-        pmgp.LogGaussianCox("y", f, observed=[0, 2, 5])
+        pmgp.likelihoods.LogGaussianCox("y", f, observed=[0, 2, 5])
     return model
 
 

@@ -18,19 +18,19 @@ from tests.steps.test_contract import FAST
 LATENT = {
     "slice": lambda model: pmgp.EllipticalSlice(model=model, compile_kwargs=FAST),
     "slice about Laplace": lambda model: pmgp.EllipticalSlice(reference="laplace", model=model, compile_kwargs=FAST),
-    "metropolis": lambda model: pmgp.LatentMetropolis(model=model, compile_kwargs=FAST),
-    "hmc": lambda model: pmgp.LatentHMC(model=model, compile_kwargs=FAST),
-    "smmala": lambda model: pmgp.LatentSMMALA(model=model, compile_kwargs=FAST),
+    "metropolis": lambda model: pmgp.steps.LatentMetropolis(model=model, compile_kwargs=FAST),
+    "hmc": lambda model: pmgp.steps.LatentHMC(model=model, compile_kwargs=FAST),
+    "smmala": lambda model: pmgp.steps.LatentSMMALA(model=model, compile_kwargs=FAST),
 }
 THETA = {
     "pseudo-marginal": lambda model: pmgp.PseudoMarginal(model=model, compile_kwargs=FAST),
     "by turns": lambda model: pmgp.PseudoMarginal(proposal=Alternation(), model=model, compile_kwargs=FAST),
-    "ancillary": lambda model: pmgp.Ancillary(model=model, compile_kwargs=FAST),
-    "ancillary hmc": lambda model: pmgp.Ancillary(operator="hmc", model=model, compile_kwargs=FAST),
-    "sufficient": lambda model: pmgp.Sufficient(model=model, compile_kwargs=FAST),
-    "interweaving": lambda model: pmgp.Interweaving(model=model, compile_kwargs=FAST),
-    "surrogate": lambda model: pmgp.Surrogate(model=model, compile_kwargs=FAST),
-    "joint": lambda model: pmgp.JointUpdate(model=model, compile_kwargs=FAST),
+    "ancillary": lambda model: pmgp.steps.Ancillary(model=model, compile_kwargs=FAST),
+    "ancillary hmc": lambda model: pmgp.steps.Ancillary(operator="hmc", model=model, compile_kwargs=FAST),
+    "sufficient": lambda model: pmgp.steps.Sufficient(model=model, compile_kwargs=FAST),
+    "interweaving": lambda model: pmgp.steps.Interweaving(model=model, compile_kwargs=FAST),
+    "surrogate": lambda model: pmgp.steps.Surrogate(model=model, compile_kwargs=FAST),
+    "joint": lambda model: pmgp.steps.JointUpdate(model=model, compile_kwargs=FAST),
 }
 METHODS = LATENT | THETA
 TUNE = 6
@@ -111,6 +111,6 @@ def test_the_model_is_not_in_the_pickle(probit_model):
 
 def test_steps_that_are_pickled_together_still_share_their_functions(probit_model):
     with probit_model:
-        steps = [pmgp.Ancillary(compile_kwargs=FAST), pmgp.LatentHMC(compile_kwargs=FAST)]
+        steps = [pmgp.steps.Ancillary(compile_kwargs=FAST), pmgp.steps.LatentHMC(compile_kwargs=FAST)]
     one, other = pickle.loads(pickle.dumps(pm.CompoundStep(steps))).methods
     assert one.shared_model is other.shared_model

@@ -13,10 +13,10 @@ from pmgp.core.latent_updates import MetropolisUpdate
 from pmgp.interface.steps.base import GaussianProcessStep
 from pmgp.interface.steps.public import TEXTS, public_step
 
-PUBLIC = [getattr(pmgp, name) for name in pmgp.__all__]
+PUBLIC = [getattr(pmgp.steps, name) for name in pmgp.steps.__all__]
 METHODS = [value for value in PUBLIC if isinstance(value, type) and issubclass(value, BlockedStep)]
 OF_PYMC = {"model": None, "rng": None, "initial_point": None, "compile_kwargs": None, "blocked": True}
-REQUIRED = {pmgp.LatentStep: {"update": MetropolisUpdate()}}
+REQUIRED = {pmgp.steps.LatentStep: {"update": MetropolisUpdate()}}
 every_method = pytest.mark.parametrize("method", METHODS, ids=lambda method: method.__name__)
 
 

@@ -123,13 +123,13 @@ def test_trajectories_agree_with_other_routes(drawn, build, moves, other):
 @pytest.fixture(scope="module")
 def approximate():
     """Draws under Laplace's evidence, which is far off for labels."""
-    with pmgp.marginalize(ten_inputs(whitened=False), approximation="laplace"), warnings.catch_warnings():
+    with pmgp.marginal.approximate(ten_inputs(whitened=False), approximation="laplace"), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         return pm.sample(800, tune=300, nuts_sampler="pymc", random_seed=7, **QUIET)
 
 
 def test_a_corrected_marginal_model_agrees_with_them(drawn, approximate):
-    corrected = pmgp.correct(approximate, model=ten_inputs(whitened=False), random_seed=8, progressbar=False)
+    corrected = pmgp.marginal.correct(approximate, model=ten_inputs(whitened=False), random_seed=8, progressbar=False)
     assert corrected.attrs["words"].endswith("they can be trusted")
     for name in ("trajectories", "NUTS"):
         assert distance(drawn(ten_inputs, name), log_theta(corrected)) < BOUND
@@ -140,7 +140,7 @@ def test_a_corrected_marginal_model_agrees_with_them(drawn, approximate):
 def test_the_mean_of_the_weights_is_the_ratio_of_the_evidences(approximate):
     model = ten_inputs(whitened=False)
     settings = {"model": model, "progressbar": False}
-    weighted = pmgp.correct(approximate, resample=False, random_seed=8, **settings)
+    weighted = pmgp.marginal.correct(approximate, resample=False, random_seed=8, **settings)
     log_weights = weighted["sample_stats"]["log_weight"].to_numpy()
     relative = np.exp(log_weights - weighted.attrs["log_mean_weight"])
     error = float(az.mcse(xr.Dataset({"w": (("chain", "draw"), relative)}), method="mean")["w"])

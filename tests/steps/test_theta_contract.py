@@ -37,32 +37,38 @@ STATS = {
     "n_matmul": np.int64,
 }
 SCHEMES: dict[str, Callable[..., Any]] = {
-    "ancillary": pmgp.Ancillary,
-    "ancillary-hmc": lambda **kw: pmgp.Ancillary(operator="hmc", **kw),
-    "ancillary-smmala": lambda **kw: pmgp.Ancillary(operator="smmala", **kw),
-    "sufficient": pmgp.Sufficient,
-    "sufficient-hmc": lambda **kw: pmgp.Sufficient(operator="hmc", **kw),
-    "sufficient-smmala": lambda **kw: pmgp.Sufficient(operator="smmala", **kw),
-    "interweaving": pmgp.Interweaving,
-    "interweaving-smmala": lambda **kw: pmgp.Interweaving(operator="smmala", **kw),
-    "surrogate": pmgp.Surrogate,
-    "joint": pmgp.JointUpdate,
+    "ancillary": pmgp.steps.Ancillary,
+    "ancillary-hmc": lambda **kw: pmgp.steps.Ancillary(operator="hmc", **kw),
+    "ancillary-smmala": lambda **kw: pmgp.steps.Ancillary(operator="smmala", **kw),
+    "sufficient": pmgp.steps.Sufficient,
+    "sufficient-hmc": lambda **kw: pmgp.steps.Sufficient(operator="hmc", **kw),
+    "sufficient-smmala": lambda **kw: pmgp.steps.Sufficient(operator="smmala", **kw),
+    "interweaving": pmgp.steps.Interweaving,
+    "interweaving-smmala": lambda **kw: pmgp.steps.Interweaving(operator="smmala", **kw),
+    "surrogate": pmgp.steps.Surrogate,
+    "joint": pmgp.steps.JointUpdate,
 }
-CLASSES = (pmgp.Ancillary, pmgp.Sufficient, pmgp.Interweaving, pmgp.Surrogate, pmgp.JointUpdate)
+CLASSES = (
+    pmgp.steps.Ancillary,
+    pmgp.steps.Sufficient,
+    pmgp.steps.Interweaving,
+    pmgp.steps.Surrogate,
+    pmgp.steps.JointUpdate,
+)
 LATENT: dict[str, Callable[..., Any]] = {
     "slice": pmgp.EllipticalSlice,
     "slice-laplace": lambda **kw: pmgp.EllipticalSlice(reference="laplace", **kw),
-    "metropolis": pmgp.LatentMetropolis,
-    "hmc v1": pmgp.LatentHMC,
-    "hmc v2": lambda **kw: pmgp.LatentHMC(mass="prior", **kw),
-    "smmala": pmgp.LatentSMMALA,
+    "metropolis": pmgp.steps.LatentMetropolis,
+    "hmc v1": pmgp.steps.LatentHMC,
+    "hmc v2": lambda **kw: pmgp.steps.LatentHMC(mass="prior", **kw),
+    "smmala": pmgp.steps.LatentSMMALA,
 }
 QUICK = ("ancillary", "interweaving", "surrogate", "joint")
 every_scheme = pytest.mark.parametrize(
     "scheme", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in SCHEMES]
 )
 every_class = pytest.mark.parametrize(
-    "kind", [kind if kind is pmgp.Surrogate else pytest.param(kind, marks=pytest.mark.slow) for kind in CLASSES]
+    "kind", [kind if kind is pmgp.steps.Surrogate else pytest.param(kind, marks=pytest.mark.slow) for kind in CLASSES]
 )
 
 
@@ -228,7 +234,7 @@ def test_a_state_of_another_model_is_refused(probit_model):
         scale = pm.HalfNormal("scale", 1)
         f = pm.MvNormal("f", np.zeros(2), cov=scale * np.eye(2))
         pmgp.BernoulliProbit("y", f, observed=[0, 1])
-    foreign = pmgp.Ancillary(model=model, compile_kwargs=FAST)
+    foreign = pmgp.steps.Ancillary(model=model, compile_kwargs=FAST)
     with pytest.raises(ValueError, match="var_names"):
         foreign.sampling_state = steps_of(probit_model, "ancillary").methods[0].sampling_state
 
@@ -242,12 +248,12 @@ def conjugate_model() -> pm.Model:
         f = pm.gp.Latent(cov_func=variance * kernel).prior(
             "f", X=rng.normal(size=(20, 2)), reparameterize=False, jitter=0.0
         )
-        pmgp.LogGaussianCox("y", f, observed=rng.integers(0, 5, size=20))
+        pmgp.likelihoods.LogGaussianCox("y", f, observed=rng.integers(0, 5, size=20))
     return model
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("kind", [pmgp.Sufficient, pmgp.Interweaving])
+@pytest.mark.parametrize("kind", [pmgp.steps.Sufficient, pmgp.steps.Interweaving])
 def test_a_restored_state_with_a_conjugate_variance(kind):
     """K is scaled in the one chain and made anew in the other: equal to rounding."""
     model = conjugate_model()
@@ -414,14 +420,14 @@ def test_an_acceptance_rate_out_of_range_is_named(probit_model, kind, rate):
 
 BAD_SETTINGS = [
     (
-        pmgp.Ancillary,
+        pmgp.steps.Ancillary,
         {"operator": "nuts"},
         "unknown operator 'nuts'; known are hmc, hmc-identity, metropolis, mixture, rmhmc, smmala",
     ),
-    (pmgp.Sufficient, {"operator": 3}, "operator must be one of .* not 3, which has no start and no step"),
-    (pmgp.Interweaving, {"max_leapfrog": 0}, "max_leapfrog must be an integer of at least 1, not 0"),
-    (pmgp.JointUpdate, {"approximation": "magic"}, "unknown approximation 'magic'"),
-    (pmgp.JointUpdate, {"approximation": 3}, "approximation must be one of .* not 3"),
+    (pmgp.steps.Sufficient, {"operator": 3}, "operator must be one of .* not 3, which has no start and no step"),
+    (pmgp.steps.Interweaving, {"max_leapfrog": 0}, "max_leapfrog must be an integer of at least 1, not 0"),
+    (pmgp.steps.JointUpdate, {"approximation": "magic"}, "unknown approximation 'magic'"),
+    (pmgp.steps.JointUpdate, {"approximation": 3}, "approximation must be one of .* not 3"),
 ]
 
 

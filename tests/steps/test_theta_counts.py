@@ -81,31 +81,31 @@ def theta_counts(rows: list[Iteration]) -> set[tuple[int, int, int]]:
 @pytest.mark.full
 def test_metropolis_with_ancillary_augmentation():
     """T C."""
-    assert theta_counts(iterations(pmgp.Ancillary)) == {(1, 0, 0)}
+    assert theta_counts(iterations(pmgp.steps.Ancillary)) == {(1, 0, 0)}
 
 
 def test_metropolis_with_sufficient_augmentation():
     """T C."""
-    assert theta_counts(iterations(pmgp.Sufficient)) == {(1, 0, 0)}
+    assert theta_counts(iterations(pmgp.steps.Sufficient)) == {(1, 0, 0)}
 
 
 def test_metropolis_with_interweaving():
     """2 T C: nothing for the second augmentation beside its own proposal."""
-    assert theta_counts(iterations(pmgp.Interweaving)) == {(2, 0, 0)}
+    assert theta_counts(iterations(pmgp.steps.Interweaving)) == {(2, 0, 0)}
 
 
 def test_surrogate_data():
     """2 T C and T I: the surrogate's own, of the proposal only."""
-    assert theta_counts(iterations(pmgp.Surrogate)) == {(2, 1, 0)}
+    assert theta_counts(iterations(pmgp.steps.Surrogate)) == {(2, 1, 0)}
 
 
 def test_joint_update():
     """(kappa + 1) T C, kappa Newton's steps; and a C and an I for each of two sweeps of moment matching."""
-    plain = iterations(pmgp.JointUpdate, approximation=pmgp.Laplace(sweeps=0))
+    plain = iterations(pmgp.steps.JointUpdate, approximation=pmgp.approximations.Laplace(sweeps=0))
     newton = [row.theta[0] - 1 for row in plain]
     assert {row.theta[1:] for row in plain} == {(0, 0)}
     assert 2 <= np.mean(newton) <= 10
-    swept = iterations(pmgp.JointUpdate, approximation=pmgp.Laplace(sweeps=2))
+    swept = iterations(pmgp.steps.JointUpdate, approximation=pmgp.approximations.Laplace(sweeps=2))
     assert {row.theta[1:] for row in swept} == {(2, 0)}
     assert np.mean([row.theta[0] - 3 for row in swept]) == pytest.approx(np.mean(newton), abs=1.0)
 
@@ -113,7 +113,7 @@ def test_joint_update():
 @pytest.mark.full
 def test_hybrid_monte_carlo_with_sufficient_augmentation():
     """lambda T C and lambda T I, lambda the leapfrog steps; K^-1 of the current theta is remembered."""
-    for row in iterations(pmgp.Sufficient, operator="hmc"):
+    for row in iterations(pmgp.steps.Sufficient, operator="hmc"):
         assert row.theta == (row.evaluations, row.evaluations, 0)
 
 
@@ -123,14 +123,14 @@ def test_hybrid_monte_carlo_with_ancillary_augmentation():
 
     The reverse mode of the factorization costs one and not d, and the gradient at the current theta depends on f.
     """
-    for row in iterations(pmgp.Ancillary, operator="hmc"):
+    for row in iterations(pmgp.steps.Ancillary, operator="hmc"):
         assert row.theta == (2 * row.evaluations + 1, 0, 0)
 
 
 @pytest.mark.full
 def test_manifold_langevin_with_sufficient_augmentation():
     """T C, T I and d T M; the information of the current theta is remembered."""
-    assert theta_counts(iterations(pmgp.Sufficient, operator="smmala")) == {(1, 1, D)}
+    assert theta_counts(iterations(pmgp.steps.Sufficient, operator="smmala")) == {(1, 1, D)}
 
 
 @pytest.mark.full
@@ -139,18 +139,18 @@ def test_manifold_langevin_with_ancillary_augmentation():
 
     K, and at the old and at the new theta the forward mode for each element of theta, and the reverse mode once.
     """
-    assert theta_counts(iterations(pmgp.Ancillary, operator="smmala")) == {(2 * D + 3, 0, 0)}
+    assert theta_counts(iterations(pmgp.steps.Ancillary, operator="smmala")) == {(2 * D + 3, 0, 0)}
 
 
 @pytest.mark.full
 def test_manifold_langevin_with_interweaving():
     """The second augmentation keeps nothing for the first one: K^-1 is that of the prior, unless theta has moved."""
-    counts = theta_counts(iterations(pmgp.Interweaving, operator="smmala"))
+    counts = theta_counts(iterations(pmgp.steps.Interweaving, operator="smmala"))
     assert counts == {(2 * D + 4, 1, 2 * D), (2 * D + 4, 2, 2 * D)}
 
 
 @pytest.mark.representatives("Interweaving-2")
-@pytest.mark.parametrize(("scheme", "cholesky"), [(pmgp.Sufficient, 1), (pmgp.Interweaving, 2)])
+@pytest.mark.parametrize(("scheme", "cholesky"), [(pmgp.steps.Sufficient, 1), (pmgp.steps.Interweaving, 2)])
 def test_a_conjugate_variance_costs_nothing(scheme, cholesky):
     rows = iterations(scheme, built=model(inverse_gamma=True))
     assert theta_counts(rows) == {(cholesky, 0, 0)}
@@ -160,21 +160,23 @@ def test_a_conjugate_variance_costs_nothing(scheme, cholesky):
 @pytest.mark.full
 def test_an_inverse_is_scaled_with_a_conjugate_variance():
     """One inversion, that of the proposal; the products are made again for the mean's sake."""
-    rows = iterations(pmgp.Sufficient, built=model(inverse_gamma=True), operator="smmala")
+    rows = iterations(pmgp.steps.Sufficient, built=model(inverse_gamma=True), operator="smmala")
     assert theta_counts(rows) == {(1, 1, 2 * (D + 1))}
 
 
 # The prior is shared
 
 
-@pytest.mark.parametrize("scheme", [pmgp.Ancillary, pmgp.Sufficient, pmgp.Interweaving, pmgp.JointUpdate])
+@pytest.mark.parametrize(
+    "scheme", [pmgp.steps.Ancillary, pmgp.steps.Sufficient, pmgp.steps.Interweaving, pmgp.steps.JointUpdate]
+)
 @pytest.mark.parametrize(
     "latent",
     [
         pmgp.EllipticalSlice,
-        pmgp.LatentMetropolis,
-        lambda **settings: pmgp.LatentHMC(mass="prior", **settings),
-        lambda **settings: pmgp.LatentHMC(mass="identity", **settings),
+        pmgp.steps.LatentMetropolis,
+        lambda **settings: pmgp.steps.LatentHMC(mass="prior", **settings),
+        lambda **settings: pmgp.steps.LatentHMC(mass="identity", **settings),
     ],
 )
 def test_steps_for_f_find_the_factor(scheme, latent):
@@ -184,24 +186,24 @@ def test_steps_for_f_find_the_factor(scheme, latent):
 
 def test_surrogate_data_leave_the_factor_of_the_prior_to_others():
     """They do not need it themselves; whoever does makes it, where theta has moved."""
-    for row in iterations(pmgp.Surrogate, lambda **settings: pmgp.LatentHMC(mass="prior", **settings)):
+    for row in iterations(pmgp.steps.Surrogate, lambda **settings: pmgp.steps.LatentHMC(mass="prior", **settings)):
         assert row.latent == ((1, 0, 0) if row.moved else (0, 0, 0))
 
 
 def test_preconditioned_hybrid_monte_carlo_of_f():
     """The mass "posterior": two factorizations and one inversion where theta has moved."""
-    rows = iterations(pmgp.Ancillary, pmgp.LatentHMC)
+    rows = iterations(pmgp.steps.Ancillary, pmgp.steps.LatentHMC)
     assert {(row.moved, row.latent) for row in rows} == {(True, (2, 1, 0)), (False, (0, 0, 0))}
 
 
 def test_manifold_langevin_of_f_does_nothing_again_where_theta_stays():
     """A proposal needs its metric; the inverse and the metric at the old f are known unless theta has moved."""
-    rows = iterations(pmgp.Ancillary, pmgp.LatentSMMALA)
+    rows = iterations(pmgp.steps.Ancillary, pmgp.steps.LatentSMMALA)
     assert {(row.moved, row.latent) for row in rows} == {(True, (2, 1, 0)), (False, (1, 0, 0))}
 
 
 @pytest.mark.full
 def test_an_inverse_is_shared_as_well():
     """Sufficient augmentation with manifold Langevin has inverted K already."""
-    rows = iterations(pmgp.Sufficient, pmgp.LatentSMMALA, operator="smmala")
+    rows = iterations(pmgp.steps.Sufficient, pmgp.steps.LatentSMMALA, operator="smmala")
     assert {row.latent for row in rows} <= {(2, 0, 0), (1, 0, 0)}

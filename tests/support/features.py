@@ -31,8 +31,8 @@ def beside_pymc(model: pm.Model, **options: Any) -> list[Any]:
 COLUMNS: dict[str, Make] = {
     "`PseudoMarginal`": lambda model, **options: pmgp.PseudoMarginal(model=model, **options, **FAST),
     "a step for theta, one for f": lambda model, **options: [
-        pmgp.Interweaving(model=model, **options, **FAST),
-        pmgp.LatentHMC(model=model, **options, **FAST),
+        pmgp.steps.Interweaving(model=model, **options, **FAST),
+        pmgp.steps.LatentHMC(model=model, **options, **FAST),
     ],
     "a step for f beside PyMC's": beside_pymc,
 }

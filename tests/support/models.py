@@ -128,14 +128,18 @@ def hsgp() -> pm.Model:
 LIKELIHOODS: dict[str, Callable[[], pm.Model]] = {
     "`pmgp.BernoulliProbit`": observed(lambda f: pmgp.BernoulliProbit("y", f, observed=LABELS)),
     "`pmgp.BernoulliLogit`": observed(lambda f: pmgp.BernoulliLogit("y", f, observed=LABELS)),
-    "`pmgp.LogGaussianCox`": observed(lambda f: pmgp.LogGaussianCox("y", f, observed=COUNTS)),
-    "`pmgp.LogGaussianCox` with exposures": observed(
-        lambda f: pmgp.LogGaussianCox("y", f, exposure=1.0 + np.arange(N), observed=COUNTS)
+    "`pmgp.likelihoods.LogGaussianCox`": observed(lambda f: pmgp.likelihoods.LogGaussianCox("y", f, observed=COUNTS)),
+    "`pmgp.likelihoods.LogGaussianCox` with exposures": observed(
+        lambda f: pmgp.likelihoods.LogGaussianCox("y", f, exposure=1.0 + np.arange(N), observed=COUNTS)
     ),
     "the same, exposures a `pm.Data`": observed(
-        lambda f: pmgp.LogGaussianCox("y", f, exposure=pm.Data("exposure", 1.0 + np.arange(N)), observed=COUNTS)
+        lambda f: pmgp.likelihoods.LogGaussianCox(
+            "y", f, exposure=pm.Data("exposure", 1.0 + np.arange(N)), observed=COUNTS
+        )
     ),
-    "`pmgp.StochasticVolatility`": observed(lambda f: pmgp.StochasticVolatility("y", f, observed=REALS)),
+    "`pmgp.likelihoods.StochasticVolatility`": observed(
+        lambda f: pmgp.likelihoods.StochasticVolatility("y", f, observed=REALS)
+    ),
     "`pmgp.OrdinalProbit`, free thresholds": observed(
         lambda f: pmgp.OrdinalProbit("y", f, thresholds(), observed=CATEGORIES)
     ),

@@ -25,16 +25,16 @@ LONGEST = 300
 STEPS: dict[str, Callable[..., Any]] = {
     "PM": pmgp.PseudoMarginal,
     "PM Laplace": partial(pmgp.PseudoMarginal, approximation="laplace"),
-    "PM AIS": partial(pmgp.PseudoMarginal, estimator=pmgp.AnnealedImportanceSampling(draws=2)),
-    "AA": pmgp.Ancillary,
-    "SA": pmgp.Sufficient,
-    "ASIS": pmgp.Interweaving,
-    "SURR": pmgp.Surrogate,
-    "KHR": pmgp.JointUpdate,
+    "PM AIS": partial(pmgp.PseudoMarginal, estimator=pmgp.estimators.AnnealedImportanceSampling(draws=2)),
+    "AA": pmgp.steps.Ancillary,
+    "SA": pmgp.steps.Sufficient,
+    "ASIS": pmgp.steps.Interweaving,
+    "SURR": pmgp.steps.Surrogate,
+    "KHR": pmgp.steps.JointUpdate,
     "slice": pmgp.EllipticalSlice,
-    "MH": pmgp.LatentMetropolis,
-    "HMC": pmgp.LatentHMC,
-    "SMMALA": pmgp.LatentSMMALA,
+    "MH": pmgp.steps.LatentMetropolis,
+    "HMC": pmgp.steps.LatentHMC,
+    "SMMALA": pmgp.steps.LatentSMMALA,
 }
 """Columns of the tables: three of the estimators of one step method, five schemes for theta, four for f."""
 

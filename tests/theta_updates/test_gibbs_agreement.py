@@ -45,7 +45,7 @@ def coal(whitened: bool) -> pm.Model:
     X = (years - years.mean()) / years.std()
     with pm.Model() as model:
         f = process(X, pm.Gamma("lengthscale", 8.0, 8.0), pm.InverseGamma("variance", 5.0, 3.0), 1.0, whitened)
-        pmgp.LogGaussianCox("y", f, observed=counts)
+        pmgp.likelihoods.LogGaussianCox("y", f, observed=counts)
     return model
 
 
@@ -67,16 +67,16 @@ class Route(NamedTuple):
 
 
 def beside_f(scheme: Callable[..., Any], **settings: Any) -> Callable[[], Any]:
-    return lambda: [scheme(**settings), pmgp.LatentHMC(mass="prior")]
+    return lambda: [scheme(**settings), pmgp.steps.LatentHMC(mass="prior")]
 
 
 ROUTES = {
     "pseudo-marginal": Route(pmgp.PseudoMarginal, 2000),
-    "ancillary": Route(beside_f(pmgp.Ancillary), 16_000),
-    "sufficient": Route(beside_f(pmgp.Sufficient), 20_000),
-    "interweaving": Route(beside_f(pmgp.Interweaving), 8000),
-    "surrogate": Route(beside_f(pmgp.Surrogate), 10_000),
-    "joint": Route(beside_f(pmgp.JointUpdate), 2500),
+    "ancillary": Route(beside_f(pmgp.steps.Ancillary), 16_000),
+    "sufficient": Route(beside_f(pmgp.steps.Sufficient), 20_000),
+    "interweaving": Route(beside_f(pmgp.steps.Interweaving), 8000),
+    "surrogate": Route(beside_f(pmgp.steps.Surrogate), 10_000),
+    "joint": Route(beside_f(pmgp.steps.JointUpdate), 2500),
 }
 
 

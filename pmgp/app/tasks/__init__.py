@@ -16,6 +16,6 @@ TASKS: dict[str, Task] = {
     "logit": BinaryTask(),
     "poisson": CountTask(),
     "ordinal": OrdinalTask(),
-    "softmax": ClassTask(),
+    "multinomial": ClassTask(),
 }
 """The task of each likelihood."""

@@ -32,7 +32,7 @@ _SCORES = {
 
 @dataclass(frozen=True)
 class ClassTask:
-    """Classification with a process for each class and the likelihood ``softmax``."""
+    """Classification with a process for each class and the likelihood ``multinomial``."""
 
     title: str = "classification of several classes"
     kind: Literal["classes"] = "classes"

@@ -53,8 +53,8 @@ class OrthantSampling:
         Number of draws. ``"auto"`` lets the scheme choose it at the end of tuning from the measured spread of the
         log-estimates.
     method : {"ep", "ghk", "tilted"}
-        How they are drawn, as in `pmgp.log_orthant_probability`; ``"ep"`` takes the sites of q, whichever approximation
-        it comes from.
+        How they are drawn, as in `pmgp.orthants.log_probability`; ``"ep"`` takes the sites of q, whichever
+        approximation it comes from.
     antithetic : bool
         Draw in pairs from opposite uniform numbers. Needs an even number of draws, or one.
 

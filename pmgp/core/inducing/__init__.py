@@ -4,17 +4,17 @@ May import: core.numerics, core.likelihoods, core.transitions, core.adaptation.
 """
 
 from pmgp.core.inducing.conditional import (
-    Conditional,
     Derivatives,
     GaussianFit,
     Sites,
+    WhitenedConditional,
     fitted,
     fitted_by_sites,
     slices,
 )
 from pmgp.core.inducing.coordinates import coordinate_slices
 from pmgp.core.inducing.hyperparameters import Known, ModeSearch, ThetaDensity, known_at
-from pmgp.core.inducing.optimization import Expected, Maximized, Variational, bound, maximized
+from pmgp.core.inducing.optimization import ExpectedLogDensity, Maximized, Variational, bound, maximized
 from pmgp.core.inducing.replicas import HELD, At, Replica, exchanged, exchanges, moved, respaced
 from pmgp.core.inducing.selection import cluster_centers, largest_conditional_variances
 from pmgp.core.inducing.trajectories import Moved, angle_to_learn, trajectory
@@ -22,9 +22,8 @@ from pmgp.core.inducing.trajectories import Moved, angle_to_learn, trajectory
 __all__ = [
     "HELD",
     "At",
-    "Conditional",
     "Derivatives",
-    "Expected",
+    "ExpectedLogDensity",
     "GaussianFit",
     "Known",
     "Maximized",
@@ -34,6 +33,7 @@ __all__ = [
     "Sites",
     "ThetaDensity",
     "Variational",
+    "WhitenedConditional",
     "angle_to_learn",
     "bound",
     "cluster_centers",

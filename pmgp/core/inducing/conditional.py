@@ -22,7 +22,7 @@ from pmgp.core.numerics.linalg import (
 )
 from pmgp.core.transitions.elliptical_slice import slice_on_ellipse
 
-__all__ = ["Conditional", "Derivatives", "GaussianFit", "Sites", "fitted", "fitted_by_sites", "slices"]
+__all__ = ["Derivatives", "GaussianFit", "Sites", "WhitenedConditional", "fitted", "fitted_by_sites", "slices"]
 
 # Newton's method has arrived where a step gains less than this in log-density; the Gaussian need not be exact.
 ARRIVED = 0.01
@@ -44,7 +44,7 @@ class Derivatives(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Conditional:
+class WhitenedConditional:
     """The density of v, of shape (k, m) for k outputs, given theta.
 
     Parameters
@@ -139,7 +139,7 @@ class GaussianFit(NamedTuple):
         return np.array([triangular_product(L, row, transpose=True) for L, row in parts])
 
 
-def fitted(conditional: Conditional, start: np.ndarray) -> GaussianFit | None:
+def fitted(conditional: WhitenedConditional, start: np.ndarray) -> GaussianFit | None:
     """The Gaussian at the mode of v, by Newton's method from a start.
 
     It is a function of the density and the start, so that coordinates whitened by it are deterministic in theta if the
@@ -147,7 +147,7 @@ def fitted(conditional: Conditional, start: np.ndarray) -> GaussianFit | None:
 
     Parameters
     ----------
-    conditional : Conditional
+    conditional : WhitenedConditional
     start : (k, m) array
 
     Returns
@@ -199,12 +199,12 @@ class Sites(NamedTuple):
         return cls(derivatives.slope + precision * latent, precision)
 
 
-def fitted_by_sites(conditional: Conditional, sites: Sites) -> GaussianFit | None:
+def fitted_by_sites(conditional: WhitenedConditional, sites: Sites) -> GaussianFit | None:
     """The Gaussian that v has with sites in the place of the likelihood: one factorization, and no search.
 
     Parameters
     ----------
-    conditional : Conditional
+    conditional : WhitenedConditional
     sites : Sites
 
     Returns
@@ -221,7 +221,7 @@ def fitted_by_sites(conditional: Conditional, sites: Sites) -> GaussianFit | Non
     return GaussianFit(mode, factors) if np.isfinite(mode).all() else None
 
 
-def _possible(conditional: Conditional, start: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+def _possible(conditional: WhitenedConditional, start: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
     """The start, its latent values and its log-density; that of zeros where it is larger."""
     points = [(v, conditional.latent(v)) for v in (start, np.zeros_like(start))]
     values = [conditional.log_density(*point) for point in points]
@@ -230,7 +230,7 @@ def _possible(conditional: Conditional, start: np.ndarray) -> tuple[np.ndarray, 
 
 
 def slices(
-    rng: np.random.Generator, conditional: Conditional, fit: GaussianFit, w: np.ndarray, moves: int
+    rng: np.random.Generator, conditional: WhitenedConditional, fit: GaussianFit, w: np.ndarray, moves: int
 ) -> tuple[np.ndarray, int]:
     """Elliptical slices of v about its Gaussian: in w, whose reference is N(0, I).
 
@@ -239,7 +239,7 @@ def slices(
     Parameters
     ----------
     rng : numpy.random.Generator
-    conditional : Conditional
+    conditional : WhitenedConditional
     fit : GaussianFit
     w : (k, m) array
     moves : int

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import eigh
 
-from pmgp.core.inducing.conditional import Conditional
+from pmgp.core.inducing.conditional import WhitenedConditional
 from pmgp.core.transitions.elliptical_slice import slice_on_ellipse
 
 __all__ = ["coordinate_slices"]
@@ -21,14 +21,14 @@ ROTATED = 0.5
 
 
 def coordinate_slices(
-    rng: np.random.Generator, conditional: Conditional, v: np.ndarray, power: float
+    rng: np.random.Generator, conditional: WhitenedConditional, v: np.ndarray, power: float
 ) -> tuple[np.ndarray, int]:
     """Move each coordinate of v once, in random order.
 
     Parameters
     ----------
     rng : numpy.random.Generator
-    conditional : Conditional
+    conditional : WhitenedConditional
     v : (k, m) array
     power : float
         Of the likelihood.
@@ -54,7 +54,7 @@ def coordinate_slices(
 class _Sweep:
     """Any likelihood's sweep; kernels are called alike."""
 
-    def __init__(self, conditional: Conditional) -> None:
+    def __init__(self, conditional: WhitenedConditional) -> None:
         self._value = conditional.value
 
     def __call__(

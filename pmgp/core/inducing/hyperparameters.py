@@ -12,13 +12,13 @@ from typing import NamedTuple
 import numpy as np
 
 from pmgp.core.adaptation.mode_prediction import ModePredictor
-from pmgp.core.inducing.conditional import Conditional, GaussianFit, Sites, fitted, fitted_by_sites
+from pmgp.core.inducing.conditional import GaussianFit, Sites, WhitenedConditional, fitted, fitted_by_sites
 from pmgp.core.transitions.base import Point
 
 __all__ = ["Known", "ModeSearch", "ThetaDensity", "known_at"]
 
 # From theta, on the unconstrained scale, to its log-prior and the density of v.
-ConditionalAt = Callable[[np.ndarray], tuple[float, Conditional]]
+ConditionalAt = Callable[[np.ndarray], tuple[float, WhitenedConditional]]
 
 
 class Known(NamedTuple):
@@ -27,14 +27,14 @@ class Known(NamedTuple):
     Attributes
     ----------
     log_prior : float
-    conditional : Conditional
+    conditional : WhitenedConditional
     fit : GaussianFit
     start : (k, m) array
         Where the search for the mode began.
     """
 
     log_prior: float
-    conditional: Conditional
+    conditional: WhitenedConditional
     fit: GaussianFit
     start: np.ndarray
 
@@ -69,7 +69,7 @@ class ModeSearch(NamedTuple):
         predicted = None if self.predictor is None else self.predictor.predict(theta)
         return self.otherwise if predicted is None else predicted.reshape(self.otherwise.shape)
 
-    def fit(self, conditional: Conditional, start: np.ndarray) -> GaussianFit | None:
+    def fit(self, conditional: WhitenedConditional, start: np.ndarray) -> GaussianFit | None:
         """The Gaussian that stands for v; None where the density is not finite."""
         return fitted(conditional, start) if self.sites is None else fitted_by_sites(conditional, self.sites)
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import OptimizeResult, minimize
 
-__all__ = ["Expected", "Maximized", "Variational", "bound", "maximized"]
+__all__ = ["ExpectedLogDensity", "Maximized", "Variational", "bound", "maximized"]
 
 # In place of the bound where there is none: lower than the last by so many times the largest gain of a step so far, and
 # by so many nats at the least. Far lower, and the line search would interpolate a step of no length.
@@ -49,7 +49,7 @@ class Variational(NamedTuple):
     factor: np.ndarray
 
 
-class Expected(NamedTuple):
+class ExpectedLogDensity(NamedTuple):
     """E_q log p(y|f) + log p(theta) with its derivatives, each of the shape of what it is in.
 
     Attributes
@@ -62,16 +62,16 @@ class Expected(NamedTuple):
     gradient: Variational
 
 
-Evaluate = Callable[[Variational], Expected]
+Evaluate = Callable[[Variational], ExpectedLogDensity]
 
 
-def bound(evaluate: Evaluate, at: Variational) -> Expected:
+def bound(evaluate: Evaluate, at: Variational) -> ExpectedLogDensity:
     """The bound of log p(y|theta) + log p(theta), and its gradient.
 
     Parameters
     ----------
     evaluate : callable
-        From what is optimized to `Expected`.
+        From what is optimized to `ExpectedLogDensity`.
     at : Variational
     """
     value, gradient = evaluate(at)
@@ -79,11 +79,11 @@ def bound(evaluate: Evaluate, at: Variational) -> Expected:
     divergence = 0.5 * (squares - at.mean.size) - float(np.linalg.slogdet(at.factor)[1].sum())
     inverse = np.linalg.inv(at.factor).transpose(0, 2, 1)
     slopes = gradient._replace(mean=gradient.mean - at.mean, factor=gradient.factor - at.factor + inverse)
-    return Expected(value - divergence, slopes)
+    return ExpectedLogDensity(value - divergence, slopes)
 
 
 @dataclass(frozen=True)
-class Coordinates:
+class VariationalCoordinates:
     """A vector of what moves: m = m0 + C0 e, C = C0 T with T lower triangular, theta, and Z in units of its own.
 
     Parameters
@@ -166,7 +166,7 @@ def maximized(
     Parameters
     ----------
     evaluate : callable
-        From what is optimized to `Expected`.
+        From what is optimized to `ExpectedLogDensity`.
     start : Variational
         Where the bound is finite.
     theta, inducing : bool
@@ -179,7 +179,9 @@ def maximized(
     """
     at, bounds = start, [bound(evaluate, start).value]
     for _ in range(BEGINNINGS):
-        search = _Search(evaluate, Coordinates(at, theta and start.theta.size > 0, inducing, units), bounds, report)
+        search = _Search(
+            evaluate, VariationalCoordinates(at, theta and start.theta.size > 0, inducing, units), bounds, report
+        )
         gained_from, left = bounds[-1], iterations - len(bounds) + 1
         at, success, message = search.run(left)
         if success or not search.obstructed or bounds[-1] < gained_from + GAIN:
@@ -191,7 +193,11 @@ class _Search:
     """One run of L-BFGS; the bounds of its steps are added to those there are."""
 
     def __init__(
-        self, evaluate: Evaluate, coordinates: Coordinates, bounds: list[float], report: Callable[[float], None]
+        self,
+        evaluate: Evaluate,
+        coordinates: VariationalCoordinates,
+        bounds: list[float],
+        report: Callable[[float], None],
     ) -> None:
         self.evaluate, self.coordinates, self.bounds, self.report = evaluate, coordinates, bounds, report
         self.obstructed = False
@@ -227,9 +233,9 @@ class _Search:
         self.report(self.bounds[-1])
 
 
-def _somewhere(evaluate: Evaluate, at: Variational) -> Expected:
+def _somewhere(evaluate: Evaluate, at: Variational) -> ExpectedLogDensity:
     """The bound; not a number where a covariance of q is singular."""
     try:
         return bound(evaluate, at)
     except np.linalg.LinAlgError:
-        return Expected(np.nan, at)
+        return ExpectedLogDensity(np.nan, at)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pmgp.core.inducing.conditional import Conditional, GaussianFit
+from pmgp.core.inducing.conditional import GaussianFit, WhitenedConditional
 from pmgp.core.numerics.linalg import cholesky_solve, triangular_product, triangular_solve
 
 __all__ = ["HELD", "INDUCING", "WHITENED", "At", "Replica", "exchanged", "exchanges", "moved", "respaced"]
@@ -32,13 +32,13 @@ class At(NamedTuple):
     Attributes
     ----------
     log_prior : float
-    conditional : Conditional
+    conditional : WhitenedConditional
     factors : list of (m, m) array
         R of each covariance function, lower triangular.
     """
 
     log_prior: float
-    conditional: Conditional
+    conditional: WhitenedConditional
     factors: list[np.ndarray]
 
     def inducing(self, v: np.ndarray) -> np.ndarray:
@@ -126,7 +126,7 @@ def moved(
 
 
 def _beside_copies(
-    rng: np.random.Generator, replica: Replica, conditional: Conditional, precision: float
+    rng: np.random.Generator, replica: Replica, conditional: WhitenedConditional, precision: float
 ) -> tuple[np.ndarray, float]:
     """V at another theta, with noisy copies of the latent values and the whitened rest held; and what that adds."""
     before = replica.at.conditional.change(replica.v)
@@ -139,7 +139,7 @@ def _beside_copies(
     return v, log_ratio + new.log_jacobian - old.log_jacobian
 
 
-def _given_copies(conditional: Conditional, copies: np.ndarray, precision: float) -> GaussianFit:
+def _given_copies(conditional: WhitenedConditional, copies: np.ndarray, precision: float) -> GaussianFit:
     """The Gaussian of v given the copies."""
     groups, n = len(conditional.projections), copies.shape[1]
     factors = conditional.factors(np.full((groups, n), -precision)) * (len(copies) if groups == 1 else 1)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pmgp.core.adaptation.step_size import StepSize
-from pmgp.core.inducing.conditional import Conditional, GaussianFit
+from pmgp.core.inducing.conditional import GaussianFit, WhitenedConditional
 from pmgp.core.numerics.linalg import triangular_solve
 
 __all__ = ["Moved", "angle_to_learn", "trajectory"]
@@ -46,7 +46,7 @@ class Moved(NamedTuple):
 class _Rest(NamedTuple):
     """The density of w, less that of N(0, I)."""
 
-    conditional: Conditional
+    conditional: WhitenedConditional
     fit: GaussianFit
 
     def place(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -71,14 +71,14 @@ def angle_to_learn() -> StepSize:
 
 
 def trajectory(
-    rng: np.random.Generator, conditional: Conditional, fit: GaussianFit, w: np.ndarray, angle: float
+    rng: np.random.Generator, conditional: WhitenedConditional, fit: GaussianFit, w: np.ndarray, angle: float
 ) -> Moved:
     """Move w by a trajectory, accepted or not by the density itself.
 
     Parameters
     ----------
     rng : numpy.random.Generator
-    conditional : Conditional
+    conditional : WhitenedConditional
     fit : GaussianFit
     w : (k, m) array
     angle : float

@@ -6,13 +6,13 @@ NumPy and SciPy, and in `compiled` and `compiled_normal` numba; these two are lo
 May import: core.numerics, core.likelihoods, core.gaussians, core.approximations.
 """
 
-from pmgp.core.orthants.classification import OrthantClassification, classify_by_orthants
-from pmgp.core.orthants.probability import METHODS, OrthantProbability, log_orthant_probability
+from pmgp.core.orthants.classification import OrthantClassification, classify
+from pmgp.core.orthants.probability import METHODS, OrthantProbability, log_probability
 
 __all__ = [
     "METHODS",
     "OrthantClassification",
     "OrthantProbability",
-    "classify_by_orthants",
-    "log_orthant_probability",
+    "classify",
+    "log_probability",
 ]

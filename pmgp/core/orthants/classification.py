@@ -13,9 +13,9 @@ from scipy.special import ndtr
 
 from pmgp.core.likelihoods.checks import check_binary
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
-from pmgp.core.orthants.probability import OrthantProbability, log_orthant_probability
+from pmgp.core.orthants.probability import OrthantProbability, log_probability
 
-__all__ = ["OrthantClassification", "classify_by_orthants"]
+__all__ = ["OrthantClassification", "classify"]
 
 # Of conditional variances, which noise of variance one keeps above one but for rounding.
 SMALLEST_VARIANCE = 0.5
@@ -39,7 +39,7 @@ class OrthantClassification(NamedTuple):
     evidence: OrthantProbability
 
 
-def classify_by_orthants(
+def classify(
     y: Any,
     covariance: Any,
     cross_covariance: Any,
@@ -63,7 +63,7 @@ def classify_by_orthants(
     new_variance : float or (m,) array
         Prior variances at the new points.
     method : str
-        Of drawing, see `log_orthant_probability`. With ``"hard"`` or ``"soft"`` it is the article's classifier; its
+        Of drawing, see `log_probability`. With ``"hard"`` or ``"soft"`` it is the article's classifier; its
         evidence has a bias with ``"soft"``.
     draws : int
     counted : bool
@@ -78,7 +78,7 @@ def classify_by_orthants(
     Raises
     ------
     ValueError
-        For other labels, shapes that do not fit, values that are not finite, and what `log_orthant_probability`
+        For other labels, shapes that do not fit, values that are not finite, and what `log_probability`
         refuses.
 
     References
@@ -90,7 +90,7 @@ def classify_by_orthants(
     --------
     >>> import numpy as np, pmgp
     >>> one = np.ones((4, 4))
-    >>> found = pmgp.classify_by_orthants([1, 1, 1, 0], one, one[:, :1], 1.0, random_seed=1)
+    >>> found = pmgp.orthants.classify([1, 1, 1, 0], one, one[:, :1], 1.0, random_seed=1)
     >>> bool(abs(found.probability[0] - 4 / 6) < 4 * found.standard_error[0])
     True
     """
@@ -102,7 +102,7 @@ def classify_by_orthants(
     rng = np.random.default_rng(random_seed)
     noisy = covariance + np.eye(len(y))
     lower, upper = np.where(y == 1, 0.0, -np.inf), np.where(y == 1, np.inf, 0.0)
-    evidence = log_orthant_probability(lower, upper, 0.0, noisy, method=method, draws=draws, random_seed=rng)
+    evidence = log_probability(lower, upper, 0.0, noisy, method=method, draws=draws, random_seed=rng)
     with threads_limited(suitable_threads(len(y))):
         weights = np.linalg.solve(noisy, cross)
         left = np.maximum(1.0 + variance - np.einsum("ij,ij->j", cross, weights), SMALLEST_VARIANCE)

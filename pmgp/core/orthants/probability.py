@@ -15,7 +15,7 @@ from pmgp.core.orthants.resampling import Particles, hard_count, sequential_mont
 from pmgp.core.orthants.sites import matched_limits
 from pmgp.core.orthants.tilting import saddle_point
 
-__all__ = ["METHODS", "OrthantProbability", "log_orthant_probability", "recursion"]
+__all__ = ["METHODS", "OrthantProbability", "log_probability", "recursion"]
 
 # Independent populations that resampled particles are divided into, for a standard error.
 POPULATIONS = 10
@@ -83,7 +83,7 @@ class OrthantProbability(NamedTuple):
         return mean, np.sqrt(np.square(groups).sum(axis=0) * number / (number - 1))
 
 
-def log_orthant_probability(
+def log_probability(
     lower: Any,
     upper: Any,
     mean: Any,
@@ -137,7 +137,7 @@ def log_orthant_probability(
     --------
     >>> import numpy as np, pmgp
     >>> covariance = 0.5 * np.eye(50) + 0.5
-    >>> found = pmgp.log_orthant_probability(0.0, np.inf, 0.0, covariance, random_seed=1)
+    >>> found = pmgp.orthants.log_probability(0.0, np.inf, 0.0, covariance, random_seed=1)
     >>> bool(abs(found.log_probability - np.log(1 / 51)) < 4 * found.standard_error)
     True
     """

@@ -145,8 +145,8 @@ def _warn(result: Evidence, indefinite: int) -> None:
     if not result.trust.reliable:
         warnings.warn(
             f"the evidence and its standard error: {result.trust.words}. Sample longer, so that the proposal is fitted "
-            "better; give more draws, or estimates with less noise, as by estimator=pmgp.ImportanceSampling(1024); or "
-            "look for a posterior in several parts",
+            "better; give more draws, or estimates with less noise, such as "
+            "estimator=pmgp.estimators.ImportanceSampling(1024); or look for a posterior in several parts",
             stacklevel=3,
         )
     if indefinite:

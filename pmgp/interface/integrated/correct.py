@@ -23,7 +23,7 @@ from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.interface.importance.estimates import Estimates
 from pmgp.interface.importance.theta_draws import posterior_of, theta_draws
 from pmgp.interface.importance.trust import trust_in
-from pmgp.interface.integrated.marginalize import LOG_EVIDENCE
+from pmgp.interface.integrated.approximate import LOG_EVIDENCE
 from pmgp.interface.model.latent_gaussian import find_latent
 from pmgp.interface.steps.shared import share
 
@@ -47,7 +47,8 @@ def correct(
     Parameters
     ----------
     idata : xarray.DataTree
-        What a sampler returned for :func:`pmgp.marginalize`'s model, with ``log_marginal_likelihood`` in its posterior.
+        What a sampler returned for :func:`pmgp.marginal.approximate`'s model, with ``log_marginal_likelihood`` in its
+        posterior.
     model : pymc.Model, optional
         The model that was marginalized; taken from the context if it is not given.
     resample : bool
@@ -91,7 +92,9 @@ def correct(
     f = find_latent(model, latent)
     posterior = posterior_of(idata, [rv for rv in model.free_RVs if rv is not f])
     if LOG_EVIDENCE not in posterior:
-        raise ValueError(f"the posterior has no draws of {LOG_EVIDENCE}: give those of pmgp.marginalize's model")
+        raise ValueError(
+            f"the posterior has no draws of {LOG_EVIDENCE}: give those of pmgp.marginal.approximate's model"
+        )
     parts = share(model, latent, compile_kwargs=compile_kwargs, given_theta=False).parts
     size, rng = parts.initial_moments[0].size, np.random.default_rng(random_seed)
     estimates = Estimates(parts, estimator, approximation)
@@ -138,7 +141,8 @@ def _verdict(log_weights: np.ndarray) -> dict[str, Any]:
     if not trust.reliable:
         warnings.warn(
             f"the correction: {trust.words}. The approximation is too far from the posterior at some draws: sample the "
-            "model with pmgp.PseudoMarginal, or give better estimates, as by estimator=pmgp.ImportanceSampling(1024)",
+            "model with pmgp.PseudoMarginal, or give better estimates, such as "
+            "estimator=pmgp.estimators.ImportanceSampling(1024)",
             stacklevel=3,
         )
     return {

@@ -200,6 +200,6 @@ def refuse_children(model: pm.Model, latent: str, children: list[TensorVariable]
     else:
         message += (
             "Integrate them out, a normal one by adding its variance to the covariance (pm.gp.cov.WhiteNoise), or "
-            "sample with pmgp.Ancillary and pmgp.EllipticalSlice, which pmgp.recommend writes out"
+            "sample with pmgp.steps.Ancillary and pmgp.EllipticalSlice, which pmgp.recommend writes out"
         )
     raise ModelError(message)

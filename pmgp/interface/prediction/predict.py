@@ -11,7 +11,7 @@ import xarray as xr
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.interface.model.inducing_process import inducing_process
 from pmgp.interface.prediction.responses import Expectation, expectations_of
-from pmgp.interface.prediction.setting import Setting, prepare
+from pmgp.interface.prediction.setting import PredictionTask, prepare
 
 __all__ = ["predict"]
 
@@ -121,7 +121,7 @@ def _refuse(names: list[str]) -> None:
 
 
 def _sums(
-    setting: Setting, expectations: dict[str, Expectation], block_size: int | None, progressbar: bool
+    setting: PredictionTask, expectations: dict[str, Expectation], block_size: int | None, progressbar: bool
 ) -> dict[str, np.ndarray]:
     """Sums over the draws, of shapes (C, m) for the latent vectors, (m,) and (m, categories)."""
     number, theta = len(setting.points.Xnew), setting.draws.theta

@@ -12,7 +12,7 @@ from pytensor.tensor.variable import TensorVariable
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.interface.prediction.point_function import PointFunction
 from pmgp.interface.prediction.rules import NotPointwiseError
-from pmgp.interface.prediction.setting import Setting, prepare
+from pmgp.interface.prediction.setting import PredictionTask, prepare
 
 __all__ = ["sample_predictions"]
 
@@ -98,7 +98,7 @@ def _generator(random_seed: Any) -> np.random.Generator:
         raise ValueError(message) from error
 
 
-def _draw_latent(setting: Setting, joint: bool, rng: np.random.Generator, progressbar: bool) -> np.ndarray:
+def _draw_latent(setting: PredictionTask, joint: bool, rng: np.random.Generator, progressbar: bool) -> np.ndarray:
     """Draws of the latent vectors at the new inputs, of shape (C, draws, m)."""
     number = len(setting.points.Xnew)
     # All at once and in the order of the draws, which then do not depend on how those are grouped.
@@ -114,7 +114,7 @@ def _draw_latent(setting: Setting, joint: bool, rng: np.random.Generator, progre
     return drawn
 
 
-def _drawing(setting: Setting, observed: TensorVariable, rng: np.random.Generator) -> PointFunction:
+def _drawing(setting: PredictionTask, observed: TensorVariable, rng: np.random.Generator) -> PointFunction:
     """Draws of an observed variable as a function of the latent values."""
     if observed.ndim != 1:
         raise NotPointwiseError(f"an observation of it has {observed.ndim} dimensions, only vectors can be drawn")
@@ -132,7 +132,7 @@ def _drawing(setting: Setting, observed: TensorVariable, rng: np.random.Generato
     return function
 
 
-def _tree(setting: Setting, drawn: dict[str, np.ndarray]) -> xr.DataTree:
+def _tree(setting: PredictionTask, drawn: dict[str, np.ndarray]) -> xr.DataTree:
     coordinates = setting.coordinates
     shape = len(coordinates["chain"]), len(coordinates["draw"])
     points = setting.points

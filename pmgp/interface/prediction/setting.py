@@ -23,11 +23,11 @@ from pmgp.interface.prediction.point_function import PointModel
 from pmgp.interface.prediction.posterior import Draws, check_variables, evenly_spaced
 from pmgp.interface.prediction.rules import NotPointwiseError
 
-__all__ = ["Setting", "prepare"]
+__all__ = ["PredictionTask", "prepare"]
 
 
 @dataclass
-class Setting:
+class PredictionTask:
     """A model at new inputs, and draws of its posterior.
 
     Attributes
@@ -90,7 +90,7 @@ def prepare(
     at: Any,
     draws: int | None,
     by_chain: bool = False,
-) -> Setting:
+) -> PredictionTask:
     """Check all arguments, and take the model apart."""
     model = pm.modelcontext(model)
     rows = LatentRows(find_latents(model, latent))
@@ -106,7 +106,7 @@ def prepare(
     places = [theta.index(rv) for rv in processes.theta]
     processes.compile(Xnew, [chosen.theta[0][place] for place in places])
     points = PointModel(model, rows, processes.inputs, Xnew, given, theta)
-    return Setting(processes, points, observed, chosen, coordinates)
+    return PredictionTask(processes, points, observed, chosen, coordinates)
 
 
 def _observed(model: pm.Model, latents: list[TensorVariable]) -> dict[str, TensorVariable]:

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 import pymc as pm
 
+import pmgp
+
 __all__ = ["Recommendation", "StepCall"]
 
 
@@ -20,7 +22,8 @@ class StepCall(NamedTuple):
     def __str__(self) -> str:
         """Return the call as one would write it."""
         settings = ", ".join(f"{name}={value!r}" for name, value in self.settings.items())
-        return f"pmgp.{self.method.__name__}({settings})"
+        name = self.method.__name__
+        return f"pmgp.{name}({settings})" if name in pmgp.__all__ else f"pmgp.steps.{name}({settings})"
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,9 @@ def few_hyperparameters(model: pm.Model, traits: Traits) -> Recommendation:
             " The likelihood is not log-concave, so that a Gaussian may fit p(f|y, theta) badly: look at the sample "
             "statistic importance_ess, and at R-hat."
         )
-    alternatives = ["pmgp.JointUpdate with pmgp.LatentHMC for two or three hyper-parameters, several times slower"]
+    alternatives = [
+        "pmgp.steps.JointUpdate with pmgp.steps.LatentHMC for two or three hyper-parameters, several times slower"
+    ]
     operations = "4 Cholesky factorizations and 1.5 inversions"
     if traits.sites_known:
         # Expectation propagation, the default where it can be had.
@@ -71,7 +73,10 @@ def many_hyperparameters(model: pm.Model, traits: Traits) -> Recommendation:
         "approximation, with f integrated out, in turns with proposals as far as these help; an operation of the model "
         "without a gradient leaves the proposals.",
         "up to 11 Cholesky factorizations and 10 inversions an iteration, for four gradients",
-        ('pmgp.Interweaving(operator="hmc") with pmgp.LatentHMC(mass="prior"), several times slower', WHITENED_NUTS),
+        (
+            'pmgp.steps.Interweaving(operator="hmc") with pmgp.steps.LatentHMC(mass="prior"), several times slower',
+            WHITENED_NUTS,
+        ),
         model,
     )
 
@@ -85,7 +90,10 @@ def any_likelihood(model: pm.Model, traits: Traits) -> Recommendation:
         "the likelihood does not factorize over f, or free variables depend on f: what needs Laplace's approximation "
         "cannot be used, and these two need the likelihood's value alone.",
         "1 Cholesky factorization an iteration" if not operator else "about 12 Cholesky factorizations an iteration",
-        ('pmgp.LatentHMC(mass="prior") for f, which uses the gradient', "pmgp.Interweaving in place of pmgp.Ancillary"),
+        (
+            'pmgp.steps.LatentHMC(mass="prior") for f, which uses the gradient',
+            "pmgp.steps.Interweaving in place of pmgp.steps.Ancillary",
+        ),
         model,
     )
 
@@ -101,7 +109,7 @@ def known_hyperparameters(model: pm.Model, traits: Traits) -> Recommendation:
         (call,),
         f"the model has no hyper-parameters, so that only f is to be sampled; {reason}",
         "none an iteration, once K is factorized",
-        ("pmgp.EllipticalSlice: nothing to tune" if traits.factorizes else 'pmgp.LatentHMC(mass="prior")',),
+        ("pmgp.EllipticalSlice: nothing to tune" if traits.factorizes else 'pmgp.steps.LatentHMC(mass="prior")',),
         model,
     )
 
@@ -150,7 +158,7 @@ def several_latent_vectors(model: pm.Model, names: list[str]) -> Recommendation:
 
 def on_inducing_inputs(model: pm.Model, process: InducingProcess) -> Recommendation:
     """For a process of `pmgp.gp.Sparse`."""
-    other = "pmgp.SparseHMC, which follows gradients, where there are more than five hyper-parameters"
+    other = "pmgp.steps.SparseHMC, which follows gradients, where there are more than five hyper-parameters"
     start = (
         "pmgp.sample, whose chains start near the posterior; for pymc.sample give "
         "initvals=pmgp.gp.optimize_inducing(gp, inducing=False).initvals(chains)"
@@ -162,7 +170,7 @@ def on_inducing_inputs(model: pm.Model, process: InducingProcess) -> Recommendat
     if process.outputs > 1:
         reason += (
             " It has several outputs: pmgp.sample lets the step method follow a fitted Gaussian, which pymc.sample "
-            "needs as pmgp.SparseGibbs(approximation=pmgp.gp.optimize_inducing(gp, inducing=False))."
+            "needs as pmgp.steps.SparseGibbs(approximation=pmgp.gp.optimize_inducing(gp, inducing=False))."
         )
     return Recommendation(
         "Hyper-parameters and inducing values in turn",

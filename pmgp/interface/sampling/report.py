@@ -214,8 +214,8 @@ def _of_spread(spread: float | None, stats: xr.Dataset) -> list[str]:
         return []
     return [
         f"the log of the estimated p(y|theta) has a standard deviation of {spread:.1f} or more: chains are exact but "
-        f"may stick. Give more draws, step=pmgp.PseudoMarginal(estimator=pmgp.{_estimator(stats)}(draws=...)), or "
-        "another approximation"
+        "may stick. Give more draws, "
+        f"step=pmgp.PseudoMarginal(estimator=pmgp.estimators.{_estimator(stats)}(draws=...)), or another approximation"
     ]
 
 
@@ -239,6 +239,6 @@ def _of_failures(stats: xr.Dataset) -> list[str]:
     if share.get("converged", 1.0) < 1.0 - FAILED:
         findings.append(
             f"at {1.0 - share['converged']:.0%} of the proposals the approximation did not converge: give "
-            'approximation=pmgp.ExpectationPropagation(max_sweeps=200) or "laplace"'
+            'approximation=pmgp.approximations.ExpectationPropagation(max_sweeps=200) or "laplace"'
         )
     return findings

@@ -9,7 +9,7 @@ import pymc as pm
 import pytensor.tensor as pt
 from pymc.pytensorf import join_nonshared_inputs
 
-from pmgp.core.inducing import Expected, Variational, fitted
+from pmgp.core.inducing import ExpectedLogDensity, Variational, fitted
 from pmgp.interface.graphs.numerical import NumericalFunction
 from pmgp.interface.sparse.inputs import current_value
 from pmgp.interface.sparse.parts import SparseParts, log_prior_of
@@ -47,12 +47,12 @@ class BoundFunction:
         self._function = NumericalFunction([vector, *arguments], [total, *slopes])
         self._log_prior = NumericalFunction([vector], [log_prior])
 
-    def __call__(self, at: Variational) -> Expected:
+    def __call__(self, at: Variational) -> ExpectedLogDensity:
         """Value and gradient."""
         shape = self._point[self.parts.latent_name].shape
         value, *slopes = self._function(at.theta, at.inducing, at.mean.reshape(shape), at.factor)
         parts = (np.reshape(slope, part.shape) for slope, part in zip(slopes, at, strict=True))
-        return Expected(float(value), Variational(*parts))
+        return ExpectedLogDensity(float(value), Variational(*parts))
 
     def log_prior(self, theta: np.ndarray) -> float:
         """Log p(theta) without Jacobian."""

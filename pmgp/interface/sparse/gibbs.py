@@ -20,11 +20,11 @@ from pmgp.core.adaptation.mode_prediction import ModePredictor
 from pmgp.core.adaptation.moments import Moments
 from pmgp.core.adaptation.step_size import StepSize
 from pmgp.core.inducing import (
-    Conditional,
     Known,
     ModeSearch,
     Sites,
     ThetaDensity,
+    WhitenedConditional,
     angle_to_learn,
     known_at,
     slices,
@@ -78,8 +78,8 @@ class SparseGibbs(ThetaProgress, SparseStep):
     slice, which moves where trajectories are rejected. Where that Gaussian fits, w and :math:`\theta` are almost
     independent, which :math:`\theta` and v are not. However badly it fits, the target stays the same.
 
-    It is the one to take for up to about five hyper-parameters; where there are many, :class:`pmgp.SparseHMC` follows
-    their gradient. It compiles nothing.
+    It is the one to take for up to about five hyper-parameters; where there are many, :class:`pmgp.steps.SparseHMC`
+    follows their gradient. It compiles nothing.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class SparseGibbs(ThetaProgress, SparseStep):
     approximation : OptimizedInducing, optional
         Of this model, with the inducing inputs that it has. The Gaussian at each :math:`\theta` is then that of the
         sites that its q has, and not one at a mode that is searched for: for likelihoods that are not log-concave, such
-        as :class:`pmgp.RobustMax`, where the search takes long and ends elsewhere for a little change of
+        as :class:`pmgp.likelihoods.RobustMax`, where the search takes long and ends elsewhere for a little change of
         :math:`\theta`. Give its ``initvals`` too.
     model, rng, initial_point, compile_kwargs, blocked
         As in every PyMC step method.
@@ -131,7 +131,7 @@ class SparseGibbs(ThetaProgress, SparseStep):
     Examples
     --------
     >>> with model:  # doctest: +SKIP
-    ...     idata = pm.sample(step=pmgp.SparseGibbs())
+    ...     idata = pm.sample(step=pmgp.steps.SparseGibbs())
     """
 
     name = "sparse_gibbs"
@@ -269,7 +269,7 @@ class SparseGibbs(ThetaProgress, SparseStep):
         self.w, made = slices(self.rng, known.conditional, known.fit, self.w, self.slices)
         return rates, evaluations + made
 
-    def _conditional_at(self, theta: np.ndarray) -> tuple[float, Conditional]:
+    def _conditional_at(self, theta: np.ndarray) -> tuple[float, WhitenedConditional]:
         return self.function.at(theta, slopes_alone=self.sites is not None)
 
     @property

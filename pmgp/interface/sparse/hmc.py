@@ -126,7 +126,7 @@ class SparseHMC(AcceptanceProgress, SparseStep):
     Examples
     --------
     >>> with model:  # doctest: +SKIP
-    ...     idata = pm.sample(step=pmgp.SparseHMC())
+    ...     idata = pm.sample(step=pmgp.steps.SparseHMC())
     """
 
     name = "sparse_hmc"

@@ -87,9 +87,9 @@ def check_scalable(name: str, likelihood: LatentLikelihood, arguments: list[Tens
     f, *parameters = (argument.type() for argument in arguments)
     if not likelihood.scalable(f, *parameters):
         raise ValueError(
-            f"scaled_conditional=True is for pm.Normal with a mean, and pm.Poisson and pmgp.LogGaussianCox with a "
-            f"log-rate, that are linear in f; with {_name(likelihood.dist(f, *parameters))!r}, the distribution of "
-            f"{name!r}, the target is not known to be a bound then: leave it out"
+            f"scaled_conditional=True is for pm.Normal with a mean, and pm.Poisson and pmgp.likelihoods.LogGaussianCox "
+            f"with a log-rate, that are linear in f; with {_name(likelihood.dist(f, *parameters))!r}, the distribution "
+            f"of {name!r}, the target is not known to be a bound then: leave it out"
         )
 
 
@@ -132,14 +132,16 @@ def _check_factorization(name: str, mask: np.ndarray, logs: np.ndarray) -> None:
     if logs[0].shape != mask.shape:
         raise ValueError(
             f"the observations {name!r} have terms of shape {logs[0].shape} and there are latent values of shape "
-            f"{mask.shape}: each observation must depend on one latent value, but for classes by pmgp.RobustMax"
+            f"{mask.shape}: each observation must depend on one latent value, but for classes by "
+            "pmgp.likelihoods.RobustMax"
         )
     # Not a number is not equal to itself.
     same = (logs == logs[0]) | np.isnan(logs) & np.isnan(logs[0])
     if not (same[1] | mask).all() or not (same[2] | ~mask).all():
         raise ValueError(
             f"an observation of {name!r} depends on several latent values: the expected log-likelihood is a sum of "
-            "integrals in one dimension only where each observation depends on its own (classes: pmgp.RobustMax)"
+            "integrals in one dimension only where each observation depends on its own (classes: "
+            "pmgp.likelihoods.RobustMax)"
         )
 
 

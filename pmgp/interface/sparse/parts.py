@@ -23,7 +23,7 @@ from pytensor.tensor.math import Dot
 from pytensor.tensor.subtensor import Subtensor
 from pytensor.tensor.variable import TensorVariable
 
-from pmgp.core.inducing import At, Conditional, Derivatives, Sites
+from pmgp.core.inducing import At, Derivatives, Sites, WhitenedConditional
 from pmgp.interface.graphs.compilation import INTERPRETED
 from pmgp.interface.graphs.numerical import NumericalFunction
 from pmgp.interface.model.inducing_process import inducing_process
@@ -33,7 +33,7 @@ from pmgp.interface.sparse.terms import Terms, terms_of
 
 __all__ = ["SparseParts", "log_prior_of"]
 
-ELSEWHERE = "pmgp.SparseHMC takes any model whose variables are continuous"
+ELSEWHERE = "pmgp.steps.SparseHMC takes any model whose variables are continuous"
 
 
 class _Term(NamedTuple):
@@ -116,7 +116,7 @@ class SparseParts:
         for function in (self._theta_function, self._terms):
             function.refresh_data()
 
-    def at(self, theta: np.ndarray, slopes_alone: bool = False) -> tuple[float, Conditional]:
+    def at(self, theta: np.ndarray, slopes_alone: bool = False) -> tuple[float, WhitenedConditional]:
         """Log-prior with Jacobian, and the density of v, at a theta.
 
         Parameters
@@ -172,9 +172,9 @@ class SparseParts:
 
     def _conditional(
         self, offset: np.ndarray, projections: list[np.ndarray], others: list[np.ndarray], slopes_alone: bool = False
-    ) -> Conditional:
+    ) -> WhitenedConditional:
         k, n = self.shape[0], projections[0].shape[1]
-        return Conditional(
+        return WhitenedConditional(
             np.broadcast_to(offset, (n,) if k == 1 else (k, n)).reshape(k, n),
             projections,
             partial(_value_at, self._terms, others),

@@ -61,7 +61,7 @@ class Sparse(Predicting):
     scaled_conditional : bool
         Whether :math:`q(f \mid u)` has less variance than :math:`p(f \mid u)` at points whose observations tell of it,
         in place of as much: a tighter bound at the same cost, for `pymc.Normal`, `pymc.Poisson` and
-        :class:`pmgp.LogGaussianCox`. The term of an observation is then
+        :class:`pmgp.likelihoods.LogGaussianCox`. The term of an observation is then
         :math:`\log p(y_n \mid \mu_n) - \tfrac12 \log(1 + 2 \delta_n)`, where it is
         :math:`\log p(y_n \mid \mu_n) - \delta_n` by default. The remaining bias is of the same kind, and not much
         smaller.
@@ -167,8 +167,9 @@ class Sparse(Predicting):
         """Add observations, whose term of the log-density is the expectation of log p(y|f).
 
         It has a closed form for `pymc.Normal` with a mean and for `pymc.Poisson` with a log-rate that are linear in f,
-        and for :class:`pmgp.LogGaussianCox`; one but for an integral in one dimension for :class:`pmgp.RobustMax`.
-        Every other distribution goes by Gauss-Hermite quadrature, one latent value for each observation.
+        and for :class:`pmgp.likelihoods.LogGaussianCox`, and one up to a one-dimensional integral for
+        :class:`pmgp.likelihoods.RobustMax`. For every other distribution Gauss-Hermite quadrature integrates over the
+        one latent value of each observation.
 
         Parameters
         ----------

@@ -56,7 +56,7 @@ class SparseTemperingState(StepMethodState):
 
 
 class SparseTempering(ThetaProgress, SparseStep):
-    r"""Parallel tempering for models of :class:`pmgp.gp.Sparse` whose likelihood has cliffs: :class:`pmgp.RobustMax`.
+    r"""Parallel tempering for models of :class:`pmgp.gp.Sparse` with :class:`~pmgp.likelihoods.RobustMax`.
 
     The expected logarithm of robust-max falls by :math:`\log \epsilon` where the label of an observation is no longer
     that of the largest latent value, and by nothing between: the posterior is one of many cells, which other step
@@ -95,7 +95,7 @@ class SparseTempering(ThetaProgress, SparseStep):
 
     Notes
     -----
-    It takes every likelihood of `Sparse`; for those without cliffs :class:`pmgp.SparseGibbs` is far faster.
+    It takes every likelihood of `Sparse`; for those without cliffs :class:`pmgp.steps.SparseGibbs` is far faster.
 
     Sample statistics: ``tune``, ``accepted`` and ``acceptance_rate`` (of theta, at power one), ``theta_acceptance``,
     ``exchange_acceptance`` (on average over neighbors), ``round_trips`` (of replicas from power one to the smallest and
@@ -123,7 +123,7 @@ class SparseTempering(ThetaProgress, SparseStep):
     Examples
     --------
     >>> with model:  # doctest: +SKIP
-    ...     idata = pm.sample(step=pmgp.SparseTempering())
+    ...     idata = pm.sample(step=pmgp.steps.SparseTempering())
     """
 
     name = "sparse_tempering"

@@ -63,7 +63,7 @@ class LatentStep(AcceptanceProgress, GaussianProcessStep):
     Examples
     --------
     >>> with model:  # doctest: +SKIP
-    ...     idata = pm.sample(step=[pmgp.Ancillary(), pmgp.LatentStep(update=MyUpdate())])
+    ...     idata = pm.sample(step=[pmgp.steps.Ancillary(), pmgp.steps.LatentStep(update=MyUpdate())])
     """
 
     name = "latent_step"

@@ -30,7 +30,7 @@ from pmgp.interface.steps.progress import EvidenceProgress
 from pmgp.interface.steps.public import public_step
 from pmgp.interface.steps.screen_statistics import STATISTICS, sampling_statistics, tuning_statistics
 from pmgp.interface.steps.starts import unusable_start
-from pmgp.interface.steps.transitions import Setting, chosen_proposal
+from pmgp.interface.steps.transitions import ThetaTarget, chosen_proposal
 from pmgp.interface.steps.validation import (
     check_settings,
     check_variables,
@@ -173,7 +173,7 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
         self._evaluate = Evaluator(self.latent_model, self.approximation)
         if isinstance(self.approximation, Laplace):
             self.latent_model.compile_derivatives(second=True)
-        on_screen = Setting(self.latent_model, self.approximation, delayed_acceptance)
+        on_screen = ThetaTarget(self.latent_model, self.approximation, delayed_acceptance)
         transition = chosen_proposal(proposal, target_acceptance, on_screen)
         chosen, self._others = chosen_estimators(estimator, self.latent_model)
         self.exact = not isinstance(chosen, ApproximateEvidence)

@@ -106,7 +106,7 @@ class Ancillary(_ThetaStep):
     Examples
     --------
     >>> with model:  # doctest: +SKIP
-    ...     idata = pm.sample(step=[pmgp.Ancillary(), pmgp.LatentHMC()])
+    ...     idata = pm.sample(step=[pmgp.steps.Ancillary(), pmgp.steps.LatentHMC()])
     """
 
     name = "ancillary"

@@ -16,7 +16,7 @@ from pmgp.core.transitions.mixture import IndependenceMixture
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
 from pmgp.interface.model.model_likelihood import ClosedFormLikelihood
 
-__all__ = ["Setting", "chosen_operator", "chosen_proposal", "many_to_follow_gradients"]
+__all__ = ["ThetaTarget", "chosen_operator", "chosen_proposal", "many_to_follow_gradients"]
 
 # Of trajectories on the screen: leapfrog steps are uniform between these two, four on average. In turns with proposals
 # they may all be long; alone, many of about half a period would change signs and little else.
@@ -60,7 +60,7 @@ def chosen_operator(
     return resolve(given, names, AdaptiveTransition, "operator")
 
 
-class Setting(NamedTuple):
+class ThetaTarget(NamedTuple):
     """Where theta is to move: a model, what approximates it, and whether moves are screened by that."""
 
     model: LatentGaussianModel
@@ -69,7 +69,7 @@ class Setting(NamedTuple):
 
 
 def chosen_proposal(
-    given: AdaptiveTransition | str, target_acceptance: float | None, setting: Setting
+    given: AdaptiveTransition | str, target_acceptance: float | None, setting: ThetaTarget
 ) -> AdaptiveTransition:
     """What moves theta with f integrated out; its derivatives are compiled.
 
@@ -80,7 +80,7 @@ def chosen_proposal(
         mixture and of trajectories otherwise, in shares that tuning measures.
     target_acceptance : float, optional
         Of the named ones: what they tune to, if not to what is recommended for each.
-    setting : Setting
+    setting : ThetaTarget
 
     Raises
     ------
@@ -128,7 +128,7 @@ def many_to_follow_gradients(model: LatentGaussianModel) -> bool:
     return model.dimension > FEW and (classes or not model.latent_vector.several)
 
 
-def _suits(setting: Setting) -> bool:
+def _suits(setting: ThetaTarget) -> bool:
     """Whether trajectories are worth their gradients, and these can be had."""
     worthwhile = setting.screened and many_to_follow_gradients(setting.model)
     if not worthwhile or missing_members(setting.approximation, Differentiable):

@@ -91,7 +91,7 @@ def large_spread(draws: int, spread: float, estimator: str) -> str:
     return (
         f"with {draws} {noun} the log of the estimated p(y|theta) still has a standard deviation of "
         f"{spread:.1f} (at most {LARGE_SPREAD} is good): the chain is exact but may stick. Give more of them, "
-        f"estimator=pmgp.{estimator}(draws=...), and check R-hat and the trace of log_marginal_likelihood."
+        f"estimator=pmgp.estimators.{estimator}(draws=...), and check R-hat and the trace of log_marginal_likelihood."
     )
 
 
@@ -108,5 +108,5 @@ def unconverged_proposals(count: int, draws: int) -> str:
     return (
         f"at {count} of {draws} proposals expectation propagation did not converge, and Laplace's approximation stood "
         'in for it: the chain is exact all the same; idata.sample_stats["converged"] says when. If they are many, give '
-        'approximation=pmgp.ExpectationPropagation(max_sweeps=200) or "laplace"'
+        'approximation=pmgp.approximations.ExpectationPropagation(max_sweeps=200) or "laplace"'
     )

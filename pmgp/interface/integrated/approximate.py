@@ -17,13 +17,13 @@ from pmgp.interface.integrated.operation import ApproximateEvidence, LogEvidence
 from pmgp.interface.maximum import TIGHT, Objective
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel, find_latent
 
-__all__ = ["LOG_EVIDENCE", "marginalize"]
+__all__ = ["LOG_EVIDENCE", "approximate"]
 
 # The variable of a marginalized model that holds log p~(y|theta), for the correction.
 LOG_EVIDENCE = "log_marginal_likelihood"
 
 
-def marginalize(
+def approximate(
     model: pm.Model | None = None,
     *,
     approximation: Differentiable | str = "ep",
@@ -34,8 +34,8 @@ def marginalize(
 
     An ordinary PyMC model, with gradients, for NUTS and `pymc.find_MAP`. It has the hyper-parameters of the model,
     whatever else does not depend on f, the potential ``marginal_likelihood``, and its value in the trace,
-    ``log_marginal_likelihood``. Its posterior has the approximation's error: :func:`pmgp.correct` removes that from
-    draws, and adds draws of f.
+    ``log_marginal_likelihood``. Its posterior has the approximation's error: :func:`pmgp.marginal.correct` removes that
+    from draws, and adds draws of f.
 
     Parameters
     ----------
@@ -67,9 +67,9 @@ def marginalize(
 
     Examples
     --------
-    >>> with pmgp.marginalize(model):  # doctest: +SKIP
+    >>> with pmgp.marginal.approximate(model):  # doctest: +SKIP
     ...     idata = pm.sample()
-    >>> exact = pmgp.correct(idata, model=model)  # doctest: +SKIP
+    >>> exact = pmgp.marginal.correct(idata, model=model)  # doctest: +SKIP
     """
     model = pm.modelcontext(model)
     method = TIGHT.get(approximation) if isinstance(approximation, str) else None

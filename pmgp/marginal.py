@@ -1,0 +1,11 @@
+"""A model with its latent values integrated out.
+
+Estimates of p(y|theta) at given hyper-parameters, a PyMC model of the hyper-parameters alone that approximates it, and
+draws of that model made exact.
+"""
+
+from pmgp.interface.evidence import log_likelihood
+from pmgp.interface.integrated.approximate import approximate
+from pmgp.interface.integrated.correct import correct
+
+__all__ = ["approximate", "correct", "log_likelihood"]
