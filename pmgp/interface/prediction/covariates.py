@@ -28,7 +28,7 @@ def check_inputs(Xnew: Any, X: np.ndarray) -> np.ndarray:
     if Xnew.shape[1] != X.shape[1]:
         raise ValueError(
             f"Xnew has {Xnew.shape[1]} columns, but the covariance uses {X.shape[1]}; "
-            "if active_dims select columns of a plain array, build the model with X=pm.Data('X', X)"
+            "if active_dims select columns of a plain array, pass the process, which knows them all: gp=gp"
         )
     if not np.isfinite(Xnew).all():
         row, column = np.argwhere(~np.isfinite(Xnew))[0]

@@ -1,21 +1,20 @@
 """The latent process at new inputs, given its values at the old ones.
 
-The covariance between old and new inputs comes from the model's own graph: the inputs X that the covariance of f was
-built from are replaced by X stacked on the new ones. So every covariance and mean function of `pymc.gp` works.
+The covariance between old and new inputs comes from the model's own graph, with the inputs X that the covariance of f
+was built from replaced by X stacked on the new ones; or from the process, if the user hands it in. So every covariance
+and mean function of `pymc.gp` works.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
 from pymc.pytensorf import compile as compile_pytensor
 from pytensor.compile import SharedVariable
-from pytensor.graph.basic import Constant
 from pytensor.graph.replace import clone_replace
-from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.core.gaussians import DensePrior
@@ -23,9 +22,10 @@ from pmgp.core.gaussians.dense import INDEFINITE
 from pmgp.core.numerics import linalg
 from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.prediction.joint_covariance import JointMoments, Parts, compile_joint_moments
+from pmgp.interface.prediction.known_process import KnownProcess
 from pmgp.interface.prediction.new_points import NewInputs
 from pmgp.interface.prediction.point_function import QUICKLY
-from pmgp.interface.prediction.rules import NotPointwiseError, UnknownOperationError
+from pmgp.interface.prediction.rules import NotPointwiseError
 
 __all__ = ["FEWEST_POINTS", "LARGEST", "Conditional", "LatentProcess", "Moments"]
 
@@ -36,6 +36,7 @@ LARGEST = 4_000_000
 FEWEST_POINTS = 256
 # Inputs at which the parts of the covariance are compared with the whole of it.
 PROBED = 20
+ASK = "pass the process itself, which knows its inputs: gp=gp"
 # Relative to the mean variance of the process.
 RELATIVE_JITTERS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6)
 
@@ -50,6 +51,8 @@ class LatentProcess:
         The free variables that the moments depend on.
     moments : pair of variables, optional
         The mean and the covariance, if f has several rows; those of the variable f by default.
+    known : sequence of KnownProcess
+        One of them has this covariance. Without any, the inputs are looked for in the graphs.
 
     Attributes
     ----------
@@ -59,15 +62,20 @@ class LatentProcess:
     X : (n, d) array
     """
 
-    def __init__(self, f: TensorVariable, theta: list[TensorVariable], moments: Moments | None = None) -> None:
+    def __init__(
+        self,
+        f: TensorVariable,
+        theta: list[TensorVariable],
+        moments: Moments | None = None,
+        known: Sequence[KnownProcess] = (),
+    ) -> None:
         self._f = f
         self._own = f.owner.op.dist_params(f.owner) if moments is None else moments
         self.theta = theta
         self._size = int(f.type.shape[-1] if f.type.shape[-1] is not None else f.shape.eval()[-1])
         self._joint = pt.matrix("X_joint", dtype="float64")
         self._values = [rv.type() for rv in theta]
-        self._graphs, self.inputs = self._at_other_inputs()
-        self.X = self._checked_inputs()
+        self._graphs, self.inputs, self.X = self._found_in_graphs() if not known else self._given_by(known)
         self._moments: JointMoments | None = None
 
     @property
@@ -107,49 +115,47 @@ class LatentProcess:
         assert self._moments is not None
         return self._moments(np.concatenate([self.X, Xnew]), theta)
 
-    def _at_other_inputs(self) -> tuple[Moments, list[Any]]:
-        """Graphs of mean and covariance at other inputs, and what held the old ones."""
-        mean, covariance = self._own
+    def _found_in_graphs(self) -> tuple[Moments, list[Any], np.ndarray]:
+        """Graphs of mean and covariance at other inputs, what held the old ones, and these."""
         new = NewInputs(self._joint, self.size, self.theta)
+        graphs = self._at_other_inputs(new)
+        return graphs, new.inputs, self._checked(new.inputs)
+
+    def _given_by(self, processes: Sequence[KnownProcess]) -> tuple[Moments, list[Any], np.ndarray]:
+        """The same from the process whose covariance this is."""
+        for process in processes:
+            if known := process.at(self._joint, list(self._own)):
+                graphs = self._at_other_inputs(NewInputs(self._joint, self.size, self.theta, known))
+                return graphs, process.variables, process.X
+        raise ModelError(
+            f"no process in gp=... has the covariance of {self._f.name!r}: give the very process whose prior it is"
+        )
+
+    def _at_other_inputs(self, new: NewInputs) -> Moments:
+        mean, covariance = self._own
         try:
             graphs = new.build(mean, frozenset([0]), ()), new.build(covariance, frozenset([0, 1]), ())
-        except UnknownOperationError:
-            inputs = self._matrices_by_shape([mean, covariance])
-            return self._with_values((mean, covariance), dict.fromkeys(inputs, self._joint)), inputs
         except NotPointwiseError as error:
             raise ModelError(
                 f"the mean or the covariance of {self._f.name!r} is not a function of inputs alone: {error}; "
-                "build it with pm.gp.Latent(...).prior(..., X=X), X an array or a pm.Data of shape (n, d)"
+                f"build it with pm.gp.Latent(...).prior(..., X=X), and {ASK}"
             ) from error
-        return self._with_values(graphs, {}), new.inputs
-
-    def _with_values(self, graphs: Moments, replacements: dict[Any, Any]) -> Moments:
-        """The graphs with values of theta: cloning copies random variables too, and copies are drawn from the prior."""
-        replacements = replacements | dict(zip(self.theta, self._values, strict=True))
-        mean, covariance = clone_replace(list(graphs), replacements, rebuild_strict=False)
+        # Cloning copies random variables too, and copies are drawn from the prior.
+        values = dict(zip(self.theta, self._values, strict=True))
+        mean, covariance = clone_replace(list(graphs), values, rebuild_strict=False)
         return mean, covariance
 
-    def _matrices_by_shape(self, moments: list[TensorVariable]) -> list[Any]:
-        """Matrices with a row for each input; for a covariance with operations of its own."""
-        return [
-            variable
-            for variable in ancestors(moments, blockers=self.theta)
-            if isinstance(variable, Constant | SharedVariable)
-            and getattr(variable.type, "ndim", 0) == 2
-            and len(value := _value(variable)) == self.size != value.shape[1]
-        ]
-
-    def _checked_inputs(self) -> np.ndarray:
-        if not self.inputs:
+    def _checked(self, inputs: list[Any]) -> np.ndarray:
+        if not inputs:
             raise ModelError(
                 f"the inputs that the covariance of {self._f.name!r} was built from were not found in the model: "
-                "build it with pm.gp.Latent(...).prior(..., X=X), X an array or a pm.Data of shape (n, d)"
+                f"build it with pm.gp.Latent(...).prior(..., X=X), and {ASK}"
             )
-        first, *others = map(_value, self.inputs)
+        first, *others = map(_value, inputs)
         if any(not np.array_equal(first, other) for other in others):
             raise ModelError(
                 f"the covariance of {self._f.name!r} is built from several different input matrices, as it is when "
-                "active_dims select columns of a plain array: build the model with X=pm.Data('X', X)"
+                f"active_dims select columns of a plain array: {ASK}"
             )
         return first
 

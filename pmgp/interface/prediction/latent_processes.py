@@ -6,7 +6,7 @@ covariance are the same graphs share a process, whose covariance is built and fa
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.prediction.averages import number_of_nodes
+from pmgp.interface.prediction.known_process import KnownProcess
 from pmgp.interface.prediction.latent_process import FEWEST_POINTS, LARGEST, Conditional, LatentProcess, Moments
 from pmgp.interface.prediction.latent_rows import LatentRows
 
@@ -31,6 +32,8 @@ class LatentProcesses:
     rows : LatentRows
     theta : list of variables
         The free variables that the moments depend on.
+    known : sequence of KnownProcess
+        The processes themselves, where the user hands them in.
 
     Attributes
     ----------
@@ -46,18 +49,18 @@ class LatentProcesses:
         If their inputs are not found, or differ.
     """
 
-    def __init__(self, rows: LatentRows, theta: list[TensorVariable]) -> None:
+    def __init__(self, rows: LatentRows, theta: list[TensorVariable], known: Sequence[KnownProcess] = ()) -> None:
         self.rows = rows
         self.theta = theta
-        self._processes, self._rows = _shared(rows, theta)
+        self._processes, self._rows = _shared(rows, theta, known)
         self.inputs: list[Any] = []
         for process in self._processes:
             self.inputs += [variable for variable in process.inputs if variable not in self.inputs]
         self.X = self._processes[0].X
         if any(not np.array_equal(self.X, process.X) for process in self._processes):
             raise ModelError(
-                f"the covariances of {rows.name} are built from different inputs: build all of them with one "
-                "X=pm.Data('X', X), and active_dims for the columns of each"
+                f"the covariances of {rows.name} are built from different inputs: build all of them with one X, with "
+                "active_dims for the columns of each, and pass the processes: gp=[...]"
             )
 
     @property
@@ -90,10 +93,12 @@ class LatentProcesses:
         return GivenTheta(conditionals, self._rows, f)
 
 
-def _shared(rows: LatentRows, theta: list[TensorVariable]) -> tuple[list[LatentProcess], list[list[int]]]:
+def _shared(
+    rows: LatentRows, theta: list[TensorVariable], given: Sequence[KnownProcess]
+) -> tuple[list[LatentProcess], list[list[int]]]:
     """The different processes, and the rows that are draws of each."""
     if rows.single:
-        return [LatentProcess(rows.variables[0], theta)], [[0]]
+        return [LatentProcess(rows.variables[0], theta, known=given)], [[0]]
     values = [rv.type() for rv in theta]
     known: list[list[TensorVariable]] = []
     processes: list[LatentProcess] = []
@@ -105,7 +110,7 @@ def _shared(rows: LatentRows, theta: list[TensorVariable]) -> tuple[list[LatentP
             places[same].append(row)
             continue
         known.append(graphs)
-        processes.append(LatentProcess(f, theta, moments))
+        processes.append(LatentProcess(f, theta, moments, given))
         places.append([row])
     return processes, places
 

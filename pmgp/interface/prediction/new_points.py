@@ -91,6 +91,8 @@ class NewInputs(Rewriter):
         Number of old inputs.
     leaves : iterable of variables
         The hyper-parameters.
+    known : dict, optional
+        Parts whose graphs at the other inputs are known; without any, the matrices in the graph are the old inputs.
 
     Attributes
     ----------
@@ -98,14 +100,24 @@ class NewInputs(Rewriter):
         That hold the old inputs.
     """
 
-    def __init__(self, joint: TensorVariable, size: int, leaves: Iterable[TensorVariable]) -> None:
-        super().__init__(joint.shape[0], size, leaves)
+    def __init__(
+        self,
+        joint: TensorVariable,
+        size: int,
+        leaves: Iterable[TensorVariable],
+        known: dict[TensorVariable, TensorVariable] | None = None,
+    ) -> None:
+        self._known = known or {}
+        super().__init__(joint.shape[0], size, {*leaves, *self._known})
         self.joint = joint
         self.inputs: list[Any] = []
 
     def leaf(self, variable: TensorVariable, axes: Axes, level: Level) -> TensorVariable:
-        """The other inputs; nothing else has a value for each of them."""
-        if isinstance(variable, Constant | SharedVariable) and variable.ndim == 2 and axes == {0} and not level:
+        """The other inputs, or what is known at them; nothing else has a value for each of them."""
+        if variable in self._known and not level:
+            return self._known[variable]
+        matrix = isinstance(variable, Constant | SharedVariable) and variable.ndim == 2
+        if matrix and not self._known and axes == {0} and not level:
             if variable not in self.inputs:
                 self.inputs.append(variable)
             return self.joint.astype(variable.type.dtype)

@@ -24,6 +24,7 @@ def predict(
     *,
     model: pm.Model | None = None,
     latent: Any = None,
+    gp: Any = None,
     at: dict[str, Any] | None = None,
     draws: int | None = 1000,
     block_size: int | None = None,
@@ -41,6 +42,10 @@ def predict(
         The model that was sampled; taken from the context if it is not given.
     latent : variable or str, optional
         Which variable is f, or a sequence of them, if other multivariate normal ones are hyper-parameters.
+    gp : pymc.gp.Latent or list of these, optional
+        The process that f is the prior of, those of several latent vectors in any order. It knows its inputs, which
+        are otherwise looked for in the graph of the covariance, and are not there as a whole if `active_dims` select
+        columns of a plain array.
     at : dict, optional
         Other data of the likelihood at the new points, such as exposures, numbers of trials or covariates: by name of
         the `pymc.Data`, an array of shape (m, ...), or a number that holds for all new points.
@@ -87,16 +92,16 @@ def predict(
     Notes
     -----
     Where the model has a process on inducing inputs, :class:`pmgp.gp.Sparse`, predictions are those of that
-    approximation, as its method `expectations` gives them; `latent`, `at` and `block_size` are not for it.
+    approximation, as its method `expectations` gives them; `latent`, `gp`, `at` and `block_size` are not for it.
 
     An observation may select one latent value, as in ``f[index]``: a new point is then one more place, observed once.
     """
     process = inducing_process(pm.modelcontext(model))
     if process is not None:
-        given = {"latent": latent, "at": at, "block_size": block_size}
+        given = {"latent": latent, "gp": gp, "at": at, "block_size": block_size}
         _refuse([name for name, value in given.items() if value is not None])
         return process.expectations(idata, Xnew, model=model, draws=draws)
-    setting = prepare(idata, Xnew, model, latent, at, draws)
+    setting = prepare(idata, Xnew, model, latent, at, draws, gp)
     found = setting.understood("Expected observations", lambda variable: expectations_of(setting.points, variable))
     prefixed = len(setting.observed) > 1
     expectations = {

@@ -33,7 +33,6 @@ __all__ = [
     "Axes",
     "Level",
     "NotPointwiseError",
-    "UnknownOperationError",
     "apply",
     "inner_graph",
     "is_selection",
@@ -50,10 +49,6 @@ class NotPointwiseError(ValueError):
     """A graph whose value at a new point is not determined by what is known there; the message says why."""
 
 
-class UnknownOperationError(NotPointwiseError):
-    """An operation without a rule."""
-
-
 def apply(graph: Any, variable: TensorVariable, axes: Axes, level: Level) -> TensorVariable:
     """The variable at new points, by the rule of its operation."""
     for kind, rule in RULES.items():
@@ -62,8 +57,8 @@ def apply(graph: Any, variable: TensorVariable, axes: Axes, level: Level) -> Ten
     raise _unknown(variable)
 
 
-def _unknown(variable: TensorVariable) -> UnknownOperationError:
-    return UnknownOperationError(
+def _unknown(variable: TensorVariable) -> NotPointwiseError:
+    return NotPointwiseError(
         f"pmgp does not know whether the operation {variable.owner.op} acts on each observation by itself"
     )
 

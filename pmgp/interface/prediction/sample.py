@@ -23,6 +23,7 @@ def sample_predictions(
     *,
     model: pm.Model | None = None,
     latent: Any = None,
+    gp: Any = None,
     at: dict[str, Any] | None = None,
     draws: int | None = 1000,
     joint: bool = True,
@@ -41,6 +42,10 @@ def sample_predictions(
         The model that was sampled; taken from the context if it is not given.
     latent : variable or str, optional
         Which variable is f, or a sequence of them, if other multivariate normal ones are hyper-parameters.
+    gp : pymc.gp.Latent or list of these, optional
+        The process that f is the prior of, those of several latent vectors in any order. It knows its inputs, which
+        are otherwise looked for in the graph of the covariance, and are not there as a whole if `active_dims` select
+        columns of a plain array.
     at : dict, optional
         Other data of the likelihood at the new points, as for :func:`predict`.
     draws : int or None
@@ -78,7 +83,7 @@ def sample_predictions(
     if not isinstance(joint, bool | np.bool_):
         raise ValueError(f"joint must be True or False, not {joint!r}")
     rng = _generator(random_seed)
-    setting = prepare(idata, Xnew, model, latent, at, draws, by_chain=True)
+    setting = prepare(idata, Xnew, model, latent, at, draws, gp, by_chain=True)
     functions = setting.understood("Observations", lambda variable: _drawing(setting, variable, rng))
     with threads_limited(suitable_threads(setting.processes.size)):
         f = _draw_latent(setting, bool(joint), rng, progressbar)

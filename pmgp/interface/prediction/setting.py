@@ -17,6 +17,7 @@ from rich.progress import track
 from pmgp.core.numerics.threads import threads_limited
 from pmgp.interface.model.latent_variable import find_latents
 from pmgp.interface.prediction.covariates import check_at, check_inputs
+from pmgp.interface.prediction.known_process import known_processes
 from pmgp.interface.prediction.latent_processes import GivenTheta, LatentProcesses
 from pmgp.interface.prediction.latent_rows import LatentRows
 from pmgp.interface.prediction.point_function import PointModel
@@ -89,6 +90,7 @@ def prepare(
     latent: Any,
     at: Any,
     draws: int | None,
+    gp: Any,
     by_chain: bool = False,
 ) -> PredictionTask:
     """Check all arguments, and take the model apart."""
@@ -98,7 +100,7 @@ def prepare(
     needed = set(ancestors([*rows.variables, *observed.values()]))
     theta = [rv for rv in model.free_RVs if rv not in rows.variables and rv in needed]
     of_processes = set(ancestors(rows.variables))
-    processes = LatentProcesses(rows, [rv for rv in theta if rv in of_processes])
+    processes = LatentProcesses(rows, [rv for rv in theta if rv in of_processes], known_processes(gp))
     Xnew = check_inputs(Xnew, processes.X)
     given = check_at(at, model, rows.name, processes.inputs, list(observed.values()))
     check_variables(idata, rows, theta)

@@ -1,0 +1,79 @@
+"""Processes of `pymc.gp` that the user hands in: they know their inputs, which a graph may have kept in parts only.
+
+Of a plain array, `active_dims` leave each covariance function columns of its own, and nothing in the graph says which
+columns these are. The process does: its functions are called again, with other inputs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from pytensor.compile import SharedVariable
+from pytensor.graph.basic import equal_computations
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.variable import TensorVariable
+
+__all__ = ["KnownProcess", "known_processes"]
+
+
+class KnownProcess:
+    """A process whose prior has been taken at some inputs.
+
+    Parameters
+    ----------
+    gp : pymc.gp.Latent
+        Or another process with a covariance function, a mean function and inputs.
+
+    Attributes
+    ----------
+    X : (n, d) array
+    variables : list of variables
+        That hold the inputs in the model: one, or none if they are an array.
+
+    Raises
+    ------
+    ValueError
+        If it has no inputs.
+    """
+
+    def __init__(self, gp: Any) -> None:
+        X = getattr(gp, "X", None)
+        if X is None or not callable(getattr(gp, "cov_func", None)):
+            raise ValueError(
+                f"gp must be a process after gp.prior(...), such as a pm.gp.Latent, or a list of these, not {gp!r}"
+            )
+        self._gp = gp
+        self.variables = [X] if isinstance(X, SharedVariable) else []
+        self.X = np.asarray(X.eval() if hasattr(X, "eval") else X, dtype=float)
+
+    def at(self, joint: TensorVariable, moments: list[TensorVariable]) -> dict[TensorVariable, TensorVariable]:
+        """Parts of a mean and a covariance that the process has made, and what it makes of other inputs in their place.
+
+        Empty where its covariance is no part of them.
+        """
+        mean, covariance = moments
+        found = _like(self._gp.cov_func(self._gp.X), covariance)
+        if found is None:
+            return {}
+        known = {found: self._gp.cov_func(joint)}
+        of_mean = _like(self._gp.mean_func(self._gp.X), mean)
+        return known if of_mean is None else known | {of_mean: self._gp.mean_func(joint)}
+
+
+def _like(graph: TensorVariable, whole: TensorVariable) -> TensorVariable | None:
+    """The part of a graph that computes the same as another one."""
+    return next((part for part in ancestors([whole]) if equal_computations([part], [graph])), None)
+
+
+def known_processes(gp: Any) -> list[KnownProcess]:
+    """The processes that were given: one, several, or none.
+
+    Raises
+    ------
+    ValueError
+        If one of them has no inputs.
+    """
+    if gp is None:
+        return []
+    return [KnownProcess(each) for each in (gp if isinstance(gp, list | tuple) else [gp])]
