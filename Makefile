@@ -2,6 +2,8 @@
 UV := ./scripts/uv
 RUN := $(UV) run --locked
 PYTEST := $(RUN) --group test pytest
+# Tests start many processes that import PyMC: 4 seconds each where Python keeps what it has compiled, 12 where it may not.
+export PYTHONDONTWRITEBYTECODE :=
 # Files go to the workers as they are collected: by number of tests, the few long ones would come last and alone.
 IN_TWO := -n 2 --dist loadfile --no-loadscope-reorder
 

@@ -1,8 +1,12 @@
-"""On the four models, every operator agrees with independent draws on the posterior means and variances of f."""
+"""Every operator agrees with independent draws on thirty posterior means and variances of f, on one of four models.
+
+The others, and other sizes of n, are the business of Geweke's test (`test_geweke_operators.py`).
+"""
 
 from __future__ import annotations
 
 from functools import cache
+from itertools import cycle
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +16,7 @@ from pmgp.core.approximations import Laplace
 from pmgp.core.gaussians import DensePrior
 from pmgp.core.latent_updates import MetropolisUpdate
 from pmgp.core.likelihoods import Likelihood
-from tests.latent_updates.cases import Model, every_model, every_operator, length_of
+from tests.latent_updates.cases import MODELS, OPERATORS, Model, length_of, name_of
 from tests.latent_updates.chains import BOUND, batch_means, path
 
 pytestmark = pytest.mark.slow
@@ -56,8 +60,10 @@ def _weighted(weights: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.n
     return mean, np.sqrt(np.square(weights) @ np.square(values - mean))
 
 
-@every_model
-@every_operator
+CASES = list(zip(OPERATORS, cycle(MODELS), strict=False))
+
+
+@pytest.mark.parametrize(("operator", "model"), CASES, ids=[f"{name_of(o)}-{m.name}" for o, m in CASES])
 def test_means_and_variances(operator, model):
     truth = posterior(model)
     steps = length_of(operator) * (4 if operator == MetropolisUpdate("isotropic") else 1) // 2
