@@ -21,6 +21,7 @@ _PUBLIC = {
     "StoreError": "pmgp.interface.sampling",
     "evidence": "pmgp.interface.importance.evidence",
     "find_map": "pmgp.interface.maximum",
+    "importance": "pmgp.interface.importance.sampling",
     "loo": "pmgp.interface.importance.loo",
     "predict": "pmgp.interface.prediction",
     "recommend": "pmgp.interface.recommendation",

@@ -4,15 +4,21 @@ May import: core.numerics, core.likelihoods, core.gaussians, core.approximations
 """
 
 from pmgp.core.importance.left_out import SiteDensities, log_evidence_left_out
+from pmgp.core.importance.peak import Density, Peak, curvature, peak, student_at
 from pmgp.core.importance.student_mixture import StudentMixture, fitted
 from pmgp.core.importance.weights import LogMean, effective_size, log_mean
 
 __all__ = [
+    "Density",
     "LogMean",
+    "Peak",
     "SiteDensities",
     "StudentMixture",
+    "curvature",
     "effective_size",
     "fitted",
     "log_evidence_left_out",
     "log_mean",
+    "peak",
+    "student_at",
 ]

@@ -27,7 +27,7 @@ RIDGE = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class StudentMixture:
-    """A mixture of multivariate t distributions with five degrees of freedom.
+    """A mixture of multivariate t distributions.
 
     Parameters
     ----------
@@ -36,11 +36,14 @@ class StudentMixture:
     locations : (k, dimension) array
     factors : (k, dimension, dimension) array
         Lower Cholesky factors of their scale matrices.
+    degrees_of_freedom : float
+        Those of every component.
     """
 
     shares: np.ndarray
     locations: np.ndarray
     factors: np.ndarray
+    degrees_of_freedom: float = DEGREES_OF_FREEDOM
 
     @property
     def dimension(self) -> int:
@@ -51,7 +54,7 @@ class StudentMixture:
         """Independent draws: (size, dimension)."""
         chosen = rng.choice(len(self.shares), size=size, p=self.shares)
         normals = rng.standard_normal((size, self.dimension))
-        divisors = np.sqrt(rng.chisquare(DEGREES_OF_FREEDOM, size) / DEGREES_OF_FREEDOM)
+        divisors = np.sqrt(rng.chisquare(self.degrees_of_freedom, size) / self.degrees_of_freedom)
         return self.locations[chosen] + np.einsum("sij,sj->si", self.factors[chosen], normals) / divisors[:, None]
 
     def log_density(self, theta: np.ndarray) -> np.ndarray:
@@ -60,7 +63,7 @@ class StudentMixture:
 
     def log_joint(self, theta: np.ndarray) -> np.ndarray:
         """Log of share times density of each component: (size, dimension) -> (k, size)."""
-        nu, d = DEGREES_OF_FREEDOM, self.dimension
+        nu, d = self.degrees_of_freedom, self.dimension
         constant = gammaln(0.5 * (nu + d)) - gammaln(0.5 * nu) - 0.5 * d * np.log(nu * np.pi)
         log_determinants = np.log(np.einsum("kii->ki", self.factors)).sum(axis=1)
         exponents = 0.5 * (nu + d) * np.log1p(self.squared_distances(theta) / nu)
@@ -81,6 +84,7 @@ class StudentMixture:
             np.append((1.0 - WIDE_SHARE) * self.shares, WIDE_SHARE),
             np.vstack([self.locations, center]),
             np.concatenate([self.factors, wide[None]]),
+            self.degrees_of_freedom,
         )
 
 
@@ -146,7 +150,7 @@ def _improved(
     mixture: StudentMixture, draws: np.ndarray, responsibilities: np.ndarray, ridge: np.ndarray
 ) -> StudentMixture:
     """One step of expectation maximization; `responsibilities` has shape (k, size)."""
-    nu, d = DEGREES_OF_FREEDOM, mixture.dimension
+    nu, d = mixture.degrees_of_freedom, mixture.dimension
     weights = responsibilities * (nu + d) / (nu + mixture.squared_distances(draws))
     # A component that has lost its draws keeps a share of one draw.
     sizes = np.maximum(responsibilities.sum(axis=1), 1.0)

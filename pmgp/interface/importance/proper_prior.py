@@ -14,7 +14,7 @@ from pytensor.tensor.variable import TensorVariable
 from pmgp.interface.importance.theta_draws import transformed
 from pmgp.interface.model.latent_variable import ModelError
 
-__all__ = ["refuse_improper"]
+__all__ = ["improper", "refuse_improper"]
 
 PRIOR_DRAWS = 4000
 
@@ -33,7 +33,7 @@ def refuse_improper(model: pm.Model, latent: TensorVariable) -> None:
         If a potential changes the prior of theta, or a transformation confines it to a part of its support.
     """
     theta = [rv for rv in model.free_RVs if rv is not latent]
-    flat = [rv.name for rv in theta if isinstance(rv.owner.op, FlatRV | HalfFlatRV)]
+    flat = improper(theta)
     if flat:
         raise ModelError(
             f"the prior of {', '.join(flat)} is improper, and a model with an improper prior has no evidence: give "
@@ -47,6 +47,11 @@ def refuse_improper(model: pm.Model, latent: TensorVariable) -> None:
             stacklevel=3,
         )
     _warn_of_confined(model, theta)
+
+
+def improper(variables: list[TensorVariable]) -> list[str]:
+    """Names of the variables whose prior does not integrate to one."""
+    return [str(rv.name) for rv in variables if isinstance(rv.owner.op, FlatRV | HalfFlatRV)]
 
 
 def _warn_of_confined(model: pm.Model, theta: list[TensorVariable]) -> None:

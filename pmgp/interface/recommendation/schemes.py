@@ -32,6 +32,11 @@ __all__ = [
 MANY_HYPERPARAMETERS = 8
 """From so many elements of theta on, gradients pay beside an f that the likelihood does not factorize over."""
 
+AROUND_MAXIMUM = (
+    "pmgp.importance(): exact as well, one evaluation for each independent draw around the maximum of the posterior; it "
+    "says whether the draws can be trusted"
+)
+
 WHITENED_NUTS = (
     "NUTS, PyMC's or nutpie's, on the whitened model, gp.prior without reparameterize=False: fifteen to sixty times "
     "slower where n is a hundred or so, far slower from some hundreds on"
@@ -194,7 +199,7 @@ def with_approximation(exact: Recommendation, points: int) -> Recommendation:
         f"{suggested_number(points)} inducing inputs costs O(n M^2). It is an approximation; its gp.diagnose says "
         "whether there are enough of them"
     )
-    return replace(exact, alternatives=(approximation, *exact.alternatives))
+    return replace(exact, alternatives=(AROUND_MAXIMUM, approximation, *exact.alternatives))
 
 
 def _count(traits: Traits) -> str:

@@ -1,0 +1,132 @@
+"""A proposal for theta made at the maximum of its log-density: a t distribution with the curvature found there.
+
+For many observations the posterior of a few hyper-parameters is close to a normal distribution on the unconstrained
+scale. Independent draws from a t with its location and its curvature then have importance weights that vary little, and
+each costs one evaluation, where a chain needs several gradients for an effective draw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize
+
+from pmgp.core.importance.student_mixture import StudentMixture
+
+__all__ = ["Density", "Peak", "curvature", "peak", "student_at"]
+
+Density = Callable[[np.ndarray], tuple[float, np.ndarray]]
+
+# Relative change of the log-density at which the search ends, and how often it begins again where it ended before.
+TOLERANCE, RESTARTS = 1e-10, 5
+# Steps of the differences between gradients, on the unconstrained scale.
+STEP = 1e-3
+# Smallest curvature that a direction is given, that of a normal distribution with a standard deviation of three.
+SMALLEST_CURVATURE = 1.0 / 9.0
+DEGREES_OF_FREEDOM = 7.0
+
+
+class Peak(NamedTuple):
+    """Where a log-density is largest.
+
+    Attributes
+    ----------
+    theta : (dimension,) array
+    evaluations : int
+        How many values with gradients the search took.
+    converged : bool
+    message : str
+        The optimizer's.
+    """
+
+    theta: np.ndarray
+    evaluations: int
+    converged: bool
+    message: str
+
+
+def peak(density: Density, start: np.ndarray, max_iterations: int = 200) -> Peak:
+    """Climb to a maximum of the log-density by L-BFGS.
+
+    Parameters
+    ----------
+    density : callable
+        The log-density and its gradient: (dimension,) -> (float, (dimension,)). Where they are not finite the search
+        takes a shorter step.
+    start : (dimension,) array
+    max_iterations : int
+
+    Raises
+    ------
+    ValueError
+        If the log-density is not finite at the start.
+    """
+    climb = _Climb(density, start)
+    for _ in range(RESTARTS):
+        best = climb.lowest
+        found = minimize(
+            climb.negative,
+            climb.at_lowest,
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": max_iterations, "ftol": TOLERANCE},
+        )
+        if found.success or not climb.lowest < best - TOLERANCE * abs(best):
+            break
+    return Peak(climb.at_lowest, climb.evaluations, bool(found.success), str(found.message))
+
+
+class _Climb:
+    """Minus the log-density for a line search, which wants finite values everywhere.
+
+    Where there is no density it has a slope that points back to the best point so far. A huge constant, as is often
+    put there, makes the interpolation of the line search give up.
+    """
+
+    def __init__(self, density: Density, start: np.ndarray) -> None:
+        self.density = density
+        self.lowest, self.at_lowest, self.evaluations = -density(start)[0], start, 1
+        if not np.isfinite(self.lowest):
+            raise ValueError("the log-density is not finite at the start")
+        self._first = self.lowest
+
+    def negative(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Minus the log-density, and minus its gradient."""
+        value, gradient = self.density(theta)
+        self.evaluations += 1
+        if np.isfinite(value) and np.isfinite(gradient).all():
+            if -value < self.lowest:
+                self.lowest, self.at_lowest = -value, theta.copy()
+            return -value, -gradient
+        back = theta - self.at_lowest
+        height = 1.0 + self._first - self.lowest
+        return self.lowest + height, 2.0 * height * back / max(float(back @ back), 1e-300)
+
+
+def curvature(density: Density, theta: np.ndarray, step: float = STEP) -> np.ndarray:
+    """Minus the Hessian of the log-density, by central differences of its gradient: (dimension, dimension).
+
+    Raises
+    ------
+    ValueError
+        If a gradient beside `theta` is not finite.
+    """
+    shifts = step * np.eye(len(theta))
+    columns = [(density(theta - shift)[1] - density(theta + shift)[1]) / (2.0 * step) for shift in shifts]
+    found = np.reshape(columns, (len(theta), len(theta)))
+    if not np.isfinite(found).all():
+        raise ValueError("the gradient of the log-density is not finite beside its maximum")
+    return 0.5 * (found + found.T)
+
+
+def student_at(theta: np.ndarray, curvature: np.ndarray) -> StudentMixture:
+    """The t distribution with seven degrees of freedom whose scale matrix is the inverse of the curvature.
+
+    Directions in which the density is flat, or curved upwards as at a saddle, get a standard deviation of three.
+    """
+    values, vectors = np.linalg.eigh(curvature)
+    scale = (vectors / np.maximum(values, SMALLEST_CURVATURE)) @ vectors.T
+    factor = np.linalg.cholesky(0.5 * (scale + scale.T))
+    return StudentMixture(np.ones(1), theta[None], factor[None], DEGREES_OF_FREEDOM)

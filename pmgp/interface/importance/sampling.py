@@ -1,0 +1,265 @@
+"""Importance sampling of theta's posterior from its maximum: few evaluations, each of which can run anywhere.
+
+In the manner of Chopin and Ridgway (2017): for a few parameters and many observations independent draws about the
+maximum are better than a chain. The weights are unbiased estimates of the posterior density, so the approximation that
+is climbed to find the maximum leaves no bias; it decides only how many draws the weights are worth.
+"""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+
+import arviz as az
+import numpy as np
+import pymc as pm
+import xarray as xr
+from numpy.random import SeedSequence
+from pymc.util import get_default_varnames
+from rich.progress import Progress, TextColumn, TimeElapsedColumn, track
+
+from pmgp.core.approximations import Approximation
+from pmgp.core.estimators import ApproximateEvidence, Estimator
+from pmgp.core.importance import Density, StudentMixture, curvature, log_mean, peak, student_at
+from pmgp.core.numerics.threads import suitable_threads, threads_limited
+from pmgp.interface.graphs.compilation import INTERPRETED
+from pmgp.interface.importance.proper_prior import improper
+from pmgp.interface.importance.targets import LatentTarget, MarginalTarget, Target, Weighed, gaussian_observations
+from pmgp.interface.importance.trust import FEWEST, Trust, trust_in
+from pmgp.interface.maximum import TIGHT
+from pmgp.interface.model.points import value_point
+from pmgp.interface.steps.shared import share
+
+__all__ = ["importance"]
+
+# Fewer equal weights than these for each hyper-parameter say too little about its posterior.
+WORTH_EACH = 5
+# ArviZ's summaries take at least four draws.
+FEWEST_DRAWS = 4
+# Into how many tasks an executor's work is divided at least, so that many workers share it.
+LEAST_TASKS = 32
+
+
+def importance(
+    model: pm.Model | None = None,
+    *,
+    draws: int = 200,
+    start: dict[str, Any] | None = None,
+    estimator: Estimator | str = "importance",
+    approximation: Approximation | str = "ep",
+    latent: Any = None,
+    executor: Executor | None = None,
+    random_seed: Any = None,
+    compile_kwargs: dict[str, Any] | None = None,
+    progressbar: bool = True,
+) -> xr.DataTree:
+    """Draw from the posterior by importance sampling from a t distribution at its maximum.
+
+    For many observations and few hyper-parameters: each draw takes one evaluation of p(y|theta), for a Gaussian
+    likelihood a single Cholesky factorization. The posterior density is climbed to its maximum, with f integrated out
+    approximately, and its curvature there gives the scale of the t. Draws of theta are weighed by unbiased estimates of
+    p(theta, y), so that they are exact in the same sense as the chain of :class:`pmgp.PseudoMarginal`; how many they
+    are worth is stated, and if that is too few, the chain is the way to sample the model.
+
+    Parameters
+    ----------
+    model : pymc.Model, optional
+        With latent values f, as for `PseudoMarginal`, or with multivariate normal observations, as those of
+        `pymc.gp.Marginal`. The model on the context stack by default.
+    draws : int
+        Weighed draws of theta. The trace has as many as these are worth.
+    start : dict, optional
+        Values of hyper-parameters from which to climb, as in :func:`pmgp.find_map`.
+    estimator : "importance", "annealed", "orthant", "sequential", or an object with their methods
+        Estimates p(y|theta) where there is an f; 256 importance samples where it leaves their number open.
+    approximation : "ep", "laplace", ExpectationPropagation or Laplace
+        Where the importance samples of f come from, and what is climbed.
+    latent : variable or str, or a sequence of them, optional
+        Which variables are f, if the model has several multivariate normal ones.
+    executor : concurrent.futures.Executor, optional
+        Weighs the draws. Results do not depend on it.
+    random_seed : int or numpy.random.Generator, optional
+    compile_kwargs : dict, optional
+        For PyTensor, as in `pymc.sample`.
+    progressbar : bool
+
+    Returns
+    -------
+    xarray.DataTree
+        In ``posterior`` draws of all variables, f included, chosen by weight, as many as the weights are worth; in
+        ``importance`` theta (on the unconstrained scale) and ``log_weight`` of all of them. ``attrs`` has ``pareto_k``,
+        ``effective_size``, ``words``, and, for proper priors, ``log_evidence`` with its ``standard_error``.
+
+    Warns
+    -----
+    UserWarning
+        If the weights cannot be trusted, or are worth less than five draws for each hyper-parameter.
+
+    Raises
+    ------
+    ModelError
+        If the model is not of one of these forms.
+    ValueError
+        For too few draws, for ``estimator="none"``, if the density is not finite at the start, and if all weights
+        vanish.
+
+    References
+    ----------
+    Chopin, N. and Ridgway, J. (2017). Leave Pima Indians alone: binary regression as a benchmark for Bayesian
+    computation. Statistical Science 32.
+
+    Examples
+    --------
+    >>> with model:  # doctest: +SKIP
+    ...     idata = pmgp.importance(random_seed=1)
+    >>> idata.attrs["words"]  # doctest: +SKIP
+    """
+    if isinstance(draws, bool) or draws < FEWEST:
+        raise ValueError(f"draws must be at least {FEWEST}, so that the weights have a tail to look at, not {draws}")
+    if estimator == "none" or isinstance(estimator, ApproximateEvidence):
+        raise ValueError('estimator="none" estimates nothing, and weights would be biased; use "importance"')
+    model = pm.modelcontext(model)
+    target = _target(model, estimator, approximation, latent, compile_kwargs)
+    rng = np.random.default_rng(random_seed)
+    with threads_limited(suitable_threads(target.size)):
+        proposal = _proposal(model, target, start, progressbar)
+    theta = proposal.sample(rng, draws)
+    seeds = SeedSequence(rng.integers(2**63)).spawn(draws)
+    found = list(track(_weigh(target, theta, seeds, executor), "Weighing", total=draws, disable=not progressbar))
+    log_weights = np.array([one.log_joint for one in found]) - proposal.log_density(theta)
+    trust = _trusted(log_weights, theta.shape[1])
+    chosen = _chosen(rng, log_weights, trust)
+    points = [target.unravel(theta[i], found[i].f) for i in chosen]
+    return _tree(model, points, theta, log_weights, _attributes(model, log_weights, trust))
+
+
+def _target(
+    model: pm.Model,
+    estimator: Estimator | str,
+    approximation: Approximation | str,
+    latent: Any,
+    compile_kwargs: dict[str, Any] | None,
+) -> Target:
+    observed = gaussian_observations(model)
+    if observed is not None and latent is None:
+        return MarginalTarget(model, observed, compile_kwargs)
+    parts = share(model, latent, compile_kwargs=compile_kwargs, given_theta=False).parts
+    smooth: Any = TIGHT.get(approximation, approximation) if isinstance(approximation, str) else approximation
+    return LatentTarget(parts, smooth, estimator, approximation)
+
+
+def _proposal(model: pm.Model, target: Target, start: dict[str, Any] | None, progressbar: bool) -> StudentMixture:
+    """The t distribution at the maximum, with a warning where the search ended before it."""
+    with _shown(target.density, progressbar) as density:
+        found = peak(density, target.ravel(value_point(model, start)))
+        proposal = student_at(found.theta, curvature(density, found.theta))
+    if not found.converged:
+        warnings.warn(
+            f"the search for the maximum of the posterior ended after {found.evaluations} evaluations: "
+            f"{found.message}; weights show whether the proposal will do",
+            stacklevel=4,
+        )
+    return proposal
+
+
+@contextmanager
+def _shown(density: Density, progressbar: bool) -> Iterator[Density]:
+    """The density with its evaluations shown: how many there were, and the last value."""
+    with Progress(TextColumn("{task.description}"), TimeElapsedColumn(), disable=not progressbar) as progress:
+        task = progress.add_task("Looking for the maximum", total=None)
+
+        def counted(theta: np.ndarray) -> tuple[float, np.ndarray]:
+            value, gradient = density(theta)
+            progress.advance(task)
+            done = int(progress.tasks[0].completed)
+            progress.update(task, description=f"Looking for the maximum: evaluation {done}, log-density {value:.2f}")
+            return value, gradient
+
+        yield counted
+
+
+def _weigh(
+    target: Target, theta: np.ndarray, seeds: list[SeedSequence], executor: Executor | None
+) -> Iterator[Weighed]:
+    """Weigh draws one after another, or on an executor; each has random numbers of its own."""
+    if executor is None:
+        yield from map(_weighed, [target] * len(theta), theta, seeds)
+    else:
+        sent, size = [pickle.dumps(target)] * len(theta), max(1, len(theta) // LEAST_TASKS)
+        yield from executor.map(_received_and_weighed, sent, theta, seeds, chunksize=size)
+
+
+def _received_and_weighed(sent: bytes, theta: np.ndarray, seed: SeedSequence) -> Weighed:
+    return _weighed(_received(sent), theta, seed)
+
+
+@lru_cache(maxsize=1)
+def _received(sent: bytes) -> Target:
+    """A target from another process, whose functions are compiled once for all tasks of a worker."""
+    return pickle.loads(sent)
+
+
+def _weighed(target: Target, theta: np.ndarray, seed: SeedSequence) -> Weighed:
+    with threads_limited(suitable_threads(target.size)):
+        return target.weighed(np.random.default_rng(seed), theta)
+
+
+def _trusted(log_weights: np.ndarray, dimension: int) -> Trust:
+    if not np.isfinite(log_weights).any():
+        raise ValueError(
+            "all weights vanish: p(y|theta) could not be computed, or is zero, at all draws around the maximum; "
+            "sample the model with pmgp.PseudoMarginal, whose errors name the reason"
+        )
+    trust = trust_in(log_weights)
+    needed = WORTH_EACH * dimension
+    if not trust.reliable or trust.effective_size < needed:
+        warnings.warn(
+            f"importance sampling from the maximum: {trust.words}, and {needed} equal ones would be few for "
+            f"{dimension} hyper-parameters. Sample this model with a chain, pmgp.PseudoMarginal, or with NUTS where "
+            "there are no latent values",
+            stacklevel=3,
+        )
+    return trust
+
+
+def _chosen(rng: np.random.Generator, log_weights: np.ndarray, trust: Trust) -> np.ndarray:
+    """Indices of draws by weight in random order, as many as the weights are worth: systematic resampling."""
+    size = max(int(trust.effective_size), FEWEST_DRAWS)
+    weights = np.exp(log_weights - log_weights.max())
+    steps = (rng.uniform() + np.arange(size)) / size
+    cumulative = np.cumsum(weights / weights.sum())
+    return rng.permutation(np.minimum(np.searchsorted(cumulative, steps, side="right"), len(weights) - 1))
+
+
+def _attributes(model: pm.Model, log_weights: np.ndarray, trust: Trust) -> dict[str, Any]:
+    found = {"pareto_k": trust.pareto_k, "effective_size": trust.effective_size, "words": trust.words}
+    if improper(model.free_RVs):
+        return found
+    mean = log_mean(log_weights)
+    return found | {"log_evidence": mean.value, "standard_error": mean.standard_error}
+
+
+def _tree(
+    model: pm.Model,
+    points: list[dict[str, np.ndarray]],
+    theta: np.ndarray,
+    log_weights: np.ndarray,
+    attributes: dict[str, Any],
+) -> xr.DataTree:
+    """A trace of one chain, with the weighed draws beside it."""
+    variables = get_default_varnames(model.unobserved_value_vars, include_transformed=False)
+    natural = model.compile_fn(variables, inputs=model.value_vars, mode=INTERPRETED, point_fn=True)
+    rows = [natural(point) for point in points]
+    draws = {v.name: np.array([row[i] for row in rows])[None] for i, v in enumerate(variables)}
+    dims = {name: list(model.named_vars_to_dims[name]) for name in draws if name in model.named_vars_to_dims}
+    coords = {name: np.asarray(values) for name, values in model.coords.items() if values is not None}
+    tree = az.from_dict({"posterior": draws}, dims=dims, coords=coords)
+    weighed = {"theta": (("sample", "element"), theta), "log_weight": ("sample", log_weights)}
+    tree["importance"] = xr.DataTree(xr.Dataset(weighed))
+    tree.attrs.update(attributes)
+    return tree

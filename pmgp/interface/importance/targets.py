@@ -1,0 +1,179 @@
+"""Posteriors of theta as importance sampling needs them: a density with its gradient, and weighed draws.
+
+Both kinds can be pickled, so that draws can be weighed in other processes.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import pymc as pm
+from pytensor.tensor.random.basic import MvNormalRV
+from pytensor.tensor.variable import TensorVariable
+
+from pmgp.core.approximations import Approximation, Differentiable
+from pmgp.core.estimators import Estimator
+from pmgp.core.marginal.evaluation import Evaluator
+from pmgp.core.marginal.evidence_gradient import screen_gradient
+from pmgp.core.numerics import linalg
+from pmgp.interface.graphs.compilation import Compiler
+from pmgp.interface.importance.estimates import Estimates
+from pmgp.interface.model.joint_terms import theta_values
+from pmgp.interface.model.latent_gaussian import LatentGaussianModel
+from pmgp.interface.model.latent_prior import LatentPrior
+from pmgp.interface.model.theta_prior import ThetaPrior
+from pmgp.interface.model.theta_vector import ThetaVector
+
+__all__ = ["LatentTarget", "MarginalTarget", "Target", "Weighed", "gaussian_observations"]
+
+
+class Weighed(NamedTuple):
+    """One value of theta with an unbiased estimate of its posterior density.
+
+    Attributes
+    ----------
+    log_joint : float
+        Log of p(theta) p^(y|theta), on the unconstrained scale.
+    f : (n,) array or None
+        A draw of p(f|theta, y) in the extended target; None for a model without f, and where `log_joint` is minus
+        infinity.
+    """
+
+    log_joint: float
+    f: np.ndarray | None
+
+
+class Target(Protocol):
+    """A posterior of theta, on the unconstrained scale.
+
+    Attributes
+    ----------
+    size : int
+        Number of rows of the covariance.
+    """
+
+    size: int
+
+    def density(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Log of p(theta) p(y|theta), perhaps approximate, and its gradient; not finite where there is none."""
+        ...
+
+    def weighed(self, rng: np.random.Generator, theta: np.ndarray) -> Weighed:
+        """Weigh theta by an unbiased estimate of p(y|theta)."""
+        ...
+
+    def unravel(self, theta: np.ndarray, f: np.ndarray | None) -> dict[str, np.ndarray]:
+        """Values of the model's value variables by name."""
+        ...
+
+    def ravel(self, point: dict[str, np.ndarray]) -> np.ndarray:
+        """Theta from a point of the model."""
+        ...
+
+
+class LatentTarget:
+    """The posterior of a model with latent values f, which are integrated out.
+
+    Parameters
+    ----------
+    parts : LatentGaussianModel
+    smooth : Differentiable
+        Approximates p(y|theta) where the density is climbed.
+    estimator, approximation
+        As of `Estimates`.
+    """
+
+    def __init__(
+        self,
+        parts: LatentGaussianModel,
+        smooth: Differentiable,
+        estimator: Estimator | str,
+        approximation: Approximation | str,
+    ) -> None:
+        parts.compile_theta_gradient()
+        self._parts = parts
+        self._evaluate = Evaluator(parts, smooth)
+        self._estimates = Estimates(parts, estimator, approximation)
+        self.size = parts.initial_moments[0].size
+
+    def density(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Log of p(theta) and the approximate p(y|theta), with its gradient."""
+        evaluation = self._evaluate(theta, None)
+        if not np.isfinite(evaluation.log_screen):
+            return -np.inf, np.zeros_like(theta)
+        return evaluation.log_screen, screen_gradient(self._evaluate, evaluation)
+
+    def weighed(self, rng: np.random.Generator, theta: np.ndarray) -> Weighed:
+        """Weigh theta by an estimate, and pick one of its particles by weight."""
+        ready = self._estimates.ready(theta)
+        if ready is None:
+            return Weighed(-np.inf, None)
+        estimate = self._estimates.fresh(rng, ready)
+        if not np.isfinite(estimate.log_evidence):
+            return Weighed(-np.inf, None)
+        return Weighed(ready.log_prior + estimate.log_evidence, estimate.choose(rng))
+
+    def unravel(self, theta: np.ndarray, f: np.ndarray | None) -> dict[str, np.ndarray]:
+        """Values of the model's value variables by name."""
+        return self._parts.unravel(theta) | ({} if f is None else self._parts.unravel_latent(f))
+
+    def ravel(self, point: dict[str, np.ndarray]) -> np.ndarray:
+        """Theta from a point of the model."""
+        return self._parts.ravel(point)
+
+
+class MarginalTarget:
+    """The posterior of a model whose observations are multivariate normal, as those of `pymc.gp.Marginal`.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    observed : variable
+        The observations.
+    compile_kwargs : dict, optional
+    """
+
+    def __init__(self, model: pm.Model, observed: TensorVariable, compile_kwargs: dict | None = None) -> None:
+        values = theta_values(model, [])
+        others = [v for v in (*model.basic_RVs, *model.potentials) if v is not observed]
+        self._theta = ThetaVector(values, model.initial_point(), Compiler(compile_kwargs))
+        self._theta_prior = ThetaPrior(model.logp(vars=others, sum=False), self._theta)
+        mean, covariance = model.replace_rvs_by_values(list(observed.owner.op.dist_params(observed.owner)))
+        self._prior = LatentPrior(str(observed.name), mean, covariance, self._theta)
+        self._prior.refresh_data()
+        self._y = np.asarray(model.rvs_to_values[observed].eval(), dtype=float)
+        self.size = len(self._y)
+
+    def density(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Log of p(theta) p(y|theta), with its gradient."""
+        log_prior = self._theta_prior(theta)
+        prior = self._prior(theta).factorized() if np.isfinite(log_prior) else None
+        if prior is None:
+            return -np.inf, np.zeros_like(theta)
+        weighted = prior.solve(self._y - prior.mean)
+        # (a a' - C^-1) / 2, made in the memory of the inverse.
+        covariance_bar = linalg.add_outer(np.multiply(prior.inverse, -0.5, out=prior.inverse), weighted)
+        gradient = self._prior.pullback(theta, covariance_bar, weighted)
+        return log_prior + prior.log_density(self._y), self._theta_prior.gradient(theta) + gradient
+
+    def weighed(self, rng: np.random.Generator, theta: np.ndarray) -> Weighed:
+        """Weigh theta by p(y|theta), which needs no estimate: one factorization."""
+        log_prior = self._theta_prior(theta)
+        prior = self._prior(theta).factorized() if np.isfinite(log_prior) else None
+        return Weighed(-np.inf if prior is None else log_prior + prior.log_density(self._y), None)
+
+    def unravel(self, theta: np.ndarray, f: np.ndarray | None) -> dict[str, np.ndarray]:
+        """Values of the model's value variables by name."""
+        return self._theta.unravel(theta)
+
+    def ravel(self, point: dict[str, np.ndarray]) -> np.ndarray:
+        """Theta from a point of the model."""
+        return self._theta.ravel(point)
+
+
+def gaussian_observations(model: pm.Model) -> TensorVariable | None:
+    """The observed multivariate normal vector of a model without latent ones; None if there is no such vector."""
+    normal = [rv for rv in model.basic_RVs if rv.owner is not None and isinstance(rv.owner.op, MvNormalRV)]
+    single = len(normal) == 1 and normal[0] in model.observed_RVs and normal[0].ndim == 1
+    return normal[0] if single else None
