@@ -101,7 +101,7 @@ def write_parts() -> None:
     layers.draw(HERE / "_generated" / "layers.svg")
     (HERE / "_generated" / "gallery.md").write_text(gallery.cards(HERE / "_static" / "gallery"), encoding="utf-8")
     (HERE / "_generated" / "comparison.md").write_text(comparison.table(), encoding="utf-8")
-    (HERE / "_generated" / "peers.md").write_text(peers.table(), encoding="utf-8")
+    (HERE / "_generated" / "peers.md").write_text(f"{peers.summary()}\n{peers.table()}", encoding="utf-8")
     for name in ("likelihoods", "covariances", "features"):
         (HERE / "_generated" / f"{name}.md").write_text(what_works.markdown(name), encoding="utf-8")
 

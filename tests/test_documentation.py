@@ -37,12 +37,54 @@ def test_the_comparison_in_the_readme_is_that_of_the_results(part):
     assert part("comparison").table() in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
+def test_the_readme_says_as_much_about_other_tools_as_the_results_do(part):
+    assert part("peers").summary() in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_summary_counts_only_what_has_converged(part, tmp_path):
+    """Of three problems the default has converged on two, three and ten times as fast as the next tool."""
+    peers, path = part("peers"), tmp_path / "peers.csv"
+    rows = [
+        "a,10,1,rbf,pmgp,converged,30,1.0",
+        "a,10,1,rbf,NUTS,converged,10,1.0",
+        "b,10,1,rbf,pmgp,converged,30,1.0",
+        "b,10,1,rbf,nutpie,not converged,3,1.3",
+        "c,10,1,rbf,pmgp,not converged,500,1.6",
+        "c,10,1,rbf,AA,over budget,,",
+    ]
+    path.write_text("\n".join([PEERS.splitlines()[0], *rows]), encoding="utf-8")
+    said = peers.summary(path)
+    assert "converged on 2 of 3 problems, and no other tool on more than 1 (NUTS)" in said
+    assert "it made 3.0 to 10 times as many" in said
+    assert "on the other 1 nothing converged" in said
+
+
+def test_a_tool_that_is_ahead_is_not_passed_over(part, tmp_path):
+    path = tmp_path / "peers.csv"
+    rows = ["a,10,1,rbf,pmgp,converged,30,1.0", "a,10,1,rbf,NUTS,not converged,31,1.2"]
+    path.write_text("\n".join([PEERS.splitlines()[0], *rows]), encoding="utf-8")
+    with pytest.raises(AssertionError, match="another tool is faster"):
+        part("peers").summary(path)
+
+
+def test_figures_after_hardly_any_tuning_are_left_out_with_the_reason_beside_them(part, tmp_path):
+    comparison, path = part("comparison"), tmp_path / "schemes.csv"
+    _, problem = comparison.PROBLEMS[0]
+    rows = [
+        f"{problem},{method},12.3,1.0,{tune},60" for method, tune in (("PM EP", 1000), ("NUTS", 50), ("nutpie", 400))
+    ]
+    path.write_text("\n".join(["data,method,ESS/s,R-hat,tune,draws", *rows]), encoding="utf-8")
+    text = comparison.table(path)
+    assert f"| 12 | {comparison.SHORT} | 12 |" in text
+    assert "only 50 + 60 iterations" in text
+
+
 def test_figures_that_have_not_converged_say_so(part, tmp_path):
     comparison = part("comparison")
     rows = [(problem, method) for _, problem in comparison.PROBLEMS for method in comparison.METHODS.values()]
-    lines = [f"{problem},{method},{12.34 if method == 'NUTS' else 0.456},1.2" for problem, method in rows]
+    lines = [f"{problem},{method},{12.34 if method == 'NUTS' else 0.456},1.2,400,400" for problem, method in rows]
     path = tmp_path / "schemes.csv"
-    path.write_text("\n".join(["data,method,ESS/s,R-hat", *lines]), encoding="utf-8")
+    path.write_text("\n".join(["data,method,ESS/s,R-hat,tune,draws", *lines]), encoding="utf-8")
     assert "| 0.46, R-hat 1.20 | 12, R-hat 1.20 | 0.46, R-hat 1.20 |" in comparison.table(path)
 
 
@@ -76,8 +118,11 @@ def test_the_picture_of_peers_is_hollow_where_nothing_has_converged(part, tmp_pa
     assert [label.get_text() for label in axes.get_yticklabels()] == [*peers.read(path)]
 
 
-def test_every_tool_has_a_column(part):
-    assert list(part("peers").TOOLS) == list(TOOLS)
+def test_every_tool_has_a_column_a_color_and_a_marker_of_its_own(part):
+    tools = part("peers").TOOLS
+    assert list(tools) == list(TOOLS)
+    for looks in zip(*tools.values(), strict=True):
+        assert len(set(looks)) == len(tools)
 
 
 @pytest.mark.full
