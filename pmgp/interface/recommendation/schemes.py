@@ -33,8 +33,8 @@ MANY_HYPERPARAMETERS = 8
 """From so many elements of theta on, gradients pay beside an f that the likelihood does not factorize over."""
 
 AROUND_MAXIMUM = (
-    "pmgp.importance(): exact as well, one evaluation for each independent draw around the maximum of the posterior; it "
-    "says whether the draws can be trusted"
+    "pmgp.importance(): exact as well, one evaluation for each independent draw around the maximum of the posterior; "
+    "it says whether the draws can be trusted"
 )
 
 WHITENED_NUTS = (
