@@ -99,7 +99,9 @@ def write_parts() -> None:
     """Make what pages include and would drift if it were written by hand: gallery, comparison, tables, the layers."""
     (HERE / "_generated").mkdir(exist_ok=True)
     layers.draw(HERE / "_generated" / "layers.svg")
-    (HERE / "_generated" / "gallery.md").write_text(gallery.cards(HERE / "_static" / "gallery"), encoding="utf-8")
+    for page, names in (("gallery", gallery.STUDIES), ("first_studies", gallery.FIRST)):
+        cards = gallery.cards(HERE / "_static" / "gallery", names)
+        (HERE / "_generated" / f"{page}.md").write_text(cards, encoding="utf-8")
     (HERE / "_generated" / "comparison.md").write_text(comparison.table(), encoding="utf-8")
     (HERE / "_generated" / "peers.md").write_text(f"{peers.summary()}\n{peers.table()}", encoding="utf-8")
     for name in ("likelihoods", "covariances", "features"):

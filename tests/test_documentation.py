@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 import importlib.util
-import io
 import re
 import sys
 from pathlib import Path
 
 import matplotlib.figure
+import matplotlib.pyplot as plt
+import matplotlib.text
 import numpy as np
 import pytest
 from PIL import Image
@@ -125,19 +125,52 @@ def test_every_tool_has_a_column_a_color_and_a_marker_of_its_own(part):
         assert len(set(looks)) == len(tools)
 
 
+@pytest.fixture
+def gallery(part):
+    part("thumbnails")
+    return part("gallery")
+
+
 @pytest.mark.full
-def test_every_case_study_has_a_card_and_a_place_in_the_list(part, tmp_path):
-    gallery = part("gallery")
+def test_every_case_study_has_a_card_and_a_place_in_the_list(gallery, tmp_path):
     assert set(gallery.STUDIES) == set(gallery.notebook_paths())
     text = gallery.cards(tmp_path / "gallery")
     listed = (ROOT / "docs" / "case_studies" / "index.md").read_text(encoding="utf-8").splitlines()
     for name in gallery.STUDIES:
         assert f":link: /case_studies/{name}\n" in text
         assert name in listed
-    for path in (tmp_path / "gallery").iterdir():
+    pictures = list((tmp_path / "gallery").iterdir())
+    assert {path.stem for path in pictures} == set(gallery.STUDIES)
+    assert len({Image.open(path).size for path in pictures}) == 1
+    for path in pictures:
         assert f":img-top: /_static/gallery/{path.name}" in text
-        assert Image.open(path).width <= gallery.WIDTH
         assert path.stat().st_size < 100_000
+
+
+def test_the_front_page_has_four_of_the_cards(gallery, tmp_path):
+    text = gallery.cards(tmp_path / "gallery", gallery.FIRST)
+    assert re.findall(r":link: /case_studies/(\w+)", text) == [*gallery.FIRST]
+    assert len(gallery.FIRST) == 4
+
+
+NARROWEST = 400
+"""Width of a card in a wide window, in pixels of 96 to the inch."""
+
+
+@pytest.mark.full
+def test_the_picture_of_a_card_has_few_words_in_letters_that_can_be_read(part):
+    """No more than ten words, and no letter under nine points at the size shown."""
+    thumbnails = part("thumbnails")
+    for name in thumbnails.DRAWN:
+        with plt.style.context(thumbnails.STYLE):
+            figure = thumbnails.figure(name)
+        shown = NARROWEST / 96 / figure.get_figwidth()
+        figure.canvas.draw()
+        texts = [text for text in figure.findobj(matplotlib.text.Text) if text.get_visible() and text.get_text()]
+        assert min(text.get_fontsize() for text in texts) * shown >= 9, name
+        words = [word for text in texts for word in re.findall(r"[A-Za-z-]{2,}", text.get_text())]
+        assert len(words) <= 10, (name, words)
+        plt.close(figure)
 
 
 def test_refusals_are_notes_beneath_their_table(part, tmp_path):
@@ -154,21 +187,6 @@ def test_refusals_are_notes_beneath_their_table(part, tmp_path):
         "1. “no x”",
         "2. “no y”",
     ]
-
-
-def test_the_tagged_figure_is_shown_and_the_first_where_none_is(part):
-    gallery, colors = part("gallery"), ["red", "blue"]
-    cells = [{"metadata": {}, "outputs": [{"data": {"image/png": png(color)}}]} for color in colors]
-    assert gallery.picture({"cells": cells}).convert("RGB").getpixel((0, 0)) == (255, 0, 0)
-    cells[1]["metadata"]["tags"] = ["gallery"]
-    assert gallery.picture({"cells": cells}).convert("RGB").getpixel((0, 0)) == (0, 0, 255)
-    assert gallery.picture({"cells": [{"metadata": {}, "source": ["# title"]}]}) is None
-
-
-def png(color):
-    buffer = io.BytesIO()
-    Image.new("RGB", (20, 10), color).save(buffer, "PNG")
-    return base64.b64encode(buffer.getvalue()).decode()
 
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
