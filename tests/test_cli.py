@@ -3,6 +3,7 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from html import escape
 from io import StringIO
 from types import SimpleNamespace
 
@@ -21,6 +22,7 @@ from pmgp.app.report import html, tables
 from pmgp.app.settings import RunError, Settings
 from pmgp.app.tasks import Scores
 from pmgp.datasets.csv_columns import join_names, split_names
+from pmgp.interface.sampling import report as verdict_of
 from pmgp.scores.counts import PredictedCounts
 from tests.synthetic_posterior import FEATURES, make_posterior
 
@@ -50,7 +52,7 @@ def finished(csv, tmp_path_factory):
     """Run the whole command once, with few draws."""
     out = tmp_path_factory.mktemp("runs") / "points"
     result = invoke(
-        *("run", csv, "--label", "kind", "--draws", 60, "--tune", 150, "--cores", 1),
+        *("run", csv, "--label", "kind", "--draws", 60, "--tune", 150, "--chains", 2, "--cores", 1),
         *("--seed", 3, "--test-fraction", 0.25, "--importance-samples", 16, "--out", out),
     )
     assert result.exit_code == 0, result.output
@@ -259,7 +261,7 @@ def test_help_imports_nothing_heavy():
 
 @pytest.fixture
 def settings(csv, tmp_path):
-    return Settings(data=str(csv), label="kind", out=tmp_path / "out", draws=400)
+    return Settings(data=str(csv), label="kind", out=tmp_path / "out", draws=400, chains=2)
 
 
 def sampled(monkeypatch, idata):
@@ -306,7 +308,7 @@ def test_what_an_interrupted_run_has_is_written(settings, monkeypatch, posterior
     outcome = run.execute(settings, Console(quiet=True))
     assert "interrupted" in outcome.shortfall
     assert written(settings) == FILES | TEST_FILES | plots
-    assert "Sampling was interrupted" in (settings.out / "report.html").read_text()
+    assert "sampling was interrupted" in (settings.out / "report.html").read_text()
 
 
 def test_draws_are_on_disk_before_anything_else_can_fail(settings, monkeypatch):
@@ -334,8 +336,27 @@ def test_chains_that_disagree_are_noted(settings, monkeypatch):
     predicted(monkeypatch)
     console = Console(record=True, width=200, file=StringIO())
     run.execute(settings, console)
-    note = r"note: R-hat of lengthscale\[\w+\] is \d\.\d+, above 1.01"
+    note = r"note: R-hat of lengthscale\[\w+\] is \d\.\d+ \(at most 1.01 is good\)"
     assert re.search(note, console.export_text())
+
+
+@pytest.mark.full
+def test_console_and_page_have_the_verdict_of_the_run(settings, monkeypatch):
+    """Chains that disagree about f alone, with hyper-parameters that agree."""
+    idata = make_posterior()
+    idata["posterior"]["f"][0] += 1.0
+    verdict = verdict_of(idata)
+    assert verdict.convergence.r_hat_of.startswith("f[")
+    sampled(monkeypatch, idata)
+    predicted(monkeypatch)
+    console = Console(record=True, width=200, file=StringIO())
+    outcome = run.execute(settings, console)
+    assert outcome.verdict == verdict
+    page, printed = (settings.out / "report.html").read_text(), console.export_text()
+    assert f"{verdict.convergence.r_hat:.3f}" in page
+    for finding in verdict.findings:
+        assert escape(finding) in page
+        assert f"note: {finding}" in printed
 
 
 @pytest.mark.full
@@ -419,7 +440,7 @@ def test_a_run_goes_on_where_it_was_interrupted(finished, csv, tmp_path, monkeyp
 
     whole, _ = finished
     out = tmp_path / "out"
-    command = ["run", csv, "--label", "kind", "--draws", 60, "--tune", 150, "--cores", 1, "--seed", 3]
+    command = ["run", csv, "--label", "kind", "--draws", 60, "--tune", 150, "--chains", 2, "--cores", 1, "--seed", 3]
     command += ["--test-fraction", 0.25, "--importance-samples", 16, "--out", out]
     sample = pm.sample
 
@@ -542,7 +563,7 @@ def approximated(csv, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pmgp.interface.recommendation.MANY_POINTS", 40)
         result = invoke(
-            *("run", csv, "--label", "kind", "--draws", 40, "--tune", 80, "--cores", 1),
+            *("run", csv, "--label", "kind", "--draws", 40, "--tune", 80, "--chains", 2, "--cores", 1),
             *("--test-fraction", 0.25, "--out", out),
         )
     assert result.exit_code == 0, result.output
@@ -738,7 +759,7 @@ def classified(classes_csv, tmp_path_factory):
     """Run classes without an order once."""
     out = tmp_path_factory.mktemp("runs") / "trees"
     result = invoke(
-        *("run", classes_csv, "--likelihood", "multinomial", "--draws", 20, "--tune", 30, "--cores", 1),
+        *("run", classes_csv, "--likelihood", "multinomial", "--draws", 20, "--tune", 30, "--chains", 2, "--cores", 1),
         *("--importance-samples", 16, "--test-fraction", 0.3, "--out", out),
     )
     assert result.exit_code == 0, result.output

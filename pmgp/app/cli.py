@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pmgp._version import __version__
+from pmgp.app.defaults import CHAINS, CORES
 
 __all__ = ["app"]
 
@@ -186,8 +187,8 @@ def run(
     sparse: Sparse = None,
     draws: Draws = 1000,
     tune: Tune = 1000,
-    chains: Chains = 2,
-    cores: Cores = 2,
+    chains: Chains = CHAINS,
+    cores: Cores = CORES,
     seed: Seed = 1,
     test_fraction: TestFraction = 0.2,
     out: Out = None,

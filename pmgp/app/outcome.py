@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
+    from pmgp.interface.sampling.report import Report
+
 __all__ = ["Outcome"]
 
 
@@ -20,7 +22,8 @@ __all__ = ["Outcome"]
 class Outcome:
     """Draws, predictions, scores and cost of a run.
 
-    ``predictions`` has one row a test point; it is None, and ``scores`` empty, without a test part.
+    ``predictions`` has one row a test point; it is None, and ``scores`` empty, without a test part. ``verdict`` says
+    whether the draws can be relied on; it is the one that sampling has logged.
     ``seconds`` are wall-clock times of the parts of the run. ``diagnosis`` says what inducing inputs do to the
     posterior and how many would be enough, None for an exact chain.
     """
@@ -32,6 +35,7 @@ class Outcome:
     operations: dict[str, float]
     efficiency: dict[str, float | str]
     seconds: dict[str, float]
+    verdict: Report
     diagnosis: str | None = None
 
     @property

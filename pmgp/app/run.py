@@ -140,6 +140,7 @@ def measure(
 ) -> Outcome:
     """Add cost and efficiency of the sampler to the results; a few draws have no efficiency."""
     from pmgp import diagnostics
+    from pmgp.interface.sampling import report
 
     enough = idata["posterior"].sizes["draw"] >= diagnostics.MIN_DRAWS
     return Outcome(
@@ -150,6 +151,7 @@ def measure(
         operations=diagnostics.operation_counts(idata),
         efficiency=diagnostics.ess_per_second(idata, problem.task.hyperparameters) if enough else {},
         seconds=seconds,
+        verdict=report(idata),
         diagnosis=_diagnosis(problem, idata),
     )
 

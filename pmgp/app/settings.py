@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pmgp.app.defaults import CHAINS, CORES
 from pmgp.datasets import available
 from pmgp.datasets.csv_columns import join_names
 
@@ -47,8 +48,8 @@ class Settings:
     sparse: int | None = None
     draws: int = 1000
     tune: int = 1000
-    chains: int = 2
-    cores: int = 2
+    chains: int = CHAINS
+    cores: int = CORES
     seed: int = 1
     test_fraction: float = 0.2
     overwrite: bool = False

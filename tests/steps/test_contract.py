@@ -375,7 +375,14 @@ def test_with_a_gaussian_likelihood_all_importance_weights_are_equal(binary_data
     assert float(ratio.min()) > 0.999
 
 
-def test_the_progress_bar_shows_acceptance_and_evidence(probit_model, step, capsys):
+@pytest.mark.parametrize(("width", "columns"), [(80, 0), (120, 2)])
+def test_a_narrow_terminal_is_left_to_the_times_of_pymc(step, monkeypatch, width, columns):
+    monkeypatch.setenv("COLUMNS", str(width))
+    assert len(step._progressbar_config(1)[0]) == columns
+
+
+def test_the_progress_bar_shows_acceptance_and_evidence(probit_model, step, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
     sample(probit_model, step, progressbar=True, quiet=False)
     columns, stats = step._progressbar_config(3)
     assert len(columns) == len(stats) == 2

@@ -357,7 +357,8 @@ def test_data_replaced_between_runs(binary_data, kind):
     assert_allclose(after["f"], sample(small, fresh)["posterior"]["f"], rtol=1e-7)
 
 
-def test_the_progress_bar_shows_acceptance(probit_model, capsys):
+def test_the_progress_bar_shows_acceptance(probit_model, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
     steps = steps_of(probit_model, "interweaving")
     sample(probit_model, steps, progressbar=True, quiet=False)
     columns, stats = steps.methods[0]._progressbar_config(3)

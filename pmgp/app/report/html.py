@@ -96,10 +96,9 @@ def headlines(outcome: Outcome) -> list[tuple[str, str]]:
     """Return the few numbers at the head of the page, each with its name."""
     names = outcome.problem.task.score_names
     found = [(names[name].split(" (")[0], f"{score:.4f}") for name, score in outcome.scores.model.items()]
-    table = tables.summary(outcome, rounded=False)
+    worst = outcome.verdict.convergence
+    if worst is not None:
+        found.append(("largest R-hat", f"{worst.r_hat:.3f}" if worst.r_hat_of else "not known"))
     if outcome.efficiency:
-        found += [
-            ("largest R-hat", f"{table['r_hat'].astype(float).max():.3f}"),
-            ("ESS a second", tables.a_second(float(outcome.efficiency["ess_per_second"]))),
-        ]
+        found.append(("ESS a second", tables.a_second(float(outcome.efficiency["ess_per_second"]))))
     return found

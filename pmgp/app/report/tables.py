@@ -17,15 +17,10 @@ __all__ = ["a_second", "data_rows", "efficiency_rows", "notices", "sampling_noti
 
 Rows = list[tuple[str, str]]
 
-RHAT_LIMIT = 1.01
-ESS_LIMIT = 400
-"""With fewer effective draws, tail quantiles and R-hat are uncertain (Vehtari et al. 2021)."""
-
 _OPERATIONS = {
     "n_cholesky": "Cholesky factorizations",
     "n_inverse": "matrix inversions",
     "n_matmul": "matrix products",
-    "n_newton": "Newton iterations",
 }
 
 
@@ -73,7 +68,9 @@ def score_rows(outcome: Outcome) -> Rows:
 def efficiency_rows(outcome: Outcome) -> Rows:
     """Give operation counts an iteration, times, and effective draws."""
     stats = outcome.idata["sample_stats"].to_dataset()
-    rows = [(f"{_OPERATIONS[name]} an iteration", f"{count:.2f}") for name, count in outcome.operations.items()]
+    sweeps = {"ep": "sweeps of expectation propagation", "laplace": "steps of Newton's method"}
+    names = _OPERATIONS | {"n_newton": sweeps[outcome.settings.approximation]}
+    rows = [(f"{names[name]} an iteration", f"{count:.2f}") for name, count in outcome.operations.items()]
     if "accepted" in stats:
         rows.append(("acceptance rate", f"{float(stats['accepted'].mean()):.1%}"))
     rows.append(("seconds of sampling, with compilation", f"{outcome.seconds['sampling']:.1f}"))
@@ -99,17 +96,5 @@ def notices(outcome: Outcome) -> list[str]:
 
 def sampling_notices(outcome: Outcome) -> list[str]:
     """Say what a reader has to know before trusting the draws."""
-    found = [said for said in (outcome.shortfall, outcome.diagnosis) if said is not None]
-    table = summary(outcome, rounded=False)
-    rhat, ess = table["r_hat"].astype(float), table["ess_bulk"].astype(float)
-    if (rhat > RHAT_LIMIT).any():
-        found.append(
-            f"R-hat of {rhat.idxmax()} is {rhat.max():.3f}, above {RHAT_LIMIT}: the chains do not "
-            "yet agree; take more draws"
-        )
-    if (ess < ESS_LIMIT).any():
-        found.append(
-            f"only {int(ess.min())} effective draws of {ess.idxmin()}, fewer than {ESS_LIMIT}: the "
-            "tails of its posterior, and R-hat itself, are uncertain"
-        )
-    return found
+    said = (outcome.shortfall, outcome.diagnosis, *outcome.verdict.findings)
+    return [notice for notice in said if notice is not None]

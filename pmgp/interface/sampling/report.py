@@ -197,9 +197,10 @@ def _of_convergence(found: Convergence | None, chains: int, draws: int, ess: flo
 def _more(found: Convergence, draws: int, ess: float) -> str:
     if not found.ess:
         return "it hardly moves; look at its trace"
+    needed = _rounded(draws * ess / found.ess)
     return (
-        f"some {_rounded(draws * ess / found.ess)} draws a chain would be needed; pmgp.sample(..., ess={ess:.0f}) goes "
-        "on until they are there"
+        f"some {needed} draws a chain would be needed; pmgp.sample(..., ess={ess:.0f}) goes on until they are there, "
+        f"and pmgp run with --resume --draws {needed} adds them"
     )
 
 

@@ -1,13 +1,31 @@
-"""What PyMC's progress bar shows of pmgp's step methods."""
+"""Columns of pmgp's step methods in PyMC's progress bar.
+
+PyMC divides the terminal's width among all columns, and in a narrow one its own times would be cut off: there it has no
+column from here.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+from rich.console import Console
 from rich.progress import TextColumn
 from rich.table import Column
 
 __all__ = ["AcceptanceProgress", "EvaluationsProgress", "EvidenceProgress", "ThetaProgress"]
+
+# Characters of a terminal that PyMC's columns leave room in for others.
+WIDE_ENOUGH = 96
+
+
+def _columns(**shown: tuple[str, str]) -> list[TextColumn]:
+    """Columns with a header and a format for each field, none in a narrow terminal."""
+    if Console().width < WIDE_ENOUGH:
+        return []
+    return [
+        TextColumn(f"{{task.fields[{field}]{form}}}", table_column=Column(header, ratio=1))
+        for field, (header, form) in shown.items()
+    ]
 
 
 class EvidenceProgress:
@@ -15,10 +33,7 @@ class EvidenceProgress:
 
     @staticmethod
     def _progressbar_config(n_chains: int = 1) -> tuple[list[TextColumn], dict[str, list[float]]]:
-        columns = [
-            TextColumn("{task.fields[acceptance]:0.2f}", table_column=Column("Accept", ratio=1)),
-            TextColumn("{task.fields[log_evidence]:0.1f}", table_column=Column("log p(y)", ratio=1)),
-        ]
+        columns = _columns(acceptance=("Accept", ":0.2f"), log_evidence=("log p(y)", ":0.1f"))
         return columns, {"acceptance": [0.0] * n_chains, "log_evidence": [0.0] * n_chains}
 
     @staticmethod
@@ -39,10 +54,7 @@ class AcceptanceProgress:
 
     @staticmethod
     def _progressbar_config(n_chains: int = 1) -> tuple[list[TextColumn], dict[str, list[float]]]:
-        columns = [
-            TextColumn("{task.fields[latent_acceptance]:0.2f}", table_column=Column("Accept f", ratio=1)),
-            TextColumn("{task.fields[latent_step]:0.2g}", table_column=Column("Step f", ratio=1)),
-        ]
+        columns = _columns(latent_acceptance=("Accept f", ":0.2f"), latent_step=("Step f", ":0.2g"))
         return columns, {"latent_acceptance": [0.0] * n_chains, "latent_step": [0.0] * n_chains}
 
     @staticmethod
@@ -61,7 +73,7 @@ class EvaluationsProgress:
 
     @staticmethod
     def _progressbar_config(n_chains: int = 1) -> tuple[list[TextColumn], dict[str, list[float]]]:
-        columns = [TextColumn("{task.fields[latent_evaluations]}", table_column=Column("Evaluations", ratio=1))]
+        columns = _columns(latent_evaluations=("Evaluations", ""))
         return columns, {"latent_evaluations": [0] * n_chains}
 
     @staticmethod
@@ -77,7 +89,7 @@ class ThetaProgress:
 
     @staticmethod
     def _progressbar_config(n_chains: int = 1) -> tuple[list[TextColumn], dict[str, list[float]]]:
-        columns = [TextColumn("{task.fields[theta_acceptance]:0.2f}", table_column=Column("Accept theta", ratio=1))]
+        columns = _columns(theta_acceptance=("Accept theta", ":0.2f"))
         return columns, {"theta_acceptance": [0.0] * n_chains}
 
     @staticmethod

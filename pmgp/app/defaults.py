@@ -1,0 +1,9 @@
+"""Defaults that the command line shows before anything heavy is loaded."""
+
+import os
+
+__all__ = ["CHAINS", "CORES"]
+
+CHAINS = 4
+"""As many as R-hat is usually computed from (Vehtari et al. 2021)."""
+CORES = min(CHAINS, os.cpu_count() or 1)
