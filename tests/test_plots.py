@@ -13,17 +13,27 @@ from tests.synthetic_posterior import FEATURES, make_posterior
 mpl.use("Agg")
 
 
+SHOWN = 0.9
+"""What pages show of a figure's width."""
+
+
 @pytest.fixture(autouse=True)
-def close_figures():
+def letters_can_be_read():
+    """Every figure that a test has drawn: no letter under nine points at the size shown."""
     yield
+    sizes = [text.get_fontsize() for number in plt.get_fignums() for text in texts(plt.figure(number))]
     plt.close("all")
+    assert min(sizes, default=np.inf) * SHOWN >= 9.0
+
+
+def texts(figure):
+    """Draw the figure and return what is written in it."""
+    figure.canvas.draw()
+    return [text for text in figure.findobj(mpl.text.Text) if text.get_visible() and text.get_text()]
 
 
 def shown(figure):
-    """Draw the figure and return all text that is visible in it."""
-    figure.canvas.draw()
-    texts = figure.findobj(mpl.text.Text)
-    return [text.get_text() for text in texts if text.get_visible() and text.get_text()]
+    return [text.get_text() for text in texts(figure)]
 
 
 @pytest.mark.representatives("trace-False", "rank-False", "autocorrelation-False", "posterior-False")

@@ -32,7 +32,7 @@ def classes(y: ArrayLike, probabilities: ArrayLike, names: Sequence[str]) -> Fig
     probabilities : array_like of shape (m, r)
         Predicted probabilities of the classes.
     names : sequence of str
-        Of the r classes.
+        Names of the r classes.
 
     Raises
     ------
@@ -42,15 +42,23 @@ def classes(y: ArrayLike, probabilities: ArrayLike, names: Sequence[str]) -> Fig
     y, probabilities = np.asarray(y), np.asarray(probabilities, dtype=np.float64)
     counts = scores.classes.confusion_matrix(y, probabilities)
     with style():
-        figure = plt.figure(figsize=(WIDTH, 8.4))
-        grid = figure.add_gridspec(2, 2, height_ratios=[3.6, 4.8])
+        figure, bars, matrix, rejects = _layout(len(names))
         own = probabilities[np.arange(len(y)), y]
-        bars = figure.add_subplot(grid[0, :])
         draw_bars(bars, y, probabilities, names, _colors(len(names)), own, "class")
         bars.tick_params(axis="x", rotation=_turn(names))
-        _draw_counts(figure.add_subplot(grid[1, 0]), counts, names)
-        _draw_rejects(figure.add_subplot(grid[1, 1]), scores.classes.abstention_curve(y, probabilities))
+        _draw_counts(matrix, counts, names)
+        _draw_rejects(rejects, scores.classes.abstention_curve(y, probabilities))
     return figure
+
+
+def _layout(number: int) -> tuple[Figure, Axes, Axes, Axes]:
+    """Return a figure with axes for bars, matrix and rejects; the last two are side by side for few classes."""
+    if number <= 2 * FEW:
+        mosaic, heights = "bb;mr", [3.6, 4.8]
+    else:
+        mosaic, heights = "b;m;r", [3.6, 0.36 * number, 3.6]
+    figure, axes = plt.subplot_mosaic(mosaic, figsize=(WIDTH, sum(heights)), height_ratios=heights)
+    return figure, axes["b"], axes["m"], axes["r"]
 
 
 def _colors(number: int) -> NDArray[np.float64]:
@@ -71,10 +79,9 @@ def _draw_counts(axes: Axes, counts: NDArray[np.int64], names: Sequence[str]) ->
     """Draw the confusion matrix; the darkness of a cell is its share of its row."""
     share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     axes.imshow(share, cmap="Blues", vmin=0, vmax=1)
-    size = 10 if len(names) <= 2 * FEW else 6
     for (row, column), count in np.ndenumerate(counts):
         color = "white" if share[row, column] > 0.6 else "black" if count else GRAY
-        axes.text(column, row, str(count), ha="center", va="center", color=color, fontsize=size)
+        axes.text(column, row, str(count), ha="center", va="center", color=color)
     places = np.arange(len(names))
     axes.set_xticks(places, names, rotation=_turn(names))
     axes.set_yticks(places, names)
