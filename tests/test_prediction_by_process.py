@@ -203,13 +203,14 @@ def test_another_process_is_refused():
         pmgp.predict(draws_of(model, 2), XNEW, model=model, gp=other, progressbar=False)
 
 
-def test_a_part_with_a_value_for_each_input_is_refused():
-    """What is added to the process's covariance is not known at other inputs."""
+@pytest.mark.parametrize("part", [lambda: pt.as_tensor(X @ X.T), lambda: cov.Linear(3, c=0.0)(X[::-1])])
+def test_a_part_that_is_not_the_process_s_is_refused(part):
+    """What is added to the process's covariance is not known at other inputs; another matrix is no input."""
     kernel = KERNELS["sum"]
     with pm.Model() as model:
         gp = pm.gp.Latent(cov_func=kernel(pm.Gamma("ls", 4, 3)))
         gp.X = X
-        K = gp.cov_func(X) + pt.as_tensor(X @ X.T) + JITTER * pt.eye(N)
+        K = gp.cov_func(X) + part() + JITTER * pt.eye(N)
         f = pm.MvNormal("f", pt.zeros(N), cov=K)
     with pytest.raises(ModelError, match=r"has a value for each of the 10 old inputs"):
         LatentProcess(f, [model["ls"]], known=[KnownProcess(gp)])
