@@ -9,7 +9,7 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 
-from pmgp.interface.covariance import filling, pullback
+from pmgp.interface.covariance import executor, pullback
 from pmgp.interface.covariance.blocked import BlockedCovariance
 from pmgp.interface.covariance.program import Instruction
 from pmgp.interface.distributions import BernoulliLogit
@@ -102,8 +102,8 @@ def test_results_do_not_share_memory():
 @pytest.mark.parametrize("name", ["noise", "isotropic"])
 @pytest.mark.parametrize("block", [97, 1_000, 5_000, 10**6])
 def test_any_size_of_block(monkeypatch, block, name):
-    monkeypatch.setattr(filling, "BLOCK_ELEMENTS", block)
-    monkeypatch.setattr(filling, "SMALLEST_BLOCK", 7)
+    monkeypatch.setattr(executor, "BLOCK_ELEMENTS", block)
+    monkeypatch.setattr(executor, "SMALLEST_BLOCK", 7)
     model = parts(kernels()[name])
     theta = np.array([0.1, -0.2, 0.3, 0.4])
     assert model.latent_prior.blocked._elementwise == (name == "isotropic")
@@ -178,7 +178,7 @@ BOUNDS = (np.minimum, np.maximum)
 @pytest.mark.parametrize("name", kernels())
 def test_the_pullback_is_that_of_pytensor(name, monkeypatch):
     """Over several blocks; what stands above the diagonal of the weights is not read."""
-    monkeypatch.setattr(filling, "BLOCK_ELEMENTS", 6_000)
+    monkeypatch.setattr(executor, "BLOCK_ELEMENTS", 6_000)
     model = parts(kernels()[name], compile_kwargs={"mode": "FAST_COMPILE"})
     rng = np.random.default_rng(1)
     theta, mean_bar, root = rng.normal(0.0, 0.3, model.dimension), rng.normal(size=N), rng.normal(size=(N, 5))
@@ -196,12 +196,12 @@ def test_the_pullback_is_that_of_pytensor(name, monkeypatch):
 
 def test_weights_count_what_stands_above_the_diagonal_twice():
     lower = np.asfortranarray(np.arange(36.0).reshape(6, 6))
-    block = pullback.weights(lower, slice(2, 5))
+    block = pullback._weights(lower, slice(2, 5))
     symmetric = np.tril(lower) + np.tril(lower, -1).T
     change = np.random.default_rng(0).normal(size=(6, 6))
     change += change.T
     total = sum(
-        (pullback.weights(lower, rows) * change[rows, rows.start :]).sum() for rows in (slice(0, 2), slice(2, 6))
+        (pullback._weights(lower, rows) * change[rows, rows.start :]).sum() for rows in (slice(0, 2), slice(2, 6))
     )
     assert block.shape == (3, 4)
     assert total == pytest.approx((symmetric * change).sum())

@@ -1,8 +1,8 @@
-"""Builds the lower triangle of a model's covariance in cache-sized blocks.
+"""A model's covariance as a function of theta, in cache-sized blocks.
 
-K(theta) is taken apart into instructions (`covariance_program`), which NumPy's vectorized loops run block by block, on
-and below the diagonal only. The whole of K by PyTensor takes about as long as its Cholesky factorization, this a third
-of it.
+K(theta) is taken apart into instructions (`program`), which NumPy's vectorized loops run block by block, on and below
+the diagonal only. PyTensor takes about as long for the whole of K as its Cholesky factorization does, this a third of
+that. Products with vectors and their gradients are made of the same blocks, without the matrix.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
-from pmgp.interface.covariance.filling import Block, Part, blocks, packed_parts, places, result_of
+from pmgp.interface.covariance.executor import Inputs, MomentParts, by_kind
+from pmgp.interface.covariance.filling import Block, Part, blocks, packed_parts
 from pmgp.interface.covariance.packed import elementwise, packed, unpack
 from pmgp.interface.covariance.program import Instruction, Program
-from pmgp.interface.covariance.pullback import differentiable, pull_back_block, weights
+from pmgp.interface.covariance.pullback import Weighted, differentiable, of_pairs, of_symmetric, pull_back
 from pmgp.interface.graphs.compilation import CompiledOnRequest, Compiler
 from pmgp.interface.graphs.numpy_graph import UnsupportedGraphError
 from pmgp.interface.graphs.theta_function import NumpyFunction, ThetaFunction, simplified
@@ -37,6 +38,8 @@ class BlockedCovariance:
         Graphs of theta.
     theta : TensorVariable
     compile_function : Compiler
+    keeping : bool
+        Whether distances that theta only scales may be kept, which are matrices of n by n.
 
     Raises
     ------
@@ -50,14 +53,15 @@ class BlockedCovariance:
         covariance: TensorVariable,
         theta: TensorVariable,
         compile_function: Compiler,
+        keeping: bool = True,
     ) -> None:
         mean, covariance = rewrite_graph([mean, covariance], include=("canonicalize", "stabilize", "specialize"))
-        program = Program(covariance, theta)
+        program = Program(covariance, theta if keeping else None)
+        self._whole_code = program.code
         self._code, self._last_diagonal = _without_last_diagonal(program.code)
-        self._shape = (len(program.leaves), len(program.products), len(program.diagonals))
+        self._shape = program.shape
         self._elementwise = elementwise(self._code, program.leaves)
-        factors = [factor for pair in program.products for factor in pair]
-        outputs = [mean, *program.leaves, *factors, *program.diagonals]
+        outputs = [mean, *program.thin]
         whole = [leaf for leaf in program.leaves if not any(leaf.type.broadcastable)]
         self._values = ThetaFunction(theta, outputs, compile_function, whole)
         self._distances_at = compile_function([], program.distances, interpreted=True)
@@ -81,7 +85,7 @@ class BlockedCovariance:
         mean, *values = self._at(theta)
         fill = self._fill_packed if self._elementwise else self._fill
         upper = np.empty((len(mean), len(mean)))
-        fill(upper, self._inputs(values))
+        fill(upper, by_kind(values, self._shape))
         return np.array(mean, dtype=float), upper.T
 
     def _at(self, theta: np.ndarray) -> list[np.ndarray]:
@@ -96,21 +100,35 @@ class BlockedCovariance:
         """Whether derivatives of all operations are known."""
         return self._depends is not None
 
+    @np.errstate(all="ignore")
+    def parts(self, theta: np.ndarray) -> MomentParts:
+        """Mean and covariance at theta, of which parts and products are computed when they are asked for."""
+        mean, *values = self._at(theta)
+        return MomentParts(mean, self._whole_code, by_kind(values, self._shape) | self._kept())
+
     def pullback(self, theta: np.ndarray, covariance_bar: np.ndarray, mean_bar: np.ndarray) -> np.ndarray:
         """Gradient in theta of <covariance_bar, K> + mean_bar' m, the former symmetric, given by its lower triangle."""
+        return self._pulled_back(theta, of_symmetric(covariance_bar), covariance_bar.diagonal(), mean_bar)
+
+    def pullback_of_pairs(
+        self, theta: np.ndarray, left: np.ndarray, right: np.ndarray, mean_bar: np.ndarray
+    ) -> np.ndarray:
+        """Gradient in theta of sum <a, K b> + mean_bar' m, over pairs of vectors: the columns of two (n, k) arrays."""
+        on_diagonal = np.einsum("ij,ij->i", left, right)
+        return self._pulled_back(theta, of_pairs(left, right), on_diagonal, mean_bar)
+
+    @np.errstate(all="ignore")
+    def _pulled_back(
+        self, theta: np.ndarray, weighted: Weighted, on_diagonal: np.ndarray, mean_bar: np.ndarray
+    ) -> np.ndarray:
         assert self._depends is not None
-        with np.errstate(all="ignore"):
-            mean, *values = self._at(theta)
-            inputs = self._inputs(values) | self._kept()
-            gradients = [np.array(mean_bar), *[np.zeros(np.shape(value)) for value in values]]
-            bars = self._inputs(gradients[1:])
-            for rows, columns in places(len(mean)):
-                registers = self._registers(rows, columns, inputs)
-                weight = weights(covariance_bar, rows)
-                pull_back_block(self._code, self._depends, registers, inputs, bars, rows, weight)
-            if self._last_diagonal is not None:
-                bars["diagonal"][self._last_diagonal.place][:] = covariance_bar.diagonal()
-            return self._thin_pullback(*gradients, theta)[0]
+        _, *values = self._at(theta)
+        gradients = [np.array(mean_bar), *[np.zeros(np.shape(value)) for value in values]]
+        bars = by_kind(gradients[1:], self._shape)
+        pull_back(self._code, self._depends, by_kind(values, self._shape) | self._kept(), bars, weighted)
+        if self._last_diagonal is not None:
+            bars["diagonal"][self._last_diagonal.place][:] = on_diagonal
+        return self._thin_pullback(*gradients, theta)[0]
 
     def _differentiated(
         self,
@@ -123,7 +141,7 @@ class BlockedCovariance:
         moves = [theta in set(ancestors([output])) for output in outputs]
         if any(theta in set(ancestors([leaf])) for leaf in whole):
             return None, None
-        places = self._inputs(moves[1:])
+        places = by_kind(moves[1:], self._shape)
         places["product"] = [any(pair) for pair in places["product"]]
         try:
             depends = differentiable(self._code, places)
@@ -132,29 +150,13 @@ class BlockedCovariance:
         given = theta, outputs, compile_function
         return depends, CompiledOnRequest(partial(_thin_pullback, *given), partial(_thin_pullback_by_numpy, *given))
 
-    def _registers(self, rows: slice, columns: slice, inputs: dict[str, list[Any]]) -> list[np.ndarray]:
-        """All registers of a block, each in memory of its own."""
-        registers: list[np.ndarray] = []
-        shape = rows.stop - rows.start, columns.stop - columns.start
-        for instruction in self._code:
-            own = instruction.kind in ("product", "diagonal", "constant")
-            target = np.full(shape, instruction.value) if own else None
-            registers.append(result_of(instruction, registers, inputs, rows, columns, target))
-        return registers
-
-    def _inputs(self, values: list[Any]) -> dict[str, list[Any]]:
-        leaves, products, _ = self._shape
-        first = leaves + 2 * products
-        pairs = list(zip(values[leaves:first:2], values[leaves + 1 : first : 2], strict=True)) if products else []
-        return {"leaf": values[:leaves], "product": pairs, "diagonal": values[first:]}
-
-    def _kept(self) -> dict[str, list[Any]]:
+    def _kept(self) -> Inputs:
         """What does not depend on theta, computed when it is first needed."""
         if self._distances is None:
             self._distances = self._distances_at()
         return {"distance": self._distances}
 
-    def _fill(self, upper: np.ndarray, inputs: dict[str, list[Any]]) -> None:
+    def _fill(self, upper: np.ndarray, inputs: Inputs) -> None:
         if not self._blocks:
             self._blocks = blocks(len(upper), self._code)
         inputs |= self._kept()
@@ -162,7 +164,7 @@ class BlockedCovariance:
             block.fill(upper[block.rows, block.columns], inputs)
         self._add_diagonal(upper, inputs)
 
-    def _fill_packed(self, upper: np.ndarray, inputs: dict[str, list[Any]]) -> None:
+    def _fill_packed(self, upper: np.ndarray, inputs: Inputs) -> None:
         if self._packed is None:
             self._packed = [packed(distances) for distances in self._distances_at()]
         if not self._parts:
@@ -175,7 +177,7 @@ class BlockedCovariance:
             unpack(memory[0], first, mirrored, upper)
         self._add_diagonal(upper, inputs)
 
-    def _add_diagonal(self, upper: np.ndarray, inputs: dict[str, list[Any]]) -> None:
+    def _add_diagonal(self, upper: np.ndarray, inputs: Inputs) -> None:
         if self._last_diagonal is not None:
             upper.reshape(-1)[:: len(upper) + 1] += inputs["diagonal"][self._last_diagonal.place]
 

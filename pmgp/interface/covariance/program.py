@@ -29,7 +29,7 @@ KEPT = 2
 
 
 class Instruction(NamedTuple):
-    """What fills one register of a block.
+    """Fills one register of a block.
 
     A NumPy function of other registers ("call"), a part of an input ("leaf", "product", "distance"), one plus a
     "diagonal", or a "constant".
@@ -87,6 +87,16 @@ class Program:
         self.distances: list[TensorVariable] = []
         self._registers: dict[TensorVariable, int] = {}
         self._visit(covariance)
+
+    @property
+    def thin(self) -> list[TensorVariable]:
+        """Graphs of all inputs but distances: leaves, the factors of products one after another, and diagonals."""
+        return [*self.leaves, *(factor for pair in self.products for factor in pair), *self.diagonals]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of leaves and of products."""
+        return len(self.leaves), len(self.products)
 
     def _visit(self, variable: TensorVariable) -> int:
         if variable not in self._registers:

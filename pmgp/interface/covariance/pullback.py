@@ -1,22 +1,24 @@
-"""The gradient of <G, K(theta)> in theta, block by block as K is built.
+"""The gradient of <G, K(theta)> in the thin inputs of K, block by block as K is built.
 
 The instructions of a block are run forwards and then backwards (reverse mode), so that G is contracted with the
 elementwise function while the block is in the cache. What is left are the gradients in the thin inputs: for a product
-of factors two thin products, which serve all length-scales at once. PyTensor takes them on to theta.
+of factors two thin products, which serve all length-scales at once. G is a matrix, or a sum of products of vectors, of
+which no matrix is made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from pmgp.interface.covariance.executor import Inputs, Rectangle, intervals, run, trapezia
 from pmgp.interface.covariance.program import Instruction
 from pmgp.interface.graphs.numpy_graph import UnsupportedGraphError
 
-__all__ = ["differentiable", "pull_back_block", "weights"]
+__all__ = ["differentiable", "of_pairs", "of_symmetric", "pull_back"]
 
 Rule = Callable[..., np.ndarray] | None
 # For each operand, the gradient in it from that in the result, the result, and the operands; none where it has none.
@@ -66,7 +68,26 @@ def differentiable(code: list[Instruction], moves: dict[str, list[bool]]) -> lis
     return depends
 
 
-def weights(lower: np.ndarray, rows: slice) -> np.ndarray:
+Weighted = Iterator[tuple[Rectangle, np.ndarray]]
+"""Blocks that cover the upper triangle of K, and weights of their elements."""
+
+
+def of_symmetric(lower: np.ndarray) -> Weighted:
+    """Blocks for <G, K>, G symmetric, of shape (n, n), its lower triangle given."""
+    for rows, columns in trapezia(len(lower)):
+        yield Rectangle(rows, columns), _weights(lower, rows)
+
+
+def of_pairs(left: np.ndarray, right: np.ndarray) -> Weighted:
+    """Blocks for the sum of <a, K b> over pairs of vectors, the columns of two arrays of shape (n, k)."""
+    places = intervals(len(left))
+    for i, rows in enumerate(places):
+        yield Rectangle(rows, rows), left[rows] @ right[rows].T
+        for columns in places[i + 1 :]:
+            yield Rectangle(rows, columns), left[rows] @ right[columns].T + right[rows] @ left[columns].T
+
+
+def _weights(lower: np.ndarray, rows: slice) -> np.ndarray:
     """The part of a block in sum_ij G_ij dK_ij, from G's lower triangle: twice G above the diagonal, and G on it."""
     block = lower.T[rows, rows.start :]
     counted = np.multiply(block, 2.0)
@@ -84,31 +105,33 @@ def _below_diagonal(size: int) -> np.ndarray:
     return below
 
 
-def pull_back_block(
-    code: list[Instruction],
-    depends: list[bool],
-    registers: list[np.ndarray],
-    inputs: dict[str, list[Any]],
-    bars: dict[str, list[Any]],
-    rows: slice,
-    weight: np.ndarray,
-) -> None:
-    """Add a block's part to the gradients in the inputs.
+def pull_back(code: list[Instruction], depends: list[bool], inputs: Inputs, bars: Inputs, weighted: Weighted) -> None:
+    """Add the gradients in the inputs of the sum of all elements of K times their weights.
 
     Parameters
     ----------
     code : list of Instruction
     depends : list of bool
-    registers : list of arrays
-        Of the block, all of them.
+        Of :func:`differentiable`.
     inputs, bars : dict
         Leaves, pairs of factors and diagonals, and the gradients in them.
-    rows : slice
-        Of the block, whose columns begin where they do.
-    weight : array
-        Gradient in the last register.
+    weighted : iterator
+        Blocks with the gradient in their elements.
     """
-    columns = slice(rows.start, None)
+    for place, weight in weighted:
+        _pull_back_block(code, depends, run(code, inputs, place), inputs, bars, place, weight)
+
+
+def _pull_back_block(
+    code: list[Instruction],
+    depends: list[bool],
+    registers: list[np.ndarray],
+    inputs: Inputs,
+    bars: Inputs,
+    block: Rectangle,
+    weight: np.ndarray,
+) -> None:
+    rows, columns = block.rows, block.columns
     found: list[Any] = [None] * len(code)
     found[-1] = weight
     for position in reversed(range(len(code))):
@@ -122,7 +145,8 @@ def pull_back_block(
             left_bar[rows] += gradient @ right[:, columns].T
             right_bar[:, columns] += left[rows].T @ gradient
         elif kind == "diagonal":
-            bars["diagonal"][place][rows] += np.einsum("ii->i", gradient[:, : len(gradient)])
+            where, elements = block.of_diagonal(gradient)
+            bars["diagonal"][place][where] += elements
             found[sources[0]] = _sum(found[sources[0]], gradient)
         elif kind == "call":
             operands = gradient, registers[position], *[registers[source] for source in sources]

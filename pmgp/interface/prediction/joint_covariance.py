@@ -7,19 +7,18 @@ the diagonal alone. A graph that has no such form is evaluated as a whole.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.tensor.variable import TensorVariable
 
-from pmgp.interface.covariance.program import Instruction, Program
+from pmgp.interface.covariance.executor import MomentParts, by_kind
+from pmgp.interface.covariance.program import Program
 from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
 
 __all__ = ["JointMoments", "Parts", "compile_joint_moments"]
 
-# Elements of a block: a few arrays of that size stay in the second-level cache.
-BLOCK_ELEMENTS = 32_768
 # Relative to the largest covariance.
 SAME = 1e-12
 
@@ -147,119 +146,12 @@ class PartialMoments:
         if any(not any(leaf.type.broadcastable) for leaf in program.leaves):
             raise UnsupportedGraphError("a covariance with a part that is only known as a whole")
         self._code = program.code
-        self._shape = (len(program.leaves), len(program.products))
-        factors = [factor for pair in program.products for factor in pair]
-        self._function = compile_function([mean, *program.leaves, *factors, *program.diagonals])
+        self._shape = program.shape
+        self._function = compile_function([mean, *program.thin])
 
     def __call__(self, X: np.ndarray, theta: list[np.ndarray]) -> Parts:
         """The moments at theta."""
         mean, *values = self._function(X, *theta)
-        leaves, products = self._shape
-        factors, diagonals = values[leaves : leaves + 2 * products], values[leaves + 2 * products :]
-        return PartialParts(
-            mean, self._code, values[:leaves], list(zip(factors[::2], factors[1::2], strict=True)), diagonals
-        )
-
-
-class PartialParts:
-    """Moments of which a part is computed when it is asked for.
-
-    Parameters
-    ----------
-    mean : (N,) array
-    code : list of Instruction
-    leaves : list of arrays
-        Of shape (N, 1), (1, N) or (1, 1).
-    products : list of pairs of arrays
-        Of shapes (N, k) and (k, N).
-    diagonals : list of arrays
-        Of shape (N,) or (1,).
-    """
-
-    def __init__(
-        self,
-        mean: np.ndarray,
-        code: list[Instruction],
-        leaves: list[np.ndarray],
-        products: list[tuple[np.ndarray, np.ndarray]],
-        diagonals: list[np.ndarray],
-    ) -> None:
-        self.mean = mean
-        self._code = code
-        self._leaves = leaves
-        self._products = products
-        self._diagonals = [np.broadcast_to(values, mean.shape) for values in diagonals]
-
-    def rectangle(self, rows: slice, columns: slice) -> np.ndarray:
-        """A part of the covariance."""
-        width = columns.stop - columns.start
-        out = np.empty((rows.stop - rows.start, width))
-        height = max(1, BLOCK_ELEMENTS // width)
-        for start in range(rows.start, rows.stop, height):
-            stop = min(start + height, rows.stop)
-            out[start - rows.start : stop - rows.start] = self._block(slice(start, stop), columns)
-        return out
-
-    def lower_triangle(self, where: slice) -> np.ndarray:
-        """A square part on the diagonal: the upper one in C order."""
-        size = where.stop - where.start
-        upper = np.empty((size, size))
-        start = where.start
-        while start < where.stop:
-            stop = min(where.stop, start + max(1, BLOCK_ELEMENTS // (where.stop - start)))
-            first = start - where.start
-            upper[first : stop - where.start, first:] = self._block(slice(start, stop), slice(start, where.stop))
-            start = stop
-        return upper.T
-
-    def diagonal(self, where: slice) -> np.ndarray:
-        """A part of the diagonal."""
-        size = where.stop - where.start
-        registers: list[Any] = []
-        for instruction in self._code:
-            registers.append(self._on_diagonal(instruction, registers, where))
-        return np.array(np.broadcast_to(registers[-1], (size,)))
-
-    def _block(self, rows: slice, columns: slice) -> np.ndarray:
-        registers: list[np.ndarray] = []
-        shape = (rows.stop - rows.start, columns.stop - columns.start)
-        for kind, function, sources, place, value in self._code:
-            operands = [registers[source] for source in sources]
-            if kind == "call":
-                registers.append(function(*operands))
-            elif kind == "product":
-                left, right = self._products[place]
-                registers.append(left[rows] @ right[:, columns])
-            elif kind == "diagonal":
-                registers.append(_plus_diagonal(operands[0], self._diagonals[place], rows, columns))
-            elif kind == "constant":
-                registers.append(np.full(shape, value))
-            else:
-                leaf = self._leaves[place]
-                registers.append(leaf[rows if leaf.shape[0] > 1 else ..., :][:, columns if leaf.shape[1] > 1 else ...])
-        return np.broadcast_to(registers[-1], shape)
-
-    def _on_diagonal(self, instruction: Instruction, registers: list[Any], where: slice) -> Any:
-        kind, function, sources, place, value = instruction
-        operands = [registers[source] for source in sources]
-        if kind == "call":
-            return function(*operands)
-        if kind == "product":
-            left, right = self._products[place]
-            return np.einsum("ij,ji->i", left[where], right[:, where])
-        if kind == "diagonal":
-            return operands[0] + self._diagonals[place][where]
-        if kind == "constant":
-            return value
-        leaf = self._leaves[place].ravel()
-        return leaf[where] if leaf.size > 1 else leaf
-
-
-def _plus_diagonal(matrix: np.ndarray, values: np.ndarray, rows: slice, columns: slice) -> np.ndarray:
-    """A block plus what stands on the diagonal of the whole matrix there."""
-    shape = (rows.stop - rows.start, columns.stop - columns.start)
-    result = np.array(np.broadcast_to(matrix, shape))
-    start, stop = max(rows.start, columns.start), min(rows.stop, columns.stop)
-    places = np.arange(start, max(start, stop))
-    result[places - rows.start, places - columns.start] += values[places]
-    return result
+        inputs = by_kind(values, self._shape)
+        inputs["diagonal"] = [np.broadcast_to(added, mean.shape) for added in inputs["diagonal"]]
+        return MomentParts(mean, self._code, inputs)

@@ -1,0 +1,248 @@
+"""Runs the instructions of a covariance, on any part of it.
+
+An instruction that is not a call of NumPy takes a part of an input, and the part that is asked for says which:
+`Rectangle` and `OnDiagonal` are all that knows what such instructions mean. `MomentParts` gives what is made of parts:
+rectangles, the diagonal, products with vectors. No array of n by n is made for these.
+
+Arrays are those of a namespace, `numpy` or one like it, such as `jax.numpy`.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from pmgp.interface.covariance.program import Instruction
+from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
+
+__all__ = [
+    "BLOCK_ELEMENTS",
+    "Inputs",
+    "MomentParts",
+    "OnDiagonal",
+    "Rectangle",
+    "by_kind",
+    "intervals",
+    "run",
+    "trapezia",
+]
+
+# Elements of a block: a few arrays of that size stay in the second-level cache.
+BLOCK_ELEMENTS = 32_768
+SMALLEST_BLOCK = 32
+Inputs = dict[str, list[Any]]
+
+
+class Rectangle:
+    """Some rows and columns of K, and what instructions make there of their inputs.
+
+    Parameters
+    ----------
+    rows, columns : slice
+        With a start and a stop.
+    xp : module
+        The array namespace.
+    """
+
+    def __init__(self, rows: slice, columns: slice, xp: Any = np) -> None:
+        self.rows = rows
+        self.columns = columns
+        self.shape = rows.stop - rows.start, columns.stop - columns.start
+        self._xp = xp
+
+    def leaf(self, values: Any) -> Any:
+        """A part of a matrix, a column, a row or a number."""
+        if values.size == 1:
+            return values
+        height, width = values.shape
+        return values[self.rows if height > 1 else slice(None), self.columns if width > 1 else slice(None)]
+
+    distance = leaf
+
+    def product(self, factors: tuple[Any, Any], out: Any = None) -> Any:
+        """A part of a product of matrices, in `out` where that is given."""
+        left, right = factors[0][self.rows], factors[1][:, self.columns]
+        return left @ right if out is None else np.matmul(left, right, out=out)
+
+    def diagonal(self, values: Any, matrix: Any, out: Any = None) -> Any:
+        """A matrix with the part of a vector added that belongs on the diagonal here; in `out` where that is given."""
+        met = self._met()
+        if out is None and met.start == met.stop:
+            return matrix
+        if self._xp is not np:
+            own = self._xp.eye(*self.shape, k=self.rows.start - self.columns.start, dtype=bool)
+            return self._xp.where(own, matrix + values[self.rows][:, None], matrix)
+        target = np.empty(self.shape) if out is None else out
+        if target is not matrix:
+            target[...] = matrix
+        where, elements = self.of_diagonal(target)
+        elements += values[where]
+        return target
+
+    def constant(self, value: float) -> Any:
+        """A matrix of one value."""
+        return self._xp.full(self.shape, value)
+
+    def of_diagonal(self, matrix: np.ndarray) -> tuple[slice, np.ndarray]:
+        """Which elements of the diagonal of K stand here, and a view of those of a matrix in their places."""
+        met = self._met()
+        row, column, size = met.start - self.rows.start, met.start - self.columns.start, met.stop - met.start
+        return met, np.einsum("ii->i", matrix[row : row + size, column : column + size])
+
+    def _met(self) -> slice:
+        start = max(self.rows.start, self.columns.start)
+        return slice(start, max(start, min(self.rows.stop, self.columns.stop)))
+
+
+class OnDiagonal:
+    """Some elements of the diagonal of K, and what instructions make there of their inputs."""
+
+    def __init__(self, where: slice, xp: Any = np) -> None:
+        self.where = where
+        self._xp = xp
+
+    def leaf(self, values: Any) -> Any:
+        """A part of a matrix's diagonal, of a column or a row, or a number."""
+        if min(values.shape) > 1:
+            return self._xp.diagonal(values)[self.where]
+        vector = values.reshape(-1)
+        return vector if vector.size == 1 else vector[self.where]
+
+    distance = leaf
+
+    def product(self, factors: tuple[Any, Any]) -> Any:
+        """A part of the diagonal of a product of matrices."""
+        left, right = factors
+        return self._xp.einsum("ij,ji->i", left[self.where], right[:, self.where])
+
+    def diagonal(self, values: Any, vector: Any) -> Any:
+        """The sum of both."""
+        return vector + values[self.where]
+
+    def constant(self, value: float) -> float:
+        """The value, which is the same for all elements."""
+        return value
+
+
+def by_kind(values: list[Any], shape: tuple[int, int]) -> Inputs:
+    """Values of a program's thin inputs, `Program.thin`, by the kind of instruction that takes them."""
+    leaves, products = shape
+    first = leaves + 2 * products
+    pairs = list(zip(values[leaves:first:2], values[leaves + 1 : first : 2], strict=True))
+    return {"leaf": values[:leaves], "product": pairs, "diagonal": values[first:]}
+
+
+def run(code: list[Instruction], inputs: Inputs, place: Rectangle | OnDiagonal) -> list[Any]:
+    """Registers after all instructions, each in memory of its own.
+
+    Parameters
+    ----------
+    code : list of Instruction
+    inputs : dict
+        Arrays by the kind of instruction that takes them, pairs of these for products.
+    place : Rectangle or OnDiagonal
+        The part of K.
+    """
+    registers: list[Any] = []
+    for kind, function, sources, number, value in code:
+        taken = [registers[source] for source in sources]
+        if kind == "call":
+            registers.append(function(*taken))
+        elif kind == "constant":
+            registers.append(place.constant(value))
+        else:
+            registers.append(getattr(place, kind)(inputs[kind][number], *taken))
+    return registers
+
+
+class MomentParts:
+    """The mean and the covariance of a vector, of which a part is computed when it is asked for.
+
+    Parameters
+    ----------
+    mean : (n,) array
+    code : list of Instruction
+    inputs : dict
+        Of the instructions: each "leaf" of shape (n, n), (n, 1), (1, n) or (1, 1), each "product" a pair of arrays of
+        shapes (n, k) and (k, n), each "diagonal" of shape (n,), each "distance" of shape (n, n).
+    xp : module
+        The array namespace of all.
+
+    Raises
+    ------
+    UnsupportedGraphError
+        If that lacks a function.
+    """
+
+    def __init__(self, mean: Any, code: list[Instruction], inputs: Inputs, xp: Any = np) -> None:
+        self.mean = mean
+        self._code = [_in_namespace(step, xp) for step in code]
+        self._inputs = inputs
+        self._xp = xp
+
+    def rectangle(self, rows: slice, columns: slice) -> Any:
+        """Rows and columns of the covariance, slices with a start and a stop."""
+        height = max(1, BLOCK_ELEMENTS // (columns.stop - columns.start))
+        starts = range(rows.start, rows.stop, height)
+        return self._xp.concatenate([self._tile(slice(s, min(s + height, rows.stop)), columns) for s in starts])
+
+    def lower_triangle(self, where: slice) -> np.ndarray:
+        """A square part on the diagonal, in Fortran order; above its own diagonal there may be anything."""
+        size = where.stop - where.start
+        upper = np.empty((size, size))
+        for rows, columns in trapezia(size):
+            upper[rows, columns] = self._tile(_shifted(rows, where.start), _shifted(columns, where.start))
+        return upper.T
+
+    def diagonal(self, where: slice) -> Any:
+        """A part of the diagonal."""
+        found = run(self._code, self._inputs, OnDiagonal(where, self._xp))[-1]
+        return self._xp.array(self._xp.broadcast_to(found, (where.stop - where.start,)))
+
+    def product(self, vectors: Any) -> Any:
+        """The covariance times vectors, the columns of an (n, k) array; tiles that mirror each other are made once."""
+        places = intervals(len(vectors))
+        sums: list[Any] = [0.0] * len(places)
+        for i, rows in enumerate(places):
+            for j, columns in enumerate(places[i:], i):
+                tile = self._tile(rows, columns)
+                sums[i] = sums[i] + tile @ vectors[columns]
+                if j > i:
+                    sums[j] = sums[j] + tile.T @ vectors[rows]
+        return self._xp.concatenate(sums)
+
+    def _tile(self, rows: slice, columns: slice) -> Any:
+        """A rectangle at once."""
+        place = Rectangle(rows, columns, self._xp)
+        return self._xp.broadcast_to(run(self._code, self._inputs, place)[-1], place.shape)
+
+
+def _in_namespace(instruction: Instruction, xp: Any) -> Instruction:
+    """The same with the function of that name in another namespace."""
+    if instruction.kind != "call" or xp is np:
+        return instruction
+    name = getattr(instruction.function, "__name__", str(instruction.function))
+    function = getattr(xp, name, None)
+    if function is None:
+        raise UnsupportedGraphError(f"no equivalent of {name} in {xp.__name__}")
+    return instruction._replace(function=function)
+
+
+def _shifted(part: slice, start: int) -> slice:
+    return slice(part.start + start, part.stop + start)
+
+
+def trapezia(n: int) -> list[tuple[slice, slice]]:
+    """Rows and columns of blocks that cover the upper triangle, each from the diagonal to the last column."""
+    bounds = [0]
+    while (start := bounds[-1]) < n:
+        bounds.append(min(n, start + max(SMALLEST_BLOCK, BLOCK_ELEMENTS // (n - start))))
+    return [(slice(start, stop), slice(start, n)) for start, stop in pairwise(bounds)]
+
+
+def intervals(n: int) -> list[slice]:
+    """Rows of square blocks."""
+    side = int(BLOCK_ELEMENTS**0.5)
+    return [slice(start, min(start + side, n)) for start in range(0, n, side)]

@@ -1,0 +1,177 @@
+"""Parts of K, products with it and gradients of these are those of PyTensor's matrix, and take no matrix."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+import pytest
+from numpy.testing import assert_allclose
+from pymc.gp import cov
+
+from pmgp.interface.covariance import executor
+from pmgp.interface.covariance.blocked import BlockedCovariance
+from pmgp.interface.covariance.executor import MomentParts, OnDiagonal, Rectangle
+from pmgp.interface.covariance.program import Instruction
+from pmgp.interface.graphs.compilation import Compiler
+from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
+from tests.test_covariance import ROUNDED_ROOT, kernels
+
+N, K_VECTORS = 61, 3
+RNG = np.random.default_rng(7)
+X = RNG.normal(size=(N, 3))
+KNOWN = np.cov(RNG.normal(size=(N, 2 * N)))
+THETA = np.array([0.2, -0.3, 0.1, 0.4])
+LEFT, RIGHT = RNG.normal(size=(2, N, K_VECTORS))
+MEAN_BAR = RNG.normal(size=N)
+RECTANGLES = [
+    (slice(0, N), slice(0, N)),
+    (slice(3, 40), slice(20, 29)),
+    (slice(20, 29), slice(3, 40)),
+    (slice(0, 5), slice(50, N)),
+    (slice(7, 8), slice(7, 8)),
+]
+
+
+class Times(pm.gp.cov.Covariance):
+    """A kernel times a matrix that is known as a whole."""
+
+    def __init__(self, kernel, matrix):
+        super().__init__(3)
+        self.kernel, self.matrix = kernel, matrix
+
+    def full(self, X, Xs=None):
+        return self.kernel(X) * self.matrix
+
+
+TABLE = kernels() | {
+    "noise inside": lambda ls, s: (cov.ExpQuad(3, ls=ls) + cov.WhiteNoise(s)) * cov.Matern32(3, ls=ls[1]),
+    "a whole leaf": lambda ls, s: Times(s * cov.ExpQuad(3, ls=ls), KNOWN),
+    "Gibbs": lambda ls, s: cov.Gibbs(3, lengthscale_func=lambda x: ls[0] + s * x**2, active_dims=[1]),
+    "scaled": lambda ls, s: cov.ScaledCov(3, scaling_func=lambda x: s + x[:, :1] ** 2, cov_func=cov.ExpQuad(3, ls=ls)),
+    "two matrices of distances": lambda ls, s: (
+        s * cov.ExpQuad(3, ls=ls[0], active_dims=[0]) * cov.Matern52(3, ls=ls[1], active_dims=[2])
+    ),
+}
+
+
+@pytest.fixture(autouse=True)
+def several_blocks(monkeypatch):
+    monkeypatch.setattr(executor, "BLOCK_ELEMENTS", 400)
+    monkeypatch.setattr(executor, "SMALLEST_BLOCK", 7)
+
+
+def graphs(kernel, x=X):
+    """Theta, and the mean and covariance there, with a jitter."""
+    theta = pt.vector("theta", shape=(4,))
+    K = kernel(pt.exp(theta[:3]), pt.exp(theta[3]))(x) + 1e-6 * pt.eye(len(x))
+    return theta, pt.full((len(x),), theta[0]), K
+
+
+def blocked(kernel, x=X, **options):
+    theta, mean, K = graphs(kernel, x)
+    return BlockedCovariance(mean, K, theta, Compiler(), **options)
+
+
+def dense(kernel):
+    """PyTensor's own matrix, and its gradient of sum <a, K b> + mean_bar' m."""
+    theta, mean, K = graphs(kernel)
+    inner = (pt.as_tensor(LEFT @ RIGHT.T) * K).sum() + (pt.as_tensor(MEAN_BAR) * mean).sum()
+    outputs = [K, pt.grad(inner, theta)]
+    return pytensor.function([theta], outputs, mode="FAST_COMPILE")(THETA)
+
+
+def rounding(name):
+    return ROUNDED_ROOT if name == "linear" else 1e-12
+
+
+@pytest.mark.representatives("isotropic-True", "noise inside-False", "a whole leaf-True", "matern-False")
+@pytest.mark.parametrize("keeping", [True, False])
+@pytest.mark.parametrize("name", TABLE)
+def test_every_verb(name, keeping):
+    kernel = blocked(TABLE[name], keeping=keeping)
+    K, gradient = dense(TABLE[name])
+    parts, atol = kernel.parts(THETA), rounding(name) * np.abs(K).max()
+    for rows, columns in RECTANGLES:
+        assert_allclose(parts.rectangle(rows, columns), K[rows, columns], atol=atol)
+    for where in (slice(0, N), slice(30, 33)):
+        assert_allclose(parts.diagonal(where), K.diagonal()[where], atol=atol)
+        assert_allclose(np.tril(parts.lower_triangle(where)), np.tril(K[where, where]), atol=atol)
+    assert_allclose(np.tril(kernel(THETA)[1]), np.tril(K), atol=atol)
+    assert_allclose(parts.product(RIGHT), K @ RIGHT, atol=atol * np.abs(RIGHT).sum(axis=0).max())
+    whole = LEFT @ RIGHT.T
+    by_matrix = kernel.pullback(THETA, np.asfortranarray((whole + whole.T) / 2.0), MEAN_BAR)
+    found = kernel.pullback_of_pairs(THETA, LEFT, RIGHT, MEAN_BAR)
+    assert_allclose(found, by_matrix, atol=1e-12 * np.abs(by_matrix).max())
+    assert_allclose(found, gradient, rtol=1e-7, atol=1e-8)
+
+
+def test_noise_inside_is_an_instruction_before_the_last():
+    kinds = [step.kind for step in blocked(TABLE["noise inside"])._code]
+    assert "diagonal" in kinds[:-1]
+
+
+@pytest.mark.parametrize("name", ["isotropic", "ard", "noise inside"])
+def test_no_matrix_is_made_for_products_and_their_gradients(monkeypatch, name):
+    """The peak of memory is some blocks and thin arrays, a tenth of K and less."""
+    monkeypatch.undo()
+    n = 3500
+    x, (left, right) = RNG.normal(size=(n, 3)), RNG.normal(size=(2, n, K_VECTORS))
+    kernel = blocked(TABLE[name], x, keeping=False)
+    verbs = {
+        "product": lambda theta: kernel.parts(theta).product(right),
+        "diagonal": lambda theta: kernel.parts(theta).diagonal(slice(0, n)),
+        "pullback": lambda theta: kernel.pullback_of_pairs(theta, left, right, np.ones(n)),
+    }
+    for verb in verbs.values():
+        verb(THETA)
+        tracemalloc.start()
+        try:
+            verb(THETA + 0.1)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert peak < 8 * n**2 / 10
+
+
+@pytest.mark.parametrize("name", ["ard", "matern", "noise inside"])
+def test_another_namespace(name):
+    """`jax.numpy` runs the same instructions, and compiles them."""
+    jax = pytest.importorskip("jax")
+    jax.config.update("jax_enable_x64", True)
+    own = blocked(TABLE[name], keeping=False).parts(THETA)
+    there = {
+        kind: [tuple(map(jax.numpy.asarray, each)) if kind == "product" else jax.numpy.asarray(each) for each in values]
+        for kind, values in own._inputs.items()
+    }
+    parts = MomentParts(jax.numpy.asarray(own.mean), own._code, there, jax.numpy)
+    for rows, columns in RECTANGLES:
+        assert_allclose(parts.rectangle(rows, columns), own.rectangle(rows, columns), rtol=1e-12, atol=1e-14)
+    assert_allclose(parts.diagonal(slice(3, 9)), own.diagonal(slice(3, 9)), rtol=1e-12)
+    product = jax.jit(parts.product)
+    assert isinstance(product(RIGHT), jax.Array)
+    assert_allclose(product(RIGHT), own.product(RIGHT), rtol=1e-11, atol=1e-11)
+
+
+def test_a_function_that_another_namespace_lacks_is_named():
+    class Empty:
+        __name__ = "empty"
+
+    with pytest.raises(UnsupportedGraphError, match="no equivalent of exp in empty"):
+        MomentParts(np.zeros(2), [Instruction("call", np.exp, (0,))], {}, Empty())
+
+
+def test_parts_of_inputs():
+    """A number, a row, a column and a matrix, in a rectangle and on the diagonal."""
+    matrix, rows, columns = np.arange(20.0).reshape(4, 5), slice(1, 3), slice(2, 5)
+    place = Rectangle(rows, columns)
+    for values in (matrix[:1, :1], matrix[:1], matrix[:, :1], matrix):
+        expected = np.broadcast_to(values, (4, 5))[rows, columns]
+        np.testing.assert_array_equal(np.broadcast_to(place.leaf(values), (2, 3)), expected)
+    square, where = matrix[:, :4], OnDiagonal(slice(1, 3))
+    for values in (square[:1, :1], square[:1], square[:, :1], square):
+        expected = np.broadcast_to(values, (4, 4)).diagonal()[1:3]
+        np.testing.assert_array_equal(np.broadcast_to(where.leaf(values), 2), expected)
