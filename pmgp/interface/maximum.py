@@ -14,7 +14,7 @@ from scipy.optimize import OptimizeResult, minimize
 
 from pmgp.core import approximations
 from pmgp.core.approximations import Differentiable, ExpectationPropagation, Laplace
-from pmgp.core.gaussians import BlockApproximation, SiteApproximation
+from pmgp.core.gaussians import Posterior
 from pmgp.core.marginal.evidence_gradient import evidence_gradient
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.core.registry import resolve
@@ -45,7 +45,7 @@ class Maximum(NamedTuple):
         The approximation's log p(y|theta).
     log_prior : float
         Log p(theta) on theta's own scale, without Jacobian.
-    approximation : SiteApproximation or BlockApproximation
+    approximation : Posterior
         q(f) there; ``approximation.sample(rng, size)`` draws from it. Several latent vectors stand in it one after
         another.
     converged : bool
@@ -56,7 +56,7 @@ class Maximum(NamedTuple):
     point: dict[str, np.ndarray]
     log_evidence: float
     log_prior: float
-    approximation: SiteApproximation | BlockApproximation
+    approximation: Posterior
     converged: bool
     message: str
 
@@ -175,11 +175,11 @@ class Objective:
         value, gradient = self._log_prior(theta)
         return float(value), gradient
 
-    def fit(self, theta: np.ndarray) -> SiteApproximation | BlockApproximation | None:
+    def fit(self, theta: np.ndarray) -> Posterior | None:
         """q from a start that does not depend on where the optimizer was before; None where K is indefinite."""
         return self.approximation.fit(self.parts.prior(theta), self.parts.likelihood(theta))
 
-    def evidence_gradient(self, theta: np.ndarray, q: SiteApproximation | BlockApproximation) -> np.ndarray | None:
+    def evidence_gradient(self, theta: np.ndarray, q: Posterior) -> np.ndarray | None:
         """Gradient of the log-evidence; None where K turns out to be indefinite."""
         return evidence_gradient(self.parts, self.approximation, theta, q, self.parts.likelihood(theta))
 

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
 
-from pmgp.core.approximations import ExpectationPropagation, Laplace, expectation_propagation, moment_matching
+from pmgp.core.approximations import ExpectationPropagation, Laplace, moment_matching, propagation
 from pmgp.core.approximations.moment_matching import cavities, matched_sites
 from pmgp.core.gaussians import Conditioning, DensePrior, SiteApproximation
 from pmgp.core.likelihoods import BernoulliLogit, BernoulliProbit
@@ -181,7 +181,7 @@ def test_many_duplicates_of_one_label_converge(link, monkeypatch):
     assert q.converged
     assert q.iterations < 40
     assert q.log_evidence == pytest.approx(PRECISE.fit(prior, likelihood).log_evidence, abs=0.03)
-    monkeypatch.setattr(expectation_propagation, "SMALLEST_STEP", 1.0)
+    monkeypatch.setattr(propagation, "SMALLEST_STEP", 1.0)
     assert not ExpectationPropagation().fit(prior, likelihood).converged
 
 
@@ -190,8 +190,8 @@ def test_the_change_of_q_is_its_divergence(rng):
     old = Laplace().fit(prior, likelihood)
     matched = matched_sites(old, likelihood)
     change = np.stack([matched.linear - old.linear, matched.precision - old.precision])
-    conditioned = Conditioning(prior)
-    divergence = expectation_propagation._move(conditioned, old, matched, change)
+    conditioned = old.conditioned()
+    divergence = propagation._move(conditioned, matched, change)
     new = conditioned.approximation(0.0, 0)
     inverse = np.linalg.inv(prior.covariance)
     covariance, precision = np.linalg.inv(inverse + np.diag(old.precision)), inverse + np.diag(new.precision)

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
 
-from pmgp.core.gaussians import BlockConditioning, BlockPrior, DensePrior, observed
+from pmgp.core.gaussians import BlockConditioning, BlockPrior, DensePrior
 from pmgp.core.numerics.block_matrices import DenseBlocks
 from pmgp.core.numerics.ledger import counted
 from tests.blocks.problems import classification, dense_matrix, dense_prior, kernel, site_blocks
@@ -115,7 +115,7 @@ def test_gradients_are_those_of_the_dense_prior():
 def test_observed_vectors_are_the_dense_ones():
     prior = classification(N, CLASSES, means=True)[0]
     precision = np.random.default_rng(8).gamma(2.0, size=prior.size)
-    own, dense = observed(prior, precision), observed(dense_prior(prior), precision)
+    own, dense = prior.observed(precision), dense_prior(prior).observed(precision)
     g = np.random.default_rng(9).normal(size=prior.size)
     for name in ("mean_given", "whiten", "whitened", "deviation", "unwhiten", "pull"):
         assert_allclose(getattr(own, name)(g), getattr(dense, name)(g), atol=1e-6, err_msg=name)
@@ -140,7 +140,7 @@ def test_an_indefinite_part_gives_none():
     indefinite = DensePrior(np.zeros(2), np.array([[1.0, 2.0], [2.0, 1.0]], order="F"))
     sound = DensePrior(np.zeros(2), np.eye(2, order="F"))
     assert BlockPrior([sound, indefinite]).factorized() is None
-    assert observed(BlockPrior([sound, indefinite]), np.full(4, 2.0)) is None
+    assert BlockPrior([sound, indefinite]).observed(np.full(4, 2.0)) is None
 
 
 def test_a_shared_covariance_is_factorized_once():

@@ -14,7 +14,6 @@ from scipy.special import log_ndtr
 import pmgp
 from pmgp.core.approximations import ExpectationPropagation, Laplace
 from pmgp.core.estimators import ImportanceSampling, SequentialSampling, sequential
-from pmgp.core.estimators.site_groups import site_groups
 from pmgp.core.gaussians import BlockPrior, Conditioning, DensePrior, SiteApproximation
 from pmgp.core.likelihoods import BernoulliProbit, MultinomialLogit
 from pmgp.core.numerics.ledger import counted
@@ -131,7 +130,7 @@ def test_effective_size_says_how_estimates_vary():
 def test_the_factor_is_that_of_q(kind):
     q = one_vector()[0] if kind == "one" else several_classes()[0]
     classes = len(q.prior.parts)
-    sites, identity = site_groups(q, 5), np.eye(q.size)
+    sites, identity = q.site_groups(5), np.eye(q.size)
     whitened, columns = np.zeros((classes, q.size, q.size // classes)), []
     for group in sites.groups:
         sites.grow(group, whitened, identity[:, classes * group.start : classes * group.stop].copy())
@@ -156,7 +155,7 @@ def test_the_groups_are_made_once_for_each_q_and_go_with_it():
         SMALL.estimate_given(np.random.default_rng(0), q, likelihood, q.mean)
     assert (first.total.cholesky, first.total.matmul) == (1, 9)
     assert again.total.cubic == (0, 0, 0)
-    groups = weakref.ref(site_groups(q, SMALL.stages))
+    groups = weakref.ref(q.site_groups(SMALL.stages))
     del q
     gc.collect()
     assert groups() is None

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import multivariate_normal
 
-from pmgp.core.gaussians import Conditioning, DensePrior, SiteApproximation, observed
+from pmgp.core.gaussians import Conditioning, DensePrior, SiteApproximation
 from pmgp.core.likelihoods import BernoulliProbit
 from pmgp.core.numerics import linalg
 from pmgp.core.numerics.ledger import counted
@@ -192,7 +192,7 @@ def test_factor_of_the_posterior_covariance(n, monkeypatch):
 
     monkeypatch.setattr(linalg, "scaled_plus_identity", littered)
     with counted() as counts:
-        found = observed(DensePrior(mean, np.asfortranarray(covariance)), precision)
+        found = DensePrior(mean, np.asfortranarray(covariance)).observed(precision)
     assert counts.total.cubic == (2, 1, 0)
     root = np.sqrt(precision)
     lower = np.tril(found.factor)
@@ -206,7 +206,7 @@ def test_factor_of_the_posterior_covariance(n, monkeypatch):
 def test_factor_of_the_posterior_covariance_of_a_singular_prior():
     """Equal inputs: K gets the jitter that its own factorization would add."""
     prior = DensePrior(np.zeros(3), np.ones((3, 3), order="F"))
-    found = observed(prior, np.full(3, 2.0))
+    found = prior.observed(np.full(3, 2.0))
     lower = np.tril(found.factor)
     assert prior.jitter == 0.0
     assert 0.0 < found.prior.jitter < 1e-3
@@ -215,4 +215,4 @@ def test_factor_of_the_posterior_covariance_of_a_singular_prior():
 
 def test_factor_of_the_posterior_covariance_of_an_indefinite_prior():
     prior = DensePrior(np.zeros(2), np.array([[1.0, 2.0], [2.0, 1.0]], order="F"))
-    assert observed(prior, np.ones(2)) is None
+    assert prior.observed(np.ones(2)) is None

@@ -10,8 +10,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from pmgp.core.approximations import ExpectationPropagation, Laplace
-from pmgp.core.approximations.expectation_propagation import Failure
 from pmgp.core.approximations.moment_matching import match_moments
+from pmgp.core.approximations.propagation import Failure, propagated
 from pmgp.core.gaussians import Conditioning, DensePrior, SiteApproximation
 from pmgp.core.likelihoods import BernoulliProbit
 from pmgp.core.likelihoods.compiled_terms import LOG_RATIOS, SWEEPS, kernel_with_terms
@@ -40,10 +40,9 @@ def swept(likelihood, n, condition, sweeps, largest=np.inf):
     covariance, mean, linear, precision = problem(n, condition)
     conditioned = Conditioning(DensePrior(mean, np.asfortranarray(covariance)))
     assert conditioned.on(0.1 * linear, 0.1 * precision)
-    ep = ExpectationPropagation(tolerance=1e-300, max_sweeps=sweeps)
     labels = np.random.default_rng(5).integers(0, 2, n)
     with counted() as counts:
-        outcome = ep._sweep(conditioned, likelihood(labels), largest)
+        outcome = propagated(conditioned, likelihood(labels), 1e-300, sweeps, largest)
     return conditioned, outcome, counts.total
 
 
@@ -95,7 +94,7 @@ def test_sweeps_on_what_is_no_covariance(break_it):
     outcomes = []
     for likelihood in (BernoulliProbit, StepByStep):
         q = sound_copy(sound, DensePrior(mean, np.asfortranarray(break_it(covariance))))
-        outcomes.append(ExpectationPropagation()._sweep(q, likelihood(np.arange(20) % 2), np.inf))
+        outcomes.append(propagated(q, likelihood(np.arange(20) % 2), 0.05, 50))
         with pytest.raises(ValueError, match="condition on sites first"):
             q.approximation(0.0, 1)
     assert outcomes == [Failure.INDEFINITE] * 2
@@ -124,7 +123,7 @@ def test_an_approximation_that_is_swept_stays_as_it_is():
     assert conditioned.on(linear, precision)
     q = conditioned.approximation(0.0, 3)
     before = [np.array(getattr(q, name)) for name in ("linear", "precision", "mean", "factor")]
-    matched = ExpectationPropagation(tolerance=1e-6)._sweep(q, BernoulliProbit(np.arange(17) % 2), np.inf)
+    matched = propagated(q.conditioned(), BernoulliProbit(np.arange(17) % 2), 1e-6, 50, iterations=q.iterations)
     assert isinstance(matched, SiteApproximation)
     assert matched.iterations > 3
     after = [np.array(getattr(q, name)) for name in ("linear", "precision", "mean", "factor")]

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 from pmgp.core.approximations import Laplace
-from pmgp.core.gaussians import DensePrior, observed
+from pmgp.core.gaussians import DensePrior
 from pmgp.core.numerics.ledger import counted
 from pmgp.core.theta_updates import schemes
 from pmgp.core.theta_updates.densities import AncillaryDensity, JointState, LatentPart, SufficientDensity, ThetaDensity
@@ -389,7 +389,7 @@ def test_the_frame_by_dense_algebra(here, smallest, rng):
     prior, f = current.together.prior, current.together.f
     S = smallest * np.diag(1.0 + rng.uniform(size=N))
     with counted() as counts:
-        frame = observed(prior, 1.0 / S.diagonal())
+        frame = prior.observed(1.0 / S.diagonal())
     assert counts.total.cubic == (2, 1, 0)
     K, g = np.array(prior.covariance), f + rng.normal(size=N)
     R = np.linalg.inv(np.linalg.inv(K) + np.linalg.inv(S))

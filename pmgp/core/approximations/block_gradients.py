@@ -21,8 +21,7 @@ from pmgp.core.approximations.gradients import EvidenceGradient
 from pmgp.core.gaussians import BlockApproximation
 from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.likelihoods.blocks import BlockLikelihood
-from pmgp.core.numerics import linalg
-from pmgp.core.numerics.block_matrices import flat, stacked
+from pmgp.core.numerics.block_matrices import flat
 
 __all__ = ["laplace_block_gradient", "matched_block_gradient"]
 
@@ -50,32 +49,25 @@ def matched_block_gradient(q: BlockApproximation, likelihood: BlockLikelihood) -
         return np.nan if tilted is None else float(tilted.log_normalizer.sum())
 
     alpha = q.linear - q.precision.product(q.mean)
-    return EvidenceGradient(np.array(_at_fixed_sites(q, alpha)), alpha, along)
+    return EvidenceGradient(q.covariance_bar(alpha)[0], alpha, along)
 
 
 def laplace_block_gradient(q: BlockApproximation, likelihood: BlockLikelihood) -> EvidenceGradient:
     """Gradient of Laplace's log-evidence at the mode."""
-    mode, marginals = q.mean, q.marginals
+    mode = q.mean
     alpha = q.linear - q.precision.product(mode)
+    bar, marginals = q.covariance_bar(alpha)
     # How -log|I + K W|/2 changes with the mode, and with what would move the mode if K did not pull it back.
     by_mode = -0.5 * _curvature_gradient(likelihood, mode, marginals)
-    by_gradient = q.shrinkage.product(by_mode)
+    by_gradient = q.product(by_mode)
     by_shift = by_mode - q.precision.product(by_gradient)
-    blocks = zip(_at_fixed_sites(q, alpha), *(stacked(x, q.prior.sites) for x in (by_shift, alpha)), strict=True)
-    gradient = np.array([linalg.add_outer(block, shift, own) for block, shift, own in blocks])
 
     def along(other: Likelihood) -> float:
         slope, curvature = other.derivatives(mode)
         explicit = float(other.log_likelihood(mode)) - 0.5 * float(np.sum(marginals * curvature.blocks))
         return explicit + float(by_gradient @ slope)
 
-    return EvidenceGradient(gradient, alpha + by_shift, along)
-
-
-def _at_fixed_sites(q: BlockApproximation, alpha: np.ndarray) -> list[np.ndarray]:
-    """Lower triangles of (alpha_c alpha_c' - R_cc) / 2."""
-    blocks = zip(q.shrinkage.resistances(), stacked(alpha, q.prior.sites), strict=True)
-    return [linalg.add_outer(-0.5 * resistance, own) for resistance, own in blocks]
+    return EvidenceGradient(q.shifted_bar(bar, by_shift, alpha), alpha + by_shift, along)
 
 
 def _curvature_gradient(likelihood: Any, f: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -10,20 +10,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 
-from pmgp.core.approximations.block_gradients import laplace_block_gradient
-from pmgp.core.approximations.block_matching import match_block_moments
-from pmgp.core.approximations.gradients import EvidenceGradient, laplace_gradient
-from pmgp.core.approximations.moment_matching import match_moments
-from pmgp.core.gaussians import BlockApproximation, DensePrior, Posterior, Prior, SiteApproximation, conditioning
-from pmgp.core.gaussians.sites import SMALLEST_PRECISION
-from pmgp.core.likelihoods.base import Likelihood, SiteLikelihood
-from pmgp.core.likelihoods.blocks import BlockLikelihood
-from pmgp.core.likelihoods.compiled_terms import NEWTON, kernel_with_terms
-from pmgp.core.numerics.conditioning import stepped
+from pmgp.core.approximations.families import family_of
+from pmgp.core.approximations.gradients import EvidenceGradient
+from pmgp.core.gaussians import SMALLEST_PRECISION, Posterior, Prior
+from pmgp.core.likelihoods.base import Likelihood
+from pmgp.core.numerics.compiled.outcomes import INDEFINITE
 
 __all__ = ["Laplace"]
 
@@ -70,12 +65,12 @@ class Laplace:
         if self.sweeps < 0:
             raise ValueError(f"sweeps must not be negative: {self.sweeps}")
 
-    def fit(self, prior: Prior, likelihood: Likelihood, start: np.ndarray | None = None) -> Any:
+    def fit(self, prior: Prior, likelihood: Likelihood, start: np.ndarray | None = None) -> Posterior | None:
         """Approximate p(f|y, theta).
 
         Parameters
         ----------
-        prior : DensePrior or BlockPrior
+        prior : Prior
         likelihood : Likelihood
             Of terms of one latent value each, or a `BlockLikelihood`.
         start : (n,) array, optional
@@ -83,26 +78,24 @@ class Laplace:
 
         Returns
         -------
-        SiteApproximation, BlockApproximation or None
+        Posterior or None
             Of the prior's kind; None where B is indefinite, as for a covariance with NaN in it.
         """
-        steps = kernel_with_terms(likelihood, NEWTON)
-        if steps is None or not isinstance(prior, DensePrior):
+        # The square of a start that is not finite is not finite; no start whose square overflows is worth keeping.
+        start = start if start is not None and isfinite(start.dot(start)) else None
+        conditioned = prior.conditioning()
+        settings = self.tolerance, SMALLEST_PRECISION, self.max_iterations, MAX_HALVINGS
+        reached = conditioned.newton(likelihood, start, settings)
+        if reached is None:
             return self.search(prior, likelihood, start)
-        # Of what is not finite the square is not either; nothing is lost with starts whose square overflows.
-        trusted = start is None or not isfinite(start.dot(start))
-        n, settings = prior.size, (self.tolerance, SMALLEST_PRECISION, self.max_iterations, MAX_HALVINGS, trusted)
-        memory = np.empty((2, n)), np.array(prior.mean if trusted else start), np.empty((n, n), order="F")
-        found = stepped(steps, prior.covariance, prior.mean, settings, *memory)
-        if found is None:
+        if reached.status == INDEFINITE:
             return None
-        number, log_evidence, log_determinant = found
-        return SiteApproximation.written(prior, memory, log_evidence, number, log_determinant=log_determinant)
+        return conditioned.approximation(reached.log_evidence, reached.iterations)
 
-    def search(self, prior: Prior, likelihood: Likelihood, start: np.ndarray | None = None) -> Any:
+    def search(self, prior: Prior, likelihood: Likelihood, start: np.ndarray | None = None) -> Posterior | None:
         """:meth:`fit` step by step, which serves all likelihoods and has nothing to compile for one of them."""
         m = prior.mean
-        conditioned = conditioning(prior)
+        conditioned = prior.conditioning()
         origin = _Iterate(m, np.zeros_like(m), float(likelihood.log_likelihood(m)))
         trusted = start is None or not np.isfinite(start).all()
         current = origin if start is None or trusted else origin._replace(f=start)
@@ -127,9 +120,7 @@ class Laplace:
 
         The log-evidence stays Laplace's. Likelihoods without tilted moments keep Laplace's sites.
         """
-        if isinstance(approximation, BlockApproximation):
-            return match_block_moments(approximation, cast("BlockLikelihood", likelihood), self.sweeps)
-        return match_moments(approximation, likelihood, self.sweeps)
+        return family_of(approximation.prior).matched(approximation, likelihood, self.sweeps)
 
     def start_from(self, approximation: Posterior) -> np.ndarray:
         """q's mean, which is the mode: an (n,) array."""
@@ -137,9 +128,7 @@ class Laplace:
 
     def evidence_gradient(self, approximation: Posterior, likelihood: Likelihood) -> EvidenceGradient:
         """Gradient of the log-evidence, as exact as the mode is."""
-        if isinstance(approximation, BlockApproximation):
-            return laplace_block_gradient(approximation, cast("BlockLikelihood", likelihood))
-        return laplace_gradient(approximation, cast("SiteLikelihood", likelihood))
+        return family_of(approximation.prior).laplace_gradient(approximation, likelihood)
 
 
 def _iterate(prior: Prior, likelihood: Likelihood, f: np.ndarray, a: np.ndarray) -> _Iterate:

@@ -11,19 +11,15 @@ which needs no n x n matrix beside the factor of B and does not subtract where a
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from pmgp.core.gaussians import Conditioning, DensePrior, SiteApproximation
-from pmgp.core.gaussians.sites import SMALLEST_PRECISION, marginal_variance
+from pmgp.core.gaussians import SMALLEST_PRECISION, ConditionedPrior, Posterior, Prior
+from pmgp.core.gaussians.sites import marginal_variance
 from pmgp.core.likelihoods.base import Likelihood
-from pmgp.core.likelihoods.compiled_terms import SWEEPS, kernel_with_terms
 from pmgp.core.numerics.compiled.loading import compiled_or, vectors
 from pmgp.core.numerics.compiled.outcomes import INDEFINITE
-from pmgp.core.numerics.conditioning import swept
 from pmgp.core.numerics.quadrature import TiltedMoments
 
 __all__ = [
@@ -87,10 +83,10 @@ class Cavities(NamedTuple):
 
 
 class Conditioned(Protocol):
-    """q for some sites, as far as moment matching looks at it: a `SiteApproximation`, or a `Conditioning`."""
+    """q for some sites, as far as moment matching looks at it: a `Posterior`, or a `ConditionedPrior`."""
 
     @property
-    def prior(self) -> DensePrior:
+    def prior(self) -> Prior:
         """N(f|m, K)."""
         ...
 
@@ -111,7 +107,7 @@ class Conditioned(Protocol):
 
     @property
     def log_determinant(self) -> float:
-        """Of B."""
+        """Of I + K W."""
         ...
 
     @property
@@ -125,7 +121,7 @@ class Conditioned(Protocol):
         ...
 
 
-def match_moments(approximation: SiteApproximation, likelihood: Likelihood, sweeps: int) -> SiteApproximation | None:
+def match_moments(approximation: Posterior, likelihood: Likelihood, sweeps: int) -> Posterior | None:
     """Match the marginal moments of q, starting from its sites.
 
     The number of sweeps is fixed, so that q stays a function of theta. Each costs a triangular inversion and a
@@ -133,45 +129,40 @@ def match_moments(approximation: SiteApproximation, likelihood: Likelihood, swee
 
     Parameters
     ----------
-    approximation : SiteApproximation
+    approximation : Posterior
     likelihood : Likelihood
         If it does not know its tilted moments, nothing is changed.
     sweeps : int
 
     Returns
     -------
-    SiteApproximation or None
+    Posterior or None
         With the log-evidence of the one that was given; None where K turns out to be indefinite.
     """
     if sweeps == 0:
         return approximation
-    kernel = kernel_with_terms(likelihood, SWEEPS)
-    if kernel is not None:
-        return _match_by(kernel, approximation, sweeps)
-    conditioned = Conditioning(approximation.prior)
-    current: Conditioned = approximation
-    for _ in range(sweeps):
+    conditioned = approximation.conditioned()
+    # Steps of length one, and no end before the last of them.
+    settings = -np.inf, np.inf, 1.0, SMALLEST_PRECISION, LARGEST_SHARE, sweeps
+    reached = conditioned.swept(likelihood, settings)
+    if reached is None:
         try:
-            sites = matched_sites(current, likelihood)
+            sound = _match_step_by_step(conditioned, likelihood, sweeps)
         except UnknownMomentsError:
             return approximation
-        if sites is None or not conditioned.on(sites.linear, sites.precision):
-            return None
-        current = conditioned
-    matched = conditioned.approximation(approximation.log_evidence, approximation.iterations)
-    return matched if approximation.converged else replace(matched, converged=False)
-
-
-def _match_by(kernel: Callable[..., Any], q: SiteApproximation, sweeps: int) -> SiteApproximation | None:
-    """The same by a kernel: steps of length one, and no end before the last of them."""
-    settings = -np.inf, np.inf, 1.0, SMALLEST_PRECISION, LARGEST_SHARE, sweeps
-    memory = np.array([q.linear, q.precision]), np.array(q.mean), q.factor.copy(order="F")
-    known = q.prior.covariance, q.prior.mean, q.log_determinant
-    status, _, _, log_determinant, normalizer = swept(kernel, *known, settings, *memory)
-    if status == INDEFINITE:
+    else:
+        sound = reached.status != INDEFINITE
+    if not sound:
         return None
-    values = {"log_determinant": log_determinant, "log_normalizer": normalizer}
-    return SiteApproximation.written(q.prior, memory, q.log_evidence, q.iterations, q.converged, **values)
+    return conditioned.approximation(approximation.log_evidence, approximation.iterations, approximation.converged)
+
+
+def _match_step_by_step(conditioned: ConditionedPrior, likelihood: Likelihood, sweeps: int) -> bool:
+    for _ in range(sweeps):
+        sites = matched_sites(conditioned, likelihood)
+        if sites is None or not conditioned.on(sites.linear, sites.precision):
+            return False
+    return True
 
 
 def matched_sites(approximation: Conditioned, likelihood: Terms) -> MatchedSites | None:
@@ -179,8 +170,8 @@ def matched_sites(approximation: Conditioned, likelihood: Terms) -> MatchedSites
 
     Parameters
     ----------
-    approximation : SiteApproximation or Conditioning
-        A `Conditioning` loses its factor of B.
+    approximation : Posterior or ConditionedPrior
+        A `ConditionedPrior` may lose what it has made of its sites.
     likelihood : Terms
 
     Raises

@@ -8,7 +8,6 @@ approximation, enters the two with opposite signs, and half of the linear algebr
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from math import isfinite
@@ -17,11 +16,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pmgp.core.estimators.base import Size
-from pmgp.core.gaussians import Posterior, SiteApproximation
+from pmgp.core.gaussians import Posterior
 from pmgp.core.likelihoods.base import Likelihood
-from pmgp.core.likelihoods.compiled_terms import ESTIMATED, WEIGHED, kernel_with_terms
 from pmgp.core.numerics.compiled.loading import compiled_or, vectors
-from pmgp.core.numerics.ledger import record
 
 __all__ = [
     "ImportanceSampling",
@@ -154,9 +151,9 @@ class ImportanceSampling:
         draws = number_of_draws(self.draws if draws is None else draws)
         paired = self._paired(draws)
         size = draws // 2 if paired else draws
-        kernel = kernel_with_terms(likelihood, ESTIMATED)
-        if kernel is not None and type(approximation) is SiteApproximation:
-            return _estimated(kernel, approximation, rng.standard_normal((2, size, approximation.size)), paired)
+        found = approximation.estimated(rng, likelihood, size, paired)
+        if found is not None:
+            return WeightedParticles.of(*found)
         return _weighed(approximation, likelihood, approximation.sample_deviations(rng, size), paired)
 
     def redrawn(self, draws: int) -> int:
@@ -240,29 +237,12 @@ def number_of_draws(draws: int | str) -> int:
     return int(draws)
 
 
-def _estimated(
-    kernel: Callable[..., tuple[float, bool]], q: SiteApproximation, normals: np.ndarray, paired: bool
-) -> WeightedParticles:
-    """What the next function makes of draws of q, made here of standard normals (2, size, n), all by one kernel."""
-    _, size, n = normals.shape
-    number = 2 * size if paired else size
-    written = np.empty((number, n)), np.empty(number), np.empty(number)
-    known = *q.sites_and_mean, *q.matrices, q.log_normalizer, paired
-    log_evidence, multiplied = kernel(*known, normals[0], normals[1], *written)
-    if multiplied:
-        record("matvec", size)
-    return WeightedParticles.of(log_evidence, *written)
-
-
 def _weighed(q: Posterior, likelihood: Likelihood, deviations: np.ndarray, paired: bool) -> WeightedParticles:
     """The mean plus deviations, which are rows, and where they come in pairs the mean minus each of them after that."""
+    found = q.weighed(likelihood, deviations, paired)
+    if found is not None:
+        return WeightedParticles.of(*found)
     particles = np.empty((2 * len(deviations) if paired else len(deviations), len(q.mean)))
-    kernel = kernel_with_terms(likelihood, WEIGHED)
-    if kernel is not None and isinstance(q, SiteApproximation):
-        log_weights, weights = np.empty(len(particles)), np.empty(len(particles))
-        known = *q.sites_and_mean, np.ascontiguousarray(deviations, np.float64), paired, q.log_normalizer
-        log_evidence = kernel(*known, particles, log_weights, weights)
-        return WeightedParticles.of(log_evidence, particles, log_weights, weights)
     _about(q.mean, deviations, paired, particles)
     log_weights = q.log_weights(likelihood, particles)
     return WeightedParticles.weighed(particles, np.where(np.isnan(log_weights), -np.inf, log_weights))

@@ -13,14 +13,14 @@ conditional estimate draws v from that distribution, keeps its path, and draws t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, cast
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from pmgp.core.approximations.moment_matching import Cavities, cavities
 from pmgp.core.estimators.base import Size
 from pmgp.core.estimators.importance import WeightedParticles, check_draws, log_mean_exp, number_of_draws
-from pmgp.core.gaussians import DensePrior, Posterior, SiteApproximation
+from pmgp.core.gaussians import Posterior, Prior
 from pmgp.core.likelihoods.base import Likelihood, NoisyLimits, Thresholded
 from pmgp.core.numerics import linalg
 from pmgp.core.orthants.ordering import Ordered
@@ -111,7 +111,7 @@ class OrthantSampling:
         Parameters
         ----------
         rng : numpy.random.Generator
-        approximation : SiteApproximation
+        approximation : Posterior
             Of one latent vector, as such likelihoods have.
         likelihood : Likelihood
             One that is `Thresholded`.
@@ -121,7 +121,7 @@ class OrthantSampling:
         Raises
         ------
         ValueError
-            For another likelihood.
+            For another likelihood, and for a prior that has no factor with its variables in any order.
         """
         prepared = _Prepared.of(self.method, approximation, likelihood)
         number = number_of_draws(self.draws if draws is None else draws)
@@ -200,7 +200,7 @@ class LatentGivenNoisy(NamedTuple):
 
     Attributes
     ----------
-    prior : DensePrior
+    prior : Prior
     noise : (n,) array
         Standard deviations.
     order : (n,) array of int
@@ -208,7 +208,7 @@ class LatentGivenNoisy(NamedTuple):
         Lower Cholesky factor of R in that order.
     """
 
-    prior: DensePrior
+    prior: Prior
     noise: np.ndarray
     order: np.ndarray
     factor: np.ndarray
@@ -230,16 +230,13 @@ class _Prepared(NamedTuple):
     recursion: Recursion
 
     @classmethod
-    def of(cls, method: str, approximation: Posterior, likelihood: Likelihood) -> _Prepared:
+    def of(cls, method: str, q: Posterior, likelihood: Likelihood) -> _Prepared:
         OrthantSampling.require(likelihood)
         assert isinstance(likelihood, Thresholded)
-        q = cast(SiteApproximation, approximation)
         limits = likelihood.noisy_limits()
         cavity = cavities(q)
         order = np.arange(q.size) if cavity is None else _order(cavity, likelihood)
-        matrix = linalg.symmetrized(q.prior.covariance)
-        np.einsum("ii->i", matrix)[:] += np.square(limits.noise)
-        factor = linalg.cholesky(np.asfortranarray(matrix[np.ix_(order, order)]), overwrite=True)
+        factor = q.prior.ordered_factor(np.square(limits.noise), order)
         mean = q.prior.mean
         problem = Ordered(
             order, (limits.lower - mean)[order], (limits.upper - mean)[order], np.ascontiguousarray(np.tril(factor))
@@ -263,9 +260,7 @@ class _Prepared(NamedTuple):
         return v[self.given.order][:, None]
 
 
-def _drawn(
-    method: str, problem: Ordered, q: SiteApproximation, limits: NoisyLimits, cavity: Cavities | None
-) -> Recursion:
+def _drawn(method: str, problem: Ordered, q: Posterior, limits: NoisyLimits, cavity: Cavities | None) -> Recursion:
     if method == "tilted":
         return tilted(problem, saddle_point(problem))
     if method == "ghk":
@@ -287,7 +282,7 @@ def _order(cavity: Cavities, likelihood: Likelihood) -> np.ndarray:
     return np.argsort(moments.log_normalizer, kind="stable")
 
 
-def _sites_about_noisy(q: SiteApproximation, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _sites_about_noisy(q: Posterior, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Sites about v - m that the noise turns into q's: linear part and precision, two (n,) arrays."""
     variance = np.square(noise)
     rest = np.maximum(1.0 - variance * q.precision, SMALLEST_REST)

@@ -1,7 +1,7 @@
 """Sequential Monte Carlo over the observations: particles of q, resampled between one group of sites and the next.
 
 With L the Cholesky factor of q's covariance, f = mean + L e, the first elements of f depend on the first of e alone. So
-particles grow group by group (`site_groups.py`), and are weighted by the ratio of likelihood and site of what is there
+particles grow group by group (`SiteGroups`), and are weighted by the ratio of likelihood and site of what is there
 already. Where the weights have become uneven, particles are resampled, and go on with new normals. The product of the
 mean weights is an unbiased estimate of p(y|theta) (Del Moral 2004). The sites' shares in its variance add up, where in
 the variance of importance weights they are multiplied. q, which knows all sites, makes particles look ahead: if the
@@ -27,8 +27,7 @@ from pmgp.core.estimators.importance import (
     log_mean_exp,
     number_of_draws,
 )
-from pmgp.core.estimators.site_groups import Group, SiteGroups, site_groups
-from pmgp.core.gaussians import Posterior
+from pmgp.core.gaussians import Group, Posterior, SiteGroups
 from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.likelihoods.blocks import Divisible
 from pmgp.core.numerics.block_matrices import flat
@@ -196,7 +195,7 @@ class SequentialSampling:
         retained: np.ndarray | None,
     ) -> ResampledParticles:
         self.require(likelihood)
-        number, sites = number_of_draws(self.draws if draws is None else draws), site_groups(q, self.stages)
+        number, sites = number_of_draws(self.draws if draws is None else draws), q.site_groups(self.stages)
         kept = None if retained is None else _Kept(sites.whitened(retained), retained.reshape(sites.mean.shape))
         whitened = np.empty((len(sites.mean), number, sites.mean.shape[1]))
         log_weights, first, log_evidence = np.zeros(number), np.arange(number), sites.log_normalizer

@@ -3,28 +3,48 @@
 May import: core.numerics, core.likelihoods.
 """
 
-from pmgp.core.gaussians.base import Coordinates, Gaussian
+from pmgp.core.gaussians.base import (
+    SMALLEST_PRECISION,
+    ConditionedPrior,
+    Coordinates,
+    Gaussian,
+    Observed,
+    Posterior,
+    Prior,
+    Reached,
+    UnsupportedError,
+)
 from pmgp.core.gaussians.block_observed import BlockObservedPrior
 from pmgp.core.gaussians.block_sites import BlockApproximation, BlockConditioning
 from pmgp.core.gaussians.blocks import BlockPrior
-from pmgp.core.gaussians.conditioning import Posterior, Prior, conditioning, observed
 from pmgp.core.gaussians.dense import DensePrior
 from pmgp.core.gaussians.observed import ObservedPrior
+from pmgp.core.gaussians.shrinking import Shrinkage, ShrinkingPrior, ShrunkConditioning, ShrunkPosterior
+from pmgp.core.gaussians.site_groups import Group, SiteGroups
 from pmgp.core.gaussians.sites import Conditioning, SiteApproximation
 
 __all__ = [
+    "SMALLEST_PRECISION",
     "BlockApproximation",
     "BlockConditioning",
     "BlockObservedPrior",
     "BlockPrior",
+    "ConditionedPrior",
     "Conditioning",
     "Coordinates",
     "DensePrior",
     "Gaussian",
+    "Group",
+    "Observed",
     "ObservedPrior",
     "Posterior",
     "Prior",
+    "Reached",
+    "Shrinkage",
+    "ShrinkingPrior",
+    "ShrunkConditioning",
+    "ShrunkPosterior",
     "SiteApproximation",
-    "conditioning",
-    "observed",
+    "SiteGroups",
+    "UnsupportedError",
 ]

@@ -1,51 +1,57 @@
-"""The protocols of Gaussians over the latent values.
+"""The contract of Gaussians over the latent values: all that the algorithms know of one.
 
-The prior of f and the approximations of its posterior offer the same: marginal variances, draws, coordinates in which
-they are standard normal, products with the inverse, densities. Nobody else looks at a matrix, so that one with another
-structure, of low rank or known by its products alone, takes the place of the dense one. Values do not change: what
-alters a Gaussian, such as a jitter, makes a new one.
+Three classes work together. A :class:`Prior` is N(f|m, K). A :class:`ConditionedPrior` is the prior while an
+approximation looks for Gaussian sites. A :class:`Posterior` is q(f), the prior times the sites that were found. Priors
+and posteriors do not change: a jitter makes a new prior. Nobody outside of `core/gaussians/` looks at a matrix or at
+the kind.
+
+A new kind derives from `Prior` and writes ``mean``, ``variance``, ``product``, ``deviations_from`` and
+``conditioning``. A kind that knows S = (K^-1 + W)^-1 for diagonal W derives from
+:class:`~pmgp.core.gaussians.shrinking.ShrinkingPrior` instead, and writes ``shrinkage`` in place of ``conditioning``.
+That returns a :class:`~pmgp.core.gaussians.shrinking.Shrinkage` with ``product``, ``diagonal``, ``log_determinant`` and
+``covariance_bar``. Such a kind has Laplace's method and expectation propagation with the gradients of their evidence,
+importance sampling and annealed importance sampling, and elliptical slices. Everything else may be added method by
+method. Any method that a kind leaves out raises an :class:`UnsupportedError`, which says who needs it and what to use
+instead.
+
+The gradient of the evidence in K is a *bar*: whatever the posterior's ``covariance_bar`` returns and the model's
+``covariance_pullback`` of the same kind takes. Nobody between the two looks into it. The dense kind has the lower
+triangle of a symmetric matrix; a sparse precision would have a contraction on its pattern; an iterative kind, pairs of
+vectors.
+
+A kind with compiled loops overrides ``swept`` and ``newton`` of its `ConditionedPrior`, and ``estimated``, ``weighed``,
+``renewed`` and ``moved`` of its `Posterior`. They return None where there is no kernel; the same steps are then made in
+Python.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any, NamedTuple, NoReturn, Protocol, Self
 
 import numpy as np
 
 from pmgp.core.likelihoods.base import Likelihood
 
-__all__ = ["Coordinates", "Gaussian"]
+__all__ = [
+    "SMALLEST_PRECISION",
+    "ConditionedPrior",
+    "Coordinates",
+    "Gaussian",
+    "Observed",
+    "Posterior",
+    "Prior",
+    "Reached",
+    "UnsupportedError",
+]
+
+# Sites need a positive precision; below this one the data say nothing about that latent value.
+SMALLEST_PRECISION = 1e-10
 
 
-class Gaussian(Protocol):
-    """N(mean, C)."""
-
-    @property
-    def mean(self) -> np.ndarray:
-        """Its mean: (n,)."""
-        ...
-
-    @property
-    def size(self) -> int:
-        """Number of latent values n."""
-        ...
-
-    @property
-    def variance(self) -> np.ndarray:
-        """Marginal variances: (n,)."""
-        ...
-
-    def sample_deviations(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        """Draws of f - mean, of shape (size, n)."""
-        ...
-
-    def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        """Draws, of shape (size, n)."""
-        ...
-
-    def log_ratio(self, likelihood: Likelihood, f: np.ndarray) -> np.ndarray:
-        """Log of p(y|f) N(f|m, K) over this density, up to a constant: (..., n) -> (...)."""
-        ...
+class UnsupportedError(ValueError):
+    """A Gaussian was asked for what its kind cannot do."""
 
 
 class Coordinates(Protocol):
@@ -71,3 +77,405 @@ class Coordinates(Protocol):
     def pull(self, gradient: np.ndarray) -> np.ndarray:
         """D' g, the gradient in x of what has the gradient g in f: (n,) -> (n,)."""
         ...
+
+
+class Observed(ABC):
+    """f given observations g of it with Gaussian noise, in `Coordinates` where it is standard normal.
+
+    The mean is as if the observations said nothing about it: that of the prior.
+
+    Attributes
+    ----------
+    prior : Prior
+        With a jitter, where one was needed.
+    precision : (n,) array
+        Precisions W of the noise.
+    """
+
+    prior: Prior
+    precision: np.ndarray
+
+    @property
+    def mean(self) -> np.ndarray:
+        """m: (n,)."""
+        return self.prior.mean
+
+    def whiten(self, f: np.ndarray) -> np.ndarray:
+        """D^-1 (f - m): (n,) -> (n,)."""
+        return self.whitened(f - self.prior.mean)
+
+    @abstractmethod
+    def whitened(self, deviation: np.ndarray) -> np.ndarray:
+        """D^-1 e: (n,) -> (n,)."""
+
+    @abstractmethod
+    def deviation(self, x: np.ndarray) -> np.ndarray:
+        """D x: (n,) -> (n,)."""
+
+    def unwhiten(self, x: np.ndarray) -> np.ndarray:
+        """m + D x: (n,) -> (n,)."""
+        return self.prior.mean + self.deviation(x)
+
+    @abstractmethod
+    def pull(self, gradient: np.ndarray) -> np.ndarray:
+        """D' g, the gradient in x of what has the gradient g in f: (n,) -> (n,)."""
+
+    def mean_given(self, observations: np.ndarray) -> np.ndarray:
+        """m + D D' W (g - m), the mean of f given observations g: (n,) -> (n,)."""
+        return self.unwhiten(self.pull((observations - self.prior.mean) * self.precision))
+
+    @abstractmethod
+    def log_density_of(self, observations: np.ndarray) -> float:
+        """Log N(g|m, K + W^-1) up to a constant."""
+
+
+class Gaussian(ABC):
+    """A multivariate normal distribution of f."""
+
+    mean: np.ndarray
+
+    @property
+    def size(self) -> int:
+        """Number of latent values n."""
+        return len(self.mean)
+
+    @property
+    @abstractmethod
+    def variance(self) -> np.ndarray:
+        """Marginal variances: (n,)."""
+
+    @abstractmethod
+    def product(self, x: np.ndarray) -> np.ndarray:
+        """Product of the covariance with x of shape (n,) or (n, k)."""
+
+    @abstractmethod
+    def sample_deviations(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        """Draws of f - mean, of shape (size, n)."""
+
+    def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        """Draws, of shape (size, n)."""
+        return self.mean + self.sample_deviations(rng, size)
+
+    @abstractmethod
+    def log_ratio(self, likelihood: Likelihood, f: np.ndarray) -> np.ndarray:
+        """Log of p(y|f) N(f|m, K) over this density, up to a constant: (..., n) -> (...)."""
+
+    def moved(
+        self, rng: np.random.Generator, f: np.ndarray, value: float, likelihood: Likelihood, auxiliary: np.ndarray
+    ) -> tuple[np.ndarray, float, int] | None:
+        """Move f on an ellipse through it and a draw, with a kernel; None where there is none.
+
+        Returned are f, the log-ratio there and how often it was computed. `value` is that at the given f, or not a
+        number where that is not known.
+        """
+        return None
+
+    def _lacks(self, what: str, instead: str) -> NoReturn:
+        raise UnsupportedError(f"a {type(self).__name__} has no {what}; use {instead}")
+
+
+class Prior(Gaussian):
+    """N(f|m, K).
+
+    Attributes
+    ----------
+    mean : (n,) array
+    jitter : float
+        What was added to the diagonal of K so that it could be factorized, in units of the variance.
+    vectors : int
+        Number of latent vectors that f consists of, one after another.
+    """
+
+    jitter: float = 0.0
+    vectors: int = 1
+
+    @abstractmethod
+    def deviations_from(self, normals: np.ndarray) -> np.ndarray:
+        """Draws of f - m, made of standard normals: (size, n) -> (size, n)."""
+
+    @abstractmethod
+    def conditioning(self) -> ConditionedPrior:
+        """The prior as a search for sites conditions it, in memory of its own."""
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether mean and variances are finite."""
+        return bool(np.isfinite(self.mean).all() and np.isfinite(self.variance).all())
+
+    def factorized(self) -> Self | None:
+        """The prior ready for draws, with a jitter where K needs one; None where K stays indefinite."""
+        return self
+
+    def inverted(self) -> Self:
+        """The prior with what solves take, made now and not when it is first needed."""
+        return self
+
+    def sample_deviations(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        """Draws of f - m, of shape (size, n)."""
+        return self.deviations_from(rng.standard_normal((size, self.size)))
+
+    def log_ratio(self, likelihood: Likelihood, f: np.ndarray) -> np.ndarray:
+        """Log of the likelihood, which is p(y|f) N(f|m, K) over the prior: (..., n) -> (...)."""
+        return likelihood.log_likelihood(f)
+
+    def solve(self, x: np.ndarray) -> np.ndarray:
+        """K^-1 x for x of shape (n,) or (n, k)."""
+        self._lacks("solutions with its covariance", "a transition that moves f by draws, as an elliptical slice")
+
+    def precision_product(self, x: np.ndarray) -> np.ndarray:
+        """K^-1 x, for many x of shape (n,)."""
+        return self.solve(x)
+
+    def log_density(self, f: np.ndarray) -> float:
+        """Log N(f|m, K) for f of shape (n,)."""
+        self._lacks("density, which updates of theta given f need", "the pseudo-marginal chain")
+
+    def log_density_gradient(self, f: np.ndarray) -> tuple[Any, np.ndarray]:
+        """Gradients of log N(f|m, K): a bar for K, and (n,) in m."""
+        self._lacks("gradient of its density in theta", "the pseudo-marginal chain, or a random walk for theta")
+
+    def scaled(self, ratio: float) -> Prior:
+        """N(m, ratio K)."""
+        self._lacks("scaled copies, which the update of a variance given f needs", "another update of theta")
+
+    def whiten(self, f: np.ndarray) -> np.ndarray:
+        """L^-1 (f - m) for a root L of K: (n,), or (k, n) for several f."""
+        self._lacks("coordinates in which it is standard normal", "the pseudo-marginal chain")
+
+    def deviation(self, nu: np.ndarray) -> np.ndarray:
+        """L nu: (n,) -> (n,)."""
+        self._lacks("coordinates in which it is standard normal", "the pseudo-marginal chain")
+
+    def unwhiten(self, nu: np.ndarray) -> np.ndarray:
+        """m + L nu: (n,) -> (n,)."""
+        return self.mean + self.deviation(nu)
+
+    def pull(self, gradient: np.ndarray) -> np.ndarray:
+        """L' g, the gradient in nu of what has the gradient g in f = m + L nu: (n,) -> (n,)."""
+        self._lacks("coordinates in which it is standard normal", "the pseudo-marginal chain")
+
+    def unwhitening_gradient(self, nu: np.ndarray, gradient: np.ndarray) -> Any:
+        """Bar for K of what has the gradient g in f = m + L nu."""
+        self._lacks("gradient of its coordinates in theta", "a random walk for theta")
+
+    def unwhitening_change(self, nu: np.ndarray, change: Any) -> np.ndarray:
+        """How L nu changes with K: (n,)."""
+        self._lacks("derivatives of its coordinates in theta", "a transition of theta without a metric tensor")
+
+    def fisher_information(self, means: np.ndarray, covariances: Iterable[Any]) -> np.ndarray:
+        """Fisher information about p parameters, from the derivatives of m and K: (p, p)."""
+        self._lacks("Fisher information about theta", "a transition of theta without a metric tensor")
+
+    def precision_factor(self, information: np.ndarray) -> np.ndarray | None:
+        """Lower Cholesky factor of K^-1 + diag(information); None where it has none."""
+        self._lacks("factor of a metric tensor of f", "an elliptical slice")
+
+    def shrunk(self, precision: Any) -> Any:
+        """(K^-1 + W)^-1 for a `BlockMatrix` W, as metric tensors of f need it; None where that is not possible."""
+        self._lacks("metric tensor of f", "the identity for a metric, or an elliptical slice")
+
+    def observed(self, precision: np.ndarray) -> Observed | None:
+        """f given observations with Gaussian noise of precisions (n,); None where K stays indefinite."""
+        self._lacks("coordinates given surrogate data", "the pseudo-marginal chain, or an elliptical slice")
+
+    def ordered_factor(self, diagonal: np.ndarray, order: np.ndarray) -> np.ndarray:
+        """Lower Cholesky factor of K + diag(diagonal), rows and columns in an order of the n values: (n, n)."""
+        self._lacks("factor with its variables in any order, which OrthantSampling needs", 'estimator="importance"')
+
+
+class Reached(NamedTuple):
+    """What a kernel has done to a `ConditionedPrior`.
+
+    Attributes
+    ----------
+    status : int
+        ``MATCHED``, ``NOT_CONVERGED`` or ``INDEFINITE`` of `core.numerics.compiled.outcomes`.
+    iterations : int
+    log_evidence : float
+    """
+
+    status: int
+    iterations: int
+    log_evidence: float
+
+
+class ConditionedPrior(ABC):
+    """A prior conditioned on one set of Gaussian sites after another; it changes, and no q shares its memory.
+
+    The sites are exp(b_i f_i - w_i f_i^2 / 2), or over the values of several latent vectors at a time.
+
+    Attributes
+    ----------
+    prior : Prior
+    linear : (n,) array
+        Site parameters b.
+    precision : (n,) array
+        Site parameters w, positive.
+    mean : (n,) array
+        Mean of q.
+    log_determinant : float
+        Of I + K W.
+    """
+
+    prior: Prior
+    linear: np.ndarray
+    precision: Any
+    mean: np.ndarray
+    log_determinant: float
+
+    @abstractmethod
+    def on(self, linear: np.ndarray, precision: Any) -> bool:
+        """Condition on sites; false where that is not possible, as for a K with NaN in it."""
+
+    @property
+    @abstractmethod
+    def inverse_diagonal(self) -> np.ndarray:
+        """Diagonal of (I + W K)^-1, which is 1 - w v for the variances v of q: (n,).
+
+        It may use up what was made of the sites: :meth:`on` comes before anything else is asked.
+        """
+
+    @property
+    @abstractmethod
+    def log_normalizer(self) -> float:
+        """Log of the integral of the prior times the sites."""
+
+    @abstractmethod
+    def approximation(self, log_evidence: float, iterations: int, converged: bool = True) -> Posterior:
+        """q for the sites conditioned on last."""
+
+    def expansion(self, likelihood: Likelihood, f: np.ndarray) -> tuple[np.ndarray, Any]:
+        """The sites b and w that have the likelihood's gradient and curvature at f: (n,) arrays.
+
+        The Fisher information stands in for the curvature where that is not positive.
+        """
+        gradient, precision = likelihood.derivatives(f)
+        if np.any(precision <= 0.0):
+            precision = np.where(precision > 0.0, precision, likelihood.fisher_information(f))
+        precision = np.maximum(precision, SMALLEST_PRECISION)
+        return precision * f + gradient, precision
+
+    @property
+    def residual(self) -> np.ndarray:
+        """b - W mu, which is K^-1 (mu - m): (n,)."""
+        return self.linear - self.precision * self.mean
+
+    def swept(self, terms: Any, settings: tuple[float, ...], sites: np.ndarray | None = None) -> Reached | None:
+        """Sweep with a kernel, from the sites conditioned on or from given ones, (2, n); None where there is none.
+
+        The terms are those of a likelihood, or of anything else that factorizes over f; the settings are those of
+        `core.numerics.compiled.propagation`.
+        """
+        return None
+
+    def newton(self, likelihood: Likelihood, start: np.ndarray | None, settings: tuple[float, ...]) -> Reached | None:
+        """Find the mode with a kernel; None where there is none. The settings are those of `compiled.newton`."""
+        return None
+
+
+class Posterior(Gaussian):
+    """q(f), proportional to the prior times Gaussian sites.
+
+    Attributes
+    ----------
+    prior : Prior
+    linear : (n,) array
+        Site parameters b.
+    precision : (n,) array
+        Site parameters w.
+    mean : (n,) array
+    log_evidence : float
+        The approximation's own value of log p(y|theta).
+    iterations : int
+        How many Newton steps or sweeps it took.
+    converged : bool
+        Whether the approximation is the one that was asked for; False where another one stands in for it.
+    """
+
+    prior: Prior
+    linear: np.ndarray
+    precision: Any
+    log_evidence: float
+    iterations: int
+    converged: bool
+
+    @property
+    @abstractmethod
+    def log_normalizer(self) -> float:
+        """Log of the integral of the prior times the sites."""
+
+    @property
+    @abstractmethod
+    def log_determinant(self) -> float:
+        """Log-determinant of I + K W."""
+
+    @property
+    def inverse_diagonal(self) -> np.ndarray:
+        """Diagonal of (I + W K)^-1, which is 1 - w v for the variances v of q: (n,)."""
+        return 1.0 - self.precision * self.variance
+
+    @abstractmethod
+    def factorized(self) -> Posterior | None:
+        """The same q with :meth:`Prior.factorized` of its prior; None where K stays indefinite."""
+
+    @abstractmethod
+    def conditioned(self) -> ConditionedPrior:
+        """The prior conditioned on q's sites, in memory of its own."""
+
+    @abstractmethod
+    def deviations_from(self, normals: np.ndarray) -> np.ndarray:
+        """Draws of f - mean, made of standard normals: (2, size, n) -> (size, n)."""
+
+    @abstractmethod
+    def covariance_bar(self, alpha: np.ndarray) -> tuple[Any, np.ndarray]:
+        """Bar for K of the log-evidence of sites that stay, that of (alpha alpha' - (K + W^-1)^-1) / 2.
+
+        `alpha` is b - W mean, of shape (n,). The diagonal of (I + W K)^-1, which comes with it, is the second value.
+        """
+
+    @abstractmethod
+    def shifted_bar(self, bar: Any, shift: np.ndarray, alpha: np.ndarray) -> Any:
+        """A bar from :meth:`covariance_bar`, with that of (shift alpha' + alpha shift') / 2 added."""
+
+    def sample_deviations(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        """Draws of f - mean, of shape (size, n)."""
+        return self.deviations_from(rng.standard_normal((2, size, self.size)))
+
+    def log_weights(self, likelihood: Likelihood, f: np.ndarray) -> np.ndarray:
+        """Log of p(y|f) N(f|m, K) / q(f), the importance weights: (..., n) -> (...)."""
+        return self.log_normalizer + self.log_ratio(likelihood, f)
+
+    def site_groups(self, number: int) -> Any:
+        """The groups of sites that `SequentialSampling` passes, see `gaussians.site_groups`."""
+        self._lacks("values in an order of groups, which SequentialSampling needs", 'estimator="importance"')
+
+    def regressions(self, variance: np.ndarray) -> np.ndarray:
+        """How the other latent values follow each of them, columns of the covariance over variances: rows, (n, n)."""
+        slopes = self.product(np.eye(self.size)) / variance[:, None]
+        np.fill_diagonal(slopes, 1.0)
+        return slopes
+
+    def estimated(
+        self, rng: np.random.Generator, likelihood: Likelihood, size: int, paired: bool
+    ) -> tuple[float, np.ndarray, np.ndarray, np.ndarray] | None:
+        """Draw from q and weigh the draws with a kernel; None where there is none, and no number is drawn then.
+
+        Returned are the log of the mean weight, particles (draws, n), their log-weights, and weights that sum to one.
+        There are `size` draws, or in pairs twice as many.
+        """
+        return None
+
+    def weighed(
+        self, likelihood: Likelihood, deviations: np.ndarray, paired: bool
+    ) -> tuple[float, np.ndarray, np.ndarray, np.ndarray] | None:
+        """The same for given draws less their mean, (size, n)."""
+        return None
+
+    def renewed(
+        self, rng: np.random.Generator, particle: np.ndarray, likelihood: Likelihood, draws: int, paired: bool
+    ) -> tuple[np.ndarray, tuple[float, np.ndarray, np.ndarray, np.ndarray], np.ndarray] | None:
+        """Move a particle on an ellipse, and weigh so many draws of which it is one; None where there is no kernel.
+
+        Returned are the particle, what :meth:`weighed` returns, and one of the draws, picked by the weights.
+        """
+        return None

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import cast
 
 import numpy as np
 
-from pmgp.core.gaussians.blocks import BlockPrior
+from pmgp.core.gaussians.base import ConditionedPrior, Posterior
+from pmgp.core.gaussians.held import HeldCovariances
+from pmgp.core.gaussians.site_groups import SiteGroups, site_groups
 from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.likelihoods.blocks import BlockLikelihood
 from pmgp.core.likelihoods.compiled_terms import BLOCK_LOG_RATIOS, kernel_with_terms
-from pmgp.core.numerics.block_matrices import BlockMatrix, ContrastBlocks
+from pmgp.core.numerics import linalg
+from pmgp.core.numerics.block_matrices import BlockMatrix, ContrastBlocks, stacked
 from pmgp.core.numerics.block_shrinkage import Shrinkage
 from pmgp.core.numerics.compiled.loading import for_rows, vectors
 
@@ -24,12 +28,12 @@ __all__ = ["BlockApproximation", "BlockConditioning"]
 
 
 @dataclass(frozen=True, eq=False)
-class BlockApproximation:
+class BlockApproximation(Posterior):
     """A Gaussian q(f) close to p(f|y, theta), for several latent vectors.
 
     Attributes
     ----------
-    prior : BlockPrior
+    prior : HeldCovariances
     linear : (C n,) array
         Site parameters b.
     precision : BlockMatrix
@@ -48,7 +52,7 @@ class BlockApproximation:
         b and W of sites that match its moments better, where a fit has found some and ended nearby.
     """
 
-    prior: BlockPrior
+    prior: HeldCovariances
     linear: np.ndarray
     precision: BlockMatrix
     mean: np.ndarray
@@ -57,11 +61,6 @@ class BlockApproximation:
     iterations: int
     converged: bool = True
     matching: tuple[np.ndarray, BlockMatrix] | None = None
-
-    @property
-    def size(self) -> int:
-        """Number of latent values C n."""
-        return self.mean.shape[0]
 
     def factorized(self) -> BlockApproximation | None:
         """The same q with the factors of its prior, if with a jitter; None where a K_c stays indefinite."""
@@ -91,21 +90,39 @@ class BlockApproximation:
             return for_rows(partial(kernel, *vectors(self.linear.reshape(scale.shape), scale)), f)
         return likelihood.log_likelihood(f) - f @ self.linear + 0.5 * self.precision.quadratic(f)
 
-    def log_weights(self, likelihood: Likelihood, f: np.ndarray) -> np.ndarray:
-        """Log of p(y|f) N(f|m, K) / q(f), the importance weights: (..., C n) -> (...)."""
-        return self.log_normalizer + self.log_ratio(likelihood, f)
+    @property
+    def log_determinant(self) -> float:
+        """Of I + K W."""
+        return self.shrinkage.log_determinant
 
-    def sample_deviations(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        """Draws of f - mean under q, of shape (size, C n)."""
-        return self.deviations_from(rng.standard_normal((2, size, self.size)))
+    def conditioned(self) -> BlockConditioning:
+        """The prior conditioned on q's sites."""
+        found = BlockConditioning(self.prior)
+        found.linear, found.precision, found.mean = self.linear, self.precision, self.mean
+        found.shrinkage = self.shrinkage
+        return found
+
+    def product(self, x: np.ndarray) -> np.ndarray:
+        """S x for x of shape (C n,) or (C n, k)."""
+        return self.shrinkage.product(x)
+
+    def covariance_bar(self, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Lower triangles of (alpha_c alpha_c' - R_cc) / 2, (C, n, n), and the marginal covariances, (n, C, C)."""
+        blocks = zip(self.shrinkage.resistances(), stacked(alpha, self.prior.sites), strict=True)
+        return np.array([linalg.add_outer(-0.5 * resistance, own) for resistance, own in blocks]), self.marginals
+
+    def shifted_bar(self, bar: np.ndarray, shift: np.ndarray, alpha: np.ndarray) -> np.ndarray:
+        """Lower triangles of the bar with (shift_c alpha_c' + alpha_c shift_c') / 2 added."""
+        blocks = zip(bar, *(stacked(x, self.prior.sites) for x in (shift, alpha)), strict=True)
+        return np.array([linalg.add_outer(np.asfortranarray(block), by, own) for block, by, own in blocks])
+
+    def site_groups(self, number: int) -> SiteGroups:
+        """The groups of sites that `SequentialSampling` passes."""
+        return site_groups(self, self.prior.parts, self.precision, number)
 
     def deviations_from(self, normals: np.ndarray) -> np.ndarray:
         """Draws of f - mean under q, made of standard normals: (2, size, C n) -> (size, C n)."""
         return self.shrinkage.drawn(self.prior.deviations_from(normals[0]), normals[1])
-
-    def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        """Independent draws from q, of shape (size, C n)."""
-        return self.mean + self.sample_deviations(rng, size)
 
 
 def log_normalizer(
@@ -117,12 +134,12 @@ def log_normalizer(
     return offset + 0.5 * float((linear - weighted) @ (mean - prior_mean)) - 0.5 * log_determinant
 
 
-class BlockConditioning:
+class BlockConditioning(ConditionedPrior):
     """A prior of several vectors conditioned on one set of sites after another.
 
     Parameters
     ----------
-    prior : BlockPrior
+    prior : HeldCovariances
 
     Attributes
     ----------
@@ -135,18 +152,18 @@ class BlockConditioning:
     shrinkage : Shrinkage
     """
 
+    prior: HeldCovariances
     linear: np.ndarray
     precision: BlockMatrix
     mean: np.ndarray
     shrinkage: Shrinkage
 
-    def __init__(self, prior: BlockPrior) -> None:
+    def __init__(self, prior: HeldCovariances) -> None:
         self.prior = prior
 
-    @staticmethod
-    def expansion(likelihood: BlockLikelihood, f: np.ndarray) -> tuple[np.ndarray, BlockMatrix]:
+    def expansion(self, likelihood: Likelihood, f: np.ndarray) -> tuple[np.ndarray, BlockMatrix]:
         """The sites b and W that have the likelihood's gradient and curvature at f: (C n,)."""
-        gradient, curvature = likelihood.derivatives(f)
+        gradient, curvature = cast("BlockLikelihood", likelihood).derivatives(f)
         return curvature.product(f) + gradient, curvature
 
     def on(self, linear: np.ndarray, precision: BlockMatrix) -> bool:
@@ -159,7 +176,7 @@ class BlockConditioning:
         linear : (C n,) array
         precision : BlockMatrix
         """
-        found = precision.shrinkage(self.prior.covariances)
+        found = self.prior.shrunk(precision)
         if found is None:
             return False
         centered = linear - precision.product(self.prior.mean)
@@ -173,9 +190,14 @@ class BlockConditioning:
         return self.linear - self.precision.product(self.mean)
 
     @property
-    def log_determinant(self) -> float:
+    def log_determinant(self) -> float:  # type: ignore[override]
         """Of I + K W."""
         return self.shrinkage.log_determinant
+
+    @property
+    def inverse_diagonal(self) -> np.ndarray:
+        """Sites over several values have matrices: see `BlockApproximation.marginals`."""
+        raise TypeError("sites over the values of several latent vectors have matrices in place of a diagonal")
 
     @property
     def log_normalizer(self) -> float:

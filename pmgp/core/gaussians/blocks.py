@@ -8,17 +8,19 @@ covariance share it as one object, with its factor.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
+from typing import cast
 
 import numpy as np
 
+from pmgp.core.gaussians.block_observed import BlockObservedPrior
+from pmgp.core.gaussians.block_sites import BlockConditioning
 from pmgp.core.gaussians.dense import DensePrior
-from pmgp.core.likelihoods.base import Likelihood
+from pmgp.core.gaussians.held import HeldCovariances
 
 __all__ = ["BlockPrior"]
 
 
-class BlockPrior:
+class BlockPrior(HeldCovariances):
     """N(f|m, K) with a block-diagonal K.
 
     Parameters
@@ -36,22 +38,10 @@ class BlockPrior:
         sizes = [part.size for part in parts]
         if len(set(sizes)) != 1:
             raise ValueError(f"latent vectors must be as long as each other, not of {sizes} elements")
-        self.parts = tuple(parts)
-
-    @property
-    def sites(self) -> int:
-        """Number n of elements that each of the vectors has."""
-        return self.parts[0].size
-
-    @property
-    def size(self) -> int:
-        """Number of latent values C n."""
-        return len(self.parts) * self.sites
-
-    @cached_property
-    def mean(self) -> np.ndarray:
-        """m: (C n,)."""
-        return np.concatenate([part.mean for part in self.parts])
+        self.parts: tuple[DensePrior, ...] = tuple(parts)
+        self.mean = np.concatenate([part.mean for part in parts])
+        self.vectors = len(parts)
+        self.jitter = max(part.jitter for part in parts)
 
     @property
     def variance(self) -> np.ndarray:
@@ -59,19 +49,22 @@ class BlockPrior:
         return np.concatenate([part.variance for part in self.parts])
 
     @property
-    def jitter(self) -> float:
-        """The largest one of the parts."""
-        return max(part.jitter for part in self.parts)
-
-    @property
     def is_finite(self) -> bool:
         """Whether means and covariances are."""
         return all(part.is_finite for part in self.parts)
 
-    @property
-    def covariances(self) -> list[np.ndarray]:
-        """The K_c, lower triangles: C arrays of shape (n, n)."""
-        return [part.covariance for part in self.parts]
+    def conditioning(self) -> BlockConditioning:
+        """The prior as a search for sites conditions it."""
+        return BlockConditioning(self)
+
+    def observed(self, precision: np.ndarray) -> BlockObservedPrior | None:
+        """f given observations with Gaussian noise: two factorizations and one inversion for each vector."""
+        found = [part.observed(w) for part, w in zip(self.parts, self._split(precision), strict=True)]
+        parts = [part for part in found if part is not None]
+        if len(parts) < len(found):
+            return None
+        # A part with a jitter is another prior.
+        return BlockObservedPrior(BlockPrior([cast(DensePrior, part.prior) for part in parts]), parts)
 
     def factorized(self) -> BlockPrior | None:
         """The same prior with its factors, or with a jitter in the parts that need it; None where one is indefinite."""
@@ -94,22 +87,9 @@ class BlockPrior:
         scaled = {id(part): part.scaled(ratio) for part in self.parts}
         return BlockPrior([scaled[id(part)] for part in self.parts])
 
-    def sample_deviations(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        """Draws of f - m, of shape (size, C n)."""
-        return self.deviations_from(rng.standard_normal((size, self.size)))
-
     def deviations_from(self, normals: np.ndarray) -> np.ndarray:
         """L e for each row e of standard normals: (size, C n) -> (size, C n)."""
         return self._each(DensePrior.deviations_from, normals, axis=1)
-
-    def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        """Draws, of shape (size, C n)."""
-        return self.mean + self.sample_deviations(rng, size)
-
-    @staticmethod
-    def log_ratio(likelihood: Likelihood, f: np.ndarray) -> np.ndarray:
-        """Log of p(y|f) N(f|m, K) over the prior, that is of the likelihood: (..., C n) -> (...)."""
-        return likelihood.log_likelihood(f)
 
     def whiten(self, f: np.ndarray) -> np.ndarray:
         """L^-1 (f - m) for f of shape (C n,), or of several f that are rows: (k, C n)."""
@@ -118,10 +98,6 @@ class BlockPrior:
     def deviation(self, nu: np.ndarray) -> np.ndarray:
         """L nu: (C n,) -> (C n,)."""
         return self._each(DensePrior.deviation, nu)
-
-    def unwhiten(self, nu: np.ndarray) -> np.ndarray:
-        """m + L nu: (C n,) -> (C n,)."""
-        return self.mean + self.deviation(nu)
 
     def pull(self, gradient: np.ndarray) -> np.ndarray:
         """L' g: (C n,) -> (C n,)."""

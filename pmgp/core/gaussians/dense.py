@@ -7,6 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
+from pmgp.core.gaussians.held import HeldCovariance
+from pmgp.core.gaussians.observed import ObservedPrior, observed
+from pmgp.core.gaussians.sites import Conditioning, moved_by_kernel
 from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.numerics import linalg
 from pmgp.core.numerics.compiled.loading import vectors
@@ -20,7 +23,7 @@ NO_SITES = np.empty((2, 0))
 INDEFINITE = f"the prior covariance stays indefinite with a jitter of {RELATIVE_JITTERS[-1]:g} times its mean variance"
 
 
-class DensePrior:
+class DensePrior(HeldCovariance):
     """N(f|m, K), its Cholesky factor made when it is first needed and then kept.
 
     Parameters
@@ -36,11 +39,6 @@ class DensePrior:
         self.mean = mean
         self.covariance = covariance
         self.jitter = jitter
-
-    @property
-    def size(self) -> int:
-        """Number of latent values n."""
-        return self.mean.shape[0]
 
     @property
     def parts(self) -> tuple[DensePrior, ...]:
@@ -124,22 +122,26 @@ class DensePrior:
                 prior.inverse = self.inverse / ratio
         return prior
 
-    def sample_deviations(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        """Draws of f - m, of shape (size, n)."""
-        return self.deviations_from(rng.standard_normal((size, self.size)))
+    def conditioning(self) -> Conditioning:
+        """The prior as a search for sites conditions it."""
+        return Conditioning(self)
+
+    def observed(self, precision: np.ndarray) -> ObservedPrior | None:
+        """f given observations with Gaussian noise: two factorizations and one inversion."""
+        return observed(self, precision)
+
+    def moved(
+        self, rng: np.random.Generator, f: np.ndarray, value: float, likelihood: Likelihood, auxiliary: np.ndarray
+    ) -> tuple[np.ndarray, float, int] | None:
+        """Move f on an ellipse with a kernel."""
+        # A derived class may have another log-ratio.
+        if type(self).log_ratio is not DensePrior.log_ratio:
+            return None
+        return moved_by_kernel(self.sites_and_mean, rng, f, value, likelihood, auxiliary)
 
     def deviations_from(self, normals: np.ndarray) -> np.ndarray:
         """L e for each row e of standard normals: (size, n) -> (size, n)."""
         return linalg.triangular_product(self.factor, normals.T).T
-
-    def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        """Draws, of shape (size, n)."""
-        return self.mean + self.sample_deviations(rng, size)
-
-    @staticmethod
-    def log_ratio(likelihood: Likelihood, f: np.ndarray) -> np.ndarray:
-        """Log of p(y|f) N(f|m, K) over the prior, that is of the likelihood: (..., n) -> (...)."""
-        return likelihood.log_likelihood(f)
 
     def whiten(self, f: np.ndarray) -> np.ndarray:
         """L^-1 (f - m) for f of shape (n,), or of several f that are rows: (k, n)."""
@@ -151,10 +153,6 @@ class DensePrior:
     def deviation(self, nu: np.ndarray) -> np.ndarray:
         """L nu for nu of shape (n,)."""
         return linalg.triangular_product(self.factor, nu)
-
-    def unwhiten(self, nu: np.ndarray) -> np.ndarray:
-        """m + L nu for nu of shape (n,)."""
-        return self.mean + self.deviation(nu)
 
     def pull(self, gradient: np.ndarray) -> np.ndarray:
         """L' g, the gradient in nu of what has the gradient g in f = m + L nu: (n,) -> (n,)."""
@@ -171,6 +169,12 @@ class DensePrior:
     def product(self, x: np.ndarray) -> np.ndarray:
         """K x for x of shape (n,) or (n, k)."""
         return linalg.symmetric_product(self.covariance, x)
+
+    def ordered_factor(self, diagonal: np.ndarray, order: np.ndarray) -> np.ndarray:
+        """Lower Cholesky factor of K + diag(diagonal), rows and columns in an order of the n values: (n, n)."""
+        matrix = linalg.symmetrized(self.covariance)
+        np.einsum("ii->i", matrix)[:] += diagonal
+        return linalg.cholesky(np.asfortranarray(matrix[np.ix_(order, order)]), overwrite=True)
 
     def log_density(self, f: np.ndarray) -> float:
         """Log N(f|m, K) for f of shape (n,)."""

@@ -6,19 +6,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pmgp.core.gaussians.dense import DensePrior
+from pmgp.core.gaussians.base import Observed
+from pmgp.core.gaussians.held import HeldCovariance
 from pmgp.core.numerics import linalg
 
 __all__ = ["ObservedPrior", "observed"]
 
 
 @dataclass(frozen=True, eq=False)
-class ObservedPrior:
+class ObservedPrior(Observed):
     """N(m, (K^-1 + W)^-1): f given observations with precisions W, as far as its mean does not depend on them.
 
     Attributes
     ----------
-    prior : DensePrior
+    prior : HeldCovariance
         With a jitter, where one was needed.
     precision : (n,) array
         W.
@@ -28,19 +29,10 @@ class ObservedPrior:
         D, lower triangular, with D D' = (K^-1 + W)^-1.
     """
 
-    prior: DensePrior
+    prior: HeldCovariance
     precision: np.ndarray
     factor_of_sum: np.ndarray
     factor: np.ndarray
-
-    @property
-    def mean(self) -> np.ndarray:
-        """m: (n,)."""
-        return self.prior.mean
-
-    def whiten(self, f: np.ndarray) -> np.ndarray:
-        """D^-1 (f - m): (n,) -> (n,)."""
-        return self.whitened(f - self.prior.mean)
 
     def whitened(self, deviation: np.ndarray) -> np.ndarray:
         """D^-1 e: (n,) -> (n,)."""
@@ -50,17 +42,9 @@ class ObservedPrior:
         """D x: (n,) -> (n,)."""
         return linalg.triangular_product(self.factor, x)
 
-    def unwhiten(self, x: np.ndarray) -> np.ndarray:
-        """m + D x: (n,) -> (n,)."""
-        return self.prior.mean + self.deviation(x)
-
     def pull(self, gradient: np.ndarray) -> np.ndarray:
         """D' g, the gradient in x of what has the gradient g in f = m + D x: (n,) -> (n,)."""
         return linalg.triangular_product(self.factor, gradient, transpose=True)
-
-    def mean_given(self, observations: np.ndarray) -> np.ndarray:
-        """m + D D' W (g - m), the mean of f given observations g: (n,) -> (n,)."""
-        return self.unwhiten(self.pull((observations - self.prior.mean) * self.precision))
 
     def log_density_of(self, observations: np.ndarray) -> float:
         """Log N(g|m, K + W^-1) up to a constant."""
@@ -70,14 +54,14 @@ class ObservedPrior:
         return -0.5 * (float(whitened @ whitened) + log_determinant)
 
 
-def observed(prior: DensePrior, precision: np.ndarray) -> ObservedPrior | None:
+def observed(prior: HeldCovariance, precision: np.ndarray) -> ObservedPrior | None:
     """Observe f: two factorizations and one inversion.
 
     K itself is not factorized, unless it turns out to need a jitter.
 
     Parameters
     ----------
-    prior : DensePrior
+    prior : HeldCovariance
     precision : (n,) array
         W, positive and not much below the prior precision, where I - B^-1 would cancel.
 
@@ -93,7 +77,7 @@ def observed(prior: DensePrior, precision: np.ndarray) -> ObservedPrior | None:
     return found
 
 
-def _observed(prior: DensePrior, precision: np.ndarray) -> ObservedPrior | None:
+def _observed(prior: HeldCovariance, precision: np.ndarray) -> ObservedPrior | None:
     """With D D' = W^-1/2 (I - B^-1) W^-1/2."""
     root = np.sqrt(precision)
     try:

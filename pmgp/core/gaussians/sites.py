@@ -6,34 +6,47 @@ and a draw O(n^2): neither K^-1 nor the posterior covariance is ever formed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from math import nan
 from typing import Any
 
 import numpy as np
 
-from pmgp.core.gaussians.dense import DensePrior
+from pmgp.core.gaussians.base import SMALLEST_PRECISION, ConditionedPrior, Posterior, Reached
+from pmgp.core.gaussians.held import HeldCovariance
+from pmgp.core.gaussians.site_groups import SiteGroups, site_groups
 from pmgp.core.likelihoods.base import Likelihood
-from pmgp.core.likelihoods.compiled_terms import LOG_RATIOS, kernel_with_terms
+from pmgp.core.likelihoods.compiled_terms import (
+    ESTIMATED,
+    LOG_RATIOS,
+    NEWTON,
+    RENEWED,
+    SLICE,
+    SWEEPS,
+    WEIGHED,
+    kernel_with_terms,
+)
 from pmgp.core.numerics import linalg
-from pmgp.core.numerics.compiled.loading import for_rows, vectors
-from pmgp.core.numerics.compiled.outcomes import INDEFINITE
-from pmgp.core.numerics.conditioning import condition, deviations, log_normalizer, log_sites, swept
+from pmgp.core.numerics.block_matrices import DenseBlocks
+from pmgp.core.numerics.compiled.loading import for_rows, uniform_numbers, vectors
+from pmgp.core.numerics.compiled.outcomes import INDEFINITE, MATCHED
+from pmgp.core.numerics.conditioning import condition, deviations, log_normalizer, log_sites, stepped, swept
+from pmgp.core.numerics.ledger import record
 
-__all__ = ["SMALLEST_PRECISION", "Conditioning", "SiteApproximation"]
+__all__ = ["SMALLEST_PRECISION", "Conditioning", "SiteApproximation", "moved_by_kernel"]
 
-# Sites need a positive precision; below this one the data say nothing about that latent value.
-SMALLEST_PRECISION = 1e-10
+Weighed = tuple[float, np.ndarray, np.ndarray, np.ndarray]
+"""Log of the mean weight, particles, their log-weights, and weights that sum to one."""
 
 
 @dataclass(frozen=True, eq=False)
-class SiteApproximation:
+class SiteApproximation(Posterior):
     """A Gaussian q(f) close to p(f|y, theta).
 
     Attributes
     ----------
-    prior : DensePrior
+    prior : HeldCovariance
     linear : (n,) array
         Site parameters b.
     precision : (n,) array
@@ -50,7 +63,7 @@ class SiteApproximation:
         Whether the approximation is the one that was asked for; False where another one stands in for it.
     """
 
-    prior: DensePrior
+    prior: HeldCovariance
     linear: np.ndarray
     precision: np.ndarray
     mean: np.ndarray
@@ -62,16 +75,15 @@ class SiteApproximation:
     @classmethod
     def written(
         cls,
-        prior: DensePrior,
-        memory: tuple[np.ndarray, np.ndarray, np.ndarray],
+        prior: HeldCovariance,
+        memory: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray],
         log_evidence: float,
         iterations: int,
-        converged: bool = True,
-        **known: float,
+        converged: bool,
+        known: dict[str, Any],
     ) -> SiteApproximation:
-        """q in memory that a kernel has written, sites (2, n), mean and factor, and what it knows of q besides."""
-        q, (sites, mean, factor) = object.__new__(cls), memory
-        linear, precision = sites[0], sites[1]
+        """q of b, w, mean and factor, and of whatever else is known of it."""
+        q, (linear, precision, mean, factor) = object.__new__(cls), memory
         # As the constructor does, which takes longer to set one after another of what is frozen.
         q.__dict__.update(
             prior=prior,
@@ -82,15 +94,9 @@ class SiteApproximation:
             log_evidence=log_evidence,
             iterations=iterations,
             converged=converged,
-            sites_and_mean=(linear, precision, mean),
             **known,
         )
         return q
-
-    @property
-    def size(self) -> int:
-        """Number of latent values n."""
-        return len(self.mean)
 
     @cached_property
     def matrices(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -139,10 +145,6 @@ class SiteApproximation:
             return likelihood.log_likelihood(f) - log_sites(self.linear, self.precision, f)
         return for_rows(partial(kernel, *self.sites_and_mean[:2]), f)
 
-    def log_weights(self, likelihood: Likelihood, f: np.ndarray) -> np.ndarray:
-        """Log of p(y|f) N(f|m, K) / q(f), the importance weights: (..., n) -> (...)."""
-        return self.log_normalizer + self.log_ratio(likelihood, f)
-
     def sample_deviations(self, rng: np.random.Generator, size: int) -> np.ndarray:
         """Draws of f - mean under q, of shape (size, n)."""
         return self._deviations(rng.standard_normal((2, size, self.size)))
@@ -154,10 +156,6 @@ class SiteApproximation:
     def _deviations(self, normals: np.ndarray) -> np.ndarray:
         return deviations(*self.matrices, self.sites_and_mean[1], normals)
 
-    def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        """Independent draws from q, of shape (size, n)."""
-        return self.mean + self.sample_deviations(rng, size)
-
     def product(self, x: np.ndarray) -> np.ndarray:
         """Products of q's covariance with vectors: (n,) or (n, k)."""
         root = np.sqrt(self.precision).reshape(-1, *[1] * (x.ndim - 1))
@@ -167,13 +165,108 @@ class SiteApproximation:
     def project(self, cross: np.ndarray) -> np.ndarray:
         """C_B^-1 W^1/2 C for the covariances C of shape (n, k) with other variables, C_B the factor of B.
 
-        What the sites take from the variances of these is the squared norm of its columns.
+        The sites take the squared norms of its columns from the variances of these.
         """
         return linalg.triangular_solve(self.factor, np.asfortranarray(np.sqrt(self.precision)[:, None] * cross))
 
-    def inverse(self) -> np.ndarray:
-        """Lower triangle of B^-1, in memory of its own."""
-        return linalg.inverse(self.factor)
+    def regressions(self, variance: np.ndarray) -> np.ndarray:
+        """How the other latent values follow each of them, columns of the covariance over variances: rows, (n, n)."""
+        covariance = self.prior.product(np.eye(self.size))
+        projected = self.project(covariance)
+        slopes = (covariance - projected.T @ projected) / variance[:, None]
+        np.fill_diagonal(slopes, 1.0)
+        return slopes
+
+    def conditioned(self) -> Conditioning:
+        """The prior conditioned on q's sites, in memory of its own."""
+        return Conditioning.of(self)
+
+    def covariance_bar(self, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Lower triangle of (alpha alpha' - W^1/2 B^-1 W^1/2) / 2, in Fortran order, and the diagonal of B^-1."""
+        inverse, root = linalg.inverse(self.factor), np.sqrt(0.5 * self.precision)
+        diagonal = inverse.diagonal().copy()
+        # Above the diagonal stands what was in memory.
+        with np.errstate(all="ignore"):
+            inverse *= root
+            inverse *= -root[:, None]
+        return linalg.add_outer(inverse, alpha), diagonal
+
+    def shifted_bar(self, bar: np.ndarray, shift: np.ndarray, alpha: np.ndarray) -> np.ndarray:
+        """Lower triangle of the bar with (shift alpha' + alpha shift') / 2 added, in its memory."""
+        return linalg.add_outer(bar, shift, alpha)
+
+    def site_groups(self, number: int) -> SiteGroups:
+        """The groups of sites that `SequentialSampling` passes."""
+        return site_groups(self, (self.prior,), DenseBlocks(self.precision[:, None, None]), number)
+
+    def moved(
+        self, rng: np.random.Generator, f: np.ndarray, value: float, likelihood: Likelihood, auxiliary: np.ndarray
+    ) -> tuple[np.ndarray, float, int] | None:
+        """Move f on an ellipse with a kernel."""
+        # A derived class may have another log-ratio.
+        if type(self).log_ratio is not SiteApproximation.log_ratio:
+            return None
+        return moved_by_kernel(self.sites_and_mean, rng, f, value, likelihood, auxiliary)
+
+    def estimated(self, rng: np.random.Generator, likelihood: Likelihood, size: int, paired: bool) -> Weighed | None:
+        """Draw from q and weigh the draws with one kernel."""
+        kernel = kernel_with_terms(likelihood, ESTIMATED)
+        if kernel is None or type(self).log_ratio is not SiteApproximation.log_ratio:
+            return None
+        first, second = rng.standard_normal((2, size, self.size))
+        written = self._written(2 * size if paired else size)
+        known = *self.sites_and_mean, *self.matrices, self.log_normalizer, paired
+        log_evidence, multiplied = kernel(*known, first, second, *written)
+        if multiplied:
+            record("matvec", size)
+        return log_evidence, *written
+
+    def weighed(self, likelihood: Likelihood, deviations: np.ndarray, paired: bool) -> Weighed | None:
+        """Weigh draws less their mean with one kernel."""
+        kernel = kernel_with_terms(likelihood, WEIGHED)
+        if kernel is None:
+            return None
+        written = self._written(2 * len(deviations) if paired else len(deviations))
+        known = *self.sites_and_mean, np.ascontiguousarray(deviations, np.float64), paired, self.log_normalizer
+        return kernel(*known, *written), *written
+
+    def renewed(
+        self, rng: np.random.Generator, particle: np.ndarray, likelihood: Likelihood, draws: int, paired: bool
+    ) -> tuple[np.ndarray, Weighed, np.ndarray] | None:
+        """Move a particle on an ellipse, and weigh so many draws of which it is one, with one kernel."""
+        kernel = kernel_with_terms(likelihood, RENEWED)
+        size = draws // 2 if paired else draws
+        if kernel is None or size < 2:
+            return None
+        normals, moved, written = rng.standard_normal((2, size, self.size)), np.empty(self.size), self._written(draws)
+        given = np.ascontiguousarray(particle, np.float64), rng.standard_exponential(), *uniform_numbers(rng)
+        known = *self.sites_and_mean, *self.matrices, self.log_normalizer
+        log_evidence, multiplied, chosen = kernel(*known, *given, paired, normals[0], normals[1], moved, *written)
+        if multiplied:
+            record("matvec", size)
+        return moved, (log_evidence, *written), written[0][chosen]
+
+    def _written(self, number: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Memory for particles, log-weights and weights."""
+        return np.empty((number, self.size)), np.empty(number), np.empty(number)
+
+
+def moved_by_kernel(
+    sites_and_mean: tuple[np.ndarray, np.ndarray, np.ndarray],
+    rng: np.random.Generator,
+    f: np.ndarray,
+    value: float,
+    likelihood: Likelihood,
+    auxiliary: np.ndarray,
+) -> tuple[np.ndarray, float, int] | None:
+    """A slice move of f on an ellipse, see `Gaussian.moved`; the kernel takes its angles from the generator."""
+    kernel = kernel_with_terms(likelihood, SLICE)
+    if kernel is None:
+        return None
+    moved, outcome = np.empty(len(f)), np.array([value])
+    given = *vectors(f, auxiliary), rng.standard_exponential(), *uniform_numbers(rng)
+    evaluations = kernel(*sites_and_mean, *given, moved, outcome)
+    return moved, float(outcome[0]), evaluations
 
 
 def marginal_variance(prior_variance: np.ndarray, precision: np.ndarray, inverse_diagonal: np.ndarray) -> np.ndarray:
@@ -183,7 +276,7 @@ def marginal_variance(prior_variance: np.ndarray, precision: np.ndarray, inverse
     return np.where(marginal > 0.0, marginal, prior_variance)
 
 
-class Conditioning:
+class Conditioning(ConditionedPrior):
     """A prior conditioned on one set of sites after another, in the same memory.
 
     What searches for sites uses it while it searches; :meth:`approximation` then takes the memory along, so that no q
@@ -191,7 +284,7 @@ class Conditioning:
 
     Parameters
     ----------
-    prior : DensePrior
+    prior : HeldCovariance
 
     Attributes
     ----------
@@ -203,27 +296,17 @@ class Conditioning:
         Of B.
     """
 
+    prior: HeldCovariance
     linear: np.ndarray
     precision: np.ndarray
     mean: np.ndarray
     log_determinant: float
 
-    def __init__(self, prior: DensePrior) -> None:
+    def __init__(self, prior: HeldCovariance) -> None:
         self.prior = prior
         self._memory: np.ndarray | None = None
         self._factor: np.ndarray | None = None
-
-    @staticmethod
-    def expansion(likelihood: Likelihood, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The sites b and w that have the likelihood's gradient and curvature at f: (n,) arrays.
-
-        The Fisher information stands in for the curvature where that is not positive.
-        """
-        gradient, precision = likelihood.derivatives(f)
-        if np.any(precision <= 0.0):
-            precision = np.where(precision > 0.0, precision, likelihood.fisher_information(f))
-        precision = np.maximum(precision, SMALLEST_PRECISION)
-        return precision * f + gradient, precision
+        self._known: dict[str, Any] = {}
 
     @classmethod
     def of(cls, approximation: SiteApproximation) -> Conditioning:
@@ -247,40 +330,48 @@ class Conditioning:
         reached = condition(self.prior.covariance, self.prior.mean, linear, precision, self._memory)
         if reached is None:
             return False
-        self._factor, self.linear, self.precision = self._memory, linear, precision
+        self._factor, self.linear, self.precision, self._known = self._memory, linear, precision, {}
         self.mean, self.log_determinant = reached
         return True
 
-    def swept(self, sweeps: Callable[..., Any], *settings: float) -> tuple[int, int, float]:
-        """Let a kernel change the sites, one set after another; conditioned on the last, unless K is indefinite.
+    def swept(self, terms: Any, settings: tuple[float, ...], sites: np.ndarray | None = None) -> Reached | None:
+        """Sweep with a kernel, from the sites conditioned on or from given ones, (2, n), which are changed."""
+        kernel, n = kernel_with_terms(terms, SWEEPS), self.prior.size
+        if kernel is None:
+            return None
+        if sites is None:
+            sites, mean, factor = np.array([self.linear, self.precision]), np.array(self.mean), self._take()
+            log_determinant = self.log_determinant
+        else:
+            mean, factor, log_determinant = np.empty(n), np.empty((n, n), order="F"), nan
+        known = self.prior.covariance, self.prior.mean, log_determinant
+        found = swept(kernel, *known, settings, sites, mean, factor)
+        status, number, log_evidence, log_determinant, normalizer = found
+        self._keep(None if status == INDEFINITE else factor, sites, mean, log_determinant)
+        self._known["log_normalizer"] = normalizer
+        return Reached(status, number, log_evidence)
 
-        Parameters
-        ----------
-        sweeps : callable
-            As of :func:`~pmgp.core.numerics.conditioning.swept`.
-        *settings
-            Of the kernel.
+    def newton(self, likelihood: Likelihood, start: np.ndarray | None, settings: tuple[float, ...]) -> Reached | None:
+        """Find the mode with a kernel."""
+        kernel, n = kernel_with_terms(likelihood, NEWTON), self.prior.size
+        if kernel is None:
+            return None
+        mean = np.array(self.prior.mean if start is None else start)
+        sites, factor = np.empty((2, n)), np.empty((n, n), order="F")
+        known = self.prior.covariance, self.prior.mean, (*settings, start is None)
+        found = stepped(kernel, *known, sites, mean, factor)
+        if found is None:
+            return Reached(INDEFINITE, 0, nan)
+        number, log_evidence, log_determinant = found
+        self._keep(factor, sites, mean, log_determinant)
+        return Reached(MATCHED, number, log_evidence)
 
-        Returns
-        -------
-        status : int
-        number : int
-            Of sweeps.
-        log_evidence : float
-            With the last sites but one.
-        """
-        factor, self._factor = self._take(), None
-        sites, mean = np.array([self.linear, self.precision]), np.array(self.mean)
-        known = self.prior.covariance, self.prior.mean, self.log_determinant
-        status, number, log_evidence, log_determinant, _ = swept(sweeps, *known, settings, sites, mean, factor)
-        self._factor = None if status == INDEFINITE else factor
-        (self.linear, self.precision), self.mean, self.log_determinant = sites, mean, log_determinant
-        return status, number, log_evidence
-
-    @property
-    def residual(self) -> np.ndarray:
-        """b - W mu, which is K^-1 (mu - m): (n,)."""
-        return self.linear - self.precision * self.mean
+    def _keep(self, factor: np.ndarray | None, sites: np.ndarray, mean: np.ndarray, log_determinant: float) -> None:
+        """Take over the memory that a kernel has written."""
+        self._memory = self._factor = factor
+        self.linear, self.precision = sites
+        self.mean, self.log_determinant = mean, log_determinant
+        self._known = {"sites_and_mean": (self.linear, self.precision, mean)}
 
     @property
     def log_normalizer(self) -> float:
@@ -293,13 +384,12 @@ class Conditioning:
         factor, self._factor = self._take(), None
         return linalg.inverse_diagonal(factor, overwrite=True)
 
-    def approximation(self, log_evidence: float, iterations: int) -> SiteApproximation:
-        """q for the sites conditioned on last, with the memory; what is conditioned on next gets memory of its own."""
+    def approximation(self, log_evidence: float, iterations: int, converged: bool = True) -> SiteApproximation:
+        """q for the sites conditioned on last, with the memory: the next sites get memory of their own."""
         factor = self._take()
-        self._memory = self._factor = None
-        q = SiteApproximation(self.prior, self.linear, self.precision, self.mean, factor, log_evidence, iterations)
-        q.__dict__["log_determinant"] = self.log_determinant
-        return q
+        memory, self._memory, self._factor = (self.linear, self.precision, self.mean, factor), None, None
+        known = {"log_determinant": self.log_determinant, **self._known}
+        return SiteApproximation.written(self.prior, memory, log_evidence, iterations, converged, known)
 
     def _take(self) -> np.ndarray:
         if self._factor is None:

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from pmgp.core.approximations.moment_matching import Cavities, cavities
-from pmgp.core.gaussians import SiteApproximation
+from pmgp.core.gaussians import Posterior
 
 __all__ = ["SiteDensities", "log_evidence_left_out"]
 
@@ -30,12 +30,12 @@ class SiteDensities(Protocol):
         ...
 
 
-def log_evidence_left_out(q: SiteApproximation, likelihood: SiteDensities, particles: np.ndarray) -> np.ndarray | None:
+def log_evidence_left_out(q: Posterior, likelihood: SiteDensities, particles: np.ndarray) -> np.ndarray | None:
     """Logs of estimates of p(y_-i|theta) for each i: (n,).
 
     Parameters
     ----------
-    q : SiteApproximation
+    q : Posterior
     likelihood : SiteDensities
     particles : (draws, n) array
         Draws of q; the estimates are unbiased where these are independent of anything else.
@@ -48,7 +48,7 @@ def log_evidence_left_out(q: SiteApproximation, likelihood: SiteDensities, parti
     cavity = cavities(q)
     if cavity is None:
         return None
-    slopes = _regressions(q, cavity)
+    slopes = q.regressions(cavity.marginal_variance)
     each = max(1, BLOCK // particles.size)
     parts = [
         _of_sites(q, likelihood, particles, cavity, slopes, np.arange(start, min(start + each, q.size)))
@@ -57,17 +57,8 @@ def log_evidence_left_out(q: SiteApproximation, likelihood: SiteDensities, parti
     return np.concatenate(parts)
 
 
-def _regressions(q: SiteApproximation, cavity: Cavities) -> np.ndarray:
-    """How the other latent values follow each of them under q, Sigma_i / v_i in rows: (n, n)."""
-    covariance = q.prior.product(np.eye(q.size))
-    projected = q.project(covariance)
-    slopes = (covariance - projected.T @ projected) / cavity.marginal_variance[:, None]
-    np.fill_diagonal(slopes, 1.0)
-    return slopes
-
-
 def _of_sites(
-    q: SiteApproximation,
+    q: Posterior,
     likelihood: SiteDensities,
     particles: np.ndarray,
     cavity: Cavities,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pmgp.core.gaussians import Coordinates, Prior, observed
+from pmgp.core.gaussians import Coordinates, Prior
 from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.transitions.base import NOT_COMPUTED, Point
 
@@ -118,5 +118,5 @@ def scaled_by_posterior(prior: Prior, likelihood: Likelihood) -> ScaledDensity |
     """
     smallest = SMALLEST_INFORMATION / prior.variance.mean()
     information = np.maximum(likelihood.fisher_information(prior.mean), smallest)
-    coordinates = observed(prior, information)
+    coordinates = prior.observed(information)
     return None if coordinates is None else ScaledDensity(coordinates, likelihood, information)

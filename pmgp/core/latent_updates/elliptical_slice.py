@@ -7,7 +7,6 @@ ellipses reach across the whole posterior. Either way a call of r costs O(n).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import isnan, nan
 from typing import ClassVar, NamedTuple
@@ -15,11 +14,9 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from pmgp.core.approximations import Laplace
-from pmgp.core.gaussians import DensePrior, Gaussian, Prior, SiteApproximation
+from pmgp.core.gaussians import Gaussian, Prior
 from pmgp.core.latent_updates.names import check_name
 from pmgp.core.likelihoods.base import Likelihood
-from pmgp.core.likelihoods.compiled_terms import SLICE, kernel_with_terms
-from pmgp.core.numerics.compiled.loading import uniform_numbers, vectors
 from pmgp.core.transitions.base import Point, TransitionInfo
 from pmgp.core.transitions.elliptical_slice import slice_on_ellipse
 
@@ -143,28 +140,12 @@ def _move(
 
     The value at f is not a number where it is not known yet.
     """
-    kernel = kernel_with_terms(target.likelihood, SLICE)
-    # What is derived from these may have other log-ratios.
-    if kernel is not None and (type(reference) is SiteApproximation or type(reference) is DensePrior):
-        return _move_by(kernel, rng, f, value, reference, auxiliary)
+    found = reference.moved(rng, f, value, target.likelihood, auxiliary)
+    if found is not None:
+        return found
     mean = reference.mean
     value = target.log_ratio(f, reference) if isnan(value) else value
     deviation, value, evaluations = slice_on_ellipse(
         rng, f - mean, auxiliary, lambda e: target.log_ratio(mean + e, reference), value
     )
     return mean + deviation, value, evaluations
-
-
-def _move_by(
-    kernel: Callable[..., int],
-    rng: np.random.Generator,
-    f: np.ndarray,
-    value: float,
-    reference: SiteApproximation | DensePrior,
-    auxiliary: np.ndarray,
-) -> tuple[np.ndarray, float, int]:
-    """The same by a kernel, which takes its angles from the generator."""
-    moved, outcome = np.empty(len(f)), np.array([value])
-    given = *vectors(f, auxiliary), rng.standard_exponential(), *uniform_numbers(rng)
-    evaluations = kernel(*reference.sites_and_mean, *given, moved, outcome)
-    return moved, float(outcome[0]), evaluations

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pmgp.core.gaussians import BlockPrior, Prior
+from pmgp.core.gaussians import Prior
 from pmgp.core.latent_updates.coordinates import LatentDensity
 from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.numerics.block_matrices import BlockMatrix, DenseBlocks
@@ -62,7 +62,7 @@ class PosteriorMetric:
 
     Parameters
     ----------
-    prior : BlockPrior
+    prior : Prior
         With its factors.
     precision : BlockMatrix
         W.
@@ -72,7 +72,7 @@ class PosteriorMetric:
 
     constant: ClassVar[bool] = True
 
-    def __init__(self, prior: BlockPrior, precision: BlockMatrix, shrinkage: Shrinkage) -> None:
+    def __init__(self, prior: Prior, precision: BlockMatrix, shrinkage: Shrinkage) -> None:
         self.prior, self.precision, self.shrinkage = prior, precision, shrinkage
 
     @property
@@ -109,7 +109,7 @@ class LocalMetric(PosteriorMetric):
 
     def __init__(
         self,
-        prior: BlockPrior,
+        prior: Prior,
         precision: BlockMatrix,
         shrinkage: Shrinkage,
         curvature_gradient: Callable[[np.ndarray], np.ndarray],
@@ -124,7 +124,7 @@ class LocalMetric(PosteriorMetric):
 
     def force(self, velocity: np.ndarray) -> np.ndarray:
         """<G^-1 - v v', d_jG> / 2 for each j, of which block i alone depends on f_i."""
-        v = velocity.reshape(len(self.prior.parts), -1).T
+        v = velocity.reshape(self.prior.vectors, -1).T
         return 0.5 * self.curvature_gradient(self.marginals - v[:, :, None] * v[:, None, :])
 
 
@@ -133,7 +133,7 @@ class MovingMetricDensity(LatentDensity):
 
     Parameters
     ----------
-    prior : DensePrior or BlockPrior
+    prior : Prior
         With its factors.
     likelihood : Likelihood
     constant : Metric, optional
@@ -142,7 +142,6 @@ class MovingMetricDensity(LatentDensity):
 
     def __init__(self, prior: Prior, likelihood: Likelihood, constant: Metric | None = None) -> None:
         super().__init__(prior, likelihood)
-        self.blocks = _as_blocks(prior)
         self.constant = constant
 
     def metric_at(self, position: np.ndarray) -> Metric | None:
@@ -150,21 +149,17 @@ class MovingMetricDensity(LatentDensity):
         if self.constant is not None:
             return self.constant
         precision = _curvature(self.likelihood, position)
-        shrinkage = None if precision is None else precision.shrinkage(self.blocks.covariances)
+        shrinkage = None if precision is None else self.prior.shrunk(precision)
         if precision is None or shrinkage is None:
             return None
-        return LocalMetric(self.blocks, precision, shrinkage, self._curvature_gradient_at(position))
+        return LocalMetric(self.prior, precision, shrinkage, self._curvature_gradient_at(position))
 
     def _curvature_gradient_at(self, f: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
         likelihood: Any = self.likelihood
-        if isinstance(self.prior, BlockPrior):
+        if self.prior.vectors > 1:
             return lambda weights: likelihood.curvature_gradient(f, weights)
         third = likelihood.third_derivative(f)
         return lambda weights: -third * weights[:, 0, 0]
-
-
-def _as_blocks(prior: Prior) -> BlockPrior:
-    return prior if isinstance(prior, BlockPrior) else BlockPrior([prior])
 
 
 def _curvature(likelihood: Any, f: np.ndarray) -> BlockMatrix | None:
@@ -187,7 +182,7 @@ def _information(likelihood: Any, f: np.ndarray) -> BlockMatrix:
 
 def local_curvature_known(prior: Prior, likelihood: Likelihood) -> bool:
     """Whether W(f) can be a metric: it has derivatives, and is positive at the prior mean and around it."""
-    if isinstance(prior, BlockPrior):
+    if prior.vectors > 1:
         return hasattr(likelihood, "curvature_gradient")
     spread = np.sqrt(prior.variance)
     places = [prior.mean + shift * spread for shift in (-2.0, 0.0, 2.0)]
@@ -199,19 +194,19 @@ def best_constant(prior: Prior, likelihood: Likelihood) -> np.ndarray:
 
     For labels of classes it has the probabilities n_c / n. It is found by Newton's method from the prior mean.
     """
-    blocks = _as_blocks(prior)
-    values = blocks.mean.reshape(-1, blocks.sites).mean(axis=1)
-    value = likelihood.log_likelihood(np.repeat(values, blocks.sites))
+    sites = prior.size // prior.vectors
+    values = prior.mean.reshape(-1, sites).mean(axis=1)
+    value = likelihood.log_likelihood(np.repeat(values, sites))
     for _ in range(NEWTON_STEPS):
-        step = _newton_step(likelihood, values, blocks.sites)
-        while not (found := likelihood.log_likelihood(np.repeat(values + step, blocks.sites))) >= value:
+        step = _newton_step(likelihood, values, sites)
+        while not (found := likelihood.log_likelihood(np.repeat(values + step, sites))) >= value:
             step *= 0.5
             if np.abs(step).max() < SMALLEST_STEP:
-                return np.repeat(values, blocks.sites)
+                return np.repeat(values, sites)
         values, value = values + step, found
         if np.abs(step).max() < SMALLEST_STEP:
             break
-    return np.repeat(values, blocks.sites)
+    return np.repeat(values, sites)
 
 
 def _newton_step(likelihood: Likelihood, values: np.ndarray, n: int) -> np.ndarray:
@@ -228,14 +223,14 @@ def _identity(prior: Prior, likelihood: Likelihood) -> MovingMetricDensity:
 
 
 def _fixed(prior: Prior, likelihood: Likelihood) -> MovingMetricDensity | None:
-    blocks, precision = _as_blocks(prior), _information(likelihood, best_constant(prior, likelihood))
-    shrinkage = precision.shrinkage(blocks.covariances)
-    metric = None if shrinkage is None else PosteriorMetric(blocks, precision, shrinkage)
+    precision = _information(likelihood, best_constant(prior, likelihood))
+    shrinkage = prior.shrunk(precision)
+    metric = None if shrinkage is None else PosteriorMetric(prior, precision, shrinkage)
     return None if metric is None else MovingMetricDensity(prior, likelihood, metric)
 
 
 def _local(prior: Prior, likelihood: Likelihood) -> MovingMetricDensity:
-    if isinstance(prior, BlockPrior) and not hasattr(likelihood, "curvature_gradient"):
+    if prior.vectors > 1 and not hasattr(likelihood, "curvature_gradient"):
         raise ValueError(f"the metric 'local' needs derivatives of the curvature, which {likelihood!r} has not")
     return MovingMetricDensity(prior, likelihood)
 

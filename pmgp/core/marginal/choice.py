@@ -125,7 +125,7 @@ class _Costs:
     def __init__(self, scheme: PseudoMarginalChain, screened: Fitted) -> None:
         self.scheme = scheme
         q = screened.approximation
-        vectors = len(q.prior.parts)
+        vectors = q.prior.vectors
         n = q.size // vectors
         self.size = Size(q.size, vectors, isinstance(screened.likelihood, Divisible))
         sweep = WORK_OF_SWEEP * n**3

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import inf, isfinite
 from typing import NamedTuple
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from pmgp.core.adaptation.mode_prediction import Predictor
 from pmgp.core.approximations.base import Approximation
-from pmgp.core.gaussians import Posterior, conditioning
+from pmgp.core.gaussians import Posterior
 from pmgp.core.joint_density import LatentModel
 from pmgp.core.likelihoods.base import Likelihood
 
@@ -136,7 +135,7 @@ class Evaluator:
 
 
 def _conditioned_again(q: Posterior) -> Posterior | None:
-    conditioned = conditioning(q.prior)
+    conditioned = q.prior.conditioning()
     if not conditioned.on(q.linear, q.precision):
         return None
-    return replace(conditioned.approximation(q.log_evidence, q.iterations), converged=q.converged)
+    return conditioned.approximation(q.log_evidence, q.iterations, q.converged)

@@ -11,11 +11,8 @@ from typing import Any
 import numpy as np
 
 from pmgp.core.estimators.importance import ImportanceSampling, WeightedParticles, number_of_draws
-from pmgp.core.gaussians import Posterior, SiteApproximation
+from pmgp.core.gaussians import Posterior
 from pmgp.core.likelihoods.base import Likelihood
-from pmgp.core.likelihoods.compiled_terms import RENEWED, kernel_with_terms
-from pmgp.core.numerics.compiled.loading import uniform_numbers
-from pmgp.core.numerics.ledger import record
 
 __all__ = ["renewed"]
 
@@ -49,20 +46,9 @@ def renewed(
     picked : (n,) array
         One of its particles, by the weights.
     """
-    kernel = kernel_with_terms(likelihood, RENEWED)
-    # What is derived from the estimator may make other estimates.
-    if kernel is None or type(estimator) is not ImportanceSampling or not isinstance(q, SiteApproximation):
+    # An estimator derived from this one may make other estimates.
+    if type(estimator) is not ImportanceSampling:
         return None
     number = number_of_draws(estimator.draws if draws is None else draws)
-    redrawn, n = estimator.redrawn(number), q.size
-    if redrawn == 0:
-        return None
-    normals, moved, particles = rng.standard_normal((2, 1 + redrawn, n)), np.empty(n), np.empty((number, n))
-    log_weights, weights = np.empty(number), np.empty(number)
-    given = np.ascontiguousarray(particle, np.float64), rng.standard_exponential(), *uniform_numbers(rng)
-    written = normals[0], normals[1], moved, particles, log_weights, weights
-    known = *q.sites_and_mean, *q.matrices, q.log_normalizer
-    log_evidence, multiplied, chosen = kernel(*known, *given, estimator.antithetic, *written)
-    if multiplied:
-        record("matvec", 1 + redrawn)
-    return moved, WeightedParticles.of(log_evidence, particles, log_weights, weights), particles[chosen]
+    found = q.renewed(rng, particle, likelihood, number, estimator.antithetic and number > 1)
+    return None if found is None else (found[0], WeightedParticles.of(*found[1]), found[2])

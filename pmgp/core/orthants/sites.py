@@ -6,8 +6,7 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from pmgp.core.approximations import ExpectationPropagation
-from pmgp.core.gaussians import Conditioning, DensePrior
-from pmgp.core.gaussians.sites import SMALLEST_PRECISION
+from pmgp.core.gaussians import SMALLEST_PRECISION, DensePrior
 from pmgp.core.likelihoods.normal_interval import NormalInterval
 from pmgp.core.likelihoods.normal_tails import excess, hazard
 from pmgp.core.numerics.quadrature import TiltedMoments
@@ -83,7 +82,7 @@ def matched_limits(problem: TruncatedNormal) -> tuple[np.ndarray, np.ndarray]:
         return linear, precision
     correlation = problem.correlation if bound.size == problem.size else problem.correlation[np.ix_(bound, bound)]
     # It is symmetric, and its transpose in Fortran's order.
-    conditioned = Conditioning(DensePrior(np.zeros(len(bound)), correlation.T))
+    conditioned = DensePrior(np.zeros(len(bound)), correlation.T).conditioning()
     lower, upper = problem.limits
     limits = Limits(lower[bound], upper[bound])
     conditioned.on(*limits.alone())

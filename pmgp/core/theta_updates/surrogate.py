@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pmgp.core.gaussians import BlockObservedPrior, BlockPrior, ObservedPrior, Prior, observed
+from pmgp.core.gaussians import Observed, Prior
 from pmgp.core.joint_density import DifferentiableModel
 from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.numerics import linalg
@@ -28,7 +28,7 @@ def surrogate_noise(prior: Prior, likelihood: Likelihood) -> np.ndarray:
     """
     variance = prior.variance.copy()
     # Of several latent vectors the moments are those of all values of an observation together.
-    moments = None if isinstance(prior, BlockPrior) else likelihood.tilted_moments(prior.mean, variance)
+    moments = None if prior.vectors > 1 else likelihood.tilted_moments(prior.mean, variance)
     if moments is None:
         precision = likelihood.fisher_information(prior.mean)
     else:
@@ -57,14 +57,14 @@ class SurrogateDensity(ThetaDensity):
         self.surrogate = f + normals / np.sqrt(frame.precision)
         self.eta = frame.whitened(f - frame.mean_given(self.surrogate))
 
-    def _frame(self, theta: np.ndarray) -> ObservedPrior | BlockObservedPrior | None:
+    def _frame(self, theta: np.ndarray) -> Observed | None:
         """f given surrogate data: what f = m_g + D eta needs at one theta; None where K is indefinite."""
         known = self.current.together.extra
-        if self.is_current(theta) and isinstance(known, ObservedPrior | BlockObservedPrior):
+        if self.is_current(theta) and isinstance(known, Observed):
             return known
         # K itself is not factorized here.
         prior = self.current.together.prior if self.is_current(theta) else self.model.prior(theta)
-        return observed(prior, 1.0 / surrogate_noise(prior, self.model.likelihood(theta)))
+        return prior.observed(1.0 / surrogate_noise(prior, self.model.likelihood(theta)))
 
     def _given(self, theta: np.ndarray) -> tuple[float, LatentPart] | None:
         frame = self._frame(theta)

@@ -11,7 +11,7 @@ from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import Op
 from pytensor.link.numba.dispatch.basic import generate_fallback_impl, numba_funcify
 
-from pmgp.core.gaussians import BlockApproximation, SiteApproximation
+from pmgp.core.gaussians import Posterior
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.interface.maximum import Objective
 
@@ -31,7 +31,7 @@ class ApproximateEvidence:
     def __init__(self, objective: Objective, size: int) -> None:
         self._objective = objective
         self._threads = suitable_threads(size)
-        self._last: tuple[np.ndarray, SiteApproximation | BlockApproximation | None] | None = None
+        self._last: tuple[np.ndarray, Posterior | None] | None = None
 
     def value(self, theta: np.ndarray) -> float:
         """Log p~(y|theta); minus infinity where there is none."""
@@ -47,7 +47,7 @@ class ApproximateEvidence:
             gradient = self._objective.evidence_gradient(theta, q)
         return np.zeros_like(theta) if gradient is None else np.where(np.isfinite(gradient), gradient, 0.0)
 
-    def _fit(self, theta: np.ndarray) -> SiteApproximation | BlockApproximation | None:
+    def _fit(self, theta: np.ndarray) -> Posterior | None:
         # Read once, as another thread may set it; a fit is a function of theta, so that any serves.
         last = self._last
         if last is not None and np.array_equal(last[0], theta):

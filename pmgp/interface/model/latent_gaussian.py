@@ -13,7 +13,7 @@ import numpy as np
 import pymc as pm
 from pytensor.tensor.variable import TensorVariable
 
-from pmgp.core.gaussians import Prior
+from pmgp.core.gaussians import BlockPrior, DensePrior
 from pmgp.core.likelihoods import Likelihood
 from pmgp.core.numerics.threads import threads_limited
 from pmgp.interface.distributions.closed_forms import find_closed_form
@@ -151,7 +151,7 @@ class LatentGaussianModel:
         """Log p(theta) on the unconstrained scale."""
         return self.theta_prior(theta)
 
-    def prior(self, theta: np.ndarray) -> Prior:
+    def prior(self, theta: np.ndarray) -> DensePrior | BlockPrior:
         """p(f|theta)."""
         return self.latent_prior(theta)
 

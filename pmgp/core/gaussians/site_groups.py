@@ -19,9 +19,10 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from scipy.linalg.blas import dtrmm
 
-from pmgp.core.gaussians import BlockApproximation, Posterior
+from pmgp.core.gaussians.base import Posterior
+from pmgp.core.gaussians.held import HeldCovariance
 from pmgp.core.numerics import linalg
-from pmgp.core.numerics.block_matrices import BlockMatrix, DenseBlocks, flat
+from pmgp.core.numerics.block_matrices import BlockMatrix, flat
 from pmgp.core.numerics.ledger import record
 
 __all__ = ["Group", "SiteGroups", "site_groups"]
@@ -85,12 +86,11 @@ class SiteGroups:
     log_normalizer: float
 
     @classmethod
-    def of(cls, q: Posterior, number: int) -> SiteGroups:
-        """In so many groups as near as that gets to the same size, or one for each site."""
-        vectors, sites = len(q.prior.parts), q.prior.parts[0].size
+    def of(cls, q: Posterior, parts: Sequence[HeldCovariance], precision: BlockMatrix, number: int) -> SiteGroups:
+        """Groups whose sizes differ by one at most, as many as asked for, or one for each site."""
+        vectors, sites = len(parts), parts[0].size
         bounds = list(pairwise(np.linspace(0, sites, min(number, sites) + 1).round().astype(int).tolist()))
-        roots = _triangles(q)
-        precision = q.precision if isinstance(q, BlockApproximation) else DenseBlocks(q.precision[:, None, None])
+        roots = _triangles(parts)
         factor = _factor(roots, precision.blocks, bounds)
         mean, linear = (x.reshape(vectors, sites) for x in (q.mean, q.linear))
         groups = []
@@ -134,25 +134,29 @@ class SiteGroups:
 _known: WeakKeyDictionary[Posterior, dict[int, SiteGroups]] = WeakKeyDictionary()
 
 
-def site_groups(q: Posterior, number: int) -> SiteGroups:
-    """The groups of q, made when they are first asked for, and kept as long as q is.
+def site_groups(q: Posterior, parts: Sequence[HeldCovariance], precision: BlockMatrix, number: int) -> SiteGroups:
+    """Return the groups of q, which are made when they are first asked for, and kept as long as q is.
 
     Parameters
     ----------
     q : Posterior
+    parts : sequence of HeldCovariance
+        Priors of the latent vectors.
+    precision : BlockMatrix
+        Of the sites, over one value of each vector.
     number : int
         How many; one for each site if there are fewer sites.
     """
     found = _known.setdefault(q, {})
     if number not in found:
-        found[number] = SiteGroups.of(q, number)
+        found[number] = SiteGroups.of(q, parts, precision, number)
     return found[number]
 
 
-def _triangles(q: Posterior) -> list[np.ndarray]:
+def _triangles(parts: Sequence[HeldCovariance]) -> list[np.ndarray]:
     """R, with zeros above the diagonal; one for all vectors that share a prior."""
-    found = {id(part): np.asfortranarray(np.tril(part.factor)) for part in q.prior.parts}
-    return [found[id(part)] for part in q.prior.parts]
+    found = {id(part): np.asfortranarray(np.tril(part.factor)) for part in parts}
+    return [found[id(part)] for part in parts]
 
 
 def _factor(roots: Sequence[np.ndarray], blocks: np.ndarray, bounds: list[tuple[int, int]]) -> np.ndarray:

@@ -1,0 +1,146 @@
+"""Expectation propagation with a site for each latent value: sweeps over all sites until q matches."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import numpy as np
+
+from pmgp.core.approximations.moment_matching import LARGEST_SHARE, MatchedSites, Terms, matched_sites
+from pmgp.core.gaussians import SMALLEST_PRECISION, ConditionedPrior, Posterior, Prior
+from pmgp.core.likelihoods.base import Likelihood
+from pmgp.core.numerics.compiled.outcomes import INDEFINITE, MATCHED, NOT_CONVERGED
+
+__all__ = ["Failure", "propagated", "propagated_from"]
+
+# Fraction of the way to the matching sites that a sweep goes at least; sites that overshoot together by less than a
+# factor of twenty, as those of duplicate inputs do, converge.
+SMALLEST_STEP = 0.05
+SMALLEST_LOG_PRECISION = float(np.log(SMALLEST_PRECISION))
+LARGEST_LOG_PRECISION = 30.0
+
+
+class Failure(Enum):
+    """Why sweeps gave no q."""
+
+    NOT_CONVERGED = NOT_CONVERGED
+    INDEFINITE = INDEFINITE
+
+
+def propagated_from(
+    prior: Prior, likelihood: Likelihood, start: np.ndarray, tolerance: float, max_sweeps: int, largest: float
+) -> Posterior | Failure:
+    """Sweep from sites (b, log w) that are a guess, one (2n,) array: see :func:`propagated`."""
+    conditioned, sites = prior.conditioning(), _sites_of(start)
+    reached = conditioned.swept(likelihood, _settings(tolerance, max_sweeps, largest), sites)
+    if reached is not None:
+        if reached.status != MATCHED:
+            return Failure(reached.status)
+        return conditioned.approximation(reached.log_evidence, reached.iterations)
+    # A likelihood whose sweeps are compiled is positive everywhere.
+    if not np.isfinite(likelihood.log_likelihood(prior.mean)):
+        return Failure.NOT_CONVERGED
+    if not conditioned.on(*sites):
+        return Failure.INDEFINITE
+    return propagated(conditioned, likelihood, tolerance, max_sweeps, largest)
+
+
+def propagated(
+    conditioned: ConditionedPrior,
+    likelihood: Terms,
+    tolerance: float,
+    max_sweeps: int,
+    largest: float = np.inf,
+    iterations: int = 0,
+) -> Posterior | Failure:
+    """Sweep until a sweep would move q by less than a tolerance, in nats.
+
+    Parameters
+    ----------
+    conditioned : ConditionedPrior
+        Conditioned on the sites to start from.
+    likelihood : Terms
+        Any terms that factorize over f.
+    tolerance : float
+    max_sweeps : int
+    largest : float
+        It fails where a sweep moves q by more nats than this.
+    iterations : int
+        How many there were before, to which those made here are added.
+    """
+    reached = conditioned.swept(likelihood, _settings(tolerance, max_sweeps, largest))
+    if reached is not None:
+        if reached.status != MATCHED:
+            return Failure(reached.status)
+        return conditioned.approximation(reached.log_evidence, iterations + reached.iterations)
+    step, last = 1.0, None
+    for sweep in range(1, max_sweeps + 1):
+        matched = matched_sites(conditioned, likelihood)
+        if matched is None:
+            return Failure.INDEFINITE
+        change = np.array([matched.linear - conditioned.linear, matched.precision - conditioned.precision])
+        if last is not None:
+            step = _secant_step(step * last, last - change, conditioned.mean, matched.marginal_variance)
+        divergence = _move(conditioned, matched, step * change)
+        if divergence is None:
+            return Failure.INDEFINITE
+        # Nearly a quadratic function of the step; a short one does not count as a small change.
+        divergence /= step**2
+        if divergence < tolerance:
+            return conditioned.approximation(matched.log_evidence, iterations + sweep)
+        if not divergence < largest:
+            break
+        last = change
+    return Failure.NOT_CONVERGED
+
+
+def _settings(tolerance: float, max_sweeps: int, largest: float) -> tuple[float, ...]:
+    """Settings of a kernel."""
+    return tolerance, largest, SMALLEST_STEP, SMALLEST_PRECISION, LARGEST_SHARE, max_sweeps
+
+
+def _sites_of(start: np.ndarray) -> np.ndarray:
+    """b and w, in memory of their own: (2, n)."""
+    sites = start.reshape(2, -1).copy()
+    precision = sites[1]
+    np.maximum(precision, SMALLEST_LOG_PRECISION, out=precision)
+    np.minimum(precision, LARGEST_LOG_PRECISION, out=precision)
+    np.exp(precision, out=precision)
+    return sites
+
+
+def _secant_step(moved: np.ndarray, reduced: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> float:
+    """Length of the next step (Barzilai and Borwein 1988), from how much the last one reduced the change asked for.
+
+    Where sites overshoot together that is more than all of it, and the steps become shorter: <s, r> / <r, r> for the
+    last step s and the reduction r, in the metric of the marginal divergences that a change of the sites makes.
+
+    Parameters
+    ----------
+    moved, reduced : (2, n) array
+        Changes of b and w.
+    mean, variance : (n,) array
+        Of q's marginals.
+    """
+    s, r = _standardized(moved, mean, variance), _standardized(reduced, mean, variance)
+    square = float(r @ r)
+    return float(np.clip(s @ r / square, SMALLEST_STEP, 1.0)) if square > 0.0 else 1.0
+
+
+def _standardized(change: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    linear, precision = change
+    return np.concatenate([np.sqrt(variance) * (linear - precision * mean), variance * precision / np.sqrt(2.0)])
+
+
+def _move(conditioned: ConditionedPrior, matched: MatchedSites, change: np.ndarray) -> float | None:
+    """Change the sites; how far q moves, in nats, or None where B is indefinite.
+
+    With changes db, dw and dmu, and v the variances of the old q, the Kullback-Leibler divergence of the new q from it
+    is [v' dw - log|B_new| + log|B_old| + dmu' (db - dw mu_old)] / 2: no inverse is needed.
+    """
+    db, dw = change
+    old = conditioned.mean
+    if not conditioned.on(conditioned.linear + db, np.maximum(conditioned.precision + dw, SMALLEST_PRECISION)):
+        return None
+    spread = float(matched.marginal_variance @ dw) - conditioned.log_determinant + matched.log_determinant
+    return 0.5 * (spread + float((conditioned.mean - old) @ (db - dw * old)))

@@ -1,0 +1,61 @@
+"""Priors that hold their covariances as matrices, as far as what is conditioned on sites looks at them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+
+import numpy as np
+
+from pmgp.core.gaussians.base import Prior
+from pmgp.core.numerics.block_matrices import BlockMatrix
+from pmgp.core.numerics.block_shrinkage import Shrinkage
+
+__all__ = ["HeldCovariance", "HeldCovariances"]
+
+
+class HeldCovariance(Prior):
+    """N(f|m, K) with K as a matrix.
+
+    Attributes
+    ----------
+    covariance : (n, n) array
+        Lower triangle of K, in Fortran order.
+    """
+
+    covariance: np.ndarray
+
+    def shrunk(self, precision: BlockMatrix) -> Shrinkage | None:
+        """(K^-1 + W)^-1 for a `BlockMatrix` W."""
+        return precision.shrinkage([self.covariance])
+
+    @property
+    @abstractmethod
+    def factor(self) -> np.ndarray:
+        """Lower Cholesky factor of K: (n, n)."""
+
+
+class HeldCovariances(Prior):
+    """N(f|m, K) of several latent vectors that are independent, with matrices for their covariances.
+
+    Attributes
+    ----------
+    parts : sequence of HeldCovariance
+        Priors of the vectors, of n values each.
+    """
+
+    parts: Sequence[HeldCovariance]
+
+    @property
+    def sites(self) -> int:
+        """Number n of elements that each of the vectors has."""
+        return self.parts[0].size
+
+    def shrunk(self, precision: BlockMatrix) -> Shrinkage | None:
+        """(K^-1 + W)^-1 for a `BlockMatrix` W."""
+        return precision.shrinkage(self.covariances)
+
+    @property
+    def covariances(self) -> list[np.ndarray]:
+        """The K_c, lower triangles: C arrays of shape (n, n)."""
+        return [part.covariance for part in self.parts]

@@ -1,0 +1,172 @@
+"""Kinds of Gaussians that know S = (K^-1 + W)^-1: sites and q follow from its products alone.
+
+With R = (K + W^-1)^-1 = W - W S W and alpha = b - W mu, q has the mean m + S (b - W m) and the covariance S. For a draw
+u of N(0, K) and a vector v with covariance W, u + S (v - W u) has the covariance S.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from pmgp.core.gaussians.base import ConditionedPrior, Posterior, Prior
+from pmgp.core.likelihoods.base import Likelihood
+from pmgp.core.numerics.conditioning import log_normalizer, log_sites
+
+__all__ = ["Shrinkage", "ShrinkingPrior", "ShrunkConditioning", "ShrunkPosterior"]
+
+
+class Shrinkage(ABC):
+    """S = (K^-1 + W)^-1 for a diagonal W with positive elements.
+
+    Attributes
+    ----------
+    precision : (n,) array
+        W.
+    log_determinant : float
+        Of I + K W.
+    """
+
+    precision: np.ndarray
+    log_determinant: float
+
+    @abstractmethod
+    def product(self, x: np.ndarray) -> np.ndarray:
+        """S x for x of shape (n,) or (n, k)."""
+
+    @abstractmethod
+    def diagonal(self) -> np.ndarray:
+        """Diagonal of S: (n,)."""
+
+    @abstractmethod
+    def covariance_bar(self, x: np.ndarray, y: np.ndarray) -> Any:
+        """Bar for K of (x y' + y x' - R) / 2, for x and y of shape (n,)."""
+
+    def drawn(self, u: np.ndarray, e: np.ndarray) -> np.ndarray:
+        """What has the covariance S, from draws u with covariance K and standard normals e: (size, n) arrays."""
+        return u + self.product((np.sqrt(self.precision) * e - self.precision * u).T).T
+
+
+class ShrinkingPrior(Prior):
+    """A prior that knows S for diagonal W."""
+
+    @abstractmethod
+    def shrinkage(self, precision: np.ndarray) -> Shrinkage | None:
+        """S for W of shape (n,), positive; None where that is not possible, as for a K with NaN in it."""
+
+    def conditioning(self) -> ShrunkConditioning:
+        """The prior as a search for sites conditions it."""
+        return ShrunkConditioning(self)
+
+
+@dataclass(frozen=True, eq=False)
+class ShrunkPosterior(Posterior):
+    """q(f), see `Posterior`.
+
+    Attributes
+    ----------
+    shrinkage : Shrinkage
+        Covariance of q.
+    """
+
+    prior: ShrinkingPrior
+    linear: np.ndarray
+    precision: np.ndarray
+    mean: np.ndarray
+    shrinkage: Shrinkage
+    log_evidence: float
+    iterations: int
+    converged: bool = True
+
+    @property
+    def variance(self) -> np.ndarray:
+        """Marginal variances of q: (n,)."""
+        return self.shrinkage.diagonal()
+
+    @property
+    def log_determinant(self) -> float:
+        """Of I + K W."""
+        return self.shrinkage.log_determinant
+
+    @property
+    def log_normalizer(self) -> float:
+        """Log of the integral of the prior times the sites."""
+        return log_normalizer(self.prior.mean, self.linear, self.precision, self.mean, self.log_determinant)
+
+    def factorized(self) -> ShrunkPosterior | None:
+        """The same q with :meth:`Prior.factorized` of its prior; None where K stays indefinite."""
+        prior = self.prior.factorized()
+        return None if prior is None else replace(self, prior=prior)
+
+    def conditioned(self) -> ShrunkConditioning:
+        """The prior conditioned on q's sites."""
+        found = ShrunkConditioning(self.prior)
+        found.keep(self.linear, self.precision, self.mean, self.shrinkage)
+        return found
+
+    def product(self, x: np.ndarray) -> np.ndarray:
+        """S x for x of shape (n,) or (n, k)."""
+        return self.shrinkage.product(x)
+
+    def deviations_from(self, normals: np.ndarray) -> np.ndarray:
+        """Draws of f - mean, made of standard normals: (2, size, n) -> (size, n)."""
+        return self.shrinkage.drawn(self.prior.deviations_from(normals[0]), normals[1])
+
+    def log_ratio(self, likelihood: Likelihood, f: np.ndarray) -> np.ndarray:
+        """Log of the likelihood over the sites: (..., n) -> (...)."""
+        return likelihood.log_likelihood(f) - log_sites(self.linear, self.precision, f)
+
+    def covariance_bar(self, alpha: np.ndarray) -> tuple[Any, np.ndarray]:
+        """Bar for K of the log-evidence of sites that stay, and the diagonal of (I + W K)^-1."""
+        return self.shrinkage.covariance_bar(0.5 * alpha, alpha), self.inverse_diagonal
+
+    def shifted_bar(self, bar: Any, shift: np.ndarray, alpha: np.ndarray) -> Any:
+        """Bar for K of the log-evidence of sites that move with the mode."""
+        return self.shrinkage.covariance_bar(0.5 * alpha + shift, alpha)
+
+
+class ShrunkConditioning(ConditionedPrior):
+    """A prior conditioned on one set of sites after another.
+
+    Parameters
+    ----------
+    prior : ShrinkingPrior
+    """
+
+    prior: ShrinkingPrior
+    shrinkage: Shrinkage
+
+    def __init__(self, prior: ShrinkingPrior) -> None:
+        self.prior = prior
+
+    def on(self, linear: np.ndarray, precision: np.ndarray) -> bool:
+        """Condition on sites, (n,) arrays; false where that is not possible."""
+        found = self.prior.shrinkage(precision)
+        if found is None:
+            return False
+        mean = self.prior.mean + found.product(linear - precision * self.prior.mean)
+        self.keep(linear, precision, mean, found)
+        return True
+
+    def keep(self, linear: np.ndarray, precision: np.ndarray, mean: np.ndarray, shrinkage: Shrinkage) -> None:
+        """Take over what is known of sites."""
+        self.linear, self.precision, self.mean, self.shrinkage = linear, precision, mean, shrinkage
+        self.log_determinant = shrinkage.log_determinant
+
+    @property
+    def inverse_diagonal(self) -> np.ndarray:
+        """Diagonal of (I + W K)^-1, which is 1 - w v: (n,)."""
+        return 1.0 - self.precision * self.shrinkage.diagonal()
+
+    @property
+    def log_normalizer(self) -> float:
+        """Log of the integral of the prior times the sites."""
+        return log_normalizer(self.prior.mean, self.linear, self.precision, self.mean, self.log_determinant)
+
+    def approximation(self, log_evidence: float, iterations: int, converged: bool = True) -> ShrunkPosterior:
+        """q for the sites conditioned on last."""
+        sites = self.linear, self.precision
+        return ShrunkPosterior(self.prior, *sites, self.mean, self.shrinkage, log_evidence, iterations, converged)
