@@ -175,3 +175,19 @@ def test_parts_of_inputs():
     for values in (square[:1, :1], square[:1], square[:, :1], square):
         expected = np.broadcast_to(values, (4, 4)).diagonal()[1:3]
         np.testing.assert_array_equal(np.broadcast_to(where.leaf(values), 2), expected)
+
+
+@pytest.mark.parametrize(("rows", "columns"), RECTANGLES)
+def test_a_vector_on_the_diagonal(rows, columns):
+    """Added to a rectangle, in new memory, in other memory, and in place; and taken from there."""
+    matrix, values = RNG.normal(size=(N, N))[rows, columns], RNG.normal(size=N)
+    place, before = Rectangle(rows, columns), matrix.copy()
+    expected = matrix + np.diag(values)[rows, columns]
+    np.testing.assert_array_equal(place.diagonal(values, matrix), expected)
+    np.testing.assert_array_equal(matrix, before)
+    for out in (np.full(matrix.shape, np.nan), matrix):
+        assert place.diagonal(values, matrix, out=out) is out
+        np.testing.assert_array_equal(out, expected)
+    where, elements = place.of_diagonal(np.diag(values)[rows, columns])
+    np.testing.assert_array_equal(elements, values[where])
+    assert len(elements) == len(set(range(*rows.indices(N))) & set(range(*columns.indices(N))))
