@@ -7,13 +7,17 @@ import shutil
 import sys
 from pathlib import Path
 
+from docutils import nodes
+from sphinx.addnodes import pending_xref
 from sphinx.errors import ExtensionError
+from sphinx.transforms import SphinxTransform
 
 import pmgp
 
 sys.path.insert(0, str(Path(__file__).parent))
 import comparison
 import gallery
+import inventories
 import layers
 import peers
 import what_works
@@ -41,6 +45,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx.ext.mathjax",
     "sphinx.ext.viewcode",
+    "sphinx.ext.intersphinx",
     "myst_nb",
     "sphinx_copybutton",
     "sphinx_design",
@@ -110,6 +115,26 @@ def write_parts() -> None:
 
 copy_case_studies()
 write_parts()
+# Read from files that are written here: nothing is fetched.
+intersphinx_mapping = inventories.write(HERE / "_generated")
+
+
+class LinkedLiterals(SphinxTransform):
+    """Link code in a text that is one of the names, such as `pm.sample`."""
+
+    default_priority = 400
+
+    def apply(self, **kwargs):
+        """Put a reference around each literal that is a known name and is not in a heading or in a link."""
+        for literal in list(self.document.findall(nodes.literal)):
+            name = inventories.whole(literal.astext())
+            inside = isinstance(literal.parent, nodes.title | nodes.reference | pending_xref)
+            if name not in inventories.NAMES or inside:
+                continue
+            link = pending_xref("", refdomain="py", reftype="obj", reftarget=name, refexplicit=True, refwarn=False)
+            link["py:module"] = link["py:class"] = None
+            literal.replace_self(link)
+            link += literal
 
 
 def show_constructor(app, what, name, obj, options, signature, return_annotation):
@@ -132,5 +157,6 @@ def refuse_remote_resources(app, exception):
 
 
 def setup(app):
+    app.add_transform(LinkedLiterals)
     app.connect("build-finished", refuse_remote_resources)
     app.connect("autodoc-process-signature", show_constructor)

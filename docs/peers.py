@@ -47,7 +47,8 @@ def read(path: Path = FIGURES) -> Rows:
 
 def table(path: Path = FIGURES) -> str:
     """Effective draws for a second of one core, R-hat where it is too large, most memory: as a Markdown table."""
-    lines = ["| data | " + " | ".join(TOOLS) + " |", "|---|" + "---:|" * len(TOOLS)]
+    lines = ["```{rst-class} pmgp-support", "```", ""]
+    lines += ["| data | " + " | ".join(TOOLS) + " |", "|---|" + "---:|" * len(TOOLS)]
     for problem, tools in read(path).items():
         lines.append(f"| {problem} | " + " | ".join(_cell(tools.get(tool)) for tool in TOOLS) + " |")
     return "\n".join(lines) + "\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import sys
+import zlib
 from pathlib import Path
 
 import matplotlib.figure
@@ -98,7 +99,7 @@ crabs ARD,200,5,ard,nutpie,over budget,,
 def test_the_table_of_peers_says_what_has_not_converged(part, tmp_path):
     peers, path = part("peers"), tmp_path / "peers.csv"
     path.write_text(PEERS, encoding="utf-8")
-    _, _, first, second = peers.table(path).splitlines()
+    *_, first, second = peers.table(path).splitlines()
     nothing = dict.fromkeys(peers.TOOLS, "–")
     cells = {"synthetic, n = 100, d = 2": nothing | {"pmgp": "123", "NUTS": "(0.46, 1.20)"}}
     cells["crabs, n = 200, d = 5, ARD"] = nothing | {"nutpie": "over budget"}
@@ -173,6 +174,14 @@ def test_the_picture_of_a_card_has_few_words_in_letters_that_can_be_read(part):
         plt.close(figure)
 
 
+def test_methods_that_take_the_same_share_a_column(part, tmp_path):
+    rows = ["feature,A,B,C,predict,refused with", "one,yes,yes,–,mean,no x", "two,–,–,–,–,no x"]
+    (tmp_path / "some.csv").write_text("\n".join(rows), encoding="utf-8")
+    lines = part("what_works").markdown("some", tmp_path).splitlines()
+    assert lines[3] == "| feature | A, B | C | predict |"
+    assert lines[5] == "| one <sup>1</sup> | ✓ | – | mean |"
+
+
 def test_refusals_are_notes_beneath_their_table(part, tmp_path):
     rows = ["feature,A,B,refused with", "one,yes,mean,", "two,–,yes,no x", '"three, four",–,–,no x; no y']
     (tmp_path / "some.csv").write_text("\n".join(rows), encoding="utf-8")
@@ -187,6 +196,26 @@ def test_refusals_are_notes_beneath_their_table(part, tmp_path):
         "1. “no x”",
         "2. “no y”",
     ]
+
+
+def test_links_go_to_names_that_the_installed_packages_have(part, tmp_path):
+    """Writing an inventory looks each of them up."""
+    inventories = part("inventories")
+    lines = []
+    for _, path in inventories.write(tmp_path).values():
+        *header, body = Path(path).read_bytes().split(b"\n", 4)
+        assert header[0] == b"# Sphinx inventory version 2"
+        lines += zlib.decompress(body).decode().splitlines()
+    assert {line.split()[0] for line in lines} == set(inventories.NAMES)
+    assert f"pymc.sample py:function 1 {inventories.SAMPLING} -" in lines
+    assert inventories.whole("pm.sample()") == "pymc.sample"
+
+
+def test_an_unknown_name_has_no_link(part, tmp_path, monkeypatch):
+    inventories = part("inventories")
+    monkeypatch.setitem(inventories.NAMES, "pymc.no_such_name", "api.html")
+    with pytest.raises(AttributeError, match="no_such_name"):
+        inventories.write(tmp_path)
 
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
