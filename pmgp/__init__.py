@@ -1,4 +1,4 @@
-"""Exact, fully Bayesian inference for Gaussian process models with any likelihood, as PyMC step methods.
+"""Exact, fully Bayesian inference for Gaussian process models with non-Gaussian likelihoods, as PyMC step methods.
 
 The public names are loaded when they are first used, so that the numerical core can be imported without PyMC.
 """
