@@ -91,6 +91,13 @@ def classifier(
     ValueError
         If X, y or feature_names do not fit together or are not finite numbers, labels 0 and 1 and different names,
         or if kernel or likelihood is unknown.
+
+    Examples
+    --------
+    >>> import pmgp
+    >>> model = pmgp.models.classifier([[0.0, 1.0], [1.0, 0.0], [2.0, 1.0]], [0, 1, 1])
+    >>> [variable.name for variable in model.free_RVs]
+    ['lengthscale', 'variance', 'f']
     """
     X = _inputs(X)
     y = _labels(y, len(X), 2)
@@ -140,6 +147,13 @@ def multiclass_classifier(
     ValueError
         If X, y or feature_names do not fit together, y holds other labels, there are not three different classes or
         more, or the kernel is unknown.
+
+    Examples
+    --------
+    >>> import pmgp
+    >>> model = pmgp.models.multiclass_classifier([[0.0], [1.0], [2.0]], [0, 1, 2], classes=["a", "b", "c"])
+    >>> model.initial_point()["f"].shape
+    (3, 3)
     """
     _check_names(classes, "classes")
     X = _inputs(X)
@@ -195,6 +209,13 @@ def count_regression(
     ValueError
         If X, y, exposure or feature_names do not fit together, counts are not whole numbers from 0 on or all 0, an
         exposure is not positive, or the kernel is unknown.
+
+    Examples
+    --------
+    >>> import pmgp
+    >>> model = pmgp.models.count_regression([[0.0], [1.0], [2.0]], [3, 0, 5])
+    >>> "f" in model.named_vars
+    True
     """
     X = _inputs(X)
     y = check_counts(_column(y, len(X), "count")).astype(np.int64)
@@ -248,6 +269,13 @@ def ordinal_regression(
     ValueError
         If X, y or feature_names do not fit together, y holds other labels, there are not three different categories
         or more, or the kernel is unknown.
+
+    Examples
+    --------
+    >>> import pmgp
+    >>> model = pmgp.models.ordinal_regression([[0.0], [1.0], [2.0]], [0, 2, 1], categories=["low", "mid", "high"])
+    >>> "f" in model.named_vars
+    True
     """
     _check_names(categories, "categories")
     X = _inputs(X)

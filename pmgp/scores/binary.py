@@ -67,6 +67,12 @@ def accuracy(y: ArrayLike, probability: ArrayLike) -> float:
     ------
     ValueError
         If labels are not 0 and 1, probabilities are outside [0, 1] or NaN, or shapes differ.
+
+    Examples
+    --------
+    >>> from pmgp import scores
+    >>> scores.accuracy([0, 1, 1, 0], [0.2, 0.9, 0.4, 0.1])
+    0.75
     """
     y, probability = _validated(y, probability)
     return float(np.mean((probability >= 0.5) == (y == 1)))
@@ -89,6 +95,12 @@ def log_loss(y: ArrayLike, probability: ArrayLike, complement: ArrayLike | None 
     ------
     ValueError
         As :func:`accuracy`, and if the two probabilities do not sum to 1.
+
+    Examples
+    --------
+    >>> from pmgp import scores
+    >>> round(scores.log_loss([0, 1], [0.2, 0.9]), 3)
+    0.164
     """
     y, probability = _validated(y, probability)
     other = 1 - probability if complement is None else _validated(y, complement)[1]
@@ -110,6 +122,12 @@ def brier_score(y: ArrayLike, probability: ArrayLike) -> float:
     ------
     ValueError
         As :func:`accuracy`.
+
+    Examples
+    --------
+    >>> from pmgp import scores
+    >>> round(scores.brier_score([0, 1], [0.2, 0.9]), 3)
+    0.025
     """
     y, probability = _validated(y, probability)
     return float(np.mean((probability - y) ** 2))
@@ -129,6 +147,12 @@ def area_under_curve(y: ArrayLike, probability: ArrayLike) -> float:
         As :func:`accuracy`, and if only one class is present, for which no AUC exists.
     ImportError
         If scikit-learn is not installed.
+
+    Examples
+    --------
+    >>> from pmgp import scores
+    >>> scores.area_under_curve([0, 1, 1, 0], [0.2, 0.9, 0.4, 0.3])
+    1.0
     """
     y, probability = _validated(y, probability)
     if not 0 < y.sum() < len(y):
@@ -192,6 +216,17 @@ def capacity(y: ArrayLike, probability: ArrayLike, score: str = "accuracy") -> f
     ----------
     Filippone, M. and Girolami, M. (2014). Pseudo-marginal Bayesian inference for Gaussian processes. IEEE TPAMI 36,
     section 5.3.
+
+    Examples
+    --------
+    A classifier that errs only where it is unsure has a higher capacity than accuracy:
+
+    >>> from pmgp import scores
+    >>> y, probability = [0, 0, 1, 1, 0], [0.02, 0.1, 0.95, 0.8, 0.55]
+    >>> scores.accuracy(y, probability)
+    0.8
+    >>> scores.capacity(y, probability) > 0.9
+    True
     """
     return abstention_curve(y, probability, score).area
 
@@ -216,6 +251,12 @@ def summarize(y: ArrayLike, probability: ArrayLike, complement: ArrayLike | None
         As :func:`log_loss`.
     ImportError
         As :func:`area_under_curve`.
+
+    Examples
+    --------
+    >>> from pmgp import scores
+    >>> sorted(scores.summarize([0, 1, 1], [0.2, 0.9, 0.4]))  # doctest: +ELLIPSIS
+    ['accuracy', ...]
     """
     y, probability = _validated(y, probability)
     scores = {

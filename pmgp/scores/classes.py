@@ -40,6 +40,12 @@ def balanced_accuracy(y: ArrayLike, probabilities: ArrayLike) -> float:
     ------
     ValueError
         If y holds anything else, or a row of probabilities is negative, NaN or does not sum to 1.
+
+    Examples
+    --------
+    >>> from pmgp.scores import classes
+    >>> classes.balanced_accuracy([0, 0, 0, 1], [[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]])
+    0.5
     """
     counts = confusion_matrix(y, probabilities)
     present = counts.sum(axis=1) > 0
@@ -60,6 +66,12 @@ def brier_score(y: ArrayLike, probabilities: ArrayLike) -> float:
     ------
     ValueError
         As :func:`balanced_accuracy`.
+
+    Examples
+    --------
+    >>> from pmgp.scores import classes
+    >>> round(classes.brier_score([0, 2], [[0.8, 0.1, 0.1], [0.2, 0.2, 0.6]]), 2)
+    0.15
     """
     y, probabilities = categories_and_probabilities(y, probabilities)
     outcome = y[:, None] == np.arange(probabilities.shape[1])
@@ -78,6 +90,13 @@ def confusion_matrix(y: ArrayLike, probabilities: ArrayLike) -> NDArray[np.int64
     ------
     ValueError
         As :func:`balanced_accuracy`.
+
+    Examples
+    --------
+    >>> from pmgp.scores import classes
+    >>> classes.confusion_matrix([0, 1, 1], [[0.9, 0.1], [0.3, 0.7], [0.6, 0.4]])
+    array([[1, 0],
+           [1, 1]])
     """
     y, probabilities = categories_and_probabilities(y, probabilities)
     counts = np.zeros(2 * probabilities.shape[1:], dtype=np.int64)

@@ -28,6 +28,12 @@ def accuracy(y: ArrayLike, probabilities: ArrayLike) -> float:
     ------
     ValueError
         If y holds anything else, or a row of probabilities is negative, NaN or does not sum to 1.
+
+    Examples
+    --------
+    >>> from pmgp.scores import ordinal
+    >>> ordinal.accuracy([0, 2], [[0.7, 0.2, 0.1], [0.1, 0.5, 0.4]])
+    0.5
     """
     y, probabilities = categories_and_probabilities(y, probabilities)
     return float(np.mean(probabilities.argmax(axis=1) == y))
@@ -45,6 +51,12 @@ def log_loss(y: ArrayLike, probabilities: ArrayLike) -> float:
     ------
     ValueError
         As :func:`accuracy`.
+
+    Examples
+    --------
+    >>> from pmgp.scores import ordinal
+    >>> round(ordinal.log_loss([0, 2], [[0.7, 0.2, 0.1], [0.1, 0.5, 0.4]]), 3)
+    0.636
     """
     y, probabilities = categories_and_probabilities(y, probabilities)
     with np.errstate(divide="ignore"):
@@ -65,6 +77,15 @@ def ranked_probability_score(y: ArrayLike, probabilities: ArrayLike) -> float:
     ------
     ValueError
         As :func:`accuracy`.
+
+    Examples
+    --------
+    A wrong category costs less, the nearer it is to the true one:
+
+    >>> from pmgp.scores import ordinal
+    >>> near = ordinal.ranked_probability_score([0], [[0.0, 1.0, 0.0]])
+    >>> near, ordinal.ranked_probability_score([0], [[0.0, 0.0, 1.0]])
+    (0.5, 1.0)
     """
     y, probabilities = categories_and_probabilities(y, probabilities)
     predicted = probabilities.cumsum(axis=1)[:, :-1]

@@ -107,6 +107,15 @@ class BernoulliProbit(_LatentBernoulli):
     Notes
     -----
     ``pm.Bernoulli(p=pm.math.invprobit(f))`` is the same model, but rounds to p = 1 from f = 8.3 on.
+
+    Examples
+    --------
+    The log-density keeps its digits far into the tail:
+
+    >>> import pymc as pm, pmgp
+    >>> label = pmgp.BernoulliProbit.dist(f=-40.0)
+    >>> float(pm.logp(label, 1).eval().round(3))
+    -804.608
     """
 
     rv_type = BernoulliProbitRV
@@ -131,6 +140,13 @@ class BernoulliLogit(_LatentBernoulli):
     ------
     ValueError
         If an observed label is neither 0 nor 1.
+
+    Examples
+    --------
+    >>> import pymc as pm, pmgp
+    >>> label = pmgp.BernoulliLogit.dist(f=[0.0, 2.0])
+    >>> pm.logp(label, [1, 0]).eval().round(3)
+    array([-0.693, -2.127])
     """
 
     rv_type = BernoulliLogitRV

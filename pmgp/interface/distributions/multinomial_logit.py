@@ -71,6 +71,15 @@ class MultinomialLogit(Discrete):
     -----
     ``pm.Categorical(logit_p=...)`` is the same model; its sites are not known to be those of a softmax, and an
     iteration needs a factorization of C n rows in place of C + 1 of n rows.
+
+    Examples
+    --------
+    Two points, three classes:
+
+    >>> import numpy as np, pymc as pm, pmgp
+    >>> label = pmgp.MultinomialLogit.dist(np.array([[0.0, 0.0, 0.0], [1.0, 0.0, -1.0]]))
+    >>> np.exp(pm.logp(label, [2, 0]).eval()).round(3)
+    array([0.333, 0.665])
     """
 
     rv_type = ClassLabelRV

@@ -88,6 +88,15 @@ class OrdinalProbit(Discrete):
     -----
     ``pm.OrderedProbit(eta=f, cutpoints=thresholds, sigma=noise)`` is the same model, but loses all digits of the
     probability where f is far from the observed category.
+
+    Examples
+    --------
+    Three categories by two thresholds:
+
+    >>> import numpy as np, pymc as pm, pmgp
+    >>> category = pmgp.OrdinalProbit.dist(f=[0.0, 0.0, 0.0], thresholds=[-1.0, 1.0])
+    >>> np.exp(pm.logp(category, [0, 1, 2]).eval()).round(3)
+    array([0.159, 0.683, 0.159])
     """
 
     rv_type = OrdinalProbitRV
