@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from pmgp.core.numerics.threads import threads_limited
+from tests.durations import LARGEST, Recorder, stored
 from tests.selection import SEEN, mark_full
 
 # Their algorithms leave the threads of BLAS to the caller, and so does PyMC's NUTS, which they are compared with.
@@ -24,27 +23,21 @@ WITHOUT_THREADS_OF_THEIR_OWN = {
 }
 
 
-# Files of a minute and more. They begin before the others, which fill what time is left to either worker: a file goes
-# to one worker as a whole, and a long one that comes last keeps the other one waiting.
-LONG = (
-    "marginal/test_geweke_pseudo_marginal.py",
-    "theta_updates/test_gibbs_agreement.py",
-    "latent_updates/test_geweke_operators.py",
-    "blocks/test_block_operators.py",
-    "theta_updates/test_gibbs_geweke.py",
-    "blocks/test_block_models.py",
-    "blocks/test_article_samplers.py",
-)
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--store-durations", action="store_true", help="store how long the files take that are run whole")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Recorder(config.getoption("store_durations")), "durations")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Before pytest's own, which deselects by markers."""
+    """Long files first, before pytest deselects by markers."""
     mark_full(items)
     config.stash[SEEN] = list(items)
-    folder = Path(__file__).parent
-    rank = {folder / name: place for place, name in enumerate(LONG)}
-    items.sort(key=lambda item: rank.get(item.path, len(LONG)))
+    figures = stored()
+    items.sort(key=lambda item: -figures.get(item.nodeid.partition("::")[0], LARGEST))
 
 
 @pytest.fixture(scope="module", autouse=True)

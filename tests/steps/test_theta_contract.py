@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import fields
 from functools import cache
+from itertools import cycle
 from typing import Any
 
 import cloudpickle
@@ -64,11 +65,13 @@ LATENT: dict[str, Callable[..., Any]] = {
     "smmala": pmgp.steps.LatentSMMALA,
 }
 QUICK = ("ancillary", "interweaving", "surrogate", "joint")
+# One case for each code path: the step methods share one class, so that every scheme and every operator is here once.
 every_scheme = pytest.mark.parametrize(
-    "scheme", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in SCHEMES]
+    "scheme",
+    [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in ("sufficient-hmc", "interweaving-smmala"))],
 )
 every_class = pytest.mark.parametrize(
-    "kind", [kind if kind is pmgp.steps.Surrogate else pytest.param(kind, marks=pytest.mark.slow) for kind in CLASSES]
+    "kind", [pmgp.steps.Surrogate, pytest.param(pmgp.steps.Ancillary, marks=pytest.mark.slow)]
 )
 
 
@@ -371,8 +374,7 @@ def test_the_progress_bar_shows_acceptance(probit_model, capsys, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("latent", LATENT)
+@pytest.mark.parametrize(("scheme", "latent"), zip(SCHEMES, cycle(LATENT), strict=False))
 def test_it_combines_with_every_step_for_f(probit_model, start, scheme, latent):
     steps = steps_of(probit_model, scheme, latent)
     path = chain(steps, start, seed=3, length=25, tune=15)

@@ -1,0 +1,84 @@
+"""The tests take no longer than they may: all of them, one file, and a file beside what it took before."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.durations import LARGEST, STORED, TOTAL, over_budget, stored
+from tests.selection import FOLDER, files
+
+
+@pytest.fixture(scope="module")
+def figures() -> dict[str, float]:
+    """Of the files that there are."""
+    there = {path.relative_to(FOLDER.parent).as_posix() for path in files()}
+    return {path: seconds for path, seconds in stored().items() if path in there}
+
+
+def test_all_files_together_keep_to_their_budget(figures):
+    assert sum(figures.values()) < TOTAL
+
+
+def test_no_file_takes_long(figures):
+    assert {path: seconds for path, seconds in figures.items() if seconds > LARGEST} == {}
+
+
+EXPECTED = {"a": 40.0, "b": 40.0, "c": 1.0}
+
+
+@pytest.mark.parametrize("pace", [0.5, 1.0, 3.0])
+def test_a_slow_machine_exceeds_no_budget(pace):
+    assert over_budget({path: pace * seconds for path, seconds in EXPECTED.items()}, EXPECTED) == {}
+
+
+@pytest.mark.parametrize("pace", [1.0, 2.0])
+def test_a_file_that_became_slow_does(pace):
+    measured = {path: pace * seconds for path, seconds in EXPECTED.items()} | {"c": pace * 40.0}
+    assert set(over_budget(measured, EXPECTED)) == {"c"}
+
+
+def test_a_file_without_a_figure_may_take_no_more_than_any_other():
+    assert over_budget(EXPECTED | {"new": LARGEST - 1.0}, EXPECTED) == {}
+    assert set(over_budget(EXPECTED | {"new": LARGEST + 1.0}, EXPECTED)) == {"new"}
+
+
+def test_part_of_the_files_may_be_run():
+    assert over_budget({"a": 2.0, "b": 1.0}, EXPECTED) == {}
+
+
+SAMPLE = """
+from tests.durations import Recorder
+
+def pytest_configure(config):
+    config.pluginmanager.register(Recorder())
+
+def pytest_sessionstart(session):
+    import tests.durations
+    tests.durations.LARGEST = 1.0
+"""
+LONG = """
+import subprocess, sys, time
+
+WORK = "from time import process_time as now\\nend = now() + {}\\nwhile now() < end: pass"
+
+def test_it():
+    subprocess.run([sys.executable, "-c", WORK.format({seconds})], check=True)
+"""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("seconds", "status"), [(0.0, 0), (1.5, 1)])
+def test_a_run_with_a_slow_file_fails(tmp_path, seconds, status):
+    """Though its tests pass: the seconds of a process that a test begins count."""
+    (tmp_path / "conftest.py").write_text(SAMPLE)
+    (tmp_path / "test_long.py").write_text(LONG.replace("{seconds}", str(seconds)))
+    for name in "abcdef":
+        (tmp_path / f"test_{name}.py").write_text("def test_it(): ...\n")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "/dev/null", str(tmp_path)]
+    done = subprocess.run(command, cwd=Path(STORED).parent.parent, capture_output=True, text=True)
+    assert done.returncode == status, done.stdout
+    assert ("test_long.py took" in done.stdout) == (status == 1)
