@@ -557,11 +557,6 @@ def free_variable_below():
     pm.Normal("y", z, 1, observed=REALS)
 
 
-def missing_labels():
-    masked = np.ma.masked_array(LABELS, mask=np.arange(N) == 0)
-    pmgp.BernoulliProbit("y", latent_vector(), observed=masked)
-
-
 def differences():
     f = latent_vector()
     pm.Normal("y", f[1:] - f[:-1], 1, observed=REALS[1:])
@@ -591,14 +586,6 @@ def test_wrong_models_are_refused(build):
     with pm.Model() as model:
         build()
     with pytest.raises(ModelError, match=WRONG_MODELS[build]):
-        split(model)
-
-
-@pytest.mark.filterwarnings("ignore::pymc.exceptions.ImputationWarning")
-def test_missing_labels_are_refused():
-    with pm.Model() as model:
-        missing_labels()
-    with pytest.raises(ModelError, match=r"y_unobserved.*missing observations, leave those out"):
         split(model)
 
 

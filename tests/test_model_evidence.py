@@ -191,16 +191,6 @@ def test_a_discrete_hyper_parameter_is_refused():
         pmgp.evidence(posterior(number=np.arange(50)), model=model, **SETTINGS)
 
 
-def test_missing_observations_are_refused():
-    with pm.Model() as model, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        f = pm.MvNormal("f", np.zeros(3), cov=pm.LogNormal("scale") * np.eye(3))
-        pm.Normal("y", f, 1.0, observed=[0.1, np.nan, 1.0])
-    idata = posterior(scale=np.arange(1.0, 50.0), y_unobserved=np.zeros((49, 1)))
-    with pytest.raises(ModelError, match="y_unobserved"):
-        pmgp.evidence(idata, model=model, **SETTINGS)
-
-
 @pytest.mark.full
 def test_a_transformation_that_confines_a_variable_is_told():
     with pm.Model() as model:

@@ -114,11 +114,6 @@ def a_noisy_copy():
     pm.Normal("y", pm.Normal("copy", process(), 0.3), 0.3, observed=REALS)
 
 
-@pytest.mark.filterwarnings("ignore::pymc.exceptions.ImputationWarning")
-def missing_values():
-    pm.Normal("y", process(), 0.3, observed=np.where(np.arange(N) < 2, np.nan, REALS))
-
-
 def observations_of_others():
     """An observation depends on one process here, and on the other one elsewhere."""
     lengthscale = pm.Gamma("lengthscale", 2, 1)
@@ -161,7 +156,6 @@ REFUSED = {
     a_student_t_process: "'f' is multivariate Student t",
     a_conditional: r"free variables new depend on 'f'.*after sampling.*var_names=\['new'\]",
     a_noisy_copy: "free variables copy depend on 'f'.*WhiteNoise.*pmgp.recommend",
-    missing_values: "free variables y_unobserved depend on 'f'.*missing observations, leave those out",
     observations_of_others: "the likelihood does not factorize over 'a, b': some .* one latent value of each vector",
     a_process_about_another: "the latent variable 'b' depends on 'a': .* independent of each other a priori",
     an_operation_without_gradient: "an operation in the model has no gradient in 'f'",
@@ -178,7 +172,6 @@ REFUSED = {
     "a_student_t_process",
     "a_conditional",
     "a_noisy_copy",
-    "missing_values",
     "a_process_about_another",
 )
 @pytest.mark.parametrize("build", REFUSED, ids=lambda build: build.__name__)

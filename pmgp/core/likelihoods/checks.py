@@ -71,8 +71,7 @@ def check_counts(y: np.ndarray) -> np.ndarray:
     wrong = y[~(np.isfinite(y) & (y >= 0.0) & (y == np.floor(y)))]
     if wrong.size:
         raise ValueError(
-            f"counts must be whole numbers, 0 or more, found {_named(wrong)}; "
-            "rates belong into the exposure, and missing counts have to be left out"
+            f"counts must be whole numbers, 0 or more, found {_named(wrong)}; rates belong into the exposure"
         )
     return y
 

@@ -112,4 +112,6 @@ def known_observations(observed: Any) -> np.ndarray | None:
     """Observations that can be checked when a model is built; zero, which is always allowed, for missing ones."""
     if observed is None or isinstance(observed, Variable):
         return known_value(observed) if isinstance(observed, Constant) else None
-    return np.ma.filled(np.ma.asanyarray(observed), 0)
+    values = np.ma.asanyarray(observed)
+    missing = np.isnan(values) if values.dtype.kind == "f" else False
+    return np.ma.filled(np.ma.masked_where(missing, values), 0)

@@ -23,6 +23,7 @@ from pmgp.interface.importance.proper_prior import refuse_improper
 from pmgp.interface.importance.theta_draws import posterior_of, theta_draws
 from pmgp.interface.importance.trust import Trust, trust_in
 from pmgp.interface.model.latent_gaussian import find_latent
+from pmgp.interface.model.missing import hyperparameters
 from pmgp.interface.steps.shared import share
 
 __all__ = ["Evidence", "evidence"]
@@ -127,7 +128,7 @@ def evidence(
     model = pm.modelcontext(model)
     f = find_latent(model, latent)
     refuse_improper(model, f)
-    posterior = posterior_of(idata, [rv for rv in model.free_RVs if rv is not f])
+    posterior = posterior_of(idata, hyperparameters(model, [f]))
     parts = share(model, latent, compile_kwargs=compile_kwargs, given_theta=False).parts
     estimates = Estimates(parts, estimator, approximation)
     rng = np.random.default_rng(random_seed)

@@ -27,6 +27,7 @@ from pmgp.interface.importance.estimates import Estimates
 from pmgp.interface.importance.theta_draws import latent_draws, posterior_of, theta_draws
 from pmgp.interface.importance.trust import FEWEST
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError, find_latent
+from pmgp.interface.model.missing import hyperparameters
 from pmgp.interface.steps.shared import share
 
 __all__ = ["loo"]
@@ -107,7 +108,7 @@ def loo(
         raise ValueError(f"particles must be an even number, at least 2, not {particles}")
     model = pm.modelcontext(model)
     f = find_latent(model, latent)
-    posterior = posterior_of(idata, [f, *[rv for rv in model.free_RVs if rv is not f]], draws)
+    posterior = posterior_of(idata, [f, *hyperparameters(model, [f])], draws)
     parts = share(model, latent, compile_kwargs=compile_kwargs, given_theta=False).parts
     _refuse_joint_terms(parts)
     estimates = Estimates(parts, ImportanceSampling(particles), approximation)

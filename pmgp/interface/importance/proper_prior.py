@@ -13,6 +13,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.importance.theta_draws import transformed
 from pmgp.interface.model.latent_variable import ModelError
+from pmgp.interface.model.missing import hyperparameters
 
 __all__ = ["improper", "refuse_improper"]
 
@@ -32,7 +33,7 @@ def refuse_improper(model: pm.Model, latent: TensorVariable) -> None:
     UserWarning
         If a potential changes the prior of theta, or a transformation confines it to a part of its support.
     """
-    theta = [rv for rv in model.free_RVs if rv is not latent]
+    theta = hyperparameters(model, [latent])
     flat = improper(theta)
     if flat:
         raise ModelError(

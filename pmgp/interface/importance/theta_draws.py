@@ -12,6 +12,7 @@ from pymc.pytensorf import replace_vars_in_graphs
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.graphs.compilation import INTERPRETED
+from pmgp.interface.model.missing import hyperparameters
 
 __all__ = ["latent_draws", "posterior_of", "theta_draws", "transformed"]
 
@@ -57,7 +58,7 @@ def theta_draws(posterior: xr.Dataset, model: pm.Model, latent: TensorVariable) 
     latent : variable
         f, which is left out.
     """
-    variables = [rv for rv in model.free_RVs if rv is not latent]
+    variables = hyperparameters(model, [latent])
     inputs = [rv.type(name=rv.name) for rv in variables]
     outputs = replace_vars_in_graphs(transformed(model, variables), dict(zip(variables, inputs, strict=True)))
     function = compile_pytensor(inputs, outputs, on_unused_input="ignore", mode=INTERPRETED)

@@ -16,6 +16,7 @@ from pmgp.interface.integrated.model_copy import copied
 from pmgp.interface.integrated.operation import ApproximateEvidence, LogEvidence
 from pmgp.interface.maximum import TIGHT, Objective
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel, find_latent
+from pmgp.interface.model.missing import hyperparameters
 
 __all__ = ["LOG_EVIDENCE", "approximate"]
 
@@ -81,7 +82,7 @@ def approximate(
     evidence = ApproximateEvidence(Objective(own, parts, method, prior=False), parts.initial_moments[0].size)
     marginal = copied(model, [v for v in _variables(model) if f in set(ancestors([v]))])
     # In the order of the copy, which is not that of the model.
-    theta = [marginal[rv.name] for rv in own.free_RVs if rv.name != f.name]
+    theta = [marginal[rv.name] for rv in hyperparameters(own, [own[f.name]])]
     with marginal:
         value = LogEvidence(evidence)(pt.concatenate([part.ravel() for part in transformed(marginal, theta)]))
         pm.Potential("marginal_likelihood", value)

@@ -25,6 +25,7 @@ from pmgp.interface.importance.theta_draws import posterior_of, theta_draws
 from pmgp.interface.importance.trust import trust_in
 from pmgp.interface.integrated.approximate import LOG_EVIDENCE
 from pmgp.interface.model.latent_gaussian import find_latent
+from pmgp.interface.model.missing import hyperparameters
 from pmgp.interface.steps.shared import share
 
 __all__ = ["correct"]
@@ -90,7 +91,7 @@ def correct(
         raise ValueError('estimator="none" estimates nothing, so that nothing would be corrected; use "importance"')
     model = pm.modelcontext(model)
     f = find_latent(model, latent)
-    posterior = posterior_of(idata, [rv for rv in model.free_RVs if rv is not f])
+    posterior = posterior_of(idata, hyperparameters(model, [f]))
     if LOG_EVIDENCE not in posterior:
         raise ValueError(
             f"the posterior has no draws of {LOG_EVIDENCE}: give those of pmgp.marginal.approximate's model"

@@ -9,6 +9,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.model.latent_variable import ModelError, refuse_children
+from pmgp.interface.model.missing import hyperparameters, imputed, without_missing
 
 __all__ = ["Graphs", "JointTerms", "split_terms", "theta_values"]
 
@@ -66,7 +67,9 @@ def split_terms(model: pm.Model, latents: list[TensorVariable], hierarchical: bo
         If free variables do and may not, or no observed ones do.
     """
     variables = [v for v in (*model.basic_RVs, *model.potentials) if v not in latents]
-    terms = model.logp(vars=variables, sum=False)
+    densities = dict(zip(variables, model.logp(vars=variables, sum=False), strict=True))
+    densities = without_missing(model, imputed(model, latents), densities)
+    variables, terms = list(densities), list(densities.values())
     values = {model.rvs_to_values[latent] for latent in latents}
     depends = [bool(values & set(ancestors([term]))) for term in terms]
     names = ", ".join(latent.name for latent in latents)
@@ -84,14 +87,14 @@ def split_terms(model: pm.Model, latents: list[TensorVariable], hierarchical: bo
 
 
 def theta_values(model: pm.Model, latents: list[TensorVariable]) -> list[TensorVariable]:
-    """The value variables of theta: of all that is free, but for f.
+    """The value variables of theta: of all that is free, but for f and missing observations.
 
     Raises
     ------
     ModelError
         If some are discrete.
     """
-    values = [model.rvs_to_values[rv] for rv in model.free_RVs if rv not in latents]
+    values = [model.rvs_to_values[rv] for rv in hyperparameters(model, latents)]
     discrete = [value.name for value in values if value.dtype not in ("float32", "float64")]
     if discrete:
         raise ModelError(f"hyper-parameters must be continuous; these are not: {', '.join(discrete)}")

@@ -25,6 +25,7 @@ from pmgp.interface.model.latent_prior import latent_prior
 from pmgp.interface.model.latent_variable import ModelError, below, find_latent, find_latents
 from pmgp.interface.model.latent_vector import LatentVector
 from pmgp.interface.model.likelihood_terms import LikelihoodTerms
+from pmgp.interface.model.missing import Imputation, imputed
 from pmgp.interface.model.model_likelihood import (
     ClosedFormLikelihood,
     GraphLikelihood,
@@ -91,6 +92,8 @@ class LatentGaussianModel:
         refuse_shapes(model, self.latent_vector, below(model, latents), point, static=True)
         terms = split_terms(model, latents, hierarchical=given_theta)
         values = theta_values(model, latents)
+        missing = imputed(model, latents)
+        self.imputation = Imputation(model, missing) if missing else None
         if not values and not given_theta:
             raise ModelError(
                 f"the model has no hyper-parameters besides {self.latent_name!r}: there is nothing to infer about theta"
@@ -193,6 +196,11 @@ class LatentGaussianModel:
     def theta_values(self) -> list[TensorVariable]:
         """Theta's value variables."""
         return self.theta.values
+
+    @property
+    def missing_values(self) -> list[TensorVariable]:
+        """Value variables of missing observations."""
+        return [] if self.imputation is None else self.imputation.values
 
     @property
     def compile_function(self) -> Compiler:

@@ -195,8 +195,6 @@ def refuse_children(model: pm.Model, latent: str, children: list[TensorVariable]
             "These are conditionals at new inputs, on which no data depend: add them to the model after sampling, "
             f"and draw them with pm.sample_posterior_predictive(idata, var_names={[c.name for c in children]})"
         )
-    elif all(child.name.endswith("_unobserved") for child in children):
-        message += "PyMC made them of missing observations, leave those out: pmgp.predict gives their distribution"
     else:
         message += (
             "Integrate them out, a normal one by adding its variance to the covariance (pm.gp.cov.WhiteNoise), or "

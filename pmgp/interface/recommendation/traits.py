@@ -10,6 +10,7 @@ from pytensor.graph.traversal import ancestors
 
 from pmgp.core.likelihoods.base import SiteLikelihood
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError, find_latent
+from pmgp.interface.model.missing import hyperparameters
 from pmgp.interface.steps.shared import share
 
 __all__ = ["Traits", "is_latent", "number_of_latent_values", "traits_of"]
@@ -66,7 +67,7 @@ def _nowhere_negative(curvature: np.ndarray) -> bool:
 
 def _factorizes(model: pm.Model, parts: LatentGaussianModel) -> bool:
     """Whether p(y|f, theta) is a product over f of what is observed."""
-    others = [rv for rv in model.free_RVs if rv is not parts.latent]
+    others = hyperparameters(model, [parts.latent])
     if others and parts.latent_value in set(ancestors(model.logp(vars=others, sum=False))):
         return False
     try:

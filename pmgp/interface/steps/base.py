@@ -112,8 +112,8 @@ class GaussianProcessStep(BlockedStep):
         return latent
 
     def _own_variables(self, vars: list[Any] | None, model: pm.Model) -> list[Any]:
-        """The value variables that the step updates, or an error where it was given others: f alone."""
-        return list(self.latent_model.latent_vector.values)
+        """The value variables that the step updates: f and missing observations, and nothing else."""
+        return [*self.latent_model.latent_vector.values, *self.latent_model.missing_values]
 
     def _reset(self, n_tune: int, n_draws: int) -> None:
         """Start the state of a chain."""
@@ -157,9 +157,12 @@ class GaussianProcessStep(BlockedStep):
         self._n = self.latent_model.sites_of(point)
         with self._threads.limited(self._n), counted() as ledger:
             moved, stats = self._update(point)
+            after = point | moved
+            if (imputation := self.latent_model.imputation) is not None:
+                after |= imputation.drawn(self.rng, after)
         made = ledger.total
         stats |= {"n_cholesky": made.cholesky, "n_inverse": made.inverse, "n_matmul": made.matmul}
-        return point | moved, [stats]
+        return after, [stats]
 
     def stop_tuning(self) -> None:
         """End the tuning phase."""

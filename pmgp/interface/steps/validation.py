@@ -68,7 +68,7 @@ def check_settings(latent_moves: int, refresh_every: int | None, transitions: in
 
 def check_variables(vars: list[Any] | None, model: pm.Model, latent_model: LatentGaussianModel) -> list[Any]:
     """All free variables of the model, f among them, or an error that names what is missing."""
-    wanted = [*latent_model.theta_values, *latent_model.latent_vector.values]
+    wanted = [*latent_model.theta_values, *latent_model.latent_vector.values, *latent_model.missing_values]
     if vars is None:
         return wanted
     given = {model.rvs_to_values.get(variable, variable) for variable in vars}
