@@ -1,4 +1,4 @@
-"""What the chains look like: traces, ranks, autocorrelation, marginal densities, R-hat."""
+"""Plots of chains: traces, ranks, autocorrelation, marginal densities, R-hat."""
 
 from __future__ import annotations
 

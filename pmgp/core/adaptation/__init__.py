@@ -1,4 +1,4 @@
-"""What chains learn while they tune: step sizes, moments, starts predicted from theta.
+"""Quantities that chains learn while they tune: step sizes, moments, starts predicted from theta.
 
 May import: core.numerics.
 """

@@ -57,7 +57,7 @@ class Visited:
         self.table = np.empty((VISITED, self.dimension + 1))
 
     def add(self, position: np.ndarray, log_density: float) -> None:
-        """Take in one value; what is not finite is left out."""
+        """Add one value, if it is finite."""
         if np.isfinite(log_density):
             row = self.table[self.count % VISITED]
             row[:-1], row[-1] = position, log_density
@@ -106,7 +106,7 @@ class Emulator:
 
 
 def fitted(visited: Visited, location: np.ndarray, inverse_factor: np.ndarray) -> Emulator | None:
-    """Fit an emulator to what was visited; None where there is too little of it, or its error is large.
+    """Fit an emulator to the visited points; return None if there are too few, or if its error is large.
 
     Nodes are chosen by pivots of the kernel's Cholesky factor, which lie apart; the length-scale by the error at the
     points that are no nodes.

@@ -1,4 +1,4 @@
-"""What transitions are worth for their price, by their squared jumps."""
+"""Compare transitions by their squared jumps in relation to their price."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class JumpValues(NamedTuple):
         return cls(np.zeros(dimension), 0.0, 0.0)
 
     def added(self, jump: np.ndarray, price: float) -> JumpValues:
-        """Take in a transition: where it led from where it began, of shape (dimension,), and what it cost."""
+        """Add a transition, given its displacement, of shape (dimension,), and its price."""
         return JumpValues(self.squares + jump**2, self.price + price, self.turns + 1.0)
 
     def weighted(self, weight: float) -> JumpValues:

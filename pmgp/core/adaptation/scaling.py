@@ -60,5 +60,5 @@ class Scaling(NamedTuple):
         return self._replace(step_size=StepSize.start(step_size), factor=factor, moments=Moments(len(factor)))
 
     def frozen(self) -> Scaling:
-        """What stays when tuning has ended."""
+        """Return the constant part that sampling uses."""
         return self._replace(step_size=self.step_size.settled())

@@ -1,4 +1,4 @@
-"""How long trajectories should be: by the expected squared jump, as section 3 of the sparse MCMC article has it.
+"""Choose the length of trajectories by the expected squared jump, as in section 3 of the sparse MCMC article.
 
 The article penalizes it by the square root of the largest number of leapfrog steps, and searches by Bayesian
 optimization; here a few lengths take turns.

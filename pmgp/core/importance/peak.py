@@ -29,7 +29,7 @@ DEGREES_OF_FREEDOM = 7.0
 
 
 class Peak(NamedTuple):
-    """Where a log-density is largest.
+    """Maximum of a log-density.
 
     Attributes
     ----------

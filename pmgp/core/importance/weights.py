@@ -30,7 +30,7 @@ def log_mean(log_weights: np.ndarray) -> LogMean:
 
 
 def effective_size(log_weights: np.ndarray) -> float:
-    """How many equal weights are worth as much, (sum w)^2 / sum w^2; 0 where all vanish."""
+    """Return the effective number of weights, (sum w)^2 / sum w^2; 0 where all vanish."""
     if not np.isfinite(np.max(log_weights)):
         return 0.0
     return float(np.exp(2.0 * logsumexp(log_weights) - logsumexp(2.0 * log_weights)))

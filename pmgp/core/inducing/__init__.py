@@ -1,4 +1,4 @@
-"""Inducing inputs, and what is computed on them; NumPy and SciPy only.
+"""Computations with inducing inputs, in NumPy and SciPy only.
 
 May import: core.numerics, core.likelihoods, core.transitions, core.adaptation.
 """

@@ -22,7 +22,7 @@ ConditionalAt = Callable[[np.ndarray], tuple[float, WhitenedConditional]]
 
 
 class Known(NamedTuple):
-    """What was computed at a theta.
+    """Results at one theta.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ class ThetaDensity(NamedTuple):
     search: ModeSearch
 
     def at(self, position: np.ndarray, gradient: bool = False) -> Point:
-        """Value at a theta; what was computed there is the payload."""
+        """Return the value at a theta, with the results there as payload."""
         known = known_at(self.conditional_at, position, self.search.start(position), self.search)
         return Point(position, -np.inf if known is None else known.log_density(self.w), known)
 

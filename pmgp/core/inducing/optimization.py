@@ -133,7 +133,7 @@ class VariationalCoordinates:
 
 
 class Maximized(NamedTuple):
-    """Where the bound is largest.
+    """Maximum of the bound.
 
     Attributes
     ----------
@@ -205,7 +205,7 @@ class _Search:
         self._refused = False
 
     def run(self, iterations: int) -> tuple[Variational, bool, str]:
-        """Where it ends, whether that is a maximum, and the optimizer's words."""
+        """Return the end of the search, whether it is a maximum, and the optimizer's message."""
         if iterations < 1:
             return self.coordinates.origin, False, "the limit of iterations is reached"
         options: Any = {"maxiter": iterations, "maxfun": EVALUATIONS * iterations + 20, "maxcor": PAIRS}

@@ -1,4 +1,4 @@
-"""Where inducing inputs go: centers of clusters, or points of which the others say least.
+"""Choose inducing inputs: centers of clusters, or the points that the others determine least.
 
 The second is the greedy choice of Burt, Rasmussen and van der Wilk (2020), Convergence of sparse variational inference
 in Gaussian process regression: a Cholesky factorization of K_ff that takes the largest pivot each time, and so leaves

@@ -28,7 +28,7 @@ SHORTEST = 0.6
 
 
 class Moved(NamedTuple):
-    """Where a trajectory has led.
+    """End of a trajectory.
 
     Attributes
     ----------

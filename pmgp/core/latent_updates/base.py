@@ -31,7 +31,7 @@ class LatentUpdate(Protocol):
         ...
 
     def initial_step_size(self, n: int) -> float:
-        """Where tuning starts, for n latent values."""
+        """Return the step size at which tuning starts, for n latent values."""
         ...
 
     def prepare(self, prior: Prior, likelihood: Likelihood) -> Any:

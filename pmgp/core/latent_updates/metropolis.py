@@ -43,7 +43,7 @@ class MetropolisUpdate:
         check_name(self.proposal, PROPOSALS, "proposal")
 
     def initial_step_size(self, n: int) -> float:
-        """Where tuning starts."""
+        """Return the step size at which tuning starts."""
         return 0.1 if self.proposal != "isotropic" else 2.4 / np.sqrt(n)
 
     @property

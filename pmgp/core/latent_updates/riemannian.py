@@ -51,7 +51,7 @@ class RiemannianUpdate:
             raise ValueError(f"max_leapfrog must be an integer of at least 1, not {self.max_leapfrog}")
 
     def initial_step_size(self, n: int) -> float:
-        """Where tuning starts: the scaling of the stable step with dimension."""
+        """Return the step size at which tuning starts, scaled with dimension as the stable step is."""
         return 0.5 * n**-0.25
 
     def prepare(self, prior: Prior, likelihood: Likelihood) -> MovingMetricDensity | None:

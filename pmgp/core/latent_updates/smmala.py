@@ -48,7 +48,7 @@ class LangevinUpdate:
     largest_step_size: ClassVar[float] = np.inf
 
     def initial_step_size(self, n: int) -> float:
-        """Where tuning starts: the scaling of Langevin proposals with dimension."""
+        """Return the step size at which tuning starts, scaled with dimension as Langevin proposals are."""
         return n ** (-1.0 / 6.0)
 
     def prepare(self, prior: Prior, likelihood: Likelihood) -> ManifoldDensity | None:

@@ -1,4 +1,4 @@
-"""The protocol every likelihood follows, and what follows from the density of a site."""
+"""The protocol that every likelihood follows, and a base class that derives the rest from the density of a site."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Thresholded(Protocol):
 
 
 class FactorizingLikelihood(ABC):
-    """What follows from the density of a site: subclasses give that and its derivatives, and a closed form if any."""
+    """Base class: subclasses give the density of a site, its derivatives, and closed forms where there are any."""
 
     @abstractmethod
     def log_density(self, f: np.ndarray) -> np.ndarray:

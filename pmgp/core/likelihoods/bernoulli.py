@@ -95,7 +95,7 @@ class BernoulliProbit(FactorizingLikelihood):
         return hazard(z) * excess(z)
 
     def derivatives(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Gradient and curvature, of one hazard."""
+        """Return gradient and curvature, which share one hazard."""
         gradient, curvature = out = np.empty((2, len(self.sign)))
         compiled_or(_derivatives, "probit.derivatives")(self.sign, *vectors(f), out)
         return gradient, curvature

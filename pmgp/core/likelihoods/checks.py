@@ -1,4 +1,4 @@
-"""What observations and parameters of the likelihoods must satisfy; the errors name the values that do not."""
+"""Checks of the observations and parameters of the likelihoods; errors name the values that fail."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _named(values: np.ndarray) -> str:
 
 
 def places(wrong: np.ndarray, values: np.ndarray | None = None) -> str:
-    """Where the first few of some elements are, and their values.
+    """Name the places and the values of the first few of some elements.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def check_binary(y: np.ndarray) -> np.ndarray:
 
 
 def check_counts(y: np.ndarray) -> np.ndarray:
-    """Refuse what is not a whole number, or negative; the counts as floats.
+    """Return the counts as floats; refuse negative values and fractions.
 
     Raises
     ------
@@ -71,7 +71,7 @@ def check_counts(y: np.ndarray) -> np.ndarray:
     wrong = y[~(np.isfinite(y) & (y >= 0.0) & (y == np.floor(y)))]
     if wrong.size:
         raise ValueError(
-            f"counts must be whole numbers, 0 or more, found {_named(wrong)}; rates belong into the exposure"
+            f"counts must be whole numbers, 0 or more, found {_named(wrong)}; put rates into the exposure"
         )
     return y
 

@@ -1,4 +1,4 @@
-"""A likelihood that is zero everywhere: what parameters outside their domain mean for a proposed theta."""
+"""A likelihood that is zero everywhere, for a proposed theta whose parameters are outside their domain."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class LogGaussianCox(FactorizingLikelihood):
         return self._rate(f)
 
     def derivatives(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Gradient and curvature, of one rate."""
+        """Return gradient and curvature, which share one rate."""
         rate = self._rate(f)
         return self.y - rate, rate
 

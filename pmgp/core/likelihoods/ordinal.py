@@ -93,7 +93,7 @@ class OrdinalProbit(FactorizingLikelihood):
         return self._interval(f).variance_deficit() / self.noise**2
 
     def derivatives(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Gradient and curvature, of one interval."""
+        """Return gradient and curvature, which share one interval."""
         interval = self._interval(f)
         return interval.mean() / self.noise, interval.variance_deficit() / self.noise**2
 

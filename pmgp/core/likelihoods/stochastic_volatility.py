@@ -54,7 +54,7 @@ class StochasticVolatility(FactorizingLikelihood):
         return 2.0 * self._square(f)
 
     def derivatives(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Gradient and curvature, of one square."""
+        """Return gradient and curvature, which share one square."""
         square = self._square(f)
         return square - 1.0, 2.0 * square
 

@@ -1,4 +1,4 @@
-"""How many operations in O(n^3) a piece of code makes, and how many products of an n x n matrix with a vector.
+"""Count the O(n^3) operations that a piece of code makes, and its products of an n x n matrix with a vector.
 
 >>> with counted() as counts:
 ...     record("cholesky")
@@ -47,7 +47,7 @@ class OperationCounts(NamedTuple):
 
 
 class Ledger:
-    """Counts what is recorded while its block lasts; see :func:`counted`."""
+    """Counter of the operations that are recorded while its block lasts; see :func:`counted`."""
 
     __slots__ = ("_lock", "_numbers", "_open")
 
@@ -94,7 +94,7 @@ def record(operation: Operation, number: int = 1) -> None:
 
 
 def record_several(cholesky: int = 0, inverse: int = 0, matvec: int = 0) -> None:
-    """The same for several kinds of operations at once, in less time than one by one."""
+    """Record several kinds of operations at once, which takes less time than one by one."""
     for ledger in _ledgers.get():
         with ledger._lock:
             if ledger._open:

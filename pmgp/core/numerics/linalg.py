@@ -153,7 +153,7 @@ def cholesky_solve(factor: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def triangular_inverse(factor: np.ndarray) -> np.ndarray:
-    """Inverse of a lower triangle; what stands above the diagonal is left as it was."""
+    """Invert a lower triangle; elements above the diagonal stay as they were."""
     inverse = factor.copy(order="F")
     compiled_or(_invert, "inversion.triangular_inverse")(inverse.T)
     return inverse

@@ -1,4 +1,4 @@
-"""How many threads BLAS uses: chosen here, by the size of the problem, for as long as a computation lasts.
+"""Limit the threads of BLAS while a computation lasts; the size of the problem sets the limit.
 
 OpenBLAS starts as many threads as the machine has cores. On an idle machine a second one saves a chain that runs
 alone a quarter of its time below a thousand points. Where chains run side by side, or other programs beside them,

@@ -85,7 +85,7 @@ def ordered(correlation: np.ndarray, lower: np.ndarray, upper: np.ndarray, order
 
 
 def _reproduces(factor: np.ndarray, correlation: np.ndarray, places: np.ndarray) -> bool:
-    """Whether L L' is the matrix: where one is nearly singular, small pivots may be nothing but rounding."""
+    """Return whether L L' is the matrix; if it is nearly singular, small pivots may be nothing but rounding."""
     vector = np.cos(np.arange(len(places)))
     product = np.empty_like(vector)
     product[places] = factor @ (factor.T @ vector[places])

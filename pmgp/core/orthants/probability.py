@@ -155,13 +155,13 @@ def log_probability(
 
 
 def check_draws(draws: Any, smallest: int) -> None:
-    """Refuse what is not an even number of draws, or too few of them."""
+    """Refuse an odd number of draws, or too few of them."""
     if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < smallest or draws % 2:
         raise ValueError(f"draws must be an even number, at least {smallest}, not {draws!r}")
 
 
 def recursion(problem: TruncatedNormal, method: str) -> Recursion:
-    """How the variables are drawn by one of the methods that do not resample."""
+    """Return the recursion that draws the variables, for a method without resampling."""
     return RECURSIONS[method](problem, ordered(problem.correlation, *problem.limits))
 
 

@@ -32,7 +32,7 @@ class TruncatedNormal:
 
     @classmethod
     def checked(cls, lower: Any, upper: Any, mean: Any, covariance: Any) -> TruncatedNormal:
-        """Of arguments from outside; scalars stand for all elements.
+        """Make a problem from unchecked arguments; scalars stand for all elements.
 
         Raises
         ------
@@ -77,7 +77,7 @@ class TruncatedNormal:
 
     @property
     def impossible(self) -> bool:
-        """Whether the probability is zero whatever the correlations are: an empty interval, or a constant outside."""
+        """Return whether an interval is empty or a constant lies outside, so that the probability is zero."""
         lower, upper = self.limits
         constant = self.covariance.diagonal() == 0.0
         outside = (lower > 0.0) | (upper < 0.0)

@@ -46,7 +46,7 @@ class Paths(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Recursion:
-    """How each variable is drawn given those before it.
+    """Recursion that draws each variable given those before it.
 
     Attributes
     ----------

@@ -29,7 +29,7 @@ def check_target(target_acceptance: float) -> None:
 
 
 class _Scaled:
-    """What they share: what is learned is a `Scaling`."""
+    """Base class of transitions that learn a `Scaling`."""
 
     target_acceptance: float
 
@@ -37,7 +37,7 @@ class _Scaled:
         check_target(self.target_acceptance)
 
     def freeze(self, learned: Scaling) -> Scaling:
-        """What sampling uses."""
+        """Return the constant that sampling uses."""
         return learned.frozen()
 
 

@@ -32,7 +32,7 @@ GRADIENT, REST = 1.67, 1.5
 
 
 class LearnedAlternation(NamedTuple):
-    """What the alternation has learned.
+    """Learned state of the alternation.
 
     Attributes
     ----------
@@ -102,7 +102,7 @@ class Alternation:
         return learned._replace(share=self._share(learned)) if measured else learned
 
     def freeze(self, learned: LearnedAlternation) -> LearnedAlternation:
-        """What sampling uses, the shares by what was measured last."""
+        """Return the constant that sampling uses, with the shares measured last."""
         share = self._share(learned) if learned.length else learned.share
         proposals = self.proposals.freeze(learned.proposals)
         trajectories = self.trajectories.freeze(learned.trajectories)
@@ -110,7 +110,7 @@ class Alternation:
         return LearnedAlternation(proposals, trajectories, share, nothing, np.empty(0), 0, 0)
 
     def _share(self, learned: LearnedAlternation) -> float:
-        """How often to make trajectories; as before where one of the two was never made."""
+        """Return the share of trajectories; unchanged if one of the two kinds was never made."""
         independence = self.proposals.freeze(learned.proposals).proposal.independence
         walk, independent, trajectory = learned.values
         proposals = walk.weighted(1.0 - independence).joined(independent.weighted(independence))

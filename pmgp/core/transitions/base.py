@@ -1,4 +1,4 @@
-"""What the transitions share: points of a chain, the densities they move in, and the family's protocol.
+"""Points of a chain, densities that transitions move in, and the protocol of all transitions.
 
 A transition knows nothing of Gaussian processes. It moves a position in some coordinates, by a density that gives
 the log-density, its gradient and a metric there; the same code serves the latent values and the hyper-parameters.
@@ -17,7 +17,7 @@ NOT_COMPUTED = np.empty(0)
 
 
 class Point(NamedTuple):
-    """A position and what is known there, so that a rejected proposal costs nothing twice.
+    """A position with everything computed there, so that a rejected proposal costs nothing twice.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class Point(NamedTuple):
 
 
 class TransitionInfo(NamedTuple):
-    """What a transition did.
+    """Record of one transition.
 
     Attributes
     ----------
@@ -107,7 +107,7 @@ class AdaptiveTransition(Protocol):
     derivatives: ClassVar[int]
 
     def start(self, dimension: int, length: int) -> Any:
-        """What it knows before it has tuned, for `length` iterations."""
+        """Return the state before tuning of `length` iterations."""
         ...
 
     def step(self, rng: np.random.Generator, point: Point, density: Any, learned: Any) -> tuple[Point, TransitionInfo]:
@@ -128,5 +128,5 @@ class AdaptiveTransition(Protocol):
         ...
 
     def freeze(self, learned: Any) -> Any:
-        """What sampling uses, a constant; what is frozen stays as it is."""
+        """Return the constant that sampling uses; a frozen state stays as it is."""
         ...

@@ -150,5 +150,5 @@ class RiemannianMonteCarlo:
         return learned.updated(point.position, info.acceptance_rate, self.target_acceptance)
 
     def freeze(self, learned: Scaling) -> Scaling:
-        """What sampling uses."""
+        """Return the constant that sampling uses."""
         return learned.frozen()

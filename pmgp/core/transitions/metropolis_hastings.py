@@ -58,7 +58,7 @@ def metropolis_choice(
 def metropolis_hastings(
     rng: np.random.Generator, point: Point, density: Density, proposed: Proposed
 ) -> tuple[Point, TransitionInfo]:
-    """Move to what was proposed, or stay."""
+    """Move to the proposal, or stay."""
     candidate = density.at(proposed.position)
     log_ratio = candidate.log_density - point.log_density + proposed.log_hastings
     visited = candidate.position, candidate.log_density

@@ -31,7 +31,7 @@ LARGEST_EMULATED = 0.95
 
 
 class LearnedMixture(NamedTuple):
-    """What the mixture has learned.
+    """Learned state of the mixture.
 
     Attributes
     ----------
@@ -146,7 +146,7 @@ def _visiting(learned: LearnedMixture, proposal: AdaptiveProposal, info: Transit
 
 
 def _weight(walk: tuple[float, ...], independent: tuple[float, ...], dimension: int, largest: float) -> float:
-    """How often to make independent proposals."""
+    """Return the share of independent proposals."""
     if not independent:
         return 0.0
     gain = _independent_efficiency(float(np.mean(independent)))

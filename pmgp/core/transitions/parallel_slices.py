@@ -18,7 +18,7 @@ SMALLEST_BRACKET = 1e-12
 
 
 class Slices(NamedTuple):
-    """Where particles are after a move.
+    """Positions of the particles after a move.
 
     Attributes
     ----------

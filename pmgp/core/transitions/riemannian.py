@@ -82,7 +82,7 @@ class Solver:
             raise ValueError(f"max_iterations must be at least 1, not {self.max_iterations}")
 
     def settled(self, new: np.ndarray, old: np.ndarray) -> bool:
-        """Whether an iteration has changed next to nothing."""
+        """Return whether the iteration has changed almost nothing."""
         return bool(np.abs(new - old).max() <= self.tolerance * np.abs(new).max())
 
 

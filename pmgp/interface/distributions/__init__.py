@@ -1,4 +1,4 @@
-"""The likelihoods as PyMC distributions, and records of what the package knows of each.
+"""The likelihoods as PyMC distributions, and a record with the package's knowledge about each.
 
 May import: core, interface.graphs.
 """

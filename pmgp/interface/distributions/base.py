@@ -1,4 +1,4 @@
-"""What the likelihoods share as PyMC distributions."""
+"""Base class and helpers of the likelihoods as PyMC distributions."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _check_shapes(size: Any, parameters: list[TensorVariable], dimensions: Any) 
 
 
 def broadcasts_to(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
-    """Whether an array of a shape can be broadcast to the target shape without making that larger."""
+    """Return whether an array of this shape can be broadcast to the target shape without enlarging it."""
     try:
         return np.broadcast_shapes(shape, target) == target
     except ValueError:

@@ -72,7 +72,7 @@ def latent_bernoulli_mean(
 
 
 class _LatentBernoulli(Discrete):
-    """What the two links share."""
+    """Base class of the two links."""
 
     def __new__(cls, name: str, *args: Any, **kwargs: Any) -> TensorVariable:
         labels = known_observations(kwargs.get("observed"))

@@ -1,4 +1,4 @@
-"""One record for each likelihood: what the package knows of it beside its distribution.
+"""One record for each likelihood, with the package's knowledge beyond its distribution.
 
 The records of the package's own likelihoods stand below their distributions; :func:`register` adds those of others.
 What has no record is computed by its graph, and predicted by its mean.
@@ -21,7 +21,7 @@ __all__ = ["Expected", "LikelihoodRecord", "record_of", "register"]
 
 @dataclass(frozen=True)
 class Expected:
-    """What is expected of an observation at a new point, where its latent value is normal.
+    """Expectation of a function of the observation at a new point, where its latent value is normal.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class Expected:
 
 @dataclass(frozen=True)
 class LikelihoodRecord:
-    """What the package knows of a likelihood.
+    """The package's knowledge about a likelihood.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What draws of a posterior are worth: evidence, predictive densities with one observation left out, and corrections.
+"""Importance weights: the posterior, the evidence, and predictive densities with one observation left out.
 
 May import: core, interface.graphs, interface.maximum, interface.model, interface.steps.
 """

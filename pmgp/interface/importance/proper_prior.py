@@ -1,4 +1,4 @@
-"""Whether the prior of theta is a density that integrates to one, without which a model has no evidence."""
+"""Check that the prior of theta integrates to one; without that a model has no evidence."""
 
 from __future__ import annotations
 
@@ -72,6 +72,6 @@ def _warn_of_confined(model: pm.Model, theta: list[TensorVariable]) -> None:
 
 
 def _transformed_otherwise(model: pm.Model, rv: TensorVariable) -> bool:
-    """Whether a variable has another transformation than that of its distribution."""
+    """Return whether a variable has another transformation than that of its distribution."""
     given = model.rvs_to_transforms[rv]
     return given is not None and type(given) is not type(_default_transform(rv.owner.op, rv))

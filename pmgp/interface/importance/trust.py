@@ -1,4 +1,4 @@
-"""Whether weighted draws can be trusted: the tail of their weights, by ArviZ (Vehtari et al. 2024), in words."""
+"""Judge weighted draws by the tail of their weights, with ArviZ (Vehtari et al. 2024), in words."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FEWEST = 25
 
 
 class Trust(NamedTuple):
-    """What weights say about themselves.
+    """Diagnosis of a set of weights.
 
     Attributes
     ----------
@@ -37,12 +37,12 @@ class Trust(NamedTuple):
 
     @property
     def reliable(self) -> bool:
-        """Whether the means of these weights, and their standard errors, can be trusted."""
+        """Return whether the means with these weights, and their standard errors, can be trusted."""
         return self.pareto_k <= self.limit
 
     @property
     def words(self) -> str:
-        """The same as a sentence."""
+        """Return the diagnosis as a sentence."""
         shown = f"Pareto k^ of the {self.size} weights is {self.pareto_k:.2f}"
         worth = f"they are worth {self.effective_size:.0f} equal ones"
         if self.reliable:

@@ -133,7 +133,7 @@ def _latent(model: pm.Model, f: TensorVariable, values: np.ndarray) -> xr.DataAr
 
 
 def _verdict(log_weights: np.ndarray) -> dict[str, Any]:
-    """What the weights say about themselves, with a warning where that is nothing good."""
+    """Return the diagnosis of the weights, and warn if it is bad."""
     if not np.isfinite(log_weights.max(axis=1)).all():
         raise ValueError(
             "all weights of a chain vanish: are these draws of this model, marginalized, with the same data?"

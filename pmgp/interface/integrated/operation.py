@@ -129,7 +129,7 @@ class LogEvidenceGradient(_OfTheta):
 
 @numba_funcify.register(_OfTheta)
 def _called_from_numba(op: _OfTheta, node: Apply, storage_map: Any = None, **kwargs: Any) -> Any:
-    """Call Python, which is what is wanted, without PyTensor's warning of it."""
+    """Call Python on purpose, without PyTensor's warning about it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         return generate_fallback_impl(op, node, storage_map, **kwargs)

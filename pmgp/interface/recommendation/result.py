@@ -1,4 +1,4 @@
-"""What is recommended: step methods with what they are called with, and why."""
+"""A recommendation: step methods, their arguments, and the reason."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Recommendation", "StepCall"]
 
 
 class StepCall(NamedTuple):
-    """A step method and what it is called with."""
+    """A step method and its arguments."""
 
     method: type
     settings: dict[str, Any]
@@ -54,7 +54,7 @@ class Recommendation:
 
     @property
     def code(self) -> str:
-        """What to write for ``step=``."""
+        """Return the code to write for ``step=``."""
         calls = ", ".join(map(str, self.calls))
         return calls if len(self.calls) == 1 else f"[{calls}]"
 

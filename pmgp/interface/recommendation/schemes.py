@@ -188,12 +188,12 @@ def on_inducing_inputs(model: pm.Model, process: InducingProcess) -> Recommendat
 
 
 def with_additive_nuts(exact: Recommendation) -> Recommendation:
-    """The same, with a word on NUTS, for weights of fixed matrices."""
+    """Add a remark on NUTS, for weights of fixed matrices."""
     return replace(exact, alternatives=(ADDITIVE_NUTS, *exact.alternatives))
 
 
 def with_approximation(exact: Recommendation, points: int) -> Recommendation:
-    """The same, with a word on inducing inputs, since so many points take long."""
+    """Add a remark on inducing inputs, since so many points take long."""
     approximation = (
         f"{points} latent values take long, and twice as many eight times as long: pmgp.gp.Sparse with some "
         f"{suggested_number(points)} inducing inputs costs O(n M^2). It is an approximation; its gp.diagnose says "

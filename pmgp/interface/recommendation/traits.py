@@ -1,4 +1,4 @@
-"""What the choice of step methods depends on, as it is found in a model."""
+"""Find the traits of a model that the choice of step methods depends on."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PROBES = np.linspace(-4.0, 4.0, 9)
 
 
 class Traits(NamedTuple):
-    """What the choice depends on.
+    """Traits that the choice depends on.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ def _nowhere_negative(curvature: np.ndarray) -> bool:
 
 
 def _factorizes(model: pm.Model, parts: LatentGaussianModel) -> bool:
-    """Whether p(y|f, theta) is a product over f of what is observed."""
+    """Return whether p(y|f, theta) factorizes over f."""
     others = hyperparameters(model, [parts.latent])
     if others and parts.latent_value in set(ancestors(model.logp(vars=others, sum=False))):
         return False
@@ -78,7 +78,7 @@ def _factorizes(model: pm.Model, parts: LatentGaussianModel) -> bool:
 
 
 def is_latent(model: pm.Model, name: str) -> bool:
-    """Whether a variable can be f."""
+    """Return whether a variable can be f."""
     try:
         find_latent(model, name)
     except ModelError:

@@ -1,4 +1,4 @@
-"""Models whose covariances are sums of fixed matrices times weights, and what samples them with nothing factored.
+"""Recognize models whose covariances are sums of fixed matrices times weights: NUTS samples them without factoring.
 
 With C_s = L_s L_s' factored once and nu_s standard normal, f = sum_s sqrt(w_s) L_s nu_s has the covariance
 sum_s w_s C_s. So whitened, a model of several sources with many weights and few observations is easy for NUTS.
@@ -30,7 +30,7 @@ ADDITIVE_NUTS = (
 
 
 def number_of_weights(model: pm.Model) -> int:
-    """How many elements of theta the covariances depend on, all of them as weights of fixed matrices.
+    """Count the elements of theta that the covariances depend on, if all are weights of fixed matrices.
 
     Returns
     -------
@@ -52,7 +52,7 @@ def number_of_weights(model: pm.Model) -> int:
 
 
 def _weighted(matrix: Variable, free: set[TensorVariable]) -> bool:
-    """Whether a matrix is a sum of fixed ones times scalars, as far as its graph says so."""
+    """Return whether the graph shows that a matrix is a sum of fixed ones times scalars."""
     if _scalar(matrix) or not free & _known_through([matrix]):
         return True
     if matrix.owner is None:
@@ -71,7 +71,7 @@ def _weighted(matrix: Variable, free: set[TensorVariable]) -> bool:
 
 
 def _linear(factors: list[Variable], free: set[TensorVariable]) -> bool:
-    """Whether no more than one factor is an unknown matrix, and that one a sum."""
+    """Return whether at most one factor is an unknown matrix, which is then a sum."""
     unknown = [factor for factor in factors if not _scalar(factor) and free & _known_through([factor])]
     return not unknown or (len(unknown) == 1 and _weighted(unknown[0], free))
 
