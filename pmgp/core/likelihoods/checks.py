@@ -70,9 +70,7 @@ def check_counts(y: np.ndarray) -> np.ndarray:
     y = np.asarray(y, dtype=float)
     wrong = y[~(np.isfinite(y) & (y >= 0.0) & (y == np.floor(y)))]
     if wrong.size:
-        raise ValueError(
-            f"counts must be whole numbers, 0 or more, found {_named(wrong)}; put rates into the exposure"
-        )
+        raise ValueError(f"counts must be whole numbers, 0 or more, found {_named(wrong)}; put rates into the exposure")
     return y
 
 
