@@ -432,3 +432,11 @@ def test_posterior_with_a_prior_that_is_not_updated_is_rejected(monkeypatch):
     monkeypatch.setattr(SharedModel, "prior", stale)
     with pytest.raises(AssertionError):
         test_posterior_beside_a_slice_sampler_for_theta("hmc v2")
+
+
+def test_the_advice_for_a_model_without_hyperparameters_works():
+    with pytest.raises(ModelError, match=r"no hyper-parameters besides 'f'.*step=pmgp\.EllipticalSlice\(\)"):
+        pmgp.PseudoMarginal(model=known_theta())
+    with known_theta():
+        idata = pm.sample(5, tune=5, chains=1, step=pmgp.EllipticalSlice(), progressbar=False, quiet=True)
+    assert idata["posterior"]["f"].shape == (1, 5, 12)

@@ -96,7 +96,8 @@ class LatentGaussianModel:
         self.imputation = Imputation(model, missing) if missing else None
         if not values and not given_theta:
             raise ModelError(
-                f"the model has no hyper-parameters besides {self.latent_name!r}: there is nothing to infer about theta"
+                f"the model has no hyper-parameters besides {self.latent_name!r}, so that only the latent values "
+                "are to be drawn: pm.sample(step=pmgp.EllipticalSlice()) does that"
             )
         self.theta = ThetaVector(values, point, Compiler(compile_kwargs))
         self.theta_prior = ThetaPrior(terms.prior, self.theta)

@@ -31,7 +31,10 @@ def check_acceptance(target_acceptance: float) -> None:
 def check_hyperparameters(vars: Any, model: pm.Model, parts: LatentGaussianModel, method: str) -> list[Any]:
     """All free variables but f, or an error that names what is missing, or what is a latent process itself."""
     if not parts.theta_values:
-        raise ModelError(f"the model has no hyper-parameters besides {parts.latent_name!r}: there is nothing to infer")
+        raise ModelError(
+            f"the model has no hyper-parameters besides {parts.latent_name!r}, which {method} does not move: leave it "
+            "out, and sample with pmgp.EllipticalSlice() alone"
+        )
     parts.refuse_other_processes(model)
     if vars is None:
         return list(parts.theta_values)
