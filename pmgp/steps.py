@@ -1,5 +1,6 @@
-"""Step methods for `pymc.sample`: for the hyper-parameters, and for the latent values given them."""
+"""Step methods for `pymc.sample`, and the decorator with which classes in the states of your own can be stored."""
 
+from pmgp.core.numerics.storable import storable
 from pmgp.interface.sparse import SparseGibbs, SparseHMC, SparseTempering
 from pmgp.interface.steps import (
     Ancillary,
@@ -32,4 +33,5 @@ __all__ = [
     "SparseTempering",
     "Sufficient",
     "Surrogate",
+    "storable",
 ]

@@ -18,8 +18,8 @@ import pmgp
 from pmgp.core.adaptation.mode_prediction import SameStart
 from pmgp.core.adaptation.step_size import StepSize
 from pmgp.core.estimators.choice import OF_ONE, OF_SEVERAL
+from pmgp.core.numerics.storable import qualified_name
 from pmgp.core.transitions.alternation import Alternation
-from pmgp.interface.sampling import plain
 from pmgp.interface.sampling.plain import from_bytes, to_bytes
 from tests.steps.test_contract import FAST
 
@@ -149,7 +149,7 @@ def written(tree, *arrays) -> bytes:
 
 def test_a_file_names_no_other_types():
     for name in ("subprocess.Popen", "pathlib.Path", f"{__name__}.Foreign"):
-        with pytest.raises(ValueError, match="no type of this version"):
+        with pytest.raises(ValueError, match="is not registered here"):
             from_bytes(written({"type": name, "attributes": [["value", 1]]}))
 
 
@@ -167,7 +167,7 @@ def test_pickled_arrays_are_refused():
 
 
 def test_states_of_another_version_are_refused():
-    name = plain._name(StepSize)
+    name = qualified_name(StepSize)
     with pytest.raises(ValueError, match="other attributes"):
         from_bytes(written({"type": name, "attributes": [["log_step", 0.0]]}))
     with pytest.raises(ValueError, match="unknown kind"):

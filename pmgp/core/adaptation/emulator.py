@@ -14,6 +14,8 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.linalg.lapack import dpstrf
 
+from pmgp.core.numerics.storable import storable
+
 __all__ = ["Emulator", "Visited", "fitted"]
 
 # Of the values that it is fitted to: how many may have been visited, and how many of these it interpolates, for each
@@ -33,6 +35,7 @@ NUGGET = 1e-5
 LARGEST_SPREAD = 1.0
 
 
+@storable
 @dataclass
 class Visited:
     """Positions and the log-density there, the last ones.
@@ -70,6 +73,7 @@ class Visited:
         return known[:, :-1], known[:, -1]
 
 
+@storable
 @dataclass(frozen=True, eq=False)
 class Emulator:
     """A quadratic, and a Gaussian process with a squared exponential kernel, in whitened coordinates.

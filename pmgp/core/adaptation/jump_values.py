@@ -6,9 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pmgp.core.numerics.storable import storable
+
 __all__ = ["JumpValues"]
 
 
+@storable
 class JumpValues(NamedTuple):
     """Sums over transitions of one kind.
 

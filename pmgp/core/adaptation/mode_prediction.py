@@ -18,6 +18,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from pmgp.core.numerics.compiled.loading import compiled_or, vectors
+from pmgp.core.numerics.storable import storable
 
 __all__ = ["ModePredictor", "Predictor", "SameStart"]
 
@@ -34,6 +35,7 @@ class Predictor(Protocol):
         ...
 
 
+@storable
 class SameStart(NamedTuple):
     """One start for all theta: (size,)."""
 
@@ -44,6 +46,7 @@ class SameStart(NamedTuple):
         return self.start
 
 
+@storable
 @dataclass
 class ModePredictor:
     """Least squares of modes (or sites) on theta, accumulated as normal equations.

@@ -6,9 +6,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from pmgp.core.numerics.storable import storable
+
 __all__ = ["Moments"]
 
 
+@storable
 @dataclass
 class Moments:
     """Running mean and covariance of vectors, by Welford's recurrence."""

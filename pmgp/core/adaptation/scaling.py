@@ -8,6 +8,7 @@ import numpy as np
 
 from pmgp.core.adaptation.moments import Moments
 from pmgp.core.adaptation.step_size import StepSize
+from pmgp.core.numerics.storable import storable
 
 __all__ = ["Scaling"]
 
@@ -15,6 +16,7 @@ __all__ = ["Scaling"]
 WINDOWS = (0.25, 0.5, 0.75)
 
 
+@storable
 class Scaling(NamedTuple):
     """A step size, and a factor F of the covariance of the draws: x = F^-1 theta has about the same scale everywhere.
 

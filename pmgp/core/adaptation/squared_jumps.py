@@ -10,9 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pmgp.core.numerics.storable import storable
+
 __all__ = ["SquaredJumps"]
 
 
+@storable
 class SquaredJumps(NamedTuple):
     """Sums of squared jumps of candidate lengths.
 

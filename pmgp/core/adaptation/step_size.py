@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pmgp.core.numerics.storable import storable
+
 __all__ = ["StepSize"]
 
 GAIN = 2.0
@@ -13,6 +15,7 @@ DECAY = 0.6
 AVERAGING = 0.75
 
 
+@storable
 class StepSize(NamedTuple):
     """Robbins-Monro on the log of the step size, and the average of its iterates.
 

@@ -23,6 +23,7 @@ from pmgp.core.estimators.importance import WeightedParticles, check_draws, log_
 from pmgp.core.gaussians import Posterior, Prior
 from pmgp.core.likelihoods.base import Likelihood, NoisyLimits, Thresholded
 from pmgp.core.numerics import linalg
+from pmgp.core.numerics.storable import storable
 from pmgp.core.orthants.ordering import Ordered
 from pmgp.core.orthants.recursion import Paths, Recursion, tilted, twisted
 from pmgp.core.orthants.sites import weakened
@@ -39,6 +40,7 @@ SMALLEST_REST = 1e-6
 WORK_OF_PREPARATION, WORK_OF_STEP, WORK_OF_VARIABLE, WORK_OF_CALL = 4.0, 3.0, 2e3, 6e6
 
 
+@storable
 @dataclass(frozen=True)
 class OrthantSampling:
     """Estimate p(y|theta) as the probability that f with the likelihood's noise lies between limits.

@@ -31,6 +31,7 @@ from pmgp.core.gaussians import Group, Posterior, SiteGroups
 from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.likelihoods.blocks import Divisible
 from pmgp.core.numerics.block_matrices import flat
+from pmgp.core.numerics.storable import storable
 
 __all__ = ["ResampledParticles", "SequentialSampling"]
 
@@ -77,6 +78,7 @@ class ResampledParticles(WeightedParticles):
         return 1.0 / max(common, 1.0 / number)
 
 
+@storable
 @dataclass(frozen=True)
 class SequentialSampling:
     """Estimate p(y|theta) by particles that pass the observations group by group and are resampled on the way.

@@ -20,6 +20,7 @@ from pmgp.core.numerics.linalg import (
     triangular_product,
     triangular_solve,
 )
+from pmgp.core.numerics.storable import storable
 from pmgp.core.transitions.elliptical_slice import slice_on_ellipse
 
 __all__ = ["Derivatives", "GaussianFit", "Sites", "WhitenedConditional", "fitted", "fitted_by_sites", "slices"]
@@ -180,6 +181,7 @@ def fitted(conditional: WhitenedConditional, start: np.ndarray) -> GaussianFit |
     return GaussianFit(v, factors)
 
 
+@storable
 class Sites(NamedTuple):
     """A Gaussian function of the latent values in the place of their likelihood: exp(b'f - f'Wf / 2).
 

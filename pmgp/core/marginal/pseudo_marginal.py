@@ -31,6 +31,7 @@ from pmgp.core.latent_updates.elliptical_slice import EllipticalSliceUpdate
 from pmgp.core.marginal.evaluation import Evaluator, Indefinite, Ready
 from pmgp.core.marginal.renewal import renewed
 from pmgp.core.marginal.screen import ScreenDensity
+from pmgp.core.numerics.storable import storable
 from pmgp.core.transitions.base import AdaptiveTransition, Point, TransitionInfo
 from pmgp.core.transitions.metropolis_hastings import Proposing
 from pmgp.core.transitions.mixture import IndependenceMixture
@@ -38,6 +39,7 @@ from pmgp.core.transitions.mixture import IndependenceMixture
 __all__ = ["Frozen", "Info", "PseudoMarginalChain", "State"]
 
 
+@storable
 class State(NamedTuple):
     """The chain between two iterations; the approximation at theta is a function of it and is not part of it.
 
@@ -60,6 +62,7 @@ class State(NamedTuple):
     iteration: int
 
 
+@storable
 class Frozen(NamedTuple):
     """What tuning has fixed: what transitions have learned, where fits start, the number of importance samples.
 

@@ -16,6 +16,7 @@ from pmgp.core.adaptation.mode_prediction import ModePredictor, Predictor, SameS
 from pmgp.core.adaptation.moments import Moments
 from pmgp.core.marginal.evaluation import Evaluator
 from pmgp.core.marginal.screen import ScreenDensity
+from pmgp.core.numerics.storable import storable
 from pmgp.core.transitions.base import AdaptiveTransition, Point, TransitionInfo
 
 __all__ = ["Tuning"]
@@ -34,6 +35,7 @@ KEPT = 12
 SMALLEST_RATE = 1e-6
 
 
+@storable
 @dataclass
 class Tuning:
     """Accumulators of one chain's tuning phase.

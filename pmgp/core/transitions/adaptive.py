@@ -14,6 +14,7 @@ import numpy as np
 
 from pmgp.core.adaptation.scaling import Scaling
 from pmgp.core.numerics.linalg import triangular_solve
+from pmgp.core.numerics.storable import storable
 from pmgp.core.transitions.base import NOT_COMPUTED, Density, MetricDensity, Point, TransitionInfo
 from pmgp.core.transitions.hamiltonian import hamiltonian
 from pmgp.core.transitions.langevin import langevin
@@ -41,6 +42,7 @@ class _Scaled:
         return learned.frozen()
 
 
+@storable
 @dataclass(frozen=True)
 class RandomWalk(_Scaled):
     """Metropolis with the covariance of the tuning draws (section 3.1 of the comparative evaluation).
@@ -81,6 +83,7 @@ class RandomWalk(_Scaled):
         return learned.rescaled(2.4 / np.sqrt(len(point.position)))
 
 
+@storable
 @dataclass(frozen=True)
 class HamiltonianMonteCarlo(_Scaled):
     """Hybrid Monte Carlo with the covariance of the tuning draws for an inverse mass matrix (section 3.2 of it).
@@ -143,6 +146,7 @@ class HamiltonianMonteCarlo(_Scaled):
         return visited.rescaled(len(point.position) ** -0.25) if self.learns_mass else visited
 
 
+@storable
 @dataclass(frozen=True)
 class ManifoldLangevin(_Scaled):
     """Langevin proposals with a metric that depends on the position (Algorithm 2 of the comparative evaluation).

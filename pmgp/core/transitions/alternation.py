@@ -14,6 +14,7 @@ import numpy as np
 
 from pmgp.core.adaptation.jump_values import JumpValues
 from pmgp.core.adaptation.scaling import Scaling
+from pmgp.core.numerics.storable import storable
 from pmgp.core.transitions.adaptive import HamiltonianMonteCarlo
 from pmgp.core.transitions.base import Density, Point, TransitionInfo
 from pmgp.core.transitions.mixture import IndependenceMixture, LearnedMixture
@@ -31,6 +32,7 @@ BOUNDS_OF_SHARE = (0.1, 0.9)
 GRADIENT, REST = 1.67, 1.5
 
 
+@storable
 class LearnedAlternation(NamedTuple):
     """Learned state of the alternation.
 
@@ -57,6 +59,7 @@ class LearnedAlternation(NamedTuple):
     length: int
 
 
+@storable
 @dataclass(frozen=True)
 class Alternation:
     """Turns of an `IndependenceMixture` and of `HamiltonianMonteCarlo`.

@@ -10,12 +10,15 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
+from pmgp.core.numerics.storable import storable
+
 __all__ = ["NOT_COMPUTED", "AdaptiveTransition", "Density", "MetricDensity", "Point", "TransitionInfo"]
 
 
 NOT_COMPUTED = np.empty(0)
 
 
+@storable
 class Point(NamedTuple):
     """A position with everything computed there, so that a rejected proposal costs nothing twice.
 

@@ -13,6 +13,7 @@ from scipy.special import ndtri
 
 from pmgp.core.adaptation.emulator import Visited
 from pmgp.core.adaptation.moments import Moments
+from pmgp.core.numerics.storable import storable
 from pmgp.core.transitions.adaptive import check_target
 from pmgp.core.transitions.base import Density, Point, TransitionInfo
 from pmgp.core.transitions.metropolis_hastings import Proposed, metropolis_hastings
@@ -30,6 +31,7 @@ BOUNDS_OF_INDEPENDENCE = (0.05, 0.9)
 LARGEST_EMULATED = 0.95
 
 
+@storable
 class LearnedMixture(NamedTuple):
     """Learned state of the mixture.
 
@@ -63,6 +65,7 @@ class LearnedMixture(NamedTuple):
         return cls(proposal, 0, Moments(proposal.dimension))
 
 
+@storable
 @dataclass(frozen=True)
 class IndependenceMixture:
     """Metropolis-Hastings with an `AdaptiveProposal`.

@@ -23,6 +23,7 @@ from scipy.special import logsumexp
 from pmgp.core.adaptation.emulator import Emulator, Visited, fitted
 from pmgp.core.adaptation.moments import Moments
 from pmgp.core.numerics.compiled.loading import compiled, vectors
+from pmgp.core.numerics.storable import storable
 from pmgp.core.transitions.metropolis_hastings import Proposed
 from pmgp.core.transitions.multiple_trial import multiple_trial
 
@@ -44,6 +45,7 @@ SHARE_OF_T = 0.1
 DRAWS_FOR_SHARE = 500
 
 
+@storable
 @dataclass(frozen=True)
 class AdaptiveProposal:
     """The mixture proposal; :meth:`adapted` and :meth:`refitted` return changed copies, `propose` only reads.

@@ -1,8 +1,8 @@
 """Sampling states as bytes and back, without pickle: arrays in NumPy's format, and JSON that says where they belong.
 
-What is read can only become what the table of types lists, or one of the state classes of PyMC's contract that the
-process has loaded. No name in a file is imported or called, and no constructor runs: objects get back the attributes
-that they had. So a file from elsewhere can give wrong numbers, and nothing worse.
+What is read can only become a registered class (`pmgp.core.numerics.storable`), or one of the state classes of PyMC's
+contract that the process has loaded. No name in a file is imported or called, and no constructor runs: objects get back
+the attributes that they had. So a file from elsewhere can give wrong numbers, and nothing worse.
 """
 
 from __future__ import annotations
@@ -17,53 +17,11 @@ import numpy as np
 from pymc.step_methods.state import DataClassState
 from pymc.util import RandomGeneratorState
 
-from pmgp.core.adaptation.emulator import Emulator, Visited
-from pmgp.core.adaptation.jump_values import JumpValues
-from pmgp.core.adaptation.mode_prediction import ModePredictor, SameStart
-from pmgp.core.adaptation.moments import Moments
-from pmgp.core.adaptation.scaling import Scaling
-from pmgp.core.adaptation.squared_jumps import SquaredJumps
-from pmgp.core.adaptation.step_size import StepSize
-from pmgp.core.estimators import OrthantSampling, SequentialSampling
-from pmgp.core.inducing import Sites
-from pmgp.core.marginal.pseudo_marginal import Frozen, State
-from pmgp.core.marginal.tuning import Tuning
-from pmgp.core.transitions.adaptive import HamiltonianMonteCarlo, ManifoldLangevin, RandomWalk
-from pmgp.core.transitions.alternation import Alternation, LearnedAlternation
-from pmgp.core.transitions.base import Point
-from pmgp.core.transitions.mixture import IndependenceMixture, LearnedMixture
-from pmgp.core.transitions.proposals import AdaptiveProposal
+from pmgp.core.numerics.storable import qualified_name, storable, storable_types
 
-__all__ = ["BIT_GENERATORS", "STORED_TYPES", "from_bytes", "to_bytes"]
+__all__ = ["BIT_GENERATORS", "from_bytes", "to_bytes"]
 
-STORED_TYPES: list[type] = [
-    AdaptiveProposal,
-    Alternation,
-    Emulator,
-    Frozen,
-    HamiltonianMonteCarlo,
-    IndependenceMixture,
-    JumpValues,
-    LearnedAlternation,
-    LearnedMixture,
-    ManifoldLangevin,
-    ModePredictor,
-    Moments,
-    OrthantSampling,
-    Point,
-    RandomGeneratorState,
-    RandomWalk,
-    SameStart,
-    Scaling,
-    SequentialSampling,
-    Sites,
-    SquaredJumps,
-    State,
-    StepSize,
-    Tuning,
-    Visited,
-]
-"""Dataclasses and named tuples that a state may hold, besides the state classes of PyMC's contract."""
+storable(RandomGeneratorState)
 
 PLAIN = (bool, int, float, str)
 BIT_GENERATORS = {"MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64"}
@@ -71,7 +29,7 @@ BIT_GENERATORS = {"MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64"}
 
 
 def to_bytes(value: Any) -> bytes:
-    """Write a value made of plain values, arrays, containers and the types of the table.
+    """Write a value made of plain values, arrays, containers and registered classes.
 
     Raises
     ------
@@ -87,7 +45,7 @@ def to_bytes(value: Any) -> bytes:
 
 
 def from_bytes(data: bytes) -> Any:
-    """Read what `to_bytes` wrote, bit for bit.
+    """Return what `to_bytes` wrote, bit for bit.
 
     Raises
     ------
@@ -102,7 +60,7 @@ def from_bytes(data: bytes) -> Any:
 
 
 def _known_types() -> dict[str, type]:
-    return {_name(kind): kind for kind in [*STORED_TYPES, *_subclasses(DataClassState)]}
+    return storable_types() | {qualified_name(kind): kind for kind in _subclasses(DataClassState)}
 
 
 def _subclasses(kind: type) -> Iterator[type]:
@@ -110,10 +68,6 @@ def _subclasses(kind: type) -> Iterator[type]:
     for subclass in kind.__subclasses__():
         yield subclass
         yield from _subclasses(subclass)
-
-
-def _name(kind: type) -> str:
-    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _encoded(value: Any, arrays: list[np.ndarray], place: str) -> Any:
@@ -130,11 +84,12 @@ def _encoded(value: Any, arrays: list[np.ndarray], place: str) -> Any:
         return {
             "dict": [[_key(key, place), _encoded(item, arrays, f"{place}[{key!r}]")] for key, item in value.items()]
         }
-    name = _name(type(value))
+    name = qualified_name(type(value))
     if name not in _known_types():
         raise TypeError(
-            f"{place} cannot be stored: it is of type {name}; state classes derive from PyMC's DataClassState, and "
-            f"what they hold is plain, or in {__name__}.STORED_TYPES"
+            f"{place} cannot be stored: its type, {name}, is not registered. If it is a class of yours, a dataclass or "
+            "NamedTuple, decorate it with @pmgp.steps.storable; the state of a step method derives from PyMC's "
+            "DataClassState; anything else has to become numbers, text, arrays, lists, tuples or dictionaries"
         )
     items = [[key, _encoded(item, arrays, f"{place}.{key}")] for key, item in _attributes(value).items()]
     return {"type": name, "attributes": items}
@@ -147,7 +102,7 @@ def _key(key: Any, place: str) -> Any:
 
 
 def _attributes(value: Any) -> dict[str, Any]:
-    """All that an instance holds: also what its constructor derives, which may be dear or no function of its fields."""
+    """Return all that an instance holds, with what its constructor derived, perhaps not from its fields alone."""
     names = getattr(value, "_fields", ())
     return dict(zip(names, value, strict=True)) if isinstance(value, tuple) else vars(value)
 
@@ -186,7 +141,10 @@ def _decoded(tree: Any, arrays: list[np.ndarray]) -> Any:
 def _made(name: str, attributes: dict[str, Any]) -> Any:
     kind = _known_types().get(name)
     if kind is None:
-        raise ValueError(f"it holds a {name}, which is no type of this version's states")
+        raise ValueError(
+            f"it holds a {name}, which is not registered here: import the module that defines it, with "
+            "@pmgp.steps.storable, or use the version of the package that wrote the run"
+        )
     if not _fits(kind, list(attributes)):
         raise ValueError(f"it holds a {name} with other attributes than those of this version")
     if kind is RandomGeneratorState and attributes["bit_generator_state"]["bit_generator"] not in BIT_GENERATORS:

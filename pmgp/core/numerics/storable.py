@@ -1,0 +1,60 @@
+"""Which classes a stored sampling state may hold: those that registered themselves when they were defined.
+
+Stored states name classes, and nothing is imported or called for a name in a file: it is looked up here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import is_dataclass
+
+__all__ = ["qualified_name", "storable", "storable_types"]
+
+_registered: dict[str, type] = {}
+
+
+def storable[T: type](kind: T) -> T:
+    """Register a class, so that states with instances of it can be stored and resumed.
+
+    Use it as the decorator of what your own transition learns, and of the transition if that is a dataclass with
+    settings. Instances come back with the attributes that they had; no constructor runs. To resume a run, import the
+    module that defines the class.
+
+    Parameters
+    ----------
+    kind : type
+        A dataclass or a named tuple, whose fields are plain values, arrays, containers of these, or registered
+        themselves.
+
+    Returns
+    -------
+    type
+        The same class.
+
+    Raises
+    ------
+    TypeError
+        If it is neither a dataclass nor a named tuple, or a dataclass with slots.
+
+    Examples
+    --------
+    >>> from typing import NamedTuple
+    >>> import pmgp
+    >>> @pmgp.steps.storable
+    ... class Width(NamedTuple):
+    ...     value: float
+    """
+    named_tuple = issubclass(kind, tuple) and hasattr(kind, "_fields")
+    if not (named_tuple or is_dataclass(kind)) or "__slots__" in (() if named_tuple else vars(kind)):
+        raise TypeError(f"{kind.__name__} cannot be stored: make it a dataclass without slots, or a NamedTuple")
+    _registered[qualified_name(kind)] = kind
+    return kind
+
+
+def storable_types() -> dict[str, type]:
+    """All registered classes by their qualified names."""
+    return dict(_registered)
+
+
+def qualified_name(kind: type) -> str:
+    """The name of a class with its module."""
+    return f"{kind.__module__}.{kind.__qualname__}"
