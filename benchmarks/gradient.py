@@ -67,12 +67,13 @@ def measure(problem: Problem, approximation: str, start: str) -> dict[str, Any]:
         predictor = _predictor(evaluator, problem) if start == "predicted" else None
         density = ScreenDensity(evaluator, predictor)
         fits = [evaluator(theta, predictor).approximation for theta in thetas]
-        bar, mean_bar = fits[0].inverse(), np.zeros(fits[0].size)
+        mean_bar = np.zeros(fits[0].size)
+        bar = fits[0].covariance_bar(mean_bar)[0]
         seconds = _timed(
             len(thetas),
             lambda k: density.at(thetas[k]),
             lambda k: density.at(thetas[k], gradient=True),
-            lambda k: fits[k].inverse(),
+            lambda k: fits[k].covariance_bar(mean_bar),
             lambda k: parts.covariance_pullback(thetas[k], bar, mean_bar),
         )
         unit, _ = lapack_seconds(len(problem.y))
