@@ -1,0 +1,173 @@
+"""`describe`: the latent vectors, hyper-parameters and likelihood of a PyMC model, and how each would be computed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pymc as pm
+from pytensor.compile import SharedVariable
+from pytensor.graph.basic import Constant
+from pytensor.graph.traversal import ancestors, walk
+from pytensor.scalar.basic import Second
+from pytensor.tensor.elemwise import Elemwise
+from pytensor.tensor.shape import Shape, Shape_i
+from pytensor.tensor.variable import TensorVariable
+
+from pmgp.interface.model.latent_gaussian import LatentGaussianModel
+from pmgp.interface.model.latent_prior import BlockLatentPrior
+from pmgp.interface.model.latent_variable import below, find_latents
+from pmgp.interface.model.missing import hyperparameters, imputed
+from pmgp.interface.steps.chosen import chosen_approximation, chosen_estimators
+
+__all__ = ["Description", "describe"]
+
+
+@dataclass(frozen=True)
+class Description:
+    """The parts of a model, in words; ``print`` shows them.
+
+    Attributes
+    ----------
+    latent_vectors : dict
+        Shape and inputs of each latent variable, by name.
+    hyperparameters : dict
+        Shape and transform of each hyper-parameter, and the parts of the model that it acts on, by name.
+    likelihood : dict
+        The distribution of each observed variable that depends on f, by name.
+    missing : dict
+        Shape and distribution of the missing observations, which are drawn given f, by name.
+    computation : dict
+        How covariance and likelihood are computed, and the default approximation and estimators. Empty for a model
+        that is refused.
+    refused : str, optional
+        Why :class:`pmgp.PseudoMarginal` refuses the model.
+    """
+
+    latent_vectors: dict[str, str]
+    hyperparameters: dict[str, str]
+    likelihood: dict[str, str]
+    missing: dict[str, str]
+    computation: dict[str, str]
+    refused: str | None = None
+
+    def __str__(self) -> str:
+        """Return a line for each part, under a heading for each kind."""
+        sections = {
+            "latent vectors": self.latent_vectors,
+            "hyper-parameters": self.hyperparameters,
+            "likelihood": self.likelihood,
+            "missing observations": self.missing,
+            "computation": self.computation,
+            "refused": {} if self.refused is None else {"PseudoMarginal": self.refused},
+        }
+        return "\n".join(_section(title, parts) for title, parts in sections.items() if parts)
+
+
+def describe(model: pm.Model | None = None, *, latent: Any = None) -> Description:
+    """Describe what pmgp finds in a model, and how it would compute each part.
+
+    Parameters
+    ----------
+    model : pymc.Model, optional
+        The model of the ``with`` block by default.
+    latent : variable or str, or a sequence of them, optional
+        The latent vectors, if other multivariate normal variables are hyper-parameters.
+
+    Returns
+    -------
+    Description
+        A model that is refused is described too, with the reason.
+
+    Examples
+    --------
+    >>> print(pmgp.describe(model))  # doctest: +SKIP
+    """
+    model = pm.modelcontext(model)
+    latents: list[TensorVariable] = []
+    computation: dict[str, str] = {}
+    refused = None
+    try:
+        latents = find_latents(model, latent)
+        computation = _computation(LatentGaussianModel(model, latent))
+    except ValueError as error:
+        refused = str(error)
+    shapes = model.eval_rv_shapes()
+    sizes = {rv: f"{_size(shapes[rv.name])}; {_distribution(rv)}" for rv in model.free_RVs}
+    return Description(
+        {rv.name: _latent_vector(rv, shapes[rv.name]) for rv in latents},
+        {
+            rv.name: f"{sizes[rv]}; {_transform(model, rv)}; acts on {_acts_on(model, latents, rv)}"
+            for rv in hyperparameters(model, latents)
+        },
+        {rv.name: _distribution(rv) for rv in below(model, latents)},
+        {rv.name: f"{sizes[rv]}; drawn given f" for rv in imputed(model, latents)},
+        computation,
+        refused,
+    )
+
+
+def _section(title: str, parts: dict[str, str]) -> str:
+    width = max(map(len, parts))
+    return "\n".join([title, *(f"  {name:<{width}}  {text}" for name, text in parts.items())])
+
+
+def _size(shape: tuple[int, ...]) -> str:
+    if not shape:
+        return "number"
+    return f"vector of {shape[0]}" if len(shape) == 1 else f"array of shape {tuple(shape)}"
+
+
+def _latent_vector(rv: TensorVariable, shape: tuple[int, ...]) -> str:
+    """Shape of a latent variable, and the matrices with a row for each element that its covariance is made of."""
+    covariance = rv.owner.op.dist_params(rv.owner)[1]
+    data = [v for v in ancestors([covariance]) if isinstance(v, Constant | SharedVariable)]
+    found = [(v.name or "a constant", np.shape(v.data if isinstance(v, Constant) else v.get_value())) for v in data]
+    inputs = [f"{name} {other}" for name, other in found if len(other) == 2 and other[0] == shape[-1]]
+    return f"{_size(shape)}; inputs: {', '.join(inputs) or 'none found'}"
+
+
+def _transform(model: pm.Model, rv: TensorVariable) -> str:
+    transform = model.rvs_to_transforms[rv]
+    return "no transform" if transform is None else f"transform {getattr(transform, 'name', transform)}"
+
+
+def _acts_on(model: pm.Model, latents: list[TensorVariable], rv: TensorVariable) -> str:
+    parts: dict[str, list[TensorVariable]] = {}
+    for f in latents:
+        mean, covariance, *_ = f.owner.op.dist_params(f.owner)
+        parts |= {f"the mean of {f.name}": [mean], f"the covariance of {f.name}": [covariance]}
+    others = [v for v in (*model.basic_RVs, *model.potentials) if v not in latents and v.owner is not None]
+    parts |= {v.name: v.owner.inputs for v in others}
+    return ", ".join(name for name, graphs in parts.items() if rv in _read_by(model, graphs)) or "nothing"
+
+
+def _read_by(model: pm.Model, graphs: list[TensorVariable]) -> set[Any]:
+    """All variables that graphs depend on by their values: not by shapes alone, nor through another random variable."""
+
+    def inputs(variable: Any) -> list[Any]:
+        node = variable.owner
+        if node is None or variable in model.basic_RVs or isinstance(node.op, Shape | Shape_i):
+            return []
+        # The first input of a fill gives it its shape.
+        filled = isinstance(node.op, Elemwise) and isinstance(node.op.scalar_op, Second)
+        return node.inputs[1:] if filled else node.inputs
+
+    return set(walk(graphs, inputs))
+
+
+def _distribution(rv: TensorVariable) -> str:
+    return getattr(rv.owner.op, "_print_name", [type(rv.owner.op).__name__])[0]
+
+
+def _computation(model: LatentGaussianModel) -> dict[str, str]:
+    prior = model.latent_prior
+    parts = prior.parts if isinstance(prior, BlockLatentPrior) else [prior]
+    names = [type(e).__name__ for group in [chosen_estimators("auto", model)] for e in (group[0], *group[1])]
+    return {
+        "covariance": "in blocks" if all(p.blocked is not None for p in parts) else "PyTensor's function of its graph",
+        "likelihood": "closed form" if model.terms is None else "its graph",
+        "approximation": type(chosen_approximation("auto", model)).__name__,
+        "estimator": " or ".join(names),
+    }

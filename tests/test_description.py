@@ -1,0 +1,79 @@
+"""`pmgp.describe`: it names the parts of every model, and never raises."""
+
+from __future__ import annotations
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import pmgp
+from tests.support.models import COUNTS, COVARIANCES, LABELS, LIKELIHOODS, X, classifier, hsgp, latent, three_processes
+
+MODELS = {**LIKELIHOODS, **COVARIANCES}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("build", MODELS.values(), ids=MODELS)
+def test_every_model_is_described_with_each_of_its_free_variables(build):
+    model = build()
+    lines = str(pmgp.describe(model)).splitlines()
+    for rv in model.free_RVs:
+        assert any(line.split()[0] == rv.name for line in lines)
+
+
+def test_a_plain_model():
+    found = pmgp.describe(classifier())
+    assert list(found.latent_vectors) == ["f"]
+    assert found.latent_vectors["f"].startswith("vector of 8; inputs: a constant (8, 2)")
+    assert found.hyperparameters == {
+        "lengthscale": "number; Gamma; transform log; acts on the covariance of f",
+    }
+    assert found.likelihood == {"y": "BernoulliProbit"}
+    assert found.computation == {
+        "covariance": "in blocks",
+        "likelihood": "closed form",
+        "approximation": "ExpectationPropagation",
+        "estimator": "ImportanceSampling or OrthantSampling",
+    }
+    assert found.refused is None
+
+
+def test_hyperparameters_act_on_their_own_process_or_on_the_likelihood():
+    found = pmgp.describe(three_processes())
+    assert found.hyperparameters["lengthscale_one"].endswith("acts on the covariance of f_one")
+    with classifier() as model:
+        pm.Normal("counts", model["f"], pm.HalfNormal("noise"), observed=range(8))
+    found = pmgp.describe(model)
+    assert found.hyperparameters["noise"].endswith("acts on counts")
+    assert found.computation["likelihood"] == "its graph"
+
+
+def test_missing_observations_are_no_hyperparameters():
+    with pm.Model() as model:
+        pm.Poisson("y", mu=pm.math.exp(latent()), observed=np.ma.masked_array(COUNTS, mask=LABELS == 1))
+    found = pmgp.describe(model)
+    assert list(found.hyperparameters) == ["lengthscale"]
+    assert list(found.likelihood) == ["y_observed"]
+    assert found.missing["y_unobserved"].startswith("vector of 4")
+    assert found.refused is None
+
+
+def test_what_only_a_prior_depends_on_acts_on_that_prior():
+    with pm.Model() as model:
+        scale = pm.HalfNormal("scale")
+        lengthscale = pm.Gamma("lengthscale", 3, scale)
+        gp = pm.gp.Latent(
+            mean_func=pm.gp.mean.Constant(pm.Normal("level")), cov_func=pm.gp.cov.ExpQuad(2, ls=lengthscale)
+        )
+        pmgp.BernoulliProbit("y", gp.prior("f", X=pm.Data("X", X), reparameterize=False), observed=LABELS)
+    found = pmgp.describe(model)
+    assert found.latent_vectors["f"] == "vector of 8; inputs: X (8, 2)"
+    acts_on = {name: text.split("acts on ")[1] for name, text in found.hyperparameters.items()}
+    assert acts_on == {"scale": "lengthscale", "lengthscale": "the covariance of f", "level": "the mean of f"}
+
+
+def test_a_refused_model_is_described_with_the_reason():
+    found = pmgp.describe(hsgp())
+    assert "HSGP" in found.refused
+    assert found.computation == {}
+    assert "lengthscale" in str(found)
