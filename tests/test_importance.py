@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import multivariate_normal
 
 import pmgp
-from pmgp.core.importance import StudentMixture, curvature, peak, student_at
+from pmgp.core.importance import StudentMixture, curvature, peak, resampled, student_at
 from tests.finite_differences import central_differences
 from tests.steps.test_contract import FAST
 from tests.truths import ScaledLowRank
@@ -212,3 +212,22 @@ def test_what_cannot_be_done_is_refused():
         pm.Normal("y", pm.Normal("shift"), observed=[0.0])
     with pytest.raises(pmgp.ModelError, match="no latent multivariate normal variable"):
         pmgp.importance(neither)
+
+
+def test_systematic_resampling_has_the_expected_numbers():
+    """The number of copies of a draw differs from its expectation by less than one."""
+    rng = np.random.default_rng(4)
+    log_weights = rng.normal(size=50)
+    expected = 80 * np.exp(log_weights) / np.exp(log_weights).sum()
+    chosen = resampled(rng, log_weights, 80)
+    assert (abs(np.bincount(chosen, minlength=50) - expected) < 1.0).all()
+    assert (np.diff(chosen) >= 0).all()
+
+
+def test_resampling_takes_draws_by_weight():
+    weights = np.array([0.5, 0.0, 0.3, 0.2])
+    with np.errstate(divide="ignore"):
+        log_weights = np.log(weights)
+    rng = np.random.default_rng(0)
+    counts = np.mean([np.bincount(resampled(rng, log_weights, 4), minlength=4) for _ in range(4000)], axis=0)
+    assert_allclose(counts, 4.0 * weights, atol=0.03)

@@ -16,7 +16,6 @@ from pytensor.graph.traversal import ancestors
 
 import pmgp
 from pmgp.core.estimators import ApproximateEvidence
-from pmgp.interface.integrated import correct as correct_module
 from pmgp.interface.integrated.operation import LogEvidence
 from pmgp.interface.model.latent_gaussian import ModelError
 from tests.steps.test_contract import FAST
@@ -264,16 +263,6 @@ def test_it_keeps_the_other_groups_and_repeats_by_seed(model, approximate, weigh
     scales = approximate["posterior"]["scale"].to_numpy()
     for chain in range(2):
         assert np.isin(one["posterior"]["scale"][chain], scales[chain]).all()
-
-
-def test_systematic_resampling_takes_draws_by_weight():
-    weights = np.array([[0.5, 0.0, 0.3, 0.2]])
-    with np.errstate(divide="ignore"):
-        log_weights = np.log(weights)
-    rng = np.random.default_rng(0)
-    chosen = [correct_module._chosen(rng, log_weights)[0] for _ in range(4000)]
-    counts = np.mean([np.bincount(one, minlength=4) for one in chosen], axis=0)
-    assert_allclose(counts, 4.0 * weights[0], atol=0.03)
 
 
 @pytest.mark.full

@@ -25,7 +25,7 @@ class Approximation(Protocol):
         ...
 
     def start_from(self, approximation: Posterior) -> np.ndarray:
-        """What a fit at a theta nearby would best start from, as a vector that is smooth in theta."""
+        """Return the best start for a fit at a theta nearby, as a vector that is smooth in theta."""
         ...
 
 

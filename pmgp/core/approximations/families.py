@@ -28,7 +28,7 @@ POOR_START = 0.5
 
 
 class SiteFamily(Protocol):
-    """What approximations do with sites of one family."""
+    """The steps of an approximation that depend on the family of its sites."""
 
     def matched(self, q: Posterior, likelihood: Any, sweeps: int) -> Posterior | None:
         """q after so many sweeps of moment matching; None where K turns out to be indefinite."""

@@ -107,7 +107,7 @@ class Conditioned(Protocol):
 
     @property
     def log_determinant(self) -> float:
-        """Of I + K W."""
+        """Log-determinant of I + K W."""
         ...
 
     @property

@@ -416,7 +416,7 @@ class Posterior(Gaussian):
 
     @abstractmethod
     def factorized(self) -> Posterior | None:
-        """The same q with :meth:`Prior.factorized` of its prior; None where K stays indefinite."""
+        """Return q with its prior factorized, with a jitter where it needs one; None where K stays indefinite."""
 
     @abstractmethod
     def conditioned(self) -> ConditionedPrior:
@@ -468,7 +468,7 @@ class Posterior(Gaussian):
     def weighed(
         self, likelihood: Likelihood, deviations: np.ndarray, paired: bool
     ) -> tuple[float, np.ndarray, np.ndarray, np.ndarray] | None:
-        """The same for given draws less their mean, (size, n)."""
+        """Estimate from given draws less their mean: (size, n)."""
         return None
 
     def renewed(

@@ -63,7 +63,7 @@ class BlockApproximation(Posterior):
     matching: tuple[np.ndarray, BlockMatrix] | None = None
 
     def factorized(self) -> BlockApproximation | None:
-        """The same q with the factors of its prior, if with a jitter; None where a K_c stays indefinite."""
+        """Return q with its prior factorized, with a jitter where it needs one; None where a K_c stays indefinite."""
         prior = self.prior.factorized()
         return None if prior is None else replace(self, prior=prior)
 
@@ -92,7 +92,7 @@ class BlockApproximation(Posterior):
 
     @property
     def log_determinant(self) -> float:
-        """Of I + K W."""
+        """Log-determinant of I + K W."""
         return self.shrinkage.log_determinant
 
     def conditioned(self) -> BlockConditioning:
@@ -191,7 +191,7 @@ class BlockConditioning(ConditionedPrior):
 
     @property
     def log_determinant(self) -> float:  # type: ignore[override]
-        """Of I + K W."""
+        """Log-determinant of I + K W."""
         return self.shrinkage.log_determinant
 
     @property

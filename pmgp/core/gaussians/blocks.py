@@ -67,7 +67,7 @@ class BlockPrior(HeldCovariances):
         return BlockObservedPrior(BlockPrior([cast(DensePrior, part.prior) for part in parts]), parts)
 
     def factorized(self) -> BlockPrior | None:
-        """The same prior with its factors, or with a jitter in the parts that need it; None where one is indefinite."""
+        """Return the prior with its factor, with a jitter where it needs one; None where one is indefinite."""
         # A part that stands there several times remembers what it has found.
         found = [part.factorized() for part in self.parts]
         parts = [part for part in found if part is not None]
@@ -77,7 +77,7 @@ class BlockPrior(HeldCovariances):
         return self if same else BlockPrior(parts)
 
     def inverted(self) -> BlockPrior:
-        """The same prior, its inverses made now and not when they are first needed."""
+        """Return the prior, its inverse made now and not when it is first needed."""
         for part in self.parts:
             part.inverted()
         return self

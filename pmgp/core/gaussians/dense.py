@@ -84,12 +84,12 @@ class DensePrior(HeldCovariance):
         return linalg.inverse(self.factor)
 
     def inverted(self) -> DensePrior:
-        """The same prior, its inverse made now and not when it is first needed."""
+        """Return the prior, its inverse made now and not when it is first needed."""
         assert self.inverse.shape == self.covariance.shape
         return self
 
     def factorized(self) -> DensePrior | None:
-        """The same prior with its factor, or one with a jitter where K needs it; None where K stays indefinite."""
+        """Return the prior with its factor, with a jitter where it needs one; None where K stays indefinite."""
         return self if self._definite else self._raised
 
     @cached_property

@@ -46,7 +46,7 @@ class Shrinkage(ABC):
         """Bar for K of (x y' + y x' - R) / 2, for x and y of shape (n,)."""
 
     def drawn(self, u: np.ndarray, e: np.ndarray) -> np.ndarray:
-        """What has the covariance S, from draws u with covariance K and standard normals e: (size, n) arrays."""
+        """Draws with the covariance S, made from draws u with covariance K and standard normals e: (size, n) arrays."""
         return u + self.product((np.sqrt(self.precision) * e - self.precision * u).T).T
 
 
@@ -88,7 +88,7 @@ class ShrunkPosterior(Posterior):
 
     @property
     def log_determinant(self) -> float:
-        """Of I + K W."""
+        """Log-determinant of I + K W."""
         return self.shrinkage.log_determinant
 
     @property
@@ -97,7 +97,7 @@ class ShrunkPosterior(Posterior):
         return log_normalizer(self.prior.mean, self.linear, self.precision, self.mean, self.log_determinant)
 
     def factorized(self) -> ShrunkPosterior | None:
-        """The same q with :meth:`Prior.factorized` of its prior; None where K stays indefinite."""
+        """Return q with its prior factorized, with a jitter where it needs one; None where K stays indefinite."""
         prior = self.prior.factorized()
         return None if prior is None else replace(self, prior=prior)
 

@@ -56,7 +56,7 @@ class Group(NamedTuple):
 
     @property
     def where(self) -> slice:
-        """Of the sites."""
+        """Places of the sites, as a slice."""
         return slice(self.start, self.stop)
 
     def log_sites(self, values: np.ndarray) -> np.ndarray:

@@ -105,7 +105,7 @@ class SiteApproximation(Posterior):
         return prior_factor.T, covariance.T, np.asfortranarray(self.factor).T
 
     def factorized(self) -> SiteApproximation | None:
-        """The same q with the factor of its prior, if with a jitter; None where K stays indefinite."""
+        """Return q with its prior factorized, with a jitter where it needs one; None where K stays indefinite."""
         prior = self.prior.factorized()
         if prior is None or prior is self.prior:
             return None if prior is None else self

@@ -6,7 +6,7 @@ May import: core.numerics, core.likelihoods, core.gaussians, core.approximations
 from pmgp.core.importance.left_out import SiteDensities, log_evidence_left_out
 from pmgp.core.importance.peak import Density, Peak, curvature, peak, student_at
 from pmgp.core.importance.student_mixture import StudentMixture, fitted
-from pmgp.core.importance.weights import LogMean, effective_size, log_mean
+from pmgp.core.importance.weights import LogMean, effective_size, log_mean, resampled
 
 __all__ = [
     "Density",
@@ -20,5 +20,6 @@ __all__ = [
     "log_evidence_left_out",
     "log_mean",
     "peak",
+    "resampled",
     "student_at",
 ]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-__all__ = ["LogMean", "effective_size", "log_mean"]
+__all__ = ["LogMean", "effective_size", "log_mean", "resampled"]
 
 
 class LogMean(NamedTuple):
@@ -34,3 +34,19 @@ def effective_size(log_weights: np.ndarray) -> float:
     if not np.isfinite(np.max(log_weights)):
         return 0.0
     return float(np.exp(2.0 * logsumexp(log_weights) - logsumexp(2.0 * log_weights)))
+
+
+def resampled(rng: np.random.Generator, log_weights: np.ndarray, size: int) -> np.ndarray:
+    """Indices of `size` draws by weight, in ascending order: systematic resampling.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    log_weights : (draws,) array
+        Not all minus infinity.
+    size : int
+    """
+    weights = np.exp(log_weights - log_weights.max())
+    steps = (rng.uniform() + np.arange(size)) / size
+    cumulative = np.cumsum(weights / weights.sum())
+    return np.minimum(np.searchsorted(cumulative, steps, side="right"), len(weights) - 1)

@@ -220,7 +220,7 @@ class MomentParts:
 
 
 def _in_namespace(instruction: Instruction, xp: Any) -> Instruction:
-    """The same with the function of that name in another namespace."""
+    """Return the operation with the function of that name in another namespace."""
     if instruction.kind != "call" or xp is np:
         return instruction
     name = getattr(instruction.function, "__name__", str(instruction.function))

@@ -25,7 +25,7 @@ from rich.progress import Progress, TextColumn, TimeElapsedColumn, track
 
 from pmgp.core.approximations import Approximation
 from pmgp.core.estimators import ApproximateEvidence, Estimator
-from pmgp.core.importance import Density, StudentMixture, curvature, log_mean, peak, student_at
+from pmgp.core.importance import Density, StudentMixture, curvature, log_mean, peak, resampled, student_at
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.interface.graphs.compilation import INTERPRETED
 from pmgp.interface.importance.proper_prior import improper
@@ -228,12 +228,8 @@ def _trusted(log_weights: np.ndarray, dimension: int) -> Trust:
 
 
 def _chosen(rng: np.random.Generator, log_weights: np.ndarray, trust: Trust) -> np.ndarray:
-    """Indices of draws by weight in random order, as many as the weights are worth: systematic resampling."""
-    size = max(int(trust.effective_size), FEWEST_DRAWS)
-    weights = np.exp(log_weights - log_weights.max())
-    steps = (rng.uniform() + np.arange(size)) / size
-    cumulative = np.cumsum(weights / weights.sum())
-    return rng.permutation(np.minimum(np.searchsorted(cumulative, steps, side="right"), len(weights) - 1))
+    """Indices of draws by weight in random order, as many as the weights are worth."""
+    return rng.permutation(resampled(rng, log_weights, max(int(trust.effective_size), FEWEST_DRAWS)))
 
 
 def _attributes(model: pm.Model, log_weights: np.ndarray, trust: Trust) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from rich.progress import track
 
 from pmgp.core.approximations import Approximation
 from pmgp.core.estimators import ApproximateEvidence, Estimator
-from pmgp.core.importance import log_mean
+from pmgp.core.importance import log_mean, resampled
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.interface.importance.estimates import Estimates
 from pmgp.interface.importance.theta_draws import posterior_of, theta_draws
@@ -110,7 +110,7 @@ def correct(
     statistics = xr.Dataset({LOG_EVIDENCE: found, "log_weight": found - posterior[LOG_EVIDENCE]})
     attributes = _verdict(statistics["log_weight"].to_numpy())
     if resample:
-        chosen = _chosen(rng, statistics["log_weight"].to_numpy())
+        chosen = [resampled(rng, chain, len(chain)) for chain in statistics["log_weight"].to_numpy()]
         draws, statistics = _taken(draws, chosen), _taken(statistics.drop_vars("log_weight"), chosen)
     return _tree(idata, draws, statistics, attributes)
 
@@ -152,17 +152,6 @@ def _verdict(log_weights: np.ndarray) -> dict[str, Any]:
         "words": trust.words,
         "log_mean_weight": mean.value,
     }
-
-
-def _chosen(rng: np.random.Generator, log_weights: np.ndarray) -> list[np.ndarray]:
-    """Indices of draws by weight, chain by chain, in their order: systematic resampling."""
-    chosen = []
-    for chain in log_weights:
-        weights = np.exp(chain - chain.max())
-        steps = (rng.uniform() + np.arange(len(chain))) / len(chain)
-        cumulative = np.cumsum(weights / weights.sum())
-        chosen.append(np.minimum(np.searchsorted(cumulative, steps, side="right"), len(chain) - 1))
-    return chosen
 
 
 def _taken(draws: xr.Dataset, chosen: list[np.ndarray]) -> xr.Dataset:

@@ -47,12 +47,12 @@ class LatentRows:
 
     @property
     def names(self) -> list[str]:
-        """Of the variables."""
+        """Names of the variables."""
         return [str(variable.name) for variable in self.variables]
 
     @property
     def name(self) -> str:
-        """Of all of them in errors."""
+        """Names of the variables, as errors have them."""
         return " and ".join(repr(name) for name in self.names)
 
     @property
@@ -62,7 +62,7 @@ class LatentRows:
 
     @property
     def number(self) -> int:
-        """Of rows, C."""
+        """Number of rows, C."""
         return self._starts[-1]
 
     def of(self, variable: TensorVariable) -> slice:
