@@ -121,7 +121,12 @@ def test_modules_import_each_other_in_no_circle():
 
 
 # Compiled by numba, and loaded where they are first needed.
-COMPILED = {"core.orthants.compiled", "core.orthants.compiled_normal"} | {
+COMPILED = {
+    "core.orthants.compiled",
+    "core.orthants.compiled_normal",
+    "core.markov.compiled.blocks",
+    "core.markov.compiled.pattern",
+} | {
     f"core.numerics.compiled.{name}"
     for name in (
         "cavities",

@@ -77,12 +77,12 @@ def test_estimate_for_several_classes_is_that_of_importance_sampling(by_importan
 
 @pytest.mark.full
 def test_weights_that_are_forgotten_when_particles_are_resampled_are_rejected(monkeypatch, by_importance):
-    right = sequential._resampled
+    right = sequential.ancestors
 
     def at_random(rng, log_weights, keeps_first):
         return right(rng, np.zeros_like(log_weights), keeps_first)
 
-    monkeypatch.setattr(sequential, "_resampled", at_random)
+    monkeypatch.setattr(sequential, "ancestors", at_random)
     assert differ_by(evidence(SMALL, 4000), by_importance) > 6.0
 
 
@@ -217,8 +217,8 @@ def test_conditional_estimates_leave_the_posterior_invariant():
 
 @pytest.mark.full
 def test_a_path_that_is_lost_in_resampling_is_rejected(monkeypatch):
-    right = sequential._resampled
-    monkeypatch.setattr(sequential, "_resampled", lambda rng, log_weights, _: right(rng, log_weights, False))
+    right = sequential.ancestors
+    monkeypatch.setattr(sequential, "ancestors", lambda rng, log_weights, _: right(rng, log_weights, False))
     assert max(errors_of(conditional_chain(TWO_STAGES, 30_000))) > 6.0
 
 

@@ -66,8 +66,8 @@ def test_joint_distribution_is_kept_with_particles_that_are_resampled():
 
 @pytest.mark.slow
 def test_resampling_without_regard_to_weights_is_rejected(monkeypatch):
-    right = sequential._resampled
-    monkeypatch.setattr(sequential, "_resampled", lambda rng, log_weights, first: right(rng, 0.0 * log_weights, first))
+    right = sequential.ancestors
+    monkeypatch.setattr(sequential, "ancestors", lambda rng, log_weights, first: right(rng, 0.0 * log_weights, first))
     assert by_stages() > BOUND
 
 

@@ -33,7 +33,7 @@ from pmgp.core.likelihoods.blocks import Divisible
 from pmgp.core.numerics.block_matrices import flat
 from pmgp.core.numerics.storable import storable
 
-__all__ = ["ResampledParticles", "SequentialSampling"]
+__all__ = ["ResampledParticles", "SequentialSampling", "ancestors", "effective_number"]
 
 # In operations of a product of matrices that take as long, with 450 to 1284 latent values of three and six vectors: the
 # factor of all, a share of n^3, and its elements, of n^2; a latent value of a particle; what a call takes whatever its
@@ -206,9 +206,9 @@ class SequentialSampling:
             values = _grown(rng, sites, group, whitened, kept)
             log_weights += _log_ratios(likelihood, sites, group, values)
             chosen = None
-            if _effective(log_weights) < self.threshold * number and group is not sites.groups[-1]:
+            if effective_number(log_weights) < self.threshold * number and group is not sites.groups[-1]:
                 log_evidence += float(log_mean_exp(log_weights))
-                chosen = _resampled(rng, log_weights, retained is not None)
+                chosen = ancestors(rng, log_weights, retained is not None)
                 whitened[:, :, : group.stop] = whitened[:, chosen, : group.stop]
                 first, log_weights = first[chosen], np.zeros(number)
             passed.append(_Passed(values, chosen))
@@ -267,7 +267,7 @@ def _paths(passed: list[_Passed]) -> np.ndarray:
     return flat(np.concatenate(found[::-1], axis=2))
 
 
-def _effective(log_weights: np.ndarray) -> float:
+def effective_number(log_weights: np.ndarray) -> float:
     """Effective number of particles by their weights; that of all where every weight vanishes."""
     largest = log_weights.max()
     if not np.isfinite(largest):
@@ -276,7 +276,7 @@ def _effective(log_weights: np.ndarray) -> float:
     return float(weights.sum() ** 2 / (weights @ weights))
 
 
-def _resampled(rng: np.random.Generator, log_weights: np.ndarray, keeps_first: bool) -> np.ndarray:
+def ancestors(rng: np.random.Generator, log_weights: np.ndarray, keeps_first: bool) -> np.ndarray:
     """Ancestors, each drawn by the weights; the first particle's is itself where its path is kept."""
     weights = np.exp(log_weights - log_weights.max())
     sums = np.cumsum(weights / weights.sum())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 from scipy.special import gammaln
 
@@ -41,6 +43,13 @@ class LogGaussianCox(FactorizingLikelihood):
         check_same_length("exposure", exposure, self.y)
         self.log_exposure = np.log(exposure)
         self._constant = self.y * self.log_exposure - gammaln(self.y + 1.0)
+
+    def among(self, sites: slice | np.ndarray) -> LogGaussianCox:
+        """The likelihood of these observations alone."""
+        part = copy(self)
+        part.y, part._constant = self.y[sites], self._constant[sites]
+        part.log_exposure = np.broadcast_to(self.log_exposure, self.y.shape)[sites]
+        return part
 
     def _rate(self, f: np.ndarray) -> np.ndarray:
         return np.exp(np.minimum(f + self.log_exposure, MAX_LOG_RATE))

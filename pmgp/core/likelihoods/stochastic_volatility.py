@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 
 from pmgp.core.likelihoods.base import FactorizingLikelihood
@@ -36,6 +38,12 @@ class StochasticVolatility(FactorizingLikelihood):
     def __init__(self, y: np.ndarray) -> None:
         with np.errstate(divide="ignore"):
             self.log_square = 2.0 * np.log(np.abs(check_finite(y)))
+
+    def among(self, sites: slice | np.ndarray) -> StochasticVolatility:
+        """The likelihood of these observations alone."""
+        part = copy(self)
+        part.log_square = self.log_square[sites]
+        return part
 
     def _square(self, f: np.ndarray) -> np.ndarray:
         """(y_i / exp(f_i))^2."""

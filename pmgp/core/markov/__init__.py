@@ -1,0 +1,25 @@
+"""Gaussians with a sparse precision: blocks in time, any other pattern, and q on the same pattern.
+
+x ~ N(m, Q^-1) is the latent process, and f = A x + c its values where observations look at it. All is O(n) for blocks
+in time, and takes a sparse factorization for another pattern. The loops, compiled by numba, are loaded where they are
+first needed, and so is qdldl.
+
+May import: core.numerics, core.likelihoods, core.gaussians, core.estimators.
+"""
+
+from pmgp.core.markov.base import Factor, Pattern
+from pmgp.core.markov.chain import ChainPattern
+from pmgp.core.markov.paths import PathSampling, SampledPaths
+from pmgp.core.markov.prior import PrecisionPosterior, PrecisionPrior
+from pmgp.core.markov.sparse import SparsePattern
+
+__all__ = [
+    "ChainPattern",
+    "Factor",
+    "PathSampling",
+    "Pattern",
+    "PrecisionPosterior",
+    "PrecisionPrior",
+    "SampledPaths",
+    "SparsePattern",
+]

@@ -1,0 +1,201 @@
+"""Processes in one dimension: x is a sequence of T blocks of d elements, each related to its neighbors alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from pmgp.core.markov.loading import loop
+from pmgp.core.markov.walks import ChainWalk, Group
+
+__all__ = ["ChainFactor", "ChainPattern"]
+
+
+@dataclass(frozen=True, eq=False)
+class ChainFactor:
+    """A block tridiagonal precision, factorized.
+
+    Attributes
+    ----------
+    inverse, gain : (T, d, d) array
+        R_t and G_t: a block given the next one has the covariance R_t' R_t and the regression -G_t on it.
+    log_determinant : float
+        That of Q.
+    """
+
+    inverse: np.ndarray
+    gain: np.ndarray
+    log_determinant: float
+
+    def solve(self, right: np.ndarray) -> np.ndarray:
+        """Q^-1 b: (T, d) -> (T, d)."""
+        out = np.empty(right.shape)
+        loop("blocks.solve")(self.inverse, self.gain, np.ascontiguousarray(right), out)
+        return out
+
+    def covariances(self) -> np.ndarray:
+        """Covariances of blocks with themselves, and with the ones before them: (2, T, d, d)."""
+        out = np.empty((2, *self.gain.shape))
+        loop("blocks.neighbors")(self.inverse, self.gain, out[0], out[1])
+        return out
+
+    def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        """Draws from N(0, Q^-1): (size, T, d)."""
+        return self.sample_from(rng.standard_normal((size, self.gain.shape[0] * self.gain.shape[1])))
+
+    def sample_from(self, normals: np.ndarray) -> np.ndarray:
+        """The same, made of standard normals: (size, T d) -> (size, T, d)."""
+        number, d, _ = self.gain.shape
+        values = np.array(normals, dtype=np.float64, order="C").reshape(-1, number, d)
+        return self.drawn(slice(0, number), np.zeros((len(values), d)), values)
+
+    def drawn(self, part: slice, following: np.ndarray, normals: np.ndarray) -> np.ndarray:
+        """Draws of some blocks given the one that follows, in place of the normals that they are made of.
+
+        Parameters
+        ----------
+        part : slice
+            Of the blocks.
+        following : (size, d) array
+            Zeros where none follows.
+        normals : (size, s, d) array
+        """
+        loop("blocks.backward")(self.inverse[part], self.gain[part], np.ascontiguousarray(following), normals)
+        return normals
+
+    def log_transition(self, t: int, value: np.ndarray, following: np.ndarray) -> np.ndarray:
+        """Log density, up to a constant, of a block at `value` (d,) given what follows it: (size, d) -> (size,)."""
+        innovation = value + following @ self.gain[t].T
+        return -0.5 * np.square(np.linalg.solve(self.inverse[t].T, innovation.T)).sum(axis=0)
+
+
+@dataclass(frozen=True, eq=False)
+class ChainPattern:
+    """Blocks in time, and the block that each site looks at.
+
+    Values of a precision are (2, T, d, d): blocks Q_tt and Q_{t,t-1}, the first of these zero.
+
+    Parameters
+    ----------
+    where : (n,) array of int
+        The block of each site, from 0 to T - 1, in any order and as often as need be.
+    loading : (n, d) array
+        Weights of the block's elements: f_i = h_i' x_t + c_i.
+    length : int
+        Number of blocks T.
+
+    Raises
+    ------
+    ValueError
+        For blocks that are not there, and arrays of different lengths.
+    """
+
+    where: np.ndarray
+    loading: np.ndarray
+    length: int
+
+    def __post_init__(self) -> None:
+        where = np.ascontiguousarray(self.where, dtype=np.int64)
+        loading = np.ascontiguousarray(self.loading, dtype=np.float64)
+        if where.ndim != 1 or loading.ndim != 2 or len(where) != len(loading):
+            raise ValueError(
+                f"where and loading are (n,) and (n, d) arrays, one row a site, not {where.shape} and {loading.shape}"
+            )
+        if len(where) and not (where.min() >= 0 and where.max() < self.length):
+            raise ValueError(f"sites look at blocks {where.min()} to {where.max()}; there are {self.length}, from 0 on")
+        object.__setattr__(self, "where", where)
+        object.__setattr__(self, "loading", loading)
+
+    @classmethod
+    def elements(cls, sites: int, width: int = 1) -> ChainPattern:
+        """Sites that look at one element each, in turn: a banded precision, in blocks as wide as the band."""
+        index = np.arange(sites)
+        return cls(index // width, np.eye(width)[index % width], -(-sites // width))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(T, d)."""
+        return self.length, self.loading.shape[1]
+
+    @property
+    def sites(self) -> int:
+        """Number of sites n."""
+        return len(self.where)
+
+    def factorize(self, values: np.ndarray) -> ChainFactor | None:
+        """Factorize Q, (2, T, d, d); None where it is indefinite."""
+        values = np.ascontiguousarray(values, dtype=np.float64)
+        inverse, gain = np.empty((2, *values.shape[1:]))
+        log_determinant = loop("blocks.factorize")(values[0], values[1], inverse, gain)
+        return ChainFactor(inverse, gain, log_determinant) if np.isfinite(log_determinant) else None
+
+    def with_sites(self, values: np.ndarray, precision: np.ndarray) -> np.ndarray:
+        """Values of Q + A' W A."""
+        out = np.array(values, dtype=np.float64, order="C")
+        loop("blocks.add_sites")(self.where, self.loading, np.ascontiguousarray(precision), out[0])
+        return out
+
+    def observe(self, x: np.ndarray) -> np.ndarray:
+        """A x: (..., T, d) -> (..., n)."""
+        draws = np.ascontiguousarray(x, dtype=np.float64).reshape(-1, *self.shape)
+        out = np.empty((len(draws), self.sites))
+        loop("blocks.observe")(self.where, self.loading, draws, out)
+        return out.reshape(*x.shape[:-2], self.sites)
+
+    def spread(self, sites: np.ndarray) -> np.ndarray:
+        """A' b: (n,) -> (T, d)."""
+        return np.stack([np.bincount(self.where, sites * h, minlength=self.length) for h in self.loading.T], axis=1)
+
+    def site_variances(self, covariances: np.ndarray) -> np.ndarray:
+        """Diagonal of A Q^-1 A': (2, T, d, d) -> (n,)."""
+        out = np.empty(self.sites)
+        loop("blocks.site_variances")(self.where, self.loading, covariances[0], out)
+        return out
+
+    @staticmethod
+    def product(values: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """Q x: (2, T, d, d) and (T, d) -> (T, d)."""
+        diagonal, below = values
+        out = np.einsum("tij,tj->ti", diagonal, x)
+        out[1:] += np.einsum("tij,tj->ti", below[1:], x[:-1])
+        out[:-1] += np.einsum("tij,ti->tj", below[1:], x[1:])
+        return out
+
+    @staticmethod
+    def outer(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """The symmetric part of x y' on the pattern: (2, T, d, d)."""
+        out = np.zeros((2, *x.shape, x.shape[1]))
+        out[0] = 0.5 * (x[:, :, None] * y[:, None, :] + y[:, :, None] * x[:, None, :])
+        out[1, 1:] = 0.5 * (x[1:, :, None] * y[:-1, None, :] + y[1:, :, None] * x[:-1, None, :])
+        return out
+
+    @staticmethod
+    def counted(values: np.ndarray) -> np.ndarray:
+        """Values times one for blocks on the diagonal, two for the others."""
+        return values * np.array([1.0, 2.0])[:, None, None, None]
+
+    def walk(self, factor: ChainFactor, draws: int, width: int, kept: np.ndarray | None = None) -> ChainWalk:
+        """Particles that are drawn backwards in time."""
+        return ChainWalk(self, factor, draws, width, kept)
+
+    def groups(self, width: int) -> list[Group]:
+        """Blocks with some `width` sites together, the last ones first."""
+        step = max(1, round(width * self.length / max(1, self.sites)))
+        ends = range(self.length, 0, -step)
+        return [Group(max(0, end - step), end, self._sites_in(max(0, end - step), end)) for end in ends]
+
+    def _sites_in(self, begin: int, end: int) -> Any:
+        order, sorted_blocks = self._in_time
+        part = slice(*np.searchsorted(sorted_blocks, [begin, end]))
+        return part if order is None else order[part]
+
+    @cached_property
+    def _in_time(self) -> tuple[np.ndarray | None, np.ndarray]:
+        """The order of sites in time, None where they are sorted, and their blocks."""
+        if (np.diff(self.where) >= 0).all():
+            return None, self.where
+        order = np.argsort(self.where, kind="stable")
+        return order, self.where[order]

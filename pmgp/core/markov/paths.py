@@ -1,0 +1,180 @@
+"""Sequential Monte Carlo along a sparse precision: particles of q are weighed site by site while they are drawn.
+
+As in `core.estimators.sequential`, where q is dense: the weights' product is an unbiased estimate of p(y|theta), and q,
+which knows all sites, makes particles look ahead. In one dimension an estimate is O(n), and a retained path draws its
+ancestors anew, without which its end would hardly ever move.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from pmgp.core.estimators.importance import check_draws, check_positive, log_mean_exp, number_of_draws
+from pmgp.core.estimators.sequential import ResampledParticles, ancestors, effective_number
+from pmgp.core.likelihoods.base import Likelihood
+from pmgp.core.likelihoods.blocks import Divisible
+from pmgp.core.markov.prior import PrecisionPosterior
+from pmgp.core.markov.walks import Group, Walk
+from pmgp.core.numerics.conditioning import log_sites
+
+__all__ = ["PathSampling", "SampledPaths"]
+
+
+@dataclass(frozen=True, eq=False)
+class SampledPaths:
+    """An unbiased estimate of p(y|theta), with the particles' paths.
+
+    Attributes
+    ----------
+    log_evidence : float
+    log_weights : (draws,) array
+        Since the last resampling.
+    first : (draws,) array of int
+        Which of the particles at the beginning each descends from.
+    resamplings : int
+    approximation : PrecisionPosterior
+    walk : Walk
+    """
+
+    log_evidence: float
+    log_weights: np.ndarray
+    first: np.ndarray
+    resamplings: int
+    approximation: PrecisionPosterior
+    walk: Walk
+
+    @property
+    def effective_size(self) -> float:
+        """As of resampled particles beside a dense q."""
+        return self._resampled.effective_size
+
+    @property
+    def _resampled(self) -> ResampledParticles:
+        # Which of the particles, and not where they are.
+        index = np.arange(len(self.first))[:, None]
+        return ResampledParticles(self.log_evidence, index, self.log_weights, self.first, self.resamplings)
+
+    def choose(self, rng: np.random.Generator) -> np.ndarray:
+        """f of a particle picked by its weight: (n,)."""
+        q, chosen = self.approximation, int(self._resampled.choose(rng)[0])
+        return q.mean + q.prior.pattern.observe(self.walk.path(chosen))
+
+
+@dataclass(frozen=True)
+class PathSampling:
+    """Estimate p(y|theta) by particles that are drawn backwards, weighed on the way and resampled where that is due.
+
+    Parameters
+    ----------
+    draws : int or "auto"
+        Number of particles. ``"auto"`` lets the scheme choose it.
+    width : int
+        How many sites are passed at a time.
+    threshold : float
+        Particles are resampled where the effective number of them is below this share; zero for never.
+
+    Raises
+    ------
+    ValueError
+        For numbers that are not positive integers, and a share that is not between 0 and 1.
+
+    References
+    ----------
+    Lindsten, F., Jordan, M. I. and Schon, T. B. (2014). Particle Gibbs with ancestor sampling. Journal of Machine
+    Learning Research 15.
+    """
+
+    draws: int | str = "auto"
+    width: int = 32
+    threshold: float = 0.5
+    calibration_draws: ClassVar[int] = 128
+    calibration_repeats: ClassVar[int] = 8
+
+    def __post_init__(self) -> None:
+        check_draws(self.draws, antithetic=False)
+        check_positive(width=self.width)
+        if not 0.0 <= self.threshold <= 1.0:
+            raise ValueError(f"threshold is a share between 0 and 1, not {self.threshold!r}")
+
+    @staticmethod
+    def require(likelihood: Likelihood) -> None:
+        """Refuse a likelihood whose terms are not known for some observations alone.
+
+        Raises
+        ------
+        ValueError
+        """
+        if not isinstance(likelihood, Divisible):
+            raise ValueError(
+                f"PathSampling needs the terms of some observations without the others, which {likelihood!r} does not "
+                'offer; use estimator="importance"'
+            )
+
+    def estimate(
+        self,
+        rng: np.random.Generator,
+        approximation: PrecisionPosterior,
+        likelihood: Likelihood,
+        draws: int | None = None,
+    ) -> SampledPaths:
+        """Draw particles and weigh them.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+        approximation : PrecisionPosterior
+        likelihood : Likelihood
+        draws : int, optional
+            Number of particles where this estimator's own is "auto".
+        """
+        return self._walked(rng, approximation, likelihood, draws, None)
+
+    def estimate_given(
+        self,
+        rng: np.random.Generator,
+        approximation: PrecisionPosterior,
+        likelihood: Likelihood,
+        retained: np.ndarray,
+        draws: int | None = None,
+    ) -> SampledPaths:
+        """Draw all particles but one, whose path is kept: conditional sequential Monte Carlo.
+
+        Parameters
+        ----------
+        retained : (n,) array
+            f of the particle that is kept, a draw from p(f|theta, y); elements of x that f does not tell are drawn.
+        """
+        return self._walked(rng, approximation, likelihood, draws, approximation.deviation_given(rng, retained))
+
+    def _walked(
+        self,
+        rng: np.random.Generator,
+        q: PrecisionPosterior,
+        likelihood: Likelihood,
+        draws: int | None,
+        kept: np.ndarray | None,
+    ) -> SampledPaths:
+        self.require(likelihood)
+        number = number_of_draws(self.draws if draws is None else draws)
+        walk = q.prior.pattern.walk(q.shrinkage.factor, number, self.width, kept)
+        log_weights, first, log_evidence, resamplings = np.zeros(number), np.arange(number), q.log_normalizer, 0
+        for group in walk.groups:
+            log_weights += _log_ratios(q, likelihood, group, walk.grow(rng, group))
+            if group is not walk.groups[-1] and effective_number(log_weights) < self.threshold * number:
+                log_evidence += float(log_mean_exp(log_weights))
+                chosen = ancestors(rng, log_weights, kept is not None)
+                walk.resample(rng, group, chosen, log_weights)
+                first, log_weights, resamplings = first[chosen], np.zeros(number), resamplings + 1
+        log_evidence += float(log_mean_exp(log_weights))
+        return SampledPaths(log_evidence, log_weights, first, resamplings, q, walk)
+
+
+def _log_ratios(q: PrecisionPosterior, likelihood: Likelihood, group: Group, deviations: np.ndarray) -> np.ndarray:
+    """Log of the likelihood over the sites of a group: (draws,)."""
+    assert isinstance(likelihood, Divisible)
+    where, f = group.sites, deviations + q.mean[group.sites]
+    ratios = likelihood.among(where).log_likelihood(f) - log_sites(q.linear[where], q.precision[where], f)
+    return np.where(np.isnan(ratios), -np.inf, ratios)

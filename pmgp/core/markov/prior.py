@@ -1,0 +1,218 @@
+"""A Gaussian with a sparse precision as the prior of f, and q on the same pattern.
+
+x ~ N(m, Q^-1) and f = A x + c. Given sites of precisions W, x has the precision Q + A'WA, so that f has the covariance
+S = A (Q + A'WA)^-1 A', which is all that Laplace's method and expectation propagation ask for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from pmgp.core.gaussians.shrinking import Shrinkage, ShrinkingPrior, ShrunkConditioning, ShrunkPosterior
+from pmgp.core.markov.base import Factor, Pattern
+
+__all__ = ["PrecisionPosterior", "PrecisionPrior", "PrecisionShrinkage"]
+
+# A site that pins f down has so many times the precision of q's marginal; each step then takes the rest of what is
+# missing down by a factor of this size, but for combinations of sites that q knows far better than each of them.
+PENALTY, PENALTY_STEPS, SMALLEST_MISS = 1e7, 30, 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class PrecisionPrior(ShrinkingPrior):
+    """x ~ N(m, Q^-1), and f = A x + c.
+
+    Attributes
+    ----------
+    pattern : Pattern
+        Where Q and A are not zero.
+    values : array
+        Q on its pattern.
+    state_mean : array
+        m, of the shape of x.
+    offset : (n,) array
+        c.
+    """
+
+    pattern: Pattern
+    values: np.ndarray
+    state_mean: np.ndarray
+    offset: np.ndarray
+
+    @classmethod
+    def centered(cls, pattern: Pattern, values: np.ndarray, offset: float | np.ndarray = 0.0) -> PrecisionPrior:
+        """With m = 0, and an offset that is a number or one for each site."""
+        return cls(pattern, values, np.zeros(pattern.shape), np.full(pattern.sites, offset, dtype=float))
+
+    @cached_property
+    def mean(self) -> np.ndarray:  # type: ignore[override]
+        """That of f: (n,)."""
+        return self.pattern.observe(self.state_mean) + self.offset
+
+    @cached_property
+    def factor(self) -> Factor | None:
+        """Q, factorized; None where it is indefinite."""
+        return self.pattern.factorize(self.values)
+
+    @property
+    def _factor(self) -> Factor:
+        if self.factor is None:
+            raise ValueError("the precision of the prior is indefinite: it has no covariance")
+        return self.factor
+
+    @cached_property
+    def covariances(self) -> np.ndarray:
+        """Elements of Q^-1 where Q is not zero; not numbers where it is indefinite."""
+        return np.full_like(self.values, np.nan) if self.factor is None else self.factor.covariances()
+
+    @cached_property
+    def variance(self) -> np.ndarray:
+        """Marginal variances of f: (n,)."""
+        return self.pattern.site_variances(self.covariances)
+
+    def factorized(self) -> PrecisionPrior | None:
+        """The prior as it is; None where Q is indefinite."""
+        return None if self.factor is None else self
+
+    def product(self, x: np.ndarray) -> np.ndarray:
+        """Product of f's covariance with x of shape (n,) or (n, k)."""
+        return _product(self.pattern, self._factor, x)
+
+    def sample_deviations(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        """Draws of f - mean: (size, n)."""
+        return self.pattern.observe(self._factor.sample(rng, size))
+
+    def deviations_from(self, normals: np.ndarray) -> np.ndarray:
+        """Draws of f - mean, made of standard normals where x has no more elements than f: (size, n) -> (size, n)."""
+        return self.pattern.observe(self._factor.sample_from(self._cut(normals)))
+
+    def _cut(self, normals: np.ndarray) -> np.ndarray:
+        elements = int(np.prod(self.pattern.shape))
+        if elements > normals.shape[-1]:
+            self._lacks("draws made of given normals where there are more states than sites", "draws of its own")
+        return normals[..., :elements]
+
+    def shrinkage(self, precision: np.ndarray) -> PrecisionShrinkage | None:
+        """S for sites of these precisions; None where Q or Q + A'WA is indefinite."""
+        if self.factor is None:
+            return None
+        factor = self.pattern.factorize(self.pattern.with_sites(self.values, precision))
+        return None if factor is None else PrecisionShrinkage(self, precision, factor)
+
+    def conditioning(self) -> PrecisionConditioning:
+        """The prior as a search for sites conditions it."""
+        return PrecisionConditioning(self)
+
+
+@dataclass(frozen=True, eq=False)
+class PrecisionShrinkage(Shrinkage):
+    """S = A (Q + A'WA)^-1 A'.
+
+    Attributes
+    ----------
+    prior : PrecisionPrior
+    precision : (n,) array
+        W.
+    factor : Factor
+        Of Q + A'WA.
+    """
+
+    prior: PrecisionPrior
+    precision: np.ndarray
+    factor: Factor
+
+    @property
+    def log_determinant(self) -> float:  # type: ignore[override]
+        """Log|Q + A'WA| - log|Q|."""
+        return self.factor.log_determinant - self.prior._factor.log_determinant
+
+    @cached_property
+    def covariances(self) -> np.ndarray:
+        """Covariances of x where Q + A'WA is not zero."""
+        return self.factor.covariances()
+
+    @cached_property
+    def _diagonal(self) -> np.ndarray:
+        return self.prior.pattern.site_variances(self.covariances)
+
+    def diagonal(self) -> np.ndarray:
+        """Diagonal of S: (n,)."""
+        return self._diagonal
+
+    def product(self, x: np.ndarray) -> np.ndarray:
+        """S x for x of shape (n,) or (n, k)."""
+        return _product(self.prior.pattern, self.factor, x)
+
+    def covariance_bar(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Gradient in Q's values of what has the gradient (x y' + y x' - R) / 2 in K = A Q^-1 A'.
+
+        As dK = -A Q^-1 dQ Q^-1 A', and Q^-1 A'RA Q^-1 is the difference of the covariances of x under prior and q.
+        """
+        prior, pattern = self.prior, self.prior.pattern
+        u, v = (prior._factor.solve(pattern.spread(each)) for each in (x, y))
+        return pattern.counted(0.5 * (prior.covariances - self.covariances) - pattern.outer(u, v))
+
+
+class PrecisionConditioning(ShrunkConditioning):
+    """A prior conditioned on one set of sites after another."""
+
+    prior: PrecisionPrior
+    shrinkage: PrecisionShrinkage
+
+    def approximation(self, log_evidence: float, iterations: int, converged: bool = True) -> PrecisionPosterior:
+        """q for the sites conditioned on last."""
+        sites = self.linear, self.precision
+        return PrecisionPosterior(self.prior, *sites, self.mean, self.shrinkage, log_evidence, iterations, converged)
+
+
+@dataclass(frozen=True, eq=False)
+class PrecisionPosterior(ShrunkPosterior):
+    """q(f), see `Posterior`: draws take one triangular solution, and tell x too."""
+
+    prior: PrecisionPrior
+    shrinkage: PrecisionShrinkage
+
+    def conditioned(self) -> PrecisionConditioning:
+        """The prior conditioned on q's sites."""
+        found = PrecisionConditioning(self.prior)
+        found.keep(self.linear, self.precision, self.mean, self.shrinkage)
+        return found
+
+    def sample_deviations(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        """Draws of f - mean: (size, n)."""
+        return self.prior.pattern.observe(self.shrinkage.factor.sample(rng, size))
+
+    def deviation_given(self, rng: np.random.Generator, f: np.ndarray) -> np.ndarray:
+        """A draw of x given f, less its mean under q: (n,) -> shape of x.
+
+        A draw of q is moved along Q^-1 A' to where A x is as it must be, by the method of multipliers (Hestenes 1969).
+
+        Raises
+        ------
+        FloatingPointError
+            For an f that no x gives.
+        """
+        pattern, factor, weight = self.prior.pattern, self.shrinkage.factor, PENALTY / self.variance
+        drawn = factor.sample(rng, 1)[0]
+        values = pattern.with_sites(self.prior.values, self.precision + weight)
+        inner, multiplier = pattern.factorize(values), np.zeros_like(weight)
+        missing = f - self.mean - pattern.observe(drawn)
+        allowed = SMALLEST_MISS * np.sqrt(self.variance)
+        for _ in range(PENALTY_STEPS):
+            if inner is None:
+                break
+            moved = inner.solve(pattern.spread(weight * missing + multiplier))
+            left = missing - pattern.observe(moved)
+            if (np.abs(left) <= allowed).all():
+                return drawn + moved
+            multiplier += weight * left
+        raise FloatingPointError("no state of the process gives these latent values")
+
+
+def _product(pattern: Pattern, factor: Factor, x: np.ndarray) -> np.ndarray:
+    if x.ndim == 1:
+        return pattern.observe(factor.solve(pattern.spread(x)))
+    return np.stack([_product(pattern, factor, column) for column in x.T], axis=1)

@@ -1,0 +1,289 @@
+"""Precisions of any pattern: fields on lattices and areas, sums of effects.
+
+Q = L D L' by qdldl, which orders the elements so that L stays sparse; the order and L's pattern are found once. It goes
+column by column: from some 10^5 elements on, a factorization by blocks of columns would be faster.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from pmgp.core.markov.loading import loop
+from pmgp.core.markov.walks import Group, SparseWalk
+
+__all__ = ["SparseFactor", "SparsePattern"]
+
+
+@dataclass(frozen=True, eq=False)
+class SparseFactor:
+    """A sparse precision, factorized in the order of its pattern.
+
+    Attributes
+    ----------
+    pattern : SparsePattern
+    values : (nnz,) array
+        L below its diagonal of ones, by columns.
+    pivots : (m,) array
+        D.
+    """
+
+    pattern: SparsePattern
+    values: np.ndarray
+    pivots: np.ndarray
+
+    @property
+    def log_determinant(self) -> float:
+        """That of Q."""
+        return float(np.log(self.pivots).sum())
+
+    def solve(self, right: np.ndarray) -> np.ndarray:
+        """Q^-1 b: (m,) -> (m,)."""
+        order, out = self.pattern.order, np.empty(len(right))
+        ordered = np.ascontiguousarray(right[order], dtype=np.float64)
+        loop("pattern.solve")(*self.pattern.columns, self.values, self.pivots, ordered)
+        out[order] = ordered
+        return out
+
+    def covariances(self) -> np.ndarray:
+        """Elements of Q^-1 on the pattern: as long as Q's values."""
+        below, diagonal = np.empty(len(self.values)), np.empty(len(self.pivots))
+        loop("pattern.selected_inverse")(*self.pattern.columns, self.values, self.pivots, below, diagonal)
+        return np.concatenate([diagonal, below])[self.pattern.in_factor]
+
+    def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        """Draws from N(0, Q^-1): (size, m)."""
+        return self.sample_from(rng.standard_normal((size, len(self.pivots))))
+
+    def sample_from(self, normals: np.ndarray) -> np.ndarray:
+        """The same, made of standard normals: (size, m) -> (size, m)."""
+        out = np.empty_like(normals)
+        values = np.array(normals.T, dtype=np.float64, order="C")
+        out[:, self.pattern.order] = self.drawn(0, len(self.pivots), values).T
+        return out
+
+    def drawn(self, begin: int, end: int, values: np.ndarray) -> np.ndarray:
+        """Draws in the factor's order, from `end` backwards to `begin`, in place of normals: (m, size)."""
+        loop("pattern.backward")(*self.pattern.columns, self.values, self.pivots[:end], begin, values)
+        return values
+
+
+class SparsePattern:
+    """Where a precision is not zero, and what the sites look at.
+
+    Values of a precision are those in the upper triangle of the sum of the patterns of Q and A'A, by columns.
+
+    Parameters
+    ----------
+    precision : (m, m) sparse array
+        With elements that are stored wherever Q may be different from zero; their values are not looked at.
+    design : (n, m) sparse array, optional
+        A; the identity if it is not given.
+
+    Raises
+    ------
+    ValueError
+        For matrices that do not go together.
+    """
+
+    def __init__(self, precision: Any, design: Any = None) -> None:
+        number = precision.shape[0]
+        design = sparse.eye_array(number) if design is None else design
+        if precision.shape != (number, number) or design.shape[1] != number:
+            raise ValueError(
+                f"the precision is square and has a column for each one of the design, not {precision.shape} beside "
+                f"{design.shape}"
+            )
+        self.design = sparse.csr_array(design, dtype=np.float64)
+        self._given = _upper(precision)
+        products = abs(self.design).T @ abs(self.design)
+        everywhere = _ones(self._given) + _ones(_upper(products)) + sparse.eye_array(number)
+        self._upper = sparse.csc_array(sparse.triu(everywhere, format="csc"))
+        self._upper.sort_indices()
+        self._solver: Any = None
+        self._groups: dict[int, list[Group]] = {}
+
+    def __reduce__(self) -> tuple[type[SparsePattern], tuple[Any, Any]]:
+        """By what it was made of: qdldl's memory stays where it is."""
+        return SparsePattern, (self._given, self.design)
+
+    @property
+    def shape(self) -> tuple[int]:
+        """(m,)."""
+        return (self._upper.shape[0],)
+
+    @property
+    def sites(self) -> int:
+        """Number of sites n."""
+        return int(self.design.shape[0])
+
+    @cached_property
+    def places(self) -> tuple[np.ndarray, np.ndarray]:
+        """Row and column of each value."""
+        return self._upper.indices, np.repeat(np.arange(self.shape[0]), np.diff(self._upper.indptr))
+
+    @cached_property
+    def _on_diagonal(self) -> np.ndarray:
+        return np.equal(*self.places)
+
+    @cached_property
+    def _symbolic(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Starts of L's columns, its rows, and the order of elements, from a matrix that is surely positive."""
+        from qdldl import Solver
+
+        values = np.where(self._on_diagonal, 1.0 + self.shape[0], 1.0)
+        self._solver = Solver(self._matrix(values), upper=True)
+        lower, _, order = self._solver.factors()
+        return lower.indptr.astype(np.int64), lower.indices.astype(np.int64), np.asarray(order, dtype=np.int64)
+
+    @property
+    def columns(self) -> tuple[np.ndarray, np.ndarray]:
+        """Where each column of L starts, (m + 1,), and the rows of its elements."""
+        return self._symbolic[:2]
+
+    @property
+    def order(self) -> np.ndarray:
+        """Which element of x comes when: (m,)."""
+        return self._symbolic[2]
+
+    @cached_property
+    def in_factor(self) -> np.ndarray:
+        """Where each value of Q stands in D followed by L's values."""
+        starts, rows = self.columns
+        number = self.shape[0]
+        place = np.empty(number, dtype=np.int64)
+        place[self.order] = np.arange(number)
+        first, second = (place[each] for each in self.places)
+        key = np.minimum(first, second) * number + np.maximum(first, second)
+        keys = np.repeat(np.arange(number), np.diff(starts)) * number + rows
+        return np.where(first == second, first, number + np.searchsorted(keys, key))
+
+    @cached_property
+    def _by_site(self) -> Any:
+        """Element (k, i) is what w_i adds to the value k, A_ia A_ib: (nnz, n), sparse."""
+        return _products(self.design, self._upper)
+
+    def values(self, precision: Any) -> np.ndarray:
+        """Values of a precision with the pattern that was given.
+
+        Raises
+        ------
+        ValueError
+            Where elements are stored elsewhere.
+        """
+        upper = _upper(precision)
+        same = np.array_equal(upper.indptr, self._given.indptr) and np.array_equal(upper.indices, self._given.indices)
+        if not same:
+            raise ValueError(
+                "the precision has another pattern than the one at first; store the same elements for every theta, "
+                "those that are zero included"
+            )
+        out = np.zeros(len(self._upper.indices))
+        out[self._given_places] = upper.data
+        return out
+
+    @cached_property
+    def _given_places(self) -> np.ndarray:
+        return _at_pattern(self._upper, self._given)
+
+    def factorize(self, values: np.ndarray) -> SparseFactor | None:
+        """Factorize Q; None where it is indefinite."""
+        _ = self._symbolic
+        try:
+            self._solver.update(self._matrix(values), upper=True)
+        except RuntimeError:  # A pivot is zero.
+            return None
+        lower, pivots, _ = self._solver.factors()
+        return SparseFactor(self, lower.data, pivots) if (pivots > 0.0).all() and np.isfinite(pivots).all() else None
+
+    def _matrix(self, values: np.ndarray) -> Any:
+        return sparse.csc_matrix((values, self._upper.indices, self._upper.indptr), shape=self._upper.shape)
+
+    def with_sites(self, values: np.ndarray, precision: np.ndarray) -> np.ndarray:
+        """Values of Q + A' W A."""
+        return values + self._by_site @ precision
+
+    def observe(self, x: np.ndarray) -> np.ndarray:
+        """A x: (..., m) -> (..., n)."""
+        return (self.design @ x.reshape(-1, self.shape[0]).T).T.reshape(*x.shape[:-1], self.sites)
+
+    def spread(self, sites: np.ndarray) -> np.ndarray:
+        """A' b: (n,) -> (m,)."""
+        return self.design.T @ sites
+
+    def site_variances(self, covariances: np.ndarray) -> np.ndarray:
+        """Diagonal of A Q^-1 A': (n,)."""
+        return self._by_site.T @ self.counted(covariances)
+
+    def product(self, values: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """Q x: (m,)."""
+        upper = self._matrix(values)
+        return upper @ x + upper.T @ x - upper.diagonal() * x
+
+    def outer(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """The symmetric part of x y' on the pattern: (nnz,)."""
+        rows, columns = self.places
+        return 0.5 * (x[rows] * y[columns] + y[rows] * x[columns])
+
+    def counted(self, values: np.ndarray) -> np.ndarray:
+        """Values times one on the diagonal, two above it."""
+        return np.where(self._on_diagonal, values, 2.0 * values)
+
+    def walk(self, factor: SparseFactor, draws: int, width: int, kept: np.ndarray | None = None) -> SparseWalk:
+        """Particles that are drawn backwards in the order of elimination."""
+        return SparseWalk(self, factor, draws, width, kept)
+
+    def groups(self, width: int) -> list[Group]:
+        """`width` elements each, the last ones in the order of elimination first."""
+        if width not in self._groups:
+            ordered = sparse.csr_array(sparse.csc_array(self.design)[:, self.order])
+            ready = np.minimum.reduceat(ordered.indices, ordered.indptr[:-1])
+            sites = np.argsort(ready, kind="stable")
+            ends = np.arange(self.shape[0], 0, -width)
+            begins = np.maximum(ends - width, 0)
+            parts = [sites[slice(*np.searchsorted(ready[sites], [a, b]))] for a, b in zip(begins, ends, strict=True)]
+            self._groups[width] = [
+                Group(int(begin), int(end), part, ordered[part][:, int(begin) :])
+                for begin, end, part in zip(begins, ends, parts, strict=True)
+            ]
+        return self._groups[width]
+
+
+def _upper(matrix: Any) -> Any:
+    upper = sparse.csc_array(sparse.triu(matrix, format="csc"), dtype=np.float64)
+    upper.sort_indices()
+    return upper
+
+
+def _ones(pattern: Any) -> Any:
+    return sparse.csc_array((np.ones(len(pattern.indices)), pattern.indices, pattern.indptr), shape=pattern.shape)
+
+
+def _keys(upper: Any) -> np.ndarray:
+    """Numbers that grow from element to element."""
+    number = upper.shape[0]
+    return np.repeat(np.arange(number), np.diff(upper.indptr)) * number + upper.indices
+
+
+def _at_pattern(upper: Any, part: Any) -> np.ndarray:
+    """Where the elements of a part stand in a pattern."""
+    return np.searchsorted(_keys(upper), _keys(part))
+
+
+def _products(design: Any, upper: Any) -> Any:
+    """A_ia A_ib for each site i and each value (a, b) of the upper triangle: (nnz, n), sparse."""
+    number, keys = upper.shape[0], _keys(upper)
+    found: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+    for site in range(design.shape[0]):
+        part = slice(design.indptr[site], design.indptr[site + 1])
+        a, weights = design.indices[part], design.data[part]
+        i, j = np.triu_indices(len(a))
+        low, high = np.minimum(a[i], a[j]), np.maximum(a[i], a[j])
+        places = np.searchsorted(keys, high.astype(np.int64) * number + low)
+        found.append((places, np.full(len(places), site), weights[i] * weights[j]))
+    places, sites, products = (np.concatenate(each) for each in zip(*found, strict=True))
+    return sparse.csr_array((products, (places, sites)), shape=(len(upper.indices), design.shape[0]))

@@ -1,0 +1,162 @@
+"""Particles of q that grow element after element, backwards in time or in the order of elimination.
+
+A triangular factor gives each element of x given those after it. A site is passed as soon as all is there that it looks
+at. In time a block depends on the next one alone: what particles were before stays where it is, and their ancestors are
+remembered. In another pattern it may depend on anything drawn before: resampling moves whole columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+
+from pmgp.core.markov.loading import loop
+
+if TYPE_CHECKING:
+    from pmgp.core.markov.chain import ChainFactor, ChainPattern
+    from pmgp.core.markov.sparse import SparseFactor, SparsePattern
+
+__all__ = ["ChainWalk", "Group", "SparseWalk", "Walk"]
+
+
+class Group(NamedTuple):
+    """Elements that are drawn together, and the sites that can be passed after them.
+
+    Attributes
+    ----------
+    begin, end : int
+        Blocks in time, or elements in the order of elimination.
+    sites : slice or array of int
+    design : sparse array or None
+        Rows of A for these sites, its columns those from `begin` on; None for a chain, whose blocks know what they are.
+    """
+
+    begin: int
+    end: int
+    sites: Any
+    design: Any = None
+
+
+class Walk(Protocol):
+    """Particles on their way."""
+
+    @property
+    def groups(self) -> Sequence[Group]:
+        """In their order."""
+        ...
+
+    def grow(self, rng: np.random.Generator, group: Group) -> np.ndarray:
+        """Draw a group's elements; the deviations of f at its sites: (draws, sites)."""
+        ...
+
+    def resample(self, rng: np.random.Generator, group: Group, chosen: np.ndarray, log_weights: np.ndarray) -> None:
+        """Go on from the chosen particles; a path that is kept may be given another ancestor by the weights."""
+        ...
+
+    def path(self, index: int) -> np.ndarray:
+        """Deviation of x from its mean, of a particle that is there in the end."""
+        ...
+
+
+class ChainWalk:
+    """Backwards in time.
+
+    Parameters
+    ----------
+    pattern : ChainPattern
+    factor : ChainFactor
+        Of q's precision.
+    draws, width : int
+        Number of particles, and of sites in a group.
+    kept : (T, d) array, optional
+        A path that is kept, the first particle's, less q's mean. Where particles are resampled its ancestor is drawn
+        anew (Lindsten, Jordan and Schon 2014).
+    """
+
+    def __init__(
+        self, pattern: ChainPattern, factor: ChainFactor, draws: int, width: int, kept: np.ndarray | None = None
+    ) -> None:
+        self.pattern, self.factor, self.kept = pattern, factor, kept
+        self.groups = pattern.groups(width)
+        self._following = np.zeros((draws, pattern.shape[1]))
+        self._passed: list[tuple[Group, np.ndarray, np.ndarray | None]] = []
+
+    def grow(self, rng: np.random.Generator, group: Group) -> np.ndarray:
+        """Draw a group's blocks given the last ones: (draws, sites)."""
+        draws, width = self._following.shape
+        normals = rng.standard_normal((draws, group.end - group.begin, width))
+        values = self.factor.drawn(slice(group.begin, group.end), self._following, normals)
+        if self.kept is not None:
+            values[0] = self.kept[group.begin : group.end]
+        self._following = values[:, 0]
+        self._passed.append((group, values, None))
+        where, loading = self.pattern.where[group.sites] - group.begin, self.pattern.loading[group.sites]
+        out = np.empty((draws, len(where)))
+        loop("blocks.observe")(where, np.ascontiguousarray(loading), values, out)
+        return out
+
+    def resample(self, rng: np.random.Generator, group: Group, chosen: np.ndarray, log_weights: np.ndarray) -> None:
+        """Remember the ancestors."""
+        if self.kept is not None:
+            before = group.begin - 1
+            log_ratio = self.factor.log_transition(before, self.kept[before], self._following)
+            chosen[0] = _drawn(rng, log_weights + log_ratio)
+        self._passed[-1] = *self._passed[-1][:2], chosen
+        self._following = self._following[chosen]
+
+    def path(self, index: int) -> np.ndarray:
+        """Traced back through the ancestors: (T, d)."""
+        out = np.empty(self.pattern.shape)
+        for group, values, chosen in reversed(self._passed):
+            index = index if chosen is None else chosen[index]
+            out[group.begin : group.end] = values[index]
+        return out
+
+
+class SparseWalk:
+    """Backwards in the order of elimination.
+
+    Parameters
+    ----------
+    pattern : SparsePattern
+    factor : SparseFactor
+        Of q's precision.
+    draws, width : int
+        Number of particles, and of elements in a group.
+    kept : (m,) array, optional
+        A path that is kept, the first particle's, less q's mean.
+    """
+
+    def __init__(
+        self, pattern: SparsePattern, factor: SparseFactor, draws: int, width: int, kept: np.ndarray | None = None
+    ) -> None:
+        self.pattern, self.factor = pattern, factor
+        self.groups = pattern.groups(width)
+        self.kept = None if kept is None else kept[pattern.order]
+        self._values = np.empty((pattern.shape[0], draws))
+
+    def grow(self, rng: np.random.Generator, group: Group) -> np.ndarray:
+        """Draw a group's elements given those after them: (draws, sites)."""
+        part = slice(group.begin, group.end)
+        self._values[part] = rng.standard_normal((group.end - group.begin, self._values.shape[1]))
+        self.factor.drawn(group.begin, group.end, self._values)
+        if self.kept is not None:
+            self._values[part, 0] = self.kept[part]
+        return np.ascontiguousarray((group.design @ self._values[group.begin :]).T)
+
+    def resample(self, rng: np.random.Generator, group: Group, chosen: np.ndarray, log_weights: np.ndarray) -> None:
+        """Move the columns."""
+        self._values[group.begin :] = self._values[group.begin :, chosen]
+
+    def path(self, index: int) -> np.ndarray:
+        """In x's own order: (m,)."""
+        out = np.empty(self.pattern.shape)
+        out[self.pattern.order] = self._values[:, index]
+        return out
+
+
+def _drawn(rng: np.random.Generator, log_weights: np.ndarray) -> int:
+    sums = np.cumsum(np.exp(log_weights - log_weights.max()))
+    return min(int(sums.searchsorted(rng.random() * sums[-1], side="right")), len(sums) - 1)
