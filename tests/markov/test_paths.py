@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -56,19 +56,23 @@ def test_estimates_are_unbiased(kind, form, estimator):
 
 
 def test_weights_that_resampling_drops_are_missed(monkeypatch):
-    """A twin without the mean weights at resampling."""
+    """A twin that counts the weights since the last resampling alone."""
     prior, likelihood = simulated("counts", SIZE, COEFFICIENT, VARIANCE, seed=2)
     truth = evidence_on_grid(likelihood, SIZE, COEFFICIENT, VARIANCE)
-    calls = []
+    right, resampled = paths.log_mean_exp, []
 
-    def last_only(log_weights):
-        calls.append(log_weights)
-        return 0.0
+    class LastOnly(PathSampling):
+        def estimate(self, rng, approximation, likelihood, draws=None):
+            resampled.clear()
+            found = super().estimate(rng, approximation, likelihood, draws)
+            return replace(found, log_evidence=found.log_evidence - sum(resampled[:-1]))
 
-    estimator = PathSampling(16, width=5, threshold=1.0)
-    monkeypatch.setattr(paths, "log_mean_exp", last_only)
-    assert abs(standardized(relative_estimates(estimator, prior, likelihood, truth))) > 10.0
-    assert calls
+    def noted(log_weights):
+        resampled.append(right(log_weights))
+        return resampled[-1]
+
+    monkeypatch.setattr(paths, "log_mean_exp", noted)
+    assert abs(standardized(relative_estimates(LastOnly(16, width=5, threshold=1.0), prior, likelihood, truth))) > 10.0
 
 
 def test_an_approximation_by_moments_spreads_less():

@@ -36,7 +36,9 @@ def autoregression(
     for lag in range(order + 1):
         # Element (t, t - lag): innovations at t + k for k = 0 to p - lag, as far as there are any.
         for k in range(order + 1 - lag):
-            bands[lag, max(order - k, lag) : max(length - k, 0)] += residual[k] * residual[k + lag] / innovation_variance
+            bands[lag, max(order - k, lag) : max(length - k, 0)] += (
+                residual[k] * residual[k + lag] / innovation_variance
+            )
     bands[0, length:] = 1.0
     values = np.zeros((2, blocks, order, order))
     for i in range(order):

@@ -4,8 +4,8 @@ Q = L L' with lower bidiagonal L. A block of x given the next one is normal,
 
     x_t | x_{t+1} ~ N(mu_t - G_t (x_{t+1} - mu_{t+1}), V_t),
 
-with V_t = R_t' R_t, R_t the inverse of L's diagonal block, and G_t = V_t Q_{t,t+1}. R and G are stored: all else is made
-of them in O(T d^3) (Rue and Held 2005, section 2.4).
+with V_t = R_t' R_t, R_t the inverse of L's diagonal block, and G_t = V_t Q_{t,t+1}. R and G are stored, and all else
+is made of them in O(T d^3) (Rue and Held 2005, section 2.4).
 """
 
 from __future__ import annotations
