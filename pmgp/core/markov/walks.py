@@ -8,15 +8,11 @@ remembered. In another pattern it may depend on anything drawn before: resamplin
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from pmgp.core.markov.loading import loop
-
-if TYPE_CHECKING:
-    from pmgp.core.markov.chain import ChainFactor, ChainPattern
-    from pmgp.core.markov.sparse import SparseFactor, SparsePattern
 
 __all__ = ["ChainWalk", "Group", "SparseWalk", "Walk"]
 
@@ -75,9 +71,7 @@ class ChainWalk:
         anew (Lindsten, Jordan and Schon 2014).
     """
 
-    def __init__(
-        self, pattern: ChainPattern, factor: ChainFactor, draws: int, width: int, kept: np.ndarray | None = None
-    ) -> None:
+    def __init__(self, pattern: Any, factor: Any, draws: int, width: int, kept: np.ndarray | None = None) -> None:
         self.pattern, self.factor, self.kept = pattern, factor, kept
         self.groups = pattern.groups(width)
         self._following = np.zeros((draws, pattern.shape[1]))
@@ -129,9 +123,7 @@ class SparseWalk:
         A path that is kept, the first particle's, less q's mean.
     """
 
-    def __init__(
-        self, pattern: SparsePattern, factor: SparseFactor, draws: int, width: int, kept: np.ndarray | None = None
-    ) -> None:
+    def __init__(self, pattern: Any, factor: Any, draws: int, width: int, kept: np.ndarray | None = None) -> None:
         self.pattern, self.factor = pattern, factor
         self.groups = pattern.groups(width)
         self.kept = None if kept is None else kept[pattern.order]
