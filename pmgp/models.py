@@ -35,6 +35,7 @@ __all__ = [
     "lengthscale_prior",
     "multiclass_classifier",
     "ordinal_regression",
+    "priors",
 ]
 
 _COVARIANCES = {
@@ -294,6 +295,29 @@ def ordinal_regression(
 def lengthscale_prior(d: int) -> Any:
     """Return the prior of each length-scale of these models, a frozen SciPy distribution."""
     return gamma(1, scale=np.sqrt(d))
+
+
+_PARAMETERS = {
+    "gamma": ("shape", "scale"),
+    "exponential": ("scale",),
+    "normal": ("mean", "standard deviation"),
+    "dirichlet": ("concentrations",),
+}
+
+
+def priors(model: pm.Model) -> dict[str, str]:
+    """Describe the priors of the hyper-parameters of one of these models, such as "gamma, shape 1, scale 1.41"."""
+    described = {}
+    for variable in model.free_RVs:
+        operation = variable.owner.op
+        if operation.name in _PARAMETERS and not variable.name.endswith("_"):
+            values = [np.unique(value.eval()) for value in operation.dist_params(variable.owner)]
+            words = [
+                f"{word} {', '.join(f'{number:.3g}' for number in value)}"
+                for word, value in zip(_PARAMETERS[operation.name], values, strict=True)
+            ]
+            described[variable.name] = ", ".join([operation.name, *words])
+    return described
 
 
 def _correlation(kernel: str, d: int) -> Any:

@@ -102,6 +102,7 @@ def test_the_record_repeats_the_run(finished, csv):
         "drop": [],
         "order": [],
         "exposure": None,
+        "missing": None,
         "out": str(out),
         "overwrite": False,
         "resume": False,
@@ -121,6 +122,35 @@ def test_the_record_repeats_the_run(finished, csv):
     assert record["command"].startswith(f"pmgp run {csv} --label kind --kernel rbf")
     assert set(record["versions"]) >= {"python", "pmgp", "pymc", "arviz"}
     assert record["operations_per_iteration"]["n_cholesky"] > 0
+
+
+def test_the_page_explains_covariance_and_priors(finished):
+    page = (finished[0] / "report.html").read_text()
+    assert "rbf: variance · exp(−r²/2)" in page
+    assert re.search(r"prior of lengthscale</th><td>gamma, shape 1, scale 1\.73<", page)
+    assert re.search(r"prior of variance</th><td>gamma, shape 1\.1, scale 10<", page)
+
+
+def test_help_explains_covariances_and_priors():
+    shown = " ".join(invoke("run", "--help").output.replace("│", " ").split())
+    assert "a length-scale for each feature" in shown
+    assert "Gamma(1, 1/sqrt(d))" in shown
+
+
+def test_missing_cells_are_dropped_and_said(csv, tmp_path):
+    """On the console and in the report, whose notices are those of the data set."""
+    lines = csv.read_text().splitlines()
+    lines[3] = lines[3].rsplit(",", 1)[0] + ","
+    path = tmp_path / "holes.csv"
+    path.write_text("\n".join(lines).replace(",", ";"))
+    problem = prepare(Settings(data=str(path), label="kind", out=tmp_path / "out", missing="drop"))
+    assert problem.dataset.n == 59
+    said = "1 of 60 rows have missing cells and are left out (--missing drop)"
+    assert said in problem.notices
+    console = Console(record=True, width=200, file=StringIO())
+    report.print_problem(console, problem)
+    assert said in console.export_text()
+    assert "--missing drop" in problem.settings.command()
 
 
 def test_the_page_names_the_estimator(finished):
@@ -167,6 +197,7 @@ def test_the_page_needs_no_other_file(finished):
         (["coal"], "no two classes"),
         (["crabs", "--label", "sex"], "--label is for CSV files"),
         (["crabs", "--drop", "sex"], "--drop is for CSV files"),
+        (["crabs", "--missing", "drop"], "--missing is for CSV files"),
         (["crabs", "--no-header"], "--no-header is for CSV files"),
         (["crabs", "--likelihood", "poisson"], "--likelihood poisson is for CSV files"),
         (["crabs", "--likelihood", "ordinal"], "has two classes, for probit or logit"),

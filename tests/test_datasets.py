@@ -255,7 +255,7 @@ def test_names_are_taken_for_a_header(tmp_path, text):
     from pmgp.datasets.csv_table import read_table
 
     names = text.split("\n")[0].split(",")
-    assert list(read_table(write(tmp_path, text))) == [name or "column1" for name in names]
+    assert list(read_table(write(tmp_path, text)).cells) == [name or "column1" for name in names]
 
 
 def test_without_a_header_no_row_is_lost(tmp_path):
@@ -266,6 +266,110 @@ def test_without_a_header_no_row_is_lost(tmp_path):
     assert dataset.feature_names == ("x1", "x2")
     assert dataset.label == "x3"
     assert datasets.read_csv(path, header=True, label="3.5").feature_names == ("5.1", "no=yes")
+
+
+# How cells are written.
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        ("größe;b;kind\n1,5;2,25;ja\n3,5;4;nein\n", "utf-8-sig"),
+        ("größe;b;kind\n1,5;2,25;ja\n3,5;4;nein\n", "cp1252"),
+        ("größe\tb\tkind\n1,5\t2,25\tja\n3,5\t4\tnein\n", "utf-16"),
+        ("größe\tb\tkind\n1.5\t2.25\tja\n3.5\t4\tnein\n", "utf-8"),
+        ('größe;b;"kind"\n1.5; 2.25;ja\n3.5;4;nein\n', "utf-8"),
+        ("größe,b,kind\n1.5,2.25,ja\n3.5,4,nein\n", "cp1252"),
+    ],
+)
+def test_what_spreadsheets_write_is_read(tmp_path, text, encoding):
+    path = tmp_path / "mine.csv"
+    path.write_text(text, encoding=encoding)
+    dataset = datasets.read_csv(path)
+    np.testing.assert_array_equal(dataset.X, [[1.5, 2.25], [3.5, 4]])
+    assert dataset.feature_names == ("größe", "b")
+    assert dataset.classes == ("ja", "nein")
+    said = ("commas in numbers are decimal commas: 1,5 is 1.5",) if "1,5" in text else ()
+    assert dataset.notices == said
+
+
+def test_semicolons_in_text_do_not_separate(tmp_path):
+    dataset = datasets.read_csv(write(tmp_path, 'a,c,y\n1,x;z,0\n2,"u;w,v",1\n3,x;z,1\n4,"u;w,v",0\n'))
+    assert dataset.feature_names == ("a", "c=x;z")
+
+
+def test_commas_beside_decimal_points_are_left_alone(tmp_path):
+    """A comma that groups digits is none between them and their fraction."""
+    with pytest.raises(DatasetError, match=r"'b' \(row 0: '1,234'\)"):
+        datasets.read_csv(write(tmp_path, "a;b;y\n1.5;1,234;0\n2.5;2;1\n"))
+
+
+HOLES = (
+    "when;a;color;kind\n2024-03-01;1;red;x\n2024-03-03;;blue;x\n2024-03-11;5;;y\n2024-03-02;6;red;y\n2024-03-05;7;NA;\n"
+)
+FILLABLE = HOLES.rsplit("2024", 1)[0]
+
+
+def test_missing_values_are_refused_with_what_to_do(tmp_path):
+    path = write(tmp_path, HOLES)
+    with pytest.raises(DatasetError, match=r"row 4 .counted from 0, without the header.* --missing drop"):
+        datasets.read_csv(path)
+    with pytest.raises(DatasetError, match=r"2 feature cells are empty.*--missing drop.*--missing median"):
+        datasets.read_csv(write(tmp_path, FILLABLE), features=["a", "color"])
+    with pytest.raises(DatasetError, match="missing must be 'drop', 'median' or None, not 'mean'"):
+        datasets.read_csv(path, missing="mean")
+
+
+def test_rows_with_missing_cells_can_be_dropped(tmp_path):
+    dataset = datasets.read_csv(write(tmp_path, HOLES), missing="drop", drop=["color"])
+    np.testing.assert_array_equal(dataset.X, [[0, 1], [10, 5], [1, 6]])
+    np.testing.assert_array_equal(dataset.rows, [0, 2, 3])
+    assert "2 of 5 rows have missing cells and are left out (--missing drop)" in dataset.notices
+    # What is not used does not count.
+    assert datasets.read_csv(write(tmp_path, HOLES), missing="drop", features=["when"]).n == 4
+
+
+def test_rows_in_messages_are_those_of_the_file(tmp_path):
+    text = "a,n\n,1\n2,0\n3,-1\n"
+    with pytest.raises(DatasetError, match="holds '-1' in row 2"):
+        datasets.read_csv(write(tmp_path, text), kind="counts", missing="drop")
+
+
+def test_missing_values_can_be_filled(tmp_path):
+    dataset = datasets.read_csv(write(tmp_path, FILLABLE), missing="median")
+    np.testing.assert_array_equal(dataset.X, [[0, 1, 1], [2, 5, 0], [10, 5, 1], [1, 6, 1]])
+    assert dataset.feature_names == ("when", "a", "color=red")
+    assert dataset.notices[1:] == (
+        "1 of 4 values of 'a' are missing and filled with the median, 5 (--missing median)",
+        "1 of 4 values of 'color' are missing and filled with the most frequent one, red (--missing median)",
+    )
+    with pytest.raises(DatasetError, match="column 'a' holds no value: leave it out with --drop a"):
+        datasets.read_csv(write(tmp_path, "a,b,y\n,1,0\n,2,1\n"), missing="median")
+    # A label is never made up.
+    with pytest.raises(DatasetError, match="label column 'kind' is empty"):
+        datasets.read_csv(write(tmp_path, HOLES), missing="median")
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["2024-02-28", "2024-03-01", "2024-02-29"],
+        ["2024-02-28T12:00", "2024-03-01T12:00", "2024-02-29T12:00"],
+        ["28.02.2024", "01.03.2024", "29.02.2024"],
+        ["28/02/2024", "01/03/2024", "29/02/2024"],
+        ["02/28/2024", "03/01/2024", "02/29/2024"],
+    ],
+)
+def test_dates_become_days(tmp_path, cells):
+    rows = [f"{cell},{k % 2}" for k, cell in enumerate(cells)]
+    dataset = datasets.read_csv(write(tmp_path, "\n".join(["when,y", *rows])))
+    np.testing.assert_array_equal(dataset.X, [[0], [2], [1]])
+    assert dataset.notices[0] == f"column 'when' holds dates ({cells[0]}): the feature is days since the first one"
+
+
+def test_dates_that_can_be_read_in_two_ways_are_refused(tmp_path):
+    with pytest.raises(DatasetError, match=r"'when' holds dates such as '01/02/2024'.*year-month-day"):
+        datasets.read_csv(write(tmp_path, "when,y\n01/02/2024,0\n03/04/2024,1\n"))
 
 
 # Columns.

@@ -53,6 +53,14 @@ Order = Annotated[
     str,
     typer.Option(metavar="LOW,...,HIGH", help="Order of the label's categories, for ordinal.", rich_help_panel=FILE),
 ]
+Missing = Annotated[
+    Literal["refuse", "drop", "median"],
+    typer.Option(
+        help="Where a cell is empty, NA, NaN, null or ?: refuse the file, drop the row, or fill in the median of its "
+        "column (the most frequent value of a category).",
+        rich_help_panel=FILE,
+    ),
+]
 Exposure = Annotated[
     str | None,
     typer.Option(
@@ -69,7 +77,11 @@ Likelihood = Annotated[
 ]
 Kernel = Annotated[
     Literal["rbf", "ard", "matern32", "matern52"],
-    typer.Option(help="Covariance function; ard has one length-scale a feature.", rich_help_panel=MODEL),
+    typer.Option(
+        help="How similar the latent function is at inputs a distance apart: rbf, very smooth; ard, as rbf with a "
+        "length-scale for each feature, which shows those that matter; matern52, rougher; matern32, rougher still.",
+        rich_help_panel=MODEL,
+    ),
 ]
 Approximation = Annotated[
     Literal["ep", "laplace"],
@@ -179,6 +191,7 @@ def run(
     drop: Drop = "",
     order: Order = "",
     exposure: Exposure = None,
+    missing: Missing = "refuse",
     likelihood: Likelihood = "probit",
     kernel: Kernel = "rbf",
     approximation: Approximation = "ep",
@@ -199,12 +212,19 @@ def run(
     """Learn labels from features by MCMC, predict a test part, and report on it.
 
     A CSV file has a header line, a label, and any other columns as features:
-    numbers, or text that stands for categories. The label has two classes, or
+    numbers, dates, or text that stands for categories. Commas, semicolons or
+    tabs separate the columns; beside the latter two, numbers may have decimal
+    commas. The label has two classes, or
     is a count (--likelihood poisson), an ordered category (--likelihood
     ordinal) or one of several classes (--likelihood multinomial). Whether three or
     more values have an order cannot be read from a file, even if they are
     numbers: grades have one, species and codes have none. Names in a list are
     separated by commas; one that holds a comma is in double quotes.
+
+    Features are standardized. The length-scale has the prior Gamma(1, 1/sqrt(d))
+    for d features, in standard deviations of a feature, and the variance of the
+    latent function Gamma(1.1, 0.1), shape and rate, or Exponential(1) for counts;
+    the report shows the priors of its run. For others, write the model in PyMC.
 
     Many points are approximated by a process on inducing inputs (--sparse), and
     the run says so.
@@ -232,6 +252,7 @@ def run(
             drop=split_names(drop),
             order=split_names(order),
             exposure=exposure,
+            missing=None if missing == "refuse" else missing,
             kernel=kernel,
             likelihood=likelihood,
             approximation=approximation,

@@ -107,4 +107,5 @@ def _load(settings: Settings, task: Task) -> Dataset:
         order=settings.order or None,
         exposure=settings.exposure,
         header=settings.header,
+        missing=settings.missing,
     )

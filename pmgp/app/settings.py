@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pmgp.app.defaults import CHAINS, CORES
 from pmgp.datasets import available
@@ -22,8 +22,9 @@ class RunError(ValueError):
 class Settings:
     """Everything that determines a run; see ``pmgp run --help``.
 
-    ``header`` is None where the file is to tell, and ``importance_samples`` where the step method chooses the number
-    itself. ``sparse`` is the number of inducing inputs, 0 for none, and None where the number of points decides.
+    ``header`` is None where the file is to tell, ``missing`` where missing cells are refused, and
+    ``importance_samples`` where the step method chooses the number itself. ``sparse`` is the number of inducing inputs,
+    0 for none, and None where the number of points decides.
     ``resume`` goes on with the run that the folder holds.
 
     Raises
@@ -40,6 +41,7 @@ class Settings:
     drop: tuple[str, ...] = ()
     order: tuple[str, ...] = ()
     exposure: str | None = None
+    missing: Literal["drop", "median"] | None = None
     kernel: str = "rbf"
     likelihood: str = "probit"
     approximation: str = "ep"
@@ -130,4 +132,5 @@ class Settings:
             "--drop": join_names(self.drop) or None,
             "--order": join_names(self.order) or None,
             "--exposure": self.exposure,
+            "--missing": self.missing,
         }

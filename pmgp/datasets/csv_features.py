@@ -1,4 +1,4 @@
-"""Feature columns as numbers: categories become columns of 0 and 1."""
+"""Feature columns as numbers: categories become columns of 0 and 1, dates become days."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmgp.datasets.csv_columns import in_shell
-from pmgp.datasets.csv_table import MISSING, as_numbers
+from pmgp.datasets.csv_dates import days
+from pmgp.datasets.csv_table import as_numbers, is_missing
 from pmgp.datasets.dataset import Category, DatasetError
 
 if TYPE_CHECKING:
@@ -35,29 +36,41 @@ class Features(NamedTuple):
     notices: tuple[str, ...]
 
 
-def encode_features(cells: pd.DataFrame) -> Features:
+def encode_features(cells: pd.DataFrame, fill: bool = False) -> Features:
     """Turn columns of text cells into numbers.
 
-    A column of numbers stays one. A column of text becomes a column of 0 and 1 for each of its values; with two
-    values a single one, since the other would be its mirror image.
+    A column of numbers stays one. Dates become days since the first of them. Any other column of text becomes a column
+    of 0 and 1 for each of its values; with two values a single one, since the other would be its mirror image.
 
     Parameters
     ----------
     cells : DataFrame
         Text cells, one column a feature.
+    fill : bool
+        Whether missing cells get the median of their column, or the most frequent value of a category.
 
     Raises
     ------
     DatasetError
-        If a cell is empty, NaN or infinite, if a column mixes numbers and text, or has so many different texts that
-        it names rows rather than kinds.
+        If a cell is infinite, or missing and not filled; if dates can be read in two ways; if a column mixes numbers
+        and text, or has so many different texts that it names rows rather than kinds.
     """
+    missing = is_missing(cells)
     numbers = cells.apply(as_numbers)
-    text = numbers.isna() & ~_missing(cells)
-    _check_cells(cells, numbers, text)
+    notices = []
+    for name in cells:
+        present = cells[name][~missing[name]]
+        if numbers[name].isna().all() and len(present) and (dates := days(present)) is not None:
+            numbers[name] = dates
+            notices.append(f"column {name!r} holds dates ({present.iloc[0]}): the feature is days since the first one")
+    text = numbers.isna() & ~missing
+    if fill:
+        cells, numbers, filled = _filled(cells, numbers, missing, text)
+        notices += filled
+    _check_cells(cells, numbers, text, missing & (not fill))
     encoded: list[NDArray[np.float64]] = []
     names: list[str] = []
-    categories, notices = [], []
+    categories = []
     for name in map(str, cells):
         if text[name].any():
             values = _values(cells[name])
@@ -75,16 +88,31 @@ def encode_features(cells: pd.DataFrame) -> Features:
     return Features(np.column_stack(encoded), tuple(names), tuple(categories), tuple(notices))
 
 
-def _missing(cells: pd.DataFrame) -> pd.DataFrame:
-    return cells.apply(lambda column: column.str.lower().isin(MISSING))
+def _filled(
+    cells: pd.DataFrame, numbers: pd.DataFrame, missing: pd.DataFrame, text: pd.DataFrame
+) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
+    """Fill numbers with the median of their column and categories with the most frequent value, and say how many."""
+    empty = [name for name in cells if missing[name].all()]
+    if empty:
+        raise DatasetError(f"column {empty[0]!r} holds no value: leave it out with --drop {in_shell([str(empty[0])])}")
+    frequent = {name: cells[name][~missing[name]].mode()[0] for name in map(str, cells) if text[name].any()}
+    median = numbers.median()
+    notices = [
+        f"{missing[name].sum()} of {len(cells)} values of {name!r} are missing and filled with "
+        + (f"the most frequent one, {frequent[name]}" if name in frequent else f"the median, {median[name]:g}")
+        + " (--missing median)"
+        for name in map(str, cells)
+        if missing[name].any()
+    ]
+    return cells.mask(missing).fillna(frequent), numbers.fillna(median), notices
 
 
-def _check_cells(cells: pd.DataFrame, numbers: pd.DataFrame, text: pd.DataFrame) -> None:
+def _check_cells(cells: pd.DataFrame, numbers: pd.DataFrame, text: pd.DataFrame, missing: pd.DataFrame) -> None:
     """Refuse columns that are neither numbers nor text throughout."""
     mixed = [name for name in map(str, cells) if text[name].any() and numbers[name].notna().any()]
     if mixed:
         raise DatasetError(_mixed(cells, text, mixed))
-    bad = _missing(cells).to_numpy() | np.isinf(numbers.to_numpy())
+    bad = missing.to_numpy() | np.isinf(numbers.to_numpy())
     if bad.any():
         raise DatasetError(_not_finite(cells, bad))
 
@@ -98,7 +126,8 @@ def _values(cells: pd.Series) -> tuple[str, ...]:
         raise DatasetError(
             f"column {cells.name!r} holds {len(values)} different texts in {len(cells)} rows ({examples}, ...), too "
             f"many for categories (at most {MAX_CATEGORIES}, and half the rows). If it names the rows, leave it out "
-            f"with --drop {in_shell([str(cells.name)])}; otherwise code it in numbers, or in fewer categories"
+            f"with --drop {in_shell([str(cells.name)])}; otherwise code it in numbers, or in fewer categories; "
+            "dates are read as year-month-day"
         )
     return tuple(values)
 
@@ -118,7 +147,7 @@ def _mixed(cells: pd.DataFrame, text: pd.DataFrame, mixed: list[str]) -> str:
     examples = []
     for name in mixed[:N_SHOWN]:
         row = int(np.argmax(text[name].to_numpy()))
-        examples.append(f"{name!r} (row {row}: {cells[name].iloc[row]!r})")
+        examples.append(f"{name!r} (row {cells.index[row]}: {cells[name].iloc[row]!r})")
     rest = f" and {len(mixed) - N_SHOWN} more" if len(mixed) > N_SHOWN else ""
     return (
         f"these columns hold numbers, and text in other rows: {', '.join(examples)}{rest}; {COUNTING}. Correct or "
@@ -129,9 +158,9 @@ def _mixed(cells: pd.DataFrame, text: pd.DataFrame, mixed: list[str]) -> str:
 def _not_finite(cells: pd.DataFrame, bad: NDArray[np.bool_]) -> str:
     """Name the first cells that are empty, NaN or infinite."""
     places = np.argwhere(bad)
-    shown = ", ".join(f"row {row} column {cells.columns[k]!r}" for row, k in places[:N_SHOWN])
+    shown = ", ".join(f"row {cells.index[row]} column {cells.columns[k]!r}" for row, k in places[:N_SHOWN])
     rest = ", ..." if len(places) > N_SHOWN else ""
     return (
-        f"{len(places)} feature cells are empty, NaN or infinite: {shown}{rest} ({COUNTING}). Drop these rows or "
-        "fill them in"
+        f"{len(places)} feature cells are empty, NaN or infinite: {shown}{rest} ({COUNTING}). --missing drop leaves "
+        "out rows with empty cells, --missing median fills these; infinite cells have to be corrected"
     )

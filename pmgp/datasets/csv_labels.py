@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmgp.datasets.csv_columns import in_shell, nearest
-from pmgp.datasets.csv_table import MISSING, as_numbers, few
+from pmgp.datasets.csv_table import as_numbers, few, is_missing
 from pmgp.datasets.dataset import DatasetError
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def count_labels(cells: pd.Series) -> Labels:
         row = int(np.argmax(wrong))
         raise DatasetError(
             f"--likelihood poisson is for counts 0, 1, 2, ..., but label column {cells.name!r} holds "
-            f"{cells.iloc[row]!r} in row {row} (counted from 0, without the header). "
+            f"{cells.iloc[row]!r} in row {cells.index[row]} (counted from 0, without the header). "
             + _advice(cells, _sorted_values(cells.unique().tolist()))
         )
     if not numbers.any():
@@ -161,19 +161,19 @@ def exposures(cells: pd.Series) -> NDArray[np.float64]:
     if wrong.any():
         row = int(np.argmax(wrong))
         raise DatasetError(
-            f"exposures must be positive numbers, column {cells.name!r} holds {cells.iloc[row]!r} in row {row} "
-            "(counted from 0, without the header)"
+            f"exposures must be positive numbers, column {cells.name!r} holds {cells.iloc[row]!r} in row "
+            f"{cells.index[row]} (counted from 0, without the header)"
         )
     return numbers
 
 
 def _check_complete(cells: pd.Series) -> None:
-    missing = np.flatnonzero(cells.str.lower().isin(MISSING))
-    if missing.size:
-        shown = ", ".join(str(row) for row in missing[:N_SHOWN]) + (", ..." if missing.size > N_SHOWN else "")
+    missing = cells.index[is_missing(cells.to_frame()).iloc[:, 0]]
+    if len(missing):
+        shown = ", ".join(str(row) for row in missing[:N_SHOWN]) + (", ..." if len(missing) > N_SHOWN else "")
         raise DatasetError(
             f"label column {cells.name!r} is empty or NA in row {shown} (counted from 0, without the header). "
-            "Drop these rows"
+            "--missing drop leaves these rows out"
         )
 
 

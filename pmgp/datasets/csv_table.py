@@ -2,26 +2,43 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pmgp.datasets.dataset import DatasetError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["MISSING", "as_numbers", "few", "read_table"]
+__all__ = ["Table", "as_numbers", "few", "is_missing", "read_table"]
 
-MISSING = frozenset({"", "na", "nan"})
+MISSING = frozenset({"", "?", "na", "n/a", "#n/a", "nan", "null"})
 """Cells that hold no value, in lower case."""
 
-NO_NAMES = MISSING | {"?", "-", "none", "null"}
+NO_NAMES = MISSING | {"-", "none"}
 """What stands for a missing value in a row of data: as the head of a column of numbers it is no sign of a header."""
 
+SEPARATORS = ("\t", ";", ",")
+"""Tried in this order: a comma may also be a decimal point, where the others are found first."""
 
-def read_table(path: Path, header: bool | None = None) -> pd.DataFrame:
+COMMA, POINT = r"([+-]?\d*),(\d+(?:[eE][+-]?\d+)?)", r"[+-]?\d*\.\d+(?:[eE][+-]?\d+)?"
+"""Numbers with a decimal comma and with a decimal point."""
+
+
+class Table(NamedTuple):
+    """Cells as text, and notices about how the file was read."""
+
+    cells: pd.DataFrame
+    notices: tuple[str, ...]
+
+
+def read_table(path: Path, header: bool | None = None) -> Table:
     """Read every cell as text, so that errors can quote what the file says.
+
+    Columns are separated by commas, semicolons or tabs. Beside the latter two, numbers may have decimal commas, which
+    become points. Text is UTF-8, or Windows-1252 if it is not valid UTF-8, or UTF-16 if it starts with its mark.
 
     Parameters
     ----------
@@ -37,9 +54,9 @@ def read_table(path: Path, header: bool | None = None) -> pd.DataFrame:
         If the file is absent, not a CSV file, or without rows or a second column; if two columns have one name; if
         ``header`` is not given and the first line looks like a row of data.
     """
-    cells = _read_cells(path)
+    cells, notices = _with_points(*_read_cells(path))
     if header is False:
-        return cells.set_axis([f"x{index}" for index in range(1, cells.shape[1] + 1)], axis=1)
+        return Table(cells.set_axis([f"x{index}" for index in range(1, cells.shape[1] + 1)], axis=1), notices)
     names, rows = cells.iloc[0].tolist(), cells.iloc[1:].reset_index(drop=True)
     if rows.empty:
         raise DatasetError(f"{path} has no rows beneath its header")
@@ -52,27 +69,71 @@ def read_table(path: Path, header: bool | None = None) -> pd.DataFrame:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise DatasetError(f"{path} has several columns of the name {few(twice)}; names must differ")
-    return rows.set_axis(names, axis=1)
+    return Table(rows.set_axis(names, axis=1), notices)
 
 
-def _read_cells(path: Path) -> pd.DataFrame:
+def _read_cells(path: Path) -> tuple[pd.DataFrame, str]:
+    """Return the stripped cells, the first line among them, and their separator."""
     import pandas as pd
 
     if not path.is_file():
         raise DatasetError(f"there is no file {path}")
     try:
-        cells = pd.read_csv(
-            path, header=None, dtype=str, keep_default_na=False, encoding="utf-8-sig", skipinitialspace=True
-        )
+        try:
+            return _split(path, "utf-8-sig")
+        except UnicodeDecodeError:
+            with path.open("rb") as file:
+                marked = file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+            return _split(path, "utf-16" if marked else "cp1252")
     except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
         raise DatasetError(f"{path} is not a CSV file: {str(error).strip()}") from error
-    # A short line leaves cells that pandas fills with NaN whatever the options.
-    cells = cells.fillna("").apply(lambda column: column.str.strip())
-    if cells.shape[1] < 2:
-        raise DatasetError(
-            f"{path} has the single column {cells.iloc[0, 0]!r}; features and a label, separated by commas, are needed"
-        )
-    return cells
+
+
+def _split(path: Path, encoding: str) -> tuple[pd.DataFrame, str]:
+    """Separate the columns by the first separator that divides the first line and some other one."""
+    import pandas as pd
+
+    failure = None
+    for separator in SEPARATORS:
+        try:
+            cells = pd.read_csv(
+                path,
+                sep=separator,
+                header=None,
+                dtype=str,
+                keep_default_na=False,
+                encoding=encoding,
+                skipinitialspace=True,
+            )
+        except pd.errors.ParserError as error:
+            failure = error
+            continue
+        # The cells that a short line lacks are NaN whatever the options.
+        if cells.shape[1] > 1 and (len(cells) == 1 or cells.iloc[1:, 1].notna().any()):
+            return cells.fillna("").apply(lambda column: column.str.strip()), separator
+    if failure is not None:
+        raise failure
+    raise DatasetError(
+        f"{path} has the single column {cells.iloc[0, 0]!r}; features and a label, separated by commas, semicolons or "
+        "tabs, are needed"
+    )
+
+
+def _with_points(cells: pd.DataFrame, separator: str) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Replace decimal commas, unless commas separate the columns or other numbers have decimal points."""
+    if separator == "," or cells.apply(lambda column: column.str.fullmatch(POINT)).to_numpy().any():
+        return cells, ()
+    decimal = cells.apply(lambda column: column.str.fullmatch(COMMA)).to_numpy()
+    if not decimal.any():
+        return cells, ()
+    example = cells.to_numpy()[decimal][0]
+    notice = f"commas in numbers are decimal commas: {example} is {example.replace(',', '.')}"
+    return cells.apply(lambda column: column.str.replace(f"^{COMMA}$", r"\1.\2", regex=True)), (notice,)
+
+
+def is_missing(cells: pd.DataFrame) -> pd.DataFrame:
+    """Return which cells hold no value."""
+    return cells.apply(lambda column: column.str.lower().isin(MISSING))
 
 
 def as_numbers(cells: pd.Series) -> pd.Series:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from pmgp.datasets.csv_columns import choose_columns
+from pmgp.datasets.csv_columns import Columns, choose_columns
 from pmgp.datasets.csv_features import encode_features
 from pmgp.datasets.csv_labels import Labels, binary_labels, class_labels, count_labels, exposures, ordered_labels
-from pmgp.datasets.csv_table import read_table
+from pmgp.datasets.csv_table import is_missing, read_table
 from pmgp.datasets.dataset import Dataset, DatasetError
 
 if TYPE_CHECKING:
@@ -28,11 +28,13 @@ def read_csv(
     order: Sequence[str] | None = None,
     exposure: str | None = None,
     header: bool | None = None,
+    missing: Literal["drop", "median"] | None = None,
 ) -> Dataset:
     """Read a CSV file with a column for each feature and one for the label.
 
-    Features are numbers or text. Text stands for categories: one of k > 2 values becomes k columns of 0 and 1, one
-    of two values a single column; ``categories`` of the result says which.
+    Columns are separated by commas, or by semicolons or tabs, and then numbers may have decimal commas. Features are
+    numbers, dates or text. Dates become days since the first one. Text stands for categories: one of k > 2 values
+    becomes k columns of 0 and 1, one of two values a single column; ``categories`` of the result says which.
 
     Parameters
     ----------
@@ -55,6 +57,10 @@ def read_csv(
     header : bool, optional
         Whether the first line holds column names; without it they are ``x1, x2, ...``. By default it has to look
         like names.
+    missing : {"drop", "median"}, optional
+        What to do where a cell of a used column is empty, ``NA``, ``NaN``, ``null`` or ``?``: leave out its row, or
+        fill it with the median of all rows (the most frequent value of a category); ``notices`` say how often. Labels
+        and exposures are never filled. By default such a file is refused.
 
     Returns
     -------
@@ -66,18 +72,23 @@ def read_csv(
     DatasetError
         If the file cannot be read or has no rows or no features; if the first line looks like data and ``header``
         is not given; if a named column is absent; if the label does not hold what ``kind`` says; if a feature has a
-        cell that is empty or infinite, mixes numbers and text, or has too many categories. The message names the
-        columns and the first few rows.
+        cell that is infinite or, without ``missing``, empty, mixes numbers and text, has too many categories, or dates
+        that can be read in two ways. The message names the columns and the first few rows.
     """
     path = Path(path)
     if order is not None and kind != "ordered":
         raise DatasetError("an order of the label's values is for ordered categories (kind='ordered')")
     if exposure is not None and kind != "counts":
         raise DatasetError("an exposure is for counts (kind='counts')")
-    table = read_table(path, header)
+    if missing not in (None, "drop", "median"):
+        raise DatasetError(f"missing must be 'drop', 'median' or None, not {missing!r}")
+    table, notices = read_table(path, header)
     columns = choose_columns(list(table.columns), label, features, drop, exposure)
+    if missing == "drop":
+        table, dropped = _complete_rows(table, columns)
+        notices += dropped
     labels = _labels(table[columns.label], kind, order)
-    encoded = encode_features(table[columns.features])
+    encoded = encode_features(table[columns.features], fill=missing == "median")
     return Dataset(
         name=path.name.split(".")[0],
         X=encoded.X,
@@ -85,11 +96,23 @@ def read_csv(
         feature_names=encoded.names,
         classes=labels.classes,
         source=f"The file {path.name}.",
+        rows=table.index.to_numpy(),
         label=columns.label,
         exposure=None if columns.exposure is None else exposures(table[columns.exposure]),
         categories=encoded.categories,
-        notices=encoded.notices + labels.notices,
+        notices=notices + encoded.notices + labels.notices,
     )
+
+
+def _complete_rows(table: pd.DataFrame, columns: Columns) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Leave out the rows with a missing cell in a used column, and say how many they are."""
+    used = [columns.label, *columns.features, *([columns.exposure] if columns.exposure else [])]
+    complete = ~is_missing(table[used]).any(axis=1)
+    dropped = int((~complete).sum())
+    if dropped == len(table):
+        raise DatasetError(f"each of the {len(table)} rows has a missing cell; leave out columns with --drop")
+    notice = f"{dropped} of {len(table)} rows have missing cells and are left out (--missing drop)"
+    return table[complete], (notice,) if dropped else ()
 
 
 def _labels(cells: pd.Series, kind: str, order: Sequence[str] | None) -> Labels:

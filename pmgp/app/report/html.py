@@ -55,6 +55,7 @@ def render(outcome: Outcome, figures: list[Embedded], versions: dict[str, str]) 
         headlines=headlines(outcome),
         notices=tables.notices(outcome),
         data=tables.data_rows(outcome.problem),
+        model=tables.model_rows(outcome.problem),
         scores=tables.score_rows(outcome),
         efficiency=tables.efficiency_rows(outcome),
         summary=Markup(tables.summary(outcome).to_html(classes="grid", border=0)),

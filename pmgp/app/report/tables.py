@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import arviz
 
+from pmgp.models import priors
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -13,9 +15,25 @@ if TYPE_CHECKING:
     from pmgp.app.problem import Problem
     from pmgp.datasets import Category, Dataset
 
-__all__ = ["a_second", "data_rows", "efficiency_rows", "notices", "sampling_notices", "score_rows", "summary"]
+__all__ = [
+    "a_second",
+    "data_rows",
+    "efficiency_rows",
+    "model_rows",
+    "notices",
+    "sampling_notices",
+    "score_rows",
+    "summary",
+]
 
 Rows = list[tuple[str, str]]
+
+_KERNELS = {
+    "rbf": "variance · exp(−r²/2), very smooth; r is the distance in length-scales",
+    "ard": "variance · exp(−r²/2), very smooth; in r, each feature is divided by its own length-scale",
+    "matern52": "variance · (1 + √5 r + 5r²/3) exp(−√5 r), rough; r is the distance in length-scales",
+    "matern32": "variance · (1 + √3 r) exp(−√3 r), rougher; r is the distance in length-scales",
+}
 
 _OPERATIONS = {
     "n_cholesky": "Cholesky factorizations",
@@ -42,6 +60,16 @@ def data_rows(problem: Problem) -> Rows:
         *problem.task.describe(problem),
         *([] if problem.inducing is None else [("inducing inputs", f"{len(problem.inducing)}, centers of clusters")]),
         ("source", dataset.source),
+    ]
+
+
+def model_rows(problem: Problem) -> Rows:
+    """Describe the covariance function, the likelihood and the priors of the hyper-parameters."""
+    kernel = problem.settings.kernel
+    return [
+        ("covariance", f"{kernel}: {_KERNELS[kernel]}"),
+        ("likelihood", problem.settings.likelihood),
+        *[(f"prior of {name}", prior) for name, prior in priors(problem.model).items()],
     ]
 
 

@@ -1,0 +1,40 @@
+"""Columns of dates as days since the first of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pmgp.datasets.dataset import DatasetError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["days"]
+
+DATES = ("ISO8601", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y")
+"""Formats of dates, as pandas calls them."""
+
+
+def days(cells: pd.Series) -> pd.Series | None:
+    """Return days since the first date, None if the cells are not all dates of one format.
+
+    Parameters
+    ----------
+    cells : Series
+        Text, no cell missing.
+
+    Raises
+    ------
+    DatasetError
+        If day and month cannot be told apart.
+    """
+    import pandas as pd
+
+    readings = [pd.to_datetime(cells, format=form, errors="coerce", utc=True) for form in DATES]
+    readings = [reading for reading in readings if reading.notna().all()]
+    if len(readings) > 1 and not readings[0].equals(readings[1]):
+        raise DatasetError(
+            f"column {cells.name!r} holds dates such as {cells.iloc[0]!r}, whose day and month cannot be told apart: "
+            "write year-month-day, as in 2024-12-31, or a number of days"
+        )
+    return (readings[0] - readings[0].min()) / pd.Timedelta(days=1) if readings else None
