@@ -4,6 +4,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from html import escape
+from importlib import resources
 from io import StringIO
 from types import SimpleNamespace
 
@@ -312,6 +313,17 @@ def predicted(monkeypatch):
 
 def written(settings):
     return {path.name for path in settings.out.iterdir()}
+
+
+def test_without_its_extra_the_command_says_what_to_install():
+    code = "import sys; sys.modules['typer'] = None; from pmgp.app.entry import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr == "error: the command line needs typer: pip install 'pmgp[cli]' installs all that it takes\n"
+
+
+def test_the_package_says_that_it_is_typed():
+    assert resources.files("pmgp").joinpath("py.typed").is_file()
 
 
 @pytest.mark.full
