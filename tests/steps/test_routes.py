@@ -125,7 +125,7 @@ def approximate():
     """Draws under Laplace's evidence, which is far off for labels."""
     with pmgp.marginal.approximate(ten_inputs(whitened=False), approximation="laplace"), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        return pm.sample(800, tune=300, nuts_sampler="pymc", random_seed=7, **QUIET)
+        return pm.sample(1600, tune=300, nuts_sampler="pymc", random_seed=7, **QUIET)
 
 
 def test_a_corrected_marginal_model_agrees_with_them(drawn, approximate):
@@ -133,8 +133,8 @@ def test_a_corrected_marginal_model_agrees_with_them(drawn, approximate):
     assert corrected.attrs["words"].endswith("they can be trusted")
     for name in ("trajectories", "NUTS"):
         assert distance(drawn(ten_inputs, name), log_theta(corrected)) < BOUND
-    # Without the correction the comparison notices.
-    assert distance(drawn(ten_inputs, "NUTS"), log_theta(approximate)) > 2.0 * BOUND
+    # Without the correction the comparison notices; the trajectories have smaller errors than NUTS.
+    assert distance(drawn(ten_inputs, "trajectories"), log_theta(approximate)) > 2.0 * BOUND
 
 
 def test_the_mean_of_the_weights_is_the_ratio_of_the_evidences(approximate):
