@@ -19,7 +19,7 @@ from tests.latent_updates.chains import BOUND, largest_distance, tune
 pytestmark = pytest.mark.slow
 MEAN = np.array([0.4, -0.3, 0.8])
 COVARIANCE = np.array([[1.2, 0.7, 0.2], [0.7, 0.9, 0.4], [0.2, 0.4, 0.5]], order="F")
-STEPS = 2_500
+STEPS = 5_000
 TRANSITIONS = 2
 INDEPENDENT = 200_000
 
