@@ -87,7 +87,7 @@ def test_orthants_with_the_noise_left_in_f_are_rejected(monkeypatch):
 def refreshed_orthants() -> float:
     """Orthants of one draw each, in one chain: what a new set of draws forgets adds up over many steps."""
     chain = PseudoMarginalChain(OrthantSampling(1, "ghk"), refresh_every=1)
-    return z_score(chain, steps=7000, approximation=Laplace(sweeps=0))
+    return z_score(chain, steps=12_000, approximation=Laplace(sweeps=0))
 
 
 @pytest.mark.slow
