@@ -18,7 +18,7 @@ MODULES = [
 ]
 
 
-@pytest.mark.full
+@pytest.mark.representatives(but=["pmgp.interface.distributions.bernoulli", "pmgp.models"])
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_print_what_they_show(name):
     result = doctest.testmod(import_module(name), optionflags=doctest.NORMALIZE_WHITESPACE)
