@@ -28,6 +28,7 @@ from benchmarks import (
     sparse_bounds,
     threads,
     transitions,
+    workers,
 )
 from benchmarks.problems import load
 from pmgp.core.estimators import AnnealedImportanceSampling, ImportanceSampling
@@ -243,6 +244,13 @@ TABLES: dict[str, tuple[Table, ...]] = {
             "First draw: seconds from pm.sample to it, with an empty cache of compiled functions and with a full one",
             (),
             lambda *_: first_draw.rows(),
+        ),
+    ),
+    "workers": (
+        Table(
+            "Workers: seconds of a script that draws two chains of 100 points, forked and spawned",
+            (),
+            lambda *_: workers.rows(),
         ),
     ),
 }

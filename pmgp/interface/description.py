@@ -82,7 +82,22 @@ def describe(model: pm.Model | None = None, *, latent: Any = None) -> Descriptio
 
     Examples
     --------
-    >>> print(pmgp.describe(model))  # doctest: +SKIP
+    >>> import numpy as np, pmgp
+    >>> X = np.linspace(0.0, 1.0, 20)[:, None]
+    >>> model = pmgp.models.classifier(X, X[:, 0] > 0.5)
+    >>> print(pmgp.describe(model))
+    latent vectors
+      f  vector of 20; inputs: a constant (20, 1)
+    hyper-parameters
+      lengthscale  number; Gamma; transform log; acts on the covariance of f
+      variance     number; Gamma; transform log; acts on the covariance of f
+    likelihood
+      y  BernoulliProbit
+    computation
+      covariance     in blocks
+      likelihood     closed form
+      approximation  ExpectationPropagation
+      estimator      ImportanceSampling or OrthantSampling
     """
     model = pm.modelcontext(model)
     latents: list[TensorVariable] = []

@@ -60,6 +60,19 @@ class Maximum(NamedTuple):
     converged: bool
     message: str
 
+    def __repr__(self) -> str:
+        """The figures, and the point without its long vectors."""
+        return (
+            f"Maximum(log evidence {self.log_evidence:.2f}, log prior {self.log_prior:.2f}, "
+            f"{'converged' if self.converged else 'not converged'}, at {_in_words(self.point)})"
+        )
+
+
+def _in_words(point: dict[str, np.ndarray]) -> str:
+    """Numbers, then the shapes of arrays."""
+    parts = sorted(point.items(), key=lambda item: item[1].ndim)
+    return ", ".join(f"{k} of shape {v.shape}" if v.ndim else f"{k} = {v:.3g}" for k, v in parts)
+
 
 def find_map(
     model: pm.Model | None = None,
@@ -110,6 +123,15 @@ def find_map(
     References
     ----------
     Rasmussen, C. E. and Williams, C. K. I. (2006). Gaussian Processes for Machine Learning, sections 5.5.1 and 5.5.2.
+
+    Examples
+    --------
+    >>> import numpy as np, pmgp
+    >>> X = np.linspace(0.0, 1.0, 20)[:, None]
+    >>> model = pmgp.models.classifier(X, X[:, 0] > 0.5)
+    >>> found = pmgp.find_map(model)
+    >>> found
+    Maximum(log evidence -5.37, log prior -3.25, converged, at lengthscale = 0.263, variance = 7.03, f of shape (20,))
     """
     model = pm.modelcontext(model)
     method = TIGHT.get(approximation) if isinstance(approximation, str) else None

@@ -53,6 +53,13 @@ def test_numbers_of_covariances_and_outputs():
             pmgp.gp.Sparse(cov_func=covariance).prior("f", X=X, Xu=Z, n_outputs=0)
 
 
+def test_a_shape():
+    """Without the refusal it would be replaced by that of one process."""
+    covariance = pm.gp.cov.ExpQuad(1, ls=1.0)
+    with pm.Model(), pytest.raises(ValueError, match="the shape 3 follows from Xu and n_outputs"):
+        pmgp.gp.Sparse(cov_func=covariance).prior("f", X=X, Xu=Z, shape=3)
+
+
 def test_minibatches(process):
     reason = "is a pm.Minibatch, and these are not for MCMC: .* is a random number"
     model, gp, f = process

@@ -37,8 +37,11 @@ class KernelSum(pm.gp.cov.Covariance):
 
     Examples
     --------
-    >>> weights = pm.Gamma("weights", 2, 2, shape=(3, 2))  # doctest: +SKIP
-    >>> gp = pm.gp.Latent(cov_func=pmgp.gp.KernelSum(kernels, weights[0]))  # doctest: +SKIP
+    >>> import pmgp, pymc as pm
+    >>> with pm.Model():
+    ...     kernels = [pm.gp.cov.ExpQuad(2, ls=1.0, active_dims=[column]) for column in (0, 1)]
+    ...     weights = pm.Gamma("weights", 2, 2, shape=2)
+    ...     gp = pm.gp.Latent(cov_func=pmgp.gp.KernelSum(kernels, weights))
     """
 
     def __init__(self, kernels: Sequence[Any], weights: Any) -> None:
@@ -96,8 +99,10 @@ class Sources:
 
     Examples
     --------
-    >>> sources = pmgp.gp.Sources({"shape": X_shape, "texture": X_texture})  # doctest: +SKIP
-    >>> kernels = sources.kernels()  # doctest: +SKIP
+    >>> import numpy as np, pmgp
+    >>> sources = pmgp.gp.Sources({"shape": np.ones((5, 2)), "texture": np.ones((5, 3))})
+    >>> sources.X.shape, len(sources.kernels())
+    ((5, 5), 2)
     """
 
     def __init__(self, matrices: Mapping[str, ArrayLike]) -> None:

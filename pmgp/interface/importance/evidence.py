@@ -49,6 +49,10 @@ class Evidence(NamedTuple):
     trust: Trust
     log_weights: np.ndarray
 
+    def __repr__(self) -> str:
+        """The figures without the single weights."""
+        return f"Evidence({self.log_evidence:.2f} with standard error {self.standard_error:.2g}; {self.trust.words})"
+
     @property
     def pareto_k(self) -> float:
         """Pareto k^ of the weights."""
@@ -118,10 +122,23 @@ def evidence(
 
     Examples
     --------
-    >>> smooth = pmgp.evidence(idata, model=model, random_seed=1)  # doctest: +SKIP
-    >>> rough = pmgp.evidence(other_idata, model=other_model, random_seed=1)  # doctest: +SKIP
-    >>> log_bayes_factor = smooth.log_evidence - rough.log_evidence  # doctest: +SKIP
-    >>> error = np.hypot(smooth.standard_error, rough.standard_error)  # doctest: +SKIP
+    Two kernels compared by their Bayes factor, with its error:
+
+    >>> import numpy as np, pmgp
+    >>> X = np.linspace(0.0, 1.0, 20)[:, None]
+    >>> found = {}
+    >>> for kernel in ("rbf", "matern32"):
+    ...     model = pmgp.models.classifier(X, X[:, 0] > 0.5, kernel=kernel)
+    ...     idata = pmgp.sample(
+    ...         model, draws=200, tune=200, chains=2, cores=1, random_seed=1, progressbar=False
+    ...     )
+    ...     found[kernel] = pmgp.evidence(idata, model=model, random_seed=1, progressbar=False)
+    >>> found["rbf"]
+    Evidence(-6.3... with standard error 0.0...; ... they can be trusted)
+    >>> log_bayes_factor = found["rbf"].log_evidence - found["matern32"].log_evidence
+    >>> error = np.hypot(found["rbf"].standard_error, found["matern32"].standard_error)
+    >>> bool(abs(log_bayes_factor) < 1.0 and error < 0.1)
+    True
     """
     if draws < 100:
         raise ValueError(f"draws must be at least 100 for an error that can be trusted, not {draws}")

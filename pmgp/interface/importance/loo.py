@@ -101,8 +101,17 @@ def loo(
 
     Examples
     --------
-    >>> smooth = pmgp.loo(idata, model=model, random_seed=1)  # doctest: +SKIP
-    >>> az.compare({"smooth": smooth, "rough": rough})  # doctest: +SKIP
+    >>> import arviz as az, numpy as np, pmgp
+    >>> X = np.linspace(0.0, 1.0, 20)[:, None]
+    >>> model = pmgp.models.classifier(X, X[:, 0] > 0.5)
+    >>> idata = pmgp.sample(
+    ...     model, draws=200, tune=200, chains=2, cores=1, random_seed=1, progressbar=False
+    ... )
+    >>> found = pmgp.loo(idata, model=model, random_seed=1, progressbar=False)
+    >>> int(found.n_data_points)
+    20
+
+    With the same of another model, ``az.compare({"smooth": found, "rough": other})`` ranks the two.
     """
     if isinstance(particles, bool) or particles < 2 or particles % 2:
         raise ValueError(f"particles must be an even number, at least 2, not {particles}")

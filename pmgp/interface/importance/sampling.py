@@ -115,9 +115,12 @@ def importance(
 
     Examples
     --------
-    >>> with model:  # doctest: +SKIP
-    ...     idata = pmgp.importance(random_seed=1)
-    >>> idata.attrs["words"]  # doctest: +SKIP
+    >>> import numpy as np, pmgp
+    >>> X = np.linspace(0.0, 1.0, 20)[:, None]
+    >>> model = pmgp.models.classifier(X, X[:, 0] > 0.5)
+    >>> idata = pmgp.importance(model, random_seed=1, progressbar=False)
+    >>> print(idata.attrs["words"])
+    Pareto k^ of the 200 weights is 0..., and they are worth ... equal ones: they can be trusted
     """
     if isinstance(draws, bool) or draws < FEWEST:
         raise ValueError(f"draws must be at least {FEWEST}, so that the weights have a tail to look at, not {draws}")

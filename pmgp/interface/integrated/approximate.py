@@ -68,9 +68,14 @@ def approximate(
 
     Examples
     --------
-    >>> with pmgp.marginal.approximate(model):  # doctest: +SKIP
-    ...     idata = pm.sample()
-    >>> exact = pmgp.marginal.correct(idata, model=model)  # doctest: +SKIP
+    >>> import numpy as np, pmgp, pymc as pm
+    >>> X = np.linspace(0.0, 1.0, 20)[:, None]
+    >>> model = pmgp.models.classifier(X, X[:, 0] > 0.5)
+    >>> with pmgp.marginal.approximate(model):
+    ...     idata = pm.sample(100, tune=200, chains=2, cores=1, random_seed=1, progressbar=False)
+    >>> exact = pmgp.marginal.correct(idata, model=model, random_seed=1, progressbar=False)
+    >>> sorted(exact.posterior.data_vars)
+    ['f', 'lengthscale', 'variance']
     """
     model = pm.modelcontext(model)
     method = TIGHT.get(approximation) if isinstance(approximation, str) else None

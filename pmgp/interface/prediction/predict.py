@@ -95,6 +95,20 @@ def predict(
     approximation, as its method `expectations` gives them; `latent`, `gp`, `at` and `block_size` are not for it.
 
     An observation may select one latent value, as in ``f[index]``: a new point is then one more place, observed once.
+
+    Examples
+    --------
+    >>> import numpy as np, pmgp
+    >>> X = np.linspace(0.0, 1.0, 20)[:, None]
+    >>> model = pmgp.models.classifier(X, X[:, 0] > 0.5)
+    >>> idata = pmgp.sample(
+    ...     model, draws=200, tune=200, chains=2, cores=1, random_seed=1, progressbar=False
+    ... )
+    >>> found = pmgp.predict(idata, [[0.1], [0.5], [0.9]], model=model, progressbar=False)
+    >>> list(found.data_vars)
+    ['probability', 'complement', 'latent_mean', 'latent_variance']
+    >>> (found["probability"] > 0.9).values
+    array([False, False,  True])
     """
     process = inducing_process(pm.modelcontext(model))
     if process is not None:

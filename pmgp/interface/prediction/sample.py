@@ -77,8 +77,17 @@ def sample_predictions(
 
     Examples
     --------
-    >>> predictions = pmgp.sample_predictions(idata, Xnew, model=model, random_seed=1)
-    >>> paths = predictions["predictions"]["f"]
+    >>> import numpy as np, pmgp
+    >>> X = np.linspace(0.0, 1.0, 20)[:, None]
+    >>> model = pmgp.models.classifier(X, X[:, 0] > 0.5)
+    >>> idata = pmgp.sample(
+    ...     model, draws=200, tune=200, chains=2, cores=1, random_seed=1, progressbar=False
+    ... )
+    >>> drawn = pmgp.sample_predictions(
+    ...     idata, [[0.1], [0.5], [0.9]], model=model, random_seed=1, progressbar=False
+    ... )
+    >>> dict(drawn["predictions"].sizes)
+    {'chain': 2, 'draw': 200, 'point': 3}
     """
     if not isinstance(joint, bool | np.bool_):
         raise ValueError(f"joint must be True or False, not {joint!r}")

@@ -45,9 +45,17 @@ def recommend(model: pm.Model | None = None, *, latent: Any = None) -> Recommend
 
     Examples
     --------
-    >>> with model:  # doctest: +SKIP
-    ...     recommendation = pmgp.recommend()
-    ...     idata = pm.sample(step=recommendation.steps())
+    >>> import numpy as np, pmgp
+    >>> X = np.linspace(0.0, 1.0, 20)[:, None]
+    >>> model = pmgp.models.classifier(X, X[:, 0] > 0.5)
+    >>> found = pmgp.recommend(model)
+    >>> print(found)
+    Pseudo-marginal chain: pm.sample(step=pmgp.PseudoMarginal())
+      why: 2 hyper-parameters (elements of theta): theta moves in its own posterior, ...
+      cost: about 3 Cholesky factorizations and 1.2 inversions an iteration
+      or: ...
+    >>> with model:
+    ...     step = found.steps()
     """
     model = pm.modelcontext(model)
     process = inducing_process(model)

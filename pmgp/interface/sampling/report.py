@@ -182,7 +182,7 @@ def _of_convergence(found: Convergence | None, chains: int, draws: int, ess: flo
         findings.append("there is one chain, so that R-hat is not known: sample four, chains=4")
     if found.r_hat > LARGE_RHAT:
         findings.append(
-            f"R-hat of {found.r_hat_of} is {found.r_hat:.3f} (at most {LARGE_RHAT} is good): the chains have not "
+            f"R-hat of {found.r_hat_of} is {found.r_hat:.4f} (at most {LARGE_RHAT} is good): the chains have not "
             "forgotten where they started. Tune longer (tune=2000) and draw more; if that does not help, look at the "
             "traces, at the priors, and at what pmgp.recommend lists besides"
         )

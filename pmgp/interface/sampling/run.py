@@ -101,8 +101,14 @@ def sample(
 
     Examples
     --------
-    >>> with model:  # doctest: +SKIP
-    ...     idata = pmgp.sample(ess=400, out="crabs", random_seed=1)
+    >>> import numpy as np, pmgp
+    >>> X = np.linspace(0.0, 1.0, 20)[:, None]
+    >>> model = pmgp.models.classifier(X, X[:, 0] > 0.5)
+    >>> idata = pmgp.sample(model, ess=100, draws=200, tune=200, chains=2, random_seed=1, progressbar=False)
+    >>> sorted(idata.posterior.data_vars)
+    ['f', 'lengthscale', 'variance']
+    >>> print(idata.attrs["pmgp_report"])
+    R-hat at most 1.0..., effective draws at least ... (bulk) and ... (tail), ...
     """
     _check(draws, ess, max_draws, flush_every, options)
     model = pm.modelcontext(model)
@@ -185,7 +191,17 @@ def resume(
 
     Examples
     --------
-    >>> idata = pmgp.resume("crabs", model)  # doctest: +SKIP
+    >>> import numpy as np, pmgp, tempfile
+    >>> X = np.linspace(0.0, 1.0, 20)[:, None]
+    >>> model = pmgp.models.classifier(X, X[:, 0] > 0.5)
+    >>> folder = tempfile.mkdtemp()
+    >>> settings = dict(tune=50, chains=2, cores=1, random_seed=1, progressbar=False)
+    >>> idata = pmgp.sample(model, draws=50, out=folder, **settings)
+    >>> longer = pmgp.resume(folder, model, draws=100, progressbar=False)
+    >>> dict(longer.posterior.sizes)["draw"]
+    100
+    >>> bool((longer.posterior["f"][:, :50] == idata.posterior["f"]).all())
+    True
     """
     _check(draws or 1, ess, None, flush_every, options, given=("initvals",))
     model = pm.modelcontext(model)

@@ -130,8 +130,16 @@ class SparseGibbs(ThetaProgress, SparseStep):
 
     Examples
     --------
-    >>> with model:  # doctest: +SKIP
-    ...     idata = pm.sample(step=pmgp.steps.SparseGibbs())
+    >>> import numpy as np, pmgp, pymc as pm
+    >>> X = np.linspace(0.0, 1.0, 200)[:, None]
+    >>> with pm.Model():
+    ...     gp = pmgp.gp.Sparse(cov_func=4.0 * pm.gp.cov.Matern52(1, ls=pm.Gamma("lengthscale", 2, 4)))
+    ...     f = gp.prior("f", X=X, Xu=X[::20])
+    ...     y = gp.observe("y", f, dist=lambda f: pm.Bernoulli.dist(logit_p=f), observed=X[:, 0] > 0.5)
+    ...     step = pmgp.steps.SparseGibbs()
+    ...     idata = pm.sample(20, step=step, tune=20, chains=1, cores=1, random_seed=1, progressbar=False)
+    >>> sorted(idata.posterior.data_vars)
+    ['f_rotated_', 'lengthscale']
     """
 
     name = "sparse_gibbs"

@@ -130,9 +130,13 @@ class Sparse(Predicting):
         ------
         ValueError
             If X and Xu are not tables of finite numbers with as many columns, if rows of Xu repeat, if there are more
-            of them than of X, if one is a `pymc.Minibatch`, or if there are neither one nor n_outputs covariance
-            functions.
+            of them than of X, if one is a `pymc.Minibatch`, if there are neither one nor n_outputs covariance
+            functions, or for a ``shape``, which follows from Xu and n_outputs.
         """
+        if "shape" in kwargs:
+            raise ValueError(
+                f"the shape {kwargs['shape']} follows from Xu and n_outputs: leave it out, and give n_outputs"
+            )
         points, self._columns = check_inputs(X, Xu).shape
         self._inputs = table_of(X)
         cov_funcs = self._cov_funcs(n_outputs)

@@ -122,8 +122,14 @@ class SparseTempering(ThetaProgress, SparseStep):
 
     Examples
     --------
-    >>> with model:  # doctest: +SKIP
-    ...     idata = pm.sample(step=pmgp.steps.SparseTempering())
+    >>> import numpy as np, pmgp, pymc as pm
+    >>> X = np.linspace(0.0, 1.0, 30)[:, None]
+    >>> with pm.Model():
+    ...     gp = pmgp.gp.Sparse(cov_func=4.0 * pm.gp.cov.Matern52(1, ls=pm.Gamma("lengthscale", 2, 4)))
+    ...     f = gp.prior("f", X=X, Xu=X[::6], n_outputs=3)
+    ...     y = gp.observe("y", f, dist=pmgp.likelihoods.RobustMax.dist, observed=np.arange(30) // 10)
+    ...     step = pmgp.steps.SparseTempering()
+    ...     idata = pm.sample(5, step=step, tune=5, chains=1, cores=1, random_seed=1, progressbar=False)
     """
 
     name = "sparse_tempering"

@@ -62,8 +62,13 @@ class LatentStep(AcceptanceProgress, GaussianProcessStep):
 
     Examples
     --------
-    >>> with model:  # doctest: +SKIP
-    ...     idata = pm.sample(step=[pmgp.steps.Ancillary(), pmgp.steps.LatentStep(update=MyUpdate())])
+    >>> import numpy as np, pmgp, pymc as pm
+    >>> X = np.linspace(0.0, 1.0, 20)[:, None]
+    >>> model = pmgp.models.classifier(X, X[:, 0] > 0.5)
+    >>> from pmgp.core.latent_updates import EllipticalSliceUpdate
+    >>> with model:
+    ...     step = [pmgp.steps.Ancillary(), pmgp.steps.LatentStep(update=EllipticalSliceUpdate())]
+    ...     idata = pm.sample(20, step=step, tune=20, chains=1, cores=1, random_seed=1, progressbar=False)
     """
 
     name = "latent_step"
@@ -159,8 +164,12 @@ class EllipticalSlice(EvaluationsProgress, LatentStep):
 
     Examples
     --------
-    >>> with model:  # doctest: +SKIP
-    ...     idata = pm.sample(step=[pmgp.EllipticalSlice(), pm.Slice([lengthscale, variance])])
+    >>> import numpy as np, pmgp, pymc as pm
+    >>> X = np.linspace(0.0, 1.0, 20)[:, None]
+    >>> model = pmgp.models.classifier(X, X[:, 0] > 0.5)
+    >>> with model:
+    ...     step = [pmgp.EllipticalSlice(), pm.Slice([model["lengthscale"], model["variance"]])]
+    ...     idata = pm.sample(20, step=step, tune=20, chains=1, cores=1, random_seed=1, progressbar=False)
     """
 
     name = "elliptical_slice"

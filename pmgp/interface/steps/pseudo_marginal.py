@@ -140,8 +140,17 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
 
     Examples
     --------
-    >>> with model:  # doctest: +SKIP
-    ...     idata = pm.sample(step=pmgp.PseudoMarginal())
+    >>> import numpy as np, pmgp, pymc as pm
+    >>> X = np.linspace(0.0, 1.0, 20)[:, None]
+    >>> with pm.Model():
+    ...     lengthscale = pm.Gamma("lengthscale", 2, 4)
+    ...     gp = pm.gp.Latent(cov_func=4.0 * pm.gp.cov.Matern52(1, ls=lengthscale))
+    ...     f = gp.prior("f", X=X, reparameterize=False)
+    ...     y = pm.Poisson("y", pm.math.exp(f), observed=np.arange(20))
+    ...     step = pmgp.PseudoMarginal()
+    ...     idata = pm.sample(50, tune=50, chains=2, cores=1, step=step, random_seed=1, progressbar=False)
+    >>> bool(idata.sample_stats["exact"].all())
+    True
     """
 
     name = "pseudo_marginal"

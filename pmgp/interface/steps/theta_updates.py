@@ -105,8 +105,12 @@ class Ancillary(_ThetaStep):
 
     Examples
     --------
-    >>> with model:  # doctest: +SKIP
-    ...     idata = pm.sample(step=[pmgp.steps.Ancillary(), pmgp.steps.LatentHMC()])
+    >>> import numpy as np, pmgp, pymc as pm
+    >>> X = np.linspace(0.0, 1.0, 20)[:, None]
+    >>> model = pmgp.models.classifier(X, X[:, 0] > 0.5)
+    >>> with model:
+    ...     step = [pmgp.steps.Ancillary(), pmgp.steps.LatentHMC()]
+    ...     idata = pm.sample(20, step=step, tune=20, chains=1, cores=1, random_seed=1, progressbar=False)
     """
 
     name = "ancillary"
