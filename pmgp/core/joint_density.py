@@ -55,7 +55,7 @@ class DifferentiableMarginal(LatentModel, Protocol):
 
     @property
     def likelihood_elements(self) -> Sequence[int]:
-        """Which elements of theta p(y|f, theta) depends on."""
+        """The elements of theta that p(y|f, theta) depends on."""
         ...
 
     def log_prior_gradient(self, theta: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ __all__ = ["missing_members", "resolve"]
 
 
 def resolve(given: Any, names: Mapping[str, Callable[[], Any]], protocol: type, what: str) -> Any:
-    """What was asked for.
+    """Return the object asked for, by its name or as given.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def resolve(given: Any, names: Mapping[str, Callable[[], Any]], protocol: type, 
 
 
 def missing_members(given: Any, protocol: type) -> list[str]:
-    """What an object lacks of a protocol: names of methods and attributes."""
+    """Return the names of the methods and attributes of a protocol that an object lacks."""
     methods, attributes = _members(protocol)
     missing = [name for name in methods if not callable(getattr(given, name, None))]
     return missing + [name for name in attributes if not hasattr(given, name)]

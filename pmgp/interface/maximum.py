@@ -188,7 +188,7 @@ class Objective:
         return value, gradient
 
     def negative(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """What is minimized, with its gradient."""
+        """Return the function to minimize, with its gradient."""
         value, gradient = self(theta)
         return -value, -gradient
 

@@ -21,7 +21,7 @@ PROBABILITIES = (0.5, 0.9)
 
 
 class Prior(Protocol):
-    """What is used of a frozen distribution of ``scipy.stats``."""
+    """The methods of a frozen distribution of ``scipy.stats`` that are used."""
 
     def pdf(self, x: np.ndarray) -> np.ndarray:
         """Density at x."""

@@ -179,7 +179,7 @@ def _parts(quadratic: np.ndarray, dimension: int) -> tuple[float, np.ndarray, np
 
 
 def _kernel(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Of positions in length-scales: (k, dimension), (m, dimension) -> (k, m)."""
+    """Return the kernel of positions measured in length-scales: (k, dimension), (m, dimension) -> (k, m)."""
     halves = a @ b.T
     halves -= 0.5 * np.einsum("ij,ij->i", a, a)[:, None]
     halves -= 0.5 * np.einsum("ij,ij->i", b, b)

@@ -28,7 +28,7 @@ class JumpValues(NamedTuple):
 
     @classmethod
     def start(cls, dimension: int) -> JumpValues:
-        """Of no transition."""
+        """Return sums that count no transition."""
         return cls(np.zeros(dimension), 0.0, 0.0)
 
     def added(self, jump: np.ndarray, price: float) -> JumpValues:
@@ -36,13 +36,13 @@ class JumpValues(NamedTuple):
         return JumpValues(self.squares + jump**2, self.price + price, self.turns + 1.0)
 
     def weighted(self, weight: float) -> JumpValues:
-        """Of a transition made `weight` times on average."""
+        """Return the sums of a transition that is made `weight` times on average."""
         if self.turns == 0:
             return self
         return JumpValues(weight * self.squares / self.turns, weight * self.price / self.turns, weight)
 
     def joined(self, other: JumpValues) -> JumpValues:
-        """Of two kinds together."""
+        """Return the sums of two kinds of transitions together."""
         return JumpValues(self.squares + other.squares, self.price + other.price, self.turns + other.turns)
 
     def efficiency(self, variance: np.ndarray) -> float:

@@ -42,7 +42,7 @@ class SameStart(NamedTuple):
     start: np.ndarray
 
     def predict(self, theta: np.ndarray) -> np.ndarray:
-        """That one."""
+        """Return the start that is kept, whatever theta is."""
         return self.start
 
 
@@ -130,11 +130,11 @@ def _features(
 
 @cache
 def _monomials(dimension: int) -> np.ndarray:
-    """Which elements are multiplied: (p, 3) or (p, 2). An extra one, the constant 1, brings in those of lower order."""
+    """Return the factors of each monomial, (p, 3) or (p, 2); an extra element, the constant 1, gives lower orders."""
     return np.array(list(combinations_with_replacement(range(dimension + 1), 3 if dimension <= 2 else 2)))
 
 
 @cache
 def _linear(dimension: int) -> np.ndarray:
-    """Which of them are of degree one at most: (dimension + 1,)."""
+    """Return the places of the monomials of degree one at most: (dimension + 1,)."""
     return np.flatnonzero((_monomials(dimension) < dimension).sum(axis=1) <= 1)

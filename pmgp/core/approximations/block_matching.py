@@ -165,7 +165,7 @@ def _matched_softmax(
     scale: np.ndarray,
     share: float,
 ) -> tuple[np.ndarray, ContrastBlocks, float]:
-    """The same for sites of a softmax's form, by a kernel."""
+    """Match sites of a softmax's form, with a compiled kernel."""
     n, linear, matched = len(cavity.mean), np.empty(scale.shape), np.empty(scale.shape)
     curvature = np.empty((0, scale.shape[0] ** 2)) if tilted.curvature is None else tilted.curvature.reshape(n, -1)
     of_cavities = cavity.mean, cavity.precision.reshape(n, -1), cavity.site.reshape(n, -1), cavity.linear
@@ -243,6 +243,6 @@ def _log_site_normalizer(
 
 
 def _definite(matrices: np.ndarray) -> np.ndarray:
-    """Which of (n, d, d) symmetric matrices are positive definite: (n,)."""
+    """Say which of (n, d, d) symmetric matrices are positive definite: (n,)."""
     finite = np.isfinite(matrices).all(axis=(1, 2))
     return finite & (np.linalg.eigvalsh(np.where(finite[:, None, None], matrices, 0.0))[:, 0] > 0.0)

@@ -38,7 +38,7 @@ LARGEST_SHARE = 1.0 + 1e-6
 
 
 class Terms(Protocol):
-    """What moment matching needs to know of a likelihood, or of anything else that factorizes over f."""
+    """The functions that moment matching asks of a likelihood, or of anything else that factorizes over f."""
 
     def tilted_moments(
         self, mean: np.ndarray, variance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None

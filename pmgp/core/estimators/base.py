@@ -148,7 +148,7 @@ class Repeated(Protocol):
 
 
 class Size(NamedTuple):
-    """Of what an estimate is made for.
+    """The size of the problem that an estimate is made for.
 
     Attributes
     ----------
@@ -173,7 +173,7 @@ class Priced(Estimator, Protocol):
     """
 
     def work(self, size: Size, draws: int) -> float:
-        """What an estimate takes, in additions and multiplications of a product of matrices.
+        """Return the cost of an estimate, in additions and multiplications of a product of matrices.
 
         A count, and no measurement of the machine that runs: what is chosen by it depends on a chain's seed alone.
         """

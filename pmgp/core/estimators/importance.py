@@ -231,7 +231,7 @@ def check_positive(**numbers: Any) -> None:
 
 
 def number_of_draws(draws: int | str) -> int:
-    """As a number, which "auto" is not."""
+    """Return the number of draws; "auto" has none yet."""
     if isinstance(draws, str):
         raise ValueError('draws="auto" needs a scheme that chooses the number of importance samples')
     return int(draws)

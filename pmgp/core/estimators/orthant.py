@@ -225,7 +225,7 @@ class LatentGivenNoisy(NamedTuple):
 
 
 class _Prepared(NamedTuple):
-    """What the draws at one theta share."""
+    """The quantities that all draws at one theta share."""
 
     limits: NoisyLimits
     given: LatentGivenNoisy

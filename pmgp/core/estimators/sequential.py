@@ -63,7 +63,7 @@ class ResampledParticles(WeightedParticles):
 
     @property
     def effective_size(self) -> float:
-        """Of independent weights whose mean has the variance of the whole product, as one run estimates it.
+        """Return the number of independent weights whose mean has the variance of the product, estimated from one run.
 
         That is by the weights of particles with a common ancestor (Chan and Lai 2013), with the correction of Lee and
         Whiteley (2018). Without resampling it is what it is for importance samples.
@@ -225,7 +225,7 @@ class _Kept(NamedTuple):
 
 
 class _Passed(NamedTuple):
-    """What a group has added: values (draws, C, s), and the particles that were chosen after it, if they were."""
+    """A group's addition to the particles: values (draws, C, s), and the indices chosen if they were resampled."""
 
     values: np.ndarray
     chosen: np.ndarray | None

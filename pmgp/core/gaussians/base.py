@@ -284,7 +284,7 @@ class Prior(Gaussian):
 
 
 class Reached(NamedTuple):
-    """What a kernel has done to a `ConditionedPrior`.
+    """The state in which a kernel has left a `ConditionedPrior`.
 
     Attributes
     ----------

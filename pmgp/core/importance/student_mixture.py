@@ -75,7 +75,7 @@ class StudentMixture:
         return np.square(np.linalg.solve(self.factors, deviations.transpose(0, 2, 1))).sum(axis=1)
 
     def with_wide_component(self) -> StudentMixture:
-        """The same with a component of wider scale about the center of them all."""
+        """Return the mixture with one more component, wider and about the center of all others."""
         center = self.shares @ self.locations
         deviations = self.locations - center
         scales = self.factors @ self.factors.transpose(0, 2, 1) + deviations[:, :, None] * deviations[:, None, :]

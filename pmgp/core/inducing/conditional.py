@@ -32,7 +32,7 @@ HALVINGS = 10
 
 
 class Derivatives(NamedTuple):
-    """Of the log-likelihood at latent values.
+    """Derivatives of the log-likelihood at latent values.
 
     Attributes
     ----------
@@ -196,7 +196,7 @@ class Sites(NamedTuple):
 
     @classmethod
     def about(cls, latent: np.ndarray, derivatives: Derivatives) -> Sites:
-        """Those with these derivatives at latent values, but for curvatures that are positive."""
+        """Return sites with these derivatives at latent values; positive curvatures are left out."""
         precision = np.maximum(-derivatives.curvature, 0.0)
         return cls(derivatives.slope + precision * latent, precision)
 

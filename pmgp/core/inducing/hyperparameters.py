@@ -43,7 +43,7 @@ class Known(NamedTuple):
         return self.fit.mode + self.fit.deviation(w)
 
     def log_density(self, w: np.ndarray) -> float:
-        """Of theta and w together."""
+        """Return the log-density of theta and w together."""
         v = self.values(w)
         return self.log_prior + self.conditional.log_density(v, self.conditional.latent(v)) + self.fit.log_jacobian
 
@@ -95,7 +95,7 @@ class ThetaDensity(NamedTuple):
         return Point(position, -np.inf if known is None else known.log_density(self.w), known)
 
     def gradient(self, position: np.ndarray) -> np.ndarray:
-        """Not known."""
+        """Refuse: the gradient is not known."""
         raise NotImplementedError("theta moves without gradients")
 
 

@@ -29,7 +29,7 @@ EVALUATIONS = 3
 
 
 class Variational(NamedTuple):
-    """What is optimized.
+    """The parameters that are optimized.
 
     Attributes
     ----------
@@ -107,7 +107,7 @@ class VariationalCoordinates:
         return self._joined(np.zeros_like(self.origin.mean), unit, self.origin.theta, self.origin.inducing / self.units)
 
     def at(self, vector: np.ndarray) -> Variational:
-        """What a vector stands for."""
+        """Return the parameters that a vector stands for."""
         origin, (k, m) = self.origin, self.origin.mean.shape
         sizes = [k * m, k * m * (m + 1) // 2, origin.theta.size if self.theta else 0]
         shift, elements, theta, inducing = np.split(vector, np.cumsum(sizes))

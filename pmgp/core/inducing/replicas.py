@@ -27,7 +27,7 @@ The copies tell of the directions that the likelihood determines, and the rest f
 
 
 class At(NamedTuple):
-    """What is known at a theta.
+    """The quantities computed at one theta.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class Replica(NamedTuple):
         return cls(theta, v, at, at.conditional.value(at.conditional.latent(v)))
 
     def log_density(self, power: float) -> float:
-        """Of theta and v."""
+        """Return the log-density of theta and v."""
         return self.at.log_prior - 0.5 * float(np.vdot(self.v, self.v)) + power * self.value
 
 

@@ -66,7 +66,7 @@ class _Rest(NamedTuple):
 
 
 def angle_to_learn() -> StepSize:
-    """What a trajectory turns through at once, before it is tuned."""
+    """Return the angle that a step of a trajectory turns through, before tuning."""
     return StepSize.start(FIRST, largest=QUARTER)
 
 
@@ -109,5 +109,5 @@ def _turned(rest: _Rest, w: np.ndarray, momentum: np.ndarray, turn: float, steps
 
 
 def _energy(w: np.ndarray, momentum: np.ndarray) -> float:
-    """Of the Gaussian part, which turning keeps."""
+    """Return the energy of the Gaussian part, which rotations conserve."""
     return 0.5 * float(np.vdot(w, w) + np.vdot(momentum, momentum))

@@ -64,7 +64,7 @@ class EllipticalSliceUpdate:
             raise ValueError(f"moves must be an integer of at least 1, not {self.moves}")
 
     def initial_step_size(self, n: int) -> float:
-        """Nothing is tuned."""
+        """Return one: no step size is tuned."""
         return 1.0
 
     def prepare(self, prior: Prior, likelihood: Likelihood) -> SliceTarget | None:
@@ -83,7 +83,7 @@ class EllipticalSliceUpdate:
         return Point(f, target.log_ratio(f, target.references[0]), f)
 
     def restore(self, target: object, point: Point) -> Point:
-        """Nothing is left out of a stored point."""
+        """Return the point: a stored one is complete."""
         return point
 
     def step(

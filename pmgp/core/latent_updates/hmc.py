@@ -71,7 +71,7 @@ class HamiltonianUpdate:
         return target.at(target.enter(f), gradient=True)
 
     def restore(self, target: object, point: Point) -> Point:
-        """Nothing is left out of a stored point."""
+        """Return the point: a stored one is complete."""
         return point
 
     def step(

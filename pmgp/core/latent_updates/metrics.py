@@ -77,7 +77,7 @@ class PosteriorMetric:
 
     @property
     def log_determinant(self) -> float:
-        """Of K G, as K does not depend on f."""
+        """Return log|K G|; K does not depend on f."""
         return self.shrinkage.log_determinant
 
     def momentum(self, rng: np.random.Generator) -> np.ndarray:
@@ -173,7 +173,7 @@ def _curvature(likelihood: Any, f: np.ndarray) -> BlockMatrix | None:
 
 
 def _information(likelihood: Any, f: np.ndarray) -> BlockMatrix:
-    """What serves for a curvature everywhere, as it is never negative."""
+    """Return the Fisher information, which is never negative and so can stand for a curvature everywhere."""
     curvature = likelihood.derivatives(f)[1]
     if not isinstance(curvature, np.ndarray):
         return curvature

@@ -62,7 +62,7 @@ class MetropolisUpdate:
         return target.at(target.enter(f))
 
     def restore(self, target: object, point: Point) -> Point:
-        """Nothing is left out of a stored point."""
+        """Return the point: a stored one is complete."""
         return point
 
     def step(

@@ -88,7 +88,7 @@ class PlacedNodes(NamedTuple):
         return self.spread @ nodes + self.center[:, :, None]
 
     def moments(self, log_density: np.ndarray) -> BlockMoments:
-        """Those of the density times the normal: (n, nodes)."""
+        """Return the moments of the density times the normal, from log-densities (n, nodes)."""
         nodes, mass = normal_nodes(self.center.shape[1])
         standard = self.slope @ nodes + self.offset[:, :, None]
         logs = log_density - 0.5 * np.einsum("ndk,ndk->nk", standard, standard) + log_ratio(nodes, mass)

@@ -59,7 +59,7 @@ class MultinomialLogit:
 
     @property
     def counts(self) -> np.ndarray:
-        """Of each class: (C, n)."""
+        """Return the count of each class: (C, n)."""
         return self.data[:-1]
 
     @property
@@ -79,7 +79,7 @@ class MultinomialLogit:
         return self.log_density(f).sum(axis=-1)
 
     def probabilities(self, f: np.ndarray) -> np.ndarray:
-        """Of each class: (..., C n) -> (..., C, n)."""
+        """Return the probability of each class: (..., C n) -> (..., C, n)."""
         at = stacked(f, self.trials.size)
         odds = np.exp(at - at.max(axis=-2, keepdims=True))
         return odds / odds.sum(axis=-2, keepdims=True)

@@ -73,7 +73,7 @@ def softmax_moments(
 
 
 def _as_rows(mean: np.ndarray, covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """As kernels take them: (n, d) and (n, d d) arrays."""
+    """Return the arrays as kernels take them: (n, d) and (n, d d)."""
     return mean, covariance.reshape(len(mean), -1)
 
 

@@ -46,7 +46,7 @@ WORK_OF_BLOCK_SWEEP, WORK_OF_BLOCK_MOMENTS = 3.0, 1e5
 
 
 class Choice(NamedTuple):
-    """What tuning has chosen.
+    """An estimator and its number of draws, as tuning has chosen them.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ def _sufficient(own: Choice) -> bool:
 
 
 class _Costs:
-    """What an iteration costs with one estimator or another."""
+    """The cost of an iteration with one estimator or another."""
 
     def __init__(self, scheme: PseudoMarginalChain, screened: Fitted) -> None:
         self.scheme = scheme
@@ -135,7 +135,7 @@ class _Costs:
         self.screen = q.iterations * sweep + prior
 
     def price(self, estimator: Priced, choice: Choice) -> float:
-        """Of an effective draw."""
+        """Return the price of an effective draw."""
         assert choice.draws is not None
         return self._price(estimator, choice.draws, choice.spread)
 

@@ -56,7 +56,7 @@ class Fitted(NamedTuple):
         return value if isfinite(value) else -inf
 
     def with_prior_factor(self) -> Fitted | None:
-        """The same where K can be factorized, if with a jitter; the exact chain needs that, and B may do without."""
+        """Return the fit with K factorized, perhaps with a jitter, or None. The exact chain needs that factor."""
         approximation = self.approximation.factorized()
         return None if approximation is None else Fitted(self.theta, self.log_prior, approximation, self.likelihood)
 
@@ -130,7 +130,7 @@ class Evaluator:
         return Ready(theta, log_prior, evaluation.log_screen, approximation, likelihood)
 
     def start_from(self, evaluation: Evaluated) -> np.ndarray:
-        """What an approximation at a theta nearby would start from, see `Approximation.start_from`."""
+        """Return the start for an approximation at a theta nearby, see `Approximation.start_from`."""
         return self.approximation.start_from(evaluation.approximation)
 
 

@@ -64,7 +64,7 @@ class State(NamedTuple):
 
 @storable
 class Frozen(NamedTuple):
-    """What tuning has fixed: what transitions have learned, where fits start, the number of importance samples.
+    """The constants that tuning ends with: learned transitions, where fits start, the number of importance samples.
 
     The number is None for an estimator that knows its own. The estimator is given where tuning has chosen it, and takes
     the place of the chain's own.
@@ -77,7 +77,7 @@ class Frozen(NamedTuple):
 
 
 class Info(NamedTuple):
-    """What an iteration did.
+    """A report of one iteration.
 
     Attributes
     ----------

@@ -49,7 +49,7 @@ class BlockMatrix(Protocol):
         ...
 
     def root_product(self, normals: np.ndarray) -> np.ndarray:
-        """What has covariance W, made of standard normals: (..., C n) -> (..., C n)."""
+        """Turn standard normals into draws with covariance W: (..., C n) -> (..., C n)."""
         ...
 
     def shrinkage(self, covariances: Sequence[np.ndarray]) -> Shrinkage | None:
@@ -67,7 +67,7 @@ class BlockMatrix(Protocol):
 
     @property
     def parameters(self) -> np.ndarray:
-        """What :meth:`of` makes it of again: a vector without constraints."""
+        """Return the vector, without constraints, from which :meth:`of` makes the matrix."""
         ...
 
     @classmethod
@@ -150,7 +150,7 @@ class ContrastBlocks:
 
     @classmethod
     def nearest(cls, blocks: np.ndarray) -> ContrastBlocks:
-        """By least squares over the elements off the diagonal, which are exact for three classes: (n, C, C).
+        """Fit (n, C, C) blocks by least squares over the elements off the diagonal; for three classes the fit is exact.
 
         With a_c = r_c sum(r) the elements are -r_c r_d.
         """

@@ -32,7 +32,7 @@ class Shrinkage(Protocol):
 
     @property
     def log_determinant(self) -> float:
-        """Of I + K W."""
+        """Return the log-determinant of I + K W."""
         ...
 
     def product(self, x: np.ndarray) -> np.ndarray:
@@ -40,7 +40,7 @@ class Shrinkage(Protocol):
         ...
 
     def drawn(self, u: np.ndarray, e: np.ndarray) -> np.ndarray:
-        """What has the covariance S, from draws u with covariance K and standard normals e: (k, C n) arrays."""
+        """Return draws with covariance S, from draws u with covariance K and standard normals e: (k, C n) arrays."""
         ...
 
     def marginals(self) -> np.ndarray:
@@ -253,7 +253,7 @@ class DenseShrinkage:
 
     @property
     def log_determinant(self) -> float:
-        """Of I + K W."""
+        """Return the log-determinant of I + K W."""
         return linalg.log_determinant(self.factor)
 
     def product(self, x: np.ndarray) -> np.ndarray:

@@ -125,7 +125,7 @@ def draw_block(
 
 @inlined
 def _log_probability(alpha: float, beta: float) -> float:
-    """Of an interval."""
+    """Return the log-probability of an interval."""
     _, _, mass, extra = visit(alpha, beta, 0.5, 0.0, False)
     return math.log(mass) + extra if mass > 0.0 else -math.inf
 

@@ -81,7 +81,7 @@ def _log_mills(x: float) -> float:
 
 @inlined
 def _mass(a: float, b: float) -> tuple[float, float, float]:
-    """Of the interval with a + b >= 0: Q(a) or 1, the probability, and what to add to its logarithm.
+    """Return, for an interval with a + b >= 0, Q(a) or 1, the probability, and the offset of its logarithm.
 
     Beyond FAR the first two are relative to Q(a), whose logarithm is the third.
     """

@@ -214,7 +214,7 @@ def _from_populations(
 
 
 def _result(logs: np.ndarray, values: np.ndarray, log_weights: np.ndarray, method: str) -> OrthantProbability:
-    """Of independent, unbiased estimates, and of weighted draws."""
+    """Combine independent, unbiased estimates and weighted draws into a result."""
     unbiased = method != "soft"
     largest = float(logs.max())
     if largest == -np.inf:

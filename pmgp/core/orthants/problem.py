@@ -65,7 +65,7 @@ class TruncatedNormal:
 
     @cached_property
     def limits(self) -> tuple[np.ndarray, np.ndarray]:
-        """Of (v - mean) / scale: two (n,) arrays."""
+        """Return the limits of (v - mean) / scale: two (n,) arrays."""
         return (self.lower - self.mean) / self.scale, (self.upper - self.mean) / self.scale
 
     @cached_property
@@ -86,7 +86,7 @@ class TruncatedNormal:
 
     @property
     def free(self) -> np.ndarray:
-        """Which variables have no limit, or no variance: (n,) of bool."""
+        """Say which variables have no limit, or no variance: (n,) of bool."""
         lower, upper = self.limits
         return (np.isneginf(lower) & np.isposinf(upper)) | (self.covariance.diagonal() == 0.0)
 

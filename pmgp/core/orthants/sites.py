@@ -63,7 +63,7 @@ class Limits:
         return interval.mean(), interval.variance_deficit(), interval.log_probability()
 
     def _of_half_lines(self, mean: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The same where each variable has one limit, in a third of the time."""
+        """Match the moments of variables with one limit each, in a third of the time."""
         above = np.isposinf(self.upper)
         sign = np.where(above, 1.0, -1.0)
         z = sign * (mean - np.where(above, self.lower, self.upper)) / scale

@@ -20,7 +20,7 @@ __all__ = ["AncillaryDensity", "JointState", "LatentPart", "SufficientDensity", 
 
 
 class LatentPart(NamedTuple):
-    """What goes with a theta.
+    """The latent quantities that belong to a theta.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class JointState(NamedTuple):
 
 
 class ThetaDensity:
-    """What they share: theta outside the support, or with an indefinite covariance, has density zero.
+    """A density of theta that is zero outside the support and where the covariance is indefinite.
 
     Parameters
     ----------

@@ -168,5 +168,5 @@ def _independent_efficiency(rate: float) -> float:
 
 
 def _walk_efficiency(rate: float, dimension: int) -> float:
-    """The same of a random walk near its best scale, 0.33 / dimension (Gelman, Roberts and Gilks 1996), never zero."""
+    """Return the efficiency of a random walk near its best scale, 0.33 / dimension (Gelman, Roberts and Gilks 1996)."""
     return max(1.3 * rate, 0.01) / dimension

@@ -114,7 +114,7 @@ class AdaptiveProposal:
         return Proposed(tried[chosen], float(log_emulated[0] - log_emulated[chosen]), INDEPENDENT)
 
     def _emulated_by_steps(self, rng: np.random.Generator, theta: np.ndarray, tries: int) -> Proposed:
-        """The same without a kernel."""
+        """Propose with the emulator, step by step in Python."""
         tried = np.vstack([theta, self._draws_of_t(rng, tries)])
         log_t = self._log_t_of(tried)
         log_ratios = self._log_ratios(tried, log_t)
@@ -124,7 +124,7 @@ class AdaptiveProposal:
 
     @cached_property
     def _parts(self) -> tuple[Any, ...]:
-        """Of the t and of the emulator, as the kernel takes them: what it reads along is one after another."""
+        """Return the parts of the t and of the emulator, contiguous along the axis that the kernel reads."""
         assert self.location is not None
         assert self.factor is not None
         assert self.inverse_factor is not None
@@ -141,14 +141,14 @@ class AdaptiveProposal:
         return self.location + INFLATION * (normals @ self.factor.T) / divisors[:, None]
 
     def _log_t_of(self, theta: np.ndarray) -> np.ndarray:
-        """The same of several: (size, dimension) -> (size,)."""
+        """Return the log-density of the t at several points: (size, dimension) -> (size,)."""
         assert self.inverse_factor is not None
         standard = (theta - self.location) @ self.inverse_factor.T / INFLATION
         exponent = 0.5 * (DEGREES_OF_FREEDOM + self.dimension)
         return -exponent * np.log1p(np.einsum("ij,ij->i", standard, standard) / DEGREES_OF_FREEDOM)
 
     def _log_ratios(self, theta: np.ndarray, log_t: np.ndarray) -> np.ndarray:
-        """Of the density that proposals follow over that of the t: (size, dimension) -> (size,)."""
+        """Return log-ratios of the density that proposals follow to the t: (size, dimension) -> (size,)."""
         assert self.emulator is not None
         return np.logaddexp(np.minimum(self.emulator.at(theta) - log_t, self.highest), self.lowest)
 

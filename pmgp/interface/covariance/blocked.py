@@ -137,7 +137,7 @@ class BlockedCovariance:
         whole: list[TensorVariable],
         compile_function: Compiler,
     ) -> tuple[list[bool] | None, Any]:
-        """Which registers move with theta, and the function that takes the gradients in thin outputs on to it."""
+        """Return the registers that move with theta, and the pullback of gradients in thin outputs to theta."""
         moves = [theta in set(ancestors([output])) for output in outputs]
         if any(theta in set(ancestors([leaf])) for leaf in whole):
             return None, None
@@ -151,7 +151,7 @@ class BlockedCovariance:
         return depends, CompiledOnRequest(partial(_thin_pullback, *given), partial(_thin_pullback_by_numpy, *given))
 
     def _kept(self) -> Inputs:
-        """What does not depend on theta, computed when it is first needed."""
+        """The inputs that do not depend on theta, computed when they are first needed."""
         if self._distances is None:
             self._distances = self._distances_at()
         return {"distance": self._distances}
@@ -197,7 +197,7 @@ def _thin_pullback(
 def _thin_pullback_by_numpy(
     theta: TensorVariable, outputs: list[TensorVariable], compile_function: Compiler
 ) -> NumpyFunction | None:
-    """The same without a wait; None where NumPy has no equivalent, or the user chose how PyTensor computes."""
+    """Return the pullback in NumPy, not compiled; None without an equivalent, or where the user chose a mode."""
     if compile_function.mode_given:
         return None
     bars, gradient = _thin_gradient(theta, outputs)

@@ -86,7 +86,7 @@ class Rectangle:
         return self._xp.full(self.shape, value)
 
     def of_diagonal(self, matrix: np.ndarray) -> tuple[slice, np.ndarray]:
-        """Which elements of the diagonal of K stand here, and a view of those of a matrix in their places."""
+        """Return the slice of K's diagonal in this tile, and a view of the same elements of a matrix."""
         met = self._met()
         row, column, size = met.start - self.rows.start, met.start - self.columns.start, met.stop - met.start
         return met, np.einsum("ii->i", matrix[row : row + size, column : column + size])

@@ -93,7 +93,7 @@ def _filling(code: list[Instruction], rectangle: Rectangle, memory: list[np.ndar
 
 
 def _buffers(code: list[Instruction]) -> list[int | None]:
-    """Which buffer each instruction writes to: that of a register that it is the last to use, or a new one."""
+    """Assign a buffer to each instruction: that of a register that it is the last to use, or a new one."""
     last_use = {source: position for position, step in enumerate(code) for source in step.sources}
     buffers: list[int | None] = []
     for position, step in enumerate(code):

@@ -114,7 +114,7 @@ class Sources:
         self.X = _beside(self.names, found)
 
     def join(self, matrices: Mapping[str, ArrayLike]) -> np.ndarray:
-        """The same features of other observations as one matrix (m, d), such as `Xnew` of a prediction.
+        """Join the same features of other observations to one matrix (m, d), such as `Xnew` of a prediction.
 
         Raises
         ------

@@ -46,7 +46,7 @@ RULES: dict[Any, tuple[Rule, ...]] = {
 
 
 def differentiable(code: list[Instruction], moves: dict[str, list[bool]]) -> list[bool]:
-    """Which registers depend on theta.
+    """Say which registers depend on theta.
 
     Parameters
     ----------

@@ -44,7 +44,7 @@ def separated(variable: TensorVariable, theta: TensorVariable) -> Separated | No
 
 
 def _joined(op: Any, parts: list[Separated]) -> Separated | None:
-    """Of what an operation makes of its inputs."""
+    """Return the separated form of an operation's result, from those of its inputs."""
     powers, rests = [part[0] for part in parts], [part[1] for part in parts]
     if isinstance(op, DimShuffle) or (isinstance(op, CAReduce) and op.scalar_op == ps.add):
         return powers[0], op(*rests)
@@ -63,7 +63,7 @@ def _joined(op: Any, parts: list[Separated]) -> Separated | None:
 
 
 def _sum(powers: list[Counter[TensorVariable]]) -> Counter[TensorVariable]:
-    """Of powers that may be negative, which Counter's own sum would leave out."""
+    """Add powers, negative ones included, which Counter's own sum would drop."""
     total: Counter[TensorVariable] = Counter()
     for each in powers:
         total.update(each)
@@ -71,7 +71,7 @@ def _sum(powers: list[Counter[TensorVariable]]) -> Counter[TensorVariable]:
 
 
 def _without_axes(scalar: TensorVariable) -> TensorVariable:
-    """The same number before axes were added to it."""
+    """Return the scalar itself, without axes that were added to it."""
     while scalar.owner is not None and isinstance(scalar.owner.op, DimShuffle):
         scalar = scalar.owner.inputs[0]
     return scalar

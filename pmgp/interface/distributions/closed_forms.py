@@ -124,7 +124,7 @@ def _constructor(
     latents: list[TensorVariable],
     point: dict[str, np.ndarray],
 ) -> Callable[..., Likelihood] | None:
-    """What takes the observations and the parameters but the first, if that is f itself."""
+    """Return the constructor of observations and all parameters but the first, if the first is f itself."""
     assert record.constructor is not None
     if not record.of_classes:
         return record.constructor if latents == [first] and first.ndim == 1 else None
@@ -135,7 +135,7 @@ def _constructor(
 def class_order(
     model: pm.Model, parameter: TensorVariable, latents: list[TensorVariable], point: dict[str, np.ndarray]
 ) -> np.ndarray | None:
-    """Which of the latent vectors is each column of a parameter of shape (n, C); None where it is made otherwise.
+    """Return the latent vector in each column of a parameter (n, C), or None where columns are something else.
 
     Found by what it is for two values of the latent variables.
     """

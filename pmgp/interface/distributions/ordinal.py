@@ -169,7 +169,7 @@ def _log_interval(lower: TensorVariable, upper: TensorVariable) -> TensorVariabl
 
 
 def _probabilities(f: TensorVariable, thresholds: TensorVariable, noise: TensorVariable) -> TensorVariable:
-    """Of each label, along a last axis."""
+    """Return the probability of each label, along a last axis."""
     limits = (thresholds - pt.expand_dims(f, -1)) / pt.expand_dims(noise, -1)
     below, above = ndtr(limits), ndtr(-limits)
     reflect = pt.gt(limits[..., :-1] + limits[..., 1:], 0.0)

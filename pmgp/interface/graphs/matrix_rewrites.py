@@ -52,7 +52,7 @@ class ColumnSquares(Op):
         return Apply(self, [matrix], [matrix.type.clone(shape=matrix.type.shape[1:])()])
 
     def perform(self, node: Any, inputs: list[Any], outputs: list[list[Any]]) -> None:
-        """By one pass."""
+        """Compute the result in one pass."""
         outputs[0][0] = np.einsum("ij,ij->j", inputs[0], inputs[0])
 
 
@@ -66,7 +66,7 @@ class RankOne(Op):
         return Apply(self, [matrix, column, row], [matrix.type()])
 
     def perform(self, node: Any, inputs: list[Any], outputs: list[list[Any]]) -> None:
-        """By the product."""
+        """Compute the product."""
         matrix, column, row = inputs
         outputs[0][0] = matrix + column * row
 

@@ -149,7 +149,7 @@ def _clipped(place: int | None, values: np.ndarray, low: np.ndarray, high: np.nd
 
 
 def _folded(function: Callable[..., Any], place: int | None, *values: np.ndarray) -> np.ndarray:
-    """Of large arrays in one place, since to make another one takes longer than to fill it."""
+    """Fold a function over values, reusing one array, because making a large one takes longer than filling it."""
     first, second, *others = values
     result = function(first, second) if place is None else function(first, second, out=values[place])
     if np.size(result) < LARGE or result.dtype != np.float64:

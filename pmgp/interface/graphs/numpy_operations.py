@@ -42,12 +42,12 @@ def _cast(dtype: str, values: np.ndarray) -> np.ndarray:
 
 
 def _softplus(values: np.ndarray) -> np.ndarray:
-    """By NumPy's logarithm and exponential, which have vectorized loops, unlike its `logaddexp`."""
+    """Compute softplus with NumPy's logarithm and exponential, whose loops are vectorized; `logaddexp`'s is not."""
     return np.log1p(np.exp(-np.abs(values))) + np.maximum(values, 0.0)
 
 
 def _sigmoid(values: np.ndarray) -> np.ndarray:
-    """By NumPy's exponential, which is faster than SciPy's `expit`."""
+    """Compute the sigmoid with NumPy's exponential, which is faster than SciPy's `expit`."""
     return 1.0 / (1.0 + np.exp(-values))
 
 

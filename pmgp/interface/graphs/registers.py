@@ -44,7 +44,7 @@ class NewArray:
         return self.function(None, *values)
 
     def overwriting(self, taken: list[Any], spent: list[Any]) -> tuple[Callable[..., Any], Any] | None:
-        """The same in the place of one of the spent arguments, and which that is."""
+        """Return the function that writes its result over one of the spent arguments, and that argument."""
         for place in self.places:
             if taken[place] in spent and taken.count(taken[place]) == 1:
                 return partial(self.function, place), taken[place]

@@ -135,7 +135,7 @@ class NumpyFunction:
         return [np.array(v) if shared else v for v, shared in zip(values, self._shared, strict=True)]
 
     def _fixed(self, theta: np.ndarray) -> list[np.ndarray]:
-        """What does not depend on the inputs; chains go back and forth between two thetas."""
+        """Return the values that depend on theta alone, kept for two thetas, between which chains go back and forth."""
         key = theta.tobytes()
         if key not in self._known:
             for old in list(self._known)[: 1 - REMEMBERED]:

@@ -169,7 +169,7 @@ def _of_draw(estimates: Estimates, rng: np.random.Generator, ready: Ready | None
 
 
 def _observed_places(parts: LatentGaussianModel, f: np.ndarray) -> np.ndarray:
-    """Which latent values have an observation: indices.
+    """Return the indices of the latent values that have an observation.
 
     A label far on its own side of zero has a log-density of exactly zero, and one far on the other side has not.
     """

@@ -96,5 +96,5 @@ def approximate(
 
 
 def _variables(model: pm.Model) -> list[Any]:
-    """Those that may depend on f, the later ones first."""
+    """Return the variables that may depend on f, later ones first."""
     return [*model.deterministics, *model.potentials, *reversed(model.basic_RVs)]

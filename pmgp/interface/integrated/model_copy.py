@@ -33,7 +33,7 @@ def copied(model: pm.Model, without: list[TensorVariable] | None = None) -> pm.M
 
 
 def _without_initial_values(model: pm.Model) -> pm.Model:
-    """The same model to look at: PyMC does not take those with initial values apart."""
+    """Return the model without initial values, because PyMC cannot take apart a model that has them."""
     view = object.__new__(type(model))
     view.__dict__.update(model.__dict__)
     view.rvs_to_initial_values = dict.fromkeys(model.rvs_to_initial_values)

@@ -81,7 +81,7 @@ class _OfTheta(Op):
         raise NotImplementedError
 
     def infer_shape(self, node: Apply, shapes: list[Any]) -> list[Any]:
-        """Those of scalars; the gradient has theta's."""
+        """Return the shapes of the outputs: scalars, and theta's shape for the gradient."""
         return [shapes[0][: node.outputs[0].type.ndim]]
 
 

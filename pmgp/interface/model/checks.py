@@ -81,7 +81,7 @@ def refuse_impossible(terms: LikelihoodTerms, observations: Observations, probes
 
 
 def not_finite(observations: Observations, name: str, wrong: np.ndarray, values: np.ndarray) -> str:
-    """Which terms of the likelihood are not finite, and what was observed there."""
+    """Name the terms of the likelihood that are not finite, and the observations there."""
     kinds = " or ".join(str(value) for value in np.unique(values[wrong]))
     observed = observations.value(name)
     if observed is not None and observed.shape == values.shape:

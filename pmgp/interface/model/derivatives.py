@@ -19,7 +19,7 @@ __all__ = ["DifferentiableLatentModel"]
 
 
 class DifferentiableLatentModel:
-    """What schemes on theta need of a model: its parts, and their derivatives.
+    """The parts of a model and their derivatives, for schemes that move theta.
 
     Parameters
     ----------

@@ -35,7 +35,7 @@ class HessianInF:
         self._products = CompiledWhenCalled(partial(_compile_products, terms, latent, theta))
 
     def coupling(self, places: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> str | None:
-        """What speaks against a diagonal Hessian, if anything does.
+        """Name an observation that couples latent values, if there is one.
 
         Its products with a random direction are compared with its row sums times the direction, equal only if it is
         diagonal.

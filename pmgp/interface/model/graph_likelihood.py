@@ -39,11 +39,11 @@ class FunctionsOfTheta(Protocol):
     def compile(
         self, inputs: list[TensorVariable], outputs: list[TensorVariable], interpreted: bool = False
     ) -> Callable[..., Any]:
-        """By PyTensor."""
+        """Compile with PyTensor."""
         ...
 
     def by_numpy(self, inputs: list[TensorVariable], outputs: list[TensorVariable]) -> NumpyFunction | None:
-        """By calls of NumPy, if that can be."""
+        """Translate into calls of NumPy, or return None where there is no equivalent."""
         ...
 
 

@@ -14,7 +14,7 @@ __all__ = ["InducingProcess", "attach", "inducing_process"]
 
 
 class InducingProcess(Protocol):
-    """What is asked of such a process; :class:`pmgp.gp.Sparse` is one."""
+    """The methods of a process on inducing inputs; :class:`pmgp.gp.Sparse` has them."""
 
     @property
     def points(self) -> int:
@@ -37,11 +37,11 @@ class InducingProcess(Protocol):
         ...
 
     def expectations(self, idata: Any, Xnew: Any, *, model: pm.Model | None, draws: int | None) -> xr.Dataset:
-        """What is expected of observations at new inputs."""
+        """Return expected observations at new inputs."""
         ...
 
     def diagnose(self, idata: Any, *, model: pm.Model | None) -> Any:
-        """What the inducing inputs do to the posterior; its string says it."""
+        """Return the effect of the inducing inputs on the posterior, with a string in words."""
         ...
 
 

@@ -148,7 +148,7 @@ class LatentGaussianModel:
 
     @property
     def latent_name(self) -> str:
-        """Of f in errors."""
+        """The name of f in errors."""
         return self.latent_vector.name
 
     def log_prior(self, theta: np.ndarray) -> float:
@@ -246,7 +246,7 @@ class LatentGaussianModel:
 
     @property
     def likelihood_elements(self) -> list[int]:
-        """Which elements of theta the likelihood depends on."""
+        """The elements of theta that the likelihood depends on."""
         return self._likelihood_elements
 
     def log_prior_gradient(self, theta: np.ndarray) -> np.ndarray:

@@ -140,7 +140,7 @@ class BlockLatentPrior:
 
     @property
     def _distinct(self) -> dict[int, LatentPrior]:
-        """Those that differ, by their identity."""
+        """Return the priors that differ, by their identity."""
         return {id(part): part for part in self.parts}
 
     @property

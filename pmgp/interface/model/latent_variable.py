@@ -137,7 +137,7 @@ def whitened_processes(model: pm.Model) -> list[str]:
 
 
 def _instead(model: pm.Model) -> str:
-    """What the model has in place of a latent process, and what to do."""
+    """Name what the model has instead of a latent process, and what to do."""
     build = "build one with gp.prior(..., reparameterize=False) or pm.MvNormal"
     for name in whitened_processes(model):
         return (

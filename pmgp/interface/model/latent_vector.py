@@ -67,12 +67,12 @@ class LatentVector:
 
     @property
     def name(self) -> str:
-        """Of f in errors: the names of the variables."""
+        """The name of f in errors: the names of the variables."""
         return ", ".join(value.name for value in self.values)
 
     @property
     def names(self) -> list[str]:
-        """Of the value variables, which are those of the variables."""
+        """The names of the value variables, which are those of the variables."""
         return [value.name for value in self.values]
 
     def rows(self, value: TensorVariable) -> Sequence[int | None]:

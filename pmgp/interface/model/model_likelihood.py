@@ -25,7 +25,7 @@ __all__ = ["ClosedFormLikelihood", "GraphLikelihood", "ModelLikelihood", "naming
 
 
 class ModelLikelihood(Protocol):
-    """What is known of the likelihood of a model."""
+    """The likelihood of a model, in the form that the core takes."""
 
     @property
     def terms(self) -> LikelihoodTerms | None:
@@ -86,7 +86,7 @@ class ClosedFormLikelihood:
         self._closed_form.refresh(probes.theta)
 
     def refuse_impossible(self, probes: Probes) -> None:
-        """Nothing is impossible that was read."""
+        """Do nothing: a closed form has checked its observations."""
 
     def require_factorizing(self) -> None:
         """It does."""

@@ -39,7 +39,7 @@ class Observations:
         }
 
     def value(self, name: str) -> np.ndarray | None:
-        """What was observed, if the variable is not a potential."""
+        """Return the observed values, or None for a potential."""
         variable = self._values.get(name)
         return None if variable is None else _value(variable)
 

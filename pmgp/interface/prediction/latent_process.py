@@ -122,7 +122,7 @@ class LatentProcess:
         return graphs, new.inputs, self._checked(new.inputs)
 
     def _given_by(self, processes: Sequence[KnownProcess]) -> tuple[Moments, list[Any], np.ndarray]:
-        """The same from the process whose covariance this is."""
+        """Return moments, inputs and values from the process that the covariance belongs to."""
         for process in processes:
             if known := process.at(self._joint, list(self._own)):
                 graphs = self._at_other_inputs(NewInputs(self._joint, self.size, self.theta, known))

@@ -60,7 +60,7 @@ class Rewriter(ABC):
 
     @abstractmethod
     def leaf(self, variable: TensorVariable, axes: Axes, level: Level) -> TensorVariable:
-        """What stands for an end of the graph."""
+        """Return the replacement for a leaf of the graph."""
 
     def depends(self, variable: TensorVariable) -> bool:
         """Whether a graph must be rebuilt even if none of its axes is demanded."""

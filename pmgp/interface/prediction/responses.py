@@ -24,7 +24,7 @@ Expectation = Callable[[np.ndarray, np.ndarray, list[np.ndarray], slice, int], n
 
 
 def expectations_of(points: PointModel, observed: TensorVariable) -> dict[str, Expectation]:
-    """What is expected of an observed variable, by name: "probability", "complement", "mean" or "probabilities".
+    """Return functions for an observed variable's expectations: "probability", "complement", "mean", "probabilities".
 
     Raises
     ------
@@ -56,7 +56,7 @@ def _given_f(observed: TensorVariable, expected: Expected) -> TensorVariable:
 
 
 def _row_of_closed_form(points: PointModel, observed: TensorVariable) -> int | None:
-    """Which latent vector is the first parameter, as it is, if all observations have the same vectors."""
+    """Return the index of the latent vector that is the first parameter itself, if all observations share vectors."""
     (f, _), *others = _parameters(observed)
     if observed.ndim != 1 or f.ndim != 1 or any(parameter.ndim > axes for parameter, axes in others if axes):
         return None

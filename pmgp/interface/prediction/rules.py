@@ -247,7 +247,7 @@ def is_selection(variable: TensorVariable) -> bool:
 
 
 def selection_of(variable: TensorVariable) -> Any:
-    """What two graphs that select the same elements have in common."""
+    """Return a key that graphs share if they select the same elements."""
     return tuple(_signature(index) for index in _indices(variable) if not (isinstance(index, slice) and index == ALL))
 
 

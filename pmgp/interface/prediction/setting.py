@@ -67,7 +67,7 @@ class PredictionTask:
             yield indices, self.processes.given([theta[place] for place in places], f, Xnew, size)
 
     def understood[T](self, what: str, find: Callable[[TensorVariable], T]) -> dict[str, T]:
-        """What can be found for each observed variable; one warning says of which it cannot, and why."""
+        """Find something for each observed variable; a single warning names the variables without it, and why."""
         found, reasons = {}, []
         for name, variable in self.observed.items():
             try:

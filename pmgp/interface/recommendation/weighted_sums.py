@@ -81,7 +81,7 @@ def _scalar(variable: Variable) -> bool:
 
 
 def _known_through(variables: Iterable[Variable]) -> set[Variable]:
-    """What determines the values of variables, other than by its shape."""
+    """Return the variables that determine the values of others, not only their shapes."""
 
     def inputs(variable: Variable) -> list[Variable]:
         owner = variable.owner

@@ -91,7 +91,7 @@ class Run:
         return (sizes["chain"], sizes["draw"]) == (self.settings.chains, draws)
 
     def _drawn(self, draws: int, **options: Any) -> xr.DataTree:
-        """So many draws from each chain, those in the store first."""
+        """Return this many draws of each chain, those in the store first."""
         step, seed = self.step, self.settings.seed
         if self.folder is not None:
             step = RecordedStep(step, self.folder, seed.first_key, self.flush_every)

@@ -25,7 +25,7 @@ ADDRESS = re.compile(r"0x[0-9a-f]+")
 
 
 def of_model(model: pm.Model) -> dict[str, Any]:
-    """What determines a model's posterior, as plain values.
+    """Return the parts of a model that determine its posterior, as plain values.
 
     Parameters
     ----------

@@ -47,7 +47,7 @@ class Convergence(NamedTuple):
 
 @dataclass(frozen=True)
 class Report:
-    """What a run's draws are worth.
+    """A verdict on the draws of a run.
 
     Attributes
     ----------
@@ -221,7 +221,7 @@ def _of_spread(spread: float | None, stats: xr.Dataset) -> list[str]:
 
 
 def _estimator(stats: xr.Dataset) -> str:
-    """What most of the draws were made with."""
+    """Name the estimator of most draws."""
     others = {"orthants": "OrthantSampling", "sequential": "SequentialSampling"}
     used = [name for statistic, name in others.items() if statistic in stats and stats[statistic].mean() > 0.5]
     return used[0] if used else "ImportanceSampling"

@@ -249,7 +249,7 @@ def _assembled(model: pm.Model, step: Steps | None, options: dict[str, Any]) -> 
 
 
 def _shown(options: dict[str, Any]) -> dict[str, bool]:
-    """What is shown and said besides draws."""
+    """Return the options that decide what is shown and logged."""
     quiet = bool(options.get("quiet"))
     return {"progressbar": bool(options.get("progressbar", True)) and not quiet, "quiet": quiet}
 

@@ -42,7 +42,7 @@ class Seed:
 
     @classmethod
     def of(cls, random_seed: Any) -> Seed:
-        """What PyMC would make of ``random_seed``; None is made a seed of its own."""
+        """Return the seed that PyMC would make from ``random_seed``; None becomes a seed of its own."""
         generator = get_random_generator(random_seed).bit_generator
         sequence = generator.seed_seq.state
         entropy = sequence["entropy"]
@@ -69,7 +69,7 @@ class Seed:
 
 @dataclass(frozen=True)
 class RunSettings:
-    """What determines the draws of a run, the model and the step methods apart; see `sample`."""
+    """The settings that determine the draws of a run, beside its model and step methods; see `sample`."""
 
     draws: int
     tune: int
@@ -143,7 +143,7 @@ class StoredRun:
         blocks.replace_text(self.folder / MANIFEST, json.dumps(document, indent=1) + "\n")
 
     def aiming_at(self, draws: int, ess: float | None, most: int) -> StoredRun:
-        """The same run with other aims: so many draws, or effective ones with at most `most` times the draws."""
+        """Return the run with another aim: draws, or effective draws from at most `most` times as many."""
         run = replace(self, settings=replace(self.settings, draws=draws, ess=ess, max_draws=most * draws))
         run._write()
         return run
@@ -177,7 +177,7 @@ class StoredRun:
             )
 
     def other_versions(self) -> list[str]:
-        """What has another version than when the run began."""
+        """Name the packages whose versions have changed since the run began."""
         now = _versions()
         return [f"{name} {now[name]} and not {old}" for name, old in self.versions.items() if now.get(name) != old]
 

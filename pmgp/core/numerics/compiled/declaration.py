@@ -52,7 +52,7 @@ _warned: list[str] = []
 
 
 def digest_of(folder: Path) -> str:
-    """Of the modules in a folder: another one for each change of any of them."""
+    """Return a digest of the modules in a folder, which changes with any of them."""
     digest = hashlib.sha256()
     for path in sorted(folder.glob("*.py")):
         source = path.read_bytes()
@@ -62,7 +62,7 @@ def digest_of(folder: Path) -> str:
 
 @cache
 def _digest_of_kernels(folder: Path) -> str:
-    """Of the kernels in a folder, and of those here, which they call."""
+    """Return a digest of the kernels in a folder, and of the kernels here, which they call."""
     here = Path(__file__).parent
     return "_".join(digest_of(each) for each in dict.fromkeys((here, folder)))
 
@@ -97,15 +97,15 @@ class Kernel:
 
     @property
     def _numba_type_(self) -> types.Dispatcher:
-        """What a kernel that calls this one takes it for."""
+        """The type that numba gives this kernel inside another one."""
         return types.Dispatcher(self.compiled)
 
     def __call__(self, *arguments: Any) -> Any:
-        """As the function; what calls it often takes `compiled`."""
+        """Call the compiled function; frequent callers hold `compiled` instead."""
         return self.compiled(*arguments)
 
     def __reduce__(self) -> str:
-        """By its name: numba's cache asks what a function made of other kernels is made of, in every process alike."""
+        """Pickle the kernel by its name, so that numba's cache finds functions that call it in any process."""
         return self.function.__qualname__
 
 

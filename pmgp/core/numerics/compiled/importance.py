@@ -47,7 +47,7 @@ def normalized(log_weights: np.ndarray, weights: np.ndarray) -> float:
 
 
 def weighing(log_ratio: Kernel, terms: Any) -> Kernel:
-    """What weighs draws, for terms by a kernel: of data, sites, f and the least value of interest.
+    """Return a kernel that weighs draws, given data, sites, f and the least value of interest.
 
     Parameters
     ----------

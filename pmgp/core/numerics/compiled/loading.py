@@ -60,12 +60,12 @@ def compiled_or[Function: Callable[..., Any]](numpy_version: Function, name: str
 
 
 def vectors(*arrays: np.ndarray) -> list[np.ndarray]:
-    """As kernels take them: numbers in double precision, one after another in memory; copied where they are not."""
+    """Return contiguous arrays in double precision, as kernels take them; others are copied."""
     return [np.ascontiguousarray(array, dtype=np.float64) for array in arrays]
 
 
 def for_rows(write: Callable[[np.ndarray, np.ndarray], Any], f: np.ndarray) -> np.ndarray:
-    """What a kernel writes for each row, an element: (..., n) -> (...)."""
+    """Return the number that a kernel writes for each row: (..., n) -> (...)."""
     if f.ndim == 2 and f.flags.c_contiguous and f.dtype == np.float64:
         out = np.empty(len(f))
         write(f, out)

@@ -56,7 +56,7 @@ def picked(
 
 
 def estimating(weighed: Kernel, terms: Any) -> Kernel:
-    """What makes an estimate, by the kernel that weighs draws and the type of the likelihood's data."""
+    """Return a kernel that makes an estimate, from the kernel that weighs draws."""
 
     @kernel(types.Tuple((NUMBER, FLAG)), terms, *OF_Q, FLAG, *NORMALS, *WEIGHTED, beside=weighed)
     def estimated(
@@ -88,7 +88,7 @@ def estimating(weighed: Kernel, terms: Any) -> Kernel:
 
 
 def renewing(slice_move: Kernel, weighed: Kernel, terms: Any) -> Kernel:
-    """What moves f and makes an estimate given it, by the kernels for each and the type of the likelihood's data."""
+    """Return a kernel that moves f and makes an estimate given it, from the kernels for each."""
     given = VECTOR, NUMBER, COUNT, COUNT, FLAG
     result = types.Tuple((NUMBER, FLAG, COUNT))
 

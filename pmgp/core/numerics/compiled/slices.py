@@ -17,7 +17,7 @@ SMALLEST_BRACKET = 1e-12
 
 
 def slicing(log_ratio: Kernel, terms: Any) -> Kernel:
-    """What makes slice moves, for terms by a kernel: of data, sites, f and the least value of interest.
+    """Return a kernel that makes slice moves, given data, sites, f and the least value of interest.
 
     Parameters
     ----------

@@ -87,5 +87,5 @@ class _Unroller:
             return leaf(variable)
 
     def inside(self, inputs: dict[Any, Unrolled]) -> _Unroller:
-        """The same for the graph inside an operation, whose inputs are given."""
+        """Return an unroller for the graph inside an operation, whose inputs are given."""
         return _Unroller(inputs)

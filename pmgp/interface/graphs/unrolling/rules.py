@@ -35,7 +35,7 @@ class Unroller(Protocol):
         """The unrolled variable."""
 
     def inside(self, inputs: dict[Any, Unrolled]) -> Unroller:
-        """The same for the graph inside an operation, whose inputs are given."""
+        """Return an unroller for the graph inside an operation, whose inputs are given."""
 
 
 def _elementwise(unroll: Unroller, node: Any) -> Unrolled:
@@ -205,7 +205,7 @@ def _inner_graph(unroll: Unroller, node: Any) -> Unrolled:
 
 
 def _advanced_subtensor(unroll: Unroller, node: Any) -> Unrolled:
-    """Of each observation one of few elements, x[arange(n), i], or the observations that a vector names."""
+    """Unroll x[arange(n), i], one of few elements for each observation, or a selection of observations."""
     source, *indices = node.inputs
     elements, kept = unroll(source)
     if source.ndim == 1 and kept == 0 and len(indices) == 1 and indices[0].ndim == 1:
@@ -239,7 +239,7 @@ def _counts_observations(index: Any) -> bool:
 
 
 def _check(unroll: Unroller, node: Any) -> Unrolled:
-    """What parameters outside of their domain make minus infinity: of an observation, where it has its own."""
+    """Unroll a check of parameters: minus infinity for the observations whose own parameters are outside the domain."""
     if not node.op.can_be_replaced_by_ninf:
         raise NotElementwiseError("a check that raises")
     elements, kept = unroll(node.inputs[0])
@@ -256,7 +256,7 @@ def _check(unroll: Unroller, node: Any) -> Unrolled:
 
 
 def _conditions(variable: Any) -> list[Any]:
-    """What is taken together by "all"."""
+    """Return the conditions that an "all" joins."""
     node = variable.owner
     if node is not None and isinstance(node.op, MakeVector | ScalarFromTensor):
         return [part for source in node.inputs for part in _conditions(source)]
