@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
+from pymc.distributions.timeseries import AutoRegressiveRV
 from pytensor.compile import SharedVariable
 from pytensor.graph.basic import Constant
 from pytensor.graph.traversal import ancestors, walk
@@ -16,9 +17,9 @@ from pytensor.tensor.shape import Shape, Shape_i
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
-from pmgp.interface.model.latent_prior import BlockLatentPrior
 from pmgp.interface.model.latent_variable import below, find_latents
 from pmgp.interface.model.missing import hyperparameters, imputed
+from pmgp.interface.model.time_series import autoregression_of, is_time_series
 from pmgp.interface.steps.chosen import chosen_approximation, chosen_estimators
 
 __all__ = ["Description", "describe"]
@@ -135,12 +136,22 @@ def _size(shape: tuple[int, ...]) -> str:
 
 
 def _latent_vector(rv: TensorVariable, shape: tuple[int, ...]) -> str:
-    """Shape of a latent variable, and the matrices with a row for each element that its covariance is made of."""
+    """Shape of a latent variable, and its kind, or the matrices with a row for each element that K is made of."""
+    if is_time_series(rv):
+        return f"{_size(shape)}; {_series(rv)}"
     covariance = rv.owner.op.dist_params(rv.owner)[1]
     data = [v for v in ancestors([covariance]) if isinstance(v, Constant | SharedVariable)]
     found = [(v.name or "a constant", np.shape(v.data if isinstance(v, Constant) else v.get_value())) for v in data]
     inputs = [f"{name} {other}" for name, other in found if len(other) == 2 and other[0] == shape[-1]]
     return f"{_size(shape)}; inputs: {', '.join(inputs) or 'none found'}"
+
+
+def _series(rv: TensorVariable) -> str:
+    """What kind of time series it is."""
+    if isinstance(rv.owner.op, AutoRegressiveRV):
+        constant = " with a constant" if rv.owner.op.constant_term else ""
+        return f"autoregression of order {rv.owner.op.ar_order}{constant}"
+    return "random walk"
 
 
 def _transform(model: pm.Model, rv: TensorVariable) -> str:
@@ -151,6 +162,10 @@ def _transform(model: pm.Model, rv: TensorVariable) -> str:
 def _acts_on(model: pm.Model, latents: list[TensorVariable], rv: TensorVariable) -> str:
     parts: dict[str, list[TensorVariable]] = {}
     for f in latents:
+        if is_time_series(f):
+            graphs = autoregression_of(f)._asdict()
+            parts |= {f"the {name.replace('_', ' ')} of {f.name}": [graph] for name, graph in graphs.items()}
+            continue
         mean, covariance, *_ = f.owner.op.dist_params(f.owner)
         parts |= {f"the mean of {f.name}": [mean], f"the covariance of {f.name}": [covariance]}
     others = [v for v in (*model.basic_RVs, *model.potentials) if v not in latents and v.owner is not None]
@@ -177,11 +192,9 @@ def _distribution(rv: TensorVariable) -> str:
 
 
 def _computation(model: LatentGaussianModel) -> dict[str, str]:
-    prior = model.latent_prior
-    parts = prior.parts if isinstance(prior, BlockLatentPrior) else [prior]
     names = [type(e).__name__ for group in [chosen_estimators("auto", model)] for e in (group[0], *group[1])]
     return {
-        "covariance": "in blocks" if all(p.blocked is not None for p in parts) else "PyTensor's function of its graph",
+        "covariance": model.latent_prior.computed,
         "likelihood": "closed form" if model.terms is None else "its graph",
         "approximation": type(chosen_approximation("auto", model)).__name__,
         "estimator": " or ".join(names),

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pymc as pm
 
-from pmgp.core import approximations, estimators
+from pmgp.core import approximations
 from pmgp.core.approximations import Approximation
 from pmgp.core.estimators import Estimator
 from pmgp.core.estimators.importance import log_mean_exp
@@ -16,6 +16,7 @@ from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.core.registry import resolve
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.model.points import value_point
+from pmgp.interface.steps.chosen import named_estimator
 from pmgp.interface.steps.starts import unusable_start
 
 __all__ = ["LogLikelihood", "log_likelihood"]
@@ -50,7 +51,7 @@ def log_likelihood(
     model: pm.Model | None = None,
     point: dict[str, Any] | None = None,
     *,
-    estimator: Estimator | str = "importance",
+    estimator: Estimator | str = "auto",
     approximation: Approximation | str = "ep",
     repeats: int = 20,
     latent: Any = None,
@@ -66,10 +67,11 @@ def log_likelihood(
     point : dict, optional
         Values of the hyper-parameters by name, on their own scale ("lengthscale") or transformed
         (``"lengthscale_log__"``); a scalar stands for all elements of a vector. What is left out has its initial value.
-    estimator : ImportanceSampling, AnnealedImportanceSampling, OrthantSampling, SequentialSampling, or a name
-        ``"importance"``, ``"annealed"``, ``"orthant"`` (with a probit link only), ``"sequential"`` or ``"none"``. With
-        64 draws where it leaves their number open. ``"none"`` returns the approximation's own evidence, of whose error
-        `standard_error` knows nothing.
+    estimator : Estimator or str
+        ``"importance"``, ``"annealed"``, ``"orthant"`` (with a probit link only), ``"sequential"`` or ``"none"``, or an
+        object of :mod:`pmgp.estimators`. ``"auto"`` is importance sampling, and ``"sequential"`` for a time series.
+        With 64 draws where it leaves their number open. ``"none"`` returns the approximation's own evidence, of whose
+        error `standard_error` knows nothing.
     approximation : Laplace, ExpectationPropagation, "laplace" or "ep"
     repeats : int
         Number of independent estimates, at least 2.
@@ -102,10 +104,10 @@ def log_likelihood(
     if repeats < 2:
         raise ValueError(f"repeats must be at least 2 for a standard error, not {repeats}")
     model = pm.modelcontext(model)
-    method = resolve(estimator, estimators.NAMES, Estimator, "estimator")
-    draws = 64 if getattr(method, "draws", None) == "auto" else None
     values = value_point(model, point)
     parts = LatentGaussianModel(model, latent, values, compile_kwargs)
+    method = named_estimator(estimator, parts)
+    draws = 64 if getattr(method, "draws", None) == "auto" else None
     rng = np.random.default_rng(random_seed)
     with threads_limited(suitable_threads(parts.sites_of(values))):
         evaluation = _prepared(

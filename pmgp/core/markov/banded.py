@@ -7,8 +7,9 @@ squared innovations gives a precision whose band is p wide, which is a chain of 
 from __future__ import annotations
 
 import numpy as np
+from scipy.linalg.lapack import dtbtrs
 
-__all__ = ["autoregression", "random_walk", "stationary_variance"]
+__all__ = ["autoregression", "expected_values", "random_walk", "stationary_variance"]
 
 
 def autoregression(
@@ -50,6 +51,28 @@ def autoregression(
     number = min(order, length)
     values[0, 0, :number, :number] += initial[:number, :number]
     return values
+
+
+def expected_values(coefficients: np.ndarray, drift: float, initial: np.ndarray, length: int) -> np.ndarray:
+    """Means of an autoregression of order p, m_t = drift + sum_k rho_k m_{t-k}: (length,).
+
+    Parameters
+    ----------
+    coefficients : (p,) array
+        rho, that of the value before first.
+    drift : float
+    initial : (p,) array
+        Means of the first p values.
+    length : int
+    """
+    order = len(coefficients)
+    bands = np.zeros((order + 1, length))
+    for lag, coefficient in enumerate(coefficients[: length - 1], 1):
+        bands[lag, max(order - lag, 0) : length - lag] = -coefficient
+    right = np.full((length, 1), float(drift))
+    right[:order, 0] = initial[:length]
+    means, _ = dtbtrs(bands, right, uplo="L", diag="U")
+    return means[:, 0]
 
 
 def random_walk(innovation_variance: float, initial_variance: float, length: int) -> np.ndarray:

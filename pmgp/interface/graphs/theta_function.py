@@ -134,6 +134,23 @@ class NumpyFunction:
             values = self._graph(self._fixed(theta), *inputs)
         return [np.array(v) if shared else v for v, shared in zip(values, self._shared, strict=True)]
 
+    def at_places(self, places: Any, length: int, *arguments: np.ndarray) -> list[np.ndarray]:
+        """All outputs for some elements of the last axis alone, where the outputs are elementwise in that.
+
+        Parameters
+        ----------
+        places : slice or array of int
+        length : int
+            Of that axis.
+        *arguments
+            The inputs, whose last axis has these elements alone, and theta.
+        """
+        *inputs, theta = arguments
+        fixed = [value[..., places] if np.shape(value)[-1:] == (length,) else value for value in self._fixed(theta)]
+        with np.errstate(all="ignore"):
+            values = self._graph(fixed, *inputs)
+        return [np.array(v) if shared else v for v, shared in zip(values, self._shared, strict=True)]
+
     def _fixed(self, theta: np.ndarray) -> list[np.ndarray]:
         """Return the values that depend on theta alone, kept for two thetas, between which chains go back and forth."""
         key = theta.tobytes()

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from pmgp.core import approximations, estimators
+from pmgp.core import approximations
 from pmgp.core.approximations import Approximation
 from pmgp.core.estimators import Estimate, Estimator
-from pmgp.core.estimators.base import Calibrated
 from pmgp.core.marginal.evaluation import Evaluation, Evaluator, Fitted, Indefinite, Ready
 from pmgp.core.registry import resolve
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
+from pmgp.interface.steps.chosen import named_estimator
 
 __all__ = ["DRAWS", "Estimates"]
 
@@ -30,7 +30,7 @@ class Estimates:
     estimator : Estimator or str
     approximation : Approximation or str
     draws : int
-        Importance samples where the estimator leaves their number open.
+        Importance samples or particles where the estimator leaves their number open.
 
     Attributes
     ----------
@@ -46,14 +46,14 @@ class Estimates:
     def __init__(
         self,
         parts: LatentGaussianModel,
-        estimator: Estimator | str = "importance",
+        estimator: Estimator | str = "auto",
         approximation: Approximation | str = "ep",
         draws: int = DRAWS,
     ) -> None:
-        self.method: Any = resolve(estimator, estimators.NAMES, Estimator, "estimator")
+        self.method: Any = named_estimator(estimator, parts)
         q = resolve(approximation, approximations.NAMES, Approximation, "approximation")
         self._evaluate = Evaluator(parts, q)
-        self._draws = draws if isinstance(self.method, Calibrated) and self.method.draws == "auto" else None
+        self._draws = draws if getattr(self.method, "draws", None) == "auto" else None
         self.indefinite = 0
 
     def ready(self, theta: np.ndarray) -> Ready | None:

@@ -64,7 +64,7 @@ def evidence(
     *,
     model: pm.Model | None = None,
     draws: int = 1000,
-    estimator: Estimator | str = "importance",
+    estimator: Estimator | str = "auto",
     approximation: Approximation | str = "ep",
     latent: Any = None,
     random_seed: Any = None,
@@ -86,9 +86,10 @@ def evidence(
         The model that was sampled; taken from the context if it is not given.
     draws : int
         How many theta are drawn from the proposal, at least 100. The standard error falls with the root of it.
-    estimator : ImportanceSampling, AnnealedImportanceSampling, "importance", "annealed" or "none"
-        With 256 importance samples of f where it leaves their number open. With ``"none"`` it is the approximation's
-        p(y|theta) that is integrated; of its error `standard_error` knows nothing.
+    estimator : Estimator, "auto", "importance", "annealed", "sequential" or "none"
+        ``"auto"`` is importance sampling, and ``"sequential"`` for a time series. With 256 importance samples of f
+        where it leaves their number open. With ``"none"`` it is the approximation's p(y|theta) that is integrated; of
+        its error `standard_error` knows nothing.
     approximation : Laplace, ExpectationPropagation, "laplace" or "ep"
     latent : variable or str, optional
         Which multivariate normal variable is f, if the model has several.

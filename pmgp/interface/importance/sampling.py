@@ -50,7 +50,7 @@ def importance(
     *,
     draws: int = 200,
     start: dict[str, Any] | None = None,
-    estimator: Estimator | str = "importance",
+    estimator: Estimator | str = "auto",
     approximation: Approximation | str = "ep",
     latent: Any = None,
     executor: Executor | None = None,
@@ -75,8 +75,9 @@ def importance(
         Weighed draws of theta. The trace has as many as these are worth.
     start : dict, optional
         Values of hyper-parameters from which to climb, as in :func:`pmgp.find_map`.
-    estimator : "importance", "annealed", "orthant", "sequential", or an object with their methods
-        Estimates p(y|theta) where there is an f; 256 importance samples where it leaves their number open.
+    estimator : "auto", "importance", "annealed", "orthant", "sequential", or an object with their methods
+        Estimates p(y|theta) where there is an f; ``"auto"`` is importance sampling, and ``"sequential"`` for a time
+        series; 256 importance samples where it leaves their number open.
     approximation : "ep", "laplace", ExpectationPropagation or Laplace
         Where the importance samples of f come from, and what is climbed.
     latent : variable or str, or a sequence of them, optional

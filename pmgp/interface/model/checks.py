@@ -21,6 +21,7 @@ from pmgp.interface.model.likelihood_terms import LikelihoodTerms, binary_masks,
 from pmgp.interface.model.observations import Observations
 from pmgp.interface.model.probes import Probes
 from pmgp.interface.model.theta_vector import ThetaVector
+from pmgp.interface.model.time_series import is_time_series
 
 __all__ = [
     "not_finite",
@@ -94,9 +95,9 @@ def refuse_other_processes(
 ) -> None:
     """Refuse a second latent process among the hyper-parameters, which theta's proposals would hardly move.
 
-    A process is what ``gp.prior`` whitened; a multivariate normal variable whose covariance is computed from inputs, a
-    row for each element; and one as long as f, if not several of its elements together make an observation, as
-    regression coefficients do.
+    A process is what ``gp.prior`` whitened; a time series; a multivariate normal variable whose covariance is computed
+    from inputs, a row for each element; and one as long as f, if not several of its elements together make an
+    observation, as regression coefficients do.
 
     Parameters
     ----------
@@ -116,6 +117,11 @@ def refuse_other_processes(
     for name in whitened_processes(model):
         raise ModelError(_two_processes(latent.name, name, "is a whitened Gaussian process"))
     for rv in model.free_RVs:
+        if is_time_series(rv) and rv not in latent.variables:
+            raise ModelError(
+                f"the model has a second latent process besides {latent.name!r}: {rv.name!r} is a time series, and one "
+                "alone is integrated out; PyMC's NUTS samples models of several"
+            )
         if rv in latent.variables or rv.owner is None or not isinstance(rv.owner.op, MvNormalRV):
             continue
         value = model.rvs_to_values[rv].name

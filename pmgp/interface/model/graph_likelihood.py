@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 import pytensor.tensor as pt
@@ -25,7 +25,13 @@ from pmgp.interface.graphs.theta_function import NumpyFunction
 from pmgp.interface.graphs.unrolling import NotElementwiseError, elementwise
 from pmgp.interface.model.likelihood_terms import LikelihoodTerms
 
-__all__ = ["LikelihoodFunctions", "PyTensorBlockLikelihood", "PyTensorLikelihood", "compile_likelihood"]
+__all__ = [
+    "DivisibleLikelihood",
+    "LikelihoodFunctions",
+    "PyTensorBlockLikelihood",
+    "PyTensorLikelihood",
+    "compile_likelihood",
+]
 
 CHECKS_AS_SWITCHES = in2out(local_check_parameter_to_ninf_switch)
 LOGS_OF_SUMS = in2out(local_log_add_exp, local_log_sum_exp, name="logs_of_sums")
@@ -103,6 +109,33 @@ class PyTensorLikelihood:
     def fisher_information(self, f: np.ndarray) -> np.ndarray:
         """Size of the curvature: positive like the Fisher information, which the graph of log p does not give."""
         return np.abs(self.curvature(f))
+
+
+class DivisibleLikelihood(PyTensorLikelihood):
+    """A likelihood of separate terms, those of some latent values known without the others."""
+
+    def among(self, sites: Any) -> PartialLikelihood:
+        """The terms of some latent values, given by a slice or by their places."""
+        return PartialLikelihood(self.functions.terms, self.theta, sites)
+
+
+class PartialLikelihood(NamedTuple):
+    """The terms of some latent values.
+
+    Attributes
+    ----------
+    terms : LikelihoodTerms
+    theta : (dimension,) array
+    sites : slice or array of int
+    """
+
+    terms: LikelihoodTerms
+    theta: np.ndarray
+    sites: Any
+
+    def log_likelihood(self, f: np.ndarray) -> np.ndarray:
+        """Log-likelihood of these values: (draws, s) -> (draws,)."""
+        return self.terms.among(np.ascontiguousarray(f), self.theta, self.sites)
 
 
 class PyTensorBlockLikelihood:

@@ -1,7 +1,7 @@
 """From a PyMC model to what the core needs: theta -> (log p(theta), m, K), and the likelihood and its derivatives.
 
-The latent vector is the model's multivariate normal variable; every other free variable belongs to theta. Each part is
-a module of its own; here they are put together.
+The latent vector is the model's multivariate normal variable, or its time series; every other free variable belongs to
+theta. Each part is a module of its own; here they are put together.
 """
 
 from __future__ import annotations
@@ -13,18 +13,19 @@ import numpy as np
 import pymc as pm
 from pytensor.tensor.variable import TensorVariable
 
-from pmgp.core.gaussians import BlockPrior, DensePrior
 from pmgp.core.likelihoods import Likelihood
+from pmgp.core.likelihoods.blocks import Divisible
 from pmgp.core.numerics.threads import threads_limited
-from pmgp.interface.distributions.closed_forms import find_closed_form
+from pmgp.interface.distributions.closed_forms import ClosedForm, find_closed_form
 from pmgp.interface.graphs.compilation import Compiler, announced
 from pmgp.interface.model.checks import refuse_other_processes
 from pmgp.interface.model.graph_likelihood import PyTensorLikelihood
 from pmgp.interface.model.joint_terms import Graphs, JointTerms, split_terms, theta_values
-from pmgp.interface.model.latent_prior import latent_prior
+from pmgp.interface.model.latent_prior import BlockLatentPrior, LatentPrior, latent_prior
 from pmgp.interface.model.latent_variable import ModelError, below, find_latent, find_latents
 from pmgp.interface.model.latent_vector import LatentVector
 from pmgp.interface.model.likelihood_terms import LikelihoodTerms
+from pmgp.interface.model.markov import SeriesPrior
 from pmgp.interface.model.missing import Imputation, imputed
 from pmgp.interface.model.model_likelihood import (
     ClosedFormLikelihood,
@@ -36,6 +37,7 @@ from pmgp.interface.model.observations import Observations, naming_shapes, refus
 from pmgp.interface.model.probes import Probes
 from pmgp.interface.model.theta_prior import ThetaPrior
 from pmgp.interface.model.theta_vector import ThetaVector
+from pmgp.interface.model.time_series import is_time_series
 
 __all__ = ["LatentGaussianModel", "ModelError", "PyTensorLikelihood", "find_latent"]
 
@@ -62,10 +64,9 @@ class LatentGaussianModel:
         f.
     theta : ThetaVector
     theta_prior : ThetaPrior
-    latent_prior : LatentPrior or BlockLatentPrior
+    latent_prior : LatentPrior, BlockLatentPrior or SeriesPrior
     model_likelihood : ModelLikelihood
     observations : Observations
-    graphs : Graphs
 
     Raises
     ------
@@ -101,26 +102,38 @@ class LatentGaussianModel:
             )
         self.theta = ThetaVector(values, point, Compiler(compile_kwargs))
         self.theta_prior = ThetaPrior(terms.prior, self.theta)
-        self.latent_prior = prior = latent_prior(model, self.latent_vector, self.theta)
-        likelihood = self.latent_vector.write(terms.likelihood)
-        self.graphs = Graphs(self.theta_prior.graph, prior.mean, prior.covariance, likelihood)
+        self.latent_prior = self._read_prior(model)
+        self._likelihood_graphs = self.latent_vector.write(terms.likelihood)
         self._likelihood_elements = self.theta.elements_of(terms.likelihood)
         self.observations = Observations(model, self.latent_name, terms.variables)
         self._read_likelihood(model, terms, point)
         if not given_theta:
             self.refuse_other_processes(model)
 
+    def _read_prior(self, model: pm.Model) -> LatentPrior | BlockLatentPrior | SeriesPrior:
+        if is_time_series(self.latent_vector.variables[0]):
+            return SeriesPrior(model, self.latent_vector, self.theta)
+        return latent_prior(model, self.latent_vector, self.theta)
+
     def _read_likelihood(self, model: pm.Model, terms: JointTerms, point: dict[str, np.ndarray]) -> None:
         """Find the closed form of the likelihood, or compile its graph, and look at it with the model's data."""
         latents = self.latent_vector
         closed_form = find_closed_form(model, latents.variables, terms.variables, self.theta.compile_small, point)
-        if closed_form is not None:
+        if closed_form is not None and self._suits(closed_form):
             self.model_likelihood = ClosedFormLikelihood(closed_form, self.observations)
             self.refresh_data()
             return
         with naming_shapes(model, latents, terms.variables, point), naming_gradients_in_f(self.latent_name):
-            self.model_likelihood = GraphLikelihood(terms, latents, self.theta, self.observations, point)
+            divided = self.latent_prior.markov
+            self.model_likelihood = GraphLikelihood(terms, latents, self.theta, self.observations, point, divided)
             self.refresh_data()
+
+    def _suits(self, closed_form: ClosedForm) -> bool:
+        """Whether a closed form knows the terms of some latent values without the others, where f is Markov."""
+        if not self.latent_prior.markov:
+            return True
+        closed_form.refresh(self.initial_theta)
+        return isinstance(closed_form(self.initial_theta), Divisible)
 
     def _probes(self) -> Probes:
         return Probes(self.theta.initial, self.theta_prior, *self.initial_moments, self.latent_vector.number)
@@ -142,6 +155,18 @@ class LatentGaussianModel:
         return self.latent_vector.variables[0]
 
     @property
+    def graphs(self) -> Graphs:
+        """The parts of the joint density as graphs.
+
+        Raises
+        ------
+        ModelError
+            For a time series, whose covariance has none.
+        """
+        prior = self.latent_prior
+        return Graphs(self.theta_prior.graph, prior.mean, prior.covariance, self._likelihood_graphs)
+
+    @property
     def latent_value(self) -> TensorVariable:
         """f in graphs: its value variable, or a vector that holds several."""
         return self.latent_vector.vector
@@ -155,7 +180,7 @@ class LatentGaussianModel:
         """Log p(theta) on the unconstrained scale."""
         return self.theta_prior(theta)
 
-    def prior(self, theta: np.ndarray) -> DensePrior | BlockPrior:
+    def prior(self, theta: np.ndarray) -> Any:
         """p(f|theta)."""
         return self.latent_prior(theta)
 
@@ -261,13 +286,9 @@ class LatentGaussianModel:
         ModelError
             If an operation in the model has no gradient.
         """
-        theta, size = self.initial_theta, len(self.initial_moments[0])
-        number = self.latent_vector.number
-        n = size // number
         with announced():
-            self.log_prior_gradient(theta)
-            covariance_bar = np.zeros((number, n, n) if self.latent_vector.several else (n, n))
-            self.covariance_pullback(theta, covariance_bar, np.zeros(size))
+            self.log_prior_gradient(self.initial_theta)
+            self.latent_prior.compile_pullback()
 
     def compile_derivatives(self, second: bool) -> None:
         """Compile the gradient of log p(y|f, theta) in f, or with the `second` derivative, before workers have to.

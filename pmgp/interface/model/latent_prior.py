@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pymc as pm
@@ -14,6 +14,7 @@ from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.core.gaussians import BlockPrior, DensePrior
+from pmgp.core.likelihoods.checks import places
 from pmgp.interface.covariance.blocked import BlockedCovariance
 from pmgp.interface.graphs.compilation import CompiledWhenCalled
 from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
@@ -40,12 +41,15 @@ class LatentPrior:
     ----------
     blocked : BlockedCovariance, optional
         The faster way to m and K, and the one that compiles faster, where there is one.
+    markov : bool
+        Whether f is drawn value after value, each given the last ones.
     moments : CompiledWhenCalled
         PyTensor's own way.
     initial_moments : tuple of (n,) arrays
         Means and variances of f at the initial theta, with the data as they were last read.
     """
 
+    markov: ClassVar[bool] = False
     initial_moments: tuple[np.ndarray, np.ndarray]
 
     def __init__(self, name: str, mean: TensorVariable, covariance: TensorVariable, theta: ThetaVector) -> None:
@@ -54,7 +58,7 @@ class LatentPrior:
         self._theta = theta
         self.blocked = self._compile_blocked()
         self.moments = CompiledWhenCalled(partial(theta.compile, [], [mean, covariance]))
-        self._pullback = CompiledWhenCalled(self._compile_pullback)
+        self._pullback = CompiledWhenCalled(self._make_pullback)
 
     def __call__(self, theta: np.ndarray) -> DensePrior:
         """p(f|theta)."""
@@ -94,7 +98,22 @@ class LatentPrior:
         folded = 2.0 * np.tril(covariance_bar, -1) + np.diag(np.diag(covariance_bar))
         return self._pullback(folded, np.ascontiguousarray(mean_bar), theta)[1]
 
-    def _compile_pullback(self) -> Callable[..., Any]:
+    def compile_pullback(self) -> None:
+        """Compile :meth:`pullback` now."""
+        size = len(self.initial_moments[0])
+        self.pullback(self._theta.initial, np.zeros((size, size)), np.zeros(size))
+
+    @property
+    def computed(self) -> str:
+        """How the covariance is computed, in words."""
+        return "PyTensor's function of its graph" if self.blocked is None else "in blocks"
+
+    @staticmethod
+    def fault(name: str, prior: DensePrior) -> str | None:
+        """Why a chain cannot start with p(f|theta), f of this name; None where it can."""
+        return _fault(name, prior)
+
+    def _make_pullback(self) -> Callable[..., Any]:
         covariance_bar, mean_bar = pt.matrix("covariance_bar"), pt.vector("mean_bar")
         inner = (covariance_bar * self.covariance).sum() + (mean_bar * self.mean).sum()
         return self._theta.compile_gradient([covariance_bar, mean_bar], inner)
@@ -127,6 +146,8 @@ class BlockLatentPrior:
     mean, covariance : vector and array of three axes
         All means one after another, and all covariances along a first axis.
     """
+
+    markov: ClassVar[bool] = False
 
     def __init__(self, parts: list[LatentPrior]) -> None:
         self.parts = parts
@@ -180,6 +201,36 @@ class BlockLatentPrior:
             mean = np.sum([by_mean[number] for number in own], axis=0)
             total += part.pullback(theta, covariance, mean)
         return total
+
+    def compile_pullback(self) -> None:
+        """Compile :meth:`pullback` now."""
+        for part in self._distinct.values():
+            part.compile_pullback()
+
+    @property
+    def computed(self) -> str:
+        """How the covariances are computed, in words: that of all, or the slower way where they differ."""
+        return next((part.computed for part in self.parts if part.blocked is None), self.parts[0].computed)
+
+    @staticmethod
+    def fault(name: str, prior: BlockPrior) -> str | None:
+        """Why a chain cannot start with p(f|theta), f of this name; None where it can."""
+        return _fault(name, prior)
+
+
+def _fault(name: str, prior: DensePrior | BlockPrior) -> str | None:
+    """What is wrong with a covariance."""
+    if not prior.is_finite:
+        rows = np.concatenate([~np.isfinite(np.tril(part.covariance)).all(axis=1) for part in prior.parts])
+        return f"the prior covariance of {name!r} is not finite in {places(rows)}, though its inputs are"
+    if prior.factorized() is not None:
+        return None
+    eigenvalues = np.concatenate([np.linalg.eigvalsh(np.tril(part.covariance)) for part in prior.parts])
+    lowest, highest = eigenvalues.min(), eigenvalues.max()
+    return (
+        f"the prior covariance of {name!r} is not positive definite: its eigenvalues go from {lowest:.3g} "
+        f"to {highest:.3g}; check the covariance function, or give other initvals"
+    )
 
 
 def latent_prior(model: pm.Model, latent: LatentVector, theta: ThetaVector) -> LatentPrior | BlockLatentPrior:

@@ -14,6 +14,8 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.basic import MvNormalRV
 from pytensor.tensor.variable import TensorVariable
 
+from pmgp.interface.model.time_series import is_time_series, why_not_gaussian
+
 __all__ = [
     "ModelError",
     "below",
@@ -21,6 +23,7 @@ __all__ = [
     "find_latents",
     "has_inputs",
     "refuse_children",
+    "refuse_time_series",
     "whitened_processes",
 ]
 
@@ -37,7 +40,7 @@ class ModelError(ValueError):
 def find_latents(
     model: pm.Model, latent: TensorVariable | str | Sequence[TensorVariable | str] | None = None
 ) -> list[TensorVariable]:
-    """Find the latent vectors that make up f: all free multivariate normal variables of the model.
+    """Find the latent vectors that make up f: all free multivariate normal variables, or without any the time series.
 
     Parameters
     ----------
@@ -52,11 +55,17 @@ def find_latents(
     """
     if latent is not None and not isinstance(latent, list | tuple):
         return [_named(model, latent)]
-    found = _candidates(model) if latent is None else [_named(model, one) for one in latent]
+    found = _candidates(model) or _time_series(model) if latent is None else [_named(model, one) for one in latent]
+    series = [rv.name for rv in found if is_time_series(rv)]
+    if series and len(found) > 1:
+        raise ModelError(
+            f"the model has several latent variables with {', '.join(map(repr, series))} among them: a time series is "
+            "integrated out alone. If the others are hyper-parameters, say which is f with latent=..."
+        )
     if not found:
         raise ModelError(f"the model has no latent multivariate normal variable; {_instead(model)}")
     for rv in found:
-        _check_shape(rv)
+        _check_shape(model, rv)
         others = [other.name for other in found if other is not rv and other in set(ancestors([rv]))]
         if others:
             raise ModelError(
@@ -93,13 +102,15 @@ def find_latent(model: pm.Model, latent: TensorVariable | str | None = None) -> 
 
 
 def _named(model: pm.Model, latent: TensorVariable | str) -> TensorVariable:
-    candidates = _candidates(model)
+    candidates = [*_candidates(model), *_time_series(model)]
     name = latent if isinstance(latent, str) else latent.name
     for rv in candidates:
         if rv.name == name or model.rvs_to_values[rv].name == name:
-            return _check_shape(rv)
+            return _check_shape(model, rv)
     names = ", ".join(rv.name for rv in candidates) or "none"
-    raise ModelError(f"{name!r} is not a free multivariate normal variable of the model; those are: {names}")
+    raise ModelError(
+        f"{name!r} is not a free multivariate normal variable of the model, nor a time series; those are: {names}"
+    )
 
 
 def _candidates(model: pm.Model) -> list[TensorVariable]:
@@ -107,6 +118,24 @@ def _candidates(model: pm.Model) -> list[TensorVariable]:
     normal = [rv for rv in model.free_RVs if _made_by(rv, MvNormalRV)]
     data = set(ancestors([*model.observed_RVs, *model.potentials]))
     return [rv for rv in normal if rv in data or not set(normal) & (set(ancestors([rv])) - {rv})]
+
+
+def _time_series(model: pm.Model) -> list[TensorVariable]:
+    """The free autoregressions and random walks."""
+    return [rv for rv in model.free_RVs if is_time_series(rv)]
+
+
+def refuse_time_series(variables: list[TensorVariable], what: str, instead: str) -> None:
+    """Refuse a time series where the covariance of f at inputs is needed.
+
+    Raises
+    ------
+    ModelError
+        Naming it, and what to use instead.
+    """
+    for rv in variables:
+        if is_time_series(rv):
+            raise ModelError(f"{rv.name!r} is a time series, of which {what} are not to be had: {instead}")
 
 
 def _made_by(rv: TensorVariable, kind: type) -> bool:
@@ -122,7 +151,12 @@ def _check_vector(rv: TensorVariable) -> TensorVariable:
     return rv
 
 
-def _check_shape(rv: TensorVariable) -> TensorVariable:
+def _check_shape(model: pm.Model, rv: TensorVariable) -> TensorVariable:
+    if is_time_series(rv):
+        reason = why_not_gaussian(model, rv)
+        if reason is not None:
+            raise ModelError(f"the time series {rv.name!r} cannot be f: {reason}")
+        return rv
     if rv.ndim not in (1, 2):
         raise ModelError(
             f"the latent variable {rv.name!r} has {rv.ndim} dimensions; only vectors are supported, and "

@@ -8,6 +8,7 @@ f moved where a binary digit of its index is one, and where it is zero, a few ev
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -41,6 +42,9 @@ class LikelihoodTerms:
         Whether no term depends on more than one latent value, as far as was seen by :meth:`locate`.
     possible : bool
         Whether each term was finite there for some f.
+    divisible : bool
+        Whether the terms of some latent values can be computed without the others, as far as was seen by
+        :meth:`find_divisible`.
     """
 
     def __init__(self, names: list[str], evaluate: Callable[..., list[np.ndarray]], number: int = 1) -> None:
@@ -50,6 +54,8 @@ class LikelihoodTerms:
         self.separate = False
         self.possible = True
         self._places: csr_array | None = None
+        self.divisible = False
+        self._anywhere = np.empty(0)
 
     def refresh_data(self) -> None:
         """Read the data again, which compiled functions read at each call."""
@@ -82,6 +88,36 @@ class LikelihoodTerms:
         """Log p(y|f, theta) by latent value: (draws, n) to (draws, n). Needs separate terms."""
         values = self.flat(rows, theta)
         return values if self._places is None else self._places.dot(values.T).T
+
+    def among(self, rows: np.ndarray, theta: np.ndarray, sites: Any) -> np.ndarray:
+        """Log p(y|f, theta) of some latent values, (draws, s) to (draws,). Needs :meth:`find_divisible`."""
+        if self.divisible:
+            parts = self._evaluate.at_places(sites, len(self._anywhere), rows, theta)  # type: ignore[attr-defined]
+            return np.sum([part.sum(axis=1) for part in parts], axis=0)
+        whole = np.tile(self._anywhere, (len(rows), 1))
+        whole[:, sites] = rows
+        return self.sites(whole, theta)[:, sites].sum(axis=1)
+
+    def find_divisible(self, probes: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> None:
+        """Find out whether the terms of some latent values can be computed without the others."""
+        self._anywhere, self.divisible = probes[0][1], False
+        if self.separate and isinstance(self._evaluate, NumpyFunction):
+            n = self._anywhere.size
+            self.divisible = all(
+                self._same_in_part(f, theta, sites)
+                for theta, f, _ in probes
+                for sites in (slice(0, n // 3 + 1), slice(n // 2, n))
+            )
+
+    def _same_in_part(self, f: np.ndarray, theta: np.ndarray, sites: slice) -> bool:
+        rows = np.stack([f, f + 0.1])
+        expected = self.sites(rows, theta)[:, sites]
+        try:
+            parts = self._evaluate.at_places(sites, f.size, np.ascontiguousarray(rows[:, sites]), theta)  # type: ignore[attr-defined]
+        except (ValueError, IndexError):
+            return False
+        same_shape = all(part.shape == expected.shape for part in parts)
+        return same_shape and bool(np.allclose(np.sum(parts, axis=0), expected, rtol=SAME, atol=SAME, equal_nan=True))
 
     def locate(self, probes: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> None:
         """Find the latent value of each term.

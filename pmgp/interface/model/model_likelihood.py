@@ -11,7 +11,12 @@ from pmgp.core.likelihoods import Likelihood
 from pmgp.interface.distributions.closed_forms import ClosedForm
 from pmgp.interface.model.checks import refuse_impossible
 from pmgp.interface.model.factorization import HessianInF
-from pmgp.interface.model.graph_likelihood import PyTensorBlockLikelihood, PyTensorLikelihood, compile_likelihood
+from pmgp.interface.model.graph_likelihood import (
+    DivisibleLikelihood,
+    PyTensorBlockLikelihood,
+    PyTensorLikelihood,
+    compile_likelihood,
+)
 from pmgp.interface.model.joint_terms import JointTerms
 from pmgp.interface.model.latent_variable import ModelError
 from pmgp.interface.model.latent_vector import LatentVector
@@ -107,6 +112,8 @@ class GraphLikelihood:
     observations : Observations
     point : dict
         Values of all variables, near which graphs are compared.
+    divided : bool
+        Whether the terms of some latent values are asked for without the others.
     """
 
     def __init__(
@@ -116,6 +123,7 @@ class GraphLikelihood:
         theta: ThetaVector,
         observations: Observations,
         point: dict[str, np.ndarray],
+        divided: bool = False,
     ) -> None:
         f = np.asarray(latent.ravel(point), dtype=float)
         at = f + np.linspace(-0.5, 0.5, f.size), theta.initial
@@ -123,7 +131,7 @@ class GraphLikelihood:
         terms = latent.write(joint.likelihood)
         self.functions = compile_likelihood(names, terms, latent.vector, theta, at, latent.number)
         self._hessian = HessianInF(terms, latent.vector, theta)
-        self._several = latent.several
+        self._several, self._divided = latent.several, divided
         self._observations = observations
         self._coupling: str | None = None
 
@@ -134,6 +142,8 @@ class GraphLikelihood:
 
     def __call__(self, theta: np.ndarray) -> Likelihood:
         """p(y|f, theta)."""
+        if self._divided and self.terms.separate:
+            return DivisibleLikelihood(self.functions, theta)
         return (PyTensorBlockLikelihood if self._several else PyTensorLikelihood)(self.functions, theta)
 
     def refresh_data(self, probes: Probes) -> None:
@@ -150,6 +160,8 @@ class GraphLikelihood:
         for name, values in self.terms.by_name(f[None, :], theta).items():
             self._observations.refuse_shape(name, values.shape[1:], probes.sites)
         self.terms.locate(places)
+        if self._divided:
+            self.terms.find_divisible(places)
         self._coupling = None if self.terms.separate else self._couples(places)
 
     def _couples(self, places: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> str | None:

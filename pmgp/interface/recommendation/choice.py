@@ -7,6 +7,8 @@ from typing import Any
 import pymc as pm
 
 from pmgp.interface.model.inducing_process import inducing_process
+from pmgp.interface.model.latent_variable import find_latents
+from pmgp.interface.model.time_series import is_time_series
 from pmgp.interface.recommendation import schemes
 from pmgp.interface.recommendation.result import Recommendation
 from pmgp.interface.recommendation.traits import is_latent, number_of_latent_values, traits_of
@@ -40,8 +42,8 @@ def recommend(model: pm.Model | None = None, *, latent: Any = None) -> Recommend
     ------
     ModelError
         If the model has no latent multivariate normal variable (build the process with
-        ``gp.prior(..., reparameterize=False)``), no observed variable depends on it, a hyper-parameter is discrete, or
-        there is a second process besides the `latent` that was named.
+        ``gp.prior(..., reparameterize=False)``) and no Gaussian time series, no observed variable depends on it, a
+        hyper-parameter is discrete, or there is a second process besides the `latent` that was named.
 
     Examples
     --------
@@ -62,6 +64,8 @@ def recommend(model: pm.Model | None = None, *, latent: Any = None) -> Recommend
     if process is not None:
         return schemes.on_inducing_inputs(model, process)
     exact = _exact(model, latent)
+    if any(is_time_series(rv) for rv in find_latents(model, latent)):
+        return exact
     if number_of_weights(model) >= MANY_WEIGHTS:
         exact = schemes.with_additive_nuts(exact)
     points = number_of_latent_values(model)
@@ -74,6 +78,8 @@ def _exact(model: pm.Model, latent: Any) -> Recommendation:
     if latent is None and len(candidates) > 1:
         return schemes.processes(model) or schemes.several_latent_vectors(model, candidates)
     traits = traits_of(model, latent)
+    if traits.series:
+        return schemes.time_series(model, traits)
     if not traits.dimension:
         return schemes.known_hyperparameters(model, traits)
     if not traits.factorizes:

@@ -25,6 +25,7 @@ __all__ = [
     "on_inducing_inputs",
     "processes",
     "several_latent_vectors",
+    "time_series",
     "with_additive_nuts",
     "with_approximation",
 ]
@@ -82,6 +83,29 @@ def many_hyperparameters(model: pm.Model, traits: Traits) -> Recommendation:
             'pmgp.steps.Interweaving(operator="hmc") with pmgp.steps.LatentHMC(mass="prior"), several times slower',
             WHITENED_NUTS,
         ),
+        model,
+    )
+
+
+def time_series(model: pm.Model, traits: Traits) -> Recommendation:
+    """For an autoregression or a random walk, with or without hyper-parameters.
+
+    Raises
+    ------
+    ModelError
+        Where the likelihood does not factorize over it.
+    """
+    share(model, traits.latent.get("latent"), given_theta=traits.dimension == 0).parts.require_factorizing()
+    call = StepCall(PseudoMarginal, traits.latent) if traits.dimension else StepCall(EllipticalSlice, traits.latent)
+    reason = f"{_count(traits)}: theta moves with the series integrated out." if traits.dimension else ""
+    return Recommendation(
+        "Pseudo-marginal chain along a time series" if traits.dimension else "Latent values alone",
+        (call,),
+        f"{reason} The series is Markov, so that all work is proportional to its length.".strip(),
+        "none in n^3; O(n) for each sweep and for each particle",
+        ('pmgp.PseudoMarginal(approximation="laplace") as a check: another q, the same posterior',)
+        if traits.dimension
+        else ("PyMC's NUTS",),
         model,
     )
 

@@ -34,6 +34,8 @@ class Traits(NamedTuple):
         Whether the terms of the likelihood are known one by one, so that their moments can be matched.
     log_concave : bool
         Whether the likelihood was so wherever it was looked at.
+    series : bool
+        Whether f is a time series.
     """
 
     latent: dict[str, str]
@@ -41,6 +43,7 @@ class Traits(NamedTuple):
     factorizes: bool
     sites_known: bool
     log_concave: bool
+    series: bool = False
 
 
 def traits_of(model: pm.Model, latent: Any) -> Traits:
@@ -58,6 +61,7 @@ def traits_of(model: pm.Model, latent: Any) -> Traits:
         factorizes=factorizes,
         sites_known=factorizes and parts.sites_known,
         log_concave=factorizes and all(_nowhere_negative(likelihood.curvature(f)) for f in places),
+        series=parts.latent_prior.markov,
     )
 
 

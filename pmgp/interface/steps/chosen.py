@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from pmgp.core import approximations, estimators
 from pmgp.core.approximations import Approximation, ExpectationPropagation, Laplace
-from pmgp.core.estimators import Estimator, ImportanceSampling
+from pmgp.core.estimators import Estimator, ImportanceSampling, OrthantSampling, SequentialSampling
 from pmgp.core.estimators.base import Demanding, Priced
+from pmgp.core.likelihoods.blocks import Divisible
+from pmgp.core.markov import PathSampling
 from pmgp.core.registry import resolve
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 
-__all__ = ["chosen_approximation", "chosen_estimators"]
+__all__ = ["chosen_approximation", "chosen_estimators", "named_estimator"]
 
 
 def chosen_approximation(given: Approximation | str, model: LatentGaussianModel) -> Approximation:
@@ -27,12 +31,49 @@ def chosen_estimators(given: Estimator | str, model: LatentGaussianModel) -> tup
     ValueError
         For an unknown estimator, and one that the likelihood does not suit.
     """
-    likelihood = model.likelihood(model.initial_theta)
     if isinstance(given, str) and given == "auto":
-        first, *others = estimators.suitable(likelihood, model.latent_vector.several)
-        return first, tuple(others)
+        return _suitable(model)
+    return named_estimator(given, model), ()
+
+
+def named_estimator(given: Estimator | str, model: LatentGaussianModel) -> Estimator:
+    """The estimator that is asked for; the name "auto" stands for the one that is tried first.
+
+    Raises
+    ------
+    ValueError
+        As of :func:`chosen_estimators`.
+    """
+    if isinstance(given, str) and given == "auto":
+        return _suitable(model)[0]
     names: dict[str, type[Estimator]] = {"auto": ImportanceSampling, **estimators.NAMES}
+    if model.latent_prior.markov:
+        names["sequential"] = cast("type[Estimator]", PathSampling)
     chosen: Estimator = resolve(given, names, Estimator, "estimator")
+    _refuse_kind(chosen, model)
     if isinstance(chosen, Demanding):
-        chosen.require(likelihood)
-    return chosen, ()
+        chosen.require(model.likelihood(model.initial_theta))
+    return chosen
+
+
+def _suitable(model: LatentGaussianModel) -> tuple[Estimator, tuple[Priced, ...]]:
+    likelihood = model.likelihood(model.initial_theta)
+    if model.latent_prior.markov:
+        return cast(Estimator, PathSampling() if isinstance(likelihood, Divisible) else ImportanceSampling()), ()
+    first, *others = estimators.suitable(likelihood, model.latent_vector.several)
+    return first, tuple(others)
+
+
+def _refuse_kind(estimator: Estimator, model: LatentGaussianModel) -> None:
+    """Refuse an estimator that needs a covariance matrix for a time series, and one along a time series elsewhere."""
+    name, dense = type(estimator).__name__, isinstance(estimator, OrthantSampling | SequentialSampling)
+    if dense and model.latent_prior.markov:
+        raise ValueError(
+            f"{name} needs the covariance matrix of {model.latent_name!r}, which is never made for a time series; use "
+            'estimator="sequential", which stands for PathSampling there'
+        )
+    if isinstance(estimator, PathSampling) and not model.latent_prior.markov:
+        raise ValueError(
+            f"{name} draws the values of a time series one after another, and {model.latent_name!r} is none; use "
+            'estimator="sequential", which stands for SequentialSampling there'
+        )

@@ -173,6 +173,7 @@ class EllipticalSlice(EvaluationsProgress, LatentStep):
     """
 
     name = "elliptical_slice"
+    _moves_series: ClassVar[bool] = True
     stats_dtypes_shapes: ClassVar = EVALUATIONS | COUNTS
 
     def __init__(

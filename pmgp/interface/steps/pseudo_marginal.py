@@ -65,9 +65,10 @@ class PseudoMarginalState(StepMethodState):
 class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
     """Pseudo-marginal Metropolis-Hastings for the hyper-parameters of a Gaussian process, with exact draws of f.
 
-    The step updates all free variables of the model: the latent multivariate normal f and, as one vector theta on
-    the unconstrained scale, all others. While the chain tunes, it samples under the approximation's own marginal
-    likelihood and learns its proposals; then it switches to an unbiased estimate of p(y|theta) and is exact.
+    The step updates all free variables of the model: the latent multivariate normal f, or a time series (`pymc.AR`,
+    `pymc.GaussianRandomWalk`), and, as one vector theta on the unconstrained scale, all others. While the chain tunes,
+    it samples under the approximation's own marginal likelihood and learns its proposals; then it switches to an
+    unbiased estimate of p(y|theta) and is exact.
 
     Parameters
     ----------
@@ -82,7 +83,8 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
         importance sampling, or what has a lower price at the end of tuning: with a probit link, of labels or of ordered
         categories, orthants; with several latent vectors, such as one for each class, sequential estimates. The price
         is the counted work of an iteration with as many draws as the spread asks for, over the rate with which
-        estimates of that spread are replaced. What is chosen is fixed from there on. With ``"none"``
+        estimates of that spread are replaced. What is chosen is fixed from there on. For a time series ``"auto"`` and
+        ``"sequential"`` are :class:`PathSampling`, whose work is proportional to n. With ``"none"``
         the approximation's own marginal likelihood is sampled, and f drawn from q: **not exact**, with the error of
         Laplace's method or of expectation propagation; it is there to be compared with.
     proposal : "auto", "emulated", "mixture", "metropolis", "hmc" or AdaptiveTransition
@@ -94,7 +96,7 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
         with one latent vector or one for each class, it is ``"mixture"`` and trajectories by turns, in shares that
         tuning measures, by squared jumps and operations.
     latent : variable or str, optional
-        Which multivariate normal variable is f, if the model has several.
+        Which multivariate normal variable or time series is f, if the model has several.
     target_acceptance : float, optional
         Acceptance rate on the screen that theta's moves are tuned to, between 0 and 1; by default 0.25 for the random
         walk, and 0.8 for trajectories. Where these take turns, it is that of the latter.
@@ -115,8 +117,8 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
     ------
     ModelError
         If the model has no latent multivariate normal variable (build the process with
-        ``gp.prior(..., reparameterize=False)``), its likelihood does not factorize over f, not all free variables
-        are given, or an operation in it has no gradient that the proposal asked for needs.
+        ``gp.prior(..., reparameterize=False)``) and no Gaussian time series, its likelihood does not factorize over f,
+        not all free variables are given, or an operation in it has no gradient that the proposal asked for needs.
     ValueError
         For unknown approximations, estimators or proposals, an estimator that the likelihood does not suit, and
         settings out of range.
@@ -158,6 +160,7 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
     stats_dtypes_shapes: ClassVar = STATISTICS
     _state_class = PseudoMarginalState
     _given_theta: ClassVar[bool] = False
+    _moves_series: ClassVar[bool] = True
     # The point of the screen at theta is a function of theta and of the frozen predictor: a cache, not state.
     _current: Point | None
 

@@ -74,17 +74,7 @@ def _of_prior(model: LatentGaussianModel, theta: np.ndarray) -> str | None:
     prior = model.prior(theta)
     if not np.isfinite(prior.mean).all():
         return f"the prior mean of {name!r} is not finite in {places(~np.isfinite(prior.mean))}"
-    if not prior.is_finite:
-        rows = np.concatenate([~np.isfinite(np.tril(part.covariance)).all(axis=1) for part in prior.parts])
-        return f"the prior covariance of {name!r} is not finite in {places(rows)}, though its inputs are"
-    if prior.factorized() is None:
-        eigenvalues = np.concatenate([np.linalg.eigvalsh(np.tril(part.covariance)) for part in prior.parts])
-        lowest, highest = eigenvalues.min(), eigenvalues.max()
-        return (
-            f"the prior covariance of {name!r} is not positive definite: its eigenvalues go from {lowest:.3g} "
-            f"to {highest:.3g}; check the covariance function, or give other initvals"
-        )
-    return None
+    return model.latent_prior.fault(name, prior)
 
 
 def _of_likelihood(model: LatentGaussianModel, theta: np.ndarray) -> str | None:

@@ -1,0 +1,143 @@
+"""p(f|theta) of a time series, by its precision: all is O(n), and no covariance matrix is made."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, ClassVar, NoReturn
+
+import numpy as np
+import pymc as pm
+
+from pmgp.core.markov import ChainPattern, PrecisionPrior
+from pmgp.core.markov.banded import autoregression, expected_values
+from pmgp.interface.model.latent_variable import ModelError
+from pmgp.interface.model.latent_vector import LatentVector
+from pmgp.interface.model.theta_vector import ThetaVector
+from pmgp.interface.model.time_series import Autoregression, autoregression_of
+
+__all__ = ["SeriesPrior"]
+
+# Of central differences in theta.
+STEP = 1e-5
+
+
+class SeriesPrior:
+    """Theta to p(f|theta), f an autoregression or a random walk.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    latent : LatentVector
+        Of one variable, a time series.
+    theta : ThetaVector
+
+    Attributes
+    ----------
+    initial_moments : tuple of (n,) arrays
+        Means and variances of f at the initial theta.
+    """
+
+    markov: ClassVar[bool] = True
+    computed: ClassVar[str] = "none: a banded precision stands for it, in O(n)"
+    initial_moments: tuple[np.ndarray, np.ndarray]
+
+    def __init__(self, model: pm.Model, latent: LatentVector, theta: ThetaVector) -> None:
+        [rv] = latent.variables
+        self.name = latent.name
+        graphs = model.replace_rvs_by_values(list(autoregression_of(rv)))
+        self._parameters_at = theta.compile_small(graphs)
+        self._elements = theta.elements_of(graphs)
+        self._theta = theta
+
+    def __call__(self, theta: np.ndarray) -> PrecisionPrior:
+        """p(f|theta); its precision is not a number where parameters are impossible."""
+        given = Autoregression(*self._parameters_at(theta))
+        coefficients, length = np.asarray(given.coefficients, dtype=float), int(given.length)
+        mean = expected_values(coefficients, float(given.drift), given.initial_mean, length)
+        initial, variance = _precision(np.atleast_2d(given.initial_covariance)), _variance(float(given.deviation))
+        pattern = _pattern(length, len(coefficients))
+        if not (np.isfinite(mean).all() and np.isfinite(initial).all() and np.isfinite(variance)):
+            impossible = np.full((2, *pattern.shape, len(coefficients)), np.nan)
+            return PrecisionPrior.centered(pattern, impossible)
+        state_mean = np.zeros(pattern.shape)
+        state_mean.ravel()[:length] = mean
+        values = autoregression(coefficients, variance, initial, length)
+        return PrecisionPrior(pattern, values, state_mean, np.zeros(length))
+
+    def refresh_data(self) -> None:
+        """Read the data again, as `pymc.set_data` may have changed them."""
+        self._parameters_at.refresh_data()
+        prior = self(self._theta.initial)
+        self.initial_moments = prior.mean, prior.variance
+
+    def pullback(self, theta: np.ndarray, precision_bar: np.ndarray, mean_bar: np.ndarray) -> np.ndarray:
+        """Gradient in theta of <precision_bar, Q(theta)> + mean_bar' m(theta), by central differences in O(n) each.
+
+        Parameters
+        ----------
+        theta : (dimension,) array
+        precision_bar : (2, T, p, p) array
+            For the values of Q on its pattern.
+        mean_bar : (n,) array
+        """
+        total = np.zeros_like(theta)
+        for element in self._elements:
+            shift = np.zeros_like(theta)
+            shift[element] = STEP
+            above, below = self(theta + shift), self(theta - shift)
+            change = np.vdot(precision_bar, above.values - below.values) + mean_bar @ (above.mean - below.mean)
+            total[element] = change / (2.0 * STEP)
+        return total
+
+    def compile_pullback(self) -> None:
+        """There is nothing to compile."""
+
+    @staticmethod
+    def fault(name: str, prior: PrecisionPrior) -> str | None:
+        """Why a chain cannot start with p(f|theta), f of this name; None where it can."""
+        if prior.factorized() is not None:
+            return None
+        return (
+            f"the time series {name!r} has no density there: its standard deviations must be positive, and its "
+            "coefficients must not make its mean overflow; give other initvals"
+        )
+
+    @property
+    def mean(self) -> NoReturn:
+        """Refuse to give the mean as a graph."""
+        self.refuse_matrix()
+
+    @property
+    def covariance(self) -> NoReturn:
+        """Refuse to give the covariance as a graph, which has none."""
+        self.refuse_matrix()
+
+    def refuse_matrix(self) -> NoReturn:
+        """Refuse to give the covariance as a matrix.
+
+        Raises
+        ------
+        ModelError
+        """
+        raise ModelError(
+            f"{self.name!r} is a time series, whose covariance matrix is never made; the step methods that work "
+            "without it are pmgp.PseudoMarginal, and pmgp.EllipticalSlice for known hyper-parameters"
+        )
+
+
+@lru_cache(maxsize=4)
+def _pattern(length: int, order: int) -> ChainPattern:
+    return ChainPattern.elements(length, order)
+
+
+def _variance(deviation: float) -> float:
+    return deviation**2 if deviation > 0.0 else np.nan
+
+
+def _precision(covariance: np.ndarray) -> np.ndarray:
+    """Inverse of a positive definite matrix; not numbers where it is none."""
+    try:
+        root: Any = np.linalg.inv(np.linalg.cholesky(covariance))
+    except np.linalg.LinAlgError:
+        return np.full(covariance.shape, np.nan)
+    return root.T @ root

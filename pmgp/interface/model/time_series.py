@@ -1,0 +1,99 @@
+"""PyMC's time series as priors of f: which variables are some, and their parameters as graphs.
+
+`pymc.AR` and `pymc.GaussianRandomWalk` are both autoregressions with a normal distribution of the first values.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from pymc.distributions.timeseries import AutoRegressiveRV, RandomWalkRV
+from pytensor.tensor.random.basic import MvNormalRV, NormalRV
+from pytensor.tensor.variable import TensorVariable
+
+__all__ = ["Autoregression", "autoregression_of", "is_time_series", "why_not_gaussian"]
+
+
+class Autoregression(NamedTuple):
+    """x_t = drift + sum_k rho_k x_{t-k} + sigma e_t after p first values that are normal, in graphs.
+
+    Attributes
+    ----------
+    coefficients : (p,) vector
+        rho.
+    drift, deviation : scalar
+        Deviation is sigma.
+    initial_mean : (p,) vector
+    initial_covariance : (p, p) matrix
+    length : integer
+        Number of values.
+    """
+
+    coefficients: TensorVariable
+    drift: TensorVariable
+    deviation: TensorVariable
+    initial_mean: TensorVariable
+    initial_covariance: TensorVariable
+    length: TensorVariable
+
+
+def is_time_series(rv: TensorVariable) -> bool:
+    """Whether a variable is an autoregression or a random walk of PyMC, Gaussian or not."""
+    return rv.owner is not None and isinstance(rv.owner.op, AutoRegressiveRV | RandomWalkRV)
+
+
+def why_not_gaussian(model: pm.Model, rv: TensorVariable) -> str | None:
+    """What keeps a time series from being a Gaussian latent vector, and what to write; None where nothing does."""
+    if model.rvs_to_transforms[rv] is not None:
+        return "it has a transform: leave that out"
+    if rv.ndim != 1:
+        return f"it has {rv.ndim} dimensions: give it one, shape=n, of which only one time series is supported"
+    first, *rest = _distributions(rv)
+    if not isinstance(first.owner.op, NormalRV | MvNormalRV):
+        return (
+            f"its first values are {_name(first)}, and only normal ones can be integrated out: "
+            f"write init_dist=pm.Normal.dist(...), with a small sigma where they are known"
+        )
+    others = [_name(one) for one in rest if not isinstance(one.owner.op, NormalRV)]
+    return f"its innovations are {others[0]}, and only normal ones can be integrated out" if others else None
+
+
+def autoregression_of(rv: TensorVariable) -> Autoregression:
+    """The parameters of a Gaussian time series, as `why_not_gaussian` lets pass, in terms of random variables."""
+    return _of_walk(rv) if isinstance(rv.owner.op, RandomWalkRV) else _of_autoregression(rv)
+
+
+def _distributions(rv: TensorVariable) -> list[TensorVariable]:
+    """The distribution of the first values; of a random walk also that of the innovations."""
+    inputs = rv.owner.inputs
+    return inputs[:2] if isinstance(rv.owner.op, RandomWalkRV) else [inputs[2]]
+
+
+def _name(rv: TensorVariable) -> str:
+    return getattr(rv.owner.op, "_print_name", [type(rv.owner.op).__name__])[0]
+
+
+def _of_autoregression(rv: TensorVariable) -> Autoregression:
+    rhos, deviation, first, steps, *_ = rv.owner.inputs
+    order, constant = rv.owner.op.ar_order, rv.owner.op.constant_term
+    drift = rhos[0] if constant else pt.constant(0.0)
+    return Autoregression(rhos[int(constant) :], drift, deviation, *_moments(first, order), steps + order)
+
+
+def _of_walk(rv: TensorVariable) -> Autoregression:
+    first, innovation, steps = rv.owner.inputs
+    drift, deviation = (parameter.flatten()[0] for parameter in innovation.owner.op.dist_params(innovation.owner))
+    return Autoregression(pt.ones(1), drift, deviation, *_moments(first, 1), steps + 1)
+
+
+def _moments(first: TensorVariable, order: int) -> tuple[TensorVariable, TensorVariable]:
+    """Mean and covariance of the first values: (p,) and (p, p)."""
+    mean, spread = first.owner.op.dist_params(first.owner)
+    if isinstance(first.owner.op, MvNormalRV):
+        return pt.broadcast_to(mean, (order,)), spread
+    # A negative deviation has no density, and its square would hide it.
+    variance = pt.switch(pt.gt(spread, 0.0), pt.sqr(spread.astype("float64")), np.nan)
+    return pt.broadcast_to(mean, (order,)), pt.diag(pt.broadcast_to(variance, (order,)))
