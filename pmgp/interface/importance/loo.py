@@ -16,6 +16,7 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 from pytensor.graph.traversal import ancestors
+from pytensor.tensor.variable import TensorVariable
 from rich.progress import track
 
 from pmgp.core.approximations import Approximation
@@ -28,9 +29,13 @@ from pmgp.interface.importance.theta_draws import latent_draws, posterior_of, th
 from pmgp.interface.importance.trust import FEWEST
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError, find_latent
 from pmgp.interface.model.missing import hyperparameters
+from pmgp.interface.model.time_series import is_time_series
 from pmgp.interface.steps.shared import share
 
 __all__ = ["loo"]
+
+# Leaving values out takes a matrix of n x n, also where a series needs none otherwise.
+LONGEST_SERIES = 2000
 
 
 def loo(
@@ -84,8 +89,8 @@ def loo(
     Raises
     ------
     ModelError
-        If the model is not of the form that `PseudoMarginal` needs, or a term of the likelihood depends on several
-        latent values.
+        If the model is not of the form that `PseudoMarginal` needs, a term of the likelihood depends on several
+        latent values, or f is a time series of more than 2,000 values.
     ValueError
         For settings out of range, a posterior that lacks variables, and draws at which p(y|theta) is not finite.
 
@@ -117,6 +122,7 @@ def loo(
         raise ValueError(f"particles must be an even number, at least 2, not {particles}")
     model = pm.modelcontext(model)
     f = find_latent(model, latent)
+    _refuse_long(f, int(model.eval_rv_shapes()[f.name][-1]))
     posterior = posterior_of(idata, [f, *hyperparameters(model, [f])], draws)
     parts = share(model, latent, compile_kwargs=compile_kwargs, given_theta=False).parts
     _refuse_joint_terms(parts)
@@ -129,6 +135,14 @@ def loo(
         rows = list(_log_densities(estimates, rng, theta, values, progressbar))
     log_densities = np.array(rows)[:, (places := _observed_places(parts, values[:1]))]
     return arviz.loo(_tree(posterior, log_densities, *_labels(idata, model, parts, places)), pointwise=True)
+
+
+def _refuse_long(f: TensorVariable, length: int) -> None:
+    if is_time_series(f) and length > LONGEST_SERIES:
+        raise ModelError(
+            f"leaving out each of the {length} values of the time series {f.name!r} takes a matrix with a row for "
+            f"each, and so long a time; up to {LONGEST_SERIES} values are supported"
+        )
 
 
 def _refuse_joint_terms(parts: LatentGaussianModel) -> None:

@@ -36,7 +36,7 @@ def correct(
     *,
     model: pm.Model | None = None,
     resample: bool = True,
-    estimator: Estimator | str = "importance",
+    estimator: Estimator | str = "auto",
     approximation: Approximation | str = "ep",
     latent: Any = None,
     random_seed: Any = None,
@@ -55,8 +55,9 @@ def correct(
     resample : bool
         Draw as many draws again by weight, chain by chain, so that they can be used like those of any sampler; some
         then occur several times. Otherwise all stay, with the logs of their weights in ``sample_stats["log_weight"]``.
-    estimator : ImportanceSampling, AnnealedImportanceSampling, "importance" or "annealed"
-        With 256 importance samples of f where it leaves their number open.
+    estimator : Estimator, "auto", "importance", "annealed" or "sequential"
+        ``"auto"`` is importance sampling, and ``"sequential"`` for a time series. With 256 importance samples of f
+        where it leaves their number open.
     approximation : Laplace, ExpectationPropagation, "laplace" or "ep"
         Where importance samples come from; it need not be the one that was sampled with.
     latent : variable or str, optional

@@ -15,7 +15,7 @@ from pytensor.tensor.variable import TensorVariable
 from rich.progress import track
 
 from pmgp.core.numerics.threads import threads_limited
-from pmgp.interface.model.latent_variable import find_latents
+from pmgp.interface.model.latent_variable import find_latents, refuse_time_series
 from pmgp.interface.prediction.covariates import check_at, check_inputs
 from pmgp.interface.prediction.known_process import known_processes
 from pmgp.interface.prediction.latent_processes import GivenTheta, LatentProcesses
@@ -25,6 +25,11 @@ from pmgp.interface.prediction.posterior import Draws, check_variables, evenly_s
 from pmgp.interface.prediction.rules import NotPointwiseError
 
 __all__ = ["PredictionTask", "prepare"]
+
+FORECAST = (
+    "make it longer, with missing observations (NaN) where there are none yet; its values there, and the observations, "
+    "are drawn with the others"
+)
 
 
 @dataclass
@@ -95,7 +100,9 @@ def prepare(
 ) -> PredictionTask:
     """Check all arguments, and take the model apart."""
     model = pm.modelcontext(model)
-    rows = LatentRows(find_latents(model, latent))
+    latents = find_latents(model, latent)
+    refuse_time_series(latents, "predictions at new inputs", FORECAST)
+    rows = LatentRows(latents)
     observed = _observed(model, rows.variables)
     needed = set(ancestors([*rows.variables, *observed.values()]))
     theta = [rv for rv in model.free_RVs if rv not in rows.variables and rv in needed]
