@@ -27,6 +27,7 @@ from benchmarks import (
     sparse,
     sparse_bounds,
     threads,
+    time_series,
     transitions,
     workers,
 )
@@ -230,6 +231,13 @@ TABLES: dict[str, tuple[Table, ...]] = {
             "Sparse bounds: nats below the evidence at its maximum, and shifts of the posterior in exact deviations",
             (),
             lambda *_: sparse_bounds.rows(),
+        ),
+    ),
+    "time-series": (
+        Table(
+            "Time series: smallest ESS of the hyper-parameters per second, tuning included, one core",
+            (),
+            lambda *_: time_series.rows(),
         ),
     ),
     "threads": (

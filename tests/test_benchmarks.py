@@ -7,7 +7,18 @@ import pymc as pm
 import pytest
 from numpy.testing import assert_allclose
 
-from benchmarks import evidence, first_draw, gradient, iteration, orthants, samplers, sparse, sparse_bounds, threads
+from benchmarks import (
+    evidence,
+    first_draw,
+    gradient,
+    iteration,
+    orthants,
+    samplers,
+    sparse,
+    sparse_bounds,
+    threads,
+    time_series,
+)
 from benchmarks.problems import load
 from benchmarks.samplers import OverTimeError
 from pmgp.core.estimators import AnnealedImportanceSampling
@@ -140,3 +151,15 @@ def test_bounds_are_below_the_evidence_and_the_scaled_one_is_closer(monkeypatch)
     assert [row["bound"] for row in (default, scaled)] == ["default", "scaled"]
     assert 0.0 < scaled["gap"] < default["gap"]
     assert {"shift_lengthscale", "shift_variance", "shift_noise"} <= set(default)
+
+
+def test_time_series_are_sampled_by_both():
+    models = {
+        "returns": time_series.returns(np.random.default_rng(1).normal(size=40)),
+        "counts": time_series.counts(40),
+    }
+    for name, model in models.items():
+        row = time_series.measure(name, model, "pmgp", draws=60, tune=60)
+        assert row["n"] == 40
+        assert 0.0 < row["ESS/s"] < np.inf
+    assert time_series.measure("counts", models["counts"], "nuts", draws=20, tune=20)["method"] == "nuts"
