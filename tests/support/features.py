@@ -195,6 +195,26 @@ def second_vector() -> pm.Model:
     return model
 
 
+def series(build: Callable[..., Any]) -> Callable[[], pm.Model]:
+    """A time series in place of the process."""
+
+    def model() -> pm.Model:
+        with pm.Model() as model:
+            f = build(sigma=pm.HalfNormal("scale", 1.0), init_dist=pm.Normal.dist(0.0, 1.0), shape=len(LABELS))
+            pmgp.BernoulliProbit("y", f, observed=LABELS)
+        return model
+
+    return model
+
+
+def autoregression(**settings: Any) -> Any:
+    return pm.AR("f", rho=pm.Uniform("rho", -1.0, 1.0), **settings)
+
+
+def random_walk(**settings: Any) -> Any:
+    return pm.GaussianRandomWalk("f", **settings)
+
+
 FEATURES: dict[str, Callable[[Make], None]] = {
     "`coords` and `dims`": named_dimensions,
     "`pm.Data`, and `pm.set_data` with another n": new_data,
@@ -206,6 +226,8 @@ FEATURES: dict[str, Callable[[Make], None]] = {
     'another multivariate normal among the hyper-parameters, `latent="f"`': runs(second_vector, latent="f"),
     "no hyper-parameters": runs(no_hyperparameters),
     "missing (masked) observations": runs(missing_observations),
+    "`pm.AR` for f": runs(series(autoregression)),
+    "`pm.GaussianRandomWalk` for f": runs(series(random_walk)),
     "a random variable between f and the data": runs(variable_between),
     "a discrete hyper-parameter": runs(discrete_parameter),
     "f whitened by `gp.prior`": runs(whitened),

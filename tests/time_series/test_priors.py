@@ -12,6 +12,7 @@ from pmgp.core.estimators import ImportanceSampling
 from pmgp.core.markov import PathSampling
 from pmgp.core.markov.banded import expected_values
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
+from pmgp.interface.steps.chosen import chosen_estimators
 from tests.markov.test_banded import dense
 from tests.time_series.models import SERIES, counts, volatility
 
@@ -143,5 +144,7 @@ def test_terms_of_some_values_are_those_of_the_whole(model):
     ("model", "fast"), [("counts", True), ("returns", True), ("student", True), ("several times", False)]
 )
 def test_elementwise_terms_are_computed_alone(model, fast):
-    parts = LatentGaussianModel(LIKELIHOODS[model](20))
+    parts = LatentGaussianModel(LIKELIHOODS[model](800))
     assert parts.terms.divisible is fast
+    # Groups are wider where each of them takes the whole likelihood.
+    assert chosen_estimators("auto", parts)[0].width == (32 if fast else 50)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import cast
 
 from pmgp.core import approximations, estimators
@@ -14,6 +15,8 @@ from pmgp.core.registry import resolve
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 
 __all__ = ["chosen_approximation", "chosen_estimators", "named_estimator"]
+
+GROUPS = 16
 
 
 def chosen_approximation(given: Approximation | str, model: LatentGaussianModel) -> Approximation:
@@ -46,9 +49,9 @@ def named_estimator(given: Estimator | str, model: LatentGaussianModel) -> Estim
     """
     if isinstance(given, str) and given == "auto":
         return _suitable(model)[0]
-    names: dict[str, type[Estimator]] = {"auto": ImportanceSampling, **estimators.NAMES}
+    names: dict[str, Callable[[], Estimator]] = {"auto": ImportanceSampling, **estimators.NAMES}
     if model.latent_prior.markov:
-        names["sequential"] = cast("type[Estimator]", PathSampling)
+        names["sequential"] = lambda: _along(model)
     chosen: Estimator = resolve(given, names, Estimator, "estimator")
     _refuse_kind(chosen, model)
     if isinstance(chosen, Demanding):
@@ -59,9 +62,17 @@ def named_estimator(given: Estimator | str, model: LatentGaussianModel) -> Estim
 def _suitable(model: LatentGaussianModel) -> tuple[Estimator, tuple[Priced, ...]]:
     likelihood = model.likelihood(model.initial_theta)
     if model.latent_prior.markov:
-        return cast(Estimator, PathSampling() if isinstance(likelihood, Divisible) else ImportanceSampling()), ()
+        return (_along(model) if isinstance(likelihood, Divisible) else ImportanceSampling()), ()
     first, *others = estimators.suitable(likelihood, model.latent_vector.several)
     return first, tuple(others)
+
+
+def _along(model: LatentGaussianModel) -> Estimator:
+    """Particles along a time series, in few groups where the likelihood is evaluated as a whole for each of them."""
+    if model.terms is None or model.terms.divisible:
+        return cast(Estimator, PathSampling())
+    sites = len(model.initial_moments[0])
+    return cast(Estimator, PathSampling(width=max(PathSampling.width, sites // GROUPS)))
 
 
 def _refuse_kind(estimator: Estimator, model: LatentGaussianModel) -> None:
