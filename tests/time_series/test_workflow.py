@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -10,7 +11,9 @@ import pytensor.tensor as pt
 import pytest
 
 import pmgp
-from pmgp.interface.model.latent_gaussian import ModelError
+from pmgp.core.approximations import ExpectationPropagation
+from pmgp.core.markov import PathSampling
+from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
 from tests.time_series.models import SERIES, counts
 
 LENGTH = 30
@@ -122,3 +125,20 @@ def test_data_are_read_again():
         before = pmgp.marginal.log_likelihood(estimator="none", random_seed=1).value
         pm.set_data({"counted": np.arange(20)})
         assert pmgp.marginal.log_likelihood(estimator="none", random_seed=1).value < before - 5.0
+
+
+def test_memory_is_proportional_to_the_length():
+    """A matrix of n x n would take 200 MB."""
+    parts, rng = LatentGaussianModel(counts(5000)), np.random.default_rng(1)
+    theta, likelihood = parts.initial_theta, parts.likelihood(parts.initial_theta)
+    q = ExpectationPropagation().fit(parts.prior(theta), likelihood)
+    tracemalloc.start()
+    try:
+        parts.refresh_data()
+        q = ExpectationPropagation().fit(parts.prior(theta), likelihood)
+        estimate = PathSampling(16).estimate(rng, q, likelihood)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert estimate.choose(rng).shape == (5000,)
+    assert peak < 25e6
