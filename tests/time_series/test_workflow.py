@@ -107,6 +107,18 @@ def test_recommendations_and_descriptions(model):
     assert pmgp.recommend(known).code == "pmgp.EllipticalSlice()"
 
 
+def test_two_series_are_drawn_given_each_other():
+    with pm.Model() as model:
+        first = pm.Normal.dist(0, 1)
+        trend, x = (pm.GaussianRandomWalk(name, init_dist=first, shape=6) for name in ("trend", "x"))
+        pm.Poisson("y", pm.math.exp(trend + x), observed=np.ones(6, dtype=int))
+        recommended = pmgp.recommend(model)
+        assert recommended.code == "[pmgp.EllipticalSlice(latent='trend'), pmgp.EllipticalSlice(latent='x')]"
+        settings = {"progressbar": False, "quiet": True, "compute_convergence_checks": False}
+        idata = pm.sample(20, tune=5, chains=1, step=recommended.steps(), random_seed=1, **settings)
+    assert np.ptp(idata["posterior"]["x"].to_numpy(), axis=1).min() > 0.0
+
+
 @pytest.mark.parametrize("function", [pmgp.predict, pmgp.sample_predictions])
 def test_predictions_at_new_inputs_are_refused(function, model, idata):
     with pytest.raises(ModelError, match=r"'x' is a time series, .*make it longer, with missing observations"):
