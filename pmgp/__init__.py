@@ -33,6 +33,7 @@ _PUBLIC = {
 _MODULES = (
     "approximations",
     "datasets",
+    "deep",
     "diagnostics",
     "estimators",
     "gp",

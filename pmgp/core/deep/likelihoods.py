@@ -1,0 +1,101 @@
+"""Likelihoods p(y | f) as JAX functions of the last layer's values, with what is predicted from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.scipy.special import gammaln, ndtr
+from jax.scipy.stats import norm
+
+__all__ = ["LIKELIHOODS", "Likelihood"]
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """A density of y given f, and its hyper-parameters.
+
+    Attributes
+    ----------
+    log_density : callable
+        From y, shape (n,), f, shape (n, C), and the hyper-parameters, a tuple, to log densities, shape (n,).
+    expectation, draw : callable or None
+        From f and the hyper-parameters to E[y | f]; from a key besides to draws of y.
+    expected : str
+        How predictions call the expectation.
+    labels : str or None
+        What y may be: "binary", "classes", "counts", or any number.
+    start : tuple of float
+        Where the hyper-parameters, on an unconstrained scale, begin.
+    """
+
+    log_density: Callable[[Any, Any, Any], Any]
+    expectation: Callable[[Any, Any], Any] | None = None
+    draw: Callable[[Any, Any, Any], Any] | None = None
+    expected: str = "mean"
+    labels: str | None = None
+    start: tuple[float, ...] = ()
+
+
+def _gaussian(y: Any, f: Any, theta: Any) -> Any:
+    return norm.logpdf(y, f[:, 0], jnp.exp(theta[0] / 2))
+
+
+def _gaussian_draw(key: Any, f: Any, theta: Any) -> Any:
+    return f[:, 0] + jnp.exp(theta[0] / 2) * jax.random.normal(key, f[:, 0].shape, f.dtype)
+
+
+def _probit(y: Any, f: Any, theta: Any) -> Any:
+    return norm.logcdf((2 * y - 1) * f[:, 0])
+
+
+def _logit(y: Any, f: Any, theta: Any) -> Any:
+    return jax.nn.log_sigmoid((2 * y - 1) * f[:, 0])
+
+
+def _softmax(y: Any, f: Any, theta: Any) -> Any:
+    return jnp.take_along_axis(jax.nn.log_softmax(f), y.astype(int)[:, None], axis=1)[:, 0]
+
+
+def _poisson(y: Any, f: Any, theta: Any) -> Any:
+    return y * f[:, 0] - jnp.exp(f[:, 0]) - gammaln(y + 1)
+
+
+def _first(function: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
+    """A function of the first latent process as one of f and hyper-parameters."""
+    return lambda f, theta: function(f[:, 0])
+
+
+LIKELIHOODS = {
+    "gaussian": Likelihood(_gaussian, lambda f, theta: f[:, 0], _gaussian_draw, start=(-2.0,)),
+    "probit": Likelihood(
+        _probit,
+        _first(ndtr),
+        lambda key, f, theta: jax.random.bernoulli(key, ndtr(f[:, 0])),
+        "probability",
+        "binary",
+    ),
+    "logit": Likelihood(
+        _logit,
+        _first(jax.nn.sigmoid),
+        lambda key, f, theta: jax.random.bernoulli(key, jax.nn.sigmoid(f[:, 0])),
+        "probability",
+        "binary",
+    ),
+    "softmax": Likelihood(
+        _softmax,
+        lambda f, theta: jax.nn.softmax(f),
+        lambda key, f, theta: jax.random.categorical(key, f),
+        "probabilities",
+        "classes",
+    ),
+    "poisson": Likelihood(
+        _poisson,
+        _first(jnp.exp),
+        lambda key, f, theta: jax.random.poisson(key, jnp.exp(f[:, 0])),
+        labels="counts",
+    ),
+}

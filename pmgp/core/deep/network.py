@@ -1,0 +1,138 @@
+"""Layers of random features, their weights and frequencies under q, and the divergence of q from the prior.
+
+The prior is W ~ N(0, 1) and Omega_ij ~ N(0, 1 / l_i^2), in each layer its own; q is a normal for each entry. In the
+formulas, rows are points: F(l + 1) = Phi(F(l) Omega(l)) W(l), and F(0) = X.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from pmgp.core.deep.features import KERNELS
+
+__all__ = ["OMEGA", "Network", "normal_divergence"]
+
+OMEGA = ("var-fixed", "var-resampled", "prior-fixed")
+LOG_SPREAD = -3.0  # q(W) starts narrow: from the prior's spread, training takes several times the steps.
+
+
+@dataclass(frozen=True)
+class Network:
+    """The form of a deep process; its numbers are in trees of parameters.
+
+    Parameters
+    ----------
+    inputs : int
+        Columns of X.
+    widths : tuple of int
+        Processes that each layer gives; the last number counts the latent processes of the likelihood.
+    features : int
+        Columns of Omega in each layer.
+    kernel : str
+        A name of `KERNELS`.
+    omega : {"var-fixed", "var-resampled", "prior-fixed"}
+        Whether q(Omega) is learned, with the same standard normals in all steps or new ones, or Omega stays a draw
+        of its prior.
+    local : bool
+        Whether the values of a layer are drawn for each point (local reparameterization), or its weights.
+    fed_forward : bool
+        Whether hidden layers see X beside the layer below.
+    """
+
+    inputs: int
+    widths: tuple[int, ...]
+    features: int
+    kernel: str = "rbf"
+    omega: str = "var-fixed"
+    local: bool = True
+    fed_forward: bool = True
+
+    @property
+    def shapes(self) -> list[tuple[int, int]]:
+        """Inputs and outputs of each layer."""
+        extra = self.inputs if self.fed_forward else 0
+        return [(self.inputs, self.widths[0]), *((below + extra, width) for below, width in pairwise(self.widths))]
+
+    def start(self, dtype: Any) -> dict[str, Any]:
+        """Parameters to begin with: the prior for Omega, a narrow normal about zero for W.
+
+        Two trees, each with a list over the layers: ``theta`` with log variances and log length-scales, and ``q`` with
+        means and log standard deviations of W and of Omega.
+        """
+        copies = KERNELS[self.kernel].copies
+        theta, q = [], []
+        for below, width in self.shapes:
+            log_scale = jnp.full(below, jnp.log(below) / 2, dtype)
+            theta.append({"log_variance": jnp.zeros((), dtype), "log_lengthscales": log_scale})
+            weights = jnp.zeros((self.features * copies, width), dtype)
+            part = {"mean": weights, "log_sd": weights + LOG_SPREAD}
+            if self.omega != "prior-fixed":
+                frequencies = jnp.zeros((below, self.features), dtype)
+                part |= {"omega_mean": frequencies, "omega_log_sd": frequencies - log_scale[:, None]}
+            q.append(part)
+        return {"theta": theta, "q": q}
+
+    def frozen(self, key: Any, dtype: Any) -> list[Any]:
+        """Standard normals behind the Omega of each layer, shape (inputs of the layer, features)."""
+        keys = jax.random.split(key, len(self.widths))
+        return [
+            jax.random.normal(one, (below, self.features), dtype)
+            for one, (below, _) in zip(keys, self.shapes, strict=True)
+        ]
+
+    def forward(self, parameters: dict[str, Any], frozen: list[Any], X: Any, key: Any, local: bool) -> Any:
+        """One draw of the last layer's values under q, shape (n, latent processes).
+
+        With `local` only the values of single points have the right distribution; without, all points share W.
+        """
+        F = X
+        layers = zip(parameters["theta"], parameters["q"], frozen, strict=True)
+        for number, (theta, q, normals) in enumerate(layers):
+            omega_key, weight_key = jax.random.split(jax.random.fold_in(key, number))
+            inputs = jnp.concatenate([F, X], axis=-1) if number and self.fed_forward else F
+            Phi = self.layer_features(theta, q, normals, inputs, omega_key)
+            F = (_local_values if local else _drawn_values)(Phi, q, weight_key)
+        return F
+
+    def layer_features(self, theta: Any, q: Any, normals: Any, inputs: Any, key: Any) -> Any:
+        """Phi of one layer, shape (n, features times copies)."""
+        if self.omega == "var-resampled":
+            normals = jax.random.normal(key, normals.shape, normals.dtype)
+        if self.omega == "prior-fixed":
+            omega = jnp.exp(-theta["log_lengthscales"])[:, None] * normals
+        else:
+            omega = q["omega_mean"] + jnp.exp(q["omega_log_sd"]) * normals
+        return KERNELS[self.kernel].features(inputs @ omega, jnp.exp(theta["log_variance"]))
+
+    def divergence(self, parameters: dict[str, Any]) -> Any:
+        """KL(q || prior), in nats: W of all layers and, where it is learned, Omega."""
+        total = 0.0
+        for theta, q in zip(parameters["theta"], parameters["q"], strict=True):
+            total += normal_divergence(q["mean"], q["log_sd"], 0.0)
+            if self.omega != "prior-fixed":
+                total += normal_divergence(q["omega_mean"], q["omega_log_sd"], -theta["log_lengthscales"][:, None])
+        return total
+
+
+def normal_divergence(mean: Any, log_sd: Any, prior_log_sd: Any) -> Any:
+    """KL of independent normals from N(0, exp(2 prior_log_sd)), summed, in nats."""
+    log_ratio = log_sd - prior_log_sd
+    return jnp.sum((jnp.exp(2 * log_ratio) + (mean * jnp.exp(-prior_log_sd)) ** 2 - 1) / 2 - log_ratio)
+
+
+def _local_values(Phi: Any, q: Any, key: Any) -> Any:
+    """Values drawn for each point from N(Phi m, Phi^2 s^2), independently."""
+    mean = Phi @ q["mean"]
+    variance = Phi**2 @ jnp.exp(2 * q["log_sd"])
+    return mean + jnp.sqrt(variance) * jax.random.normal(key, mean.shape, mean.dtype)
+
+
+def _drawn_values(Phi: Any, q: Any, key: Any) -> Any:
+    """Values for all points with the same drawn weights."""
+    normals = jax.random.normal(key, q["mean"].shape, q["mean"].dtype)
+    return Phi @ (q["mean"] + jnp.exp(q["log_sd"]) * normals)

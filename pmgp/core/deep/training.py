@@ -1,0 +1,133 @@
+"""The minibatch bound, and many of Adam's steps on it as one compiled function (article, equations 8 to 12)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax.scipy.special import logsumexp
+
+from pmgp.core.deep.likelihoods import Likelihood
+from pmgp.core.deep.network import Network
+
+__all__ = ["Stage", "TrainingState", "advance", "begin", "bound", "latent_draws", "predictive_density"]
+
+
+class Stage(NamedTuple):
+    """How steps are taken.
+
+    `length` is the number of steps in one call, `samples` the Monte Carlo samples for each point, `batch` the points
+    of a step, `rate` Adam's learning rate; hyper-parameters stay where they are before step `frozen_until`.
+    """
+
+    length: int
+    samples: int
+    batch: int
+    rate: float
+    frozen_until: int
+
+
+class TrainingState(NamedTuple):
+    """What the next step needs: its number, the parameters, and Adam's moments for q and for theta."""
+
+    step: Any
+    parameters: dict[str, Any]
+    moments: dict[str, Any]
+
+
+def begin(network: Network, likelihood: Likelihood, dtype: Any, rate: float) -> TrainingState:
+    """The state before the first step."""
+    parameters = network.start(dtype)
+    parameters["likelihood"] = [jnp.asarray(value, dtype) for value in likelihood.start]
+    groups = _groups(parameters)
+    return TrainingState(
+        jnp.zeros((), jnp.int32), parameters, {name: optax.adam(rate).init(groups[name]) for name in groups}
+    )
+
+
+def latent_draws(
+    network: Network, parameters: Any, frozen: Any, X: Any, key: Any, samples: int, local: bool | None = None
+) -> Any:
+    """Draws of f under q, shape (samples, n, C); all points share the weights of a draw unless `local`."""
+    keys = jax.random.split(key, samples)
+    chosen = network.local if local is None else local
+    return jax.vmap(lambda one: network.forward(parameters, frozen, X, one, chosen))(keys)
+
+
+def bound(
+    network: Network,
+    likelihood: Likelihood,
+    parameters: Any,
+    frozen: Any,
+    X: Any,
+    y: Any,
+    key: Any,
+    total: int,
+    samples: int,
+) -> Any:
+    """Unbiased estimate of the bound on log p(y), in nats, from a batch of `total` observations."""
+    f = latent_draws(network, parameters, frozen, X, key, samples)
+    terms = jax.vmap(lambda one: likelihood.log_density(y, one, parameters["likelihood"]))(f)
+    return total / len(y) * jnp.sum(jnp.mean(terms, axis=0)) - network.divergence(parameters)
+
+
+@partial(jax.jit, static_argnames=("network", "likelihood", "stage"))
+def advance(
+    network: Network,
+    likelihood: Likelihood,
+    stage: Stage,
+    state: TrainingState,
+    frozen: Any,
+    X: Any,
+    y: Any,
+    key: Any,
+) -> tuple[TrainingState, Any]:
+    """Take `stage.length` steps, and give the state after them with the mean of the bounds that they saw.
+
+    A step's random numbers come from the key and its number, so that it does not matter where a run was interrupted.
+    """
+
+    def objective(parameters: Any, indices: Any, step_key: Any) -> Any:
+        value = bound(network, likelihood, parameters, frozen, X[indices], y[indices], step_key, len(y), stage.samples)
+        return -value / len(y)
+
+    def step(state: TrainingState, _: None) -> tuple[TrainingState, Any]:
+        index_key, step_key = jax.random.split(jax.random.fold_in(key, state.step))
+        indices = jax.random.randint(index_key, (stage.batch,), 0, len(y))
+        value, gradient = jax.value_and_grad(objective)(state.parameters, indices, step_key)
+        return _adam(state, gradient, stage), -value * len(y)
+
+    state, bounds = jax.lax.scan(step, state, length=stage.length)
+    return state, jnp.mean(bounds)
+
+
+def _adam(state: TrainingState, gradient: Any, stage: Stage) -> TrainingState:
+    """One of Adam's steps for q, and one for theta unless it is frozen; its moments begin when it is freed."""
+    optimizer = optax.adam(stage.rate)
+    gradients, values = _groups(gradient), _groups(state.parameters)
+    moments, moved = {}, {}
+    for name in values:
+        updates, moments[name] = optimizer.update(gradients[name], state.moments[name])
+        moved[name] = optax.apply_updates(values[name], updates)
+    free = state.step >= stage.frozen_until
+    kept = (moved["theta"], moments["theta"]), (values["theta"], state.moments["theta"])
+    theta, moments["theta"] = jax.tree.map(lambda new, old: jnp.where(free, new, old), *kept)
+    return TrainingState(state.step + 1, {"q": moved["q"], **theta}, moments)
+
+
+def _groups(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Parameters of q and hyper-parameters apart."""
+    return {"q": parameters["q"], "theta": {name: parameters[name] for name in ("theta", "likelihood")}}
+
+
+@partial(jax.jit, static_argnames=("network", "likelihood", "samples"))
+def predictive_density(
+    network: Network, likelihood: Likelihood, parameters: Any, frozen: Any, X: Any, y: Any, key: Any, samples: int
+) -> Any:
+    """Log predictive density of each observation, shape (n,), in nats: the log of the mean over draws of f."""
+    f = latent_draws(network, parameters, frozen, X, key, samples)
+    terms = jax.vmap(lambda one: likelihood.log_density(y, one, parameters["likelihood"]))(f)
+    return logsumexp(terms, axis=0) - jnp.log(samples)

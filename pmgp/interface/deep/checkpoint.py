@@ -1,0 +1,41 @@
+"""A run's state in a file, replaced as a whole, from which the run goes on to the same numbers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+__all__ = ["fingerprint", "load", "store"]
+
+
+def fingerprint(settings: dict[str, Any], *arrays: np.ndarray) -> str:
+    """Digest of what a run was started with: settings as text, and the bytes of its data."""
+    digest = hashlib.sha256(repr(sorted(settings.items())).encode())
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def store(path: Path, tree: Any, history: list[dict[str, float]], mark: str) -> None:
+    """Write the leaves of a tree of arrays, the history and the fingerprint."""
+    leaves: dict[str, Any] = {f"leaf_{number}": np.asarray(leaf) for number, leaf in enumerate(jax.tree.leaves(tree))}
+    temporary = path.with_name(path.name + ".partial")
+    with temporary.open("wb") as file:
+        np.savez(file, history=json.dumps(history), fingerprint=mark, **leaves)
+    os.replace(temporary, path)
+
+
+def load(path: Path, template: Any, mark: str) -> tuple[Any, list[dict[str, float]]]:
+    """The tree, of the template's form, and the history that `store` wrote."""
+    with np.load(path) as file:
+        if str(file["fingerprint"]) != mark:
+            raise ValueError(f"{path} is of a run with other settings or data: give another path, or delete it")
+        structure = jax.tree.structure(template)
+        leaves = [jax.numpy.asarray(file[f"leaf_{number}"]) for number in range(structure.num_leaves)]
+        return jax.tree.unflatten(structure, leaves), json.loads(str(file["history"]))

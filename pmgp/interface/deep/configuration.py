@@ -1,0 +1,61 @@
+"""The arguments of a deep process, checked in words, and what they say to the core."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+
+from pmgp.core.deep.features import KERNELS
+from pmgp.core.deep.likelihoods import LIKELIHOODS, Likelihood
+from pmgp.core.deep.network import OMEGA
+
+__all__ = ["check_choices", "check_counts", "device_of", "likelihood_of", "samples_at"]
+
+
+def check_counts(**counts: int) -> None:
+    """Refuse what is no integer of at least one."""
+    for name, value in counts.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ValueError(f"{name}={value!r}: give an integer of at least 1")
+
+
+def check_choices(kernel: str, omega: str, dtype: str) -> None:
+    """Refuse names that are not known."""
+    known = {"kernel": (kernel, tuple(KERNELS)), "omega": (omega, OMEGA), "dtype": (dtype, ("float32", "float64"))}
+    for name, (value, names) in known.items():
+        if value not in names:
+            raise ValueError(f"{name}={value!r}: choose one of {', '.join(names)}")
+
+
+def likelihood_of(given: str | Likelihood | Callable[[Any, Any], Any]) -> Likelihood:
+    """A likelihood by its name, as it is, or made of a log density of y and f."""
+    if isinstance(given, Likelihood):
+        return given
+    if callable(given):
+        log_density = given
+        return Likelihood(lambda y, f, theta: log_density(y, f))
+    if given not in LIKELIHOODS:
+        raise ValueError(f"likelihood={given!r}: choose one of {', '.join(LIKELIHOODS)}, or give a log density")
+    return LIKELIHOODS[given]
+
+
+def samples_at(step: int, samples: int | Mapping[int, int]) -> int:
+    """Monte Carlo samples at a step: a number, or the one of the last step in the mapping that has been reached."""
+    if not isinstance(samples, Mapping):
+        return samples
+    reached = [start for start in samples if start <= step]
+    return samples[max(reached)] if reached else 1
+
+
+def device_of(name: str | None) -> Any:
+    """JAX's device of a kind, or the one that JAX chooses."""
+    try:
+        return jax.devices(name)[0]
+    except RuntimeError as error:
+        found = sorted({device.platform for device in jax.devices()})
+        raise ValueError(
+            f"device={name!r} was asked for, and JAX finds only {', '.join(found)}: install JAX for that device, "
+            "for example 'pip install jax[cuda13]', or leave device=None"
+        ) from error

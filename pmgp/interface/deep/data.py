@@ -1,0 +1,40 @@
+"""Inputs and observations of a deep process, checked before training begins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+__all__ = ["checked_inputs", "checked_observations"]
+
+RANGES = {"binary": "0 or 1", "classes": "integers from 0", "counts": "integers from 0"}
+
+
+def checked_inputs(X: Any, columns: int | None = None) -> np.ndarray:
+    """X as an array of floats, shape (n, d), all finite."""
+    values = np.asarray(X, dtype=float)
+    if values.ndim != 2 or 0 in values.shape:
+        raise ValueError(f"X has shape {values.shape}: give one row for each point and at least one column")
+    _refuse_first(~np.isfinite(values).all(axis=1), "X", "has a value that is not finite: drop or impute it")
+    if columns is not None and values.shape[1] != columns:
+        raise ValueError(f"X has {values.shape[1]} columns, and the process was fitted to {columns}")
+    return values
+
+
+def checked_observations(y: Any, number: int, labels: str | None) -> np.ndarray:
+    """Observations as an array of floats, shape (n,), in the range of the likelihood."""
+    values = np.asarray(y, dtype=float)
+    if values.shape != (number,):
+        raise ValueError(f"y has shape {values.shape}, but X has {number} rows: give one observation for each")
+    _refuse_first(~np.isfinite(values), "y", "is not finite: drop or impute it")
+    if labels is not None:
+        outside = (values < 0) | (values != np.round(values)) | ((labels == "binary") & (values > 1))
+        row = int(np.argmax(outside))
+        _refuse_first(outside, "y", f"is {values[row]:g}: this likelihood takes {RANGES[labels]}")
+    return values
+
+
+def _refuse_first(refused: np.ndarray, name: str, reason: str) -> None:
+    if refused.any():
+        raise ValueError(f"row {int(np.argmax(refused))} of {name} {reason}")

@@ -1,0 +1,122 @@
+"""Training in blocks of steps, each followed by a look at the held-out density and by a checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from rich.progress import Progress
+
+from pmgp.core.deep.likelihoods import Likelihood
+from pmgp.core.deep.network import Network
+from pmgp.core.deep.training import Stage, advance, begin, predictive_density
+from pmgp.interface.deep.checkpoint import load, store
+from pmgp.interface.deep.configuration import samples_at
+from pmgp.interface.deep.progress import fit_progress
+
+__all__ = ["Plan", "Problem", "train"]
+
+HELDOUT_SAMPLES = 50
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long, and how, a process is trained; the names are those of `RandomFeatureGP`."""
+
+    steps: int
+    batch_size: int
+    learning_rate: float
+    frozen_steps: int
+    samples: int | Mapping[int, int]
+    evaluate_every: int
+    patience: int | None
+
+    def stage(self, step: int) -> Stage:
+        """The block of steps that begins at a step; it ends at the next evaluation."""
+        length = min(self.evaluate_every - step % self.evaluate_every, self.steps - step)
+        samples = samples_at(step, self.samples)
+        return Stage(length, samples, self.batch_size, self.learning_rate, self.frozen_steps)
+
+    def ends(self, history: list[dict[str, float]]) -> bool:
+        """Whether all steps are taken, or the held-out density has not risen for `patience` evaluations.
+
+        Patience begins when the hyper-parameters are free.
+        """
+        if not history:
+            return False
+        if history[-1]["step"] >= self.steps:
+            return True
+        free = [one["heldout"] for one in history if one["step"] > self.frozen_steps]
+        return self.patience is not None and len(free) > self.patience + int(np.argmax([*free, -np.inf]))
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A network, its likelihood, and the arrays that it learns from and is judged by."""
+
+    network: Network
+    likelihood: Likelihood
+    frozen: list[Any]
+    X: Any
+    y: Any
+    X_heldout: Any
+    y_heldout: Any
+    key: Any
+
+    def heldout(self, parameters: Any) -> Any:
+        """Mean log predictive density of what is held out, or NaN if nothing is."""
+        if not len(self.y_heldout):
+            return jnp.nan
+        held = (self.X_heldout, self.y_heldout, jax.random.fold_in(self.key, 2**32 - 1))
+        return jnp.mean(
+            predictive_density(self.network, self.likelihood, parameters, self.frozen, *held, HELDOUT_SAMPLES)
+        )
+
+
+def train(
+    problem: Problem, plan: Plan, checkpoint: Path | None, mark: str, progressbar: bool
+) -> tuple[dict[str, Any], list[dict[str, float]]]:
+    """The parameters with the highest held-out density, or the last ones if nothing is held out, and the history.
+
+    An entry of the history has the step, and the bound and the held-out log density, in nats an observation.
+    """
+    state = begin(problem.network, problem.likelihood, problem.X.dtype, plan.learning_rate)
+    carried: dict[str, Any] = {"state": state, "best": state.parameters, "score": jnp.asarray(-jnp.inf)}
+    history: list[dict[str, float]] = []
+    if checkpoint is not None and checkpoint.exists():
+        carried, history = load(checkpoint, carried, mark)
+    with fit_progress(progressbar) as progress:
+        report = _reporter(progress, plan.steps)
+        while not plan.ends(history):
+            carried, entry = _block(problem, plan, carried)
+            history.append(entry)
+            if checkpoint is not None:
+                store(checkpoint, carried, history, mark)
+            report(entry)
+    return carried["best"], history
+
+
+def _block(problem: Problem, plan: Plan, carried: dict[str, Any]) -> tuple[dict[str, Any], dict[str, float]]:
+    stage = plan.stage(int(carried["state"].step))
+    data = (problem.X, problem.y, problem.key)
+    state, bound = advance(problem.network, problem.likelihood, stage, carried["state"], problem.frozen, *data)
+    heldout = problem.heldout(state.parameters)
+    entry = {"step": int(state.step), "bound": float(bound) / len(problem.y), "heldout": float(heldout)}
+    if not np.isfinite(entry["bound"]):
+        raise FloatingPointError(
+            f"the bound is {entry['bound']} in the steps before {entry['step']}: "
+            f"lower learning_rate={plan.learning_rate}, standardize X and y, or take dtype='float64'"
+        )
+    if jnp.isnan(heldout) or heldout > carried["score"]:
+        carried = carried | {"best": state.parameters, "score": heldout}
+    return carried | {"state": state}, entry
+
+
+def _reporter(progress: Progress, steps: int) -> Callable[[dict[str, float]], None]:
+    task = progress.add_task("fit", total=steps, bound=np.nan, heldout=np.nan)
+    return lambda entry: progress.update(task, completed=entry["step"], bound=entry["bound"], heldout=entry["heldout"])

@@ -1,0 +1,27 @@
+"""The progress of a fit: steps, the bound, the held-out density and the speed."""
+
+from __future__ import annotations
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+__all__ = ["fit_progress"]
+
+
+class _Speed(ProgressColumn):
+    """Steps a second."""
+
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.speed:.0f} steps/s" if task.speed else "")
+
+
+def fit_progress(shown: bool) -> Progress:
+    """Return rich's progress bar; tasks have the fields `bound` and `heldout`, in nats an observation."""
+    return Progress(
+        TextColumn("bound {task.fields[bound]:.3f}, held out {task.fields[heldout]:.3f}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        _Speed(),
+        TimeRemainingColumn(),
+        disable=not shown,
+    )

@@ -1,0 +1,308 @@
+"""Deep Gaussian processes fitted by stochastic variational inference on random features.
+
+Cutajar, Bonilla, Michiardi and Filippone (2017), Random feature expansions for deep Gaussian processes.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+from pmgp.core.deep.likelihoods import Likelihood
+from pmgp.core.deep.network import Network
+from pmgp.core.deep.training import latent_draws, predictive_density
+from pmgp.interface.deep.checkpoint import fingerprint
+from pmgp.interface.deep.configuration import check_choices, check_counts, device_of, likelihood_of
+from pmgp.interface.deep.data import checked_inputs, checked_observations
+from pmgp.interface.deep.fitting import Plan, Problem, train
+
+__all__ = ["RandomFeatureGP"]
+
+LENGTH_ONLY = ("steps", "patience", "device")  # A run may go on with other ones of these.
+
+
+class RandomFeatureGP:
+    """A deep Gaussian process on random features, fitted by maximizing a variational bound.
+
+    This is not exact: q is a product of normals, and hyper-parameters are point estimates. For up to some thousand
+    points `pmgp.sample` is exact; for few features, `pmgp.gp.RandomFeatures` in a PyMC model.
+
+    Parameters
+    ----------
+    layers : int
+        Number of layers; 1 is a shallow process.
+    features : int
+        Columns of Omega in each layer.
+    width : int
+        Processes in each hidden layer.
+    kernel : {"rbf", "arc-cosine-0", "arc-cosine-1"}
+        Each with a variance and a length-scale for each input, in each layer. The features of "arc-cosine-0" are
+        steps, which have no gradient, so that its lower layers stay where they are.
+    likelihood : {"gaussian", "probit", "logit", "softmax", "poisson"}, Likelihood or callable
+        Or a log density of y, shape (n,), and f, shape (n, outputs), written with `jax.numpy`.
+    outputs : int, optional
+        Latent processes of the likelihood: by default 1, and the number of classes for softmax.
+    omega : {"var-fixed", "var-resampled", "prior-fixed"}
+        q(Omega) learned with one set of standard normals ("var-fixed", as in the article), learned with new ones in
+        each step, or Omega a draw of its prior. With "var-fixed" the objective is no lower bound and rises while
+        predictions worsen, so a part of the data is held out.
+    local : bool
+        Draw the values of each layer for each point, which takes fewer steps than drawing weights, as in the article.
+    fed_forward : bool
+        Whether hidden layers see X beside the layer below.
+    steps, batch_size : int
+        Steps at most, and observations in each.
+    learning_rate : float
+        Of Adam.
+    frozen_steps : int
+        Steps before hyper-parameters move.
+    samples : int or dict
+        Monte Carlo samples of a step, or by the step from which on there are so many, such as ``{0: 1, 6000: 10}``.
+    validation_fraction : float
+        The part of the data that is held out for early stopping; 0 for none.
+    evaluate_every : int
+        Steps between two looks at the held-out density.
+    patience : int or None
+        Looks without a rise after which training stops; None to take all steps. The best parameters seen are kept.
+    dtype : {"float32", "float64"}
+        Precision of all computations, whatever JAX is set to.
+    device : str, optional
+        Such as "cpu" or "gpu"; by default the one that JAX chooses.
+    random_state : int
+        The same seed gives the same numbers on the same device.
+
+    Attributes
+    ----------
+    history_ : list of dict
+        After each block of steps: the step, and the bound and the held-out log density in nats an observation.
+    parameters_ : dict
+        Trees of arrays: ``theta``, ``q``, ``likelihood``, as in `pmgp.core.deep.network`.
+    n_features_in_ : int
+
+    Examples
+    --------
+    >>> import numpy as np, pmgp
+    >>> X = np.linspace(-2.0, 2.0, 200)[:, None]
+    >>> process = pmgp.deep.RandomFeatureGP(layers=1, features=20, steps=400, frozen_steps=100)
+    >>> found = process.fit(X, np.sin(2 * X[:, 0]), progressbar=False).predict([[0.0], [0.7]])
+    >>> list(found.data_vars)
+    ['mean', 'latent_mean', 'latent_variance']
+    """
+
+    def __init__(
+        self,
+        layers: int = 2,
+        features: int = 100,
+        *,
+        width: int = 3,
+        kernel: str = "rbf",
+        likelihood: str | Likelihood | Callable[[Any, Any], Any] = "gaussian",
+        outputs: int | None = None,
+        omega: str = "var-fixed",
+        local: bool = True,
+        fed_forward: bool = True,
+        steps: int = 12_000,
+        batch_size: int = 200,
+        learning_rate: float = 0.01,
+        frozen_steps: int = 2000,
+        samples: int | Mapping[int, int] = 1,
+        validation_fraction: float = 0.1,
+        evaluate_every: int = 200,
+        patience: int | None = 10,
+        dtype: str = "float32",
+        device: str | None = None,
+        random_state: int = 0,
+    ) -> None:
+        given = locals()
+        for name in self._names():
+            setattr(self, name, given[name])
+
+    @classmethod
+    def _names(cls) -> list[str]:
+        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The arguments of the constructor by name, as scikit-learn asks for them."""
+        return {name: getattr(self, name) for name in self._names()}
+
+    def set_params(self, **params: Any) -> Self:
+        """Replace arguments of the constructor by name."""
+        for name, value in params.items():
+            if name not in self._names():
+                raise ValueError(f"{name!r} is no parameter: choose among {', '.join(self._names())}")
+            setattr(self, name, value)
+        return self
+
+    def fit(self, X: Any, y: Any, *, checkpoint: str | Path | None = None, progressbar: bool = True) -> Self:
+        """Maximize the bound by Adam on minibatches.
+
+        Parameters
+        ----------
+        X : (n, d) array
+            Inputs, each column best scaled to unit variance.
+        y : (n,) array
+            Observations; best scaled to unit variance for a Gaussian likelihood; classes are 0, 1, ...
+        checkpoint : path, optional
+            A file that is replaced after each evaluation; if it is there, the run goes on from it, and more `steps`
+            than before are allowed.
+        progressbar : bool
+
+        Returns
+        -------
+        RandomFeatureGP
+            The process itself.
+
+        Raises
+        ------
+        ValueError
+            If an argument, X or y cannot be used; the message names the first row that is at fault.
+        FloatingPointError
+            If the bound overflows.
+        """
+        self._check()
+        likelihood = likelihood_of(self.likelihood)  # type: ignore[attr-defined]
+        X = checked_inputs(X)
+        y = checked_observations(y, len(X), likelihood.labels)
+        params = self.get_params()
+        settings = {name: repr(value) for name, value in params.items() if name not in LENGTH_ONLY}
+        settings["likelihood"] = getattr(params["likelihood"], "__qualname__", settings["likelihood"])
+        plan = Plan(**{name: params[name] for name in Plan.__dataclass_fields__})
+        with self._computing():
+            problem = self._problem(X, y, likelihood)
+            path = None if checkpoint is None else Path(checkpoint)
+            self.parameters_, self.history_ = train(problem, plan, path, fingerprint(settings, X, y), progressbar)
+        self._problem_ = problem
+        self.n_features_in_ = X.shape[1]
+        return self
+
+    def _check(self) -> None:
+        params = self.get_params()
+        counted = ("layers", "features", "width", "steps", "batch_size", "evaluate_every")
+        check_counts(**{name: params[name] for name in counted})
+        if params["outputs"] is not None:
+            check_counts(outputs=params["outputs"])
+        samples = params["samples"]
+        check_counts(
+            **{"samples": samples} if isinstance(samples, int) else {f"samples[{k}]": samples[k] for k in samples}
+        )
+        check_choices(params["kernel"], params["omega"], params["dtype"])
+        if not 0 <= params["validation_fraction"] < 1:
+            raise ValueError(f"validation_fraction={params['validation_fraction']}: give a number from 0 to below 1")
+
+    @contextmanager
+    def _computing(self) -> Iterator[None]:
+        """The precision and the device of this process; those that the user has set for JAX come back after it."""
+        params = self.get_params()
+        with jax.enable_x64(params["dtype"] == "float64"), jax.default_device(device_of(params["device"])):
+            yield
+
+    def _problem(self, X: np.ndarray, y: np.ndarray, likelihood: Likelihood) -> Problem:
+        params = self.get_params()
+        outputs = params["outputs"] or (int(y.max()) + 1 if likelihood.labels == "classes" else 1)
+        if likelihood.labels == "classes" and y.max() >= outputs:
+            raise ValueError(f"row {int(np.argmax(y))} of y is {y.max():g}: there are {outputs} classes, from 0")
+        widths = (*[params["width"]] * (params["layers"] - 1), outputs)
+        chosen = {name: params[name] for name in ("features", "kernel", "omega", "local", "fed_forward")}
+        network = Network(X.shape[1], widths, **chosen)
+        order = np.random.default_rng(params["random_state"]).permutation(len(y))
+        heldout, kept = np.split(order, [int(params["validation_fraction"] * len(y))])
+        dtype = params["dtype"]
+        frozen_key, key = jax.random.split(jax.random.key(params["random_state"]))
+        arrays = (jnp.asarray(part, dtype) for part in (X[kept], y[kept], X[heldout], y[heldout]))
+        names = ("X", "y", "X_heldout", "y_heldout")
+        frozen = network.frozen(frozen_key, dtype)
+        return Problem(network, likelihood, frozen, key=key, **dict(zip(names, arrays, strict=True)))
+
+    def _draws(self, X: Any, draws: int, random_seed: int) -> tuple[Any, Any]:
+        """Latent values under q, shape (draws, m, C), and a key for what follows; computed in the right precision."""
+        check_counts(draws=draws)
+        problem = self._fitted()
+        f_key, y_key = jax.random.split(jax.random.key(random_seed))
+        X = jnp.asarray(checked_inputs(X, self.n_features_in_), problem.X.dtype)
+        return latent_draws(problem.network, self.parameters_, problem.frozen, X, f_key, draws, local=False), y_key
+
+    def _fitted(self) -> Problem:
+        if not hasattr(self, "_problem_"):
+            raise ValueError("this process is not fitted: call fit(X, y) first")
+        return self._problem_
+
+    def predict(self, Xnew: Any, *, draws: int = 100, random_seed: int = 0) -> xr.Dataset:
+        """Expectations at new inputs, averaged over draws of the weights from q.
+
+        Parameters
+        ----------
+        Xnew : (m, d) array
+        draws : int
+            Draws of the weights of all layers.
+        random_seed : int
+
+        Returns
+        -------
+        xarray.Dataset
+            With the names that `pmgp.predict` gives, over ``point``: ``latent_mean`` and ``latent_variance``, with
+            ``process`` before it for several latent processes, and ``mean``, ``probability`` with ``complement``, or
+            ``probabilities`` over ``point`` and ``category``. A log density alone has no expectation.
+        """
+        with self._computing():
+            f, _ = self._draws(Xnew, draws, random_seed)
+            likelihood, theta = self._fitted().likelihood, self.parameters_["likelihood"]
+            values = {"latent_mean": np.asarray(f.mean(axis=0)).T, "latent_variance": np.asarray(f.var(axis=0)).T}
+            found = {name: (("process", "point"), array) for name, array in values.items()}
+            result = xr.Dataset(found, coords={"point": np.arange(f.shape[1])}, attrs={"draws": draws})
+            if f.shape[2] == 1:
+                result = result.isel(process=0)
+            if likelihood.expectation is None:
+                return result
+            expected = np.asarray(jax.vmap(lambda one: likelihood.expectation(one, theta))(f).mean(axis=0))
+        return xr.merge([_expected(expected, likelihood.expected), result], combine_attrs="drop_conflicts")
+
+    def sample_predictions(self, Xnew: Any, *, draws: int = 100, random_seed: int = 0) -> xr.Dataset:
+        """Draws of f, joint over the new inputs, and of observations given them.
+
+        Parameters
+        ----------
+        Xnew : (m, d) array
+        draws : int
+        random_seed : int
+
+        Returns
+        -------
+        xarray.Dataset
+            ``f`` over ``draw``, ``point`` and ``process``, and ``y`` over ``draw`` and ``point`` if the likelihood can
+            be drawn from.
+        """
+        with self._computing():
+            f, key = self._draws(Xnew, draws, random_seed)
+            likelihood, theta = self._fitted().likelihood, self.parameters_["likelihood"]
+            variables: dict[str, Any] = {"f": (("draw", "point", "process"), np.asarray(f))}
+            if likelihood.draw is not None:
+                keys = jax.random.split(key, draws)
+                y = jax.vmap(lambda one, values: likelihood.draw(one, values, theta))(keys, f)
+                variables["y"] = (("draw", "point"), np.asarray(y))
+        return xr.Dataset(variables, coords={"draw": np.arange(draws), "point": np.arange(f.shape[1])})
+
+    def log_predictive_density(self, Xnew: Any, ynew: Any, *, draws: int = 100, random_seed: int = 0) -> np.ndarray:
+        """Log predictive density of each new observation, shape (m,), in nats: the log of a mean over draws of q."""
+        problem = self._fitted()
+        Xnew = checked_inputs(Xnew, self.n_features_in_)
+        ynew = checked_observations(ynew, len(Xnew), problem.likelihood.labels)
+        with self._computing():
+            data = (jnp.asarray(part, problem.X.dtype) for part in (Xnew, ynew))
+            fitted = (problem.network, problem.likelihood, self.parameters_, problem.frozen)
+            return np.asarray(predictive_density(*fitted, *data, jax.random.key(random_seed), draws))
+
+
+def _expected(values: np.ndarray, name: str) -> xr.Dataset:
+    """Expected observations as `pmgp.predict` calls them."""
+    if values.ndim == 2:
+        return xr.Dataset({name: (("point", "category"), values)}, coords={"category": np.arange(values.shape[1])})
+    found = {name: ("point", values)}
+    return xr.Dataset(found | {"complement": ("point", 1 - values)} if name == "probability" else found)

@@ -1,0 +1,170 @@
+"""The estimator: what it predicts, seeds, checkpoints, scikit-learn's conventions, and what it refuses."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+
+from pmgp.deep import RandomFeatureGP
+
+RNG = np.random.default_rng(1)
+X = RNG.uniform(-2, 2, size=(120, 1))
+SMALL = {"layers": 1, "features": 10, "steps": 40, "evaluate_every": 20, "frozen_steps": 20, "batch_size": 30}
+
+
+def small(**given):
+    return RandomFeatureGP(**SMALL | given)
+
+
+def fitted(y=None, checkpoint=None, **given):
+    return small(**given).fit(X, np.sin(X[:, 0]) if y is None else y, checkpoint=checkpoint, progressbar=False)
+
+
+@pytest.mark.full
+def test_two_layers_learn_a_step():
+    """The held-out error is far below that of a constant, and probabilities follow the labels."""
+    y = (X[:, 0] > 0.3).astype(float)
+    process = fitted(y, layers=2, likelihood="probit", steps=400, evaluate_every=200, frozen_steps=100)
+    found = process.predict([[-1.5], [1.5]])
+    assert set(found.data_vars) == {"probability", "complement", "latent_mean", "latent_variance"}
+    assert found["probability"].values == pytest.approx([0, 1], abs=0.1)
+    assert found["complement"].values == pytest.approx(1 - found["probability"].values)
+    assert process.log_predictive_density(X, y).mean() > -0.3
+
+
+def names(likelihood, y):
+    return set(fitted(y, likelihood=likelihood).predict(X[:3]).data_vars)
+
+
+@pytest.mark.full
+def test_predictions_have_the_names_of_pmgp_predict():
+    latent = {"latent_mean", "latent_variance"}
+    counts = np.arange(120.0) % 3
+    assert names("softmax", counts) == {"probabilities", *latent}
+    assert names(lambda y, f: -abs(y - f[:, 0]), counts) == latent
+
+
+def test_same_seed_same_numbers_and_resume_equals_uninterrupted(tmp_path):
+    path = tmp_path / "run.npz"
+    fitted(steps=20, checkpoint=path)
+    resumed, whole = fitted(checkpoint=path), fitted()
+    assert [one["step"] for one in resumed.history_] == [20, 40]
+    assert resumed.history_ == whole.history_
+    leaves = (jax.tree.leaves(process.parameters_) for process in (resumed, whole))
+    assert all(np.array_equal(*pair) for pair in zip(*leaves, strict=True))
+    with pytest.raises(ValueError, match="other settings or data"):
+        fitted(checkpoint=path, random_state=1)
+
+
+def test_hyper_parameters_stay_frozen_until_they_are_freed():
+    frozen, free = (fitted(frozen_steps=steps).parameters_["theta"][0]["log_variance"] for steps in (40, 20))
+    assert frozen == 0
+    assert free != 0
+
+
+def test_the_held_out_density_decides_what_is_kept_and_when_training_stops():
+    """A learning rate of zero gives no rise, so training stops after the patience."""
+    process = fitted(steps=2000, learning_rate=0.0, frozen_steps=0, patience=3)
+    assert len(process.history_) == 4
+    assert len(fitted(validation_fraction=0.0, patience=None).history_) == 2
+
+
+@pytest.mark.representatives("float32")
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_precision_is_the_one_that_was_asked_for_and_the_users_setting_stays(dtype):
+    with jax.enable_x64(dtype == "float32"):
+        process = fitted(dtype=dtype)
+        assert process.predict(X[:2])["latent_mean"].dtype == dtype
+        assert jax.config.jax_enable_x64 == (dtype == "float32")
+
+
+def test_draws_of_f_are_joint():
+    found = fitted().sample_predictions(np.array([[0.5], [0.5]]), draws=5)
+    assert np.allclose(found["f"][:, 0], found["f"][:, 1])
+    assert not np.allclose(found["y"][:, 0], found["y"][:, 1])
+
+
+def test_parameters_are_set_and_read_as_in_scikit_learn():
+    from sklearn.base import clone
+
+    process = small(features=7)
+    assert clone(process).get_params() == process.get_params()
+    assert process.set_params(features=9).features == 9
+    with pytest.raises(ValueError, match="'feature' is no parameter"):
+        process.set_params(feature=9)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"features": 0}, "features=0: give an integer of at least 1"),
+        ({"width": 0}, "width=0"),
+        ({"layers": 1.5}, "layers=1.5"),
+        ({"samples": {0: 0}}, r"samples\[0\]=0"),
+        ({"kernel": "cosine"}, "kernel='cosine': choose one of rbf"),
+        ({"omega": "fixed"}, "omega='fixed'"),
+        ({"likelihood": "gauss"}, "likelihood='gauss'"),
+        ({"validation_fraction": 1.0}, "validation_fraction=1.0"),
+        ({"device": "abacus"}, "device='abacus' was asked for, and JAX finds only cpu"),
+    ],
+)
+def test_arguments_that_cannot_be_used(given, message):
+    with pytest.raises(ValueError, match=message):
+        fitted(**given)
+
+
+def changed(values, row, value):
+    values = np.array(values, dtype=float)
+    values[row] = value
+    return values
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "X", "y", "message"),
+    [
+        ("gaussian", changed(X, 7, np.nan), X[:, 0], "row 7 of X has a value that is not finite"),
+        ("gaussian", X, changed(X[:, 0], 5, np.inf), "row 5 of y is not finite"),
+        ("gaussian", X, X[:5, 0], r"y has shape \(5,\), but X has 120 rows"),
+        ("gaussian", X[:, 0], X[:, 0], r"X has shape \(120,\)"),
+        ("probit", X, changed(np.zeros(120), 3, 2), "row 3 of y is 2: this likelihood takes 0 or 1"),
+        ("softmax", X, changed(np.zeros(120), 3, -1), "row 3 of y is -1"),
+        ("poisson", X, changed(np.zeros(120), 3, 0.5), "row 3 of y is 0.5"),
+    ],
+)
+def test_data_that_cannot_be_used(likelihood, X, y, message):
+    with pytest.raises(ValueError, match=message):
+        small(likelihood=likelihood).fit(X, y)
+
+
+def test_what_is_not_fitted_or_has_other_columns():
+    with pytest.raises(ValueError, match="not fitted"):
+        small().log_predictive_density(X, X[:, 0])
+    with pytest.raises(ValueError, match="X has 2 columns, and the process was fitted to 1"):
+        fitted().predict(np.zeros((3, 2)))
+
+
+def test_a_bound_that_overflows_is_named():
+    with pytest.raises(FloatingPointError, match="lower learning_rate"):
+        fitted(1e30 * X[:, 0])
+
+
+ABSENT = """
+import sys
+sys.modules["jax"] = None
+import pmgp, pmgp.gp, pmgp.steps
+assert pmgp.PseudoMarginal and pmgp.sample and pmgp.predict
+try:
+    pmgp.deep
+except ImportError as error:
+    print(error)
+"""
+
+
+@pytest.mark.full
+def test_the_rest_does_without_jax_and_what_needs_it_names_the_extra():
+    found = subprocess.run([sys.executable, "-c", ABSENT], check=True, capture_output=True, text=True)
+    assert found.stdout.strip() == "pmgp.deep needs jax, which is not installed: pip install 'pmgp[jax]'"
