@@ -138,6 +138,7 @@ def find_map(
     method = method or resolve(approximation, approximations.NAMES, Differentiable, "approximation")
     values = value_point(model, start)
     parts = LatentGaussianModel(model, latent, values, compile_kwargs)
+    parts.refuse_discrete()
     objective = Objective(model, parts, method, prior)
     with threads_limited(suitable_threads(parts.sites_of(values))):
         found = _maximize(objective, parts.ravel(values), max_iterations)

@@ -98,6 +98,13 @@ def missing_observations() -> pm.Model:
     return model
 
 
+def discrete_switch() -> pm.Model:
+    with pm.Model() as model:
+        switch = pm.Bernoulli("switch", 0.5)
+        pm.Normal("y", latent() + 0.3 * switch, 1.0, observed=REALS)
+    return model
+
+
 def discrete_parameter() -> pm.Model:
     with pm.Model() as model:
         scale = 1.0 + pm.Bernoulli("which", 0.5)
@@ -229,7 +236,8 @@ FEATURES: dict[str, Callable[[Make], None]] = {
     "`pm.AR` for f": runs(series(autoregression)),
     "`pm.GaussianRandomWalk` for f": runs(series(random_walk)),
     "a random variable between f and the data": runs(variable_between),
-    "a discrete hyper-parameter": runs(discrete_parameter),
+    "a discrete variable of the likelihood, for a step method of its own": runs(discrete_switch),
+    "a discrete hyper-parameter of the covariance": runs(discrete_parameter),
     "f whitened by `gp.prior`": runs(whitened),
     "`random_seed`": seed_repeats,
     "`cores=2`": chains(),

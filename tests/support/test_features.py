@@ -17,7 +17,9 @@ SLOW = ('`mp_ctx="spawn"`',)
 CASES = [pytest.param(one, marks=pytest.mark.slow if one[TABLE.heading] in SLOW else ()) for one in ROWS]
 
 
-@pytest.mark.representatives("no hyper-parameters", "a discrete hyper-parameter", "f whitened by `gp.prior`")
+@pytest.mark.representatives(
+    "no hyper-parameters", "a discrete hyper-parameter of the covariance", "f whitened by `gp.prior`"
+)
 @pytest.mark.parametrize("expected", CASES, ids=[one[TABLE.heading] for one in ROWS])
 def test_what_happens_is_what_the_row_says(expected):
     assert row(TABLE, expected[TABLE.heading]) == expected

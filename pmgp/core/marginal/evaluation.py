@@ -95,11 +95,15 @@ class Evaluator:
     ----------
     model : LatentModel
     approximation : Approximation
+    persistent : bool
+        Where a fit from the predicted start fails, fit again from the approximation's own start: for a chain that may
+        be moved, by other samplers, to where it would not have gone.
     """
 
-    def __init__(self, model: LatentModel, approximation: Approximation) -> None:
+    def __init__(self, model: LatentModel, approximation: Approximation, persistent: bool = False) -> None:
         self.model = model
         self.approximation = approximation
+        self.persistent = persistent
 
     def __call__(self, theta: np.ndarray, predictor: Predictor | None) -> Evaluation:
         """Approximate p(f|y, theta); depends on theta and on the predictor's coefficients, on nothing else."""
@@ -108,7 +112,10 @@ class Evaluator:
             return OutsideSupport(theta)
         start = None if predictor is None else predictor.predict(theta)
         likelihood = self.model.likelihood(theta)
-        fitted = self.approximation.fit(self.model.prior(theta), likelihood, start)
+        prior = self.model.prior(theta)
+        fitted = self.approximation.fit(prior, likelihood, start)
+        if fitted is None and start is not None and self.persistent:
+            fitted = self.approximation.fit(prior, likelihood, None)
         return Indefinite(theta) if fitted is None else Fitted(theta, log_prior, fitted, likelihood)
 
     def prepare(self, evaluation: Evaluated) -> Ready | Indefinite:

@@ -91,6 +91,7 @@ class LatentTarget:
         estimator: Estimator | str,
         approximation: Approximation | str,
     ) -> None:
+        parts.refuse_discrete()
         parts.compile_theta_gradient()
         self._parts = parts
         self._evaluate = Evaluator(parts, smooth)
@@ -138,6 +139,7 @@ class MarginalTarget:
         values = theta_values(model, [])
         others = [v for v in (*model.basic_RVs, *model.potentials) if v is not observed]
         self._theta = ThetaVector(values, model.initial_point(), Compiler(compile_kwargs))
+        self._theta.refuse(self._theta.discrete)
         self._theta_prior = ThetaPrior(model.logp(vars=others, sum=False), self._theta)
         mean, covariance = model.replace_rvs_by_values(list(observed.owner.op.dist_params(observed.owner)))
         self._prior = LatentPrior(str(observed.name), mean, covariance, self._theta)

@@ -84,6 +84,7 @@ def approximate(
     # What is compiled belongs to a copy, whose data nobody changes.
     own = copied(model)
     parts = LatentGaussianModel(own, f.name, compile_kwargs=compile_kwargs)
+    parts.refuse_discrete()
     evidence = ApproximateEvidence(Objective(own, parts, method, prior=False), parts.initial_moments[0].size)
     marginal = copied(model, [v for v in _variables(model) if f in set(ancestors([v]))])
     # In the order of the copy, which is not that of the model.

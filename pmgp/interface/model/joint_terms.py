@@ -87,15 +87,5 @@ def split_terms(model: pm.Model, latents: list[TensorVariable], hierarchical: bo
 
 
 def theta_values(model: pm.Model, latents: list[TensorVariable]) -> list[TensorVariable]:
-    """The value variables of theta: of all that is free, but for f and missing observations.
-
-    Raises
-    ------
-    ModelError
-        If some are discrete.
-    """
-    values = [model.rvs_to_values[rv] for rv in hyperparameters(model, latents)]
-    discrete = [value.name for value in values if value.dtype not in ("float32", "float64")]
-    if discrete:
-        raise ModelError(f"hyper-parameters must be continuous; these are not: {', '.join(discrete)}")
-    return values
+    """The value variables of theta: of all that is free, but for f and missing observations."""
+    return [model.rvs_to_values[rv] for rv in hyperparameters(model, latents)]

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
+from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.core.likelihoods import Likelihood
@@ -67,6 +68,8 @@ class LatentGaussianModel:
     latent_prior : LatentPrior, BlockLatentPrior or SeriesPrior
     model_likelihood : ModelLikelihood
     observations : Observations
+    prior_values : list of variables
+        The value variables of the hyper-parameters that p(f|theta) depends on.
 
     Raises
     ------
@@ -105,6 +108,9 @@ class LatentGaussianModel:
         self.latent_prior = self._read_prior(model)
         self._likelihood_graphs = self.latent_vector.write(terms.likelihood)
         self._likelihood_elements = self.theta.elements_of(terms.likelihood)
+        self.prior_values = _read_by(model, latents)
+        if not given_theta:
+            self.theta.refuse([value for value in self.theta.discrete if value in self.prior_values])
         self.observations = Observations(model, self.latent_name, terms.variables)
         self._read_likelihood(model, terms, point)
         if not given_theta:
@@ -136,7 +142,8 @@ class LatentGaussianModel:
         return isinstance(closed_form(self.initial_theta), Divisible)
 
     def _probes(self) -> Probes:
-        return Probes(self.theta.initial, self.theta_prior, *self.initial_moments, self.latent_vector.number)
+        discrete = self.theta.places(self.theta.discrete)
+        return Probes(self.theta.initial, self.theta_prior, *self.initial_moments, self.latent_vector.number, discrete)
 
     @property
     def latent(self) -> TensorVariable:
@@ -308,6 +315,16 @@ class LatentGaussianModel:
         """
         self.model_likelihood.require_factorizing()
 
+    def refuse_discrete(self) -> None:
+        """Refuse discrete hyper-parameters, where all of theta is to be moved or integrated out.
+
+        Raises
+        ------
+        ModelError
+            Naming them.
+        """
+        self.theta.refuse(self.theta.discrete)
+
     def refuse_other_processes(self, model: pm.Model) -> None:
         """Refuse a second latent process among the hyper-parameters of the PyMC model.
 
@@ -335,3 +352,10 @@ class LatentGaussianModel:
         if not self._given_theta:
             self.model_likelihood.refuse_impossible(probes)
             self.require_factorizing()
+
+
+def _read_by(model: pm.Model, variables: list[TensorVariable]) -> list[TensorVariable]:
+    """Return the value variables of the free variables that the distributions of others depend on directly."""
+    inputs = [one for variable in variables for one in variable.owner.inputs]
+    read = set(ancestors(inputs, blockers=model.basic_RVs))
+    return [model.rvs_to_values[rv] for rv in model.free_RVs if rv in read]

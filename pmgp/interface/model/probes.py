@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -30,6 +30,8 @@ class Probes:
         Of f at the initial theta.
     number : int
         Of latent vectors in f, one after another.
+    discrete : array of int
+        Elements of theta that stay as they are.
     """
 
     theta: np.ndarray
@@ -37,6 +39,7 @@ class Probes:
     mean: np.ndarray
     variance: np.ndarray
     number: int = 1
+    discrete: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=int))
 
     @property
     def sites(self) -> int:
@@ -49,7 +52,9 @@ class Probes:
         usable = np.isfinite(self.variance) & (self.variance > 0.0)
         deviation = np.sqrt(np.where(usable, self.variance, 1.0))
         for probe in range(PROBES):
-            theta = self.theta + (probe > 0) * rng.standard_normal(self.theta.size)
+            shift = rng.standard_normal(self.theta.size)
+            shift[self.discrete] = 0.0
+            theta = self.theta + (probe > 0) * shift
             # Near the prior mean first, where most likelihoods are finite.
             scale = (1.0 if probe else 0.1) * deviation
             f = self.mean + scale * rng.standard_normal(self.mean.shape)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 from itertools import pairwise
 from typing import Any
@@ -18,6 +18,7 @@ from pmgp.interface.graphs.compilation import Compiler
 from pmgp.interface.graphs.number_graph import NumberGraph
 from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
 from pmgp.interface.graphs.theta_function import NumpyFunction, ThetaFunction, simplified
+from pmgp.interface.model.latent_variable import ModelError
 from pmgp.interface.model.missing_gradients import naming_missing_gradients
 
 __all__ = ["ThetaVector"]
@@ -42,7 +43,8 @@ class ThetaVector:
         self.values = values
         self.compile_function = compile_function
         self._point = {value.name: np.asarray(point[value.name], dtype=float) for value in values}
-        ends = np.cumsum([0, *[value.size for value in self._point.values()]]).tolist()
+        self._sizes = [value.size for value in self._point.values()]
+        ends = np.cumsum([0, *self._sizes]).tolist()
         parts = [slice(*bounds) for bounds in pairwise(ends)]
         self._parts = [(n, part, v.shape) for (n, v), part in zip(self._point.items(), parts, strict=True)]
 
@@ -59,7 +61,32 @@ class ThetaVector:
     @property
     def dimension(self) -> int:
         """Length of theta."""
-        return sum(value.size for value in self._point.values())
+        return sum(self._sizes)
+
+    @property
+    def discrete(self) -> list[TensorVariable]:
+        """The value variables that have integers for values."""
+        return [value for value in self.values if value.dtype not in ("float32", "float64")]
+
+    def refuse(self, discrete: list[TensorVariable]) -> None:
+        """Refuse discrete hyper-parameters, if there are some.
+
+        Raises
+        ------
+        ModelError
+            Naming them.
+        """
+        if discrete:
+            names = ", ".join(value.name for value in discrete)
+            raise ModelError(
+                f"hyper-parameters must be continuous; these are not: {names}. Discrete variables that only the "
+                "likelihood depends on may stand in a model that pmgp.PseudoMarginal samples beside a step method for "
+                "them; marginalize the others, or run one chain for each of their values"
+            )
+
+    def places(self, values: Collection[TensorVariable]) -> np.ndarray:
+        """Places in the vector of some of the value variables: an array of int."""
+        return np.flatnonzero(np.repeat([value in values for value in self.values], self._sizes))
 
     def ravel(self, point: dict[str, np.ndarray]) -> np.ndarray:
         """The vector from a point of the model."""
@@ -80,10 +107,7 @@ class ThetaVector:
 
     def elements_of(self, graphs: list[TensorVariable]) -> list[int]:
         """Places in the vector of the value variables that graphs depend on."""
-        needed = set(ancestors(graphs))
-        sizes = [value.size for value in self._point.values()]
-        depends = np.repeat([value in needed for value in self.values], sizes)
-        return np.flatnonzero(depends).tolist()
+        return self.places(set(ancestors(graphs))).tolist()
 
     def write(self, outputs: list[TensorVariable]) -> tuple[list[TensorVariable], TensorVariable]:
         """Write graphs of the value variables as graphs of the vector, which is returned with them."""

@@ -149,7 +149,7 @@ def processes(model: pm.Model) -> Recommendation | None:
         parts = share(model, given_theta=False).parts
     except ModelError:
         return None
-    many = many_to_follow_gradients(parts)
+    many = many_to_follow_gradients(parts, parts.dimension)
     return Recommendation(
         "Pseudo-marginal chain with trajectories" if many else "Pseudo-marginal chain",
         (StepCall(PseudoMarginal, {}),),

@@ -18,6 +18,7 @@ from pmgp.core.estimators import ApproximateEvidence, Estimator
 from pmgp.core.marginal.calibration import LARGE_SPREAD
 from pmgp.core.marginal.choice import choose_estimator
 from pmgp.core.marginal.evaluation import Evaluator, Fitted, Ready
+from pmgp.core.marginal.given_elements import GivenElements
 from pmgp.core.marginal.pseudo_marginal import Frozen, PseudoMarginalChain, State
 from pmgp.core.marginal.screen import ScreenDensity
 from pmgp.core.marginal.tuning import Tuning
@@ -33,9 +34,9 @@ from pmgp.interface.steps.starts import unusable_start
 from pmgp.interface.steps.transitions import ThetaTarget, chosen_proposal
 from pmgp.interface.steps.validation import (
     check_settings,
-    check_variables,
     indefinite_proposals,
     large_spread,
+    moved_values,
     unconverged_proposals,
 )
 
@@ -55,6 +56,7 @@ class PseudoMarginalState(StepMethodState):
     unconverged: int
     theta: np.ndarray
     latent: np.ndarray
+    given: np.ndarray
     tuning: Tuning | None
     frozen: Frozen | None
     chain: State | None
@@ -65,15 +67,16 @@ class PseudoMarginalState(StepMethodState):
 class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
     """Pseudo-marginal Metropolis-Hastings for the hyper-parameters of a Gaussian process, with exact draws of f.
 
-    The step updates all free variables of the model: the latent multivariate normal f, or a time series (`pymc.AR`,
-    `pymc.GaussianRandomWalk`), and, as one vector theta on the unconstrained scale, all others. While the chain tunes,
-    it samples under the approximation's own marginal likelihood and learns its proposals; then it switches to an
-    unbiased estimate of p(y|theta) and is exact.
+    The step updates the latent multivariate normal f, or a time series (`pymc.AR`, `pymc.GaussianRandomWalk`), and, as
+    one vector theta on the unconstrained scale, all other continuous variables. Discrete ones, such as a switch or the
+    labels of a mixture, and those left out of `vars` are for other step methods, if only the likelihood depends on
+    them. While the chain tunes, it samples under the approximation's own marginal likelihood and learns its proposals;
+    then it switches to an unbiased estimate of p(y|theta) and is exact.
 
     Parameters
     ----------
     vars : list of variables, optional
-        Must be all free variables of the model, the default.
+        The hyper-parameters to move, all continuous ones by default; f is always moved with them.
     approximation : Laplace, ExpectationPropagation, "auto", "laplace" or "ep"
         The Gaussian q(f) that importance samples come from, and whose evidence proposals are screened with. ``"auto"``
         is expectation propagation, or Laplace's method where the terms of the likelihood are not known one by one.
@@ -110,7 +113,7 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
     refresh_every : int, optional
         Refresh the importance samples in every so many iterations; 0 for never. By default in every one, and in every
         tenth of estimates that are no importance samples. Rarer is cheaper, but a chain that met a large weight stays
-        longer, and f with it.
+        longer, and f with it. Beside a step method for other variables it must be 1, which is the default then.
     $arguments
 
     Raises
@@ -118,7 +121,8 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
     ModelError
         If the model has no latent multivariate normal variable (build the process with
         ``gp.prior(..., reparameterize=False)``) and no Gaussian time series, its likelihood does not factorize over f,
-        not all free variables are given, or an operation in it has no gradient that the proposal asked for needs.
+        its prior depends on variables that are left to other step methods, or an operation in it has no gradient that
+        the proposal asked for needs.
     ValueError
         For unknown approximations, estimators or proposals, an estimator that the likelihood does not suit, and
         settings out of range.
@@ -182,10 +186,12 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
         check_settings(latent_moves, refresh_every, transitions)
         super().__init__(vars, latent=latent, **others)
         self.approximation = chosen_approximation(approximation, self.latent_model)
-        self._evaluate = Evaluator(self.latent_model, self.approximation)
+        target = self.latent_model if self._alone else self._moving
+        self._evaluate = Evaluator(target, self.approximation, persistent=not self._alone)
         if isinstance(self.approximation, Laplace):
             self.latent_model.compile_derivatives(second=True)
-        on_screen = ThetaTarget(self.latent_model, self.approximation, delayed_acceptance)
+        dimension = len(self._moving.moved)
+        on_screen = ThetaTarget(self.latent_model, dimension, self.approximation, delayed_acceptance)
         transition = chosen_proposal(proposal, target_acceptance, on_screen)
         chosen, self._others = chosen_estimators(estimator, self.latent_model)
         self.exact = not isinstance(chosen, ApproximateEvidence)
@@ -195,7 +201,7 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
             delayed_acceptance,
             transitions,
             latent_moves=latent_moves if self.exact else 0,
-            refresh_every=refresh_every,
+            refresh_every=self._refreshed_every(refresh_every),
         )
         if not self.latent_model.latent_vector.several:
             with announced():
@@ -204,7 +210,34 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
         self._reset(0, 0)
 
     def _own_variables(self, vars: list[Any] | None, model: pm.Model) -> list[Any]:
-        return check_variables(vars, model, self.latent_model)
+        parts = self.latent_model
+        moved = moved_values(vars, model, parts)
+        self._moved_names = [value.name for value in moved]
+        self._moving = GivenElements(parts, parts.theta.places(moved), parts.initial_theta)
+        # No hyper-parameter is left to another step method.
+        self._alone = len(self._moving.moved) == parts.dimension
+        return [*moved, *super()._own_variables(vars, model)]
+
+    def _refreshed_every(self, asked: int | None) -> int | None:
+        """Beside another step method f and the retained particle must be one: that method moves given f."""
+        if self._alone:
+            return asked
+        if asked not in (None, 1):
+            raise ValueError(f"refresh_every must be 1 beside another step method, not {asked}; leave it out")
+        return 1
+
+    @property
+    def given(self) -> np.ndarray:
+        """A whole theta, whose elements that this step does not move are those in the chain's point."""
+        return self._moving.theta
+
+    @given.setter
+    def given(self, theta: np.ndarray) -> None:
+        self._moving.theta = theta
+
+    def _whole(self) -> np.ndarray:
+        """Theta with the elements that other step methods move."""
+        return self.theta if self._alone else self._moving.whole(self.theta)
 
     def _reset(self, n_tune: int, n_draws: int) -> None:
         super()._reset(n_tune, n_draws)
@@ -212,6 +245,7 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
         self.indefinite = self.unconverged = 0
         self.theta = np.empty(0)
         self.latent = np.empty(0)
+        self.given = self.latent_model.initial_theta
         self.tuning: Tuning | None = None
         self.frozen: Frozen | None = None
         self.chain: State | None = None
@@ -219,10 +253,28 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
     def _update(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         if self.tuning is None and self.chain is None:
             self._start(point)
-        else:
-            self._refuse_foreign_moves(point)
+        elif not self.latent_model.stands_in(point, self._whole()):
+            self._follow(self.latent_model.ravel(point))
         stats, model = self._move(), self.latent_model
-        return model.unravel(self.theta) | model.unravel_latent(self.latent), stats
+        values = model.unravel(self._whole())
+        return {name: values[name] for name in self._moved_names} | model.unravel_latent(self.latent), stats
+
+    def _follow(self, theta: np.ndarray) -> None:
+        """Go on from a theta in which other step methods have moved their variables.
+
+        They leave p(others|f, theta, y) invariant. Given theta and f, the estimate and all particles but f are drawn
+        anew, as in a refreshment, and with them the chain's state is a draw from its extended target again.
+        """
+        if not np.array_equal(theta[self._moving.moved], self.theta):
+            raise SamplingError(
+                "another step method moved the hyper-parameters that PseudoMarginal moves, which would invalidate the "
+                f"stored estimate of p(y|theta): leave {', '.join(self._moved_names)} to PseudoMarginal alone"
+            )
+        self.given, self._current = theta, None
+        if self.chain is not None and self.frozen is not None:
+            ready = self._current = self._ready(self.frozen.predictor)
+            state = self.chain._replace(particle=self.latent)
+            self.chain = self.scheme.refresh(self.rng, state, ready.payload, self.frozen)
 
     def _move(self) -> dict[str, Any]:
         if self.chain is not None and self.frozen is not None:
@@ -236,16 +288,15 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
             self._freeze(self.tuning)
 
     def _start(self, point: dict[str, np.ndarray]) -> None:
-        model = self.latent_model
-        theta = model.ravel(point)
-        current = self._usable(theta)
+        self.given = self.latent_model.ravel(point)
+        current = self._usable(self.given[self._moving.moved])
         if current is None:
-            raise SamplingError(unusable_start(model, theta))
+            raise SamplingError(unusable_start(self.latent_model, self.given))
         if self.tune:
             current = self._disperse(current)
         self._hold(current)
         size = len(self._evaluate.start_from(current.payload))
-        self.tuning = Tuning(self.scheme.transition, model.dimension, size, max(self.n_tune, 1))
+        self.tuning = Tuning(self.scheme.transition, len(self._moving.moved), size, max(self.n_tune, 1))
         if not self.tune:
             self._freeze(self.tuning)
 
@@ -290,13 +341,16 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
 
     def _hold(self, current: Point) -> None:
         self._current, self.theta, self.latent = current, current.position, current.payload.approximation.mean
+        if not self._alone:
+            # Other step methods move given f, for which the mean of q is no draw.
+            self.latent = current.payload.approximation.sample(self.rng, 1)[0]
 
     def _point(self, predictor: Predictor | None) -> Point:
         """The point at theta, computed again where a restored state came without it."""
         if self._current is None:
             point = self._screened(self.theta, predictor)
             if not isinstance(point.payload, Fitted):
-                raise SamplingError(unusable_start(self.latent_model, self.theta))
+                raise SamplingError(unusable_start(self.latent_model, self._whole()))
             self._current = point
         return self._current
 
@@ -304,7 +358,7 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
         point = self._point(predictor)
         ready = self._evaluate.prepare(point.payload)
         if not isinstance(ready, Ready):
-            raise SamplingError(unusable_start(self.latent_model, self.theta))
+            raise SamplingError(unusable_start(self.latent_model, self._whole()))
         return point if ready is point.payload else point._replace(payload=ready)
 
     def _tuning_step(self, tuning: Tuning) -> dict[str, Any]:
@@ -329,11 +383,3 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
             warnings.warn(indefinite_proposals(self.indefinite, self.n_draws), UserWarning, stacklevel=2)
         if self.unconverged:
             warnings.warn(unconverged_proposals(self.unconverged, self.n_draws), UserWarning, stacklevel=2)
-
-    def _refuse_foreign_moves(self, point: dict[str, np.ndarray]) -> None:
-        if self.latent_model.stands_in(point, self.theta):
-            return
-        raise SamplingError(
-            "another step method moved the hyper-parameters, which would invalidate the stored estimate of p(y|theta); "
-            "PseudoMarginal updates all free variables by itself: pass it alone as step="
-        )

@@ -61,9 +61,10 @@ def chosen_operator(
 
 
 class ThetaTarget(NamedTuple):
-    """Where theta is to move: a model, what approximates it, and whether moves are screened by that."""
+    """The target of theta's moves: a model, how many elements move, its approximation, and whether that screens."""
 
     model: LatentGaussianModel
+    dimension: int
     approximation: Approximation
     screened: bool
 
@@ -118,19 +119,19 @@ def _by_turns(target_acceptance: float | None) -> Alternation:
     return Alternation(IndependenceMixture(), _trajectories(target_acceptance, LEAPFROG_BY_TURNS))
 
 
-def many_to_follow_gradients(model: LatentGaussianModel) -> bool:
+def many_to_follow_gradients(model: LatentGaussianModel, dimension: int) -> bool:
     """Whether there are many hyper-parameters, and gradients of the evidence are no rough ones.
 
     Those of several latent vectors are good with one for each class. Where the likelihood's derivatives are taken from
     its graph, as with a mean and a log scale, sites need not be positive definite, and gradients are rough.
     """
     classes = isinstance(model.model_likelihood, ClosedFormLikelihood)
-    return model.dimension > FEW and (classes or not model.latent_vector.several)
+    return dimension > FEW and (classes or not model.latent_vector.several)
 
 
 def _suits(setting: ThetaTarget) -> bool:
     """Whether trajectories are worth their gradients, and these can be had."""
-    worthwhile = setting.screened and many_to_follow_gradients(setting.model)
+    worthwhile = setting.screened and many_to_follow_gradients(setting.model, setting.dimension)
     if not worthwhile or missing_members(setting.approximation, Differentiable):
         return False
     try:

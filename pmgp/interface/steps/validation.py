@@ -14,10 +14,10 @@ __all__ = [
     "check_acceptance",
     "check_hyperparameters",
     "check_settings",
-    "check_variables",
     "indefinite_proposals",
     "large_spread",
     "latent_of",
+    "moved_values",
     "unconverged_proposals",
 ]
 
@@ -29,12 +29,13 @@ def check_acceptance(target_acceptance: float) -> None:
 
 
 def check_hyperparameters(vars: Any, model: pm.Model, parts: LatentGaussianModel, method: str) -> list[Any]:
-    """All free variables but f, or an error that names what is missing, or what is a latent process itself."""
+    """All free variables but f, or an error that names what is missing, discrete, or a latent process itself."""
     if not parts.theta_values:
         raise ModelError(
             f"the model has no hyper-parameters besides {parts.latent_name!r}, which {method} does not move: leave it "
             "out, and sample with pmgp.EllipticalSlice() alone"
         )
+    parts.refuse_discrete()
     parts.refuse_other_processes(model)
     if vars is None:
         return list(parts.theta_values)
@@ -69,19 +70,30 @@ def check_settings(latent_moves: int, refresh_every: int | None, transitions: in
         raise ValueError(f"refresh_every must be an integer and not negative: {refresh_every}")
 
 
-def check_variables(vars: list[Any] | None, model: pm.Model, latent_model: LatentGaussianModel) -> list[Any]:
-    """All free variables of the model, f among them, or an error that names what is missing."""
-    wanted = [*latent_model.theta_values, *latent_model.latent_vector.values, *latent_model.missing_values]
-    if vars is None:
-        return wanted
-    given = {model.rvs_to_values.get(variable, variable) for variable in vars}
-    missing = [value.name for value in wanted if value not in given]
-    if missing:
+def moved_values(vars: Any, model: pm.Model, parts: LatentGaussianModel) -> list[Any]:
+    """The value variables of theta that PseudoMarginal moves: those that are given, or all that are continuous.
+
+    Other step methods move the rest.
+
+    Raises
+    ------
+    ModelError
+        If f depends on a variable that is left to them, or none is moved.
+    """
+    given = None if vars is None else {model.rvs_to_values.get(v, v) for v in np.atleast_1d(vars)}
+    discrete = parts.theta.discrete
+    moved = [v for v in parts.theta_values if v not in discrete and (given is None or v in given)]
+    left = [value.name for value in parts.theta_values if value not in moved and value in parts.prior_values]
+    if left:
         raise ModelError(
-            f"PseudoMarginal updates f and all hyper-parameters together, but was not given {', '.join(missing)}; "
-            "leave vars out, and use no other step method beside it"
+            f"the prior of {parts.latent_name!r} depends on {', '.join(left)}, which PseudoMarginal must move itself: "
+            "add to vars, or leave vars out. Only variables of the likelihood alone can be left to other step methods"
         )
-    return wanted
+    if not moved:
+        raise ModelError(
+            f"PseudoMarginal has no hyper-parameter to move beside {parts.latent_name!r}; use pmgp.EllipticalSlice()"
+        )
+    return moved
 
 
 # What the draws of an estimator are called.

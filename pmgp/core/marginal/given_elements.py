@@ -1,0 +1,67 @@
+"""A model of some elements of theta, the others given: a chain moves the former, and other samplers the latter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pmgp.core.gaussians import Prior
+from pmgp.core.joint_density import DifferentiableMarginal
+from pmgp.core.likelihoods.base import Likelihood
+
+__all__ = ["GivenElements"]
+
+
+class GivenElements:
+    """The joint density as a function of the elements of theta that move.
+
+    Parameters
+    ----------
+    model : DifferentiableMarginal
+        Of the whole theta.
+    moved : (dimension,) array of int
+        The elements that move.
+    theta : array
+        A whole theta, whose other elements are given.
+    """
+
+    def __init__(self, model: DifferentiableMarginal, moved: np.ndarray, theta: np.ndarray) -> None:
+        self.model = model
+        self.moved = moved
+        self.theta = theta
+
+    def whole(self, theta: np.ndarray) -> np.ndarray:
+        """Join the elements that move to those that are given."""
+        whole = self.theta.copy()
+        whole[self.moved] = theta
+        return whole
+
+    def gives(self, theta: np.ndarray) -> bool:
+        """Whether a whole theta has the given elements."""
+        return np.array_equal(theta, self.whole(theta[self.moved]))
+
+    def log_prior(self, theta: np.ndarray) -> float:
+        """Log of the prior density, up to a constant."""
+        return self.model.log_prior(self.whole(theta))
+
+    def prior(self, theta: np.ndarray) -> Prior:
+        """p(f|theta)."""
+        return self.model.prior(self.whole(theta))
+
+    def likelihood(self, theta: np.ndarray) -> Likelihood:
+        """p(y|f, theta) as a function of f."""
+        return self.model.likelihood(self.whole(theta))
+
+    @property
+    def likelihood_elements(self) -> Sequence[int]:
+        """The elements that p(y|f, theta) depends on, counted among those that move."""
+        return np.flatnonzero(np.isin(self.moved, self.model.likelihood_elements)).tolist()
+
+    def log_prior_gradient(self, theta: np.ndarray) -> np.ndarray:
+        """Gradient of the log-prior: (dimension,)."""
+        return self.model.log_prior_gradient(self.whole(theta))[self.moved]
+
+    def covariance_pullback(self, theta: np.ndarray, covariance_bar: np.ndarray, mean_bar: np.ndarray) -> np.ndarray:
+        """Gradient of <covariance_bar, K> + mean_bar' m: (dimension,)."""
+        return self.model.covariance_pullback(self.whole(theta), covariance_bar, mean_bar)[self.moved]

@@ -1,0 +1,248 @@
+"""PseudoMarginal beside step methods for variables that only the likelihood depends on."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from types import MethodType
+
+import arviz as az
+import numpy as np
+import pymc as pm
+import pytest
+from numpy.testing import assert_array_equal
+from scipy.special import expit
+from scipy.stats import multivariate_normal
+
+import pmgp
+from pmgp.core.approximations import Laplace
+from pmgp.core.estimators import ImportanceSampling
+from pmgp.core.marginal.pseudo_marginal import State
+from pmgp.interface.steps.pseudo_marginal import PseudoMarginal
+
+SIZE = 6
+# A poor q, so that importance weights differ.
+ONE_STEP = Laplace(tolerance=1e6, sweeps=0)
+INPUTS = np.linspace(-1.5, 1.5, SIZE)[:, None]
+JITTER = 1e-3
+# Of log lengthscale and log variance: labels of so large a process make Laplace's q a poor one.
+CENTER, SCALE = np.array([0.0, 3.0]), np.array([0.5, 0.7])
+
+
+def joint_model() -> pm.Model:
+    """Theta, f and labels, none of them observed: the labels are for another step method.
+
+    Theta and f alone have their prior distribution, and each label the probability that f gives it.
+    """
+    with pm.Model() as model:
+        lengthscale, variance = (pm.LogNormal(n, m, s) for n, m, s in zip("lv", CENTER, SCALE, strict=True))
+        covariance = variance * pm.gp.cov.ExpQuad(1, ls=lengthscale) + pm.gp.cov.WhiteNoise(np.sqrt(JITTER))
+        f = pm.gp.Latent(cov_func=covariance).prior("f", X=INPUTS, jitter=0.0, reparameterize=False)
+        labels = pm.Bernoulli("labels", 0.5, shape=SIZE, initval=np.array([0, 1, 1, 0, 1, 1]))
+        pm.Potential("likelihood", pm.logp(pm.Bernoulli.dist(logit_p=f), labels))
+    return model
+
+
+class Unshared:
+    """Importance sampling whose draws are not shared with moves of f, as those of other estimators."""
+
+    draws = 2
+    _sampling = ImportanceSampling(draws=2)
+
+    def estimate(self, *arguments):
+        return self._sampling.estimate(*arguments)
+
+    def estimate_given(self, *arguments):
+        return self._sampling.estimate_given(*arguments)
+
+
+ESTIMATORS = {"shared draws": ImportanceSampling(draws=2), "draws of its own": Unshared()}
+
+
+def tuned(estimator: str) -> PseudoMarginal:
+    """A step that has been tuned beside draws of the labels; its particles are few."""
+    logging.getLogger("pymc").setLevel(logging.ERROR)
+    model = joint_model()
+    step = pmgp.PseudoMarginal(model=model, approximation=ONE_STEP, estimator=ESTIMATORS[estimator])
+    rng = np.random.default_rng(1)
+    step.setup_chain(rng, 200, 10**6)
+    point = model.initial_point()
+    for _ in range(200):
+        point["labels"] = drawn_labels(rng, point["f"])
+        point, _ = step.step(point)
+    step.stop_tuning()
+    return step
+
+
+def drawn_labels(rng: np.random.Generator, f: np.ndarray) -> np.ndarray:
+    return (rng.uniform(size=SIZE) < expit(f)).astype(int)
+
+
+def statistics(point: dict[str, np.ndarray]) -> np.ndarray:
+    theta, labels = np.array([point["l_log__"], point["v_log__"]]), point["labels"]
+    f = point["f"] * np.exp(-0.5 * theta[1])
+    size = f @ f / SIZE
+    return np.array(
+        [*theta, *theta**2, f.mean(), size, f[0] * f[5], theta[1] * size, labels @ f, labels[0] == labels[5]]
+    )
+
+
+def largest_change(step: PseudoMarginal, replicates: int = 1500, repeats: int = 16, seed: int = 1) -> float:
+    """Return the largest mean change, in standard errors, of statistics of independent draws (Gandy and Scott 2020).
+
+    An iteration draws all labels given f, and then makes a step.
+    """
+    rng = np.random.default_rng(seed)
+    distances = np.square(INPUTS - INPUTS.T)
+    rows = np.empty((replicates, 10))
+    for row in rows:
+        theta = CENTER + SCALE * rng.standard_normal(2)
+        covariance = np.exp(theta[1] - 0.5 * distances / np.exp(2.0 * theta[0])) + JITTER * np.eye(SIZE)
+        f = np.linalg.cholesky(covariance) @ rng.standard_normal(SIZE)
+        point = {
+            "l_log__": theta[:1].reshape(()),
+            "v_log__": theta[1:].reshape(()),
+            "f": f,
+            "labels": drawn_labels(rng, f),
+        }
+        begin(step, point)
+        before = statistics(point)
+        for _ in range(repeats):
+            point["labels"] = drawn_labels(rng, point["f"])
+            point, _ = step.step(point)
+        point["labels"] = drawn_labels(rng, point["f"])
+        row[:] = statistics(point) - before
+    return float(np.max(np.abs(rows.mean(axis=0)) / (rows.std(axis=0, ddof=1) / np.sqrt(replicates))))
+
+
+def begin(step: PseudoMarginal, point: dict[str, np.ndarray]) -> None:
+    """Put the chain where theta and f are, with all other particles drawn given these."""
+    whole = step.latent_model.ravel(point)
+    step.theta, step.latent = whole[step._moving.moved], point["f"]
+    step.chain = State(step.theta, step.latent, 0.0, 1.0, 0)
+    PseudoMarginal._follow(step, whole)
+
+
+BOUND = 4.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_theta_f_and_the_others_keep_their_joint_distribution(estimator):
+    assert largest_change(tuned(estimator)) < BOUND
+
+
+def keeping_the_estimate(step: PseudoMarginal, theta: np.ndarray) -> None:
+    step.given, step._current = theta, None
+
+
+def drawing_all_anew(step: PseudoMarginal, theta: np.ndarray) -> None:
+    step.given, step._current = theta, None
+    ready = step._current = step._ready(step.frozen.predictor)
+    step.chain = step.scheme.init(step.rng, ready.payload, step.frozen)
+
+
+def retaining_another(step: PseudoMarginal, theta: np.ndarray) -> None:
+    """The particle of the estimate before, and not the f that the others were moved given."""
+    step.given, step._current = theta, None
+    ready = step._current = step._ready(step.frozen.predictor)
+    step.chain = step.scheme.refresh(step.rng, step.chain, ready.payload, step.frozen)
+
+
+TWINS: list[Callable] = [keeping_the_estimate, drawing_all_anew, retaining_another]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("twin", TWINS)
+def test_broken_twins_are_rejected(twin):
+    step = tuned("shared draws")
+    step._follow = MethodType(twin, step)
+    assert largest_change(step) > 2.0 * BOUND
+
+
+X = np.linspace(0.0, 4.0, 24)[:, None]
+SECOND = X[:, 0] > 2.0
+Y = np.sin(2.0 * X[:, 0]) + 1.5 * SECOND + 0.8 * np.random.default_rng(3).normal(size=len(X))
+SETTINGS = {"progressbar": False, "compute_convergence_checks": False}
+QUIET = {"progressbar": False, "quiet": True}
+
+
+def switched(inside_prior: bool = False) -> pm.Model:
+    """Observations that may be shifted in the second half."""
+    with pm.Model() as model:
+        lengthscale = pm.LogNormal("lengthscale", 0.0, 0.5)
+        switch = pm.Bernoulli("switch", 0.2)
+        variance = 1.0 + switch if inside_prior else 1.0
+        gp = pm.gp.Latent(cov_func=variance * pm.gp.cov.ExpQuad(1, ls=lengthscale))
+        f = gp.prior("f", X=X, reparameterize=False)
+        pm.Normal("y", f + 0.5 * switch * SECOND, 0.8, observed=Y)
+    return model
+
+
+def probability_of_the_switch() -> float:
+    """By quadrature over the lengthscale."""
+    grid, distances = np.linspace(-2.5, 2.5, 101), np.square(X - X.T)
+    evidence = np.zeros(2)
+    for x in grid:
+        covariance = np.exp(-0.5 * distances / np.exp(2.0 * x)) + 0.8**2 * np.eye(len(X))
+        for switch in (0, 1):
+            density = multivariate_normal(0.5 * switch * SECOND, covariance).pdf(Y)
+            evidence[switch] += np.exp(-0.5 * (x / 0.5) ** 2) * density
+    return 0.2 * evidence[1] / (0.8 * evidence[0] + 0.2 * evidence[1])
+
+
+@pytest.mark.slow
+def test_a_switch_has_its_posterior_probability():
+    expected = probability_of_the_switch()
+    with switched():
+        idata = pm.sample(1500, tune=500, step=pmgp.PseudoMarginal(), chains=2, random_seed=1, **SETTINGS)
+    found = idata["posterior"]["switch"]
+    error = float(az.mcse(found))
+    assert abs(float(found.mean()) - expected) < 4.0 * error
+    # The prior probability is far away.
+    assert abs(0.2 - expected) > 8.0 * error
+
+
+@pytest.mark.full
+def test_a_stored_run_goes_on_as_if_it_had_not_ended(tmp_path):
+    options = {"tune": 20, "chains": 2, "cores": 1, "random_seed": 1, **QUIET}
+    whole = pmgp.sample(switched(), draws=30, **options)
+    pmgp.sample(switched(), draws=12, out=tmp_path / "run", **options)
+    resumed = pmgp.resume(tmp_path / "run", switched(), draws=30, **QUIET)
+    for name in ("lengthscale", "f", "switch"):
+        assert_array_equal(resumed["posterior"][name], whole["posterior"][name])
+    assert 0 < whole["posterior"]["switch"].mean() < 1
+
+
+def test_continuous_variables_are_left_where_others_are_named():
+    with pm.Model() as model:
+        lengthscale, noise = pm.LogNormal("lengthscale"), pm.HalfNormal("noise")
+        f = pm.gp.Latent(cov_func=pm.gp.cov.ExpQuad(1, ls=lengthscale)).prior("f", X=X, reparameterize=False)
+        pm.Normal("y", f, noise, observed=np.sin(X[:, 0]))
+        steps = [pmgp.PseudoMarginal([lengthscale]), pm.Slice([noise])]
+        idata = pm.sample(20, tune=20, step=steps, chains=1, random_seed=1, **SETTINGS)
+    assert [value.name for value in steps[0].vars] == ["lengthscale_log__", "f"]
+    for name in ("lengthscale", "noise", "f"):
+        assert float(idata["posterior"][name].std()) > 0.0
+    prediction = pmgp.predict(idata, [[1.0]], model=model, progressbar=False)
+    assert np.isfinite(prediction["mean"]).all()
+
+
+def test_what_cannot_be_left_is_refused():
+    with pytest.raises(pmgp.ModelError, match="hyper-parameters must be continuous; these are not: switch"):
+        pmgp.PseudoMarginal(model=switched(inside_prior=True))
+    with pytest.raises(ValueError, match="refresh_every must be 1 beside another step method, not 3"):
+        pmgp.PseudoMarginal(model=switched(), refresh_every=3)
+    model = switched()
+    with pytest.raises(pmgp.ModelError, match="PseudoMarginal has no hyper-parameter to move beside 'f'"):
+        pmgp.PseudoMarginal([model["f"]], model=without_lengthscale())
+    for refusing in (pmgp.find_map, pmgp.importance, pmgp.steps.Ancillary):
+        with pytest.raises(pmgp.ModelError, match="must be continuous; these are not: switch"):
+            refusing(model=model)
+
+
+def without_lengthscale() -> pm.Model:
+    with pm.Model() as model:
+        f = pm.gp.Latent(cov_func=pm.gp.cov.ExpQuad(1, ls=1.0)).prior("f", X=X, reparameterize=False)
+        pm.Normal("y", f + pm.Bernoulli("switch", 0.3), 1.0, observed=Y)
+    return model
