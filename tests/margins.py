@@ -13,6 +13,7 @@ import ast
 import builtins
 import csv
 import json
+import operator
 import os
 import subprocess
 import sys
@@ -44,6 +45,9 @@ TWICE = "> 2.0 * "
 """A twin that is compared with twice the bound."""
 
 
+OPERATORS = {"Lt": "lt", "LtE": "le", "Gt": "gt", "GtE": "ge"}
+
+
 class Margin(NamedTuple):
     """A comparison in a test: its worst value over all cases and runs, in units of the bound."""
 
@@ -73,8 +77,7 @@ class Comparisons(ast.NodeTransformer):
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         if len(node.ops) > 1 or not isinstance(node.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE):
             return node
-        less = isinstance(node.ops[0], ast.Lt | ast.LtE)
-        given = [ast.Constant(node.lineno), ast.Constant(ast.unparse(node)), ast.Constant(less)]
+        given = [ast.Constant(node.lineno), ast.Constant(ast.unparse(node)), ast.Constant(type(node.ops[0]).__name__)]
         call = ast.Call(ast.Name("__recorded__", ast.Load()), [*given, node.left, *node.comparators], [])
         return ast.fix_missing_locations(ast.copy_location(call, node))
 
@@ -114,15 +117,15 @@ class Recording:
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         self.item = item
 
-    def recorded(self, line: int, source: str, less: bool, value: Any, bound: Any) -> Any:
+    def recorded(self, line: int, source: str, name: str, value: Any, bound: Any) -> Any:
         """Return the comparison's own result."""
         if self.item is not None:
-            for number, limit, ratio in worst_of(less, value, bound):
+            for number, limit, ratio in worst_of(name.startswith("L"), value, bound):
                 place = self.item.nodeid.partition("::")
                 row = {"file": place[0], "case": place[2], "line": line, "comparison": source}
                 with self.path.open("a") as file:
                     file.write(json.dumps(row | {"worst": number, "bound": limit, "ratio": ratio}) + "\n")
-        return value < bound if less else value > bound
+        return getattr(operator, OPERATORS[name])(value, bound)
 
 
 def worst_of(less: bool, value: Any, bound: Any) -> Iterator[tuple[float, float, float]]:
@@ -155,9 +158,14 @@ def statistical_files() -> list[str]:
     return [path.relative_to(ROOT).as_posix() for path in found]
 
 
+def finished(file: str, name: str, folder: Path) -> Path:
+    """Return the path of a run's comparisons, which is there once the run has ended."""
+    return folder / name.replace(", ", "-").replace(" ", "-") / (file.replace("/", ".") + ".jsonl")
+
+
 def run(file: str, name: str, folder: Path) -> Path:
     """Run one file of tests under some kernels, unless that has been done, and return the path of its comparisons."""
-    done = folder / name.replace(", ", "-").replace(" ", "-") / (file.replace("/", ".") + ".jsonl")
+    done = finished(file, name, folder)
     if done.exists():
         return done
     done.parent.mkdir(parents=True, exist_ok=True)
@@ -172,13 +180,13 @@ def run(file: str, name: str, folder: Path) -> Path:
     }
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.margins", file]
-    finished = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     print(
-        f"{name}: {file}: {finished.stdout.strip().splitlines()[-1] if finished.stdout else finished.stderr}",
+        f"{name}: {file}: {ended.stdout.strip().splitlines()[-1] if ended.stdout else ended.stderr}",
         flush=True,
     )
-    if finished.returncode not in (0, 1):
-        raise RuntimeError(f"pytest ended with {finished.returncode} in {file}:\n{finished.stdout}{finished.stderr}")
+    if ended.returncode not in (0, 1):
+        raise RuntimeError(f"pytest ended with {ended.returncode} in {file}:\n{ended.stdout}{ended.stderr}")
     partial.touch()
     return partial.rename(done)
 
@@ -217,13 +225,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.margins", description=__doc__)
     parser.add_argument("files", nargs="*", help="of tests; all statistical ones by default")
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "margins", help="where finished runs are kept")
+    parser.add_argument("--finished", action="store_true", help="run nothing; write what has been run")
     parser.add_argument("--workers", type=int, default=2, help="files that run at a time")
     given = parser.parse_args()
     files = given.files or statistical_files()
     jobs = [(name, file) for name in KERNELS for file in files]
-    with ThreadPoolExecutor(given.workers) as pool:
-        paths = list(pool.map(lambda job: run(job[1], job[0], given.folder.resolve()), jobs))
-    rows = margins(zip([name for name, _ in jobs], paths, strict=True))
+    folder = given.folder.resolve()
+    if not given.finished:
+        with ThreadPoolExecutor(given.workers) as pool:
+            list(pool.map(lambda job: run(job[1], job[0], folder), jobs))
+    rows = margins((name, path) for name, file in jobs if (path := finished(file, name, folder)).exists())
     if not given.files:
         write(rows)
     for row in rows:
