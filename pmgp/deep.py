@@ -6,7 +6,7 @@ try:
 except ModuleNotFoundError as error:
     raise ImportError(f"pmgp.deep needs {error.name}, which is not installed: pip install 'pmgp[jax]'") from error
 
-from pmgp.core.deep.likelihoods import Likelihood
+from pmgp.core.deep.likelihoods import JaxLikelihood
 from pmgp.interface.deep.random_feature_gp import RandomFeatureGP
 
-__all__ = ["Likelihood", "RandomFeatureGP"]
+__all__ = ["JaxLikelihood", "RandomFeatureGP"]

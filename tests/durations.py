@@ -2,7 +2,8 @@
 
 ``durations.json`` holds what ``pytest --store-durations`` measured last. Files begin longest first, so that no long one
 is left for one worker at the end. Processor time hardly depends on what else a machine does, and a slower machine is
-slower for all files: a file exceeds its budget where it takes much longer than its figure and the others do not.
+slower for all files: a file is named at the end of a run where it takes much longer than its figure and the others do
+not. That fails no run, for what takes long depends on the machine too; figures that are stored are held to budgets.
 """
 
 from __future__ import annotations
@@ -84,8 +85,6 @@ class Recorder:
             there = {path: seconds for path, seconds in stored().items() if Path(path).exists()}
             rounded = {path: round(seconds, 1) for path, seconds in self.seconds.items()}
             STORED.write_text(json.dumps(dict(sorted((there | rounded).items())), indent=0) + "\n")
-        elif over_budget(self.seconds, stored()) and session.exitstatus == pytest.ExitCode.OK:
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         late = {} if self.store else over_budget(self.seconds, stored())

@@ -11,11 +11,11 @@ import jax.numpy as jnp
 from jax.scipy.special import gammaln, ndtr
 from jax.scipy.stats import norm
 
-__all__ = ["LIKELIHOODS", "Likelihood"]
+__all__ = ["LIKELIHOODS", "JaxLikelihood"]
 
 
 @dataclass(frozen=True)
-class Likelihood:
+class JaxLikelihood:
     """A density of y given f, and its hyper-parameters.
 
     Attributes
@@ -70,29 +70,29 @@ def _first(function: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
 
 
 LIKELIHOODS = {
-    "gaussian": Likelihood(_gaussian, lambda f, theta: f[:, 0], _gaussian_draw, start=(-2.0,)),
-    "probit": Likelihood(
+    "gaussian": JaxLikelihood(_gaussian, lambda f, theta: f[:, 0], _gaussian_draw, start=(-2.0,)),
+    "probit": JaxLikelihood(
         _probit,
         _first(ndtr),
         lambda key, f, theta: jax.random.bernoulli(key, ndtr(f[:, 0])),
         "probability",
         "binary",
     ),
-    "logit": Likelihood(
+    "logit": JaxLikelihood(
         _logit,
         _first(jax.nn.sigmoid),
         lambda key, f, theta: jax.random.bernoulli(key, jax.nn.sigmoid(f[:, 0])),
         "probability",
         "binary",
     ),
-    "softmax": Likelihood(
+    "softmax": JaxLikelihood(
         _softmax,
         lambda f, theta: jax.nn.softmax(f),
         lambda key, f, theta: jax.random.categorical(key, f),
         "probabilities",
         "classes",
     ),
-    "poisson": Likelihood(
+    "poisson": JaxLikelihood(
         _poisson,
         _first(jnp.exp),
         lambda key, f, theta: jax.random.poisson(key, jnp.exp(f[:, 0])),

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import optax
 from jax.scipy.special import logsumexp
 
-from pmgp.core.deep.likelihoods import Likelihood
+from pmgp.core.deep.likelihoods import JaxLikelihood
 from pmgp.core.deep.network import Network
 
 __all__ = ["Stage", "TrainingState", "advance", "begin", "bound", "latent_draws", "predictive_density"]
@@ -38,7 +38,7 @@ class TrainingState(NamedTuple):
     moments: dict[str, Any]
 
 
-def begin(network: Network, likelihood: Likelihood, dtype: Any, rate: float) -> TrainingState:
+def begin(network: Network, likelihood: JaxLikelihood, dtype: Any, rate: float) -> TrainingState:
     """The state before the first step."""
     parameters = network.start(dtype)
     parameters["likelihood"] = [jnp.asarray(value, dtype) for value in likelihood.start]
@@ -59,7 +59,7 @@ def latent_draws(
 
 def bound(
     network: Network,
-    likelihood: Likelihood,
+    likelihood: JaxLikelihood,
     parameters: Any,
     frozen: Any,
     X: Any,
@@ -77,7 +77,7 @@ def bound(
 @partial(jax.jit, static_argnames=("network", "likelihood", "stage"))
 def advance(
     network: Network,
-    likelihood: Likelihood,
+    likelihood: JaxLikelihood,
     stage: Stage,
     state: TrainingState,
     frozen: Any,
@@ -125,7 +125,7 @@ def _groups(parameters: dict[str, Any]) -> dict[str, Any]:
 
 @partial(jax.jit, static_argnames=("network", "likelihood", "samples"))
 def predictive_density(
-    network: Network, likelihood: Likelihood, parameters: Any, frozen: Any, X: Any, y: Any, key: Any, samples: int
+    network: Network, likelihood: JaxLikelihood, parameters: Any, frozen: Any, X: Any, y: Any, key: Any, samples: int
 ) -> Any:
     """Log predictive density of each observation, shape (n,), in nats: the log of the mean over draws of f."""
     f = latent_draws(network, parameters, frozen, X, key, samples)

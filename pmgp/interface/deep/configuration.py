@@ -8,7 +8,7 @@ from typing import Any
 import jax
 
 from pmgp.core.deep.features import KERNELS
-from pmgp.core.deep.likelihoods import LIKELIHOODS, Likelihood
+from pmgp.core.deep.likelihoods import LIKELIHOODS, JaxLikelihood
 from pmgp.core.deep.network import OMEGA
 
 __all__ = ["check_choices", "check_counts", "device_of", "likelihood_of", "samples_at"]
@@ -29,13 +29,13 @@ def check_choices(kernel: str, omega: str, dtype: str) -> None:
             raise ValueError(f"{name}={value!r}: choose one of {', '.join(names)}")
 
 
-def likelihood_of(given: str | Likelihood | Callable[[Any, Any], Any]) -> Likelihood:
+def likelihood_of(given: str | JaxLikelihood | Callable[[Any, Any], Any]) -> JaxLikelihood:
     """A likelihood by its name, as it is, or made of a log density of y and f."""
-    if isinstance(given, Likelihood):
+    if isinstance(given, JaxLikelihood):
         return given
     if callable(given):
         log_density = given
-        return Likelihood(lambda y, f, theta: log_density(y, f))
+        return JaxLikelihood(lambda y, f, theta: log_density(y, f))
     if given not in LIKELIHOODS:
         raise ValueError(f"likelihood={given!r}: choose one of {', '.join(LIKELIHOODS)}, or give a log density")
     return LIKELIHOODS[given]

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from rich.progress import Progress
 
-from pmgp.core.deep.likelihoods import Likelihood
+from pmgp.core.deep.likelihoods import JaxLikelihood
 from pmgp.core.deep.network import Network
 from pmgp.core.deep.training import Stage, advance, begin, predictive_density
 from pmgp.interface.deep.checkpoint import load, store
@@ -60,7 +60,7 @@ class Problem:
     """A network, its likelihood, and the arrays that it learns from and is judged by."""
 
     network: Network
-    likelihood: Likelihood
+    likelihood: JaxLikelihood
     frozen: list[Any]
     X: Any
     y: Any

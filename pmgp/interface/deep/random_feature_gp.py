@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from pmgp.core.deep.likelihoods import Likelihood
+from pmgp.core.deep.likelihoods import JaxLikelihood
 from pmgp.core.deep.network import Network
 from pmgp.core.deep.training import latent_draws, predictive_density
 from pmgp.interface.deep.checkpoint import fingerprint
@@ -46,7 +46,7 @@ class RandomFeatureGP:
     kernel : {"rbf", "arc-cosine-0", "arc-cosine-1"}
         Each with a variance and a length-scale for each input, in each layer. The features of "arc-cosine-0" are
         steps, which have no gradient, so that its lower layers stay where they are.
-    likelihood : {"gaussian", "probit", "logit", "softmax", "poisson"}, Likelihood or callable
+    likelihood : {"gaussian", "probit", "logit", "softmax", "poisson"}, JaxLikelihood or callable
         Or a log density of y, shape (n,), and f, shape (n, outputs), written with `jax.numpy`.
     outputs : int, optional
         Latent processes of the likelihood: by default 1, and the number of classes for softmax.
@@ -104,7 +104,7 @@ class RandomFeatureGP:
         *,
         width: int = 3,
         kernel: str = "rbf",
-        likelihood: str | Likelihood | Callable[[Any, Any], Any] = "gaussian",
+        likelihood: str | JaxLikelihood | Callable[[Any, Any], Any] = "gaussian",
         outputs: int | None = None,
         omega: str = "var-fixed",
         local: bool = True,
@@ -204,7 +204,7 @@ class RandomFeatureGP:
         with jax.enable_x64(params["dtype"] == "float64"), jax.default_device(device_of(params["device"])):
             yield
 
-    def _problem(self, X: np.ndarray, y: np.ndarray, likelihood: Likelihood) -> Problem:
+    def _problem(self, X: np.ndarray, y: np.ndarray, likelihood: JaxLikelihood) -> Problem:
         params = self.get_params()
         outputs = params["outputs"] or (int(y.max()) + 1 if likelihood.labels == "classes" else 1)
         if likelihood.labels == "classes" and y.max() >= outputs:
