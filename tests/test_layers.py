@@ -126,6 +126,7 @@ COMPILED = {
     "core.orthants.compiled_normal",
     "core.markov.compiled.blocks",
     "core.markov.compiled.pattern",
+    "core.markov.compiled.states",
 } | {
     f"core.numerics.compiled.{name}"
     for name in (

@@ -19,7 +19,7 @@ from pytensor.tensor.variable import TensorVariable
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.model.latent_variable import below, find_latents
 from pmgp.interface.model.missing import hyperparameters, imputed
-from pmgp.interface.model.time_series import autoregression_of, is_time_series
+from pmgp.interface.model.time_series import is_process, is_time_series, parameters_of
 from pmgp.interface.steps.chosen import chosen_approximation, chosen_estimators
 
 __all__ = ["Description", "describe"]
@@ -148,6 +148,8 @@ def _latent_vector(rv: TensorVariable, shape: tuple[int, ...]) -> str:
 
 def _series(rv: TensorVariable) -> str:
     """What kind of time series it is."""
+    if is_process(rv):
+        return f"Matern process in time of order {' + '.join(f'{round(2 * order)}/2' for order in rv.owner.op.orders)}"
     if isinstance(rv.owner.op, AutoRegressiveRV):
         constant = " with a constant" if rv.owner.op.constant_term else ""
         return f"autoregression of order {rv.owner.op.ar_order}{constant}"
@@ -163,7 +165,7 @@ def _acts_on(model: pm.Model, latents: list[TensorVariable], rv: TensorVariable)
     parts: dict[str, list[TensorVariable]] = {}
     for f in latents:
         if is_time_series(f):
-            graphs = autoregression_of(f)._asdict()
+            graphs = parameters_of(f)._asdict()
             parts |= {f"the {name.replace('_', ' ')} of {f.name}": [graph] for name, graph in graphs.items()}
             continue
         mean, covariance, *_ = f.owner.op.dist_params(f.owner)

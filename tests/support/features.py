@@ -222,6 +222,14 @@ def random_walk(**settings: Any) -> Any:
     return pm.GaussianRandomWalk("f", **settings)
 
 
+def process_in_time() -> pm.Model:
+    with pm.Model() as model:
+        kernel = pm.gp.cov.Matern32(1, ls=pm.InverseGamma("lengthscale", 3.0, 6.0))
+        f = pmgp.gp.Markov(cov_func=kernel).prior("f", X=np.arange(float(len(LABELS))))
+        pmgp.BernoulliProbit("y", f, observed=LABELS)
+    return model
+
+
 FEATURES: dict[str, Callable[[Make], None]] = {
     "`coords` and `dims`": named_dimensions,
     "`pm.Data`, and `pm.set_data` with another n": new_data,
@@ -235,6 +243,7 @@ FEATURES: dict[str, Callable[[Make], None]] = {
     "missing (masked) observations": runs(missing_observations),
     "`pm.AR` for f": runs(series(autoregression)),
     "`pm.GaussianRandomWalk` for f": runs(series(random_walk)),
+    "`pmgp.gp.Markov` for f": runs(process_in_time),
     "a random variable between f and the data": runs(variable_between),
     "a discrete variable of the likelihood, for a step method of its own": runs(discrete_switch),
     "a discrete hyper-parameter of the covariance": runs(discrete_parameter),

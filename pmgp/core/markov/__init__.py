@@ -12,8 +12,10 @@ from pmgp.core.markov.chain import ChainPattern
 from pmgp.core.markov.paths import PathSampling, SampledPaths
 from pmgp.core.markov.prior import PrecisionPosterior, PrecisionPrior
 from pmgp.core.markov.sparse import SparsePattern
+from pmgp.core.markov.state_space import STATES, StatePattern, Times, log_density, sample_path, transitions
 
 __all__ = [
+    "STATES",
     "ChainPattern",
     "Factor",
     "PathSampling",
@@ -22,4 +24,9 @@ __all__ = [
     "PrecisionPrior",
     "SampledPaths",
     "SparsePattern",
+    "StatePattern",
+    "Times",
+    "log_density",
+    "sample_path",
+    "transitions",
 ]

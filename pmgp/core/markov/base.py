@@ -77,6 +77,10 @@ class Pattern(Protocol):
         """Q x."""
         ...
 
+    def drawn_given(self, rng: np.random.Generator, values: np.ndarray, f: np.ndarray) -> np.ndarray | None:
+        """A draw from N(0, Q^-1) given f = A x, or None where that takes a search."""
+        ...
+
     def outer(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """The symmetric part of x y' on the pattern, of the shape of Q's values."""
         ...

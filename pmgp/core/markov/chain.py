@@ -164,6 +164,15 @@ class ChainPattern:
         out[:-1] += np.einsum("tij,ti->tj", below[1:], x[1:])
         return out
 
+    def drawn_given(self, rng: np.random.Generator, values: np.ndarray, f: np.ndarray) -> np.ndarray | None:
+        """None: x given f takes a search."""
+        return None
+
+    @staticmethod
+    def along(bar: np.ndarray, values: np.ndarray, change: np.ndarray) -> float:
+        """Sum of the products of `bar`, (2, T, d, d), with the changes of a precision's blocks."""
+        return float(np.vdot(bar, change))
+
     @staticmethod
     def outer(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """The symmetric part of x y' on the pattern: (2, T, d, d)."""

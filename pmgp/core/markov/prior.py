@@ -188,18 +188,24 @@ class PrecisionPosterior(ShrunkPosterior):
     def deviation_given(self, rng: np.random.Generator, f: np.ndarray) -> np.ndarray:
         """A draw of x given f, less its mean under q: (n,) -> shape of x.
 
-        A draw of q is moved along Q^-1 A' to where A x is as it must be, by the method of multipliers (Hestenes 1969).
+        A draw is moved along Q^-1 A' to where A x is as it must be. Given f, x is under the prior what it is under q.
 
         Raises
         ------
         FloatingPointError
             For an f that no x gives.
         """
+        deviation = f - self.mean
+        drawn = self.prior.pattern.drawn_given(rng, self.prior.values, deviation)
+        return self._searched(rng, deviation) if drawn is None else drawn
+
+    def _searched(self, rng: np.random.Generator, deviation: np.ndarray) -> np.ndarray:
+        """A draw of x given f, both less their means under q, by the method of multipliers (Hestenes 1969)."""
         pattern, factor, weight = self.prior.pattern, self.shrinkage.factor, PENALTY / self.variance
         drawn = factor.sample(rng, 1)[0]
         values = pattern.with_sites(self.prior.values, self.precision + weight)
         inner, multiplier = pattern.factorize(values), np.zeros_like(weight)
-        missing = f - self.mean - pattern.observe(drawn)
+        missing = deviation - pattern.observe(drawn)
         allowed = SMALLEST_MISS * np.sqrt(self.variance)
         for _ in range(PENALTY_STEPS):
             if inner is None:

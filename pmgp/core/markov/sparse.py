@@ -224,6 +224,9 @@ class SparsePattern:
         upper = self._matrix(values)
         return upper @ x + upper.T @ x - upper.diagonal() * x
 
+    def drawn_given(self, rng: np.random.Generator, values: np.ndarray, f: np.ndarray) -> None:
+        """None: x given f takes a search."""
+
     def outer(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """The symmetric part of x y' on the pattern: (nnz,)."""
         rows, columns = self.places

@@ -36,9 +36,10 @@ from pmgp.interface.model.model_likelihood import (
 )
 from pmgp.interface.model.observations import Observations, naming_shapes, refuse_shapes
 from pmgp.interface.model.probes import Probes
+from pmgp.interface.model.state_space import ProcessPrior
 from pmgp.interface.model.theta_prior import ThetaPrior
 from pmgp.interface.model.theta_vector import ThetaVector
-from pmgp.interface.model.time_series import is_time_series
+from pmgp.interface.model.time_series import is_process, is_time_series
 
 __all__ = ["LatentGaussianModel", "ModelError", "PyTensorLikelihood", "find_latent"]
 
@@ -117,7 +118,10 @@ class LatentGaussianModel:
             self.refuse_other_processes(model)
 
     def _read_prior(self, model: pm.Model) -> LatentPrior | BlockLatentPrior | SeriesPrior:
-        if is_time_series(self.latent_vector.variables[0]):
+        first = self.latent_vector.variables[0]
+        if is_process(first):
+            return ProcessPrior(model, self.latent_vector, self.theta)
+        if is_time_series(first):
             return SeriesPrior(model, self.latent_vector, self.theta)
         return latent_prior(model, self.latent_vector, self.theta)
 

@@ -13,7 +13,7 @@ from pmgp.core.markov.banded import autoregression, expected_values
 from pmgp.interface.model.latent_variable import ModelError
 from pmgp.interface.model.latent_vector import LatentVector
 from pmgp.interface.model.theta_vector import ThetaVector
-from pmgp.interface.model.time_series import Autoregression, autoregression_of
+from pmgp.interface.model.time_series import Autoregression, parameters_of
 
 __all__ = ["SeriesPrior"]
 
@@ -22,7 +22,7 @@ STEP = 1e-5
 
 
 class SeriesPrior:
-    """Theta to p(f|theta), f an autoregression or a random walk.
+    """Theta to p(f|theta), f an autoregression or a random walk; the base of what else is a series.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class SeriesPrior:
     def __init__(self, model: pm.Model, latent: LatentVector, theta: ThetaVector) -> None:
         [rv] = latent.variables
         self.name = latent.name
-        graphs = model.replace_rvs_by_values(list(autoregression_of(rv)))
+        graphs = model.replace_rvs_by_values(list(parameters_of(rv)))
         self._parameters_at = theta.compile_small(graphs)
         self._elements = theta.elements_of(graphs)
         self._theta = theta
@@ -80,13 +80,15 @@ class SeriesPrior:
             For the values of Q on its pattern.
         mean_bar : (n,) array
         """
-        total = np.zeros_like(theta)
+        total, prior = np.zeros_like(theta), self(theta)
+        pattern, values = prior.pattern, prior.values
+        assert isinstance(pattern, ChainPattern)
         for element in self._elements:
             shift = np.zeros_like(theta)
             shift[element] = STEP
             above, below = self(theta + shift), self(theta - shift)
-            change = np.vdot(precision_bar, above.values - below.values) + mean_bar @ (above.mean - below.mean)
-            total[element] = change / (2.0 * STEP)
+            change = pattern.along(precision_bar, values, (above.values - below.values) / (2.0 * STEP))
+            total[element] = change + mean_bar @ (above.mean - below.mean) / (2.0 * STEP)
         return total
 
     def compile_pullback(self) -> None:

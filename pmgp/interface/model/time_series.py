@@ -1,6 +1,7 @@
-"""PyMC's time series as priors of f: which variables are some, and their parameters as graphs.
+"""Time series as priors of f: which variables are some, and their parameters as graphs.
 
-`pymc.AR` and `pymc.GaussianRandomWalk` are both autoregressions with a normal distribution of the first values.
+`pymc.AR` and `pymc.GaussianRandomWalk` are both autoregressions with a normal distribution of the first values. The
+processes of :class:`pmgp.gp.Markov` are series at any times.
 """
 
 from __future__ import annotations
@@ -14,7 +15,17 @@ from pymc.distributions.timeseries import AutoRegressiveRV, RandomWalkRV
 from pytensor.tensor.random.basic import MvNormalRV, NormalRV
 from pytensor.tensor.variable import TensorVariable
 
-__all__ = ["Autoregression", "autoregression_of", "is_time_series", "why_not_gaussian"]
+from pmgp.interface.distributions.markov_process import MarkovProcessRV
+
+__all__ = [
+    "Autoregression",
+    "MarkovProcess",
+    "is_process",
+    "is_time_series",
+    "parameters_of",
+    "process_of",
+    "why_not_gaussian",
+]
 
 
 class Autoregression(NamedTuple):
@@ -40,9 +51,29 @@ class Autoregression(NamedTuple):
     length: TensorVariable
 
 
+class MarkovProcess(NamedTuple):
+    """A sum of Matern processes in time, in graphs.
+
+    Attributes
+    ----------
+    mean, times : (n,) vector
+    lengthscales, variances : (k,) vector
+    """
+
+    mean: TensorVariable
+    times: TensorVariable
+    lengthscales: TensorVariable
+    variances: TensorVariable
+
+
+def is_process(rv: TensorVariable) -> bool:
+    """Whether a variable is a Matern process in time, made by :class:`pmgp.gp.Markov`."""
+    return rv.owner is not None and isinstance(rv.owner.op, MarkovProcessRV)
+
+
 def is_time_series(rv: TensorVariable) -> bool:
-    """Whether a variable is an autoregression or a random walk of PyMC, Gaussian or not."""
-    return rv.owner is not None and isinstance(rv.owner.op, AutoRegressiveRV | RandomWalkRV)
+    """Whether a variable is an autoregression or a random walk of PyMC, Gaussian or not, or a process in time."""
+    return rv.owner is not None and isinstance(rv.owner.op, AutoRegressiveRV | RandomWalkRV | MarkovProcessRV)
 
 
 def why_not_gaussian(model: pm.Model, rv: TensorVariable) -> str | None:
@@ -51,6 +82,8 @@ def why_not_gaussian(model: pm.Model, rv: TensorVariable) -> str | None:
         return "it has a transform: leave that out"
     if rv.ndim != 1:
         return f"it has {rv.ndim} dimensions: give it one, shape=n, of which only one time series is supported"
+    if is_process(rv):
+        return None
     first, *rest = _distributions(rv)
     if not isinstance(first.owner.op, NormalRV | MvNormalRV):
         return (
@@ -61,9 +94,16 @@ def why_not_gaussian(model: pm.Model, rv: TensorVariable) -> str | None:
     return f"its innovations are {others[0]}, and only normal ones can be integrated out" if others else None
 
 
-def autoregression_of(rv: TensorVariable) -> Autoregression:
+def parameters_of(rv: TensorVariable) -> Autoregression | MarkovProcess:
     """The parameters of a Gaussian time series, as `why_not_gaussian` lets pass, in terms of random variables."""
+    if is_process(rv):
+        return process_of(rv)
     return _of_walk(rv) if isinstance(rv.owner.op, RandomWalkRV) else _of_autoregression(rv)
+
+
+def process_of(rv: TensorVariable) -> MarkovProcess:
+    """The parameters of a process in time, in terms of random variables."""
+    return MarkovProcess(*rv.owner.op.dist_params(rv.owner))
 
 
 def _distributions(rv: TensorVariable) -> list[TensorVariable]:

@@ -1,0 +1,75 @@
+"""p(f|theta) of a Matern process in time, by its states: O(n) for times in any order."""
+
+from __future__ import annotations
+
+import numpy as np
+import pymc as pm
+
+from pmgp.core.markov import PrecisionPrior, StatePattern, Times, transitions
+from pmgp.interface.model.latent_variable import ModelError
+from pmgp.interface.model.latent_vector import LatentVector
+from pmgp.interface.model.markov import SeriesPrior
+from pmgp.interface.model.theta_vector import ThetaVector
+from pmgp.interface.model.time_series import process_of
+
+__all__ = ["ProcessPrior"]
+
+
+class ProcessPrior(SeriesPrior):
+    """Theta to p(f|theta), f a sum of Matern processes in time.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    latent : LatentVector
+        Of one variable, made by :class:`pmgp.gp.Markov`.
+    theta : ThetaVector
+
+    Raises
+    ------
+    ModelError
+        If its times depend on hyper-parameters.
+    """
+
+    computed = "none: the states of the process stand for it, in O(n)"
+    _times: Times
+    _pattern: StatePattern
+
+    def __init__(self, model: pm.Model, latent: LatentVector, theta: ThetaVector) -> None:
+        [rv] = latent.variables
+        self._orders = rv.owner.op.orders
+        self._read: np.ndarray | None = None
+        super().__init__(model, latent, theta)
+        if theta.elements_of(model.replace_rvs_by_values([process_of(rv).times])):
+            raise ModelError(f"the times of {self.name!r} depend on hyper-parameters; they must be data")
+
+    def __call__(self, theta: np.ndarray) -> PrecisionPrior:
+        """p(f|theta); its precision is not a number where parameters are impossible."""
+        mean, times, lengthscales, variances = (np.asarray(one, dtype=float) for one in self._parameters_at(theta))
+        self._know(times)
+        values = transitions(self._times, self._orders, lengthscales, variances)
+        if not np.isfinite(mean).all():
+            values = np.full_like(values, np.nan)
+        return PrecisionPrior.centered(self._pattern, values, mean)
+
+    def _know(self, times: np.ndarray) -> None:
+        """Sort the times, if they are not those of the last call."""
+        if self._read is not None and np.array_equal(self._read, times):
+            return
+        if not np.isfinite(times).all():
+            raise ModelError(
+                f"{np.count_nonzero(~np.isfinite(times))} of the {len(times)} times of {self.name!r} are not finite"
+            )
+        self._read = times.copy()
+        self._times = Times(times)
+        self._pattern = StatePattern.of(self._times, self._orders)
+
+    @staticmethod
+    def fault(name: str, prior: PrecisionPrior) -> str | None:
+        """Why a chain cannot start with p(f|theta), f of this name; None where it can."""
+        if prior.factorized() is not None:
+            return None
+        return (
+            f"the process in time {name!r} has no density there: its length-scales and variances must be positive and "
+            "finite, and so must its mean be finite; give other initvals"
+        )
