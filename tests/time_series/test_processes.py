@@ -81,7 +81,9 @@ def largest_error(prior: PrecisionPrior, dense: np.ndarray) -> float:
 def test_sites_make_of_states_what_they_make_of_the_dense_covariance(orders, spacing):
     """Also where steps are a hundred-millionth of a length-scale: the precision itself would have no digit left."""
     t = scattered(spacing)
-    assert largest_error(prior_of(orders, t), covariance(orders, t)) < 1e-9
+    prior = prior_of(orders, t)
+    assert largest_error(prior, covariance(orders, t)) < 1e-9
+    assert prior.factor.log_determinant == pytest.approx(-np.linalg.slogdet(prior.values[0])[1].sum(), rel=1e-9)
     # A twin whose length-scales are longer by a millionth.
     assert spacing < 0.1 or largest_error(prior_of(orders, t), covariance(orders, t, 1.0 + 1e-6)) > 2e-9
 
