@@ -209,6 +209,22 @@ def test_disasters_have_the_evidence_and_gradient_of_the_dense_process(approxima
     assert other[0] != pytest.approx(expected[0], rel=2e-8)
 
 
+def test_gradients_are_those_of_the_evidence_where_times_are_close():
+    """A ten-thousandth of a length-scale apart, where blocks of the precision have no digits left."""
+    t = scattered(0.01, 30)
+    parts, theta = parts_at(
+        on(t, KERNELS["5/2"], lambda f: pm.Poisson("y", pm.math.exp(f), observed=np.arange(30) % 4))
+    )
+    approximation, likelihood = APPROXIMATIONS["laplace"], parts.likelihood(theta)
+    q = approximation.fit(parts.prior(theta), likelihood)
+    found = evidence_gradient(parts, approximation, theta, q, likelihood)
+    values = [
+        [approximation.fit(parts.prior(theta + s * e), likelihood).log_evidence for s in (1e-3, -1e-3)]
+        for e in np.eye(2)
+    ]
+    np.testing.assert_allclose(found, -np.diff(values)[:, 0] / 2e-3, rtol=1e-4)
+
+
 def _evidence(model: pm.Model, approximation) -> tuple[float, np.ndarray]:
     parts, theta = parts_at(model)
     likelihood = parts.likelihood(theta)

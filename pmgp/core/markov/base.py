@@ -49,6 +49,11 @@ class Pattern(Protocol):
         ...
 
     @property
+    def differentiated(self) -> bool:
+        """Whether gradients are taken in Q's values."""
+        ...
+
+    @property
     def sites(self) -> int:
         """Number of sites n, which is the length of A x."""
         ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -96,6 +96,7 @@ class ChainPattern:
     where: np.ndarray
     loading: np.ndarray
     length: int
+    differentiated: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         where = np.ascontiguousarray(self.where, dtype=np.int64)
@@ -167,11 +168,6 @@ class ChainPattern:
     def drawn_given(self, rng: np.random.Generator, values: np.ndarray, f: np.ndarray) -> np.ndarray | None:
         """None: x given f takes a search."""
         return None
-
-    @staticmethod
-    def along(bar: np.ndarray, values: np.ndarray, change: np.ndarray) -> float:
-        """Sum of the products of `bar`, (2, T, d, d), with the changes of a precision's blocks."""
-        return float(np.vdot(bar, change))
 
     @staticmethod
     def outer(x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -149,9 +149,13 @@ class PrecisionShrinkage(Shrinkage):
     def covariance_bar(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Gradient in Q's values of what has the gradient (x y' + y x' - R) / 2 in K = A Q^-1 A'.
 
+        Where Q's values are not what a gradient is taken in, x, y and the sites' precisions stand for it, (3, n).
+
         As dK = -A Q^-1 dQ Q^-1 A', and Q^-1 A'RA Q^-1 is the difference of the covariances of x under prior and q.
         """
         prior, pattern = self.prior, self.prior.pattern
+        if not pattern.differentiated:
+            return np.stack([x, y, self.precision])
         u, v = (prior._factor.solve(pattern.spread(each)) for each in (x, y))
         return pattern.counted(0.5 * (prior.covariances - self.covariances) - pattern.outer(u, v))
 

@@ -107,6 +107,11 @@ class SparsePattern:
         self._solver: Any = None
         self._groups: dict[int, list[Group]] = {}
 
+    @property
+    def differentiated(self) -> bool:
+        """Gradients are taken in Q's values."""
+        return True
+
     def __reduce__(self) -> tuple[type[SparsePattern], tuple[Any, Any]]:
         """By what it was made of: qdldl's memory stays where it is."""
         return SparsePattern, (self._given, self.design)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import factorial, gammainc
@@ -66,6 +67,8 @@ class StatePattern(ChainPattern):
     before, the first one zero, and the sum of w h h' over the sites at each state.
     """
 
+    differentiated: ClassVar[bool] = False
+
     @classmethod
     def of(cls, times: Times, orders: Sequence[float]) -> StatePattern:
         """A sum of Matern processes of these orders."""
@@ -100,23 +103,6 @@ class StatePattern(ChainPattern):
         _, mean, known = _filtered(values, self.loading[0], distinct)
         loop("states.interpolate")(values[0], values[1], known, mean)
         return mean
-
-    @staticmethod
-    def along(bar: np.ndarray, values: np.ndarray, change: np.ndarray) -> float:
-        """Sum of the products of `bar`, (2, T, d, d), with the changes of a precision's blocks, for small changes.
-
-        The precision is the sum of (e_t - F_t e_t-1)' S_t^-1 (e_t - F_t e_t-1), e_t the selection of the state.
-        """
-        noise, regression, _ = values
-        before = np.concatenate([np.zeros_like(bar[0, :1]), bar[0, :-1]])
-        moved = regression @ before - 0.5 * bar[1]
-        new = bar[0] + moved @ regression.swapaxes(1, 2) - 0.5 * regression @ bar[1].swapaxes(1, 2)
-        # In units of their standard deviations: those of a process and its derivatives differ by orders of magnitude.
-        scale = np.sqrt(np.einsum("tii->ti", noise))
-        inverse = np.linalg.inv(noise / (scale[:, :, None] * scale[:, None, :]))
-        inverse = inverse / scale[:, :, None] / scale[:, None, :]
-        in_noise = inverse @ new @ inverse
-        return float(2.0 * np.vdot(inverse @ moved, change[1]) - np.vdot(in_noise, change[0]))
 
 
 def transitions(times: Times, orders: Sequence[float], lengthscales: np.ndarray, variances: np.ndarray) -> np.ndarray:

@@ -80,16 +80,17 @@ class SeriesPrior:
             For the values of Q on its pattern.
         mean_bar : (n,) array
         """
-        total, prior = np.zeros_like(theta), self(theta)
-        pattern, values = prior.pattern, prior.values
-        assert isinstance(pattern, ChainPattern)
+        total = np.zeros_like(theta)
         for element in self._elements:
             shift = np.zeros_like(theta)
             shift[element] = STEP
             above, below = self(theta + shift), self(theta - shift)
-            change = pattern.along(precision_bar, values, (above.values - below.values) / (2.0 * STEP))
-            total[element] = change + mean_bar @ (above.mean - below.mean) / (2.0 * STEP)
-        return total
+            total[element] = self._inner(above, precision_bar, mean_bar) - self._inner(below, precision_bar, mean_bar)
+        return total / (2.0 * STEP)
+
+    @staticmethod
+    def _inner(prior: PrecisionPrior, precision_bar: np.ndarray, mean_bar: np.ndarray) -> float:
+        return float(np.vdot(precision_bar, prior.values) + mean_bar @ prior.mean)
 
     def compile_pullback(self) -> None:
         """There is nothing to compile."""

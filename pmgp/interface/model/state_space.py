@@ -65,6 +65,15 @@ class ProcessPrior(SeriesPrior):
         self._pattern = StatePattern.of(self._times, self._orders)
 
     @staticmethod
+    def _inner(prior: PrecisionPrior, precision_bar: np.ndarray, mean_bar: np.ndarray) -> float:
+        """x'K y - log|1 + K W| / 2, of x, y and W: nothing in it loses the digits that a precision would lose."""
+        x, y, precision = precision_bar
+        shrinkage = prior.shrinkage(precision)
+        if shrinkage is None:
+            return np.nan
+        return float(x @ prior.product(y) - 0.5 * shrinkage.log_determinant + mean_bar @ prior.mean)
+
+    @staticmethod
     def fault(name: str, prior: PrecisionPrior) -> str | None:
         """Why a chain cannot start with p(f|theta), f of this name; None where it can."""
         if prior.factorized() is not None:
