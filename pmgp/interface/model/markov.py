@@ -85,12 +85,14 @@ class SeriesPrior:
             shift = np.zeros_like(theta)
             shift[element] = STEP
             above, below = self(theta + shift), self(theta - shift)
-            total[element] = self._inner(above, precision_bar, mean_bar) - self._inner(below, precision_bar, mean_bar)
-        return total / (2.0 * STEP)
+            total[element] = (self._change(precision_bar, above, below) + mean_bar @ (above.mean - below.mean)) / (
+                2.0 * STEP
+            )
+        return total
 
     @staticmethod
-    def _inner(prior: PrecisionPrior, precision_bar: np.ndarray, mean_bar: np.ndarray) -> float:
-        return float(np.vdot(precision_bar, prior.values) + mean_bar @ prior.mean)
+    def _change(precision_bar: np.ndarray, above: PrecisionPrior, below: PrecisionPrior) -> float:
+        return float(np.vdot(precision_bar, above.values - below.values))
 
     def compile_pullback(self) -> None:
         """There is nothing to compile."""

@@ -65,13 +65,8 @@ class ProcessPrior(SeriesPrior):
         self._pattern = StatePattern.of(self._times, self._orders)
 
     @staticmethod
-    def _inner(prior: PrecisionPrior, precision_bar: np.ndarray, mean_bar: np.ndarray) -> float:
-        """x'K y - log|1 + K W| / 2, of x, y and W: nothing in it loses the digits that a precision would lose."""
-        x, y, precision = precision_bar
-        shrinkage = prior.shrinkage(precision)
-        if shrinkage is None:
-            return np.nan
-        return float(x @ prior.product(y) - 0.5 * shrinkage.log_determinant + mean_bar @ prior.mean)
+    def _change(precision_bar: np.ndarray, above: PrecisionPrior, below: PrecisionPrior) -> float:
+        return _inner(precision_bar, above) - _inner(precision_bar, below)
 
     @staticmethod
     def fault(name: str, prior: PrecisionPrior) -> str | None:
@@ -82,3 +77,10 @@ class ProcessPrior(SeriesPrior):
             f"the process in time {name!r} has no density there: its length-scales and variances must be positive and "
             "finite, and so must its mean be finite; give other initvals"
         )
+
+
+def _inner(bar: np.ndarray, prior: PrecisionPrior) -> float:
+    """x'K y - log|1 + K W| / 2, of x, y and W: nothing in it loses the digits that a precision would lose."""
+    x, y, precision = bar
+    shrinkage = prior.shrinkage(precision)
+    return np.nan if shrinkage is None else float(x @ prior.product(y) - 0.5 * shrinkage.log_determinant)
