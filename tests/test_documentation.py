@@ -228,3 +228,15 @@ def test_files_that_a_page_names_are_there(page):
         r"`((?:pmgp|tests|docs|benchmarks|case_studies)/[\w/.-]+\.\w+)`", page.read_text(encoding="utf-8")
     )
     assert [name for name in named if "NAME" not in name and not (ROOT / name).exists()] == []
+
+
+def blocks(page: Path) -> list[list[str]]:
+    """Return the blocks of a page, which empty lines part."""
+    return [block.splitlines() for block in re.split(r"\n\s*\n", page.read_text(encoding="utf-8"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_no_row_is_cut_off_from_its_table(page):
+    """A block of rows has its header first, and a line that parts it from the others."""
+    tables = [lines for lines in blocks(page) if lines and all(line.startswith("|") for line in lines)]
+    assert [lines[0] for lines in tables if len(lines) < 3 or not re.fullmatch(r"[| :-]+", lines[1])] == []
