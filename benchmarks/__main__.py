@@ -25,7 +25,6 @@ from benchmarks import (
     scheme_iterations,
     schemes,
     sparse,
-    sparse_bounds,
     threads,
     time_series,
     transitions,
@@ -224,13 +223,6 @@ TABLES: dict[str, tuple[Table, ...]] = {
             "Sparse first draw: seconds from pm.sample to it, with an empty cache of compiled functions and a full one",
             (),
             lambda *_: sparse.first_draw_rows(),
-        ),
-    ),
-    "sparse-bounds": (
-        Table(
-            "Sparse bounds: nats below the evidence at its maximum, and shifts of the posterior in exact deviations",
-            (),
-            lambda *_: sparse_bounds.rows(),
         ),
     ),
     "time-series": (

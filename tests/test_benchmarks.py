@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pymc as pm
 import pytest
 from numpy.testing import assert_allclose
 
@@ -15,7 +14,6 @@ from benchmarks import (
     orthants,
     samplers,
     sparse,
-    sparse_bounds,
     threads,
     time_series,
 )
@@ -141,16 +139,6 @@ def test_what_is_known_is_not_measured_again(monkeypatch):
     monkeypatch.setattr(sparse, "measure", lambda name, problem, method: {"data": name, "method": method})
     rows = list(sparse.rows({("few", "SparseHMC")}, ("SparseGibbs", "SparseHMC")))
     assert rows == [{"data": "few", "method": "SparseGibbs"}]
-
-
-def test_bounds_are_below_the_evidence_and_the_scaled_one_is_closer(monkeypatch):
-    small = sparse_bounds.noisy(12, 1, pm.gp.cov.Matern52, 0.7, (3,))
-    grid = {name: values[:: len(values) // 3] for name, values in small.grid.items()}
-    monkeypatch.setattr(sparse_bounds, "PROBLEMS", {"small": lambda: small._replace(grid=grid)})
-    default, scaled = sparse_bounds.rows()
-    assert [row["bound"] for row in (default, scaled)] == ["default", "scaled"]
-    assert 0.0 < scaled["gap"] < default["gap"]
-    assert {"shift_lengthscale", "shift_variance", "shift_noise"} <= set(default)
 
 
 def test_time_series_are_sampled_by_both():

@@ -36,13 +36,10 @@ class ClosedForm(NamedTuple):
         E log p(y|f).
     log_expected : callable or None
         Log E p(y|f).
-    concave : bool
-        Whether E log p(y|f) is known to be concave in the variance of f, and to fall with it.
     """
 
     expected_log: Expectation
     log_expected: Expectation | None = None
-    concave: bool = False
 
 
 def closed_form(rv: TensorVariable, f: TensorVariable, order: int) -> ClosedForm | None:
@@ -74,7 +71,7 @@ def _gaussian(parameters: list[TensorVariable], f: TensorVariable, order: int) -
         spread = pt.square(location.slope) * variance
         return _normal_log_density(value, _at(location, mean), noise + spread)
 
-    return ClosedForm(expected_log, log_expected, concave=True)
+    return ClosedForm(expected_log, log_expected)
 
 
 def _poisson(parameters: list[TensorVariable], f: TensorVariable, order: int) -> ClosedForm | None:
@@ -99,7 +96,7 @@ def _poisson_of(log_rate: Linear | None) -> ClosedForm | None:
         count = pt.switch(outside, 0, value)
         return pt.switch(outside, -np.inf, count * center - rate - pt.gammaln(count + 1.0))
 
-    return ClosedForm(expected_log, concave=True)
+    return ClosedForm(expected_log)
 
 
 def _robust_max(parameters: list[TensorVariable], f: TensorVariable, order: int) -> ClosedForm | None:

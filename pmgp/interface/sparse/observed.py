@@ -19,7 +19,7 @@ from pmgp.interface.model.points import value_point
 from pmgp.interface.sparse.inputs import current_value
 from pmgp.interface.sparse.likelihood import LatentLikelihood
 
-__all__ = ["check_distribution", "check_scalable", "check_terms"]
+__all__ = ["check_distribution", "check_terms"]
 
 
 def check_distribution(model: pm.Model, likelihood: LatentLikelihood, arguments: list[TensorVariable]) -> None:
@@ -74,22 +74,6 @@ def check_terms(
             f"the log-likelihood of {name!r} is minus infinity or not a number for the observations in "
             f"{places(np.atleast_1d(never), shown)}, whatever the latent values: they are outside the support of "
             f"{_name(rv)!r}, or its other parameters are impossible"
-        )
-
-
-def check_scalable(name: str, likelihood: LatentLikelihood, arguments: list[TensorVariable]) -> None:
-    """Refuse a likelihood with which a scaled conditional is not known to give a bound.
-
-    Raises
-    ------
-    ValueError
-    """
-    f, *parameters = (argument.type() for argument in arguments)
-    if not likelihood.scalable(f, *parameters):
-        raise ValueError(
-            f"scaled_conditional=True is for pm.Normal with a mean, and pm.Poisson and pmgp.likelihoods.LogGaussianCox "
-            f"with a log-rate, that are linear in f; with {_name(likelihood.dist(f, *parameters))!r}, the distribution "
-            f"of {name!r}, the target is not known to be a bound then: leave it out"
         )
 
 

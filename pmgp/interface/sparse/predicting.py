@@ -225,7 +225,7 @@ class Predicting:
         for name, (likelihood, arguments) in self._observations.items():
             value = model.rvs_to_values[model[name]]
             penalty += likelihood.log_expected(value, *arguments).sum()
-            penalty -= likelihood.term(value, *arguments).sum()
+            penalty -= likelihood.expected_log(value, *arguments).sum()
         prepared = self._prepared(self._inputs)
         prior = sum(cov_func(self._inputs, diag=True).mean() for cov_func in prepared.cov_funcs)
         left = prepared.marginals(self._inputs).variance.mean() * len(prepared.cov_funcs) / prior

@@ -26,7 +26,7 @@ from pmgp.interface.sparse.draws import spaced_draws
 from pmgp.interface.sparse.inputs import check_inputs, refuse_minibatches
 from pmgp.interface.sparse.likelihood import LatentLikelihood
 from pmgp.interface.sparse.marginals import InducingInputs, Marginals
-from pmgp.interface.sparse.observed import check_distribution, check_scalable, check_terms
+from pmgp.interface.sparse.observed import check_distribution, check_terms
 from pmgp.interface.sparse.predicting import Predicting, table_of
 from pmgp.interface.sparse.responses import expected_observations
 
@@ -58,26 +58,16 @@ class Sparse(Predicting):
         Zero by default.
     cov_func : pymc.gp.cov.Covariance, or sequence of them
         Shared by all outputs, or one for each.
-    scaled_conditional : bool
-        Whether :math:`q(f \mid u)` has less variance than :math:`p(f \mid u)` at points whose observations tell of it,
-        in place of as much: a tighter bound at the same cost, for `pymc.Normal`, `pymc.Poisson` and
-        :class:`pmgp.likelihoods.LogGaussianCox`. The term of an observation is then
-        :math:`\log p(y_n \mid \mu_n) - \tfrac12 \log(1 + 2 \delta_n)`, where it is
-        :math:`\log p(y_n \mid \mu_n) - \delta_n` by default. The remaining bias is of the same kind, and not much
-        smaller.
 
     Notes
     -----
-    With Gaussian noise u integrates out: ``pm.gp.MarginalApprox(approx="VFE")`` then has the default's target for
+    With Gaussian noise u integrates out: ``pm.gp.MarginalApprox(approx="VFE")`` then has the same target for
     theta, and is faster.
 
     References
     ----------
     Hensman, J., Matthews, A. G. de G., Filippone, M. and Ghahramani, Z. (2015). MCMC for variationally sparse Gaussian
     processes. *NIPS* 28.
-
-    Titsias, M. K. (2025). New bounds for sparse variational Gaussian processes. *ICML*: the scaled conditional, for
-    Gaussian noise.
 
     Examples
     --------
@@ -91,10 +81,9 @@ class Sparse(Predicting):
             idata = pm.sample()
     """
 
-    def __init__(self, *, mean_func: Any = None, cov_func: Any = None, scaled_conditional: bool = False) -> None:
+    def __init__(self, *, mean_func: Any = None, cov_func: Any = None) -> None:
         self.mean_func = Zero() if mean_func is None else mean_func
         self.cov_func = Constant(0.0) if cov_func is None else cov_func
-        self.scaled_conditional = scaled_conditional
         self._columns, self._inputs = 0, None
         self._inducing: InducingInputs | None = None
         self._marginals: Marginals | None = None
@@ -202,13 +191,12 @@ class Sparse(Predicting):
         ValueError
             If observations are missing, outside the support, or of another number than the latent values; if an
             observation depends on several latent values; if `dist` uses variables of the model that are not among the
-            parameters; if the observations are a `pymc.Minibatch` or ``total_size`` is given; if the process has a
-            scaled conditional and it is not known to be a bound for this likelihood.
+            parameters; if the observations are a `pymc.Minibatch` or ``total_size`` is given.
         TypeError
             If `dist` gives no distribution.
         """
         model = pm.modelcontext(kwargs.pop("model", None))
-        likelihood = LatentLikelihood(dist, order, self.scaled_conditional)
+        likelihood = LatentLikelihood(dist, order)
         mean, variance = f
         others = [as_parameter(parameter) for parameter in parameters]
         for what, array in {"observed": observed, **{f"parameter {i}": p for i, p in enumerate(others)}}.items():
@@ -218,8 +206,6 @@ class Sparse(Predicting):
         check_distribution(model, likelihood, [mean, *others])
         value = observed if isinstance(observed, Variable) else pt.as_tensor(_complete(name, observed))
         check_terms(model, name, likelihood, value, [mean, *others])
-        if self.scaled_conditional:
-            check_scalable(name, likelihood, [mean, *others])
         self._observations[name] = (likelihood, [mean, variance, *others])
         return pm.CustomDist(
             name,
@@ -227,7 +213,7 @@ class Sparse(Predicting):
             variance,
             *others,
             dist=likelihood.draw,
-            logp=likelihood.term,
+            logp=likelihood.expected_log,
             class_name=OBSERVATIONS,
             observed=observed,
             **kwargs,
@@ -325,12 +311,12 @@ class Sparse(Predicting):
         self._observation(None)
         model = pm.modelcontext(model)
         moved = self._prepared(self._inputs).moved(Z, mean)
-        moments, spread = moved.marginals(self._inputs), moved.spread(self._inputs, factors)
+        (mean, left), spread = moved.marginals(self._inputs), moved.spread(self._inputs, factors)
         total: Any = 0.0
         for name, (likelihood, [center, _, *others]) in self._observations.items():
             if self._marginals is None or center is not self._marginals.mean:
                 raise ModelError(f"{name!r} was observed at other inputs than those of prior: optimize without it")
-            total += likelihood.term(model.rvs_to_values[model[name]], *moments, *others, spread=spread).sum()
+            total += likelihood.expected_log(model.rvs_to_values[model[name]], mean, left + spread, *others).sum()
         return total
 
 
