@@ -1,0 +1,31 @@
+"""No preconditioner: P = I."""
+
+from __future__ import annotations
+
+import numpy as np
+
+__all__ = ["Identity"]
+
+
+class Identity:
+    """P = I, so that conjugate gradients are those without a preconditioner.
+
+    Parameters
+    ----------
+    size : int
+        Number of rows n.
+    """
+
+    iterated = False
+    log_determinant = 0.0
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+
+    def solve(self, x: np.ndarray) -> np.ndarray:
+        """The columns themselves: (n, k) -> (n, k)."""
+        return x
+
+    def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        """Standard normal columns: (n, size)."""
+        return rng.standard_normal((self._size, size))

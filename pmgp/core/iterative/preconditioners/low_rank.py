@@ -1,0 +1,99 @@
+"""P = F F' + D by Woodbury's formula (Cutajar et al. 2016, section 3.2)."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
+
+from pmgp.core.iterative.preconditioners.base import Base
+
+__all__ = ["Diagonal", "LowRank", "factor_of"]
+
+# What is added to the diagonal of K_UU, as a part of its mean: points may lie together.
+JITTER = 1e-10
+
+
+class Diagonal:
+    """D = diag(noise).
+
+    Parameters
+    ----------
+    noise : (n,) array
+        Positive.
+    """
+
+    iterated = False
+
+    def __init__(self, noise: np.ndarray) -> None:
+        if not np.all(noise > 0.0):
+            raise ValueError(f"noise on the diagonal must be positive, not {np.min(noise):.3g}")
+        self._noise = np.asarray(noise, dtype=float)
+
+    @property
+    def log_determinant(self) -> float:
+        """Sum of the logs."""
+        return float(np.log(self._noise).sum())
+
+    def solve(self, x: np.ndarray) -> np.ndarray:
+        """D^-1 x: (n, k) -> (n, k)."""
+        return x / self._noise[:, None]
+
+    def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        """Draws from N(0, D): (n, size)."""
+        return np.sqrt(self._noise)[:, None] * rng.standard_normal((len(self._noise), size))
+
+    def inverse_diagonal(self) -> np.ndarray:
+        """Diagonal of D^-1: (n,)."""
+        return 1.0 / self._noise
+
+
+class LowRank:
+    """P = F F' + D.
+
+    Parameters
+    ----------
+    factor : (n, m) array
+        F.
+    base : Base
+        D: a `Diagonal`, or a `BlockDiagonal`.
+    """
+
+    iterated = False
+
+    def __init__(self, factor: np.ndarray, base: Base) -> None:
+        self._factor, self._base = factor, base
+        self._weighted = base.solve(factor)
+        inner = factor.T @ self._weighted
+        np.einsum("ii->i", inner)[:] += 1.0
+        self._inner = cho_factor(inner, lower=True)
+
+    def solve(self, x: np.ndarray) -> np.ndarray:
+        """D^-1 x - D^-1 F (I + F'D^-1 F)^-1 F'D^-1 x: (n, k) -> (n, k)."""
+        return self._base.solve(x) - self._weighted @ cho_solve(self._inner, self._weighted.T @ x)
+
+    @property
+    def log_determinant(self) -> float:
+        """log|D| + log|I + F'D^-1 F|."""
+        return self._base.log_determinant + 2.0 * float(np.log(self._inner[0].diagonal()).sum())
+
+    def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        """F e + d, e standard normal and d ~ N(0, D): (n, size)."""
+        return self._factor @ rng.standard_normal((self._factor.shape[1], size)) + self._base.sample(rng, size)
+
+    def inverse_diagonal(self) -> np.ndarray:
+        """Diagonal of P^-1: (n,)."""
+        half = solve_triangular(self._inner[0], self._weighted.T, lower=True)
+        return self._base.inverse_diagonal() - np.square(half).sum(axis=0)
+
+
+def factor_of(columns: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """F with F F' = K_XU K_UU^-1 K_UX, from the columns K_XU: (n, m), (m,) -> (n, m)."""
+    inner = columns[points]
+    jitter = JITTER * inner.diagonal().mean()
+    while True:
+        try:
+            lower = cholesky(inner + jitter * np.eye(len(points)), lower=True)
+        except np.linalg.LinAlgError:
+            jitter *= 10.0
+        else:
+            return solve_triangular(lower, columns.T, lower=True).T

@@ -1,0 +1,30 @@
+"""P = Q + blocks of K - Q + D, Q of Nystrom: blocks independent given U (Cutajar et al. 2016, section 3.1.1)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pmgp.core.iterative.preconditioners.base import Kernel
+from pmgp.core.iterative.preconditioners.block_jacobi import BlockDiagonal, consecutive
+from pmgp.core.iterative.preconditioners.low_rank import LowRank, factor_of
+
+__all__ = ["pitc"]
+
+
+def pitc(kernel: Kernel, noise: np.ndarray, points: np.ndarray, width: int) -> LowRank:
+    """Precondition by the partially independent training conditional.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    noise : (n,) array
+        Added to the diagonal of K, positive.
+    points : (m,) array of int
+        Rows of K that U consists of, all different.
+    width : int
+        Rows of a block; the article takes the root of n.
+    """
+    factor = factor_of(kernel.columns(points), points)
+    places = consecutive(kernel.size, width)
+    blocks = [kernel.block(place) - factor[place] @ factor[place].T + np.diag(noise[place]) for place in places]
+    return LowRank(factor, BlockDiagonal(places, blocks))

@@ -1,0 +1,76 @@
+"""P = W K_UU W' + D, U a grid on which K_UU is a Kronecker product (Wilson and Nickisch 2015; Cutajar et al., 3.2.3).
+
+W maps each input to the nearest point of the grid, as in the article. Solutions are conjugate gradients inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.linalg import cholesky
+
+from pmgp.core.iterative.preconditioners.base import INNER, refuse_log_determinant
+from pmgp.core.iterative.preconditioners.low_rank import JITTER, Diagonal
+from pmgp.core.iterative.solvers import ConjugateGradients
+
+__all__ = ["StructuredInterpolation"]
+
+
+class StructuredInterpolation:
+    """Structured kernel interpolation; for `FlexibleConjugateGradients`.
+
+    Parameters
+    ----------
+    nearest : (n, d) array of int
+        In each dimension the grid's coordinate that is nearest to each input.
+    factors : sequence of (g, g) arrays
+        The kernel's factor in each dimension, on that dimension's coordinates; the variance in one of them.
+    noise : (n,) array
+        Added to the diagonal, positive.
+    solver : ConjugateGradients
+        The inner one; its tolerance is relative to the norm of the right-hand side.
+    """
+
+    iterated = True
+
+    def __init__(
+        self,
+        nearest: np.ndarray,
+        factors: Sequence[np.ndarray],
+        noise: np.ndarray,
+        solver: ConjugateGradients = INNER,
+    ) -> None:
+        self._shape = tuple(len(factor) for factor in factors)
+        self._cell = np.ravel_multi_index(tuple(nearest.T), self._shape)
+        self._factors, self._noise, self._solver = factors, noise[:, None], solver
+        self._base = Diagonal(noise)
+
+    def solve(self, x: np.ndarray) -> np.ndarray:
+        """P^-1 x: (n, k) -> (n, k)."""
+        norms = np.maximum(np.linalg.norm(x, axis=0), np.finfo(float).tiny)
+        return self._solver.solve(self.product, x, self._base, units=norms).x
+
+    def product(self, x: np.ndarray) -> np.ndarray:
+        """P x: (n, k) -> (n, k)."""
+        on_grid = np.zeros((int(np.prod(self._shape)), x.shape[1]))
+        np.add.at(on_grid, self._cell, x)
+        return self._kronecker(self._factors, on_grid)[self._cell] + self._noise * x
+
+    def _kronecker(self, factors: Sequence[np.ndarray], x: np.ndarray) -> np.ndarray:
+        """(kron of factors) x, one dimension after another."""
+        values = x.reshape(*self._shape, -1)
+        for axis, factor in enumerate(factors):
+            values = np.moveaxis(np.tensordot(factor, values, axes=(1, axis)), 0, axis)
+        return values.reshape(x.shape)
+
+    def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        """Draws from N(0, P): (n, size)."""
+        roots = [cholesky(factor + JITTER * np.eye(len(factor)), lower=True) for factor in self._factors]
+        normals = rng.standard_normal((int(np.prod(self._shape)), size))
+        return self._kronecker(roots, normals)[self._cell] + self._base.sample(rng, size)
+
+    @property
+    def log_determinant(self) -> float:
+        """Refused: it would take a factorization."""
+        refuse_log_determinant("structured interpolation")

@@ -1,0 +1,51 @@
+"""What a solver knows of a matrix and of a preconditioner, and how it says that it has failed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+
+__all__ = ["IndefiniteMatrixError", "NotConvergedError", "Preconditioner", "Product", "columnwise"]
+
+Product = Callable[[np.ndarray], np.ndarray]
+"""A symmetric matrix times columns: (n, k) -> (n, k)."""
+
+
+class NotConvergedError(ArithmeticError):
+    """A solver stopped before its tolerance was reached; there is no solution."""
+
+
+class IndefiniteMatrixError(ArithmeticError):
+    """A matrix that has to be positive definite is not."""
+
+
+class Preconditioner(Protocol):
+    """A positive definite matrix P that is close to the matrix of a system, and easier to solve with.
+
+    Attributes
+    ----------
+    iterated : bool
+        Whether `solve` iterates itself, to a tolerance, so that it is not exactly linear.
+    """
+
+    iterated: bool
+
+    def solve(self, x: np.ndarray) -> np.ndarray:
+        """P^-1 x for columns: (n, k) -> (n, k)."""
+        ...
+
+    @property
+    def log_determinant(self) -> float:
+        """Log-determinant of P."""
+        ...
+
+    def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        """Draws from N(0, P), the columns of an (n, size) array."""
+        ...
+
+
+def columnwise(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Inner products of columns: (n, k), (n, k) -> (k,)."""
+    return np.einsum("ij,ij->j", a, b)

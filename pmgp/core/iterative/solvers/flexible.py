@@ -1,0 +1,75 @@
+"""Conjugate gradients for preconditioners that iterate themselves, and so differ from one iteration to the next.
+
+Notay (2000), Flexible conjugate gradients: each new direction is made conjugate to those kept, with what the products
+have really been, in place of by a recursion that holds for one fixed preconditioner only.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+
+from pmgp.core.iterative.solvers.base import Preconditioner, columnwise
+from pmgp.core.iterative.solvers.conjugate_gradients import ConjugateGradients, Directions
+
+__all__ = ["FlexibleConjugateGradients"]
+
+
+class Kept:
+    """p = z less its parts along the directions kept, in the inner product of C."""
+
+    def __init__(self, number: int) -> None:
+        self._kept: deque[tuple[np.ndarray, np.ndarray, np.ndarray]] = deque(maxlen=number)
+
+    def following(self, residual: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The next directions; ratios have no meaning here, and are not numbers."""
+        direction = z
+        for earlier, image, curvature in self._kept:
+            direction = direction - columnwise(image, z) / curvature * earlier
+        return direction, np.full(z.shape[1], np.nan)
+
+    def took(self, direction: np.ndarray, image: np.ndarray, curvature: np.ndarray) -> None:
+        """Keep a direction, and forget the oldest."""
+        self._kept.append((direction, image, curvature))
+
+    def keep(self, columns: np.ndarray) -> None:
+        """Forget all columns but these."""
+        for place, (direction, image, curvature) in enumerate(self._kept):
+            self._kept[place] = direction[:, columns], image[:, columns], curvature[columns]
+
+
+@dataclass(frozen=True)
+class FlexibleConjugateGradients(ConjugateGradients):
+    """Solve systems by conjugate gradients that allow for a preconditioner that iterates itself.
+
+    Parameters
+    ----------
+    tolerance, cap
+        As of `ConjugateGradients`.
+    kept : int
+        To how many earlier directions a new one is made conjugate. They take 2 n k kept numbers for k right-hand sides.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pmgp.core.iterative.preconditioners import Identity
+    >>> C = np.diag([1.0, 2.0, 4.0])
+    >>> solution = FlexibleConjugateGradients(1e-10).solve(C.__matmul__, np.ones((3, 1)), Identity(3))
+    >>> bool(np.allclose(solution.x[:, 0], [1.0, 0.5, 0.25]))
+    True
+    """
+
+    kept: int = 15
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.kept < 1:
+            raise ValueError(f"kept must be at least 1, not {self.kept}")
+
+    def _refuse(self, preconditioner: Preconditioner) -> None:
+        """Nothing: any preconditioner will do."""
+
+    def _directions(self) -> Directions:
+        return Kept(self.kept)
