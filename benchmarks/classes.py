@@ -22,6 +22,7 @@ from pmgp.core.estimators import ImportanceSampling
 from pmgp.core.marginal.evaluation import Evaluator
 from pmgp.datasets import DatasetError
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
+from pmgp.interface.model.taking_apart import take_apart
 
 __all__ = ["PROBLEMS", "TOOLS", "rows", "spread", "spread_rows"]
 
@@ -61,7 +62,7 @@ def spread(problem: Problem, tune: int = TUNE, points: int = POINTS, repeats: in
         With the smallest and the largest, too.
     """
     model = problem.model()
-    parts, rng = LatentGaussianModel(model), np.random.default_rng(2)
+    parts, rng = take_apart(model), np.random.default_rng(2)
     evaluate, estimator = Evaluator(parts, ExpectationPropagation()), ImportanceSampling(DRAWS)
 
     def deviation(theta: np.ndarray) -> float:

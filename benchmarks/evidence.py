@@ -29,8 +29,8 @@ from pmgp.core.approximations import Approximation, ExpectationPropagation, Lapl
 from pmgp.core.estimators import ImportanceSampling
 from pmgp.core.marginal.evaluation import Evaluator
 from pmgp.interface.maximum import TIGHT, Objective
-from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.model.points import value_point
+from pmgp.interface.model.taking_apart import take_apart
 
 __all__ = ["PROBLEMS", "Method", "measure", "methods", "rows"]
 
@@ -156,7 +156,7 @@ class _Pmgp:
         self.link = link
         self.model = models.classifier(problem.X, problem.y, likelihood=link)
         point = value_point(self.model, {"lengthscale": LENGTHSCALE, "variance": VARIANCE})
-        self.parts = LatentGaussianModel(self.model, initial_point=point)
+        self.parts = take_apart(self.model, initial_point=point)
         self.theta = self.parts.ravel(point)
 
     def evidence(self, name: str, approximation: Approximation, predictor: ModePredictor | None = None) -> Method:

@@ -21,7 +21,7 @@ from pmgp.core.adaptation.mode_prediction import ModePredictor
 from pmgp.core.marginal.evaluation import Evaluator
 from pmgp.core.marginal.screen import ScreenDensity
 from pmgp.interface.maximum import TIGHT
-from pmgp.interface.model.latent_gaussian import LatentGaussianModel
+from pmgp.interface.model.taking_apart import take_apart
 
 __all__ = ["PROBLEMS", "measure", "rows"]
 
@@ -59,7 +59,7 @@ def measure(problem: Problem, approximation: str, start: str) -> dict[str, Any]:
         first, and ``sweeps`` are those of a fit, or Newton steps.
     """
     with threadpool_limits(limits=1):
-        parts = LatentGaussianModel(problem.model())
+        parts = take_apart(problem.model())
         parts.compile_theta_gradient()
         method = approximations.NAMES[approximation]() if start == "predicted" else TIGHT[approximation]
         evaluator = Evaluator(parts, method)

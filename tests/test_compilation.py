@@ -19,6 +19,7 @@ from pmgp.interface.graphs.compilation import INTERPRETED, CompiledOnRequest, Co
 from pmgp.interface.graphs.theta_function import NumpyFunction
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.model.likelihood_terms import BLOCK
+from pmgp.interface.model.taking_apart import take_apart
 
 
 def test_interpreted_functions_are_the_compiled_ones():
@@ -141,7 +142,7 @@ def test_by_numpy_and_compiled_are_the_same_and_read_new_data():
         gp = pm.gp.Latent(cov_func=pm.gp.cov.ExpQuad(1, ls=lengthscale))
         f = gp.prior("f", X=np.linspace(0.0, 1.0, 15)[:, None], reparameterize=False)
         pm.NegativeBinomial("y", mu=pm.math.exp(f), alpha=alpha, observed=data)
-    parts, compiled = LatentGaussianModel(model), LatentGaussianModel(model, compile_kwargs={"mode": INTERPRETED})
+    parts, compiled = take_apart(model), take_apart(model, compile_kwargs={"mode": INTERPRETED})
     assert by_numpy(parts)
     assert not by_numpy(compiled)
     rng = np.random.default_rng(0)

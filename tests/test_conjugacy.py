@@ -14,7 +14,7 @@ from scipy import stats
 import pmgp
 from pmgp.core.theta_updates.densities import JointState, LatentPart
 from pmgp.interface.model.conjugacy import find_conjugate_variance
-from pmgp.interface.model.latent_gaussian import LatentGaussianModel
+from pmgp.interface.model.taking_apart import take_apart
 
 FAST = {"mode": "FAST_COMPILE"}
 N = 9
@@ -56,7 +56,7 @@ def build(
 
 
 def find(model: pm.Model) -> Any:
-    return find_conjugate_variance(model, LatentGaussianModel(model, compile_kwargs=FAST, given_theta=True))
+    return find_conjugate_variance(model, take_apart(model, compile_kwargs=FAST, given_theta=True))
 
 
 @pytest.mark.full
@@ -68,7 +68,7 @@ def test_an_inverse_gamma_variance_is_found():
 @pytest.mark.full
 def test_its_place_in_theta_is_found():
     model = build()
-    parts = LatentGaussianModel(model, compile_kwargs=FAST)
+    parts = take_apart(model, compile_kwargs=FAST)
     index = find_conjugate_variance(model, parts).index
     theta = np.zeros(parts.dimension)
     theta[index] = 1.5
@@ -91,7 +91,7 @@ def test_a_fixed_mean_and_another_hyperparameter_do_no_harm():
 def test_the_full_conditional_is_that_of_pymcs_own_density():
     """Its draws against the joint log-density of the model as PyMC writes it, on a grid of log variances."""
     model = build(mean=lambda variance: pm.gp.mean.Constant(0.7))
-    parts = LatentGaussianModel(model, compile_kwargs=FAST)
+    parts = take_apart(model, compile_kwargs=FAST)
     variance = find_conjugate_variance(model, parts)
     rng = np.random.default_rng(0)
     theta = 0.3 * rng.standard_normal(parts.dimension)

@@ -16,6 +16,7 @@ from pmgp.interface.distributions import BernoulliLogit
 from pmgp.interface.graphs.numpy_graph import NumpyGraph
 from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
+from pmgp.interface.model.taking_apart import take_apart
 
 N = 150
 # The root of a squared distance that ought to be zero magnifies its rounding, some 1e-15, beside the 1e-12 that PyMC
@@ -46,7 +47,7 @@ def parts(kernel, x=X, compile_kwargs=None) -> LatentGaussianModel:
         gp = pm.gp.Latent(mean_func=pm.gp.mean.Constant(s), cov_func=kernel(ls, s))
         f = gp.prior("f", X=x, reparameterize=False)
         BernoulliLogit("y", f, observed=np.zeros(N))
-        return LatentGaussianModel(pm.modelcontext(None), compile_kwargs=compile_kwargs)
+        return take_apart(pm.modelcontext(None), compile_kwargs=compile_kwargs)
 
 
 @pytest.mark.full
@@ -57,7 +58,7 @@ def test_thin_parts_need_no_compiler():
         f = pm.gp.Latent(cov_func=pm.gp.cov.Periodic(3, period=1.5, ls=ls)).prior("f", X=X, reparameterize=False)
         BernoulliLogit("y", f, observed=np.zeros(N))
     # A whole matrix moves with theta.
-    assert not isinstance(LatentGaussianModel(model).latent_prior.blocked._values._function, NumpyGraph)
+    assert not isinstance(take_apart(model).latent_prior.blocked._values._function, NumpyGraph)
 
 
 @pytest.mark.full
@@ -118,7 +119,7 @@ def test_few_points(n):
         s = pm.Gamma("s", 2.0, 1.0)
         f = pm.gp.Latent(cov_func=s * pm.gp.cov.ExpQuad(3, ls=1.0)).prior("f", X=X[:n], reparameterize=False)
         BernoulliLogit("y", f, observed=np.zeros(n))
-    latent_model, theta = LatentGaussianModel(model), np.array([0.3])
+    latent_model, theta = take_apart(model), np.array([0.3])
     expected = latent_model.latent_prior.moments(theta)[1]
     np.testing.assert_allclose(np.tril(latent_model.prior(theta).covariance), np.tril(expected), rtol=1e-12)
 
@@ -130,7 +131,7 @@ def test_a_graph_without_this_form_is_left_to_pytensor():
         distances = np.abs(X[:, :1] - X[:, :1].T)
         f = pm.MvNormal("f", mu=np.zeros(N), cov=pt.round(s * distances, mode="half_away_from_zero"))
         BernoulliLogit("y", f, observed=np.zeros(N))
-    latent_model = LatentGaussianModel(model)
+    latent_model = take_apart(model)
     assert latent_model.latent_prior.blocked is None
     theta = np.array([0.7])
     np.testing.assert_array_equal(latent_model.prior(theta).covariance, latent_model.latent_prior.moments(theta)[1])
@@ -150,7 +151,7 @@ def test_new_data_are_read():
         data = pm.Data("x", X)
         f = pm.gp.Latent(cov_func=pm.gp.cov.ExpQuad(3, ls=ls)).prior("f", X=data, reparameterize=False)
         BernoulliLogit("y", f, observed=np.zeros(N))
-    latent_model = LatentGaussianModel(model)
+    latent_model = take_apart(model)
     assert latent_model.latent_prior.blocked is not None
     theta = np.array([0.2])
     with model:
@@ -239,7 +240,7 @@ def test_a_gradient_follows_new_data(settings):
         ls = pm.Gamma("ls", 2.0, 2.0)
         f = pm.gp.Latent(cov_func=pm.gp.cov.ExpQuad(3, ls=ls)).prior("f", X=inputs, reparameterize=False)
         BernoulliLogit("y", f, observed=np.zeros(N))
-    taken = LatentGaussianModel(model, compile_kwargs=settings)
+    taken = take_apart(model, compile_kwargs=settings)
     theta, weight = np.zeros(1), np.ones((N, N), order="F")
     before = taken.covariance_pullback(theta, weight, np.zeros(N))
     with model:

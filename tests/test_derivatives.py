@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import pmgp
 from pmgp.core.theta_updates.densities import AncillaryDensity, JointState, LatentPart, SufficientDensity
 from pmgp.interface.model.derivatives import DifferentiableLatentModel
-from pmgp.interface.model.latent_gaussian import LatentGaussianModel
+from pmgp.interface.model.taking_apart import take_apart
 from tests.finite_differences import central_differences
 
 FAST = {"mode": "FAST_COMPILE"}
@@ -77,7 +77,7 @@ class Case:
         with pm.Model() as model:
             gp = pm.gp.Latent(mean_func=mean(), cov_func=kernel())
             observe(gp.prior("f", X=X, reparameterize=False, jitter=1e-3))
-        self.parts = LatentGaussianModel(model, compile_kwargs=FAST)
+        self.parts = take_apart(model, compile_kwargs=FAST)
         self.derivatives = DifferentiableLatentModel(self.parts)
         rng = np.random.default_rng(1)
         initial = self.parts.ravel(model.initial_point())

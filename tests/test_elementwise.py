@@ -21,6 +21,7 @@ from pmgp.interface.graphs.unrolling.bounds import always_holds
 from pmgp.interface.model import graph_likelihood
 from pmgp.interface.model.graph_likelihood import compile_likelihood
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
+from pmgp.interface.model.taking_apart import take_apart
 from pmgp.interface.model.theta_vector import ThetaVector
 
 N = 30
@@ -196,7 +197,7 @@ def test_importance_weights_of_draws_beside_an_impossible_one():
         s = pm.Gamma("s", 2.0, 2.0)
         f = pm.MvNormal("f", mu=np.zeros(N), cov=s * np.eye(N))
         pm.Poisson("y", f + 1.5, observed=COUNTS)
-    likelihood = LatentGaussianModel(model).likelihood(np.zeros(1))
+    likelihood = take_apart(model).likelihood(np.zeros(1))
     rows = np.abs(RNG.normal(size=(3, N)))
     rows[1, 0] = -2.0
     np.testing.assert_allclose(likelihood.log_likelihood(rows), [likelihood.log_likelihood(row) for row in rows])

@@ -9,7 +9,7 @@ import pymc as pm
 import pytest
 
 from pmgp.interface.distributions import BernoulliLogit
-from pmgp.interface.model.latent_gaussian import LatentGaussianModel
+from pmgp.interface.model.taking_apart import take_apart
 from tests.test_covariance import N, X, kernels, parts
 
 PAIRS = [0, 1], [1, 2], [0, 2]
@@ -46,7 +46,7 @@ def test_kept_distances_follow_new_data_and_stay_out_of_pickles():
         ls = pm.Gamma("ls", 2.0, 2.0)
         f = pm.gp.Latent(cov_func=pm.gp.cov.ExpQuad(3, ls=ls)).prior("f", X=data, reparameterize=False)
         BernoulliLogit("y", f, observed=np.zeros(N))
-        latent = LatentGaussianModel(model)
+        latent = take_apart(model)
     theta = np.array([0.3])
     before = np.tril(latent.prior(theta).covariance)
     copied = pickle.loads(pickle.dumps(latent.latent_prior.blocked))

@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import pmgp
-from pmgp.interface.model.latent_gaussian import LatentGaussianModel
+from pmgp.interface.model.taking_apart import take_apart
 
 N, M, CLASSES = 12, 5, 3
 RNG = np.random.default_rng(2)
@@ -78,7 +78,7 @@ def classes(weights, sources) -> pm.Model:
 
 @pytest.mark.full
 def test_each_class_has_the_covariance_of_its_weights(sources):
-    parts = LatentGaussianModel(classes(gamma_weights, sources), compile_kwargs=FAST)
+    parts = take_apart(classes(gamma_weights, sources), compile_kwargs=FAST)
     theta = np.log(RNG.gamma(2.0, size=2 * CLASSES))
     prior, bases = parts.prior(theta), normalized(MATRICES, MATRICES)
     for w, covariance in zip(np.exp(theta).reshape(CLASSES, 2), prior.covariances, strict=True):

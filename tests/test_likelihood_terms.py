@@ -12,6 +12,7 @@ import pmgp
 from pmgp.core.approximations import ExpectationPropagation
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
 from pmgp.interface.model.likelihood_terms import LikelihoodTerms, binary_masks
+from pmgp.interface.model.taking_apart import take_apart
 from tests.steps.test_contract import FAST
 
 N = 9
@@ -81,7 +82,7 @@ def process(observe) -> LatentGaussianModel:
     with pm.Model() as model:
         variance = pm.Gamma("variance", 2, 1)
         observe(pm.gp.Latent(cov_func=variance * pm.gp.cov.ExpQuad(2, ls=1.0)).prior("f", X=X, reparameterize=False))
-    return LatentGaussianModel(model, compile_kwargs=FAST)
+    return take_apart(model, compile_kwargs=FAST)
 
 
 def log_survival(f, times, shape):
@@ -197,7 +198,7 @@ def test_indices_that_are_data_are_read_again(rng):
         index = pm.Data("index", np.arange(3))
         f = pm.MvNormal("f", np.zeros(3), cov=scale * np.eye(3))
         pm.Normal("y", f[index], 1.0, observed=[1.0, 2.0, 3.0])
-    parts = LatentGaussianModel(model, compile_kwargs=FAST)
+    parts = take_apart(model, compile_kwargs=FAST)
     f, theta = rng.normal(size=(1, 3)), np.zeros(1)
     before = parts.terms.sites(f, theta)
     with model:

@@ -18,7 +18,8 @@ from pmgp.core.gaussians import DensePrior, SiteApproximation
 from pmgp.core.importance import left_out, log_evidence_left_out
 from pmgp.core.likelihoods import BernoulliProbit
 from pmgp.interface.importance.loo import _observed_places
-from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
+from pmgp.interface.model.latent_gaussian import ModelError
+from pmgp.interface.model.taking_apart import take_apart
 from tests.steps.test_contract import FAST
 from tests.truths import ScaledLowRank
 
@@ -90,7 +91,7 @@ def test_plain_weights_of_f_are_far_less_even(model, idata, found):
 def test_labels_that_are_certain_under_a_draw_count_as_well(model, problem):
     """Their log-density is exactly zero there."""
     certain = 50.0 * (2.0 * problem.y - 1.0)
-    assert_array_equal(_observed_places(LatentGaussianModel(model), certain[None]), np.arange(N))
+    assert_array_equal(_observed_places(take_apart(model), certain[None]), np.arange(N))
 
 
 @pytest.mark.full

@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose
 
 import pmgp
 from pmgp.interface.maximum import TIGHT, Objective
-from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.model.points import value_point
+from pmgp.interface.model.taking_apart import take_apart
 from tests.steps.test_contract import FAST
 
 
@@ -49,7 +49,7 @@ def model(request, probit_model, binary_data):
 @pytest.mark.parametrize("prior", [True, False])
 @pytest.mark.parametrize("name", TIGHT)
 def test_the_gradient_is_that_of_the_objective(model, name, prior):
-    parts = LatentGaussianModel(model, compile_kwargs=FAST)
+    parts = take_apart(model, compile_kwargs=FAST)
     objective = Objective(model, parts, TIGHT[name], prior)
     theta = np.linspace(-0.3, 0.6, parts.dimension)
     _, gradient = objective(theta)
@@ -62,7 +62,7 @@ def test_the_gradient_is_that_of_the_objective(model, name, prior):
 @pytest.mark.parametrize("name", TIGHT)
 def test_the_prior_leaves_the_jacobian_out(probit_model, name):
     """As pymc.find_MAP: the density of Gamma(2, 1) at the length-scale itself."""
-    parts = LatentGaussianModel(probit_model, compile_kwargs=FAST)
+    parts = take_apart(probit_model, compile_kwargs=FAST)
     theta = np.log([1.7, 3.0])
     with_prior, without = (Objective(probit_model, parts, TIGHT[name], prior)(theta)[0] for prior in (True, False))
     densities = pm.logp(pm.Gamma.dist([2, 2], [1, 0.5]), np.array([1.7, 3.0])).eval()
@@ -76,7 +76,7 @@ def test_it_finds_a_maximum(probit_model, approximation):
     assert found.converged
     assert set(found.point) == {"lengthscale", "variance", "f"}
     assert_allclose(found.point["f"], found.approximation.mean)
-    parts = LatentGaussianModel(probit_model, compile_kwargs=FAST)
+    parts = take_apart(probit_model, compile_kwargs=FAST)
     objective = Objective(probit_model, parts, TIGHT[approximation], True)
     theta = np.log([found.point["lengthscale"], found.point["variance"]])
     value, gradient = objective(theta)
@@ -144,7 +144,7 @@ def test_several_latent_vectors_have_a_maximum(build, name, shapes, binary_data)
     assert found.converged
     assert {variable: found.point[variable].shape for variable in shapes} == shapes
     assert_allclose(np.concatenate([found.point[variable].ravel() for variable in shapes]), found.approximation.mean)
-    objective = Objective(model, LatentGaussianModel(model, compile_kwargs=FAST), TIGHT[name], True)
+    objective = Objective(model, take_apart(model, compile_kwargs=FAST), TIGHT[name], True)
     theta = objective.parts.ravel(value_point(model, {v.name: found.point[v.name] for v in objective_variables(model)}))
     best = objective(theta)[0]
     assert best == pytest.approx(found.log_evidence + found.log_prior, abs=1e-6)

@@ -12,7 +12,7 @@ from pymc.exceptions import ImputationWarning
 from scipy.stats import norm
 
 import pmgp
-from pmgp.interface.model.latent_gaussian import LatentGaussianModel
+from pmgp.interface.model.taking_apart import take_apart
 
 N = 30
 RNG = np.random.default_rng(0)
@@ -84,7 +84,7 @@ def test_they_belong_to_the_f_and_theta_of_their_draw(steps):
 
 def test_imputed_labels_have_the_probabilities_of_f():
     model = model_of("probit")
-    imputation = LatentGaussianModel(model).imputation
+    imputation = take_apart(model).imputation
     point = model.initial_point() | {"f": F}
     rng = np.random.default_rng(1)
     drawn = []
@@ -100,7 +100,7 @@ def test_imputed_labels_have_the_probabilities_of_f():
 
 def test_the_generator_of_the_chain_stays_as_it_is():
     model = model_of("normal")
-    imputation, rng = LatentGaussianModel(model).imputation, np.random.default_rng(1)
+    imputation, rng = take_apart(model).imputation, np.random.default_rng(1)
     before = rng.bit_generator.state
     first = imputation.drawn(rng, model.initial_point())
     assert rng.bit_generator.state == before

@@ -14,7 +14,9 @@ from numpy.testing import assert_allclose
 import pmgp
 from pmgp.core import likelihoods
 from pmgp.interface.graphs.compilation import Compiler
-from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError, PyTensorLikelihood
+from pmgp.interface.model.graph_likelihood import PyTensorLikelihood
+from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
+from pmgp.interface.model.taking_apart import take_apart
 
 FAST = {"mode": "FAST_COMPILE"}
 JITTER = 1e-6  # what pm.gp adds to the diagonal
@@ -30,7 +32,7 @@ EXPOSURE = np.linspace(0.5, 2.0, N)
 
 
 def split(model: pm.Model, **kwargs) -> LatentGaussianModel:
-    return LatentGaussianModel(model, compile_kwargs=FAST, **kwargs)
+    return take_apart(model, compile_kwargs=FAST, **kwargs)
 
 
 def process(observe, cov_func=None, mean_func=None) -> pm.Model:

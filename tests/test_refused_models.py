@@ -11,7 +11,8 @@ from pytensor.compile.ops import wrap_py
 
 import pmgp
 from pmgp.core.transitions.mixture import IndependenceMixture
-from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
+from pmgp.interface.model.latent_gaussian import ModelError
+from pmgp.interface.model.taking_apart import take_apart
 from pmgp.interface.steps import transitions
 from tests.steps.test_contract import FAST
 
@@ -180,7 +181,7 @@ def test_the_cause_is_named(build):
     with pm.Model() as model:
         build()
     with pytest.raises(ModelError, match=REFUSED[build]):
-        LatentGaussianModel(model, compile_kwargs=FAST)
+        take_apart(model, compile_kwargs=FAST)
 
 
 def test_a_closed_form_with_too_few_labels_is_refused_when_the_model_is_written():
@@ -265,7 +266,7 @@ def test_regression_coefficients_are_hyperparameters_however_many(coefficients):
     with pm.Model() as model:
         beta = pm.MvNormal("beta", np.zeros(coefficients), cov=np.eye(coefficients))
         pm.Poisson("y", pt.exp(process() + Z @ beta), observed=COUNTS)
-    parts = LatentGaussianModel(model, latent="f", compile_kwargs=FAST)
+    parts = take_apart(model, latent="f", compile_kwargs=FAST)
     assert parts.dimension == 1 + coefficients
     assert parts.sites_known
 
@@ -276,7 +277,7 @@ def test_coefficients_of_the_mean_function_are_hyperparameters():
         beta = pm.MvNormal("beta", np.zeros(2), cov=np.eye(2))
         gp = pm.gp.Latent(mean_func=pm.gp.mean.Linear(beta), cov_func=pm.gp.cov.ExpQuad(2, ls=1.0))
         pm.Bernoulli("y", logit_p=gp.prior("f", X=X, reparameterize=False), observed=LABELS)
-    assert LatentGaussianModel(model, latent="f", compile_kwargs=FAST).theta_names == ["beta"]
+    assert take_apart(model, latent="f", compile_kwargs=FAST).theta_names == ["beta"]
 
 
 # Starting points

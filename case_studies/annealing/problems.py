@@ -13,6 +13,7 @@ from case_studies.tools.stream import stream
 from pmgp import datasets
 from pmgp.core.gaussians import DensePrior
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
+from pmgp.interface.model.taking_apart import take_apart
 
 __all__ = [
     "KERNELS",
@@ -97,7 +98,7 @@ def classifier(X: np.ndarray, y: np.ndarray, kernel: str) -> Problem:
         process = pm.gp.Latent(cov_func=variance * pm.gp.cov.ExpQuad(d, ls=lengthscale))
         f = process.prior("f", X=X, reparameterize=False, jitter=JITTER)
         pmgp.BernoulliProbit("y", f, observed=y)
-    return Problem(model, LatentGaussianModel(model), rate)
+    return Problem(model, take_apart(model), rate)
 
 
 @lru_cache(maxsize=1)

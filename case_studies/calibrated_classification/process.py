@@ -12,7 +12,7 @@ from case_studies.calibrated_classification.data import Labeled
 from pmgp.core.approximations import ExpectationPropagation
 from pmgp.core.likelihoods import BernoulliProbit
 from pmgp.interface.maximum import TIGHT, Objective
-from pmgp.interface.model.latent_gaussian import LatentGaussianModel
+from pmgp.interface.model.taking_apart import take_apart
 
 __all__ = ["Process", "for_shape"]
 
@@ -40,7 +40,7 @@ class Process:
             variance = pm.Gamma("variance", 1.1, 0.1)
             process = pm.gp.Latent(cov_func=variance * pm.gp.cov.ExpQuad(d, ls=lengthscale))
             pmgp.BernoulliProbit("y", process.prior("f", X=X, reparameterize=False), observed=labels)
-        self.parts = LatentGaussianModel(self.model)
+        self.parts = take_apart(self.model)
         assert self.parts.theta_names == ["lengthscale_log__", "variance_log__"]
 
     def set_data(self, train: Labeled) -> None:

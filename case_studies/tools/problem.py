@@ -13,7 +13,7 @@ from pmgp.core.theta_updates.densities import JointState, LatentPart
 from pmgp.core.theta_updates.variance import ConjugateVariance
 from pmgp.interface.model.conjugacy import find_conjugate_variance
 from pmgp.interface.model.derivatives import DifferentiableLatentModel
-from pmgp.interface.model.latent_gaussian import LatentGaussianModel
+from pmgp.interface.model.taking_apart import take_apart
 from pmgp.interface.steps import PseudoMarginal
 
 __all__ = ["Problem", "latent_from_prior"]
@@ -46,7 +46,7 @@ class Problem:
         self, model: pm.Model, lengthscales: DrawLengthscales, latent: DrawLatent, derivatives: bool = False
     ) -> None:
         self.pymc_model = model
-        parts = LatentGaussianModel(model)
+        parts = take_apart(model)
         self.model = DifferentiableLatentModel(parts, gradient=derivatives, metric=derivatives)
         self.variance: ConjugateVariance | None = find_conjugate_variance(model, parts)
         self._lengthscales = lengthscales

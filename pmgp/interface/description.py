@@ -19,6 +19,7 @@ from pytensor.tensor.variable import TensorVariable
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.model.latent_variable import below, find_latents
 from pmgp.interface.model.missing import hyperparameters, imputed
+from pmgp.interface.model.taking_apart import take_apart
 from pmgp.interface.model.time_series import is_process, is_time_series, parameters_of
 from pmgp.interface.steps.chosen import chosen_approximation, chosen_estimators
 
@@ -106,7 +107,7 @@ def describe(model: pm.Model | None = None, *, latent: Any = None) -> Descriptio
     refused = None
     try:
         latents = find_latents(model, latent)
-        computation = _computation(LatentGaussianModel(model, latent))
+        computation = _computation(take_apart(model, latent))
     except ValueError as error:
         refused = str(error)
     shapes = model.eval_rv_shapes()

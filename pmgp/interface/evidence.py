@@ -16,6 +16,7 @@ from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.core.registry import resolve
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.model.points import value_point
+from pmgp.interface.model.taking_apart import take_apart
 from pmgp.interface.steps.chosen import named_estimator
 from pmgp.interface.steps.starts import unusable_start
 
@@ -105,7 +106,7 @@ def log_likelihood(
         raise ValueError(f"repeats must be at least 2 for a standard error, not {repeats}")
     model = pm.modelcontext(model)
     values = value_point(model, point)
-    parts = LatentGaussianModel(model, latent, values, compile_kwargs)
+    parts = take_apart(model, latent, values, compile_kwargs)
     method = named_estimator(estimator, parts)
     draws = 64 if getattr(method, "draws", None) == "auto" else None
     rng = np.random.default_rng(random_seed)

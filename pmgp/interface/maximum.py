@@ -21,6 +21,7 @@ from pmgp.core.registry import resolve
 from pmgp.interface.graphs.compilation import CompiledWhenCalled
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.model.points import value_point
+from pmgp.interface.model.taking_apart import take_apart
 from pmgp.interface.steps.starts import unusable_start
 
 __all__ = ["Maximum", "find_map"]
@@ -137,8 +138,8 @@ def find_map(
     method = TIGHT.get(approximation) if isinstance(approximation, str) else None
     method = method or resolve(approximation, approximations.NAMES, Differentiable, "approximation")
     values = value_point(model, start)
-    parts = LatentGaussianModel(model, latent, values, compile_kwargs)
-    parts.refuse_discrete()
+    parts = take_apart(model, latent, values, compile_kwargs)
+    parts.checks.refuse_discrete()
     objective = Objective(model, parts, method, prior)
     with threads_limited(suitable_threads(parts.sites_of(values))):
         found = _maximize(objective, parts.ravel(values), max_iterations)

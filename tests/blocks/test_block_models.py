@@ -23,6 +23,7 @@ from pmgp.core.marginal.screen import ScreenDensity
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
 from pmgp.interface.model.latent_prior import LatentPrior
 from pmgp.interface.model.model_likelihood import ClosedFormLikelihood, GraphLikelihood
+from pmgp.interface.model.taking_apart import take_apart
 from tests.finite_differences import central_differences
 
 N, CLASSES = 8, 3
@@ -79,7 +80,7 @@ def additive():
 def split(build, **settings) -> LatentGaussianModel:
     with pm.Model() as model:
         build()
-    return LatentGaussianModel(model, compile_kwargs=FAST, **settings)
+    return take_apart(model, compile_kwargs=FAST, **settings)
 
 
 @pytest.mark.full
@@ -188,7 +189,7 @@ def test_what_takes_one_process_says_so():
     with pm.Model() as model:
         softmax_of_several()
     with pytest.raises(ModelError, match=r"several latent vectors \(f0, f1, f2\)"):
-        _ = LatentGaussianModel(model, compile_kwargs=FAST).latent
+        _ = take_apart(model, compile_kwargs=FAST).latent
 
 
 @pytest.mark.full

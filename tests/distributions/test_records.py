@@ -21,7 +21,8 @@ from pmgp.interface.distributions import BernoulliProbit
 from pmgp.interface.distributions.base import LatentVariable, as_parameter, resized
 from pmgp.interface.distributions.bernoulli import BernoulliProbitRV
 from pmgp.interface.distributions.records import Expected, LikelihoodRecord, record_of, register
-from pmgp.interface.model.latent_gaussian import LatentGaussianModel, PyTensorLikelihood
+from pmgp.interface.model.graph_likelihood import PyTensorLikelihood
+from pmgp.interface.model.taking_apart import take_apart
 from tests.steps.test_contract import FAST
 from tests.truths import posterior_by_summation
 
@@ -148,7 +149,7 @@ def test_what_has_no_record_is_computed_by_its_graph():
     record = record_of(plain["y"])
     assert record.constructor is None
     assert set(record.expected) == {"mean"}
-    assert isinstance(LatentGaussianModel(plain, compile_kwargs=FAST).likelihood(np.zeros(1)), PyTensorLikelihood)
+    assert isinstance(take_apart(plain, compile_kwargs=FAST).likelihood(np.zeros(1)), PyTensorLikelihood)
 
 
 def test_the_last_record_of_a_type_holds(recorded):

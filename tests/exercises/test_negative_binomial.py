@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import nbinom
 
 import pmgp
-from pmgp.interface.model.latent_gaussian import LatentGaussianModel
+from pmgp.interface.model.taking_apart import take_apart
 from tests.exercises.loading import exercise
 from tests.finite_differences import central_differences
 
@@ -107,7 +107,7 @@ def model(by_graph: bool) -> pm.Model:
 
 @pytest.mark.full
 def test_the_model_finds_the_closed_form_and_it_is_that_of_the_graph():
-    closed, graph = (LatentGaussianModel(model(by_graph), None) for by_graph in (False, True))
+    closed, graph = (take_apart(model(by_graph), None) for by_graph in (False, True))
     for log_alpha in (-1.0, 0.3, 2.5):
         theta, f = np.array([log_alpha]), np.array([-0.4, 0.9, 2.2])
         by_hand, by_graph = closed.likelihood(theta), graph.likelihood(theta)

@@ -14,7 +14,7 @@ from pmgp import datasets
 from pmgp.core.approximations import ExpectationPropagation, Laplace
 from pmgp.core.estimators import ImportanceSampling
 from pmgp.core.marginal.evaluation import Evaluator
-from pmgp.interface.model.latent_gaussian import LatentGaussianModel
+from pmgp.interface.model.taking_apart import take_apart
 
 pytestmark = pytest.mark.slow
 NAMES = ("lengthscale", "variance")
@@ -76,7 +76,7 @@ def grid_moments(X: np.ndarray, y: np.ndarray, points: int = 25, draws: int = 50
     halves of the draws.
     """
     rng = np.random.default_rng(3)
-    evaluate = Evaluator(LatentGaussianModel(classifier(X, y, whitened=False)), ExpectationPropagation())
+    evaluate = Evaluator(take_apart(classifier(X, y, whitened=False)), ExpectationPropagation())
     axes = np.linspace(-0.2, 2.4, points), np.linspace(1.4, 6.8, points)
     theta = np.array([[a, b] for a in axes[0] for b in axes[1]])
     logs = np.full((8, len(theta)), -np.inf)
@@ -123,7 +123,7 @@ def test_agrees_with_quadrature(pseudo_marginal, crabs):
 def test_laplace_alone_is_rejected(pseudo_marginal, crabs):
     """The posterior under Laplace's own evidence is far from the exact one: the tests above would notice."""
     X, y = crabs
-    evaluate = Evaluator(LatentGaussianModel(classifier(X, y, whitened=False)), Laplace())
+    evaluate = Evaluator(take_apart(classifier(X, y, whitened=False)), Laplace())
     axes = np.linspace(-0.2, 2.4, 25), np.linspace(1.4, 6.8, 25)
     theta = np.array([[a, b] for a in axes[0] for b in axes[1]])
     logs = np.array([evaluate(point, None).log_screen for point in theta])

@@ -12,7 +12,7 @@ from numpy.testing import assert_array_equal
 
 import pmgp
 from pmgp.core.transitions.alternation import Alternation
-from pmgp.interface.model.latent_gaussian import LatentGaussianModel
+from pmgp.interface.model.taking_apart import take_apart
 from tests.steps.test_contract import FAST
 
 LATENT = {
@@ -88,7 +88,7 @@ def test_a_copy_continues_identically(models, method, kind):
 @pytest.mark.full
 @pytest.mark.parametrize("kind", ["closed form", "graph"])
 def test_each_part_of_a_model_can_be_pickled_by_itself(models, kind):
-    parts = LatentGaussianModel(models[kind], compile_kwargs=FAST)
+    parts = take_apart(models[kind], compile_kwargs=FAST)
     theta, f = parts.initial_theta, np.linspace(-1.0, 1.0, len(parts.initial_moments[0]))
     copies = {
         name: pickle.loads(pickle.dumps(getattr(parts, name)))

@@ -14,7 +14,7 @@ from pmgp.core.marginal.screen import ScreenDensity
 from pmgp.core.transitions.adaptive import HamiltonianMonteCarlo
 from pmgp.core.transitions.alternation import Alternation
 from pmgp.core.transitions.mixture import IndependenceMixture
-from pmgp.interface.model.latent_gaussian import LatentGaussianModel
+from pmgp.interface.model.taking_apart import take_apart
 from tests.steps.test_contract import FAST, advance
 from tests.test_maximum import ard_model, noisy_model
 
@@ -125,7 +125,7 @@ def test_an_approximation_without_gradient(wide):
 def test_the_gradient_of_the_screen(binary_data, name, approximation):
     """Through K, through the mean, through the likelihood's parameter, and of the prior with its Jacobian."""
     model = (ard_model if name == "ard" else noisy_model)(*binary_data)
-    parts = LatentGaussianModel(model, compile_kwargs=FAST)
+    parts = take_apart(model, compile_kwargs=FAST)
     assert parts.likelihood_elements == ([] if name == "ard" else [1])
     density = ScreenDensity(Evaluator(parts, approximation), None)
     theta = np.linspace(-0.3, 0.6, parts.dimension)

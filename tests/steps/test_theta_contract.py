@@ -19,7 +19,8 @@ from pymc.exceptions import SamplingError
 from pymc.step_methods.compound import CompoundStep
 
 import pmgp
-from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
+from pmgp.interface.model.latent_gaussian import ModelError
+from pmgp.interface.model.taking_apart import take_apart
 from pmgp.interface.steps.theta_updates import ThetaState
 
 FAST = {"mode": "FAST_COMPILE"}
@@ -98,7 +99,7 @@ def other_steps(probit_model, scheme) -> CompoundStep:
 def start(probit_model):
     """With an f that the hyper-parameters could have given, as theta moves little given one that they could not."""
     point = probit_model.initial_point()
-    parts = LatentGaussianModel(probit_model, compile_kwargs=FAST)
+    parts = take_apart(probit_model, compile_kwargs=FAST)
     f = parts.prior(parts.ravel(point)).sample(np.random.default_rng(0), 1)[0]
     return point | {"f": f}
 

@@ -19,8 +19,8 @@ from pmgp.core.marginal.evaluation import Evaluator
 from pmgp.core.marginal.pseudo_marginal import Frozen, PseudoMarginalChain, State
 from pmgp.core.markov import PathSampling
 from pmgp.interface.model import latent_gaussian
-from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.model.markov import SeriesPrior
+from pmgp.interface.model.taking_apart import take_apart
 from tests.marginal.geweke import ready_point
 from tests.markov.test_geweke import LEARNED
 
@@ -45,7 +45,7 @@ def largest_change(estimator, iterations: int = 3) -> float:
     model, rows = joint_model(), []
     drawn = pm.draw([model[name] for name in ("rho", "log_scale", "x", "y")], REPLICATES, random_seed=1)
     scheme = PseudoMarginalChain(estimator, latent_moves=1, refresh_every=2)
-    parts, rng, frozen = LatentGaussianModel(model), np.random.default_rng(2), Frozen(LEARNED, None, estimator.draws)
+    parts, rng, frozen = take_apart(model), np.random.default_rng(2), Frozen(LEARNED, None, estimator.draws)
     evaluate = Evaluator(parts, Laplace(sweeps=0))
     for rho, log_scale, f, y in zip(*drawn, strict=True):
         model.set_data("counts", y)

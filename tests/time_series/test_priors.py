@@ -12,6 +12,7 @@ from pmgp.core.estimators import ImportanceSampling
 from pmgp.core.markov import PathSampling
 from pmgp.core.markov.banded import expected_values
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
+from pmgp.interface.model.taking_apart import take_apart
 from pmgp.interface.steps.chosen import chosen_estimators
 from tests.markov.test_banded import dense
 from tests.time_series.models import SERIES, counts, volatility
@@ -35,7 +36,7 @@ def around(parts: LatentGaussianModel, number: int = 3) -> list[np.ndarray]:
 def test_densities_are_those_of_pymc(series):
     n = 8
     model = observed(series, n)
-    parts = LatentGaussianModel(model)
+    parts = take_apart(model)
     log_density = model.compile_fn(
         model.logp(vars=[model["x"]], sum=False)[0], inputs=model.value_vars, mode="FAST_COMPILE"
     )
@@ -51,7 +52,7 @@ def test_densities_are_those_of_pymc(series):
 
 @every_series
 def test_gradients_of_a_prior_are_its_derivatives(series):
-    parts = LatentGaussianModel(observed(series, 7))
+    parts = take_apart(observed(series, 7))
     theta, rng, step = around(parts, 1)[0], np.random.default_rng(3), 1e-4
     prior = parts.prior(theta)
     bar, mean_bar = rng.normal(size=prior.values.shape), rng.normal(size=prior.size)
@@ -82,7 +83,7 @@ def test_an_explosive_mean_and_impossible_scales_have_no_density():
         sigma = pm.Normal("sigma", 1.0, 1.0)
         return pm.AR("x", rho=pm.Normal("rho", 0.5, 1.0), sigma=sigma, init_dist=pm.Normal.dist(1.0, 1.0), shape=n)
 
-    parts = LatentGaussianModel(observed(signed, 500))
+    parts = take_apart(observed(signed, 500))
     names = parts.theta_names
     for rho, sigma in ((0.5, -1.0), (40.0, 1.0)):
         theta = np.array([{"rho": rho, "sigma": sigma}[name] for name in names])
@@ -93,7 +94,7 @@ def test_an_explosive_mean_and_impossible_scales_have_no_density():
 @every_series
 def test_normal_observations_have_the_evidence_of_a_kalman_filter(series):
     """In closed form, and all weights are one."""
-    parts = LatentGaussianModel(observed(series, 9))
+    parts = take_apart(observed(series, 9))
     y = np.linspace(-1.0, 1.0, 9)
     for theta in around(parts):
         prior, likelihood = parts.prior(theta), parts.likelihood(theta)
@@ -131,7 +132,7 @@ LIKELIHOODS = {
 @pytest.mark.parametrize("model", LIKELIHOODS.values(), ids=LIKELIHOODS)
 def test_terms_of_some_values_are_those_of_the_whole(model):
     n = 50
-    parts = LatentGaussianModel(model(n))
+    parts = take_apart(model(n))
     theta, rng = around(parts, 1)[0], np.random.default_rng(4)
     likelihood, f = parts.likelihood(theta), 0.5 * rng.normal(size=(4, n))
     expected = likelihood.log_density(f)
@@ -144,7 +145,7 @@ def test_terms_of_some_values_are_those_of_the_whole(model):
     ("model", "fast"), [("counts", True), ("returns", True), ("student", True), ("several times", False)]
 )
 def test_elementwise_terms_are_computed_alone(model, fast):
-    parts = LatentGaussianModel(LIKELIHOODS[model](800))
+    parts = take_apart(LIKELIHOODS[model](800))
     assert parts.terms.divisible is fast
     # Groups are wider where each of them takes the whole likelihood.
     assert chosen_estimators("auto", parts)[0].width == (32 if fast else 50)

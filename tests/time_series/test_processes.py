@@ -18,6 +18,7 @@ from pmgp.core.estimators import ImportanceSampling
 from pmgp.core.marginal.evidence_gradient import evidence_gradient
 from pmgp.core.markov import PathSampling, PrecisionPrior, StatePattern, Times, transitions
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
+from pmgp.interface.model.taking_apart import take_apart
 
 COV = pm.gp.cov
 KERNELS = {
@@ -130,7 +131,7 @@ def on(t, kernel, likelihood=None, process=pmgp.gp.Markov, mean=0.3, **settings)
 
 
 def parts_at(model: pm.Model) -> tuple[LatentGaussianModel, np.ndarray]:
-    parts = LatentGaussianModel(model)
+    parts = take_apart(model)
     return parts, np.log([THETA[name.removesuffix("_log__")] for name in parts.theta_names])
 
 
@@ -305,7 +306,7 @@ def test_times_that_are_not_finite_are_refused_at_once_and_after_new_data():
         t = pm.Data("t", np.arange(4.0))
         f = pmgp.gp.Markov(cov_func=COV.Matern12(1, pm.HalfNormal("l"))).prior("f", X=t)
         pm.Normal("y", f, 1.0, observed=np.zeros(4))
-    parts = LatentGaussianModel(model)
+    parts = take_apart(model)
     before = parts.prior(parts.initial_theta).values
     model.set_data("t", np.array([0.0, 1.0, 5.0, 2.0]))
     parts.refresh_data()
@@ -328,7 +329,7 @@ def test_times_are_data():
         f = pmgp.gp.Markov(cov_func=COV.Matern12(1, 1.0)).prior("f", X=np.arange(4.0) * pm.math.exp(shift))
         pm.Normal("y", f, 1.0, observed=np.zeros(4))
     with pytest.raises(ModelError, match="the times of 'f' depend on hyper-parameters"):
-        LatentGaussianModel(model)
+        take_apart(model)
 
 
 def test_other_steps_and_predictions_are_refused_in_words():

@@ -7,7 +7,8 @@ import pymc as pm
 import pytest
 
 import pmgp
-from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
+from pmgp.interface.model.latent_gaussian import ModelError
+from pmgp.interface.model.taking_apart import take_apart
 from pmgp.interface.steps.starts import unusable_start
 from tests.time_series.models import counts
 
@@ -136,6 +137,6 @@ def test_an_impossible_start_is_named():
     with pm.Model() as model:
         sigma = pm.Normal("sigma", 1.0, 1.0)
         poisson(pm.AR("x", rho=[0.5], sigma=sigma, init_dist=pm.Normal.dist(0, 1), shape=6))
-    words = unusable_start(LatentGaussianModel(model), np.array([-1.0]))
+    words = unusable_start(take_apart(model), np.array([-1.0]))
     assert "the time series 'x' has no density there" in words
     assert "sigma=-1.0" in words

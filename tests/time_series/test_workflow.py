@@ -13,7 +13,8 @@ import pytest
 import pmgp
 from pmgp.core.approximations import ExpectationPropagation
 from pmgp.core.markov import PathSampling
-from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
+from pmgp.interface.model.latent_gaussian import ModelError
+from pmgp.interface.model.taking_apart import take_apart
 from tests.time_series.models import SERIES, counts
 
 LENGTH = 30
@@ -141,7 +142,7 @@ def test_data_are_read_again():
 
 def test_memory_is_proportional_to_the_length():
     """A matrix of n x n would take 200 MB."""
-    parts, rng = LatentGaussianModel(counts(5000)), np.random.default_rng(1)
+    parts, rng = take_apart(counts(5000)), np.random.default_rng(1)
     theta, likelihood = parts.initial_theta, parts.likelihood(parts.initial_theta)
     q = ExpectationPropagation().fit(parts.prior(theta), likelihood)
     tracemalloc.start()

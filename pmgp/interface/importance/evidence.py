@@ -148,7 +148,7 @@ def evidence(
     refuse_improper(model, f)
     posterior = posterior_of(idata, hyperparameters(model, [f]))
     parts = share(model, latent, compile_kwargs=compile_kwargs, given_theta=False).parts
-    parts.refuse_discrete()
+    parts.checks.refuse_discrete()
     estimates = Estimates(parts, estimator, approximation)
     rng = np.random.default_rng(random_seed)
     with threads_limited(suitable_threads(parts.initial_moments[0].size)):

@@ -91,7 +91,7 @@ class LatentTarget:
         estimator: Estimator | str,
         approximation: Approximation | str,
     ) -> None:
-        parts.refuse_discrete()
+        parts.checks.refuse_discrete()
         parts.compile_theta_gradient()
         self._parts = parts
         self._evaluate = Evaluator(parts, smooth)

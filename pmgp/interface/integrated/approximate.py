@@ -15,8 +15,9 @@ from pmgp.interface.importance.theta_draws import transformed
 from pmgp.interface.integrated.model_copy import copied
 from pmgp.interface.integrated.operation import ApproximateEvidence, LogEvidence
 from pmgp.interface.maximum import TIGHT, Objective
-from pmgp.interface.model.latent_gaussian import LatentGaussianModel, find_latent
+from pmgp.interface.model.latent_gaussian import find_latent
 from pmgp.interface.model.missing import hyperparameters
+from pmgp.interface.model.taking_apart import take_apart
 
 __all__ = ["LOG_EVIDENCE", "approximate"]
 
@@ -83,8 +84,8 @@ def approximate(
     f = find_latent(model, latent)
     # What is compiled belongs to a copy, whose data nobody changes.
     own = copied(model)
-    parts = LatentGaussianModel(own, f.name, compile_kwargs=compile_kwargs)
-    parts.refuse_discrete()
+    parts = take_apart(own, f.name, compile_kwargs=compile_kwargs)
+    parts.checks.refuse_discrete()
     evidence = ApproximateEvidence(Objective(own, parts, method, prior=False), parts.initial_moments[0].size)
     marginal = copied(model, [v for v in _variables(model) if f in set(ancestors([v]))])
     # In the order of the copy, which is not that of the model.

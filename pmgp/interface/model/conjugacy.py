@@ -11,7 +11,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.basic import InvGammaRV
 from pytensor.tensor.variable import TensorVariable
 
-from pmgp.core.gaussians import DensePrior
+from pmgp.core.gaussians import Prior
 from pmgp.core.theta_updates.variance import ConjugateVariance
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 
@@ -20,6 +20,8 @@ __all__ = ["find_conjugate_variance"]
 # Of log sigma. What does not scale with sigma, like the jitter that gp.prior adds by default, shows where it is small.
 SPAN = 25.0
 TOLERANCE = 1e-12
+# With which products are compared.
+VECTORS = 4
 
 
 def find_conjugate_variance(model: pm.Model, parts: LatentGaussianModel) -> ConjugateVariance | None:
@@ -79,17 +81,22 @@ def _zeros(parts: LatentGaussianModel) -> np.ndarray:
 def _proportional(parts: LatentGaussianModel, index: int) -> bool:
     """Whether K at random theta is proportional to the variance, and the mean does not depend on it."""
     rng = np.random.default_rng(0)
+    vectors = np.random.default_rng(1).standard_normal((len(parts.initial_moments[0]), VECTORS))
     for _ in range(2):
         more = rng.uniform(-0.5, 0.5, parts.dimension)
         less = more.copy()
         less[index] -= SPAN
-        pairs = zip(parts.prior(less).parts, parts.prior(more).parts, strict=True)
-        if not all(_same_but_for_scale(before, after) for before, after in pairs):
+        if not _same_but_for_scale(parts.prior(less), parts.prior(more), vectors):
             return False
     return True
 
 
-def _same_but_for_scale(before: DensePrior, after: DensePrior) -> bool:
-    expected = np.exp(SPAN) * np.tril(before.covariance)
-    same = np.allclose(np.tril(after.covariance), expected, rtol=0.0, atol=TOLERANCE * np.abs(expected).max())
-    return same and np.array_equal(after.mean, before.mean)
+def _same_but_for_scale(before: Prior, after: Prior, vectors: np.ndarray) -> bool:
+    """Compare means, variances, where a jitter shows, and products with random vectors."""
+    products = _close(before.product(vectors), after.product(vectors))
+    return products and _close(before.variance, after.variance) and np.array_equal(after.mean, before.mean)
+
+
+def _close(before: np.ndarray, after: np.ndarray) -> bool:
+    expected = np.exp(SPAN) * before
+    return np.allclose(after, expected, rtol=0.0, atol=TOLERANCE * np.abs(expected).max())

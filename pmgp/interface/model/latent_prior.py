@@ -113,6 +113,9 @@ class LatentPrior:
         """Why a chain cannot start with p(f|theta), f of this name; None where it can."""
         return _fault(name, prior)
 
+    def require_matrix(self) -> None:
+        """Do nothing: there is a covariance matrix."""
+
     def _make_pullback(self) -> Callable[..., Any]:
         covariance_bar, mean_bar = pt.matrix("covariance_bar"), pt.vector("mean_bar")
         inner = (covariance_bar * self.covariance).sum() + (mean_bar * self.mean).sum()
@@ -216,6 +219,9 @@ class BlockLatentPrior:
     def fault(name: str, prior: BlockPrior) -> str | None:
         """Why a chain cannot start with p(f|theta), f of this name; None where it can."""
         return _fault(name, prior)
+
+    def require_matrix(self) -> None:
+        """Do nothing: there is a covariance matrix."""
 
 
 def _fault(name: str, prior: DensePrior | BlockPrior) -> str | None:

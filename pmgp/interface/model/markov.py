@@ -110,14 +110,14 @@ class SeriesPrior:
     @property
     def mean(self) -> NoReturn:
         """Refuse to give the mean as a graph."""
-        self.refuse_matrix()
+        self.require_matrix()
 
     @property
     def covariance(self) -> NoReturn:
         """Refuse to give the covariance as a graph, which has none."""
-        self.refuse_matrix()
+        self.require_matrix()
 
-    def refuse_matrix(self) -> NoReturn:
+    def require_matrix(self) -> NoReturn:
         """Refuse to give the covariance as a matrix.
 
         Raises

@@ -49,7 +49,7 @@ class Traits(NamedTuple):
 def traits_of(model: pm.Model, latent: Any) -> Traits:
     """The traits of a model with one f, or with the one that is named."""
     parts = share(model, latent).parts
-    parts.refuse_other_processes(model)
+    parts.checks.refuse_other_processes(model)
     theta = parts.ravel(model.initial_point())
     prior, likelihood = parts.prior(theta), cast("SiteLikelihood", parts.likelihood(theta))
     variance = prior.variance.copy()

@@ -13,7 +13,6 @@ from pmgp.core.numerics.ledger import counted
 from pmgp.core.numerics.threads import threads_limited
 from pmgp.core.transitions.base import TransitionInfo
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
-from pmgp.interface.model.markov import SeriesPrior
 from pmgp.interface.steps.shared import share
 from pmgp.interface.steps.threads import ThreadShare, share_of_chain
 
@@ -93,8 +92,8 @@ class GaussianProcessStep(BlockedStep):
         model = pm.modelcontext(model)
         latent = self._latent_among(vars, latent, model)
         self.shared_model = share(model, latent, initial_point, compile_kwargs, self._given_theta)
-        if isinstance(self.latent_model.latent_prior, SeriesPrior) and not self._moves_series:
-            self.latent_model.latent_prior.refuse_matrix()
+        if not self._moves_series:
+            self.latent_model.latent_prior.require_matrix()
         self.latent_name = self.latent_model.latent_name
         self.theta_names = self.latent_model.theta_names
         if factorizing:

@@ -14,6 +14,7 @@ import pymc as pm
 
 from pmgp.core.gaussians import Prior
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
+from pmgp.interface.model.taking_apart import take_apart
 
 __all__ = ["SharedModel", "share"]
 
@@ -76,7 +77,7 @@ def share(
     key = (variables, name, shapes, repr(compile_kwargs), given_theta)
     known = _shared.setdefault(model, {})
     if key not in known:
-        known[key] = SharedModel(LatentGaussianModel(model, latent, initial_point, compile_kwargs, given_theta))
+        known[key] = SharedModel(take_apart(model, latent, initial_point, compile_kwargs, given_theta))
     elif not given_theta:
         # The data may be others by now, and what they make impossible is to be refused here and not in a worker.
         known[key].refresh_data()

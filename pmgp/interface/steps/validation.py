@@ -35,8 +35,8 @@ def check_hyperparameters(vars: Any, model: pm.Model, parts: LatentGaussianModel
             f"the model has no hyper-parameters besides {parts.latent_name!r}, which {method} does not move: leave it "
             "out, and sample with pmgp.EllipticalSlice() alone"
         )
-    parts.refuse_discrete()
-    parts.refuse_other_processes(model)
+    parts.checks.refuse_discrete()
+    parts.checks.refuse_other_processes(model)
     if vars is None:
         return list(parts.theta_values)
     given = {model.rvs_to_values.get(v, v) for v in (vars if isinstance(vars, list | tuple) else [vars])}

@@ -1,0 +1,83 @@
+"""The checks of a model that has been taken apart: the likelihood is looked at with the data as they are now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pymc as pm
+
+from pmgp.interface.model.checks import refuse_other_processes
+from pmgp.interface.model.latent_vector import LatentVector
+from pmgp.interface.model.model_likelihood import ModelLikelihood
+from pmgp.interface.model.model_prior import ModelPrior
+from pmgp.interface.model.probes import Probes
+from pmgp.interface.model.theta_prior import ThetaPrior
+from pmgp.interface.model.theta_vector import ThetaVector
+
+__all__ = ["ModelChecks"]
+
+
+@dataclass(frozen=True)
+class ModelChecks:
+    """What a model must fulfill, and what is learned of its likelihood where that is looked at.
+
+    Parameters
+    ----------
+    latent_vector, theta, theta_prior, latent_prior, model_likelihood
+        As of `LatentGaussianModel`.
+    given_theta : bool
+        Only f is to be updated; the likelihood need not factorize over f.
+    """
+
+    latent_vector: LatentVector
+    theta: ThetaVector
+    theta_prior: ThetaPrior
+    latent_prior: ModelPrior
+    model_likelihood: ModelLikelihood
+    given_theta: bool
+
+    @property
+    def probes(self) -> Probes:
+        """Where the likelihood is looked at."""
+        discrete = self.theta.places(self.theta.discrete)
+        moments = self.latent_prior.initial_moments
+        return Probes(self.theta.initial, self.theta_prior, *moments, self.latent_vector.number, discrete)
+
+    def refresh_data(self) -> None:
+        """Read the data again, as `pymc.set_data` may have changed them, and what the likelihood depends on.
+
+        Raises
+        ------
+        ModelError
+            If the inputs are not finite, the observations are impossible or do not have the shape of their parameters,
+            or the likelihood does not factorize.
+        ValueError
+            If observations, or parameters of a closed form at the initial point, are outside their domain.
+        """
+        self.latent_prior.refresh_data()
+        probes = self.probes
+        self.model_likelihood.refresh_data(probes)
+        if not self.given_theta:
+            self.model_likelihood.refuse_impossible(probes)
+            self.model_likelihood.require_factorizing()
+
+    def refuse_discrete(self) -> None:
+        """Refuse discrete hyper-parameters, where all of theta is to be moved or integrated out.
+
+        Raises
+        ------
+        ModelError
+            Naming them.
+        """
+        self.theta.refuse(self.theta.discrete)
+
+    def refuse_other_processes(self, model: pm.Model) -> None:
+        """Refuse a second latent process among the hyper-parameters of the PyMC model.
+
+        Raises
+        ------
+        ModelError
+            Naming it.
+        """
+        terms = self.model_likelihood.terms
+        refuse_other_processes(model, self.latent_vector, self.theta, terms, self.probes)

@@ -1,0 +1,103 @@
+"""p(f|theta) of a PyMC model as a function of theta: the contract, and the kinds that there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+import pymc as pm
+from pytensor.tensor.variable import TensorVariable
+
+from pmgp.core.gaussians import Prior
+from pmgp.interface.model.latent_prior import latent_prior
+from pmgp.interface.model.latent_vector import LatentVector
+from pmgp.interface.model.markov import SeriesPrior
+from pmgp.interface.model.state_space import ProcessPrior
+from pmgp.interface.model.theta_vector import ThetaVector
+from pmgp.interface.model.time_series import is_process, is_time_series
+
+__all__ = ["ModelPrior", "model_prior"]
+
+
+class ModelPrior(Protocol):
+    """Theta to p(f|theta), a `Prior` of any kind.
+
+    Attributes
+    ----------
+    initial_moments : tuple of (n,) arrays
+        Means and variances of f at the initial theta, with the data as they were last read.
+    """
+
+    @property
+    def initial_moments(self) -> tuple[np.ndarray, np.ndarray]: ...  # noqa: D102
+
+    @property
+    def markov(self) -> bool:
+        """Whether f is drawn value after value, each given the last ones."""
+        ...
+
+    @property
+    def computed(self) -> str:
+        """How the covariance is computed, in words."""
+        ...
+
+    @property
+    def mean(self) -> TensorVariable:
+        """The mean as a graph."""
+        ...
+
+    @property
+    def covariance(self) -> TensorVariable:
+        """The covariance as a graph; of several latent vectors one for each, along a first axis."""
+        ...
+
+    def __call__(self, theta: np.ndarray) -> Prior:
+        """p(f|theta)."""
+        ...
+
+    def refresh_data(self) -> None:
+        """Read the inputs again, as `pymc.set_data` may have changed them."""
+        ...
+
+    def pullback(self, theta: np.ndarray, covariance_bar: Any, mean_bar: np.ndarray) -> np.ndarray:
+        """Gradient in theta of <covariance_bar, K(theta)> + mean_bar' m(theta), the bar as posteriors of f make it."""
+        ...
+
+    def compile_pullback(self) -> None:
+        """Compile :meth:`pullback` now."""
+        ...
+
+    def fault(self, name: str, prior: Any) -> str | None:
+        """Why a chain cannot start with p(f|theta), f of this name; None where it can."""
+        ...
+
+    def require_matrix(self) -> None:
+        """Refuse a kind that has no covariance matrix.
+
+        Raises
+        ------
+        ModelError
+        """
+        ...
+
+
+# Whether a latent variable is of a kind, and p(f|theta) of that kind; others have a covariance matrix.
+KINDS: list[tuple[Callable[[TensorVariable], bool], Callable[..., ModelPrior]]] = [
+    (is_process, ProcessPrior),
+    (is_time_series, SeriesPrior),
+]
+
+
+def model_prior(model: pm.Model, latent: LatentVector, theta: ThetaVector) -> ModelPrior:
+    """Theta to p(f|theta), of the kind that the first latent variable is of.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    latent : LatentVector
+    theta : ThetaVector
+    """
+    first = latent.variables[0]
+    make = next((make for is_of_kind, make in KINDS if is_of_kind(first)), latent_prior)
+    return make(model, latent, theta)

@@ -1,0 +1,99 @@
+"""The parts of a PyMC model as they are found in its graph: here nothing is compiled or computed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import pymc as pm
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.variable import TensorVariable
+
+from pmgp.interface.model.joint_terms import JointTerms, split_terms, theta_values
+from pmgp.interface.model.latent_variable import ModelError, below, find_latents
+from pmgp.interface.model.latent_vector import LatentVector
+from pmgp.interface.model.missing import imputed
+from pmgp.interface.model.model_likelihood import naming_gradients_in_f
+from pmgp.interface.model.observations import naming_shapes, refuse_shapes
+
+__all__ = ["ModelStructure", "structure_of"]
+
+
+@dataclass(frozen=True)
+class ModelStructure:
+    """A PyMC model split into latent vectors, hyper-parameters and terms of its log-density, all of them graphs.
+
+    Attributes
+    ----------
+    model : pymc.Model
+    point : dict
+        Values of all variables, for their shapes.
+    latent : LatentVector
+        f.
+    terms : JointTerms
+        Of the log-density, but for that of f.
+    theta : list of variables
+        The value variables of the hyper-parameters.
+    missing : list of variables
+        The missing observations, which are drawn given f.
+    """
+
+    model: pm.Model
+    point: dict[str, np.ndarray]
+    latent: LatentVector
+    terms: JointTerms
+    theta: list[TensorVariable]
+    missing: list[TensorVariable]
+
+    @property
+    def prior_values(self) -> list[TensorVariable]:
+        """The value variables of the free variables that the distribution of f depends on directly."""
+        inputs = [one for variable in self.latent.variables for one in variable.owner.inputs]
+        read = set(ancestors(inputs, blockers=self.model.basic_RVs))
+        return [self.model.rvs_to_values[rv] for rv in self.model.free_RVs if rv in read]
+
+    @contextmanager
+    def naming_faults(self) -> Iterator[None]:
+        """Name wrong shapes and missing gradients where PyTensor's errors come from them.
+
+        Raises
+        ------
+        ModelError
+        """
+        shapes = naming_shapes(self.model, self.latent, self.terms.variables, self.point)
+        with shapes, naming_gradients_in_f(self.latent.name):
+            yield
+
+
+def structure_of(
+    model: pm.Model,
+    latent: TensorVariable | str | Sequence[TensorVariable | str] | None = None,
+    initial_point: dict[str, np.ndarray] | None = None,
+    given_theta: bool = False,
+) -> ModelStructure:
+    """Find the parts of a model.
+
+    Parameters
+    ----------
+    model, latent, initial_point, given_theta
+        As of `take_apart`.
+
+    Raises
+    ------
+    ModelError
+        If the model is not of this form; the message says why.
+    """
+    point = model.initial_point() if initial_point is None else initial_point
+    latents = find_latents(model, latent)
+    vector = LatentVector(model, latents, point)
+    refuse_shapes(model, vector, below(model, latents), point, static=True)
+    terms = split_terms(model, latents, hierarchical=given_theta)
+    theta = theta_values(model, latents)
+    if not theta and not given_theta:
+        raise ModelError(
+            f"the model has no hyper-parameters besides {vector.name!r}, so that only the latent values "
+            "are to be drawn: pm.sample(step=pmgp.EllipticalSlice()) does that"
+        )
+    return ModelStructure(model, point, vector, terms, theta, imputed(model, latents))

@@ -1,0 +1,118 @@
+"""From a PyMC model to its parts as functions: what is found in the graph is made ready, then checked with the data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+import pymc as pm
+from pytensor.tensor.variable import TensorVariable
+
+from pmgp.core.likelihoods.blocks import Divisible
+from pmgp.core.numerics.threads import threads_limited
+from pmgp.interface.distributions.closed_forms import ClosedForm, find_closed_form
+from pmgp.interface.graphs.compilation import Compiler, announced
+from pmgp.interface.model.latent_gaussian import LatentGaussianModel
+from pmgp.interface.model.missing import Imputation
+from pmgp.interface.model.model_checks import ModelChecks
+from pmgp.interface.model.model_likelihood import ClosedFormLikelihood, GraphLikelihood, ModelLikelihood
+from pmgp.interface.model.model_prior import model_prior
+from pmgp.interface.model.observations import Observations
+from pmgp.interface.model.structure import ModelStructure, structure_of
+from pmgp.interface.model.theta_prior import ThetaPrior
+from pmgp.interface.model.theta_vector import ThetaVector
+
+__all__ = ["take_apart"]
+
+
+@threads_limited(1)
+@announced()
+def take_apart(
+    model: pm.Model,
+    latent: TensorVariable | str | Sequence[TensorVariable | str] | None = None,
+    initial_point: dict[str, np.ndarray] | None = None,
+    compile_kwargs: dict[str, Any] | None = None,
+    given_theta: bool = False,
+) -> LatentGaussianModel:
+    """Split a PyMC model into the parts of its joint density, as functions of theta and f.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    latent : variable or str, or a sequence of them, optional
+        The latent vectors, if other multivariate normal variables are hyper-parameters.
+    initial_point : dict, optional
+        Values of all variables, for their shapes.
+    compile_kwargs : dict, optional
+        For PyTensor, as in `pymc.sample`.
+    given_theta : bool
+        Only f is to be updated. Then there may be no hyper-parameters, other free variables may depend on f, and
+        whether the likelihood factorizes over f is left to :meth:`LatentGaussianModel.require_factorizing`.
+
+    Raises
+    ------
+    ModelError
+        If the model is not of this form; the message says why.
+
+    Examples
+    --------
+    >>> import numpy as np, pmgp
+    >>> from pmgp.interface.model.taking_apart import take_apart
+    >>> X = np.linspace(0.0, 1.0, 20)[:, None]
+    >>> parts = take_apart(pmgp.models.classifier(X, X[:, 0] > 0.5))
+    >>> parts.prior(parts.initial_theta).size
+    20
+    """
+    structure = structure_of(model, latent, initial_point, given_theta)
+    parts = _computed(structure, Compiler(compile_kwargs), given_theta)
+    # Closed forms name their own faults.
+    with nullcontext() if parts.terms is None else structure.naming_faults():
+        parts.refresh_data()
+    if not given_theta:
+        parts.checks.refuse_other_processes(model)
+    return parts
+
+
+def _computed(structure: ModelStructure, compiler: Compiler, given_theta: bool) -> LatentGaussianModel:
+    """Make functions of what was found."""
+    model, latent, terms = structure.model, structure.latent, structure.terms
+    theta = ThetaVector(structure.theta, structure.point, compiler)
+    theta_prior = ThetaPrior(terms.prior, theta)
+    prior = model_prior(model, latent, theta)
+    if not given_theta:
+        theta.refuse([value for value in theta.discrete if value in structure.prior_values])
+    observations = Observations(model, latent.name, terms.variables)
+    likelihood = _likelihood(structure, theta, observations, prior.markov)
+    return LatentGaussianModel(
+        latent,
+        theta,
+        theta_prior,
+        prior,
+        likelihood,
+        observations,
+        latent.write(terms.likelihood),
+        theta.elements_of(terms.likelihood),
+        structure.prior_values,
+        Imputation(model, structure.missing) if structure.missing else None,
+        ModelChecks(latent, theta, theta_prior, prior, likelihood, given_theta),
+    )
+
+
+def _likelihood(
+    structure: ModelStructure, theta: ThetaVector, observations: Observations, divided: bool
+) -> ModelLikelihood:
+    """The likelihood in closed form where it has one, and by its graph elsewhere."""
+    model, latent, terms, point = structure.model, structure.latent, structure.terms, structure.point
+    closed_form = find_closed_form(model, latent.variables, terms.variables, theta.compile_small, point)
+    if closed_form is not None and (not divided or _is_divisible(closed_form, theta)):
+        return ClosedFormLikelihood(closed_form, observations)
+    with structure.naming_faults():
+        return GraphLikelihood(terms, latent, theta, observations, point, divided)
+
+
+def _is_divisible(closed_form: ClosedForm, theta: ThetaVector) -> bool:
+    """Whether a closed form knows the terms of some latent values without the others."""
+    closed_form.refresh(theta.initial)
+    return isinstance(closed_form(theta.initial), Divisible)
