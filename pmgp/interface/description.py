@@ -16,11 +16,12 @@ from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.shape import Shape, Shape_i
 from pytensor.tensor.variable import TensorVariable
 
+from pmgp.interface.model.fields import field_of, is_field
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.model.latent_variable import below, find_latents
 from pmgp.interface.model.missing import hyperparameters, imputed
 from pmgp.interface.model.taking_apart import take_apart
-from pmgp.interface.model.time_series import is_process, is_time_series, parameters_of
+from pmgp.interface.model.time_series import is_markov, is_process, parameters_of
 from pmgp.interface.steps.chosen import chosen_approximation, chosen_estimators
 
 __all__ = ["Description", "describe"]
@@ -138,7 +139,7 @@ def _size(shape: tuple[int, ...]) -> str:
 
 def _latent_vector(rv: TensorVariable, shape: tuple[int, ...]) -> str:
     """Shape of a latent variable, and its kind, or the matrices with a row for each element that K is made of."""
-    if is_time_series(rv):
+    if is_markov(rv):
         return f"{_size(shape)}; {_series(rv)}"
     covariance = rv.owner.op.dist_params(rv.owner)[1]
     data = [v for v in ancestors([covariance]) if isinstance(v, Constant | SharedVariable)]
@@ -148,7 +149,9 @@ def _latent_vector(rv: TensorVariable, shape: tuple[int, ...]) -> str:
 
 
 def _series(rv: TensorVariable) -> str:
-    """What kind of time series it is."""
+    """What kind of time series or field it is."""
+    if is_field(rv):
+        return field_of(rv).described(rv)
     if is_process(rv):
         return f"Matern process in time of order {' + '.join(f'{round(2 * order)}/2' for order in rv.owner.op.orders)}"
     if isinstance(rv.owner.op, AutoRegressiveRV):
@@ -165,7 +168,7 @@ def _transform(model: pm.Model, rv: TensorVariable) -> str:
 def _acts_on(model: pm.Model, latents: list[TensorVariable], rv: TensorVariable) -> str:
     parts: dict[str, list[TensorVariable]] = {}
     for f in latents:
-        if is_time_series(f):
+        if is_markov(f):
             graphs = parameters_of(f)._asdict()
             parts |= {f"the {name.replace('_', ' ')} of {f.name}": [graph] for name, graph in graphs.items()}
             continue

@@ -96,7 +96,7 @@ def test_future_values_are_drawn_where_observations_are_missing():
 def test_recommendations_and_descriptions(model):
     recommended = pmgp.recommend(model)
     assert recommended.code == "pmgp.PseudoMarginal()"
-    assert "along a time series" in str(recommended)
+    assert "along a sparse precision" in str(recommended)
     description = pmgp.describe(model)
     assert description.latent_vectors == {"x": "vector of 30; autoregression of order 1"}
     assert "the coefficients of x" in description.hyperparameters["rho"]

@@ -195,6 +195,12 @@ class SparsePattern:
     def _given_places(self) -> np.ndarray:
         return _at_pattern(self._upper, self._given)
 
+    def part(self, matrix: Any) -> np.ndarray:
+        """Values of a symmetric matrix that stores elements on a part of the pattern: (nnz,)."""
+        upper, out = _upper(matrix), np.zeros(len(self._upper.indices))
+        out[_at_pattern(self._upper, upper)] = upper.data
+        return out
+
     def factorize(self, values: np.ndarray) -> SparseFactor | None:
         """Factorize Q; None where it is indefinite."""
         _ = self._symbolic
@@ -229,8 +235,18 @@ class SparsePattern:
         upper = self._matrix(values)
         return upper @ x + upper.T @ x - upper.diagonal() * x
 
-    def drawn_given(self, rng: np.random.Generator, values: np.ndarray, f: np.ndarray) -> None:
-        """None: x given f takes a search."""
+    def drawn_given(self, rng: np.random.Generator, values: np.ndarray, f: np.ndarray) -> np.ndarray | None:
+        """x where each element of it stands in f by itself: (n,) -> (m,); None where x given f takes a search."""
+        return None if self._seen is None else f[self._seen]
+
+    @cached_property
+    def _seen(self) -> np.ndarray | None:
+        """A site that looks at each element alone, with the weight one; None where elements have none."""
+        single = np.flatnonzero(np.diff(self.design.indptr) == 1)
+        single = single[self.design.data[self.design.indptr[single]] == 1.0]
+        found = np.full(self.shape, -1)
+        found[self.design.indices[self.design.indptr[single]]] = single
+        return found if (found >= 0).all() else None
 
     def outer(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """The symmetric part of x y' on the pattern: (nnz,)."""

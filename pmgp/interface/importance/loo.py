@@ -29,7 +29,7 @@ from pmgp.interface.importance.theta_draws import latent_draws, posterior_of, th
 from pmgp.interface.importance.trust import FEWEST
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError, find_latent
 from pmgp.interface.model.missing import hyperparameters
-from pmgp.interface.model.time_series import is_time_series
+from pmgp.interface.model.time_series import is_markov, kind_of
 from pmgp.interface.steps.shared import share
 
 __all__ = ["loo"]
@@ -138,9 +138,9 @@ def loo(
 
 
 def _refuse_long(f: TensorVariable, length: int) -> None:
-    if is_time_series(f) and length > LONGEST_SERIES:
+    if is_markov(f) and length > LONGEST_SERIES:
         raise ModelError(
-            f"leaving out each of the {length} values of the time series {f.name!r} takes a matrix with a row for "
+            f"leaving out each of the {length} values of the {kind_of(f)} {f.name!r} takes a matrix with a row for "
             f"each, and so long a time; up to {LONGEST_SERIES} values are supported"
         )
 

@@ -21,7 +21,7 @@ from pmgp.interface.model.likelihood_terms import LikelihoodTerms, binary_masks,
 from pmgp.interface.model.observations import Observations
 from pmgp.interface.model.probes import Probes
 from pmgp.interface.model.theta_vector import ThetaVector
-from pmgp.interface.model.time_series import is_time_series
+from pmgp.interface.model.time_series import is_markov, kind_of
 
 __all__ = [
     "not_finite",
@@ -117,10 +117,10 @@ def refuse_other_processes(
     for name in whitened_processes(model):
         raise ModelError(_two_processes(latent.name, name, "is a whitened Gaussian process"))
     for rv in model.free_RVs:
-        if is_time_series(rv) and rv not in latent.variables:
+        if is_markov(rv) and rv not in latent.variables:
             raise ModelError(
-                f"the model has a second latent process besides {latent.name!r}: {rv.name!r} is a time series, and one "
-                "alone is integrated out; PyMC's NUTS samples models of several"
+                f"the model has a second latent process besides {latent.name!r}: {rv.name!r} is a {kind_of(rv)}, and "
+                "one alone is integrated out; PyMC's NUTS samples models of several"
             )
         if rv in latent.variables or rv.owner is None or not isinstance(rv.owner.op, MvNormalRV):
             continue

@@ -14,7 +14,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.basic import MvNormalRV
 from pytensor.tensor.variable import TensorVariable
 
-from pmgp.interface.model.time_series import is_time_series, why_not_gaussian
+from pmgp.interface.model.time_series import is_markov, kind_of, why_not_gaussian
 
 __all__ = [
     "ModelError",
@@ -40,7 +40,7 @@ class ModelError(ValueError):
 def find_latents(
     model: pm.Model, latent: TensorVariable | str | Sequence[TensorVariable | str] | None = None
 ) -> list[TensorVariable]:
-    """Find the latent vectors that make up f: all free multivariate normal variables, or without any the time series.
+    """Find the latent vectors that make up f: all free multivariate normal variables; time series and fields otherwise.
 
     Parameters
     ----------
@@ -56,11 +56,12 @@ def find_latents(
     if latent is not None and not isinstance(latent, list | tuple):
         return [_named(model, latent)]
     found = _candidates(model) or _time_series(model) if latent is None else [_named(model, one) for one in latent]
-    series = [rv.name for rv in found if is_time_series(rv)]
+    series = [rv for rv in found if is_markov(rv)]
     if series and len(found) > 1:
         raise ModelError(
-            f"the model has several latent variables with {', '.join(map(repr, series))} among them: a time series is "
-            "integrated out alone. If the others are hyper-parameters, say which is f with latent=..."
+            f"the model has several latent variables with {', '.join(repr(rv.name) for rv in series)} among them: a "
+            f"{kind_of(series[0])} is integrated out alone. If the others are hyper-parameters, say which is f with "
+            "latent=..."
         )
     if not found:
         raise ModelError(f"the model has no latent multivariate normal variable; {_instead(model)}")
@@ -109,7 +110,8 @@ def _named(model: pm.Model, latent: TensorVariable | str) -> TensorVariable:
             return _check_shape(model, rv)
     names = ", ".join(rv.name for rv in candidates) or "none"
     raise ModelError(
-        f"{name!r} is not a free multivariate normal variable of the model, nor a time series; those are: {names}"
+        f"{name!r} is not a free multivariate normal variable of the model, nor a time series or a field; those are: "
+        f"{names}"
     )
 
 
@@ -121,12 +123,12 @@ def _candidates(model: pm.Model) -> list[TensorVariable]:
 
 
 def _time_series(model: pm.Model) -> list[TensorVariable]:
-    """The free autoregressions and random walks."""
-    return [rv for rv in model.free_RVs if is_time_series(rv)]
+    """The free time series and fields."""
+    return [rv for rv in model.free_RVs if is_markov(rv)]
 
 
 def refuse_time_series(variables: list[TensorVariable], what: str, instead: str) -> None:
-    """Refuse a time series where the covariance of f at inputs is needed.
+    """Refuse a time series or a field where the covariance of f at inputs is needed.
 
     Raises
     ------
@@ -134,8 +136,8 @@ def refuse_time_series(variables: list[TensorVariable], what: str, instead: str)
         Naming it, and what to use instead.
     """
     for rv in variables:
-        if is_time_series(rv):
-            raise ModelError(f"{rv.name!r} is a time series, of which {what} are not to be had: {instead}")
+        if is_markov(rv):
+            raise ModelError(f"{rv.name!r} is a {kind_of(rv)}, of which {what} are not to be had: {instead}")
 
 
 def _made_by(rv: TensorVariable, kind: type) -> bool:
@@ -152,10 +154,10 @@ def _check_vector(rv: TensorVariable) -> TensorVariable:
 
 
 def _check_shape(model: pm.Model, rv: TensorVariable) -> TensorVariable:
-    if is_time_series(rv):
+    if is_markov(rv):
         reason = why_not_gaussian(model, rv)
         if reason is not None:
-            raise ModelError(f"the time series {rv.name!r} cannot be f: {reason}")
+            raise ModelError(f"the {kind_of(rv)} {rv.name!r} cannot be f: {reason}")
         return rv
     if rv.ndim not in (1, 2):
         raise ModelError(

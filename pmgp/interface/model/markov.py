@@ -38,6 +38,7 @@ class SeriesPrior:
     """
 
     markov: ClassVar[bool] = True
+    kind: ClassVar[str] = "time series"
     computed: ClassVar[str] = "none: a banded precision stands for it, in O(n)"
     initial_moments: tuple[np.ndarray, np.ndarray]
 
@@ -125,7 +126,7 @@ class SeriesPrior:
         ModelError
         """
         raise ModelError(
-            f"{self.name!r} is a time series, whose covariance matrix is never made; the step methods that work "
+            f"{self.name!r} is a {self.kind}, whose covariance matrix is never made; the step methods that work "
             "without it are pmgp.PseudoMarginal, and pmgp.EllipticalSlice for known hyper-parameters"
         )
 

@@ -10,12 +10,14 @@ import pymc as pm
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.core.gaussians import Prior
+from pmgp.interface.model.field_prior import FieldPrior
+from pmgp.interface.model.fields import is_field
 from pmgp.interface.model.latent_prior import latent_prior
 from pmgp.interface.model.latent_vector import LatentVector
 from pmgp.interface.model.markov import SeriesPrior
 from pmgp.interface.model.state_space import ProcessPrior
 from pmgp.interface.model.theta_vector import ThetaVector
-from pmgp.interface.model.time_series import is_process, is_time_series
+from pmgp.interface.model.time_series import is_markov, is_process
 
 __all__ = ["ModelPrior", "model_prior"]
 
@@ -84,8 +86,9 @@ class ModelPrior(Protocol):
 
 # Whether a latent variable is of a kind, and p(f|theta) of that kind; others have a covariance matrix.
 KINDS: list[tuple[Callable[[TensorVariable], bool], Callable[..., ModelPrior]]] = [
+    (is_field, FieldPrior),
     (is_process, ProcessPrior),
-    (is_time_series, SeriesPrior),
+    (is_markov, SeriesPrior),
 ]
 
 

@@ -1,4 +1,4 @@
-"""Time series as priors of f: which variables are some, and their parameters as graphs.
+"""Time series and fields as priors of f: which variables are some, and their parameters as graphs.
 
 `pymc.AR` and `pymc.GaussianRandomWalk` are both autoregressions with a normal distribution of the first values. The
 processes of :class:`pmgp.gp.Markov` are series at any times.
@@ -6,7 +6,7 @@ processes of :class:`pmgp.gp.Markov` are series at any times.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pymc as pm
@@ -16,12 +16,14 @@ from pytensor.tensor.random.basic import MvNormalRV, NormalRV
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.distributions.markov_process import MarkovProcessRV
+from pmgp.interface.model.fields import field_of, is_field
 
 __all__ = [
     "Autoregression",
     "MarkovProcess",
+    "is_markov",
     "is_process",
-    "is_time_series",
+    "kind_of",
     "parameters_of",
     "process_of",
     "why_not_gaussian",
@@ -71,18 +73,24 @@ def is_process(rv: TensorVariable) -> bool:
     return rv.owner is not None and isinstance(rv.owner.op, MarkovProcessRV)
 
 
-def is_time_series(rv: TensorVariable) -> bool:
-    """Whether a variable is an autoregression or a random walk of PyMC, Gaussian or not, or a process in time."""
-    return rv.owner is not None and isinstance(rv.owner.op, AutoRegressiveRV | RandomWalkRV | MarkovProcessRV)
+def is_markov(rv: TensorVariable) -> bool:
+    """Whether a variable is a time series, Gaussian or not, a process in time, or a field: its precision is sparse."""
+    series = rv.owner is not None and isinstance(rv.owner.op, AutoRegressiveRV | RandomWalkRV | MarkovProcessRV)
+    return series or is_field(rv)
+
+
+def kind_of(rv: TensorVariable) -> str:
+    """What such a variable is called."""
+    return "field" if is_field(rv) else "time series"
 
 
 def why_not_gaussian(model: pm.Model, rv: TensorVariable) -> str | None:
-    """What keeps a time series from being a Gaussian latent vector, and what to write; None where nothing does."""
+    """What keeps a time series or a field from being a Gaussian latent vector, and what to write; None for nothing."""
     if model.rvs_to_transforms[rv] is not None:
         return "it has a transform: leave that out"
     if rv.ndim != 1:
-        return f"it has {rv.ndim} dimensions: give it one, shape=n, of which only one time series is supported"
-    if is_process(rv):
+        return f"it has {rv.ndim} dimensions: give it one, shape=n, of which only one {kind_of(rv)} is supported"
+    if is_process(rv) or is_field(rv):
         return None
     first, *rest = _distributions(rv)
     if not isinstance(first.owner.op, NormalRV | MvNormalRV):
@@ -94,8 +102,10 @@ def why_not_gaussian(model: pm.Model, rv: TensorVariable) -> str | None:
     return f"its innovations are {others[0]}, and only normal ones can be integrated out" if others else None
 
 
-def parameters_of(rv: TensorVariable) -> Autoregression | MarkovProcess:
-    """The parameters of a Gaussian time series, as `why_not_gaussian` lets pass, in terms of random variables."""
+def parameters_of(rv: TensorVariable) -> Any:
+    """The parameters of a Gaussian series or field, as `why_not_gaussian` lets pass, in terms of random variables."""
+    if is_field(rv):
+        return field_of(rv).parameters(rv)
     if is_process(rv):
         return process_of(rv)
     return _of_walk(rv) if isinstance(rv.owner.op, RandomWalkRV) else _of_autoregression(rv)

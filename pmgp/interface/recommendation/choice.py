@@ -7,7 +7,7 @@ from typing import Any
 import pymc as pm
 
 from pmgp.interface.model.inducing_process import inducing_process
-from pmgp.interface.model.time_series import is_time_series
+from pmgp.interface.model.time_series import is_markov
 from pmgp.interface.recommendation import schemes
 from pmgp.interface.recommendation.result import Recommendation
 from pmgp.interface.recommendation.traits import is_latent, number_of_latent_values, traits_of
@@ -63,7 +63,7 @@ def recommend(model: pm.Model | None = None, *, latent: Any = None) -> Recommend
     if process is not None:
         return schemes.on_inducing_inputs(model, process)
     exact = _exact(model, latent)
-    if any(is_time_series(rv) for rv in model.free_RVs):
+    if any(is_markov(rv) for rv in model.free_RVs):
         return exact
     if number_of_weights(model) >= MANY_WEIGHTS:
         exact = schemes.with_additive_nuts(exact)

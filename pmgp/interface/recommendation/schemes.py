@@ -88,7 +88,7 @@ def many_hyperparameters(model: pm.Model, traits: Traits) -> Recommendation:
 
 
 def time_series(model: pm.Model, traits: Traits) -> Recommendation:
-    """For an autoregression or a random walk, with or without hyper-parameters.
+    """For a time series or a field, with or without hyper-parameters.
 
     Raises
     ------
@@ -97,12 +97,13 @@ def time_series(model: pm.Model, traits: Traits) -> Recommendation:
     """
     share(model, traits.latent.get("latent"), given_theta=traits.dimension == 0).parts.require_factorizing()
     call = StepCall(PseudoMarginal, traits.latent) if traits.dimension else StepCall(EllipticalSlice, traits.latent)
-    reason = f"{_count(traits)}: theta moves with the series integrated out." if traits.dimension else ""
+    reason = f"{_count(traits)}: theta moves with f integrated out." if traits.dimension else ""
     return Recommendation(
-        "Pseudo-marginal chain along a time series" if traits.dimension else "Latent values alone",
+        "Pseudo-marginal chain along a sparse precision" if traits.dimension else "Latent values alone",
         (call,),
-        f"{reason} The series is Markov, so that all work is proportional to its length.".strip(),
-        "none in n^3; O(n) for each sweep and for each particle",
+        f"{reason} The precision of f is sparse: for a time series all work is proportional to its length, and for a "
+        "field it is that of a sparse factorization.".strip(),
+        "none in n^3; O(n) or a sparse factorization for each sweep, and a triangular solution for each particle",
         ('pmgp.PseudoMarginal(approximation="laplace") as a check: another q, the same posterior',)
         if traits.dimension
         else ("PyMC's NUTS",),

@@ -1,0 +1,132 @@
+"""Precisions of fields on areas, lattices and meshes: sums of fixed matrices, times functions of hyper-parameters.
+
+Conditional autoregressions are tau (D - alpha W), W saying which areas are neighbors (Besag 1974). The solution of a
+stochastic partial differential equation on a mesh has the precision tau^2 (kappa^2 C + G) C^-1 (kappa^2 C + G), that of
+a Matern field of order 1 in two dimensions (Lindgren, Rue and Lindstrom 2011, section 2.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+
+from pmgp.core.markov.prior import PrecisionPrior
+from pmgp.core.markov.sparse import SparsePattern
+
+__all__ = [
+    "SummedPrecision",
+    "autoregression_coefficients",
+    "autoregression_on_areas",
+    "checked_neighbors",
+    "matern_coefficients",
+    "matern_on_mesh",
+    "number_of_pieces",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class SummedPrecision:
+    """Q = sum_k c_k Q_k, matrices Q_k that stay the same, on one pattern.
+
+    Attributes
+    ----------
+    pattern : SparsePattern
+    parts : (k, nnz) array
+        Values of the Q_k.
+    """
+
+    pattern: SparsePattern
+    parts: np.ndarray
+
+    @classmethod
+    def of(cls, matrices: Sequence[Any], design: Any = None) -> SummedPrecision:
+        """Return the sum of symmetric (m, m) matrices, seen through a design of shape (n, m)."""
+        stored = [sparse.csc_array(one, copy=True) for one in matrices]
+        for one in stored:
+            one.eliminate_zeros()
+        pattern = SparsePattern(sum(abs(one) for one in stored), design)
+        return cls(pattern, np.stack([pattern.part(one) for one in stored]))
+
+    def prior(self, coefficients: np.ndarray, offset: float | np.ndarray = 0.0) -> PrecisionPrior:
+        """Return the Gaussian with this precision, and the mean of A x: (k,), and a number or (n,)."""
+        return PrecisionPrior.centered(self.pattern, coefficients @ self.parts, offset)
+
+
+def checked_neighbors(weights: Any) -> sparse.csc_array:
+    """Return which areas are neighbors, as a sparse matrix, if it can be that.
+
+    Parameters
+    ----------
+    weights : (n, n) dense or sparse array
+
+    Raises
+    ------
+    ValueError
+        For a matrix that is not square, symmetric, finite and zero on its diagonal, and for areas without neighbors.
+    """
+    found = sparse.csc_array(weights, dtype=np.float64)
+    found.eliminate_zeros()
+    if found.shape[0] != found.shape[1]:
+        raise ValueError(f"W has a row and a column for each area, and is not of shape {found.shape}")
+    if not np.isfinite(found.data).all():
+        raise ValueError("W has weights that are not finite")
+    if abs(found - found.T).sum() > 0.0:
+        raise ValueError("W is not symmetric: where one area is the neighbor of another, the converse holds")
+    if found.diagonal().any():
+        raise ValueError("W has elements on its diagonal: no area is its own neighbor")
+    islands = np.flatnonzero(found.sum(axis=0) <= 0.0)
+    if len(islands):
+        raise ValueError(
+            f"{len(islands)} of the {found.shape[0]} areas have no neighbors, which gives them no precision: "
+            f"{', '.join(map(str, islands[:8]))}{', ...' if len(islands) > 8 else ''}; join them to the areas nearest "
+            "to them, or leave them out of W and give them an effect of their own"
+        )
+    return found
+
+
+def number_of_pieces(neighbors: Any) -> int:
+    """Number of groups of areas that no chain of neighbors joins."""
+    return int(connected_components(neighbors, directed=False, return_labels=False))
+
+
+def autoregression_on_areas(neighbors: Any) -> SummedPrecision:
+    """tau (D - alpha W) for the coefficients (tau, tau alpha), D the number of neighbors on the diagonal."""
+    return SummedPrecision.of([sparse.diags_array(np.asarray(neighbors.sum(axis=0))), -neighbors])
+
+
+def autoregression_coefficients(alpha: float, tau: float) -> np.ndarray:
+    """Coefficients of :func:`autoregression_on_areas`; not numbers for an alpha that is not between -1 and 1."""
+    possible = -1.0 < alpha < 1.0 and 0.0 < tau < np.inf
+    return np.array([tau, tau * alpha]) if possible else np.full(2, np.nan)
+
+
+def matern_on_mesh(mass: np.ndarray, stiffness: Any, design: Any = None) -> SummedPrecision:
+    """tau^2 (kappa^2 C + G) C^-1 (kappa^2 C + G) for the coefficients tau^2 (kappa^4, 2 kappa^2, 1).
+
+    Parameters
+    ----------
+    mass : (m,) array
+        The diagonal of C, the areas that nodes stand for.
+    stiffness : (m, m) sparse array
+        G.
+    design : (n, m) sparse array, optional
+        The field where it is looked at, as combinations of its values at the nodes.
+    """
+    twice = sparse.csc_array(stiffness @ sparse.diags_array(1.0 / mass) @ stiffness)
+    return SummedPrecision.of([sparse.diags_array(mass), stiffness, twice], design)
+
+
+def matern_coefficients(lengthscale: float, deviation: float) -> np.ndarray:
+    """Coefficients of :func:`matern_on_mesh`; not numbers for a length-scale or deviation that is not positive.
+
+    As kappa = sqrt(2) / lengthscale, and the variance is 1 / (4 pi kappa^2 tau^2).
+    """
+    if not (0.0 < lengthscale < np.inf and 0.0 < deviation < np.inf):
+        return np.full(3, np.nan)
+    squared = 2.0 / lengthscale**2
+    return np.array([squared**2, 2.0 * squared, 1.0]) / (4.0 * np.pi * squared * deviation**2)

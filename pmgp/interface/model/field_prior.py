@@ -1,0 +1,79 @@
+"""p(f|theta) of a field on areas or on a mesh, by its sparse precision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pymc as pm
+from scipy import sparse
+
+from pmgp.core.markov import PrecisionPrior
+from pmgp.interface.model.fields import field_of, value_of
+from pmgp.interface.model.latent_variable import ModelError
+from pmgp.interface.model.latent_vector import LatentVector
+from pmgp.interface.model.markov import SeriesPrior
+from pmgp.interface.model.theta_vector import ThetaVector
+
+__all__ = ["FieldPrior"]
+
+
+class FieldPrior(SeriesPrior):
+    """Theta to p(f|theta), f a field.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    latent : LatentVector
+        Of one variable, a field.
+    theta : ThetaVector
+
+    Raises
+    ------
+    ModelError
+        If its neighbors, or its mesh, depend on hyper-parameters, or make no field.
+    """
+
+    kind = "field"
+    computed = "none: a sparse precision stands for it"
+
+    def __init__(self, model: pm.Model, latent: LatentVector, theta: ThetaVector) -> None:
+        [rv] = latent.variables
+        self._field = field_of(rv)
+        self._constants = self._field.constants(rv)
+        if theta.elements_of(model.replace_rvs_by_values(self._constants)):
+            raise ModelError(f"the neighbors of {latent.name!r} depend on hyper-parameters; they must be data")
+        self._read: list[Any] = []
+        super().__init__(model, latent, theta)
+
+    def __call__(self, theta: np.ndarray) -> PrecisionPrior:
+        """p(f|theta); its precision is not a number where parameters are impossible."""
+        return self._given(*(np.asarray(one, dtype=float) for one in self._parameters_at(theta)))
+
+    def refresh_data(self) -> None:
+        """Read the data again, as `pymc.set_data` may have changed them."""
+        constants = [value_of(one) for one in self._constants]
+        if not self._read or not all(map(_same, self._read, constants)):
+            try:
+                self._given = self._field.structure(*constants)
+            except ValueError as error:
+                raise ModelError(f"the field {self.name!r} is impossible: {error}") from error
+            self._read = constants
+        super().refresh_data()
+
+    @staticmethod
+    def fault(name: str, prior: PrecisionPrior) -> str | None:
+        """Why a chain cannot start with p(f|theta), f of this name; None where it can."""
+        if prior.factorized() is not None:
+            return None
+        return (
+            f"the field {name!r} has no density there: its precision is not positive definite, as that of pm.CAR with "
+            "an alpha that is not between -1 and 1, or a parameter is not positive; give other initvals"
+        )
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two dense or sparse matrices are equal."""
+    if sparse.issparse(one) or sparse.issparse(other):
+        return one.shape == other.shape and abs(sparse.csc_array(one) - sparse.csc_array(other)).sum() == 0.0
+    return one is other or np.array_equal(one, other)
