@@ -1,4 +1,4 @@
 """Gaussians whose covariance is known by its products, never factorized: solvers, preconditioners, and what they serve.
 
-May import: core.numerics, core.inducing.
+May import: core.numerics, core.inducing, core.likelihoods, core.gaussians.
 """

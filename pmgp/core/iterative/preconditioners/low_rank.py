@@ -7,7 +7,7 @@ from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
 
 from pmgp.core.iterative.preconditioners.base import Base
 
-__all__ = ["Diagonal", "LowRank", "factor_of"]
+__all__ = ["Diagonal", "LowRank", "factor_of", "stable_cholesky"]
 
 # What is added to the diagonal of K_UU, as a part of its mean: points may lie together.
 JITTER = 1e-10
@@ -88,12 +88,14 @@ class LowRank:
 
 def factor_of(columns: np.ndarray, points: np.ndarray) -> np.ndarray:
     """F with F F' = K_XU K_UU^-1 K_UX, from the columns K_XU: (n, m), (m,) -> (n, m)."""
-    inner = columns[points]
-    jitter = JITTER * inner.diagonal().mean()
+    return solve_triangular(stable_cholesky(columns[points]), columns.T, lower=True).T
+
+
+def stable_cholesky(matrix: np.ndarray) -> np.ndarray:
+    """Lower Cholesky factor of a covariance of points that may lie together, with the jitter that it takes."""
+    jitter = JITTER * matrix.diagonal().mean()
     while True:
         try:
-            lower = cholesky(inner + jitter * np.eye(len(points)), lower=True)
+            return cholesky(matrix + jitter * np.eye(len(matrix)), lower=True)
         except np.linalg.LinAlgError:
             jitter *= 10.0
-        else:
-            return solve_triangular(lower, columns.T, lower=True).T

@@ -6,7 +6,13 @@ computed anew, and where it does not converge there is an error and no value.
 May import: core.numerics.
 """
 
-from pmgp.core.iterative.solvers.base import IndefiniteMatrixError, NotConvergedError, Preconditioner, Product
+from pmgp.core.iterative.solvers.base import (
+    IndefiniteMatrixError,
+    NotConvergedError,
+    Preconditioner,
+    Product,
+    columnwise,
+)
 from pmgp.core.iterative.solvers.conjugate_gradients import ConjugateGradients, Solution
 from pmgp.core.iterative.solvers.flexible import FlexibleConjugateGradients
 from pmgp.core.iterative.solvers.lanczos import Estimated, log_determinant
@@ -20,5 +26,6 @@ __all__ = [
     "Preconditioner",
     "Product",
     "Solution",
+    "columnwise",
     "log_determinant",
 ]

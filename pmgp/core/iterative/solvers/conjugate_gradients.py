@@ -34,8 +34,10 @@ class Solution(NamedTuple):
     Attributes
     ----------
     x : (n, k) array
-    residuals : (k,) array
-        Norms of (b - C x) / units, computed anew for the solution that is returned.
+    residual : (n, k) array
+        b - C x, computed anew for the solution that is returned.
+    norms : (k,) array
+        Norms of the residuals' columns, in the units given.
     iterations : (k,) array of int
         Of each column, all passes together.
     products : int
@@ -46,7 +48,8 @@ class Solution(NamedTuple):
     """
 
     x: np.ndarray
-    residuals: np.ndarray
+    residual: np.ndarray
+    norms: np.ndarray
     iterations: np.ndarray
     products: int
     steps: np.ndarray
@@ -218,7 +221,7 @@ class _Search:
                 history = found.history(left, self._b.shape[1])
             before, norms[left] = norms[left], _norms(self._residual[:, left], self._units[:, left])
             _refuse_failure(self._solver, norms[left], before, self._iterations[left])
-        return Solution(self._x, norms, self._iterations, self._products, *history)
+        return Solution(self._x, self._residual, norms, self._iterations, self._products, *history)
 
     def _one_pass(self, left: np.ndarray) -> _Pass:
         """Move columns by one recursion, and compute their residuals anew."""

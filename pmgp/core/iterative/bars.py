@@ -1,0 +1,30 @@
+"""Gradients in K and in the noise on its diagonal, as few vectors in place of a matrix."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+__all__ = ["CovarianceBar"]
+
+
+class CovarianceBar(NamedTuple):
+    """How a function changes with K and with the noise on its diagonal.
+
+    It changes by the sum of left_j' dK right_j over pairs of columns, plus <weights, dK[:, points]>, plus
+    noise' dnoise.
+
+    Attributes
+    ----------
+    left, right : (n, k) array
+    points : (m,) array of int
+    weights : (n, m) array
+    noise : (n,) array
+    """
+
+    left: np.ndarray
+    right: np.ndarray
+    points: np.ndarray
+    weights: np.ndarray
+    noise: np.ndarray

@@ -1,0 +1,181 @@
+"""Laplace's approximation for any factorizing likelihood, with all systems solved iteratively.
+
+Cutajar et al. (2016), section 2.2 and the supplement, where systems with B = I + W^1/2 K W^1/2 are solved. With the
+working observations z = f + grad / W and noise 1 / W a step of Newton's method is the Gaussian case: C = K + W^-1,
+a = C^-1 (z - m), f = m + K a. B^-1 = W^-1/2 C^-1 W^-1/2 has the same conjugate gradients, and residuals in units of the
+noise's deviations are those of B.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from pmgp.core.gaussians import SMALLEST_PRECISION
+from pmgp.core.iterative.gaussian import EvidenceEstimate, IterativeEvidence, joined, product_with
+from pmgp.core.iterative.preconditioners import Kernel
+from pmgp.core.iterative.probes import Probes
+from pmgp.core.iterative.solvers import ConjugateGradients, NotConvergedError, log_determinant
+from pmgp.core.likelihoods.base import SiteLikelihood
+
+__all__ = ["IterativeLaplace", "Mode"]
+
+MAX_HALVINGS = 20
+
+
+class Mode(NamedTuple):
+    """The mode of p(f|y, theta), or a point on the way to it.
+
+    Attributes
+    ----------
+    f : (n,) array
+    weighted : (n,) array
+        a = K^-1 (f - m).
+    objective : float
+        Log p(y|f) - a'(f - m) / 2.
+    """
+
+    f: np.ndarray
+    weighted: np.ndarray
+    objective: float
+
+
+@dataclass(frozen=True)
+class IterativeLaplace:
+    """Estimate Laplace's log p(y|theta) and its gradient for a K that is never factorized.
+
+    Parameters
+    ----------
+    tolerance : float
+        Newton's method ends when the mean squared change of f falls below it.
+    probes : int
+        Random right-hand sides for traces and the log-determinant.
+    cap : int
+        Iterations of conjugate gradients.
+    max_iterations : int
+        Of Newton's method; there is no value at this number.
+
+    Notes
+    -----
+    The gradient is unbiased but for what the solvers' tolerances leave. One more system serves the change of the mode
+    with all elements of theta.
+    """
+
+    tolerance: float = 1e-8
+    probes: int = 8
+    cap: int = 1000
+    max_iterations: int = 50
+
+    def __post_init__(self) -> None:
+        if not self.tolerance > 0.0:
+            raise ValueError(f"tolerance must be positive, not {self.tolerance}")
+        if self.max_iterations < 1:
+            raise ValueError(f"max_iterations must be at least 1, not {self.max_iterations}")
+        _ = self._traces
+
+    def estimate(
+        self, rng: np.random.Generator, kernel: Kernel, mean: np.ndarray, likelihood: SiteLikelihood, points: np.ndarray
+    ) -> EvidenceEstimate:
+        """Estimate the evidence.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+        kernel : Kernel
+        mean : (n,) array
+            m.
+        likelihood : SiteLikelihood
+        points : (m,) array of int
+            Rows of K that the preconditioner is made of.
+
+        Raises
+        ------
+        NotConvergedError, IndefiniteMatrixError
+            If a system or Newton's method does not converge; there is no value then.
+        """
+        probes = Probes(kernel, points)
+        mode = self.mode(kernel, mean, likelihood, probes)
+        precision = _precision(likelihood, mode.f)
+        noise = 1.0 / precision
+        P, product = probes.preconditioner(noise), product_with(kernel.product, noise)
+        w = P.sample(rng, self.probes)
+        solved = self._traces.solved_probes(product, P, w, None)
+        determinant = log_determinant(solved, P)
+        variances = noise - noise**2 * probes.inverse_diagonal(P, w, solved.x)
+        # How -log|B|/2 changes with the mode, and with what would move the mode if K did not pull it back.
+        by_mode = 0.5 * variances * likelihood.third_derivative(mode.f)
+        moved = self._solver.solve(product, (noise * by_mode)[:, None], P, units=np.sqrt(noise)[:, None])
+        a, by_shift = mode.weighted, moved.x[:, 0]
+        pairs = np.column_stack([0.5 * a, by_shift]), np.column_stack([a, a])
+        bar = joined(pairs, probes.inverse(P, w, solved.x), np.zeros_like(a))._replace(noise=np.zeros_like(a))
+        value = mode.objective - 0.5 * (determinant.value + float(np.log(precision).sum()))
+        iterations = int(max(solved.iterations.max(), moved.iterations.max()))
+        return EvidenceEstimate(value, 0.5 * determinant.standard_error, bar, a + by_shift, a, iterations)
+
+    def mode(self, kernel: Kernel, mean: np.ndarray, likelihood: SiteLikelihood, probes: Probes) -> Mode:
+        """The mode of p(f|y, theta), by Newton's method from m."""
+        current = Mode(mean, np.zeros_like(mean), float(likelihood.log_likelihood(mean)))
+        for _ in range(self.max_iterations):
+            reached = self._step(kernel, mean, likelihood, probes, current)
+            change = float(np.mean(np.square(reached.f - current.f)))
+            current = _damped(likelihood, mean, current, reached)
+            if change < self.tolerance:
+                return current
+        raise NotConvergedError(
+            f"Newton's method has not found the mode of f: after {self.max_iterations} iterations the mean squared "
+            f"change is {change:.3g}, and the tolerance is {self.tolerance:.3g}. There is no value. Use a larger "
+            "max_iterations or a larger tolerance"
+        )
+
+    def _step(
+        self, kernel: Kernel, mean: np.ndarray, likelihood: SiteLikelihood, probes: Probes, current: Mode
+    ) -> Mode:
+        precision = _precision(likelihood, current.f)
+        noise, target = 1.0 / precision, current.f - mean + likelihood.gradient(current.f) / precision
+        solution = self._solver.solve(
+            product_with(kernel.product, noise),
+            target[:, None],
+            probes.preconditioner(noise),
+            units=np.sqrt(noise)[:, None],
+            start=current.weighted[:, None],
+        )
+        a = solution.x[:, 0]
+        # K a, without another product.
+        deviation = target - noise * a - solution.residual[:, 0]
+        return _at(likelihood, mean, mean + deviation, a)
+
+    @property
+    def _solver(self) -> ConjugateGradients:
+        # A step's error in f, in posterior deviations, is to be small beside the change at which Newton ends.
+        return ConjugateGradients(0.1 * np.sqrt(self.tolerance), self.cap)
+
+    @property
+    def _traces(self) -> IterativeEvidence:
+        return IterativeEvidence(probes=self.probes, cap=self.cap)
+
+
+def _at(likelihood: SiteLikelihood, mean: np.ndarray, f: np.ndarray, a: np.ndarray) -> Mode:
+    return Mode(f, a, float(likelihood.log_likelihood(f)) - 0.5 * float(a @ (f - mean)))
+
+
+def _precision(likelihood: SiteLikelihood, f: np.ndarray) -> np.ndarray:
+    """The curvature, or the Fisher information in its place where it is not positive."""
+    precision = likelihood.curvature(f)
+    if np.any(precision <= 0.0):
+        precision = np.where(precision > 0.0, precision, likelihood.fisher_information(f))
+    return np.maximum(precision, SMALLEST_PRECISION)
+
+
+def _damped(likelihood: SiteLikelihood, mean: np.ndarray, current: Mode, reached: Mode) -> Mode:
+    """Halve Newton's step until the objective does not fall; f and a are linear along it."""
+    step, candidate = 1.0, reached
+    slack = 1e-9 * (1.0 + abs(current.objective))
+    for _ in range(MAX_HALVINGS):
+        if candidate.objective >= current.objective - slack:
+            break
+        step *= 0.5
+        f = current.f + step * (reached.f - current.f)
+        candidate = _at(likelihood, mean, f, current.weighted + step * (reached.weighted - current.weighted))
+    return candidate

@@ -1,0 +1,75 @@
+"""Traces with C^-1, C = K + diag(noise), by probes w ~ N(0, P) and with P itself for a control variate.
+
+With u = P^-1 w and c = C^-1 w, E u c' = C^-1, since E w w' = P. The same average with P in place of C has the known
+expectation P^-1 = E u u', and is subtracted with its expectation added (Wenger et al. 2021): what is left of the noise
+is as small as P is close to C.
+
+P is Nystrom's with points that are fixed, so that its derivatives are those of columns of K: with A = K_UU^-1 K_UX,
+E the columns of the identity that belong to U, and a symmetric G,
+<G, dP> = 2 <G A', dK E> - <A G A', dK_UU> + diag(G)' dnoise.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import cho_solve
+
+from pmgp.core.iterative.bars import CovarianceBar
+from pmgp.core.iterative.preconditioners import Kernel
+from pmgp.core.iterative.preconditioners.low_rank import Diagonal, LowRank, factor_of, stable_cholesky
+from pmgp.core.iterative.solvers import columnwise
+
+__all__ = ["Probes"]
+
+
+class Probes:
+    """Draws from N(0, P), and what traces are made of once C^-1 of them is known.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    points : (m,) array of int
+        U, all different.
+    """
+
+    def __init__(self, kernel: Kernel, points: np.ndarray) -> None:
+        self._points = points
+        columns = kernel.columns(points)
+        self._factor = factor_of(columns, points)
+        self._interpolation = cho_solve((stable_cholesky(columns[points]), True), columns.T)
+
+    def preconditioner(self, noise: np.ndarray) -> LowRank:
+        """P for noise of shape (n,)."""
+        return LowRank(self._factor, Diagonal(noise))
+
+    def inverse(self, preconditioner: LowRank, w: np.ndarray, solutions: np.ndarray) -> CovarianceBar:
+        """A bar whose expectation gives tr(C^-1 dC) for any change dC.
+
+        Parameters
+        ----------
+        preconditioner : LowRank
+            P.
+        w : (n, k) array
+            Draws from N(0, P).
+        solutions : (n, k) array
+            C^-1 w.
+        """
+        u = preconditioner.solve(w)
+        number = w.shape[1]
+        # G = P^-1 - mean u u', applied to A': its expectation is zero.
+        rest = preconditioner.solve(self._interpolation.T) - u @ (u.T @ self._interpolation.T) / number
+        weights = 2.0 * rest
+        weights[self._points] -= self._interpolation @ rest
+        noise = columnwise(u.T, solutions.T) / number + _excess(preconditioner, u)
+        return CovarianceBar(u / number, solutions, self._points, weights, noise)
+
+    @staticmethod
+    def inverse_diagonal(preconditioner: LowRank, w: np.ndarray, solutions: np.ndarray) -> np.ndarray:
+        """An array whose expectation is the diagonal of C^-1: (n,)."""
+        u = preconditioner.solve(w)
+        return columnwise(u.T, solutions.T) / w.shape[1] + _excess(preconditioner, u)
+
+
+def _excess(preconditioner: LowRank, u: np.ndarray) -> np.ndarray:
+    """Diagonal of P^-1 - mean u u', whose expectation is zero."""
+    return preconditioner.inverse_diagonal() - np.square(u).mean(axis=1)
