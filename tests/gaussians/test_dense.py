@@ -110,7 +110,7 @@ def test_duplicate_inputs_are_factorized():
 def test_a_covariance_that_stays_indefinite_has_no_factor(covariance):
     prior = DensePrior(MEAN, lower(covariance))
     assert prior.factorized() is None
-    with pytest.raises(linalg.NotPositiveDefiniteError, match="`factorized` gives the prior with the jitter"):
+    with pytest.raises(linalg.NotPositiveDefiniteError, match="`factorized` returns the prior with the jitter"):
         prior.factor  # noqa: B018
 
 

@@ -9,5 +9,5 @@ from pmgp.core.approximations.laplace import Laplace
 
 __all__ = ["NAMES", "Approximation", "Differentiable", "ExpectationPropagation", "Laplace"]
 
-# What each name stands for.
+# Approximations by name.
 NAMES: dict[str, type[Approximation]] = {"ep": ExpectationPropagation, "laplace": Laplace}

@@ -17,11 +17,11 @@ class Approximation(Protocol):
     """Finds q(f), a Gaussian close to p(f|y, theta), as a function of theta alone."""
 
     def fit(self, prior: Prior, likelihood: Likelihood, start: np.ndarray | None = None) -> Posterior | None:
-        """q with its own log-evidence, from a start that :meth:`start_from` described; None where K is indefinite."""
+        """Return q with its own log-evidence, from a start made by :meth:`start_from`; None where K is indefinite."""
         ...
 
     def refine(self, approximation: Posterior, likelihood: Likelihood) -> Posterior | None:
-        """Improve q before importance samples are drawn from it, the log-evidence stays; None as for :meth:`fit`."""
+        """Improve q before importance samples are drawn from it; the log-evidence stays. None as for :meth:`fit`."""
         ...
 
     def start_from(self, approximation: Posterior) -> np.ndarray:

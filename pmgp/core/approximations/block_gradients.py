@@ -1,12 +1,12 @@
 """Gradients of the approximations' log-evidence for several latent vectors, in the K_c, in m and in the likelihood.
 
-As `gradients.py` has them for one. With R = (K + W^-1)^-1, of which the C blocks of n rows on the diagonal are all that
-is needed, and alpha = K^-1 (mu - m) = b - W mu, the evidence of sites that stay where they are has the gradients
-(alpha_c alpha_c' - R_cc) / 2 in K_c, and alpha in m. Expectation propagation's evidence is stationary in sites that
-match all moments. Those of a softmax match the means, and for three classes the covariances; with more, where their
-precisions are expected curvatures, the gradient is off by what they miss, a few percent. Trajectories are exact with
-any force that is a function of the position. Laplace's sites move with the mode. Where the likelihood is not log-
-concave, sites are brought to positive definite ones, and both gradients are rough.
+This follows `gradients.py`. With R = (K + W^-1)^-1, of which only the C diagonal blocks of n rows are needed, and
+alpha = K^-1 (mu - m) = b - W mu, the evidence at fixed sites has the gradients (alpha_c alpha_c' - R_cc) / 2 in K_c,
+and alpha in m. Expectation propagation's evidence is stationary in sites that match all moments. Sites of a softmax
+match the means, and for three classes also the covariances. With more classes their precisions are expected curvatures,
+and the gradient has an error of a few percent; trajectories are exact with any force that is a function of the
+position. Laplace's sites move with the mode. Where the likelihood is not log-concave, sites are replaced by positive
+definite ones, and both gradients are rough.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from pmgp.core.numerics.block_matrices import flat
 
 __all__ = ["laplace_block_gradient", "matched_block_gradient"]
 
-# Of the central differences of a curvature.
+# Step of the central differences of a curvature.
 STEP = 1e-5
 
 
 def matched_block_gradient(q: BlockApproximation, likelihood: BlockLikelihood) -> EvidenceGradient:
     """Gradient of expectation propagation's log-evidence at a fixed point.
 
-    In the likelihood it is not a number where q is no smaller normal distribution than the prior.
+    The part for the likelihood is NaN if the marginals of q are wider than those of the prior.
     """
 
-    # Marginals take as long as a conditioning, and few likelihoods have parameters.
+    # Computed only if needed: marginals take as long as a conditioning, and few likelihoods have parameters.
     @cache
     def known() -> BlockCavities | None:
         return block_cavities(q, likelihood.contrasts)
@@ -57,7 +57,7 @@ def laplace_block_gradient(q: BlockApproximation, likelihood: BlockLikelihood) -
     mode = q.mean
     alpha = q.linear - q.precision.product(mode)
     bar, marginals = q.covariance_bar(alpha)
-    # How -log|I + K W|/2 changes with the mode, and with what would move the mode if K did not pull it back.
+    # Derivative of -log|I + K W|/2 in the mode, then in the gradient of the likelihood, which moves the mode.
     by_mode = -0.5 * _curvature_gradient(likelihood, mode, marginals)
     by_gradient = q.product(by_mode)
     by_shift = by_mode - q.precision.product(by_gradient)
@@ -71,9 +71,9 @@ def laplace_block_gradient(q: BlockApproximation, likelihood: BlockLikelihood) -
 
 
 def _curvature_gradient(likelihood: Any, f: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Gradient of sum_i <A_i, W_i(f)> in f, by central differences if the likelihood does not know it.
+    """Gradient of sum_i <A_i, W_i(f)> in f, from central differences if the likelihood does not know it.
 
-    A site's block depends on the site's own values, so that all sites are moved at once.
+    A site's block depends only on the site's own values, so all sites are moved at once.
     """
     if hasattr(likelihood, "curvature_gradient"):
         return likelihood.curvature_gradient(f, weights)

@@ -1,9 +1,9 @@
 """Moment matching on sites over several latent values each, all sites at once.
 
-As `moment_matching.py` has it for one latent value a site. Everything happens in contrasts g = H f_i, on which alone a
-site depends: H W_i H' is its precision there, and with V the covariance of g under q the cavity has the precision
-V^-1 - H W_i H'. The precision that matches is brought to the form that the likelihood's sites have, and the linear
-parameters are chosen for it, so that q gets the tilted means in any case.
+This follows `moment_matching.py`, which has one latent value a site. A site depends only on the contrasts g = H f_i,
+so everything is computed in these: the site's precision is H W_i H', and if V is the covariance of g under q, the
+cavity has the precision V^-1 - H W_i H'. The matching precision is approximated in the form of the likelihood's sites,
+and the linear parameters are chosen for it, so that q gets the tilted means in any case.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from pmgp.core.numerics.compiled.loading import compiled, compiled_or, vectors
 
 __all__ = ["BlockCavities", "MatchedBlocks", "block_cavities", "match_block_moments", "matched_blocks"]
 
-# Of variances of q, which are at most those of the prior for a covariance that is positive semidefinite.
+# Relative rounding of variances of q, which are at most those of the prior if K is positive semidefinite.
 ROUNDING = 1e-6
-# Of a cavity's smallest eigenvalue, relative to q's marginal precision: below, rounding has made it.
+# Smallest eigenvalue of a cavity, relative to q's marginal precision; below, it is a rounding error.
 SMALLEST_CAVITY = 1e-8
 
 
@@ -33,21 +33,21 @@ class BlockCavities(NamedTuple):
     Attributes
     ----------
     mean : (n, d) array
-        Of the cavities.
+        Means of the cavities.
     covariance, precision : (n, d, d) array
-        Of the cavities.
+        Covariances of the cavities, and their inverses.
     marginal_mean : (n, d) array
-        Of q.
+        Means of q.
     marginal_covariance : (n, d, d) array
-        Of q.
+        Covariances of q.
     site : (n, d, d) array
         Precisions of the sites.
     linear : (n, d) array
         Linear parameters of the sites.
     sound : (n,) array
-        Where the cavity is a normal distribution; elsewhere q's marginal stands for it.
+        Whether the cavity is a normal distribution; if not, q's marginal replaces it.
     log_site : (n,) array
-        Log of the integral of the cavity times the site; zero where q's marginal stands for the cavity.
+        Log of the integral of the cavity times the site; zero where q's marginal replaces the cavity.
     """
 
     mean: np.ndarray
@@ -62,7 +62,7 @@ class BlockCavities(NamedTuple):
 
 
 class MatchedBlocks(NamedTuple):
-    """Sites that match the moments of q, and expectation propagation's log p(y|theta) for those that they replace.
+    """Sites that match the moments of q, and expectation propagation's log p(y|theta) for the sites they replace.
 
     Attributes
     ----------
@@ -83,13 +83,13 @@ def match_block_moments(q: BlockApproximation, likelihood: BlockLikelihood, swee
     ----------
     q : BlockApproximation
     likelihood : BlockLikelihood
-        If it does not know its tilted moments, nothing is changed.
+        If it does not know its tilted moments, q is returned as it is.
     sweeps : int
 
     Returns
     -------
     BlockApproximation or None
-        With the log-evidence of the one that was given; None where K turns out to be indefinite.
+        The new q, with the log-evidence of the old one; None where K turns out to be indefinite.
     """
     conditioned = BlockConditioning(q.prior)
     current: BlockApproximation = q
@@ -107,7 +107,7 @@ def match_block_moments(q: BlockApproximation, likelihood: BlockLikelihood, swee
 def matched_blocks(q: BlockApproximation, likelihood: BlockLikelihood, share: float = 1.0) -> MatchedBlocks | None:
     """The sites that give q the tilted moments; None where a marginal covariance of q is not positive definite.
 
-    Precisions that are expected curvatures go a `share` of the way, and means all of it.
+    Precisions that are expected curvatures move a `share` of the way, and means all of it.
 
     Raises
     ------
@@ -122,7 +122,7 @@ def matched_blocks(q: BlockApproximation, likelihood: BlockLikelihood, share: fl
     try:
         tilted = likelihood.tilted_moments(cavity.mean, cavity.covariance, near)
     except np.linalg.LinAlgError:
-        # Cavities that are definite to fewer digits than there are.
+        # Cavities that are positive definite only before rounding.
         return None
     if tilted is None:
         raise UnknownMomentsError(
@@ -140,7 +140,7 @@ def _matched(
     form: type[BlockMatrix],
     share: float,
 ) -> tuple[np.ndarray, BlockMatrix, float]:
-    """b and W that match, and the sum of the sites' parts of the log-evidence."""
+    """Matching b and W, and the sum of the sites' parts of the log-evidence."""
     kernel = compiled("cavities.matched")
     if kernel is not None and form is ContrastBlocks and isinstance(q.precision, ContrastBlocks):
         return _matched_softmax(kernel, contrasts, cavity, tilted, q.precision.scale, share)
@@ -176,7 +176,7 @@ def _matched_softmax(
 
 
 def block_cavities(q: BlockApproximation, contrasts: np.ndarray) -> BlockCavities | None:
-    """q without each of its sites, in contrasts; None where q's marginals are no smaller normal distributions."""
+    """q without each of its sites, in contrasts; None where a marginal of q is not definite or wider than the prior."""
     n, d = q.prior.sites, len(contrasts)
     of_sites = q.marginals.reshape(n, -1), q.precision.blocks.reshape(n, -1), stacked(q.prior.variance, n)
     known = vectors(contrasts, stacked(q.mean, n), stacked(q.linear, n), *of_sites)
@@ -225,7 +225,7 @@ def _cavities(
 
 
 def _linear(cavity: BlockCavities, site: np.ndarray, mean: np.ndarray) -> np.ndarray:
-    """Linear parameters that give q the tilted means beside sites of the given precisions: (n, d)."""
+    """Linear parameters with which sites of the given precisions give q the tilted means: (n, d)."""
     total = np.einsum("nde,ne->nd", cavity.precision + site, mean)
     return total - np.einsum("nde,ne->nd", cavity.precision, cavity.mean)
 
@@ -233,7 +233,7 @@ def _linear(cavity: BlockCavities, site: np.ndarray, mean: np.ndarray) -> np.nda
 def _log_site_normalizer(
     mean: np.ndarray, precision: np.ndarray, marginal_mean: np.ndarray, marginal: np.ndarray
 ) -> np.ndarray:
-    """Log of the integral of the cavity times the site: (n,); zero where q's marginal stands for the cavity."""
+    """Log of the integral of the cavity times the site: (n,); zero where q's marginal replaces the cavity."""
     _, log_cavity = np.linalg.slogdet(precision)
     _, log_marginal = np.linalg.slogdet(marginal)
     own = np.linalg.solve(marginal, marginal_mean[:, :, None])[:, :, 0]
@@ -243,6 +243,6 @@ def _log_site_normalizer(
 
 
 def _definite(matrices: np.ndarray) -> np.ndarray:
-    """Say which of (n, d, d) symmetric matrices are positive definite: (n,)."""
+    """Whether each of (n, d, d) symmetric matrices is positive definite: (n,)."""
     finite = np.isfinite(matrices).all(axis=(1, 2))
     return finite & (np.linalg.eigvalsh(np.where(finite[:, None, None], matrices, 0.0))[:, 0] > 0.0)

@@ -15,11 +15,11 @@ from pmgp.core.numerics.compiled.loading import compiled, vectors
 
 __all__ = ["propagated"]
 
-# Fraction of the way to the matching sites that a sweep goes at least.
+# Smallest fraction of the way to the matching sites that a sweep moves.
 SMALLEST_STEP = 0.05
-# The same of precisions that are expected curvatures, from the second sweep on: all the way they overshoot by as much.
+# Fraction for precisions that are expected curvatures, from the second sweep on: a full step would overshoot.
 SHARE = 0.6
-# Fraction of the way that the first sweep goes, before it is known how far sites overshoot together.
+# Fraction for the first sweep, before it is known how far sites overshoot together.
 FIRST_STEP = 0.75
 
 
@@ -28,9 +28,9 @@ def propagated(
 ) -> BlockApproximation | None:
     """Sweep until a sweep would move q by less than a tolerance, in nats.
 
-    Where sites that match differ by db and dW, q would move by [r' S r + tr(S dW S dW) / 2] / 2 nats to the second
-    order, r = db - dW mu. Nearly all of that is in the first term. It is a change of the mean by S r, which is made at
-    the end, as it takes no other factorization. Of the second one each site's own part is enough to know.
+    If the matching sites differ by db and dW, q would move by [r' S r + tr(S dW S dW) / 2] / 2 nats to second order,
+    with r = db - dW mu. The first term is nearly all of that. It is a change of the mean by S r, which is made at the
+    end, because it takes no further factorization. For the second term the sites' own blocks are enough.
 
     Parameters
     ----------
@@ -39,19 +39,19 @@ def propagated(
     tolerance : float
     max_sweeps : int
     largest : float
-        It fails where a sweep moves q further than this.
+        The search fails if a sweep moves q further than this.
 
     Returns
     -------
     BlockApproximation or None
-        None where it has failed.
+        None if the search fails.
 
     Raises
     ------
     UnknownMomentsError
         If the likelihood does not know its tilted moments.
     """
-    # A start that was predicted far off makes numbers too large, which the divergence shows.
+    # A start that was predicted far off causes overflow, which the divergence shows.
     with np.errstate(all="ignore"):
         return _swept(start, likelihood, tolerance, max_sweeps, largest)
 
@@ -71,7 +71,7 @@ def _swept(
         linear = current.linear + step * (matched.linear - current.linear)
         precision = current.precision.towards(matched.precision, step)
         shift = current.shrinkage.product(asked)
-        # Of numbers too large rounding makes any other, far below zero too: that is no small change.
+        # Rounding of very large numbers may give any value, even far below zero: that is no small change.
         if 0.5 * abs(float(asked @ shift)) + 0.25 * abs(spread) < tolerance:
             return replace(
                 current,
@@ -91,9 +91,9 @@ def _swept(
 
 
 def _secant_step(moved: np.ndarray, reduced: np.ndarray, shrinkage: Shrinkage) -> float:
-    """Length of the next step (Barzilai and Borwein 1988), from how much the last one reduced the change asked for.
+    """Length of the next step (Barzilai and Borwein 1988), from how much the last one reduced the required change.
 
-    As for one latent vector, with q's covariance for the metric: (C n,) arrays.
+    The metric is q's covariance; see `propagation._secant_step` for one latent vector: (C n,) arrays.
     """
     weighted = shrinkage.product(reduced)
     square = float(reduced @ weighted)
@@ -115,7 +115,7 @@ def _asked(q: BlockApproximation, matched: MatchedBlocks) -> tuple[np.ndarray, f
 
 
 def _divergence(old: BlockApproximation, new: BlockApproximation) -> float:
-    """Kullback-Leibler divergence of the new q from the old one, in nats, of the same prior."""
+    """Kullback-Leibler divergence of the new q from the old one, in nats; both have the same prior."""
     spread = old.shrinkage.log_determinant - new.shrinkage.log_determinant
     kernel = compiled("cavities.divergence")
     if kernel is not None and isinstance(old.precision, ContrastBlocks) and isinstance(new.precision, ContrastBlocks):

@@ -1,8 +1,8 @@
 """Expectation propagation: Gaussian sites that give q the moments of the exact terms in their cavities.
 
 Section 2.1.2 of the pseudo-marginal article, with all sites changed at once: a sweep is one factorization of B and one
-triangular inversion (`moment_matching`). Sweeps start from Laplace's sites, or from sites predicted from theta, and go
-on until q matches; all of that depends on theta alone, so that q does.
+triangular inversion (`moment_matching`). Sweeps start from Laplace's sites, or from sites predicted from theta, and
+continue until q matches. Each step depends on theta alone, and therefore so does q.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ class ExpectationPropagation:
     """Gaussian approximation by expectation propagation.
 
     Its evidence and its importance weights are far better than Laplace's where the posterior of f is skewed, as it is
-    for binary labels. A fit costs two to four times as much from nothing, and about as much from a predicted start.
+    for binary labels. A fit costs two to four times as much without a start, and about as much with a predicted one.
 
     Parameters
     ----------
     tolerance : float
-        Sweeps stop when one would change q by less than this: the Kullback-Leibler divergence of the two, in nats. The
-        error of the log-evidence that is left is of the same size.
+        Sweeps stop when one would change q by a Kullback-Leibler divergence, in nats, below this. The remaining error
+        of the log-evidence is of the same size.
     max_sweeps : int
-        Where q does not match after so many sweeps, it is Laplace's approximation, and is marked as not converged.
+        If q does not match after this many sweeps, Laplace's approximation is returned, marked as not converged.
     laplace : Laplace
         Finds the sites to start from.
 
@@ -63,15 +63,15 @@ class ExpectationPropagation:
         ----------
         prior : Prior
         likelihood : Likelihood
-            Of terms of one latent value each, or a `BlockLikelihood`.
+            A likelihood with one latent value a term, or a `BlockLikelihood`.
         start : array, optional
             Sites as :meth:`start_from` describes them; Laplace's if they are not given or turn out to be poor.
 
         Returns
         -------
         Posterior or None
-            Of the prior's kind. Not ``converged`` where it is Laplace's approximation instead. Where the likelihood is
-            zero its log-evidence is minus infinity. None where K is indefinite, as one with NaN in it.
+            Of the prior's kind. Not ``converged`` if it is Laplace's approximation instead. The log-evidence is minus
+            infinity where the likelihood is zero. None if K is indefinite or contains NaN.
 
         Raises
         ------
@@ -79,12 +79,12 @@ class ExpectationPropagation:
             If the likelihood does not know its tilted moments.
         """
         family, settings = family_of(prior), (self.tolerance, self.max_sweeps)
-        # The square of a start that is not finite is not finite; no start whose square overflows is worth keeping.
+        # A non-finite start has a non-finite norm; a start whose norm overflows is not worth keeping.
         if start is not None and isfinite(start.dot(start)):
             matched = family.propagated_from(prior, likelihood, start, *settings)
             if isinstance(matched, Posterior):
                 return matched
-        # This is too rare in a chain for a kernel to be worth the wait for it.
+        # This is too rare in a chain to be worth waiting for a kernel to compile.
         at_mode = self.laplace.search(prior, likelihood)
         if at_mode is None or not isfinite(at_mode.log_evidence):
             return at_mode
@@ -96,28 +96,28 @@ class ExpectationPropagation:
         return at_mode.conditioned().approximation(at_mode.log_evidence, at_mode.iterations, converged=False)
 
     def refine(self, approximation: Posterior, likelihood: Likelihood) -> Posterior:
-        """Return the approximation, after one sweep more where its moments nearly match."""
+        """Return the approximation, after one more sweep if its moments only nearly match."""
         if not approximation.converged:
             return approximation
         return family_of(approximation.prior).once_more(approximation, likelihood)
 
     def start_from(self, approximation: Posterior) -> np.ndarray:
-        """Sites as a vector: (b, log w), of shape (2n,), or for several latent vectors b and what W is made of."""
+        """Sites as a vector: (b, log w), of shape (2n,), or for several latent vectors b and the parameters of W."""
         return family_of(approximation.prior).start_from(approximation)
 
     def evidence_gradient(self, approximation: Posterior, likelihood: Likelihood) -> EvidenceGradient | None:
-        """Gradient of the log-evidence; Laplace's where that stands in. None where K is indefinite."""
+        """Gradient of the log-evidence; that of Laplace's if q did not converge. None where K is indefinite."""
         if not approximation.converged:
             return self.laplace.evidence_gradient(approximation, likelihood)
         return family_of(approximation.prior).matched_gradient(approximation, likelihood)
 
     def sweep(self, conditioned: ConditionedPrior, terms: Terms) -> bool:
-        """Sweep over any terms from the sites that a prior is conditioned on; whether q matches in the end.
+        """Sweep over any terms from a conditioned prior's sites; return whether q matches in the end.
 
         Parameters
         ----------
         conditioned : ConditionedPrior
-            Left with the sites of the last sweep, and without what was made of them.
+            It keeps the sites of the last sweep, but not the factor made from them.
         terms : Terms
         """
         return isinstance(propagated(conditioned, terms, self.tolerance, self.max_sweeps), Posterior)

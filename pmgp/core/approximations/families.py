@@ -1,7 +1,7 @@
 """The two families of sites: one site for each latent value, and one for the values of several latent vectors.
 
-Laplace's method and expectation propagation are written once. A family holds what differs: numbers or matrices for the
-sites' precisions, and the moments of one variable or of several.
+Laplace's method and expectation propagation are written once. A family holds the differences: the sites' precisions are
+numbers or matrices, and moments are those of one variable or of several.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pmgp.core.numerics.block_matrices import BlockMatrix, ContrastBlocks
 
 __all__ = ["SiteFamily", "family_of"]
 
-# A predicted start from which a sweep moves q further than this, in nats a site, is given up for Laplace's.
+# If a sweep from a predicted start moves q further than this, in nats a site, Laplace's start is used instead.
 POOR_START = 0.5
 
 
@@ -31,17 +31,17 @@ class SiteFamily(Protocol):
     """The steps of an approximation that depend on the family of its sites."""
 
     def matched(self, q: Posterior, likelihood: Any, sweeps: int) -> Posterior | None:
-        """q after so many sweeps of moment matching; None where K turns out to be indefinite."""
+        """Return q after `sweeps` sweeps of moment matching; None where K turns out to be indefinite."""
         ...
 
     def propagated_from(
         self, prior: Prior, likelihood: Any, start: np.ndarray, tolerance: float, max_sweeps: int
     ) -> Posterior | Failure:
-        """Sweeps of expectation propagation from sites that :meth:`start_from` described."""
+        """Sweep by expectation propagation from sites that :meth:`start_from` made."""
         ...
 
     def propagated(self, q: Posterior, likelihood: Any, tolerance: float, max_sweeps: int) -> Posterior | Failure:
-        """Sweeps of expectation propagation from q."""
+        """Sweep by expectation propagation from q."""
         ...
 
     def start_from(self, q: Posterior) -> np.ndarray:
@@ -49,7 +49,7 @@ class SiteFamily(Protocol):
         ...
 
     def once_more(self, q: Posterior, likelihood: Any) -> Posterior:
-        """q after expectation propagation, made better for importance samples where a sweep does that."""
+        """Return q after expectation propagation, with one more sweep if that improves importance samples."""
         ...
 
     def laplace_gradient(self, q: Posterior, likelihood: Any) -> EvidenceGradient:
@@ -85,7 +85,7 @@ class SingleSites:
         return np.concatenate([q.linear, np.log(q.precision)])
 
     def once_more(self, q: Posterior, likelihood: Likelihood) -> Posterior:
-        """q as it is: its moments match."""
+        """Return q as it is: its moments match."""
         return q
 
     def laplace_gradient(self, q: Posterior, likelihood: SiteLikelihood) -> EvidenceGradient:
@@ -122,15 +122,15 @@ class BlockSites:
         return blocks_propagated(q, likelihood, tolerance, max_sweeps, np.inf) or Failure.NOT_CONVERGED
 
     def start_from(self, q: BlockApproximation) -> np.ndarray:
-        """b, and the numbers that W is made of."""
+        """b, and the parameters of W."""
         linear, precision = q.matching or (q.linear, q.precision)
         return np.concatenate([linear, precision.parameters])
 
     def once_more(self, q: BlockApproximation, likelihood: BlockLikelihood) -> Posterior:
-        """q after one sweep more, where its moments nearly match.
+        """Return q after one more sweep, if its moments only nearly match.
 
-        Sites that cannot match all moments go a share of the way in a sweep, and approach their fixed point more slowly
-        than the divergence of two sweeps says; importance weights vary less for one sweep more.
+        Sites that cannot match all moments move a share of the way in a sweep, and approach their fixed point more
+        slowly than the divergence of two sweeps suggests; one more sweep makes importance weights vary less.
         """
         return (match_block_moments(q, likelihood, 1) or q) if _in_shares(q.precision) else q
 
@@ -152,5 +152,5 @@ def family_of(prior: Prior) -> SiteFamily:
 
 
 def _in_shares(sites: BlockMatrix) -> bool:
-    """Whether sites are those of a softmax with too many classes for them to match all covariances."""
+    """Whether sites are those of a softmax with too many classes to match all covariances."""
     return isinstance(sites, ContrastBlocks) and len(sites.scale) > 3

@@ -1,8 +1,8 @@
 """Gradients of the approximations' log-evidence in K, in m and in the likelihood's parameters.
 
 With R = W^1/2 B^-1 W^1/2 and alpha = K^-1 (mu - m) = b - W mu, the evidence of Gaussian sites has the gradients
-(alpha alpha' - R) / 2 in K and alpha in m. Expectation propagation's is stationary in its sites, so that these are all.
-Laplace's sites move with the mode: Algorithm 5.1 of Rasmussen and Williams (2006), here for any m and in one piece.
+(alpha alpha' - R) / 2 in K and alpha in m. Expectation propagation's evidence is stationary in its sites, so there are
+no other terms. Laplace's sites move with the mode: Algorithm 5.1 of Rasmussen and Williams (2006), here for any m.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["EvidenceGradient", "laplace_gradient", "matched_gradient"]
 
 
 class EvidenceGradient(NamedTuple):
-    """How the log-evidence changes.
+    """Gradient of the log-evidence.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class EvidenceGradient(NamedTuple):
     mean : (n,) array
         Gradient in m.
     along : callable
-        A function of the likelihood that changes with its parameters as the log-evidence does.
+        A function of the likelihood whose derivatives in the likelihood's parameters are those of the log-evidence.
     """
 
     covariance: Any
@@ -59,7 +59,7 @@ def laplace_gradient(q: Posterior, likelihood: SiteLikelihood) -> EvidenceGradie
     alpha = q.linear - q.precision * mode
     bar, inverse_diagonal = q.covariance_bar(alpha)
     variances = (1.0 - inverse_diagonal) / q.precision
-    # How -log|B|/2 changes with the mode, and with what would move the mode if K did not pull it back.
+    # Derivative of -log|B|/2 in the mode, then in the gradient of the likelihood, which moves the mode.
     by_mode = 0.5 * variances * likelihood.third_derivative(mode)
     by_gradient = q.product(by_mode)
     by_shift = by_mode - q.precision * by_gradient

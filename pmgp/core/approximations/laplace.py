@@ -2,8 +2,8 @@
 
 Section 2.1.1 of the pseudo-marginal article, with two changes that save factorizations. q takes its curvature from
 the last point at which B was factorized, so that no factorization is made at the mode itself; and the start can be
-predicted from theta (see `pmgp.core.adaptation.mode_prediction`). Both leave q a function of theta alone, which is all
-that an importance density has to be.
+predicted from theta (see `pmgp.core.adaptation.mode_prediction`). With both, q is still a function of theta alone, as
+an importance density must be.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MAX_HALVINGS = 20
 
 
 class _Iterate(NamedTuple):
-    """A point of Newton's path: f, a = K^-1 (f - m) and the log of p(y|f) N(f|m, K) up to a constant."""
+    """An iterate of Newton's method: f, a = K^-1 (f - m) and the log of p(y|f) N(f|m, K) up to a constant."""
 
     f: np.ndarray
     a: np.ndarray
@@ -40,12 +40,12 @@ class Laplace:
     Parameters
     ----------
     tolerance : float
-        Newton stops when the mean squared change of f falls below it; the article uses 1e-4. The error that is
-        left is of the order of the square of the last change.
+        Newton's method stops when the mean squared change of f falls below this; the article uses 1e-4. The remaining
+        error is of the order of the square of the last change.
     max_iterations : int
-        Bound on Newton's steps. The last iterate is used if it is reached: the chain stays exact.
+        Largest number of Newton steps. If it is reached, the last iterate is used: the chain stays exact.
     sweeps : int
-        Sweeps of moment matching by :meth:`refine`, before importance samples are drawn; 0 for plain Laplace.
+        Sweeps of moment matching in :meth:`refine`, before importance samples are drawn; 0 for plain Laplace.
 
     Raises
     ------
@@ -72,16 +72,16 @@ class Laplace:
         ----------
         prior : Prior
         likelihood : Likelihood
-            Of terms of one latent value each, or a `BlockLikelihood`.
+            A likelihood with one latent value a term, or a `BlockLikelihood`.
         start : (n,) array, optional
-            Where Newton starts, the prior mean if it is not given or turns out to be worse than that.
+            Start of Newton's method; the prior mean if it is not given or turns out to be worse than that.
 
         Returns
         -------
         Posterior or None
-            Of the prior's kind; None where B is indefinite, as for a covariance with NaN in it.
+            Of the prior's kind; None if B is indefinite, for example because K contains NaN.
         """
-        # The square of a start that is not finite is not finite; no start whose square overflows is worth keeping.
+        # A non-finite start has a non-finite norm; a start whose norm overflows is not worth keeping.
         start = start if start is not None and isfinite(start.dot(start)) else None
         conditioned = prior.conditioning()
         settings = self.tolerance, SMALLEST_PRECISION, self.max_iterations, MAX_HALVINGS
@@ -93,7 +93,7 @@ class Laplace:
         return conditioned.approximation(reached.log_evidence, reached.iterations)
 
     def search(self, prior: Prior, likelihood: Likelihood, start: np.ndarray | None = None) -> Posterior | None:
-        """:meth:`fit` step by step, which serves all likelihoods and has nothing to compile for one of them."""
+        """Do the same as :meth:`fit` step by step, for any likelihood and without kernels to compile."""
         m = prior.mean
         conditioned = prior.conditioning()
         origin = _Iterate(m, np.zeros_like(m), float(likelihood.log_likelihood(m)))
@@ -116,14 +116,14 @@ class Laplace:
         return conditioned.approximation(reached.objective - 0.5 * conditioned.log_determinant, steps)
 
     def refine(self, approximation: Posterior, likelihood: Likelihood) -> Posterior | None:
-        """Move the mean and the variances of q to where the posterior's are, for importance sampling.
+        """Match the mean and the variances of q to those of the posterior, for importance sampling.
 
         The log-evidence stays Laplace's. Likelihoods without tilted moments keep Laplace's sites.
         """
         return family_of(approximation.prior).matched(approximation, likelihood, self.sweeps)
 
     def start_from(self, approximation: Posterior) -> np.ndarray:
-        """q's mean, which is the mode: an (n,) array."""
+        """The mean of q, which is the mode: an (n,) array."""
         return approximation.mean
 
     def evidence_gradient(self, approximation: Posterior, likelihood: Likelihood) -> EvidenceGradient:
@@ -137,7 +137,7 @@ def _iterate(prior: Prior, likelihood: Likelihood, f: np.ndarray, a: np.ndarray)
 
 
 def _damped(likelihood: Likelihood, m: np.ndarray, current: _Iterate, reached: _Iterate) -> _Iterate:
-    """Halve Newton's step until the objective does not fall; the path is linear in f and in a = K^-1 (f - m)."""
+    """Halve Newton's step until the objective does not fall; steps are linear in f and in a = K^-1 (f - m)."""
     step = 1.0
     candidate = reached
     slack = 1e-9 * (1.0 + abs(current.objective))

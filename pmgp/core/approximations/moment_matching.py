@@ -6,7 +6,7 @@ cavity distribution (q without the site) times the exact likelihood term. With d
     variances of q     v = (1 - d) / w,
     cavity variances   1 / (1/v - w) = (1 - d) / (w d),      cavity means  (mu - v b) / d,
 
-which needs no n x n matrix beside the factor of B and does not subtract where a site dominates (d near 0).
+which needs no n x n matrix besides the factor of B, and no difference where a site dominates (d near 0).
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ __all__ = [
     "matched_sites",
 ]
 
-# Diagonal elements of B^-1 are at most one for a covariance that is positive semidefinite, but for rounding.
+# Up to rounding, diagonal elements of B^-1 are at most one if the covariance is positive semidefinite.
 LARGEST_SHARE = 1.0 + 1e-6
 
 
 class Terms(Protocol):
-    """The functions that moment matching asks of a likelihood, or of anything else that factorizes over f."""
+    """The functions that moment matching needs of a likelihood, or of anything else that factorizes over f."""
 
     def tilted_moments(
         self, mean: np.ndarray, variance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None
@@ -48,11 +48,11 @@ class Terms(Protocol):
 
 
 class UnknownMomentsError(ValueError):
-    """A likelihood that does not know its tilted moments."""
+    """The likelihood does not know its tilted moments."""
 
 
 class MatchedSites(NamedTuple):
-    """Sites that match the moments of an approximation, and what is known of the approximation they replace.
+    """Sites that match the moments of an approximation, and properties of the sites that they replace.
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ class Cavities(NamedTuple):
 
 
 class Conditioned(Protocol):
-    """q for some sites, as far as moment matching looks at it: a `Posterior`, or a `ConditionedPrior`."""
+    """The attributes of q that moment matching uses: those of a `Posterior` or of a `ConditionedPrior`."""
 
     @property
     def prior(self) -> Prior:
@@ -131,18 +131,18 @@ def match_moments(approximation: Posterior, likelihood: Likelihood, sweeps: int)
     ----------
     approximation : Posterior
     likelihood : Likelihood
-        If it does not know its tilted moments, nothing is changed.
+        If it does not know its tilted moments, q is returned as it is.
     sweeps : int
 
     Returns
     -------
     Posterior or None
-        With the log-evidence of the one that was given; None where K turns out to be indefinite.
+        The new q, with the log-evidence of the old one; None where K turns out to be indefinite.
     """
     if sweeps == 0:
         return approximation
     conditioned = approximation.conditioned()
-    # Steps of length one, and no end before the last of them.
+    # Steps of length one, without an early end.
     settings = -np.inf, np.inf, 1.0, SMALLEST_PRECISION, LARGEST_SHARE, sweeps
     reached = conditioned.swept(likelihood, settings)
     if reached is None:
@@ -171,7 +171,7 @@ def matched_sites(approximation: Conditioned, likelihood: Terms) -> MatchedSites
     Parameters
     ----------
     approximation : Posterior or ConditionedPrior
-        A `ConditionedPrior` may lose what it has made of its sites.
+        A `ConditionedPrior` may lose the factor made from its sites.
     likelihood : Terms
 
     Raises
@@ -218,9 +218,9 @@ def _match(
     smallest: float,
     sites: np.ndarray,
 ) -> float:
-    """Write the sites that match; what the terms add to the evidence beside log Z_q.
+    """Write the matching sites, and return the terms' part of the evidence, without log Z_q.
 
-    Where a term is not log-concave the matching site may have a negative precision; it is raised to almost zero, and q
+    If a term is not log-concave, the matching site may have a negative precision; it is raised to almost zero, and q
     keeps the tilted mean.
     """
     sound = np.isfinite(tilted_mean) & (tilted_variance > 0.0)
@@ -243,7 +243,7 @@ def _log_site_normalizer(b: np.ndarray, w: np.ndarray, c: np.ndarray, s: np.ndar
 def cavities(approximation: Conditioned, inverse_diagonal: np.ndarray | None = None) -> Cavities | None:
     """q without each of its sites, one by one; None where a marginal variance of q is negative.
 
-    Then K is indefinite, and not so much that B were too. The diagonal of B^-1 is computed where it is not given.
+    K is then indefinite, although B is not. The diagonal of B^-1 is computed if it is not given.
     """
     inverse_diagonal = approximation.inverse_diagonal if inverse_diagonal is None else inverse_diagonal
     q, mean, variance, marginal = approximation, *np.empty((3, len(inverse_diagonal)))
@@ -265,11 +265,11 @@ def _cavities(
     variance: np.ndarray,
     marginal: np.ndarray,
 ) -> bool:
-    """Write means, variances, and variances of q's marginals; false where an element of diag(B^-1) is too large."""
+    """Write means, variances, and variances of q's marginals; return False if an element of diag(B^-1) is too large."""
     if not inverse_diagonal.max() <= largest:
         return False
     marginal[:] = marginal_variance(prior_variance, precision, inverse_diagonal)
-    # A cavity is no wider than the prior; rounding would make it so where a precision is next to nothing.
+    # A cavity is no wider than the prior, but with a tiny precision rounding could make it so.
     variance[:] = np.minimum(marginal / inverse_diagonal, prior_variance)
     mean[:] = (q_mean - linear * marginal) / inverse_diagonal
     return True

@@ -13,15 +13,15 @@ from pmgp.core.numerics.compiled.outcomes import INDEFINITE, MATCHED, NOT_CONVER
 
 __all__ = ["Failure", "propagated", "propagated_from"]
 
-# Fraction of the way to the matching sites that a sweep goes at least; sites that overshoot together by less than a
-# factor of twenty, as those of duplicate inputs do, converge.
+# Smallest fraction of the way to the matching sites that a sweep moves. Sites that overshoot together, such as those of
+# duplicate inputs, converge if they overshoot by less than a factor of twenty.
 SMALLEST_STEP = 0.05
 SMALLEST_LOG_PRECISION = float(np.log(SMALLEST_PRECISION))
 LARGEST_LOG_PRECISION = 30.0
 
 
 class Failure(Enum):
-    """Why sweeps gave no q."""
+    """The reason why sweeps gave no q."""
 
     NOT_CONVERGED = NOT_CONVERGED
     INDEFINITE = INDEFINITE
@@ -30,7 +30,7 @@ class Failure(Enum):
 def propagated_from(
     prior: Prior, likelihood: Likelihood, start: np.ndarray, tolerance: float, max_sweeps: int, largest: float
 ) -> Posterior | Failure:
-    """Sweep from sites (b, log w) that are a guess, one (2n,) array: see :func:`propagated`."""
+    """Sweep from guessed sites (b, log w), one (2n,) array: see :func:`propagated`."""
     conditioned, sites = prior.conditioning(), _sites_of(start)
     reached = conditioned.swept(likelihood, _settings(tolerance, max_sweeps, largest), sites)
     if reached is not None:
@@ -64,9 +64,9 @@ def propagated(
     tolerance : float
     max_sweeps : int
     largest : float
-        It fails where a sweep moves q by more nats than this.
+        The search fails if a sweep moves q by more nats than this.
     iterations : int
-        How many there were before, to which those made here are added.
+        Number of earlier iterations, to which those made here are added.
     """
     reached = conditioned.swept(likelihood, _settings(tolerance, max_sweeps, largest))
     if reached is not None:
@@ -84,7 +84,7 @@ def propagated(
         divergence = _move(conditioned, matched, step * change)
         if divergence is None:
             return Failure.INDEFINITE
-        # Nearly a quadratic function of the step; a short one does not count as a small change.
+        # The divergence is nearly quadratic in the step; a short step must not count as a small change.
         divergence /= step**2
         if divergence < tolerance:
             return conditioned.approximation(matched.log_evidence, iterations + sweep)
@@ -100,7 +100,7 @@ def _settings(tolerance: float, max_sweeps: int, largest: float) -> tuple[float,
 
 
 def _sites_of(start: np.ndarray) -> np.ndarray:
-    """b and w, in memory of their own: (2, n)."""
+    """Copy b and w out of a start: (2, n)."""
     sites = start.reshape(2, -1).copy()
     precision = sites[1]
     np.maximum(precision, SMALLEST_LOG_PRECISION, out=precision)
@@ -110,17 +110,17 @@ def _sites_of(start: np.ndarray) -> np.ndarray:
 
 
 def _secant_step(moved: np.ndarray, reduced: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> float:
-    """Length of the next step (Barzilai and Borwein 1988), from how much the last one reduced the change asked for.
+    """Length of the next step (Barzilai and Borwein 1988), from how much the last one reduced the required change.
 
-    Where sites overshoot together that is more than all of it, and the steps become shorter: <s, r> / <r, r> for the
-    last step s and the reduction r, in the metric of the marginal divergences that a change of the sites makes.
+    It is <s, r> / <r, r> for the last step s and the reduction r, in the metric of the marginal divergences that a
+    change of the sites causes. If sites overshoot together, r exceeds s, and the steps become shorter.
 
     Parameters
     ----------
     moved, reduced : (2, n) array
         Changes of b and w.
     mean, variance : (n,) array
-        Of q's marginals.
+        Moments of q's marginals.
     """
     s, r = _standardized(moved, mean, variance), _standardized(reduced, mean, variance)
     square = float(r @ r)
@@ -133,7 +133,7 @@ def _standardized(change: np.ndarray, mean: np.ndarray, variance: np.ndarray) ->
 
 
 def _move(conditioned: ConditionedPrior, matched: MatchedSites, change: np.ndarray) -> float | None:
-    """Change the sites; how far q moves, in nats, or None where B is indefinite.
+    """Change the sites, and return how far q moves in nats, or None where B is indefinite.
 
     With changes db, dw and dmu, and v the variances of the old q, the Kullback-Leibler divergence of the new q from it
     is [v' dw - log|B_new| + log|B_old| + dmu' (db - dw mu_old)] / 2: no inverse is needed.

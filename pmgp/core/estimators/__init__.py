@@ -24,7 +24,7 @@ __all__ = [
     "suitable",
 ]
 
-# What each name stands for.
+# Estimators by name.
 NAMES: dict[str, type[Estimator]] = {
     "annealed": AnnealedImportanceSampling,
     "importance": ImportanceSampling,

@@ -20,11 +20,11 @@ from pmgp.core.transitions.parallel_slices import slices_on_ellipses
 
 __all__ = ["AnnealedImportanceSampling", "annealing_schedule"]
 
-# Section V of the article: half of the temperatures above this one, half of them from it to the next.
+# Section V of the article: half of the temperatures are above MIDDLE, half between it and COLDEST.
 MIDDLE, COLDEST = 0.2, 1e-6
-# How many auxiliary draws a particle has unless told otherwise, by where it starts. From a q that fits, three give
-# log p^ the spread that a fresh draw for every move gives (measured); from Laplace's on rough data it is up to a fifth
-# larger, for half the time. From the prior, where there is far to go, few are not enough.
+# Default number of auxiliary draws of a particle, by its start. From a q that fits, three give log p^ the same spread
+# as a fresh draw for every move (measured). From Laplace's q on rough data the spread is up to a fifth larger, for half
+# the time. From the prior, which is far from the posterior, few are not enough.
 ELLIPSES = {"approximation": 3, "prior": 64}
 
 
@@ -46,22 +46,22 @@ class AnnealedImportanceSampling:
     Parameters
     ----------
     start : {"approximation", "prior"}
-        Where the particles start. From the prior many more temperatures are needed.
+        Start of the particles. From the prior many more temperatures are needed.
     temperatures : sequence of float, optional
         From 0 to 1, increasing; :func:`annealing_schedule` if not given. From expectation propagation's q its upper
         half, from 0.2 on, is nearly as good at half the cost.
     draws : int
         Number of particles N_imp.
     ellipses : int, optional
-        How many auxiliary draws, O(n^2) each, every particle has for the ellipses it moves on. Its moves take them in
-        turn, and each rotates particle and auxiliary together, after which the auxiliary is an independent draw of the
-        reference again: the estimate is unbiased with one of them as with as many as there are moves, which is what the
-        article has. By default three from an approximation, 64 from the prior.
+        Number of auxiliary draws, O(n^2) each, for the ellipses on which a particle moves. Its moves take them in turn.
+        A move rotates particle and auxiliary together, after which the auxiliary is again an independent draw from the
+        reference: the estimate is unbiased with any number. The article has as many as moves. By default three from an
+        approximation, 64 from the prior.
 
     Raises
     ------
     ValueError
-        For another start, temperatures that do not increase from 0 to 1, or a number that is not positive.
+        For an unknown start, temperatures that do not increase from 0 to 1, or a number that is not positive.
 
     References
     ----------
@@ -100,7 +100,7 @@ class AnnealedImportanceSampling:
         approximation : Posterior
         likelihood : Likelihood
         draws : int, optional
-            Number of particles in place of the estimator's own.
+            Number of particles, instead of the estimator's own.
         """
         number = self.draws if draws is None else draws
         return self._weighed(approximation, *self._fresh(rng, approximation, likelihood, number))
@@ -115,9 +115,9 @@ class AnnealedImportanceSampling:
     ) -> WeightedParticles:
         """Anneal all particles but one, which is kept.
 
-        If `retained` is from p(f|theta, y), the path that led to it is drawn backwards from it: the slice moves are
-        reversible, so that the path back has the same temperatures in reverse. The result is a draw from the extended
-        target of the pseudo-marginal chain given theta and that particle, see `ImportanceSampling.estimate_given`.
+        If `retained` is from p(f|theta, y), its path is drawn backwards: the slice moves are reversible, so the path
+        back has the same temperatures in reverse. The result is a draw from the extended target of the pseudo-marginal
+        chain given theta and that particle, see `ImportanceSampling.estimate_given`.
 
         Parameters
         ----------
@@ -127,7 +127,7 @@ class AnnealedImportanceSampling:
         number = self.draws if draws is None else draws
         reference, betas = self._reference(approximation), self._temperatures(approximation.prior.size)
         kept = (retained - reference.mean)[None, :]
-        # The axes of the ellipses are alike in law, so that it does not matter which of them is first on the way back.
+        # The axes of the ellipses have the same distribution, so their order on the way back does not matter.
         axes = list(_drawn(rng, reference, self._ellipses(betas), 1))
         _, kept_weights = _annealed(rng, reference, likelihood, kept, axes, betas[::-1])
         particles, log_weights = self._fresh(rng, approximation, likelihood, number - 1)
@@ -150,7 +150,7 @@ class AnnealedImportanceSampling:
         return min(number, len(betas) - 2)
 
     def _weighed(self, approximation: Posterior, particles: np.ndarray, log_weights: np.ndarray) -> WeightedParticles:
-        # With zero sites, those of the prior, the normalizer of the reference is one.
+        # The prior has zero sites, and its normalizer is one.
         normalizer = approximation.log_normalizer if self.start == "approximation" else 0.0
         log_weights = np.where(np.isnan(log_weights), -np.inf, log_weights + normalizer)
         return WeightedParticles(float(log_mean_exp(log_weights)), particles, log_weights)
@@ -163,7 +163,7 @@ class AnnealedImportanceSampling:
 
 
 def _drawn(rng: np.random.Generator, reference: Gaussian, sets: int, draws: int) -> np.ndarray:
-    """Draws less the mean of the reference, of shape (sets, draws, n), made as columns of one matrix."""
+    """Draws from the reference less its mean, of shape (sets, draws, n), made as columns of one matrix."""
     return reference.sample_deviations(rng, sets * draws).reshape(sets, draws, len(reference.mean))
 
 
@@ -175,17 +175,17 @@ def _annealed(
     axes: list[np.ndarray],
     betas: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Take particles along the temperatures, up or down; the other end of their paths, and the log-weights.
+    """Move particles along the temperatures, up or down; return the ends of their paths, and the log-weights.
 
     Equation 11 of the article: a particle collects r to the power of the step *before* it moves at the next
-    temperature. Going down, the same factors are met in reverse.
+    temperature. Going down, it collects the same factors in reverse.
 
     Parameters
     ----------
     deviations : (draws, n) array
         Particles less the reference's mean.
     axes : list of (draws, n) arrays
-        Draws of the reference less its mean, one set for each of the ellipses that the moves take in turn.
+        Draws from the reference less its mean, one set for each of the ellipses that the moves take in turn.
     betas : (s + 1,) array
         From 0 to 1, or from 1 to 0.
     """

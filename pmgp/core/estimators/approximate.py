@@ -1,4 +1,4 @@
-"""No estimate at all: the approximation's own marginal likelihood, what the articles compare exact samplers with."""
+"""The approximation's own marginal likelihood instead of an estimate: the articles compare exact samplers with it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["ApproximateEvidence"]
 
 @dataclass(frozen=True)
 class ApproximateEvidence:
-    """The evidence of Laplace's method or of expectation propagation in place of p(y|theta): **not exact**.
+    """The evidence of Laplace's method or of expectation propagation instead of p(y|theta): **not exact**.
 
     Theta is sampled from p(theta) times that evidence, and f is drawn from q: section 5.2 of the pseudo-marginal
     article ("MCMC EP"). The error is that of the approximation and does not vanish in longer chains.
@@ -28,7 +28,7 @@ class ApproximateEvidence:
         likelihood: Likelihood,
         draws: int | None = None,
     ) -> WeightedParticles:
-        """The approximation's log-evidence, with one draw from q for a particle."""
+        """The approximation's log-evidence, with one draw from q as particle."""
         return WeightedParticles(approximation.log_evidence, approximation.sample(rng, 1), np.zeros(1))
 
     def estimate_given(
@@ -39,7 +39,7 @@ class ApproximateEvidence:
         retained: np.ndarray,
         draws: int | None = None,
     ) -> WeightedParticles:
-        """Another draw from q; nothing is kept."""
+        """Make another draw from q; nothing is kept."""
         return self.estimate(rng, approximation, likelihood)
 
     @staticmethod
@@ -51,5 +51,5 @@ class ApproximateEvidence:
     def estimate_from(
         approximation: Posterior, likelihood: Likelihood, retained: np.ndarray, deviations: np.ndarray
     ) -> WeightedParticles:
-        """Another draw from q, made before."""
+        """Use another draw from q, made before."""
         return WeightedParticles(approximation.log_evidence, approximation.mean + deviations, np.zeros(1))

@@ -13,7 +13,7 @@ __all__ = ["Calibrated", "Demanding", "Estimate", "Estimator", "Priced", "Repeat
 
 
 class Estimate(Protocol):
-    """An estimate of p(y|theta), and what it knows of f."""
+    """An estimate of p(y|theta), with draws of f."""
 
     @property
     def log_evidence(self) -> float:
@@ -26,14 +26,14 @@ class Estimate(Protocol):
         ...
 
     def choose(self, rng: np.random.Generator) -> np.ndarray:
-        """A draw of f, from p(f|theta, y) where the estimate is one that a chain has accepted: (n,)."""
+        """Draw f, (n,), from p(f|theta, y) if the estimate is one that a chain has accepted."""
         ...
 
 
 class Estimator(Protocol):
     """Estimates p(y|theta) without bias.
 
-    It is given q, which knows its prior; an estimator that draws nothing from q may leave that aside.
+    It is given q, which knows its prior; an estimator need not draw from q.
     """
 
     def estimate(
@@ -43,7 +43,7 @@ class Estimator(Protocol):
         likelihood: Likelihood,
         draws: int | None = None,
     ) -> Estimate:
-        """A fresh estimate; with `draws` draws, where a scheme has chosen their number."""
+        """Make a fresh estimate, with `draws` draws if a scheme has chosen their number."""
         ...
 
     def estimate_given(
@@ -54,7 +54,7 @@ class Estimator(Protocol):
         retained: np.ndarray,
         draws: int | None = None,
     ) -> Estimate:
-        """An estimate given a draw of f that is kept: a Gibbs update of the chain's extended target."""
+        """Make an estimate given a draw of f that is kept: a Gibbs update of the chain's extended target."""
         ...
 
 
@@ -63,7 +63,7 @@ class Weighted(Estimate, Protocol):
 
     @property
     def log_weights(self) -> np.ndarray:
-        """Their logarithms: (draws,)."""
+        """Logarithms of the weights: (draws,)."""
         ...
 
 
@@ -76,7 +76,7 @@ class Calibrated(Protocol):
     draws : int or "auto"
         Number of particles, or "auto" if a scheme has to choose it.
     calibration_pool : int
-        How many particles measure the spread of the estimate.
+        Number of particles that measure the spread of the estimate.
     antithetic : bool
         Whether particles come in mirror images, the second half those of the first.
     """
@@ -103,22 +103,23 @@ class Calibrated(Protocol):
         likelihood: Likelihood,
         draws: int | None = None,
     ) -> Weighted:
-        """A fresh estimate, with its weights."""
+        """Make a fresh estimate, with its weights."""
         ...
 
 
 @runtime_checkable
 class Repeated(Protocol):
-    """An estimator whose weights are not independent, so that whole estimates say how they spread.
+    """An estimator whose weights are not independent, so that its spread is measured from whole estimates.
 
-    A scheme chooses its number of draws by them. The variance of the log-estimate is taken for inverse to that number.
+    A scheme chooses its number of draws from them, assuming that the variance of the log-estimate is inversely
+    proportional to that number.
 
     Attributes
     ----------
     draws : int or "auto"
         Number of particles, or "auto" if a scheme has to choose it.
     calibration_draws, calibration_repeats : int
-        How many particles the estimates have that measure the spread, and how many of them are made at a point.
+        Number of particles of an estimate that measures the spread, and number of such estimates at a point.
     """
 
     @property
@@ -143,7 +144,7 @@ class Repeated(Protocol):
         likelihood: Likelihood,
         draws: int | None = None,
     ) -> Estimate:
-        """A fresh estimate."""
+        """Make a fresh estimate."""
         ...
 
 
@@ -153,11 +154,11 @@ class Size(NamedTuple):
     Attributes
     ----------
     values : int
-        Latent values, those of all vectors together.
+        Number of latent values of all vectors together.
     vectors : int
-        Latent vectors.
+        Number of latent vectors.
     divisible : bool
-        Whether the terms of some observations can be had without the others.
+        Whether the terms of some observations can be computed without the others.
     """
 
     values: int
@@ -167,15 +168,15 @@ class Size(NamedTuple):
 
 @runtime_checkable
 class Priced(Estimator, Protocol):
-    """One whose work is known, so that a scheme can choose among several by what draws for the same spread cost.
+    """An estimator whose work is known, so that a scheme can choose the cheapest for a given spread.
 
-    It is `Calibrated` or `Repeated`, too.
+    It is also `Calibrated` or `Repeated`.
     """
 
     def work(self, size: Size, draws: int) -> float:
         """Return the cost of an estimate, in additions and multiplications of a product of matrices.
 
-        A count, and no measurement of the machine that runs: what is chosen by it depends on a chain's seed alone.
+        This is a count and not a measurement of time, so that the choice depends on a chain's seed alone.
         """
         ...
 
@@ -185,23 +186,23 @@ class Demanding(Protocol):
     """An estimator that some likelihoods do not suit."""
 
     def require(self, likelihood: Likelihood) -> None:
-        """Refuse those: a ValueError that says why."""
+        """Raise a ValueError that says why if the likelihood does not suit the estimator."""
         ...
 
 
 @runtime_checkable
 class SharesDraws(Protocol):
-    """An estimator whose conditional estimate is made of draws of q, so that a scheme can make them with its own.
+    """An estimator whose conditional estimate uses draws from q, so that a scheme can make them with its own draws.
 
-    A matrix product with eight columns takes little longer than one with one.
+    A matrix product with eight columns takes little longer than one with a single column.
     """
 
     def redrawn(self, draws: int) -> int:
-        """How many draws of q a conditional estimate is made of, besides what is retained."""
+        """Number of draws from q that a conditional estimate needs, besides the retained particle."""
         ...
 
     def estimate_from(
         self, approximation: Posterior, likelihood: Likelihood, retained: np.ndarray, deviations: np.ndarray
     ) -> Estimate:
-        """The conditional estimate from so many draws of q less its mean: (redrawn, n)."""
+        """Make the conditional estimate from draws from q less its mean: (redrawn, n)."""
         ...

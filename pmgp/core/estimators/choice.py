@@ -1,4 +1,4 @@
-"""The estimators that a scheme chooses among where it is left to it: those that a likelihood suits."""
+"""The estimators among which a scheme chooses by default: those that suit a likelihood."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ OF_SEVERAL: tuple[Priced, ...] = (ImportanceSampling(), SequentialSampling())
 
 
 def suitable(likelihood: Likelihood, several: bool = False) -> tuple[Priced, ...]:
-    """Importance sampling, and what may be better for the likelihood.
+    """Importance sampling, and the estimator that may be better for the likelihood.
 
-    For one latent vector orthants, where the likelihood is one of limits for f with normal noise; for several
-    sequential estimates, where its terms are known one by one.
+    For one latent vector that is orthant sampling, if the likelihood gives limits for f plus normal noise. For several
+    vectors it is sequential sampling, if the likelihood's terms are known one by one.
     """
     return tuple(estimator for estimator in (OF_SEVERAL if several else OF_ONE) if _suits(estimator, likelihood))
 

@@ -29,10 +29,10 @@ __all__ = [
     "number_of_draws",
 ]
 
-# In operations of a product of matrices that take as long, from n = 50 to 700 with 16 to 256 draws: a term of a
-# likelihood at one draw, and what a call takes whatever its size.
+# Work in operations of a matrix product that take the same time, measured from n = 50 to 700 with 16 to 256 draws: of a
+# likelihood's term at one draw, and of a call, whatever its size.
 WORK_OF_TERM, WORK_OF_CALL = 7e2, 7e5
-# The same for one latent value of several that make up a term.
+# Work of one latent value if a term depends on several.
 WORK_OF_BLOCK_TERM = 3e3
 
 
@@ -54,7 +54,7 @@ class WeightedParticles:
 
     @classmethod
     def weighed(cls, particles: np.ndarray, log_weights: np.ndarray) -> WeightedParticles:
-        """The estimate that is the mean of the weights: (draws, n) and (draws,) arrays."""
+        """Make the estimate from particles (draws, n) and log-weights (draws,): the mean of the weights."""
         weights = np.empty(len(log_weights))
         log_evidence = compiled_or(_normalized, "importance.normalized")(*vectors(log_weights), weights)
         return cls.of(log_evidence, particles, log_weights, weights)
@@ -63,9 +63,9 @@ class WeightedParticles:
     def of(
         cls, log_evidence: float, particles: np.ndarray, log_weights: np.ndarray, weights: np.ndarray
     ) -> WeightedParticles:
-        """The estimate with its normalized weights, which are known."""
+        """Make the estimate from normalized weights that are already known."""
         estimate = object.__new__(cls)
-        # As the constructor does, which takes longer to set one after another of what is frozen.
+        # The same as the constructor, which takes longer because it sets frozen fields one by one.
         estimate.__dict__.update(
             log_evidence=log_evidence, particles=particles, log_weights=log_weights, normalized_weights=weights
         )
@@ -92,7 +92,7 @@ class WeightedParticles:
 
 @dataclass(frozen=True)
 class ImportanceSampling:
-    """Estimate p(y|theta) by the mean of ``p(y|f) p(f|theta) / q(f)`` over draws from q.
+    """Estimate p(y|theta) as the mean of ``p(y|f) p(f|theta) / q(f)`` over draws from q.
 
     Parameters
     ----------
@@ -119,10 +119,10 @@ class ImportanceSampling:
         return self.antithetic and draws > 1
 
     def work(self, size: Size, draws: int) -> float:
-        """Products of matrices with each deviation from q's mean, and the terms: see `Priced`.
+        """Work of the products of matrices with each deviation from q's mean, and of the terms: see `Priced`.
 
-        Of a factor, of K and of a solution for one latent vector. For several each has the last two of them twice, and
-        they have a solution in common.
+        For one latent vector, a deviation is multiplied by a factor and by K, and needs a solution. For several, each
+        vector needs the last two twice, and one solution is common to all.
         """
         n, vectors, _ = size
         deviations = draws / 2 if self._paired(draws) else draws
@@ -146,7 +146,7 @@ class ImportanceSampling:
         approximation : Posterior
         likelihood : Likelihood
         draws : int, optional
-            Number of samples where this estimator's own is "auto".
+            Number of samples if this estimator's own is "auto".
         """
         draws = number_of_draws(self.draws if draws is None else draws)
         paired = self._paired(draws)
@@ -157,7 +157,7 @@ class ImportanceSampling:
         return _weighed(approximation, likelihood, approximation.sample_deviations(rng, size), paired)
 
     def redrawn(self, draws: int) -> int:
-        """How many draws of q a conditional estimate is made of, besides the retained particle."""
+        """Number of draws from q that a conditional estimate needs, besides the retained particle."""
         return draws // 2 - 1 if self._paired(draws) else draws - 1
 
     def estimate_given(
@@ -171,8 +171,8 @@ class ImportanceSampling:
         """Redraw all particles but one (with its mirror image), which is kept.
 
         If `retained` is from p(f|theta, y), the result is a draw from the extended target of the pseudo-marginal
-        chain given theta and that particle (conditional importance sampling, as in particle Gibbs), so that it may
-        replace the stored estimate: a Gibbs update that leaves the posterior of theta as it is.
+        chain given theta and that particle (conditional importance sampling, as in particle Gibbs). So it may replace
+        the stored estimate, in a Gibbs update that leaves the posterior of theta invariant.
 
         Parameters
         ----------
@@ -186,7 +186,7 @@ class ImportanceSampling:
     def estimate_from(
         self, approximation: Posterior, likelihood: Likelihood, retained: np.ndarray, deviations: np.ndarray
     ) -> WeightedParticles:
-        """:meth:`estimate_given`, from draws of q less its mean that were made before: (redrawn, n)."""
+        """Do the same as :meth:`estimate_given` with draws from q less its mean that were made before: (redrawn, n)."""
         return self._from(approximation, likelihood, retained, deviations, self.antithetic)
 
     def _from(
@@ -202,12 +202,12 @@ class ImportanceSampling:
 
 
 def check_draws(draws: int | str, antithetic: bool) -> None:
-    """Refuse what is not a number of draws, or "auto".
+    """Refuse a value that is not a number of draws or "auto".
 
     Raises
     ------
     ValueError
-        Naming it.
+        Naming the value.
     """
     if draws == "auto":
         return
@@ -218,12 +218,12 @@ def check_draws(draws: int | str, antithetic: bool) -> None:
 
 
 def check_positive(**numbers: Any) -> None:
-    """Refuse what is not a positive integer.
+    """Refuse values that are not positive integers.
 
     Raises
     ------
     ValueError
-        Naming it.
+        Naming the value.
     """
     for name, number in numbers.items():
         if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 1:
@@ -231,14 +231,14 @@ def check_positive(**numbers: Any) -> None:
 
 
 def number_of_draws(draws: int | str) -> int:
-    """Return the number of draws; "auto" has none yet."""
+    """Return the number of draws; refuse "auto"."""
     if isinstance(draws, str):
         raise ValueError('draws="auto" needs a scheme that chooses the number of importance samples')
     return int(draws)
 
 
 def _weighed(q: Posterior, likelihood: Likelihood, deviations: np.ndarray, paired: bool) -> WeightedParticles:
-    """The mean plus deviations, which are rows, and where they come in pairs the mean minus each of them after that."""
+    """Weigh the mean plus deviations, which are rows, followed by the mean minus each of them if they are paired."""
     found = q.weighed(likelihood, deviations, paired)
     if found is not None:
         return WeightedParticles.of(*found)
@@ -256,12 +256,12 @@ def _about(mean: np.ndarray, deviations: np.ndarray, paired: bool, particles: np
 
 
 def _picked(weights: np.ndarray, number: float) -> int:
-    """An index by inversion of weights that sum to one, but for rounding."""
+    """Pick an index by inversion of weights that sum to one up to rounding."""
     return bisect_right(weights.cumsum(), number, hi=len(weights) - 1)
 
 
 def _normalized(log_weights: np.ndarray, weights: np.ndarray) -> float:
-    """Write weights that sum to one, zeros where all vanish; the log of their mean."""
+    """Write weights that sum to one, or zeros if all vanish; return the log of the mean weight."""
     weights[:] = 0.0
     log_mean = float(log_mean_exp(log_weights))
     if np.isfinite(log_mean):

@@ -1,13 +1,13 @@
 """Sequential draws between limits: p(y|theta) of probit labels, and of ordered ones, as the probability of an orthant.
 
-Such a likelihood says between which limits v = f + noise lies. So p(y|theta) is the probability of these limits under
-N(m, R), R = K + diag(noise^2), and v takes the place of f as the particle. The sites of q, which are about f, are sites
-about v too: with precision w / (1 - noise^2 w) and linear part b / (1 - noise^2 w), which the noise turns into w
-and b. With these the variables are drawn one by one (`pmgp.core.orthants.recursion`), each between its limits, and the
+Such a likelihood gives limits between which v = f + noise lies. So p(y|theta) is the probability of these limits under
+N(m, R), R = K + diag(noise^2), and the particle is v instead of f. The sites of q, which are functions of f, correspond
+to sites in v with precision w / (1 - noise^2 w) and linear part b / (1 - noise^2 w), which the noise turns into w and
+b. With these the variables are drawn one by one (`pmgp.core.orthants.recursion`), each between its limits, and the
 weights vary less than those of draws of f from q.
 
-Given v, f is normal, and a draw of it exact. Given f and y, the elements of v are independent normals between limits. A
-conditional estimate draws v from that distribution, keeps its path, and draws the others afresh.
+Given v, f is normal and can be drawn exactly. Given f and y, the elements of v are independent normals between limits.
+A conditional estimate draws v from that distribution, keeps its path, and draws the other paths afresh.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ from pmgp.core.orthants.tilting import saddle_point
 __all__ = ["NoisyParticles", "OrthantSampling"]
 
 METHODS = ("ep", "ghk", "tilted")
-# How close the sites' precision may come to that of the noise, relative to it: sites about v stay finite.
+# Smallest relative distance of the sites' precision from that of the noise: sites in v stay finite.
 SMALLEST_REST = 1e-6
-# In operations of a product of matrices that take as long, from n = 50 to 700 with 16 to 256 draws: the preparation, a
-# share of n^3 (two factorizations, a product and a solution, 8/3, and copies of matrices); a step of the recursion for
-# those before it, of n^2, and for a normal between limits; what a call takes whatever its size.
+# Work in operations of a matrix product that take the same time, measured from n = 50 to 700 with 16 to 256 draws: of
+# the preparation, per n^3 (two factorizations, a product and a solution, 8/3, and copies of matrices); of a step of the
+# recursion, per earlier variable, and of a normal between limits; of a call, whatever its size.
 WORK_OF_PREPARATION, WORK_OF_STEP, WORK_OF_VARIABLE, WORK_OF_CALL = 4.0, 3.0, 2e3, 6e6
 
 
 @storable
 @dataclass(frozen=True)
 class OrthantSampling:
-    """Estimate p(y|theta) as the probability that f with the likelihood's noise lies between limits.
+    """Estimate p(y|theta) as the probability that f plus the likelihood's noise lies between limits.
 
-    For the probit link and for ordered categories with it. Its weights vary less than those of importance sampling from
-    q, most where the process has a large variance; an estimate takes longer, as variables are drawn one after another
-    and the factors have to be made.
+    This is for labels and ordered categories with a probit link. Its weights vary less than those of importance
+    sampling from q, above all if the process has a large variance. An estimate takes longer, because variables are
+    drawn one after another and the factors have to be computed.
 
     Parameters
     ----------
@@ -55,21 +55,21 @@ class OrthantSampling:
         Number of draws. ``"auto"`` lets the scheme choose it at the end of tuning from the measured spread of the
         log-estimates.
     method : {"ep", "ghk", "tilted"}
-        How they are drawn, as in `pmgp.orthants.log_probability`; ``"ep"`` takes the sites of q, whichever
-        approximation it comes from.
+        How variables are drawn, as in `pmgp.orthants.log_probability`; ``"ep"`` uses the sites of q, whichever
+        approximation q comes from.
     antithetic : bool
         Draw in pairs from opposite uniform numbers. Needs an even number of draws, or one.
 
     Raises
     ------
     ValueError
-        If `draws` is not a positive integer or "auto", or is odd and above one with antithetic draws; for another
+        If `draws` is not a positive integer or "auto", or is odd and above one with antithetic draws; for an unknown
         method.
 
     Notes
     -----
-    The counts of GPC-MC and sequential Monte Carlo are not offered: particles that are resampled have no path of their
-    own that could be kept.
+    The counts of GPC-MC and sequential Monte Carlo are not offered: resampled particles have no path of their own that
+    could be kept.
     """
 
     draws: int | str = "auto"
@@ -84,7 +84,7 @@ class OrthantSampling:
 
     @staticmethod
     def require(likelihood: Likelihood) -> None:
-        """Refuse a likelihood that is not one of limits for f with normal noise.
+        """Refuse a likelihood that does not give limits for f plus normal noise.
 
         Raises
         ------
@@ -97,7 +97,7 @@ class OrthantSampling:
             )
 
     def work(self, size: Size, draws: int) -> float:
-        """Preparation with EP's sites, and the recursion: see `Priced`."""
+        """Work of the preparation with EP's sites, and of the recursion: see `Priced`."""
         n = size.values
         return WORK_OF_PREPARATION * n**3 + (WORK_OF_STEP * n + WORK_OF_VARIABLE) * n * draws + WORK_OF_CALL
 
@@ -114,16 +114,16 @@ class OrthantSampling:
         ----------
         rng : numpy.random.Generator
         approximation : Posterior
-            Of one latent vector, as such likelihoods have.
+            Approximation for one latent vector.
         likelihood : Likelihood
-            One that is `Thresholded`.
+            A `Thresholded` likelihood.
         draws : int, optional
-            Number of draws where this estimator's own is "auto".
+            Number of draws if this estimator's own is "auto".
 
         Raises
         ------
         ValueError
-            For another likelihood, and for a prior that has no factor with its variables in any order.
+            For another likelihood, and for a prior without a factor of its variables in any order.
         """
         prepared = _Prepared.of(self.method, approximation, likelihood)
         number = number_of_draws(self.draws if draws is None else draws)
@@ -139,9 +139,9 @@ class OrthantSampling:
         retained: np.ndarray,
         draws: int | None = None,
     ) -> NoisyParticles:
-        """Redraw all paths but one (with its mirror image), which is from p(v|f, y) for the f that is kept.
+        """Redraw all paths but one (with its mirror image), which is drawn from p(v|f, y) for the f that is kept.
 
-        If `retained` is from p(f|theta, y), that path is from p(v|theta, y), and the result a draw from the extended
+        If `retained` is from p(f|theta, y), that path is from p(v|theta, y), and the result is a draw from the extended
         target of the pseudo-marginal chain given theta and that path, see `ImportanceSampling.estimate_given`.
 
         Parameters
@@ -164,14 +164,14 @@ class OrthantSampling:
 
 @dataclass(frozen=True, eq=False)
 class NoisyParticles:
-    """An unbiased estimate of p(y|theta) with the particles of v that it was made from.
+    """An unbiased estimate of p(y|theta) with the particles of v from which it was made.
 
     Attributes
     ----------
     weighted : WeightedParticles
-        Values of v, f with noise.
+        Values of v, which is f plus noise.
     given : LatentGivenNoisy
-        Draws f for one of them.
+        Draws f given one of them.
     """
 
     weighted: WeightedParticles
@@ -252,7 +252,7 @@ class _Prepared(NamedTuple):
         return NoisyParticles(weighted, self.given)
 
     def path_of(self, rng: np.random.Generator, f: np.ndarray) -> np.ndarray:
-        """A draw of v given f and y, in the order of the recursion and less its mean: (n, 1)."""
+        """Draw v given f and y, in the order of the recursion and less its mean: (n, 1)."""
         from pmgp.core.orthants.compiled_normal import truncated
 
         lower, upper, noise = self.limits
@@ -275,9 +275,9 @@ def _drawn(method: str, problem: Ordered, q: Posterior, limits: NoisyLimits, cav
 
 
 def _order(cavity: Cavities, likelihood: Likelihood) -> np.ndarray:
-    """The least likely observation, given the sites of all others, first.
+    """Order of the observations by their probability given the sites of all others, the least likely first.
 
-    It is as good as the search of Gibson, Glasbey and Elston on average (measured), and needs none.
+    On average it is as good as the search of Gibson, Glasbey and Elston (measured), and needs no search.
     """
     moments = likelihood.tilted_moments(cavity.mean, cavity.variance)
     assert moments is not None
@@ -285,7 +285,7 @@ def _order(cavity: Cavities, likelihood: Likelihood) -> np.ndarray:
 
 
 def _sites_about_noisy(q: Posterior, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sites about v - m that the noise turns into q's: linear part and precision, two (n,) arrays."""
+    """Sites in v - m that the noise turns into those of q: linear part and precision, two (n,) arrays."""
     variance = np.square(noise)
     rest = np.maximum(1.0 - variance * q.precision, SMALLEST_REST)
     precision = q.precision / rest

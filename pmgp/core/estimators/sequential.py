@@ -1,11 +1,11 @@
-"""Sequential Monte Carlo over the observations: particles of q, resampled between one group of sites and the next.
+"""Sequential Monte Carlo over the observations: particles from q, resampled between groups of sites.
 
-With L the Cholesky factor of q's covariance, f = mean + L e, the first elements of f depend on the first of e alone. So
-particles grow group by group (`SiteGroups`), and are weighted by the ratio of likelihood and site of what is there
-already. Where the weights have become uneven, particles are resampled, and go on with new normals. The product of the
-mean weights is an unbiased estimate of p(y|theta) (Del Moral 2004). The sites' shares in its variance add up, where in
-the variance of importance weights they are multiplied. q, which knows all sites, makes particles look ahead: if the
-likelihood were its sites, all weights would be one.
+Let L be the Cholesky factor of q's covariance, and f = mean + L e. The first elements of f depend only on the first
+elements of e, so particles grow group by group (`SiteGroups`), and each group is weighted by the ratio of its
+likelihood and sites. When the weights have become uneven, particles are resampled, and continue with new normals. The
+product of the mean weights is an unbiased estimate of p(y|theta) (Del Moral 2004). The sites' contributions to its
+variance add up, where those to the variance of importance weights multiply. Through q, which knows all sites, particles
+look ahead: if the likelihood were equal to the sites, all weights would be one.
 
 A particle picked by the last weights is a draw from p(f|theta, y) in the extended target, and a conditional estimate
 keeps its path through all resampling (Andrieu, Doucet and Holenstein 2010).
@@ -35,15 +35,15 @@ from pmgp.core.numerics.storable import storable
 
 __all__ = ["ResampledParticles", "SequentialSampling", "ancestors", "effective_number"]
 
-# In operations of a product of matrices that take as long, with 450 to 1284 latent values of three and six vectors: the
-# factor of all, a share of n^3, and its elements, of n^2; a latent value of a particle; what a call takes whatever its
-# size.
+# Work in operations of a matrix product that take the same time, measured with 450 to 1284 latent values of three and
+# six vectors: of the factor for all vectors, per n^3, and of its elements, per n^2; of a latent value of a particle; of
+# a call, whatever its size.
 WORK_OF_FACTOR, WORK_OF_ELEMENT, WORK_OF_VALUE, WORK_OF_CALL = 0.6, 9e2, 5e3, 1.2e8
 
 
 @dataclass(frozen=True, eq=False)
 class ResampledParticles(WeightedParticles):
-    """An unbiased estimate of p(y|theta) with the particles that are there in the end.
+    """An unbiased estimate of p(y|theta) with the final particles.
 
     Attributes
     ----------
@@ -51,11 +51,11 @@ class ResampledParticles(WeightedParticles):
         Log of the estimate.
     particles : (draws, n) array
     log_weights : (draws,) array
-        Since the last resampling.
+        Log-weights since the last resampling.
     first : (draws,) array of int
-        Which of the particles at the beginning each descends from.
+        Index of each particle's ancestor among the initial particles.
     resamplings : int
-        How often they were resampled.
+        Number of resampling steps.
     """
 
     first: np.ndarray
@@ -65,8 +65,8 @@ class ResampledParticles(WeightedParticles):
     def effective_size(self) -> float:
         """Return the number of independent weights whose mean has the variance of the product, estimated from one run.
 
-        That is by the weights of particles with a common ancestor (Chan and Lai 2013), with the correction of Lee and
-        Whiteley (2018). Without resampling it is what it is for importance samples.
+        It follows from the weights of particles with a common ancestor (Chan and Lai 2013), with the correction of Lee
+        and Whiteley (2018). Without resampling it is the same as for importance samples.
         """
         if not np.isfinite(self.log_evidence):
             return 0.0
@@ -81,10 +81,10 @@ class ResampledParticles(WeightedParticles):
 @storable
 @dataclass(frozen=True)
 class SequentialSampling:
-    """Estimate p(y|theta) by particles that pass the observations group by group and are resampled on the way.
+    """Estimate p(y|theta) with particles that take in the observations group by group and are resampled between groups.
 
-    For posteriors that no Gaussian is near, such as those of many classes with large variances, where one importance
-    sample has nearly all the weight. For each q a matrix of as many rows as there are latent values is factorized.
+    This is for posteriors that are far from any Gaussian, such as those of many classes with large variances, where one
+    importance sample has nearly all the weight. For each q a matrix with a row for each latent value is factorized.
 
     Parameters
     ----------
@@ -92,15 +92,15 @@ class SequentialSampling:
         Number of particles. ``"auto"`` lets the scheme choose it at the end of tuning from the measured spread of the
         log-estimates.
     stages : int
-        In how many groups the observations are passed, in their order.
+        Number of groups in which the observations are taken in, in their order.
     threshold : float
-        Particles are resampled where the effective number of them is below this share; zero for never, as in importance
+        Particles are resampled if their effective number is below this share of them; zero for never, as in importance
         sampling.
 
     Raises
     ------
     ValueError
-        For numbers that are not positive integers, and a share that is not between 0 and 1.
+        For numbers that are not positive integers, and for a threshold that is not between 0 and 1.
 
     References
     ----------
@@ -125,7 +125,7 @@ class SequentialSampling:
         check_draws(self.draws, antithetic=False)
         check_positive(stages=self.stages)
         if not 0.0 <= self.threshold <= 1.0:
-            raise ValueError(f"threshold is a share between 0 and 1, not {self.threshold!r}")
+            raise ValueError(f"threshold must be between 0 and 1, not {self.threshold!r}")
 
     @staticmethod
     def require(likelihood: Likelihood) -> None:
@@ -135,16 +135,16 @@ class SequentialSampling:
         ------
         ValueError
         """
-        # Of graphs it is a function, too, where terms mix latent values of several observations.
+        # Likelihoods from graphs have this function even where terms mix latent values of several observations.
         if not (hasattr(likelihood, "log_density") and getattr(likelihood, "separate", True)):
             raise ValueError(
                 'SequentialSampling needs a likelihood whose terms are known one by one; use estimator="importance"'
             )
 
     def work(self, size: Size, draws: int) -> float:
-        """The factor, triangles for all latent values and for each vector, and the terms: see `Priced`.
+        """Work of the factor, of triangles for all latent values and for each vector, and of the terms: see `Priced`.
 
-        What is not divisible is evaluated as a whole for each group.
+        A likelihood that is not divisible is evaluated as a whole for each group.
         """
         n, vectors, divisible = size
         value = WORK_OF_VALUE + (0.0 if divisible else WORK_OF_BLOCK_TERM * self.stages)
@@ -167,7 +167,7 @@ class SequentialSampling:
         approximation : Posterior
         likelihood : Likelihood
         draws : int, optional
-            Number of particles where this estimator's own is "auto".
+            Number of particles if this estimator's own is "auto".
         """
         return self._passed(rng, approximation, likelihood, draws, None)
 
@@ -234,14 +234,14 @@ class _Passed(NamedTuple):
 def _grown(
     rng: np.random.Generator, sites: SiteGroups, group: Group, whitened: np.ndarray, kept: _Kept | None
 ) -> np.ndarray:
-    """Grow all particles, the first as it is kept, and return their values in the group: (draws, C, s)."""
+    """Grow all particles, the first as the kept one, and return their values in the group: (draws, C, s)."""
     vectors, draws, _ = whitened.shape
     sites.grow(group, whitened, rng.standard_normal((draws, vectors * (group.stop - group.start))))
     if kept is not None:
         whitened[:, 0, group.where] = kept.whitened[:, group.where]
     values = sites.values(group, whitened)
     if kept is not None:
-        # As it came, and not with the rounding of a solution and a product.
+        # Exactly as given, without the rounding of a solution and a product.
         values[0] = kept.values[:, group.where]
     return values
 
@@ -268,7 +268,7 @@ def _paths(passed: list[_Passed]) -> np.ndarray:
 
 
 def effective_number(log_weights: np.ndarray) -> float:
-    """Effective number of particles by their weights; that of all where every weight vanishes."""
+    """Effective number of particles from their weights; the number of all if every weight vanishes."""
     largest = log_weights.max()
     if not np.isfinite(largest):
         return float(len(log_weights))
@@ -277,7 +277,7 @@ def effective_number(log_weights: np.ndarray) -> float:
 
 
 def ancestors(rng: np.random.Generator, log_weights: np.ndarray, keeps_first: bool) -> np.ndarray:
-    """Ancestors, each drawn by the weights; the first particle's is itself where its path is kept."""
+    """Draw ancestors by weight; the first particle is its own ancestor if its path is kept."""
     weights = np.exp(log_weights - log_weights.max())
     sums = np.cumsum(weights / weights.sum())
     chosen = np.minimum(sums.searchsorted(rng.random(len(weights)), side="right"), len(weights) - 1)

@@ -1,9 +1,9 @@
-"""The contract of Gaussians over the latent values: all that the algorithms know of one.
+"""The contract of Gaussians over the latent values: all that the algorithms know about one.
 
 Three classes work together. A :class:`Prior` is N(f|m, K). A :class:`ConditionedPrior` is the prior while an
 approximation looks for Gaussian sites. A :class:`Posterior` is q(f), the prior times the sites that were found. Priors
-and posteriors do not change: a jitter makes a new prior. Nobody outside of `core/gaussians/` looks at a matrix or at
-the kind.
+and posteriors do not change: a jitter makes a new prior. No code outside `core/gaussians/` looks at a matrix or at the
+kind.
 
 A new kind derives from `Prior` and writes ``mean``, ``variance``, ``product``, ``deviations_from`` and
 ``conditioning``. A kind that knows S = (K^-1 + W)^-1 for diagonal W derives from
@@ -11,13 +11,13 @@ A new kind derives from `Prior` and writes ``mean``, ``variance``, ``product``, 
 That returns a :class:`~pmgp.core.gaussians.shrinking.Shrinkage` with ``product``, ``diagonal``, ``log_determinant`` and
 ``covariance_bar``. Such a kind has Laplace's method and expectation propagation with the gradients of their evidence,
 importance sampling and annealed importance sampling, and elliptical slices. Everything else may be added method by
-method. Any method that a kind leaves out raises an :class:`UnsupportedError`, which says who needs it and what to use
+method. A method that a kind leaves out raises an :class:`UnsupportedError`, which says who needs it and what to use
 instead.
 
 The gradient of the evidence in K is a *bar*: whatever the posterior's ``covariance_bar`` returns and the model's
-``covariance_pullback`` of the same kind takes. Nobody between the two looks into it. The dense kind has the lower
-triangle of a symmetric matrix; a sparse precision would have a contraction on its pattern; an iterative kind, pairs of
-vectors.
+``covariance_pullback`` of the same kind takes. No code between the two looks into it. For the dense kind it is the
+lower triangle of a symmetric matrix; for a sparse precision, a contraction on its pattern; for an iterative kind, pairs
+of vectors.
 
 A kind with compiled loops overrides ``swept`` and ``newton`` of its `ConditionedPrior`, and ``estimated``, ``weighed``,
 ``renewed`` and ``moved`` of its `Posterior`. They return None where there is no kernel; the same steps are then made in
@@ -51,7 +51,7 @@ SMALLEST_PRECISION = 1e-10
 
 
 class UnsupportedError(ValueError):
-    """A Gaussian was asked for what its kind cannot do."""
+    """A Gaussian does not support an operation."""
 
 
 class Coordinates(Protocol):
@@ -75,19 +75,19 @@ class Coordinates(Protocol):
         ...
 
     def pull(self, gradient: np.ndarray) -> np.ndarray:
-        """D' g, the gradient in x of what has the gradient g in f: (n,) -> (n,)."""
+        """D' g, the gradient in x of a function whose gradient in f is g: (n,) -> (n,)."""
         ...
 
 
 class Observed(ABC):
-    """f given observations g of it with Gaussian noise, in `Coordinates` where it is standard normal.
+    """f given noisy observations g of it, in `Coordinates` where f is standard normal; the noise is Gaussian.
 
-    The mean is as if the observations said nothing about it: that of the prior.
+    The mean is that of the prior: it leaves out the observations' effect.
 
     Attributes
     ----------
     prior : Prior
-        With a jitter, where one was needed.
+        With a jitter if one was needed.
     precision : (n,) array
         Precisions W of the noise.
     """
@@ -118,7 +118,7 @@ class Observed(ABC):
 
     @abstractmethod
     def pull(self, gradient: np.ndarray) -> np.ndarray:
-        """D' g, the gradient in x of what has the gradient g in f: (n,) -> (n,)."""
+        """D' g, the gradient in x of a function whose gradient in f is g: (n,) -> (n,)."""
 
     def mean_given(self, observations: np.ndarray) -> np.ndarray:
         """m + D D' W (g - m), the mean of f given observations g: (n,) -> (n,)."""
@@ -165,8 +165,8 @@ class Gaussian(ABC):
     ) -> tuple[np.ndarray, float, int] | None:
         """Move f on an ellipse through it and a draw, with a kernel; None where there is none.
 
-        Returned are f, the log-ratio there and how often it was computed. `value` is that at the given f, or not a
-        number where that is not known.
+        Return f, the log-ratio there and how often it was computed. `value` is the log-ratio at the given f, or NaN if
+        it is not known.
         """
         return None
 
@@ -181,7 +181,7 @@ class Prior(Gaussian):
     ----------
     mean : (n,) array
     jitter : float
-        What was added to the diagonal of K so that it could be factorized, in units of the variance.
+        Amount added to the diagonal of K so that it could be factorized, in units of the variance.
     vectors : int
         Number of latent vectors that f consists of, one after another.
     """
@@ -191,11 +191,11 @@ class Prior(Gaussian):
 
     @abstractmethod
     def deviations_from(self, normals: np.ndarray) -> np.ndarray:
-        """Draws of f - m, made of standard normals: (size, n) -> (size, n)."""
+        """Draws of f - m, made from standard normals: (size, n) -> (size, n)."""
 
     @abstractmethod
     def conditioning(self) -> ConditionedPrior:
-        """The prior as a search for sites conditions it, in memory of its own."""
+        """Return the prior in the form that a search for sites conditions, in its own memory."""
 
     @property
     def is_finite(self) -> bool:
@@ -203,11 +203,11 @@ class Prior(Gaussian):
         return bool(np.isfinite(self.mean).all() and np.isfinite(self.variance).all())
 
     def factorized(self) -> Self | None:
-        """The prior ready for draws, with a jitter where K needs one; None where K stays indefinite."""
+        """Return the prior ready for draws, with a jitter if K needs one; None if K stays indefinite."""
         return self
 
     def inverted(self) -> Self:
-        """The prior with what solves take, made now and not when it is first needed."""
+        """Return the prior after computing the matrices that solves need, instead of when they are first used."""
         return self
 
     def sample_deviations(self, rng: np.random.Generator, size: int) -> np.ndarray:
@@ -220,7 +220,7 @@ class Prior(Gaussian):
 
     def solve(self, x: np.ndarray) -> np.ndarray:
         """K^-1 x for x of shape (n,) or (n, k)."""
-        self._lacks("solutions with its covariance", "a transition that moves f by draws, as an elliptical slice")
+        self._lacks("solutions with its covariance", "a transition that needs only draws, such as an elliptical slice")
 
     def precision_product(self, x: np.ndarray) -> np.ndarray:
         """K^-1 x, for many x of shape (n,)."""
@@ -251,15 +251,15 @@ class Prior(Gaussian):
         return self.mean + self.deviation(nu)
 
     def pull(self, gradient: np.ndarray) -> np.ndarray:
-        """L' g, the gradient in nu of what has the gradient g in f = m + L nu: (n,) -> (n,)."""
+        """L' g, the gradient in nu of a function whose gradient in f = m + L nu is g: (n,) -> (n,)."""
         self._lacks("coordinates in which it is standard normal", "the pseudo-marginal chain")
 
     def unwhitening_gradient(self, nu: np.ndarray, gradient: np.ndarray) -> Any:
-        """Bar for K of what has the gradient g in f = m + L nu."""
+        """Bar for K of a function whose gradient in f = m + L nu is g."""
         self._lacks("gradient of its coordinates in theta", "a random walk for theta")
 
     def unwhitening_change(self, nu: np.ndarray, change: Any) -> np.ndarray:
-        """How L nu changes with K: (n,)."""
+        """Change of L nu for a change of K: (n,)."""
         self._lacks("derivatives of its coordinates in theta", "a transition of theta without a metric tensor")
 
     def fisher_information(self, means: np.ndarray, covariances: Iterable[Any]) -> np.ndarray:
@@ -267,20 +267,20 @@ class Prior(Gaussian):
         self._lacks("Fisher information about theta", "a transition of theta without a metric tensor")
 
     def precision_factor(self, information: np.ndarray) -> np.ndarray | None:
-        """Lower Cholesky factor of K^-1 + diag(information); None where it has none."""
+        """Lower Cholesky factor of K^-1 + diag(information); None if that is not positive definite."""
         self._lacks("factor of a metric tensor of f", "an elliptical slice")
 
     def shrunk(self, precision: Any) -> Any:
-        """(K^-1 + W)^-1 for a `BlockMatrix` W, as metric tensors of f need it; None where that is not possible."""
-        self._lacks("metric tensor of f", "the identity for a metric, or an elliptical slice")
+        """(K^-1 + W)^-1 for a `BlockMatrix` W, as metric tensors of f need it; None if that is not possible."""
+        self._lacks("metric tensor of f", "the identity as metric, or an elliptical slice")
 
     def observed(self, precision: np.ndarray) -> Observed | None:
-        """f given observations with Gaussian noise of precisions (n,); None where K stays indefinite."""
+        """f given observations with Gaussian noise of precisions (n,); None if K stays indefinite."""
         self._lacks("coordinates given surrogate data", "the pseudo-marginal chain, or an elliptical slice")
 
     def ordered_factor(self, diagonal: np.ndarray, order: np.ndarray) -> np.ndarray:
-        """Lower Cholesky factor of K + diag(diagonal), rows and columns in an order of the n values: (n, n)."""
-        self._lacks("factor with its variables in any order, which OrthantSampling needs", 'estimator="importance"')
+        """Lower Cholesky factor of K + diag(diagonal), with rows and columns in the given order: (n, n)."""
+        self._lacks("factor with its variables in a given order, which OrthantSampling needs", 'estimator="importance"')
 
 
 class Reached(NamedTuple):
@@ -300,7 +300,7 @@ class Reached(NamedTuple):
 
 
 class ConditionedPrior(ABC):
-    """A prior conditioned on one set of Gaussian sites after another; it changes, and no q shares its memory.
+    """A prior that is conditioned on one set of Gaussian sites after another; it changes, and no q shares its memory.
 
     The sites are exp(b_i f_i - w_i f_i^2 / 2), or over the values of several latent vectors at a time.
 
@@ -314,7 +314,7 @@ class ConditionedPrior(ABC):
     mean : (n,) array
         Mean of q.
     log_determinant : float
-        Of I + K W.
+        Log-determinant of I + K W.
     """
 
     prior: Prior
@@ -325,14 +325,14 @@ class ConditionedPrior(ABC):
 
     @abstractmethod
     def on(self, linear: np.ndarray, precision: Any) -> bool:
-        """Condition on sites; false where that is not possible, as for a K with NaN in it."""
+        """Condition on sites; return False if that is not possible, for example if K contains NaN."""
 
     @property
     @abstractmethod
     def inverse_diagonal(self) -> np.ndarray:
         """Diagonal of (I + W K)^-1, which is 1 - w v for the variances v of q: (n,).
 
-        It may use up what was made of the sites: :meth:`on` comes before anything else is asked.
+        It may overwrite the factor of the current sites: call :meth:`on` before anything else.
         """
 
     @property
@@ -342,12 +342,12 @@ class ConditionedPrior(ABC):
 
     @abstractmethod
     def approximation(self, log_evidence: float, iterations: int, converged: bool = True) -> Posterior:
-        """q for the sites conditioned on last."""
+        """Return q for the sites of the last call of :meth:`on`."""
 
     def expansion(self, likelihood: Likelihood, f: np.ndarray) -> tuple[np.ndarray, Any]:
         """The sites b and w that have the likelihood's gradient and curvature at f: (n,) arrays.
 
-        The Fisher information stands in for the curvature where that is not positive.
+        The Fisher information replaces the curvature where that is not positive.
         """
         gradient, precision = likelihood.derivatives(f)
         if np.any(precision <= 0.0):
@@ -361,7 +361,7 @@ class ConditionedPrior(ABC):
         return self.linear - self.precision * self.mean
 
     def swept(self, terms: Any, settings: tuple[float, ...], sites: np.ndarray | None = None) -> Reached | None:
-        """Sweep with a kernel, from the sites conditioned on or from given ones, (2, n); None where there is none.
+        """Sweep with a kernel, from the current sites or from given sites (2, n); None if there is no kernel.
 
         The terms are those of a likelihood, or of anything else that factorizes over f; the settings are those of
         `core.numerics.compiled.propagation`.
@@ -369,7 +369,7 @@ class ConditionedPrior(ABC):
         return None
 
     def newton(self, likelihood: Likelihood, start: np.ndarray | None, settings: tuple[float, ...]) -> Reached | None:
-        """Find the mode with a kernel; None where there is none. The settings are those of `compiled.newton`."""
+        """Find the mode with a kernel; None if there is no kernel. The settings are those of `compiled.newton`."""
         return None
 
 
@@ -387,9 +387,9 @@ class Posterior(Gaussian):
     log_evidence : float
         The approximation's own value of log p(y|theta).
     iterations : int
-        How many Newton steps or sweeps it took.
+        Number of Newton steps or sweeps.
     converged : bool
-        Whether the approximation is the one that was asked for; False where another one stands in for it.
+        False if the requested approximation did not converge and another one replaces it.
     """
 
     prior: Prior
@@ -420,22 +420,22 @@ class Posterior(Gaussian):
 
     @abstractmethod
     def conditioned(self) -> ConditionedPrior:
-        """The prior conditioned on q's sites, in memory of its own."""
+        """The prior conditioned on q's sites, in its own memory."""
 
     @abstractmethod
     def deviations_from(self, normals: np.ndarray) -> np.ndarray:
-        """Draws of f - mean, made of standard normals: (2, size, n) -> (size, n)."""
+        """Draws of f - mean, made from standard normals: (2, size, n) -> (size, n)."""
 
     @abstractmethod
     def covariance_bar(self, alpha: np.ndarray) -> tuple[Any, np.ndarray]:
-        """Bar for K of the log-evidence of sites that stay, that of (alpha alpha' - (K + W^-1)^-1) / 2.
+        """Bar for K of the log-evidence at fixed sites, (alpha alpha' - (K + W^-1)^-1) / 2.
 
-        `alpha` is b - W mean, of shape (n,). The diagonal of (I + W K)^-1, which comes with it, is the second value.
+        `alpha` is b - W mean, of shape (n,). The second value is the diagonal of (I + W K)^-1, a by-product.
         """
 
     @abstractmethod
     def shifted_bar(self, bar: Any, shift: np.ndarray, alpha: np.ndarray) -> Any:
-        """A bar from :meth:`covariance_bar`, with that of (shift alpha' + alpha shift') / 2 added."""
+        """Add the bar of (shift alpha' + alpha shift') / 2 to a bar from :meth:`covariance_bar`."""
 
     def sample_deviations(self, rng: np.random.Generator, size: int) -> np.ndarray:
         """Draws of f - mean, of shape (size, n)."""
@@ -446,11 +446,11 @@ class Posterior(Gaussian):
         return self.log_normalizer + self.log_ratio(likelihood, f)
 
     def site_groups(self, number: int) -> Any:
-        """The groups of sites that `SequentialSampling` passes, see `gaussians.site_groups`."""
-        self._lacks("values in an order of groups, which SequentialSampling needs", 'estimator="importance"')
+        """The groups of sites that `SequentialSampling` takes in turn; see `gaussians.site_groups`."""
+        self._lacks("values in groups, which SequentialSampling needs", 'estimator="importance"')
 
     def regressions(self, variance: np.ndarray) -> np.ndarray:
-        """How the other latent values follow each of them, columns of the covariance over variances: rows, (n, n)."""
+        """Regression coefficients of all latent values on each one, covariances over its variance: rows, (n, n)."""
         slopes = self.product(np.eye(self.size)) / variance[:, None]
         np.fill_diagonal(slopes, 1.0)
         return slopes
@@ -458,24 +458,24 @@ class Posterior(Gaussian):
     def estimated(
         self, rng: np.random.Generator, likelihood: Likelihood, size: int, paired: bool
     ) -> tuple[float, np.ndarray, np.ndarray, np.ndarray] | None:
-        """Draw from q and weigh the draws with a kernel; None where there is none, and no number is drawn then.
+        """Draw from q and weigh the draws with a kernel; None, without using `rng`, if there is no kernel.
 
-        Returned are the log of the mean weight, particles (draws, n), their log-weights, and weights that sum to one.
-        There are `size` draws, or in pairs twice as many.
+        Return the log of the mean weight, particles (draws, n), their log-weights, and weights that sum to one.
+        There are `size` draws, or twice as many if they are paired.
         """
         return None
 
     def weighed(
         self, likelihood: Likelihood, deviations: np.ndarray, paired: bool
     ) -> tuple[float, np.ndarray, np.ndarray, np.ndarray] | None:
-        """Estimate from given draws less their mean: (size, n)."""
+        """Weigh given draws of f - mean, (size, n), with a kernel; None if there is no kernel."""
         return None
 
     def renewed(
         self, rng: np.random.Generator, particle: np.ndarray, likelihood: Likelihood, draws: int, paired: bool
     ) -> tuple[np.ndarray, tuple[float, np.ndarray, np.ndarray, np.ndarray], np.ndarray] | None:
-        """Move a particle on an ellipse, and weigh so many draws of which it is one; None where there is no kernel.
+        """Move a particle on an ellipse, and weigh `draws` draws that include it; None if there is no kernel.
 
-        Returned are the particle, what :meth:`weighed` returns, and one of the draws, picked by the weights.
+        Return the particle, the result of :meth:`weighed`, and one of the draws, picked by weight.
         """
         return None

@@ -1,4 +1,4 @@
-"""Several latent vectors given observations of each with Gaussian noise: each is conditioned by itself."""
+"""Several latent vectors given noisy observations of each: each vector is conditioned by itself."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["BlockObservedPrior"]
 
 
 class BlockObservedPrior(Observed):
-    """N(m, (K^-1 + W)^-1) for a diagonal W, as far as its mean does not depend on the observations.
+    """N(m, (K^-1 + W)^-1) for a diagonal W: f given observations, without their effect on the mean.
 
     Parameters
     ----------
     prior : Prior
-        Of all vectors.
+        Prior of all vectors.
     parts : sequence of ObservedPrior
-        Of f_1, ..., f_C.
+        Observed priors of f_1, ..., f_C.
     """
 
     def __init__(self, prior: Prior, parts: Sequence[ObservedPrior]) -> None:
@@ -36,7 +36,7 @@ class BlockObservedPrior(Observed):
         return self._each(ObservedPrior.deviation, x)
 
     def pull(self, gradient: np.ndarray) -> np.ndarray:
-        """D' g, the gradient in x of what has the gradient g in f = m + D x: (C n,) -> (C n,)."""
+        """D' g, the gradient in x of a function whose gradient in f = m + D x is g: (C n,) -> (C n,)."""
         return self._each(ObservedPrior.pull, gradient)
 
     def log_density_of(self, observations: np.ndarray) -> float:

@@ -1,8 +1,8 @@
 """q(f) for several latent vectors: their prior times Gaussian sites, each over the C latent values of one observation.
 
 q(f) is proportional to N(f|m, K) prod_i exp(b_i' f_i - f_i' W_i f_i / 2) with W_i of shape (C, C). As with one vector
-(`sites.py`), an importance weight costs O(n) and a draw O(n^2) for each vector: with u a draw of the prior, v one with
-covariance W, and S = (K^-1 + W)^-1, u + S (v - W u) has the covariance S.
+(`sites.py`), an importance weight costs O(n), and a draw O(n^2) for each vector: with S = (K^-1 + W)^-1, a draw u from
+the prior and a draw v with covariance W, u + S (v - W u) has the covariance S.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ class BlockApproximation(Posterior):
     log_evidence : float
         The approximation's own value of log p(y|theta).
     iterations : int
-        How many Newton steps or sweeps it took.
+        Number of Newton steps or sweeps.
     converged : bool
-        Whether the approximation is the one that was asked for; False where another one stands in for it.
+        False if the requested approximation did not converge and another one replaces it.
     matching : pair of (C n,) array and BlockMatrix, or None
-        b and W of sites that match its moments better, where a fit has found some and ended nearby.
+        Sites b and W that match the moments better, if a fit has found some and ended nearby.
     """
 
     prior: HeldCovariances
@@ -117,11 +117,11 @@ class BlockApproximation(Posterior):
         return np.array([linalg.add_outer(np.asfortranarray(block), by, own) for block, by, own in blocks])
 
     def site_groups(self, number: int) -> SiteGroups:
-        """The groups of sites that `SequentialSampling` passes."""
+        """The groups of sites that `SequentialSampling` takes in turn."""
         return site_groups(self, self.prior.parts, self.precision, number)
 
     def deviations_from(self, normals: np.ndarray) -> np.ndarray:
-        """Draws of f - mean under q, made of standard normals: (2, size, C n) -> (size, C n)."""
+        """Draws of f - mean under q, made from standard normals: (2, size, C n) -> (size, C n)."""
         return self.shrinkage.drawn(self.prior.deviations_from(normals[0]), normals[1])
 
 
@@ -135,7 +135,7 @@ def log_normalizer(
 
 
 class BlockConditioning(ConditionedPrior):
-    """A prior of several vectors conditioned on one set of sites after another.
+    """A prior of several vectors that is conditioned on one set of sites after another.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ class BlockConditioning(ConditionedPrior):
         return curvature.product(f) + gradient, curvature
 
     def on(self, linear: np.ndarray, precision: BlockMatrix) -> bool:
-        """Condition on sites; false where that is not possible, as for a K with NaN in it.
+        """Condition on sites; return False if that is not possible, for example if K contains NaN.
 
         With centered sites b' = b - W m, the mean is m + (K^-1 + W)^-1 b'.
 
@@ -196,8 +196,8 @@ class BlockConditioning(ConditionedPrior):
 
     @property
     def inverse_diagonal(self) -> np.ndarray:
-        """Sites over several values have matrices: see `BlockApproximation.marginals`."""
-        raise TypeError("sites over the values of several latent vectors have matrices in place of a diagonal")
+        """Raise TypeError: sites over several values have matrices, see `BlockApproximation.marginals`."""
+        raise TypeError("sites over the values of several latent vectors have matrices instead of a diagonal")
 
     @property
     def log_normalizer(self) -> float:
@@ -205,7 +205,7 @@ class BlockConditioning(ConditionedPrior):
         return log_normalizer(self.prior.mean, self.linear, self.precision, self.mean, self.log_determinant)
 
     def approximation(self, log_evidence: float, iterations: int, converged: bool = True) -> BlockApproximation:
-        """q for the sites conditioned on last."""
+        """Return q for the current sites."""
         return BlockApproximation(
             self.prior, self.linear, self.precision, self.mean, self.shrinkage, log_evidence, iterations, converged
         )

@@ -1,8 +1,8 @@
-"""Several latent vectors, independent a priori, as one: f is f_1, ..., f_C, one after another.
+"""Several latent vectors, independent a priori, as one vector: f is f_1, ..., f_C, one after another.
 
-What moves f, estimates with it or stores it sees one flat vector of C n elements; likelihoods and sites know that the
-C elements of a site belong together (`block_sites.py`). Each vector keeps its own dense prior, and those that share a
-covariance share it as one object, with its factor.
+Code that moves f, estimates with it or stores it sees one flat vector of C n elements. Only likelihoods and sites know
+that the C elements of a site belong together (`block_sites.py`). Each vector keeps its own dense prior; vectors with
+the same covariance share one prior object, with its factor.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ class BlockPrior(HeldCovariances):
     Parameters
     ----------
     parts : sequence of DensePrior
-        Of f_1, ..., f_C, of n elements each. One that stands there several times is factorized once.
+        Priors of f_1, ..., f_C, of n elements each. An object that occurs several times is factorized once.
 
     Raises
     ------
     ValueError
-        For none, and for parts of different sizes.
+        If there are no parts, or parts of different sizes.
     """
 
     def __init__(self, parts: Sequence[DensePrior]) -> None:
         sizes = [part.size for part in parts]
         if len(set(sizes)) != 1:
-            raise ValueError(f"latent vectors must be as long as each other, not of {sizes} elements")
+            raise ValueError(f"latent vectors must have the same length, not {sizes} elements")
         self.parts: tuple[DensePrior, ...] = tuple(parts)
         self.mean = np.concatenate([part.mean for part in parts])
         self.vectors = len(parts)
@@ -50,11 +50,11 @@ class BlockPrior(HeldCovariances):
 
     @property
     def is_finite(self) -> bool:
-        """Whether means and covariances are."""
+        """Whether means and covariances are finite."""
         return all(part.is_finite for part in self.parts)
 
     def conditioning(self) -> BlockConditioning:
-        """The prior as a search for sites conditions it."""
+        """Return the prior in the form that a search for sites conditions."""
         return BlockConditioning(self)
 
     def observed(self, precision: np.ndarray) -> BlockObservedPrior | None:
@@ -67,8 +67,8 @@ class BlockPrior(HeldCovariances):
         return BlockObservedPrior(BlockPrior([cast(DensePrior, part.prior) for part in parts]), parts)
 
     def factorized(self) -> BlockPrior | None:
-        """Return the prior with its factor, with a jitter where it needs one; None where one is indefinite."""
-        # A part that stands there several times remembers what it has found.
+        """Return the prior with its factor, with a jitter if it needs one; None if a part stays indefinite."""
+        # A part that occurs several times remembers its factorized form.
         found = [part.factorized() for part in self.parts]
         parts = [part for part in found if part is not None]
         if len(parts) < len(found):
@@ -77,13 +77,13 @@ class BlockPrior(HeldCovariances):
         return self if same else BlockPrior(parts)
 
     def inverted(self) -> BlockPrior:
-        """Return the prior, its inverse made now and not when it is first needed."""
+        """Return the prior after computing its inverse, instead of when that is first needed."""
         for part in self.parts:
             part.inverted()
         return self
 
     def scaled(self, ratio: float) -> BlockPrior:
-        """N(m, ratio K), with the factors that are known."""
+        """N(m, ratio K), with the factors that are already known."""
         scaled = {id(part): part.scaled(ratio) for part in self.parts}
         return BlockPrior([scaled[id(part)] for part in self.parts])
 
@@ -92,7 +92,7 @@ class BlockPrior(HeldCovariances):
         return self._each(DensePrior.deviations_from, normals, axis=1)
 
     def whiten(self, f: np.ndarray) -> np.ndarray:
-        """L^-1 (f - m) for f of shape (C n,), or of several f that are rows: (k, C n)."""
+        """L^-1 (f - m) for f of shape (C n,), or for several f as rows: (k, C n)."""
         return self._each(DensePrior.whiten, f, axis=-1)
 
     def deviation(self, nu: np.ndarray) -> np.ndarray:
@@ -112,7 +112,7 @@ class BlockPrior(HeldCovariances):
         return self._each(DensePrior.product, x)
 
     def precision_product(self, x: np.ndarray) -> np.ndarray:
-        """K^-1 x by the inverses, for many x of shape (C n,)."""
+        """K^-1 x using the inverses, for many x of shape (C n,)."""
         return self._each(DensePrior.precision_product, x)
 
     def log_density(self, f: np.ndarray) -> float:
@@ -125,12 +125,12 @@ class BlockPrior(HeldCovariances):
         return np.array([covariance for covariance, _ in found]), np.concatenate([mean for _, mean in found])
 
     def unwhitening_gradient(self, nu: np.ndarray, gradient: np.ndarray) -> np.ndarray:
-        """Gradients in the K_c, (C, n, n), of what has the gradient g in f = m + L nu."""
+        """Gradients in the K_c, (C, n, n), of a function whose gradient in f = m + L nu is g."""
         blocks = zip(self.parts, self._split(nu), self._split(gradient), strict=True)
         return np.array([part.unwhitening_gradient(x, g) for part, x, g in blocks])
 
     def unwhitening_change(self, nu: np.ndarray, change: np.ndarray) -> np.ndarray:
-        """How L nu changes with the K_c: (C n,) and (C, n, n) -> (C n,)."""
+        """Change of L nu for a change of the K_c: (C n,) and (C, n, n) -> (C n,)."""
         blocks = zip(self.parts, self._split(nu), change, strict=True)
         return np.concatenate([part.unwhitening_change(x, by) for part, x, by in blocks])
 
@@ -146,7 +146,7 @@ class BlockPrior(HeldCovariances):
         return np.sum([part.fisher_information(mean, changes) for part, mean, changes in blocks], axis=0)
 
     def precision_factor(self, information: np.ndarray) -> np.ndarray | None:
-        """Lower Cholesky factor of K^-1 + diag(information), (C n, C n), block by block; None where it has none."""
+        """Lower Cholesky factor of K^-1 + diag(information), (C n, C n); None if that is not positive definite."""
         factor = np.zeros((self.size, self.size), order="F")
         for number, (part, diagonal) in enumerate(zip(self.parts, self._split(information), strict=True)):
             block = part.precision_factor(diagonal)
@@ -162,6 +162,6 @@ class BlockPrior(HeldCovariances):
     def _each(
         self, function: Callable[[DensePrior, np.ndarray], np.ndarray], x: np.ndarray, axis: int = 0
     ) -> np.ndarray:
-        """The parts' values of a function of blocks of x, along the same axis."""
+        """Apply a function to each part and its block of x, and join the results along the same axis."""
         values = [function(part, block) for part, block in zip(self.parts, self._split(x, axis), strict=True)]
         return np.concatenate(values, axis)

@@ -16,23 +16,23 @@ from pmgp.core.numerics.compiled.loading import vectors
 
 __all__ = ["INDEFINITE", "DensePrior"]
 
-# Jitter relative to the mean prior variance, tried in turn when a factorization fails. A fixed sequence, so that
-# the covariance that is used in the end is a function of theta alone.
+# Jitter relative to the mean prior variance, tried in turn when a factorization fails. The sequence is fixed, so that
+# the resulting covariance is a function of theta alone.
 RELATIVE_JITTERS = (1e-8, 1e-6, 1e-4)
 NO_SITES = np.empty((2, 0))
 INDEFINITE = f"the prior covariance stays indefinite with a jitter of {RELATIVE_JITTERS[-1]:g} times its mean variance"
 
 
 class DensePrior(HeldCovariance):
-    """N(f|m, K), its Cholesky factor made when it is first needed and then kept.
+    """N(f|m, K), whose Cholesky factor is computed when it is first needed, and then kept.
 
     Parameters
     ----------
     mean : (n,) array
     covariance : (n, n) array
-        Fortran order; only the lower triangle is read. It is taken over, not copied, and never changed.
+        Fortran order; only the lower triangle is read. It is not copied, and never changed.
     jitter : float
-        What is on its diagonal so that it can be factorized, in units of the variance.
+        Amount already added to its diagonal so that it can be factorized, in units of the variance.
     """
 
     def __init__(self, mean: np.ndarray, covariance: np.ndarray, jitter: float = 0.0) -> None:
@@ -42,7 +42,7 @@ class DensePrior(HeldCovariance):
 
     @property
     def parts(self) -> tuple[DensePrior, ...]:
-        """Priors of the latent vectors, of which there is one."""
+        """Priors of the latent vectors: this one alone."""
         return (self,)
 
     @property
@@ -52,13 +52,13 @@ class DensePrior(HeldCovariance):
 
     @cached_property
     def sites_and_mean(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Sites b and w, of which there are none, and the mean, as kernels take them."""
+        """Empty arrays for the sites b and w, and the mean, as kernels take them."""
         linear, precision, mean = vectors(*NO_SITES, self.mean)
         return linear, precision, mean
 
     @property
     def is_finite(self) -> bool:
-        """Whether mean and covariance are; above the diagonal may stand anything."""
+        """Whether mean and covariance are finite; elements above the diagonal may be anything."""
         return bool(np.isfinite(self.mean).all() and np.isfinite(np.tril(self.covariance)).all())
 
     @cached_property
@@ -74,8 +74,8 @@ class DensePrior(HeldCovariance):
             return linalg.cholesky(self.covariance)
         except linalg.NotPositiveDefiniteError as error:
             raise linalg.NotPositiveDefiniteError(
-                "the prior covariance is not positive definite to working precision; `factorized` gives the prior with "
-                "the jitter that it needs"
+                "the prior covariance is not positive definite to working precision; `factorized` returns the prior "
+                "with the jitter that it needs"
             ) from error
 
     @cached_property
@@ -84,12 +84,12 @@ class DensePrior(HeldCovariance):
         return linalg.inverse(self.factor)
 
     def inverted(self) -> DensePrior:
-        """Return the prior, its inverse made now and not when it is first needed."""
+        """Return the prior after computing its inverse, instead of when that is first needed."""
         assert self.inverse.shape == self.covariance.shape
         return self
 
     def factorized(self) -> DensePrior | None:
-        """Return the prior with its factor, with a jitter where it needs one; None where K stays indefinite."""
+        """Return the prior with its factor, with a jitter if it needs one; None if K stays indefinite."""
         return self if self._definite else self._raised
 
     @cached_property
@@ -101,7 +101,7 @@ class DensePrior(HeldCovariance):
 
     @cached_property
     def _raised(self) -> DensePrior | None:
-        """With the smallest jitter that suffices."""
+        """The prior with the smallest jitter that suffices."""
         scale = float(self.variance.mean())
         raised = (self._with_jitter(relative * scale) for relative in RELATIVE_JITTERS)
         return next((prior for prior in raised if prior._definite), None)
@@ -112,8 +112,8 @@ class DensePrior(HeldCovariance):
         return DensePrior(self.mean, covariance, jitter)
 
     def scaled(self, ratio: float) -> DensePrior:
-        """N(m, ratio K), its factor and its inverse made from this one's, where they are known."""
-        # Above the diagonals stands what was in memory.
+        """N(m, ratio K); its factor and inverse follow from this prior's if these are known."""
+        # Elements above the diagonals are arbitrary.
         with np.errstate(all="ignore"):
             prior = DensePrior(self.mean, ratio * self.covariance, ratio * self.jitter)
             if "factor" in self.__dict__:
@@ -123,7 +123,7 @@ class DensePrior(HeldCovariance):
         return prior
 
     def conditioning(self) -> Conditioning:
-        """The prior as a search for sites conditions it."""
+        """Return the prior in the form that a search for sites conditions."""
         return Conditioning(self)
 
     def observed(self, precision: np.ndarray) -> ObservedPrior | None:
@@ -144,7 +144,7 @@ class DensePrior(HeldCovariance):
         return linalg.triangular_product(self.factor, normals.T).T
 
     def whiten(self, f: np.ndarray) -> np.ndarray:
-        """L^-1 (f - m) for f of shape (n,), or of several f that are rows: (k, n)."""
+        """L^-1 (f - m) for f of shape (n,), or for several f as rows: (k, n)."""
         deviation = f - self.mean
         if deviation.ndim == 1:
             return linalg.triangular_solve(self.factor, deviation)
@@ -155,7 +155,7 @@ class DensePrior(HeldCovariance):
         return linalg.triangular_product(self.factor, nu)
 
     def pull(self, gradient: np.ndarray) -> np.ndarray:
-        """L' g, the gradient in nu of what has the gradient g in f = m + L nu: (n,) -> (n,)."""
+        """L' g, the gradient in nu of a function whose gradient in f = m + L nu is g: (n,) -> (n,)."""
         return linalg.triangular_product(self.factor, gradient, transpose=True)
 
     def solve(self, x: np.ndarray) -> np.ndarray:
@@ -171,7 +171,7 @@ class DensePrior(HeldCovariance):
         return linalg.symmetric_product(self.covariance, x)
 
     def ordered_factor(self, diagonal: np.ndarray, order: np.ndarray) -> np.ndarray:
-        """Lower Cholesky factor of K + diag(diagonal), rows and columns in an order of the n values: (n, n)."""
+        """Lower Cholesky factor of K + diag(diagonal), with rows and columns in the given order: (n, n)."""
         matrix = linalg.symmetrized(self.covariance)
         np.einsum("ii->i", matrix)[:] += diagonal
         return linalg.cholesky(np.asfortranarray(matrix[np.ix_(order, order)]), overwrite=True)
@@ -187,17 +187,17 @@ class DensePrior(HeldCovariance):
         return 0.5 * (np.outer(weighted, weighted) - linalg.symmetrized(self.inverse)), weighted
 
     def unwhitening_gradient(self, nu: np.ndarray, gradient: np.ndarray) -> np.ndarray:
-        """Gradient in K, both triangles, of what has the gradient g in f = m + L nu."""
+        """Gradient in K, both triangles, of a function whose gradient in f = m + L nu is g."""
         return linalg.cholesky_pullback(self.factor, gradient, nu)
 
     def unwhitening_change(self, nu: np.ndarray, change: np.ndarray) -> np.ndarray:
-        """How L nu changes with a symmetric change of K: (n, n) -> (n,)."""
+        """Change of L nu for a symmetric change of K: (n, n) -> (n,)."""
         return linalg.cholesky_pushforward(self.factor, change, nu)
 
     def fisher_information(self, means: np.ndarray, covariances: Iterable[np.ndarray]) -> np.ndarray:
-        """Fisher information of N(m, K) about parameters, by the derivatives of m and K by each of them.
+        """Fisher information of N(m, K) about parameters, from the derivatives of m and K in each of them.
 
-        With tr(K^-1 dK_i K^-1 dK_j) / 2 + dm_i' K^-1 dm_j: a product of n x n matrices for each parameter.
+        It is tr(K^-1 dK_i K^-1 dK_j) / 2 + dm_i' K^-1 dm_j: a product of n x n matrices for each parameter.
 
         Parameters
         ----------
@@ -213,11 +213,11 @@ class DensePrior(HeldCovariance):
         return 0.5 * traces + means @ self.solve(means.T)
 
     def precision_product(self, x: np.ndarray) -> np.ndarray:
-        """K^-1 x by the inverse, for many x of shape (n,)."""
+        """K^-1 x using the inverse, for many x of shape (n,)."""
         return linalg.symmetric_product(self.inverse, x)
 
     def precision_factor(self, information: np.ndarray) -> np.ndarray | None:
-        """Lower Cholesky factor of K^-1 + diag(information); None where it has none."""
+        """Lower Cholesky factor of K^-1 + diag(information); None if that is not positive definite."""
         metric = self.inverse.copy(order="F")
         np.einsum("ii->i", metric)[:] += information
         try:

@@ -1,4 +1,4 @@
-"""Priors that hold their covariances as matrices, as far as what is conditioned on sites looks at them."""
+"""Priors that hold their covariances as matrices: the part of them that conditioning on sites uses."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class HeldCovariance(Prior):
 
 
 class HeldCovariances(Prior):
-    """N(f|m, K) of several latent vectors that are independent, with matrices for their covariances.
+    """N(f|m, K) of several independent latent vectors, with matrices for their covariances.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class HeldCovariances(Prior):
 
     @property
     def sites(self) -> int:
-        """Number n of elements that each of the vectors has."""
+        """Number n of elements of each vector."""
         return self.parts[0].size
 
     def shrunk(self, precision: BlockMatrix) -> Shrinkage | None:

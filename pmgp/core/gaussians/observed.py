@@ -1,4 +1,4 @@
-"""The prior given observations of f with Gaussian noise, in coordinates where it is standard normal."""
+"""The prior given noisy observations of f, in coordinates where it is standard normal; the noise is Gaussian."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["ObservedPrior", "observed"]
 
 @dataclass(frozen=True, eq=False)
 class ObservedPrior(Observed):
-    """N(m, (K^-1 + W)^-1): f given observations with precisions W, as far as its mean does not depend on them.
+    """N(m, (K^-1 + W)^-1): f given observations with precisions W, without their effect on the mean.
 
     Attributes
     ----------
     prior : HeldCovariance
-        With a jitter, where one was needed.
+        With a jitter if one was needed.
     precision : (n,) array
         W.
     factor_of_sum : (n, n) array
@@ -43,7 +43,7 @@ class ObservedPrior(Observed):
         return linalg.triangular_product(self.factor, x)
 
     def pull(self, gradient: np.ndarray) -> np.ndarray:
-        """D' g, the gradient in x of what has the gradient g in f = m + D x: (n,) -> (n,)."""
+        """D' g, the gradient in x of a function whose gradient in f = m + D x is g: (n,) -> (n,)."""
         return linalg.triangular_product(self.factor, gradient, transpose=True)
 
     def log_density_of(self, observations: np.ndarray) -> float:
@@ -55,7 +55,7 @@ class ObservedPrior(Observed):
 
 
 def observed(prior: HeldCovariance, precision: np.ndarray) -> ObservedPrior | None:
-    """Observe f: two factorizations and one inversion.
+    """Return the prior given observations of f, using two factorizations and one inversion.
 
     K itself is not factorized, unless it turns out to need a jitter.
 
@@ -68,7 +68,7 @@ def observed(prior: HeldCovariance, precision: np.ndarray) -> ObservedPrior | No
     Returns
     -------
     ObservedPrior or None
-        None where K is indefinite and stays so with a jitter.
+        None if K is indefinite even with a jitter.
     """
     found = _observed(prior, precision)
     if found is None:
@@ -78,11 +78,11 @@ def observed(prior: HeldCovariance, precision: np.ndarray) -> ObservedPrior | No
 
 
 def _observed(prior: HeldCovariance, precision: np.ndarray) -> ObservedPrior | None:
-    """With D D' = W^-1/2 (I - B^-1) W^-1/2."""
+    """Return the observed prior, with D D' = W^-1/2 (I - B^-1) W^-1/2; None where K is indefinite."""
     root = np.sqrt(precision)
     try:
         factor = linalg.cholesky(linalg.scaled_plus_identity(prior.covariance, root), overwrite=True)
-        # Above the diagonal stands what was in memory, which may be anything.
+        # Elements above the diagonal are arbitrary.
         with np.errstate(all="ignore"):
             posterior = np.negative(linalg.inverse(factor), order="F")
             np.einsum("ii->i", posterior)[:] += 1.0

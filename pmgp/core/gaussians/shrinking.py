@@ -1,4 +1,4 @@
-"""Kinds of Gaussians that know S = (K^-1 + W)^-1: sites and q follow from its products alone.
+"""Kinds of Gaussians that know S = (K^-1 + W)^-1: conditioning and q need only its products.
 
 With R = (K + W^-1)^-1 = W - W S W and alpha = b - W mu, q has the mean m + S (b - W m) and the covariance S. For a draw
 u of N(0, K) and a vector v with covariance W, u + S (v - W u) has the covariance S.
@@ -46,7 +46,7 @@ class Shrinkage(ABC):
         """Bar for K of (x y' + y x' - R) / 2, for x and y of shape (n,)."""
 
     def drawn(self, u: np.ndarray, e: np.ndarray) -> np.ndarray:
-        """Draws with the covariance S, made from draws u with covariance K and standard normals e: (size, n) arrays."""
+        """Draws with covariance S, made from draws u with covariance K and standard normals e: (size, n) arrays."""
         return u + self.product((np.sqrt(self.precision) * e - self.precision * u).T).T
 
 
@@ -55,16 +55,16 @@ class ShrinkingPrior(Prior):
 
     @abstractmethod
     def shrinkage(self, precision: np.ndarray) -> Shrinkage | None:
-        """S for W of shape (n,), positive; None where that is not possible, as for a K with NaN in it."""
+        """S for W of shape (n,), positive; None if that is not possible, for example if K contains NaN."""
 
     def conditioning(self) -> ShrunkConditioning:
-        """The prior as a search for sites conditions it."""
+        """Return the prior in the form that a search for sites conditions."""
         return ShrunkConditioning(self)
 
 
 @dataclass(frozen=True, eq=False)
 class ShrunkPosterior(Posterior):
-    """q(f), see `Posterior`.
+    """q(f) for a prior that knows S; see `Posterior`.
 
     Attributes
     ----------
@@ -112,7 +112,7 @@ class ShrunkPosterior(Posterior):
         return self.shrinkage.product(x)
 
     def deviations_from(self, normals: np.ndarray) -> np.ndarray:
-        """Draws of f - mean, made of standard normals: (2, size, n) -> (size, n)."""
+        """Draws of f - mean, made from standard normals: (2, size, n) -> (size, n)."""
         return self.shrinkage.drawn(self.prior.deviations_from(normals[0]), normals[1])
 
     def log_ratio(self, likelihood: Likelihood, f: np.ndarray) -> np.ndarray:
@@ -120,16 +120,16 @@ class ShrunkPosterior(Posterior):
         return likelihood.log_likelihood(f) - log_sites(self.linear, self.precision, f)
 
     def covariance_bar(self, alpha: np.ndarray) -> tuple[Any, np.ndarray]:
-        """Bar for K of the log-evidence of sites that stay, and the diagonal of (I + W K)^-1."""
+        """Bar for K of the log-evidence at fixed sites, and the diagonal of (I + W K)^-1."""
         return self.shrinkage.covariance_bar(0.5 * alpha, alpha), self.inverse_diagonal
 
     def shifted_bar(self, bar: Any, shift: np.ndarray, alpha: np.ndarray) -> Any:
-        """Bar for K of the log-evidence of sites that move with the mode."""
+        """Bar for K of the log-evidence of sites that depend on the mode."""
         return self.shrinkage.covariance_bar(0.5 * alpha + shift, alpha)
 
 
 class ShrunkConditioning(ConditionedPrior):
-    """A prior conditioned on one set of sites after another.
+    """A prior that is conditioned on one set of sites after another.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ class ShrunkConditioning(ConditionedPrior):
         self.prior = prior
 
     def on(self, linear: np.ndarray, precision: np.ndarray) -> bool:
-        """Condition on sites, (n,) arrays; false where that is not possible."""
+        """Condition on sites, (n,) arrays; return False if that is not possible."""
         found = self.prior.shrinkage(precision)
         if found is None:
             return False
@@ -152,7 +152,7 @@ class ShrunkConditioning(ConditionedPrior):
         return True
 
     def keep(self, linear: np.ndarray, precision: np.ndarray, mean: np.ndarray, shrinkage: Shrinkage) -> None:
-        """Take over what is known of sites."""
+        """Store the current sites, and the mean and shrinkage that follow from them."""
         self.linear, self.precision, self.mean, self.shrinkage = linear, precision, mean, shrinkage
         self.log_determinant = shrinkage.log_determinant
 
@@ -167,6 +167,6 @@ class ShrunkConditioning(ConditionedPrior):
         return log_normalizer(self.prior.mean, self.linear, self.precision, self.mean, self.log_determinant)
 
     def approximation(self, log_evidence: float, iterations: int, converged: bool = True) -> ShrunkPosterior:
-        """q for the sites conditioned on last."""
+        """Return q for the current sites."""
         sites = self.linear, self.precision
         return ShrunkPosterior(self.prior, *sites, self.mean, self.shrinkage, log_evidence, iterations, converged)

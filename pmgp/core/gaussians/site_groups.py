@@ -1,11 +1,11 @@
-"""q in coordinates that groups of sites add one after another: what particles that pass observations are made of.
+"""q in coordinates that are drawn group by group, for particles that take in the observations one group at a time.
 
 With K = R R' and f = mean + R v, v has the precision P = I + R' W R under q, which is well-conditioned where K is not.
-In an order with one group of sites after the other, R is lower triangular, as K is block-diagonal and all latent values
-of a site are in the same group. P = T' T with a lower triangular T: T v is standard normal, and v follows from normals
+If latent values are ordered by group, R is lower triangular: K is block-diagonal, and all latent values of a
+site are in the same group. With P = T' T and a lower triangular T, T v is standard normal, and v follows from normals
 by forward substitution, group by group. So neither an inverse nor a factor of q's covariance is needed.
 
-A factorization of as many rows as there are latent values is made for each q, and is kept as long as q is.
+One factorization, with a row for each latent value, is made for each q, and kept as long as q.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ class Group(NamedTuple):
     ----------
     start, stop : int
     across : (C, C s, start) array
-        T in the rows of the group, for the sites before it: of each latent vector's v.
+        T in the rows of the group, for the sites before it, by latent vector.
     own : (C s, C s) array
         T in the rows and columns of the group, lower triangle.
     mean : (C, s) array
-        Of q.
+        Mean of q.
     linear : (C s,) array
         Linear parameters of the sites.
     precision : BlockMatrix
-        Of the sites.
+        Precisions of the sites.
     """
 
     start: int
@@ -56,7 +56,7 @@ class Group(NamedTuple):
 
     @property
     def where(self) -> slice:
-        """Places of the sites, as a slice."""
+        """The sites as a slice."""
         return slice(self.start, self.stop)
 
     def log_sites(self, values: np.ndarray) -> np.ndarray:
@@ -67,12 +67,12 @@ class Group(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SiteGroups:
-    """The groups of a q.
+    """All groups of sites of a q.
 
     Attributes
     ----------
     mean : (C, n) array
-        Of q.
+        Mean of q.
     roots : sequence of (n, n) arrays
         R, a lower triangle for each latent vector.
     groups : sequence of Group
@@ -87,7 +87,7 @@ class SiteGroups:
 
     @classmethod
     def of(cls, q: Posterior, parts: Sequence[HeldCovariance], precision: BlockMatrix, number: int) -> SiteGroups:
-        """Groups whose sizes differ by one at most, as many as asked for, or one for each site."""
+        """Make `number` groups whose sizes differ by at most one, or one for each site if there are fewer sites."""
         vectors, sites = len(parts), parts[0].size
         bounds = list(pairwise(np.linspace(0, sites, min(number, sites) + 1).round().astype(int).tolist()))
         roots = _triangles(parts)
@@ -107,7 +107,7 @@ class SiteGroups:
         return np.array([linalg.triangular_solve(root, x) for root, x in zip(self.roots, deviations, strict=True)])
 
     def grow(self, group: Group, whitened: np.ndarray, normals: np.ndarray) -> None:
-        """Write v in a group of sites, of particles that are known in those before.
+        """Extend particles by v in a group of sites, given v in the groups before it.
 
         Parameters
         ----------
@@ -130,12 +130,12 @@ class SiteGroups:
         return np.stack(known, axis=1) + group.mean
 
 
-# What is there for each q, by the number of groups. An entry goes with its q.
+# The groups of each q, by their number. An entry is dropped with its q.
 _known: WeakKeyDictionary[Posterior, dict[int, SiteGroups]] = WeakKeyDictionary()
 
 
 def site_groups(q: Posterior, parts: Sequence[HeldCovariance], precision: BlockMatrix, number: int) -> SiteGroups:
-    """Return the groups of q, which are made when they are first asked for, and kept as long as q is.
+    """Return the groups of q, which are made on the first call, and kept as long as q.
 
     Parameters
     ----------
@@ -143,9 +143,9 @@ def site_groups(q: Posterior, parts: Sequence[HeldCovariance], precision: BlockM
     parts : sequence of HeldCovariance
         Priors of the latent vectors.
     precision : BlockMatrix
-        Of the sites, over one value of each vector.
+        Precisions of the sites, each over one value of each vector.
     number : int
-        How many; one for each site if there are fewer sites.
+        Number of groups; one for each site if there are fewer sites.
     """
     found = _known.setdefault(q, {})
     if number not in found:
@@ -154,15 +154,15 @@ def site_groups(q: Posterior, parts: Sequence[HeldCovariance], precision: BlockM
 
 
 def _triangles(parts: Sequence[HeldCovariance]) -> list[np.ndarray]:
-    """R, with zeros above the diagonal; one for all vectors that share a prior."""
+    """R of each vector, with zeros above the diagonal; vectors that share a prior share one."""
     found = {id(part): np.asfortranarray(np.tril(part.factor)) for part in parts}
     return [found[id(part)] for part in parts]
 
 
 def _factor(roots: Sequence[np.ndarray], blocks: np.ndarray, bounds: list[tuple[int, int]]) -> np.ndarray:
-    """T with rows and columns turned round: the transpose of a Cholesky factor, of P turned round.
+    """T with rows and columns reversed: the transpose of a Cholesky factor of P reversed.
 
-    In the order of groups, within a group of vectors, within a vector of sites.
+    Rows are ordered by group, within a group by vector, and within a vector by site.
     """
     vectors, n = len(roots), len(blocks)
     kinds = np.concatenate([np.repeat(np.arange(vectors), stop - start) for start, stop in bounds])[::-1]
@@ -182,7 +182,7 @@ def _factor(roots: Sequence[np.ndarray], blocks: np.ndarray, bounds: list[tuple[
 def _rows(
     factor: np.ndarray, vectors: int, bounds: list[tuple[int, int]], start: int, stop: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """T in the rows of a group: for the sites before it by latent vector, and for its own."""
+    """T in the rows of a group: in the columns of the sites before it, by latent vector, and in its own columns."""
     turned = factor.T[::-1, ::-1]
     rows, size = slice(start * vectors, stop * vectors), (stop - start) * vectors
     before = np.empty((vectors, size, start))

@@ -1,4 +1,4 @@
-"""q(f), the prior times Gaussian sites: what Laplace and expectation propagation both give.
+"""q(f), the prior times Gaussian sites, the form of both Laplace's method and expectation propagation.
 
 q(f) is proportional to N(f|m, K) prod_i exp(b_i f_i - w_i f_i^2 / 2). In this form an importance weight costs O(n)
 and a draw O(n^2): neither K^-1 nor the posterior covariance is ever formed.
@@ -58,9 +58,9 @@ class SiteApproximation(Posterior):
     log_evidence : float
         The approximation's own value of log p(y|theta).
     iterations : int
-        How many Newton steps or sweeps it took.
+        Number of Newton steps or sweeps.
     converged : bool
-        Whether the approximation is the one that was asked for; False where another one stands in for it.
+        False if the requested approximation did not converge and another one replaces it.
     """
 
     prior: HeldCovariance
@@ -82,9 +82,9 @@ class SiteApproximation(Posterior):
         converged: bool,
         known: dict[str, Any],
     ) -> SiteApproximation:
-        """q of b, w, mean and factor, and of whatever else is known of it."""
+        """Make q from b, w, mean and factor, and from other attributes that are already known."""
         q, (linear, precision, mean, factor) = object.__new__(cls), memory
-        # As the constructor does, which takes longer to set one after another of what is frozen.
+        # The same as the constructor, which takes longer because it sets frozen fields one by one.
         q.__dict__.update(
             prior=prior,
             linear=linear,
@@ -150,7 +150,7 @@ class SiteApproximation(Posterior):
         return self._deviations(rng.standard_normal((2, size, self.size)))
 
     def deviations_from(self, normals: np.ndarray) -> np.ndarray:
-        """Draws of f - mean under q, made of standard normals: (2, size, n) -> (size, n)."""
+        """Draws of f - mean under q, made from standard normals: (2, size, n) -> (size, n)."""
         return self._deviations(np.array(normals, dtype=float, order="C"))
 
     def _deviations(self, normals: np.ndarray) -> np.ndarray:
@@ -165,12 +165,12 @@ class SiteApproximation(Posterior):
     def project(self, cross: np.ndarray) -> np.ndarray:
         """C_B^-1 W^1/2 C for the covariances C of shape (n, k) with other variables, C_B the factor of B.
 
-        The sites take the squared norms of its columns from the variances of these.
+        The squared norms of its columns are the reductions of those variables' variances by the sites.
         """
         return linalg.triangular_solve(self.factor, np.asfortranarray(np.sqrt(self.precision)[:, None] * cross))
 
     def regressions(self, variance: np.ndarray) -> np.ndarray:
-        """How the other latent values follow each of them, columns of the covariance over variances: rows, (n, n)."""
+        """Regression coefficients of all latent values on each one, covariances over its variance: rows, (n, n)."""
         covariance = self.prior.product(np.eye(self.size))
         projected = self.project(covariance)
         slopes = (covariance - projected.T @ projected) / variance[:, None]
@@ -178,25 +178,25 @@ class SiteApproximation(Posterior):
         return slopes
 
     def conditioned(self) -> Conditioning:
-        """The prior conditioned on q's sites, in memory of its own."""
+        """The prior conditioned on q's sites, in its own memory."""
         return Conditioning.of(self)
 
     def covariance_bar(self, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Lower triangle of (alpha alpha' - W^1/2 B^-1 W^1/2) / 2, in Fortran order, and the diagonal of B^-1."""
         inverse, root = linalg.inverse(self.factor), np.sqrt(0.5 * self.precision)
         diagonal = inverse.diagonal().copy()
-        # Above the diagonal stands what was in memory.
+        # Elements above the diagonal are arbitrary.
         with np.errstate(all="ignore"):
             inverse *= root
             inverse *= -root[:, None]
         return linalg.add_outer(inverse, alpha), diagonal
 
     def shifted_bar(self, bar: np.ndarray, shift: np.ndarray, alpha: np.ndarray) -> np.ndarray:
-        """Lower triangle of the bar with (shift alpha' + alpha shift') / 2 added, in its memory."""
+        """Add (shift alpha' + alpha shift') / 2 to the lower triangle of a bar, in place."""
         return linalg.add_outer(bar, shift, alpha)
 
     def site_groups(self, number: int) -> SiteGroups:
-        """The groups of sites that `SequentialSampling` passes."""
+        """The groups of sites that `SequentialSampling` takes in turn."""
         return site_groups(self, (self.prior,), DenseBlocks(self.precision[:, None, None]), number)
 
     def moved(
@@ -222,7 +222,7 @@ class SiteApproximation(Posterior):
         return log_evidence, *written
 
     def weighed(self, likelihood: Likelihood, deviations: np.ndarray, paired: bool) -> Weighed | None:
-        """Weigh draws less their mean with one kernel."""
+        """Weigh given draws of f - mean with one kernel."""
         kernel = kernel_with_terms(likelihood, WEIGHED)
         if kernel is None:
             return None
@@ -233,7 +233,7 @@ class SiteApproximation(Posterior):
     def renewed(
         self, rng: np.random.Generator, particle: np.ndarray, likelihood: Likelihood, draws: int, paired: bool
     ) -> tuple[np.ndarray, Weighed, np.ndarray] | None:
-        """Move a particle on an ellipse, and weigh so many draws of which it is one, with one kernel."""
+        """Move a particle on an ellipse, and weigh `draws` draws that include it, with one kernel."""
         kernel = kernel_with_terms(likelihood, RENEWED)
         size = draws // 2 if paired else draws
         if kernel is None or size < 2:
@@ -259,7 +259,7 @@ def moved_by_kernel(
     likelihood: Likelihood,
     auxiliary: np.ndarray,
 ) -> tuple[np.ndarray, float, int] | None:
-    """A slice move of f on an ellipse, see `Gaussian.moved`; the kernel takes its angles from the generator."""
+    """Make a slice move of f on an ellipse, see `Gaussian.moved`; the kernel draws its angles from the generator."""
     kernel = kernel_with_terms(likelihood, SLICE)
     if kernel is None:
         return None
@@ -272,15 +272,14 @@ def moved_by_kernel(
 def marginal_variance(prior_variance: np.ndarray, precision: np.ndarray, inverse_diagonal: np.ndarray) -> np.ndarray:
     """Variances of q's marginals, (1 - diag(B^-1)) / w."""
     marginal = (1.0 - inverse_diagonal) / precision
-    # Beside a prior that leaves next to no variance, what the sites take from it is lost in rounding.
+    # If the prior has almost no variance, the sites' reduction of it is lost in rounding.
     return np.where(marginal > 0.0, marginal, prior_variance)
 
 
 class Conditioning(ConditionedPrior):
-    """A prior conditioned on one set of sites after another, in the same memory.
+    """A prior that is conditioned on one set of sites after another, in the same memory.
 
-    What searches for sites uses it while it searches; :meth:`approximation` then takes the memory along, so that no q
-    ever shares it.
+    A search for sites uses it. At its end, :meth:`approximation` hands the memory over to q, so that no two q share it.
 
     Parameters
     ----------
@@ -293,7 +292,7 @@ class Conditioning(ConditionedPrior):
     mean : (n,) array
         Mean of q.
     log_determinant : float
-        Of B.
+        Log-determinant of B.
     """
 
     prior: HeldCovariance
@@ -310,7 +309,7 @@ class Conditioning(ConditionedPrior):
 
     @classmethod
     def of(cls, approximation: SiteApproximation) -> Conditioning:
-        """The prior of an approximation conditioned on its sites, in memory of its own."""
+        """The prior of an approximation conditioned on its sites, in its own memory."""
         conditioned = cls(approximation.prior)
         conditioned._memory = conditioned._factor = approximation.factor.copy(order="F")
         conditioned.linear, conditioned.precision = approximation.linear, approximation.precision
@@ -318,7 +317,7 @@ class Conditioning(ConditionedPrior):
         return conditioned
 
     def on(self, linear: np.ndarray, precision: np.ndarray) -> bool:
-        """Condition on sites, by one Cholesky factorization; false where B is indefinite, as for a K with NaN in it.
+        """Condition on sites, with one Cholesky factorization; return False if B is indefinite, as with NaN in K.
 
         Parameters
         ----------
@@ -335,7 +334,7 @@ class Conditioning(ConditionedPrior):
         return True
 
     def swept(self, terms: Any, settings: tuple[float, ...], sites: np.ndarray | None = None) -> Reached | None:
-        """Sweep with a kernel, from the sites conditioned on or from given ones, (2, n), which are changed."""
+        """Sweep with a kernel, from the current sites or from given sites (2, n), which are changed."""
         kernel, n = kernel_with_terms(terms, SWEEPS), self.prior.size
         if kernel is None:
             return None
@@ -380,12 +379,12 @@ class Conditioning(ConditionedPrior):
 
     @property
     def inverse_diagonal(self) -> np.ndarray:
-        """Diagonal of B^-1, computed in place of B's factor: no q can be made of these sites any more."""
+        """Diagonal of B^-1, which overwrites B's factor: no q can be made from these sites afterwards."""
         factor, self._factor = self._take(), None
         return linalg.inverse_diagonal(factor, overwrite=True)
 
     def approximation(self, log_evidence: float, iterations: int, converged: bool = True) -> SiteApproximation:
-        """q for the sites conditioned on last, with the memory: the next sites get memory of their own."""
+        """Return q for the current sites, which takes the memory over: the next sites get new memory."""
         factor = self._take()
         memory, self._memory, self._factor = (self.linear, self.precision, self.mean, factor), None, None
         known = {"log_determinant": self.log_determinant, **self._known}
@@ -393,5 +392,5 @@ class Conditioning(ConditionedPrior):
 
     def _take(self) -> np.ndarray:
         if self._factor is None:
-            raise ValueError("the factor of B is not there: condition on sites first")
+            raise ValueError("the factor of B is missing: condition on sites first")
         return self._factor

@@ -15,8 +15,8 @@ __all__ = ["FactorizingLikelihood", "Likelihood", "NoisyLimits", "SiteLikelihood
 class Likelihood(Protocol):
     """p(y|f) = prod_i p(y_i|f_i) with the data inside; leading axes of f are independent draws.
 
-    What is known of any of them, whether its terms depend on one latent value each (`SiteLikelihood`) or on several
-    (`BlockLikelihood`), where f has the values of one latent vector after those of the other.
+    This is what all likelihoods have in common, whether each term depends on one latent value (`SiteLikelihood`) or on
+    several (`BlockLikelihood`). In the latter case f has the values of one latent vector after those of the other.
     """
 
     def log_likelihood(self, f: np.ndarray) -> np.ndarray:
@@ -28,7 +28,7 @@ class Likelihood(Protocol):
         ...
 
     def derivatives(self, f: np.ndarray) -> tuple[np.ndarray, Any]:
-        """Gradient and curvature at the same f, which may share work: (n,), and what the sites have for a precision."""
+        """Gradient (n,) and curvature, in the form of the sites' precisions, at the same f; they may share work."""
         ...
 
     def tilted_moments(
@@ -41,7 +41,7 @@ class Likelihood(Protocol):
         ...
 
     def fisher_information(self, f: np.ndarray) -> np.ndarray:
-        """Expected curvature under p(y_i|f_i), its diagonal where there is more, never negative: (n,) -> (n,)."""
+        """Expected curvature under p(y_i|f_i), or its diagonal for blocks; never negative: (n,) -> (n,)."""
         ...
 
 
@@ -68,7 +68,7 @@ class SiteLikelihood(Likelihood, Protocol):
 
 
 class NoisyLimits(NamedTuple):
-    """Where f_i + noise_i e_i lies, e standard normal, when y_i is what was observed: (n,) arrays."""
+    """Limits between which f_i + noise_i e_i lies, e standard normal, given the observation y_i: (n,) arrays."""
 
     lower: np.ndarray
     upper: np.ndarray
@@ -77,7 +77,7 @@ class NoisyLimits(NamedTuple):
 
 @runtime_checkable
 class Thresholded(Protocol):
-    """A likelihood whose observations say between which limits the latent value with normal noise lies.
+    """A likelihood whose observations give limits between which the latent value plus normal noise lies.
 
     Its p(y|theta) is then the probability of an orthant, or of a box, under a Gaussian.
     """
@@ -88,7 +88,7 @@ class Thresholded(Protocol):
 
 
 class FactorizingLikelihood(ABC):
-    """Base class: subclasses give the density of a site, its derivatives, and closed forms where there are any."""
+    """Base class: subclasses give the density of a site, its derivatives, and closed forms if there are any."""
 
     @abstractmethod
     def log_density(self, f: np.ndarray) -> np.ndarray:

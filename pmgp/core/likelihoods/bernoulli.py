@@ -21,7 +21,7 @@ __all__ = ["BernoulliLogit", "BernoulliProbit"]
 LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
 # Slope at which Phi(f / PROBIT_SCALE) is closest to the logistic function: they differ by less than 0.01.
 PROBIT_SCALE = 1.702
-# Phi is a normal number down to here, with full precision.
+# Down to here Phi is a normal number, with full precision.
 UNDERFLOW = -37.0
 REMAINDER_GRID = np.linspace(-40.0, 40.0, 801)
 WIDE = 4.0
@@ -80,8 +80,8 @@ class BernoulliProbit(FactorizingLikelihood):
     def log_likelihood(self, f: np.ndarray) -> np.ndarray:
         """Log p(y|f): (..., n) -> (...).
 
-        In a sum only the absolute error counts, which a plain logarithm, or that of a product, keeps small in less time
-        than `log_ndtr` needs, as long as no probability underflows.
+        Only the absolute error of the sum matters. Unless a probability underflows, a plain logarithm, or that of a
+        product, keeps it small and takes less time than `log_ndtr`.
         """
         return for_rows(partial(compiled_or(_log_ratios, "probit.log_ratios"), self.sign, NO_SITES, NO_SITES), f)
 
@@ -151,7 +151,7 @@ class BernoulliLogit(FactorizingLikelihood):
     def log_likelihood(self, f: np.ndarray) -> np.ndarray:
         """Log p(y|f): (..., n) -> (...).
 
-        Summed apart from the rest, the logarithms are evaluated by a vectorized loop, which `logaddexp` has not.
+        The logarithms are summed separately, in a vectorized loop, which `logaddexp` does not have.
         """
         z = self.sign * f
         return np.minimum(z, 0.0).sum(axis=-1) - np.log1p(np.exp(-np.abs(z))).sum(axis=-1)
@@ -169,15 +169,15 @@ class BernoulliLogit(FactorizingLikelihood):
         return self.curvature(f) * np.tanh(0.5 * f)
 
     def fisher_information(self, f: np.ndarray) -> np.ndarray:
-        """Expected curvature; equal to it for this canonical link."""
+        """Expected curvature, which is the curvature for this canonical link."""
         return self.curvature(f)
 
     @staticmethod
     def probability(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
         """P(y = 1) for f ~ N(mean, variance).
 
-        By Gauss-Hermite quadrature, whose nodes are too far apart for a wide normal; there the closed form of the
-        nearest probit link is corrected by the sum of the small, short remainder on a grid.
+        Computed by Gauss-Hermite quadrature. Its nodes are too far apart for a wide normal; there the closed form of
+        the nearest probit link is corrected by the remainder, which is small and short, summed on a grid.
         """
         mean, variance = np.asarray(mean, dtype=float), np.asarray(variance, dtype=float)
         probability = normal_expectation(expit, mean, variance)

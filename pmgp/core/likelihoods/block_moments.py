@@ -25,9 +25,9 @@ __all__ = [
     "placed_nodes",
 ]
 
-# Gauss-Hermite nodes for each of one or two dimensions; in more of them, so many points of a Sobol sequence.
+# Gauss-Hermite nodes for each of one or two dimensions; for more dimensions, POINTS points of a Sobol sequence.
 ORDERS = {1: 32, 2: 24}
-# Of the largest weight of a node; what is left out changes moments by less than the rule's own error.
+# Relative to a node's largest weight: leaving out smaller ones changes moments by less than the rule's own error.
 NEGLIGIBLE = 1e-10
 POINTS = 1024
 
@@ -48,10 +48,10 @@ def normal_nodes(dimension: int) -> tuple[np.ndarray, np.ndarray]:
         nodes, weights = normal_rule(ORDERS[dimension])
         grid = np.array(list(product(nodes, repeat=dimension))).T
         mass = np.array(list(product(weights, repeat=dimension))).prod(axis=1)
-        # Of a product of two rules nearly half of the nodes are in the corners, where there is next to no mass.
+        # Nearly half of the nodes of a product of two rules are in the corners, which have almost no mass.
         kept = mass > NEGLIGIBLE * mass.max()
         return np.ascontiguousarray(grid[:, kept]), mass[kept] / mass[kept].sum()
-    # Loading `scipy.stats` takes a second, for which nobody else's first draw should wait.
+    # Loading `scipy.stats` takes a second, which would delay the first draw of all other models.
     from scipy.stats import qmc
 
     # Always the same points, so that what is computed with them is a function of its arguments. With mirror images and
@@ -63,16 +63,16 @@ def normal_nodes(dimension: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 class PlacedNodes(NamedTuple):
-    """Nodes about normal distributions, one a site, as functions of those of a standard normal.
+    """Nodes about a normal distribution for each site, as functions of those of a standard normal.
 
     Attributes
     ----------
     center, spread : (n, d) and (n, d, d) array
-        Of the normals about which the nodes are placed: means, and lower Cholesky factors of covariances.
+        Means, and lower Cholesky factors of covariances, of the normals about which the nodes are placed.
     offset, slope : (n, d) and (n, d, d) array
-        What makes nodes z standard for the normals to be multiplied: offset + slope z.
+        The map from nodes z to standard normal coordinates of N(mean, covariance): offset + slope z.
     scale : (n,) array
-        Log of these normals over those about which the nodes are placed, but for their exponents.
+        Log-ratio of the constants of N(mean, covariance) and of the normals about which the nodes are placed.
     """
 
     center: np.ndarray
@@ -96,7 +96,7 @@ class PlacedNodes(NamedTuple):
         return self.restored(log_normalizer, weights @ nodes.T, weights @ pairs(nodes))
 
     def restored(self, log_normalizer: np.ndarray, first: np.ndarray, second: np.ndarray) -> BlockMoments:
-        """From averages of z, (n, d), and of products of its elements, (n, d d), in units of what places the nodes."""
+        """Return the moments from averages of nodes z, (n, d), and of products of their elements, (n, d d)."""
         unit = _resolved(second.reshape(self.spread.shape) - first[:, :, None] * first[:, None, :])
         mean = self.center + np.einsum("nde,ne->nd", self.spread, first)
         covariance = self.spread @ unit @ self.spread.swapaxes(1, 2)
@@ -104,7 +104,7 @@ class PlacedNodes(NamedTuple):
 
 
 def placed_nodes(mean: np.ndarray, covariance: np.ndarray, near: tuple[np.ndarray, np.ndarray]) -> PlacedNodes:
-    """Nodes about `near` for what is multiplied by N(mean, covariance): (n, d) and (n, d, d) arrays each."""
+    """Nodes about `near` for functions times N(mean, covariance): pairs of (n, d) and (n, d, d) arrays."""
     center, width = near
     spread, factor = np.linalg.cholesky(width), np.linalg.cholesky(covariance)
     inverse = np.linalg.inv(factor)
@@ -113,7 +113,7 @@ def placed_nodes(mean: np.ndarray, covariance: np.ndarray, near: tuple[np.ndarra
 
 
 def log_ratio(nodes: np.ndarray, mass: np.ndarray) -> np.ndarray:
-    """Log of weights over the standard normal density, but for its constant: (d, nodes) and (nodes,) to (nodes,)."""
+    """Log of weights over the standard normal density, up to a constant: (d, nodes) and (nodes,) to (nodes,)."""
     return np.log(mass) + 0.5 * np.square(nodes).sum(axis=0)
 
 
@@ -141,7 +141,7 @@ def moments_by_nodes(
     mean : (n, d) array
     covariance : (n, d, d) array
     near : pair of arrays of the same shapes
-        Of normals close to the answer, about which the nodes are placed.
+        Means and covariances of normals close to the answer, about which the nodes are placed.
 
     Returns
     -------
@@ -158,9 +158,9 @@ def pairs(nodes: np.ndarray) -> np.ndarray:
 
 
 def _resolved(covariance: np.ndarray) -> np.ndarray:
-    """Covariances in units of the normals that place the nodes, no narrower than the nodes are apart: (n, d, d).
+    """Raise covariances, in units of the normals that place the nodes, to at least the nodes' distance: (n, d, d).
 
-    Where the density vanishes at all nodes, or is not a number, so are they.
+    They are NaN where the density vanishes at all nodes or is NaN.
     """
     finite = np.isfinite(covariance).all(axis=(1, 2))
     values, vectors = np.linalg.eigh(np.where(finite[:, None, None], covariance, 0.0))

@@ -1,4 +1,4 @@
-"""The protocol of likelihoods whose terms depend on several latent values each, one of every latent vector."""
+"""The protocol of likelihoods whose terms depend on one value of each of several latent vectors."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class BlockMoments(NamedTuple):
     log_normalizer : (n,) array
         Log of the integral of p(y_i|f_i) N(H f_i|mean, covariance) over H f_i.
     curvature : (n, C, C) array or None
-        Expected minus second derivatives of log p(y_i|f_i), where sites take these for their precisions: a form that
-        cannot match all covariances can always be brought near to them.
+        Expectations of minus the second derivatives of log p(y_i|f_i), if sites use these as precisions: a form that
+        cannot match all covariances can always come close to them.
     """
 
     mean: np.ndarray
@@ -41,10 +41,10 @@ class BlockLikelihood(Likelihood, Protocol):
     Attributes
     ----------
     contrasts : (d, C) array
-        H with orthonormal rows, such that p(y_i|f_i) depends on H f_i alone: the identity, or one row less where adding
-        a number to all elements of f_i changes nothing.
+        H with orthonormal rows, such that p(y_i|f_i) depends on H f_i alone: the identity, or a matrix with one row
+        less if adding a number to all elements of f_i changes nothing.
     site_form : type
-        Of the matrices that sites have for their precision: `ContrastBlocks`, or `DenseBlocks`.
+        Class of the sites' precision matrices: `ContrastBlocks` or `DenseBlocks`.
     """
 
     @property
@@ -73,7 +73,7 @@ class BlockLikelihood(Likelihood, Protocol):
 
 @runtime_checkable
 class Divisible(Protocol):
-    """A likelihood whose terms can be had for some of the observations, without computing the others."""
+    """A likelihood whose terms can be computed for some of the observations without the others."""
 
     def among(self, sites: slice) -> Self:
         """The likelihood of these observations alone."""

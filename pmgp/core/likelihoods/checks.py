@@ -21,12 +21,12 @@ SHOWN = 5
 
 
 def _named(values: np.ndarray) -> str:
-    """The first few different values, in order."""
+    """Show the first few different values, in order."""
     return ", ".join(str(value) for value in np.unique(values)[:SHOWN])
 
 
 def places(wrong: np.ndarray, values: np.ndarray | None = None) -> str:
-    """Name the places and the values of the first few of some elements.
+    """Show the indices, and the values if given, of the first few marked elements.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def check_binary(y: np.ndarray) -> np.ndarray:
     Raises
     ------
     ValueError
-        Naming them.
+        Naming the values.
     """
     y = np.asarray(y)
     wrong = y[~np.isin(y, (0, 1))]
@@ -65,7 +65,7 @@ def check_counts(y: np.ndarray) -> np.ndarray:
     Raises
     ------
     ValueError
-        Naming them.
+        Naming the values.
     """
     y = np.asarray(y, dtype=float)
     wrong = y[~(np.isfinite(y) & (y >= 0.0) & (y == np.floor(y)))]
@@ -75,12 +75,12 @@ def check_counts(y: np.ndarray) -> np.ndarray:
 
 
 def check_categories(y: np.ndarray, categories: int) -> np.ndarray:
-    """Refuse labels that are not among 0, ..., categories - 1; the labels as integers.
+    """Return the labels as integers; refuse labels that are not among 0, ..., categories - 1.
 
     Raises
     ------
     ValueError
-        Naming them.
+        Naming the values.
     """
     y = np.asarray(y)
     wrong = y[~np.isin(y, np.arange(categories))]
@@ -93,19 +93,19 @@ def check_categories(y: np.ndarray, categories: int) -> np.ndarray:
 
 
 def check_class_counts(y: np.ndarray, classes: int | None = None) -> np.ndarray:
-    """Refuse labels that are not among 0, ..., classes - 1, and counts that are none; counts as floats, (n, classes).
+    """Return counts as floats, (n, classes); refuse labels not among 0, ..., classes - 1, and invalid counts.
 
     Parameters
     ----------
     y : (n,) or (n, classes) array
         Labels, or counts of each class.
     classes : int, optional
-        Their number; the number of columns, or one more than the largest label, if it is not given.
+        Number of classes; by default the number of columns, or one more than the largest label.
 
     Raises
     ------
     ValueError
-        Naming them, or the number of classes.
+        Naming the values, or the number of classes.
     """
     y = np.asarray(y)
     if y.ndim == 2:
@@ -137,12 +137,12 @@ def _check_class_number(found: int, wanted: int | None) -> None:
 
 
 def check_classes(y: np.ndarray, classes: int) -> np.ndarray:
-    """Refuse labels that are not among 0, ..., classes - 1; the labels as integers.
+    """Return the labels as integers; refuse labels that are not among 0, ..., classes - 1.
 
     Raises
     ------
     ValueError
-        Naming them.
+        Naming the values.
     """
     y = np.asarray(y)
     wrong = y[~np.isin(y, np.arange(classes))]
@@ -155,12 +155,12 @@ def check_classes(y: np.ndarray, classes: int) -> np.ndarray:
 
 
 def check_finite(y: np.ndarray) -> np.ndarray:
-    """Refuse NaN and infinity; the observations as floats.
+    """Return the observations as floats; refuse NaN and infinity.
 
     Raises
     ------
     ValueError
-        Naming them.
+        Naming the values.
     """
     y = np.asarray(y, dtype=float)
     wrong = y[~np.isfinite(y)]
@@ -170,7 +170,7 @@ def check_finite(y: np.ndarray) -> np.ndarray:
 
 
 def check_positive(name: str, value: np.ndarray | float) -> np.ndarray:
-    """Refuse a parameter with elements that are not positive and finite; the parameter as floats.
+    """Return a parameter as floats; refuse elements that are not positive and finite.
 
     Raises
     ------
@@ -199,12 +199,12 @@ def check_same_length(name: str, value: np.ndarray, y: np.ndarray) -> None:
 
 
 def check_thresholds(thresholds: np.ndarray) -> np.ndarray:
-    """Refuse thresholds that are not finite and strictly increasing, or none at all; the thresholds as floats.
+    """Return the thresholds as floats; refuse them if empty, not finite, or not strictly increasing.
 
     Raises
     ------
     ValueError
-        Naming them.
+        Naming the values.
     """
     thresholds = np.asarray(thresholds, dtype=float)
     if thresholds.ndim != 1 or thresholds.size == 0:
@@ -212,7 +212,7 @@ def check_thresholds(thresholds: np.ndarray) -> np.ndarray:
     if not np.isfinite(thresholds).all() or np.any(np.diff(thresholds) <= 0.0):
         raise ValueError(
             f"thresholds must be finite and increase strictly, found {', '.join(str(value) for value in thresholds)}; "
-            "sort them and leave out infinite ones, or if they are inferred give them "
+            "sort them and leave out infinite ones; if they are inferred, give them "
             "transform=pm.distributions.transforms.ordered and an increasing initval"
         )
     return thresholds

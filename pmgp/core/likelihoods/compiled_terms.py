@@ -1,4 +1,4 @@
-"""Which likelihoods have kernels that compute with their terms, beside those that stand for single functions."""
+"""Which likelihoods have compiled kernels that evaluate their terms inside longer computations."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ KERNELS: dict[tuple[type, str], str] = {
 
 
 def kernel_with_terms(terms: Any, name: str) -> Callable[..., Any] | None:
-    """The kernel, with the likelihood's data for its first argument; None where there is none.
+    """Return a kernel with the likelihood's data as its first argument; None if there is none.
 
-    What is derived from a likelihood may have other terms, and is not taken for it.
+    A class derived from a likelihood may have other terms, and so has no kernel.
 
     Parameters
     ----------
     terms : Likelihood
-        Or anything else that factorizes over f.
+        A likelihood, or anything else that factorizes over f.
     name : {SWEEPS, NEWTON, LOG_RATIOS, BLOCK_LOG_RATIOS, WEIGHED, ESTIMATED, SLICE, RENEWED}
     """
     full = KERNELS.get((type(terms), name))

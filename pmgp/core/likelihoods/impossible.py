@@ -13,7 +13,7 @@ class Impossible:
     Parameters
     ----------
     reason : str
-        What is wrong with the parameters.
+        Description of what is wrong with the parameters.
     """
 
     def __init__(self, reason: str) -> None:
@@ -27,7 +27,7 @@ class Impossible:
         """Zero, for want of a better direction: (n,) -> (n,)."""
         return np.zeros_like(f, dtype=float)
 
-    # So that whoever needs derivatives meets no NaN before log p(y|f) is looked at.
+    # Callers that need derivatives must not meet NaN before they check log p(y|f).
     curvature = fisher_information = third_derivative = gradient
 
     def derivatives(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -24,17 +24,17 @@ class LogGaussianCox(FactorizingLikelihood):
     y : (n,) array
         Counts.
     exposure : float or (n,) array
-        Area or duration that each count was collected over.
+        Area or duration over which each count was collected.
 
     Raises
     ------
     ValueError
-        For counts that are negative or not whole numbers, and exposures that are not positive and finite or of another
-        length than the counts.
+        For counts that are negative or not whole numbers, and for exposures that are not positive and finite or that
+        differ in length from the counts.
 
     Notes
     -----
-    Rates stop growing at exp(300), where the density is zero to all purposes: no f overflows.
+    Rates stop growing at exp(300), where the density is practically zero, so that no f overflows.
     """
 
     def __init__(self, y: np.ndarray, exposure: np.ndarray | float = 1.0) -> None:
@@ -76,5 +76,5 @@ class LogGaussianCox(FactorizingLikelihood):
         return -self._rate(f)
 
     def fisher_information(self, f: np.ndarray) -> np.ndarray:
-        """Expected curvature; equal to it for this canonical link."""
+        """Expected curvature, which is the curvature for this canonical link."""
         return self._rate(f)

@@ -1,4 +1,4 @@
-"""Labels of several classes, or counts of them, through a softmax of one latent value for each class."""
+"""Class labels, or counts of each class, with a softmax of one latent value for each class."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from pmgp.core.numerics.block_matrices import BlockMatrix, ContrastBlocks, flat,
 
 __all__ = ["MultinomialLogit"]
 
-# Of counts that are expected, which scale the sites.
+# Smallest expected count, which scales the sites.
 SMALLEST_SCALE = 1e-10
 
 
 class MultinomialLogit:
     """P(y|f) multinomial with probabilities pi_c = exp(f_c) / sum_d exp(f_d).
 
-    A latent vector for each class, on purpose: with one of them held at zero the classes would not be alike.
+    Each class has a latent vector: if one of them were fixed at zero, the classes would not be treated alike.
 
     Parameters
     ----------
     y : (n,) or (n, C) array
         Labels 0, ..., C - 1, or counts of each class in a row.
     classes : int, optional
-        Their number C, where it is not the number of columns or one more than the largest label.
+        Number of classes C; by default the number of columns, or one more than the largest label.
     order : (C,) array of int, optional
-        Which of the latent vectors is that of each class, where they do not stand in the order of the classes.
+        Index of each class's latent vector, if they are not in the order of the classes.
 
     Raises
     ------
@@ -47,12 +47,12 @@ class MultinomialLogit:
         ordered = counts.T if order is None else counts.T[np.argsort(order)]
         self.trials = ordered.sum(axis=0)
         self.contrasts = contrasts_of(len(ordered))
-        # What does not depend on f; zero for labels.
+        # The part that does not depend on f; zero for labels.
         constants = gammaln(self.trials + 1.0) - gammaln(ordered + 1.0).sum(axis=0)
         self.data = np.ascontiguousarray(np.concatenate([ordered, constants[None, :]]))
 
     def among(self, sites: slice) -> MultinomialLogit:
-        """The likelihood of some of the observations."""
+        """The likelihood of these observations alone."""
         part = copy(self)
         part.data, part.trials = self.data[:, sites], self.trials[sites]
         return part
@@ -89,7 +89,7 @@ class MultinomialLogit:
         return flat(self.counts - self.trials * self.probabilities(f))
 
     def derivatives(self, f: np.ndarray) -> tuple[np.ndarray, ContrastBlocks]:
-        """Gradient, and minus the second derivative, which is the Fisher information too."""
+        """Gradient, and minus the second derivative, which is also the Fisher information."""
         expected = self.trials * self.probabilities(f)
         return flat(self.counts - expected), ContrastBlocks(np.maximum(expected, SMALLEST_SCALE))
 
@@ -111,8 +111,8 @@ class MultinomialLogit:
     ) -> BlockMoments:
         """Moments of p(y_i|f_i) N(H f_i|mean, covariance): (n, d) and (n, d, d) arrays.
 
-        By a rule for one or two dimensions about `near`; in more of them, where sites cannot match all covariances, by
-        points about the modes, with the expected curvature.
+        One or two dimensions use a quadrature rule about `near`. In more dimensions, where sites cannot match all
+        covariances, points about the modes are used, and the expected curvature is returned.
         """
         if mean.shape[1] in ORDERS:
             found = softmax_moments(self.counts, mean, covariance, near or (mean, covariance), curved=False)

@@ -3,8 +3,8 @@
 The log-density of an ordinal observation is the log-probability, and its derivatives in f are the mean, the variance
 less one, and the third cumulant of u given that it lies in the interval (up to powers of the noise). An interval in the
 upper tail is reflected into the lower one. There the interval is compared with the half-line below its upper limit: it
-lacks the share q of that probability, and r is the ratio of the densities at the limits. Intervals so narrow that q is
-close to one go by Gauss-Legendre quadrature instead.
+lacks the share q of that probability, and r is the ratio of the densities at the limits. Gauss-Legendre quadrature
+replaces this for intervals so narrow that q is close to one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pmgp.core.likelihoods.normal_tails import excess, hazard, third_derivative
 __all__ = ["NormalInterval"]
 
 NODES, WEIGHTS = leggauss(32)
-# Wider intervals, or those over which the density falls by more than exp(-STEEP), lose nothing in the closed form.
+# For wider intervals, or a density that falls by more than exp(-STEEP) over them, the closed form loses no digits.
 NARROW = 1.0
 STEEP = 20.0
 LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
@@ -56,7 +56,7 @@ class NormalInterval:
     lower, upper : array
         The limits, of which one may be infinite.
     width : array
-        Their difference, which cannot be had from limits far out without rounding.
+        Their difference, which cannot be computed without rounding from limits far out.
     """
 
     def __init__(self, lower: np.ndarray, upper: np.ndarray, width: np.ndarray) -> None:
@@ -97,7 +97,7 @@ class NormalInterval:
         h, e = hazard(line.upper), excess(line.upper)
         share = 1.0 - line.lacking
         deficit = self._deficit(line)
-        # What the lower limit adds to the third cumulant of the half-line, -(log Phi)''', is of the order of r.
+        # The lower limit's contribution to the third cumulant of the half-line, -(log Phi)''', is of the order of r.
         shift = h * (line.lacking - line.ratio) / share
         lower = np.where(line.ratio > 0.0, self.lower, 0.0) + h * line.less / share
         added = (h * e - deficit) + line.ratio * (np.square(lower) - (1.0 - deficit)) - shift * (2.0 * e + shift)
@@ -107,7 +107,7 @@ class NormalInterval:
         return self.sign * result
 
     def _lacking(self) -> np.ndarray:
-        """Phi(lower) / Phi(upper), kept away from one where quadrature takes over."""
+        """Phi(lower) / Phi(upper); zero for the narrow intervals, which use quadrature."""
         ratio = erfcx(-self.lower / np.sqrt(2.0)) / erfcx(-self.upper / np.sqrt(2.0))
         return np.where(self.narrow, 0.0, ratio * np.exp(self.exponent))
 
@@ -118,7 +118,7 @@ class NormalInterval:
 
     @staticmethod
     def _deficit(line: _HalfLine) -> np.ndarray:
-        """H (z_u + h - r z_l) with the sums ordered such that far out only terms of the order of r cancel."""
+        """H (z_u + h - r z_l), with sums ordered so that far out only terms of the order of r cancel."""
         h = hazard(line.upper) / (1.0 - line.lacking)
         inner = h * (line.lacking - line.ratio * (2.0 - line.ratio))
         return np.asarray(h * (excess(line.upper) + inner - line.weighted))

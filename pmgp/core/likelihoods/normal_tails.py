@@ -1,8 +1,8 @@
 """Derivatives of the log of a normal probability, far into both tails.
 
-The hazard h(z) = phi(z) / Phi(z) approaches -z in the left tail, where h + z and the combinations of both that are the
-higher derivatives of log Phi cancel. Laplace's continued fraction gives them without a difference: for x = -z > 0,
-h = x + k_1 with k_n = n / (x + k_(n+1)).
+The hazard h(z) = phi(z) / Phi(z) approaches -z in the left tail. There h + z cancels, and so do the combinations of
+both that are the higher derivatives of log Phi. Laplace's continued fraction gives them without a difference: for
+x = -z > 0, h = x + k_1 with k_n = n / (x + k_(n+1)).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ DEPTH = 40
 
 
 def hazard(z: np.ndarray) -> np.ndarray:
-    """phi(z) / Phi(z), the first derivative of log Phi(z), by the scaled error function."""
+    """phi(z) / Phi(z), the first derivative of log Phi(z), from the scaled error function."""
     return np.sqrt(2.0 / np.pi) / erfcx(-z / np.sqrt(2.0))
 
 
@@ -37,7 +37,7 @@ def third_derivative(z: np.ndarray) -> np.ndarray:
     result = np.asarray(h * ((h + z) * (2.0 * h + z) - 1.0))
     tail = z < TAIL
     if np.any(tail):
-        # With 1 - x k_1 = k_1 k_2 and k_2 - 2 k_1 = k_1 k_2 (k_2 - k_3), what cancels is gone.
+        # With 1 - x k_1 = k_1 k_2 and k_2 - 2 k_1 = k_1 k_2 (k_2 - k_3), nothing cancels.
         first, second, third = _fractions(-z[tail])
         result[tail] = h[tail] * first**2 * second * (third - second)
     return result

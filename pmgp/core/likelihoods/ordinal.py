@@ -17,7 +17,7 @@ from pmgp.core.numerics.compiled.loading import compiled_or, for_rows
 
 __all__ = ["OrdinalProbit"]
 
-# What is left of a distribution function, as a share and at all, that its rounding changes by a part in 1e13 at most.
+# Smallest relative and absolute difference of two distribution functions that rounding changes by at most 1e-13.
 PLAIN, SMALL = 1e-3, 1e-290
 NO_SITES = np.empty(0)
 
@@ -56,7 +56,7 @@ class OrdinalProbit(FactorizingLikelihood):
     ------
     ValueError
         For other labels; for thresholds that are not finite and strictly increasing; for a noise that is not positive
-        and finite, or of another length than the labels.
+        and finite, or that differs in length from the labels.
     """
 
     def __init__(self, y: np.ndarray, thresholds: np.ndarray, noise: np.ndarray | float = 1.0) -> None:
@@ -74,8 +74,8 @@ class OrdinalProbit(FactorizingLikelihood):
     def log_likelihood(self, f: np.ndarray) -> np.ndarray:
         """Log p(y|f): (..., n) -> (...).
 
-        In a sum only the absolute error counts, which the difference of two distribution functions in the lower tail
-        keeps small in a fraction of the time, unless next to nothing is left of them.
+        Only the absolute error of the sum matters. A difference of two distribution functions in the lower tail keeps
+        it small, and takes a fraction of the time, unless almost nothing is left of the difference.
         """
         return for_rows(partial(compiled_or(_log_ratios, "ordinal.log_ratios"), self.data, NO_SITES, NO_SITES), f)
 
@@ -107,16 +107,16 @@ class OrdinalProbit(FactorizingLikelihood):
         return (np.exp(each.log_probability()) * np.square(each.mean() / self.noise)).sum(axis=0)
 
     def noisy_limits(self) -> NoisyLimits:
-        """The thresholds about the label, for f with normal noise."""
+        """The thresholds below and above each label, for f plus normal noise."""
         return NoisyLimits(self.lower, self.upper, np.broadcast_to(self.noise, self.lower.shape))
 
     @staticmethod
     def probabilities(
         mean: np.ndarray, variance: np.ndarray, thresholds: np.ndarray, noise: np.ndarray | float = 1.0
     ) -> np.ndarray:
-        """P(y = s) for f ~ N(mean, variance), normal noise on a normal f: (m,) arrays to (m, r).
+        """P(y = s) for f ~ N(mean, variance): (m,) arrays to (m, r).
 
-        From the tail in which the interval lies: a difference of two numbers close to 1 would be zero.
+        Computed in the tail in which the interval lies: a difference of two numbers close to 1 would be zero.
         """
         scale = np.sqrt(np.square(noise) + variance)
         limits = (thresholds - mean[:, None]) / scale[:, None]
@@ -141,5 +141,5 @@ class OrdinalProbit(FactorizingLikelihood):
 
 
 def _interval(lower: np.ndarray, upper: np.ndarray, noise: np.ndarray | float, f: np.ndarray) -> NormalInterval:
-    """Where the noise lies, in standard deviations."""
+    """The interval in which the noise lies, in standard deviations."""
     return NormalInterval((lower - f) / noise, (upper - f) / noise, (upper - lower) / noise)

@@ -1,8 +1,8 @@
 """Moments of softmax terms; with more than three classes, at nodes about the modes of the tilted densities.
 
-There, nodes about q's marginal would feed back: where it is narrower than the tilted density, the moments found are too
-narrow as well, and the next sweep narrows q. The mode and half of the curvature there depend on the cavity alone, and
-the nodes are then at least as wide as the tilted density nearly everywhere.
+With more than three classes, nodes about q's marginal would feed back: if it is narrower than the tilted density, the
+moments are too narrow as well, and the next sweep narrows q. The mode, and half of the curvature there, depend on the
+cavity alone, and the nodes are then at least as wide as the tilted density nearly everywhere.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ __all__ = ["softmax_moments", "tilted_modes"]
 
 # Sites whose nodes are handled at a time, so that they stay in the processor's cache.
 SITES = 8
-# A third derivative of log sum exp is at most so many times the second one in the same direction.
+# Bound on the third derivative of log sum exp, relative to the second derivative in the same direction.
 SELF_CONCORDANCE = float(np.sqrt(2.0))
-# Nodes need not be placed better than to this part of what a step of Newton's method is safe for.
+# Newton's method stops at this fraction of the step that is safe: nodes need not be placed more accurately.
 NEAR = 0.1
 MAX_STEPS = 30
 
@@ -45,16 +45,16 @@ def softmax_moments(
     ----------
     counts : (C, n) array
     mean, covariance : (n, d) and (n, d, d) array
-        Of the C - 1 contrasts.
+        Moments of the C - 1 contrasts.
     near : pair of arrays of the same shapes
-        Of normals about which the nodes are placed.
+        Moments of normals about which the nodes are placed.
     curved : bool
-        Whether the expected curvature is wanted.
+        Whether to compute the expected curvature.
 
     Returns
     -------
     BlockMoments
-        Without the constant of the counts in the log normalizer.
+        The log normalizer leaves out the constant of the counts.
 
     Raises
     ------
@@ -121,7 +121,7 @@ def _averages(
     log_mass: np.ndarray,
     curved: bool,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
-    """Log of the sum of weights; averages of nodes, of their products, and of those of two probabilities if wanted."""
+    """Log of the sum of weights; averages of nodes, of their products, and if `curved` of products of probabilities."""
     trials = counts.sum(axis=1)
     standard = standard_slope @ nodes + standard_offset[:, :, None]
     odds = slope @ nodes + offset[:, :, None]
@@ -135,7 +135,7 @@ def _averages(
 
 
 def _with_zero_sums(products: np.ndarray) -> np.ndarray:
-    """Diag(pi) - pi pi' from pi pi', whose rows add up to pi: (n, C, C)."""
+    """Diag(pi) - pi pi' from pi pi', whose row sums are pi: (n, C, C)."""
     return np.eye(products.shape[1]) * products.sum(axis=2)[:, None, :] - products
 
 
@@ -144,7 +144,7 @@ def tilted_modes(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Modes of the tilted densities, and covariances with half of the likelihood's curvature: (n, d), (n, d, d).
 
-    By Newton's method with steps as long as the third derivatives allow, which needs no line search (Sun and Tran-Dinh
+    Newton's method takes steps as long as the third derivatives allow, and needs no line search (Sun and Tran-Dinh
     2019, Mathematical Programming 178, Theorem 2).
 
     Raises

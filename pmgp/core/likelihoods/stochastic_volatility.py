@@ -31,7 +31,7 @@ class StochasticVolatility(FactorizingLikelihood):
 
     Notes
     -----
-    Squared standardized observations stop growing at exp(300), where the density is zero to all purposes: no f
+    Squared standardized observations stop growing at exp(300), where the density is practically zero, so that no f
     overflows.
     """
 

@@ -1,8 +1,8 @@
-"""Block-diagonal matrices W over vectors that are several vectors of n elements, one after another.
+"""Block matrices W over C vectors of n elements, one after another, which couple elements of the same site only.
 
 A flat vector has C n elements: the n of the first block, then the n of the second, and so on. W couples the C elements
-that belong to one of the n sites and no others, so that it is n matrices of shape (C, C). Two forms are known, of which
-the first needs C numbers a site, and no factorization of more than n rows (`block_shrinkage.py`).
+that belong to the same site and no others, so it consists of n matrices of shape (C, C). There are two forms. The first
+needs C numbers a site, and no factorization of more than n rows (`block_shrinkage.py`).
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from pmgp.core.numerics.block_shrinkage import ContrastShrinkage, DenseShrinkage
 
 __all__ = ["BlockMatrix", "ContrastBlocks", "DenseBlocks", "flat", "stacked"]
 
-# Of what has to be positive: where it is less, a site says nothing.
+# Smallest value of a positive parameter; below it a site carries no information.
 SMALLEST = 1e-10
 LARGEST_LOGARITHM = 30.0
-# Of squares of elements that differ by orders of magnitude, as they do where one class is as good as certain.
+# Relative rounding error of squares of elements that differ by orders of magnitude, as if one class is nearly certain.
 ROUNDING = 1e-24
-# Of the fit of a softmax's form to other blocks, from a start that is exact where there is an exact fit.
+# Least-squares passes when a softmax's form is fitted to other blocks; the start is exact where an exact fit exists.
 PASSES = 5
 
 
 def stacked(x: np.ndarray, n: int) -> np.ndarray:
-    """A flat vector's blocks, for n sites: (..., C n) -> (..., C, n)."""
+    """Split a flat vector into its blocks, for n sites: (..., C n) -> (..., C, n)."""
     return x.reshape(*x.shape[:-1], -1, n)
 
 
 def flat(x: np.ndarray) -> np.ndarray:
-    """Blocks as one flat vector: (..., C, n) -> (..., C n)."""
+    """Join blocks into one flat vector: (..., C, n) -> (..., C n)."""
     return x.reshape(*x.shape[:-2], -1)
 
 
@@ -72,16 +72,16 @@ class BlockMatrix(Protocol):
 
     @classmethod
     def of(cls, parameters: np.ndarray, n: int) -> Self:
-        """From parameters, for n sites."""
+        """Make the matrix from its parameters, for n sites."""
         ...
 
     @classmethod
     def nearest(cls, blocks: np.ndarray) -> Self:
-        """To symmetric blocks, as near as this form gets: (n, C, C)."""
+        """Return the matrix of this form that is nearest to symmetric blocks of shape (n, C, C)."""
         ...
 
     def towards(self, other: Self, step: float) -> Self:
-        """A fraction of the way to another one of the same form."""
+        """Move a fraction of the way to another matrix of the same form."""
         ...
 
 
@@ -123,7 +123,7 @@ class ContrastBlocks:
         return flat(root * (e - root * common))
 
     def shrinkage(self, covariances: Sequence[np.ndarray]) -> ContrastShrinkage | None:
-        """(K^-1 + W)^-1, by C + 1 factorizations and C inversions of n rows."""
+        """(K^-1 + W)^-1, using C + 1 factorizations and C inversions of n rows."""
         return ContrastShrinkage.of(covariances, self.scale)
 
     @cached_property
@@ -145,7 +145,7 @@ class ContrastBlocks:
 
     @classmethod
     def of(cls, parameters: np.ndarray, n: int) -> ContrastBlocks:
-        """From log a: (C n,)."""
+        """Make the matrix from log a: (C n,)."""
         return cls(np.exp(np.clip(stacked(parameters, n), np.log(SMALLEST), LARGEST_LOGARITHM)))
 
     @classmethod
@@ -167,7 +167,7 @@ class ContrastBlocks:
 
 
 def _products_of_pairs(coupling: np.ndarray) -> np.ndarray:
-    """r_c^2 from all p_ca p_cb = r_c^2 p_ab, by least squares: exact where p_cd = r_c r_d, (n, C, C) to (n, C)."""
+    """Least-squares r_c from all p_ca p_cb = r_c^2 p_ab: exact where p_cd = r_c r_d, (n, C, C) to (n, C)."""
     if coupling.shape[1] == 2:
         return np.sqrt(np.maximum(coupling[:, :, ::-1].diagonal(axis1=1, axis2=2), 0.0))
     products = ((coupling @ coupling) * coupling).sum(axis=2)
@@ -177,7 +177,7 @@ def _products_of_pairs(coupling: np.ndarray) -> np.ndarray:
 
 
 def _least_squares_pass(coupling: np.ndarray, r: np.ndarray) -> np.ndarray:
-    """Each r_c in turn, given the others, to fit r_c r_d to the couplings: (n, C, C) and (n, C) to (n, C)."""
+    """Fit each r_c in turn, given the others, to the couplings r_c r_d: (n, C, C) and (n, C) to (n, C)."""
     r = r.copy()
     for c in range(r.shape[1]):
         r[:, c] = 0.0
@@ -216,7 +216,7 @@ class DenseBlocks:
         return flat(np.einsum("icd,...di->...ci", self.root, stacked(normals, len(self.blocks))))
 
     def shrinkage(self, covariances: Sequence[np.ndarray]) -> DenseShrinkage | None:
-        """(K^-1 + W)^-1, by one factorization of C n rows."""
+        """(K^-1 + W)^-1, using one factorization of C n rows."""
         return DenseShrinkage.of(covariances, self.root)
 
     def among(self, sites: slice) -> DenseBlocks:
@@ -233,7 +233,7 @@ class DenseBlocks:
 
     @classmethod
     def of(cls, parameters: np.ndarray, n: int) -> DenseBlocks:
-        """From Cholesky factors with logarithms on their diagonals."""
+        """Make the matrix from Cholesky factors with logarithms on their diagonals."""
         elements = parameters.reshape(n, -1)
         number = int(np.sqrt(2 * elements.shape[1]))
         root = np.zeros((n, number, number))
@@ -244,12 +244,12 @@ class DenseBlocks:
 
     @classmethod
     def nearest(cls, blocks: np.ndarray) -> DenseBlocks:
-        """With eigenvalues that are positive."""
+        """Replace negative eigenvalues by the smallest positive one that can be factorized."""
         return cls(_with_eigenvalues(blocks, np.zeros_like))
 
     @classmethod
     def from_curvature(cls, blocks: np.ndarray) -> DenseBlocks:
-        """With the sizes of the eigenvalues, as Newton's method wants them: (n, C, C)."""
+        """Replace eigenvalues by their absolute values, as Newton's method needs: (n, C, C)."""
         return cls(_with_eigenvalues(blocks, np.negative))
 
     def towards(self, other: DenseBlocks, step: float) -> DenseBlocks:
@@ -258,7 +258,7 @@ class DenseBlocks:
 
 
 def _with_eigenvalues(blocks: np.ndarray, negative: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """Blocks with a function of those eigenvalues that are negative, and none too small to be factorized."""
+    """Apply a function to the negative eigenvalues of blocks, and raise those that are too small to be factorized."""
     values, vectors = np.linalg.eigh(blocks)
     values = np.where(values < 0.0, negative(values), values)
     smallest = np.maximum(SMALLEST, 1e-10 * values.max(axis=1, keepdims=True))

@@ -1,13 +1,13 @@
-"""S = (K^-1 + W)^-1 for block-diagonal K and W of two different shapes: what W makes of the covariance K.
+"""S = (K^-1 + W)^-1, the covariance K shrunk by W, for block-diagonal K and W with blocks of different shapes.
 
-K has C blocks of shape (n, n), W has n blocks of shape (C, C) (`block_matrices.py`). No inverse of K or of W is needed,
-so that both may be singular.
+K has C blocks of shape (n, n), W has n blocks of shape (C, C) (`block_matrices.py`). Neither K nor W is inverted,
+so both may be singular.
 
 *Contrasts*: for W = D - D 1 (1' D 1)^-1 1' D, where D is diagonal and 1 stacks C identities of n rows, let
 B_c = I + D_c^1/2 K_c D_c^1/2, E_c = D_c^1/2 B_c^-1 D_c^1/2, and M the sum of the E_c. T = (K^-1 + D)^-1 has the blocks
 D_c^-1/2 B_c^-1 D_c^1/2 K_c, and S = T + T D 1 M^-1 1' D T, and log|I + K W| = sum_c log|B_c| + log|M| - log|1' D 1|:
-Section 3.5 of Rasmussen and Williams (2006), whose Algorithm 3.3 leaves out log|M|. Nothing of more than n rows is
-factorized, and K is multiplied once before each solve, as its square would double the digits that are lost.
+Section 3.5 of Rasmussen and Williams (2006), whose Algorithm 3.3 leaves out log|M|. No matrix of more than n rows is
+factorized, and K is multiplied once before each solve, because its square would lose twice as many digits.
 """
 
 from __future__ import annotations
@@ -56,8 +56,7 @@ class Shrinkage(Protocol):
 class ContrastShrinkage:
     """S for W that acts on contrasts.
 
-    Solutions with many right-hand sides are products with inverses of triangles, which are known here and take a third
-    of the time.
+    Solutions with many right-hand sides are products with the inverse triangles, which takes a third of the time.
 
     Attributes
     ----------
@@ -66,7 +65,7 @@ class ContrastShrinkage:
     scale : (C, n) array
         D.
     inverses, weighted : (C, n, n) array
-        Transposes of the inverses of the lower Cholesky factors of the B_c, and of the E_c, upper triangles therefore.
+        Upper triangles: transposes of the inverses of the lower Cholesky factors of the B_c, and of the E_c.
     factor : (n, n) array
         Lower Cholesky factor of M.
     log_determinant : float
@@ -82,7 +81,7 @@ class ContrastShrinkage:
 
     @classmethod
     def of(cls, covariances: Sequence[np.ndarray], scale: np.ndarray) -> ContrastShrinkage | None:
-        """From lower triangles of the K_c, and D of shape (C, n); None where a B_c is indefinite."""
+        """Make S from lower triangles of the K_c and D of shape (C, n); None where a B_c is indefinite."""
         number, n = scale.shape
         inverses, weighted, total = np.empty((number, n, n)), np.empty((number, n, n)), np.zeros((n, n))
         condition = compiled_or(_conditioned, "contrasts.conditioned")
@@ -114,11 +113,11 @@ class ContrastShrinkage:
         return found.swapaxes(1, 2).reshape(x.shape)
 
     def drawn(self, u: np.ndarray, e: np.ndarray) -> np.ndarray:
-        """u + S (W^1/2 e - W u), by one product with T: (k, C n).
+        """u + S (W^1/2 e - W u), using one product with T: (k, C n).
 
-        With x = D^1/2 e - D u that is u + T (x + D 1 z) for z = -M^-1 sum_c E_c D_c^-1 x_c: the map takes what all
-        blocks have in common, D 1 w, to zero, as T D 1 w - T D 1 M^-1 M w = 0, and of the rest the blocks add up to
-        zero, so that 1' D T x is minus the sum of the E_c D_c^-1 x_c.
+        With x = D^1/2 e - D u that is u + T (x + D 1 z) for z = -M^-1 sum_c E_c D_c^-1 x_c: the map takes the part
+        that all blocks have in common, D 1 w, to zero, as T D 1 w - T D 1 M^-1 M w = 0. The blocks of the rest add up
+        to zero, so that 1' D T x is minus the sum of the E_c D_c^-1 x_c.
         """
         number = len(self.scale)
         of_prior, blocks = _rows(u, number), _rows(e, number)
@@ -137,7 +136,7 @@ class ContrastShrinkage:
         return _solved(self.common, summed.T).T
 
     def _conditioned(self, x: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-        """The T_c x_c, with the sites' D alone, added to what is given: (C, k, n), rows of each block."""
+        """Add the T_c x_c, where T uses D alone, to `out`: (C, k, n), rows of each block."""
         out = np.zeros(x.shape) if out is None else out
         shrink = compiled_or(_shrunk, "contrasts.shrunk")
         for covariance, scale, *part in zip(self.covariances, self.scale, self.inverses, x, out, strict=True):
@@ -165,12 +164,12 @@ class ContrastShrinkage:
 
 
 def _rows(x: np.ndarray, number: int) -> np.ndarray:
-    """The blocks of several flat vectors, in memory of their own: (k, C n) to (C, k, n)."""
+    """Copy the blocks of several flat vectors: (k, C n) to (C, k, n)."""
     return x.reshape(len(x), number, -1).swapaxes(0, 1).copy()
 
 
 def _solved(inverse: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """``(L L')^-1 b`` by L^-1: (n,) or (n, k)."""
+    """``(L L')^-1 b`` from L^-1: (n,) or (n, k)."""
     return linalg.triangular_product(inverse, linalg.triangular_product(inverse, b), transpose=True)
 
 
@@ -213,7 +212,7 @@ def _marginals(
         for other in range(c + 1):
             blocks[:, c, other] = blocks[:, other, c] = np.einsum("ki,ki->i", solved[c], solved[other])
         own = shrunk.diagonal() / d
-        # Beside a prior that leaves next to no variance, what the site takes from it is lost in rounding.
+        # If the prior has almost no variance, the site's reduction of it is lost in rounding.
         blocks[:, c, c] += np.where(own > 0.0, own, variance[c])
 
 
@@ -237,7 +236,7 @@ class DenseShrinkage:
 
     @classmethod
     def of(cls, covariances: Sequence[np.ndarray], root: np.ndarray) -> DenseShrinkage | None:
-        """From lower triangles of the K_c, and V; None where B is indefinite."""
+        """Make S from lower triangles of the K_c and V; None where B is indefinite."""
         n, number = root.shape[:2]
         full = [linalg.symmetrized(covariance) for covariance in covariances]
         b = np.eye(number * n, order="F")
@@ -278,7 +277,7 @@ class DenseShrinkage:
         n, number = self.root.shape[:2]
         inverse = linalg.inverse(self.factor).reshape(number, n, number, n)
         sites = np.arange(n)
-        # By the lower triangle: the first block's index is at least the second's.
+        # From the lower triangle, where the first block's index is at least the second's.
         rows, columns = np.tril_indices(number)
         inner = np.zeros((n, number, number))
         inner[:, rows, columns] = -inverse[rows, :, columns, :][:, sites, sites].T

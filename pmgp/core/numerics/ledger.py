@@ -5,8 +5,8 @@
 >>> counts.total
 OperationCounts(cholesky=1, inverse=0, matmul=0, matvec=0)
 
-The blocks that are open belong to the context (:mod:`contextvars`) that opened them: other threads, and tasks that were
-started before, count for themselves. What a block starts in a copy of its context is counted to it.
+An open block belongs to the context (:mod:`contextvars`) that opened it: other threads, and tasks that were started
+before, count for themselves. Work that a block starts in a copy of its context is counted to the block.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ class OperationCounts(NamedTuple):
 
     @property
     def cubic(self) -> tuple[int, int, int]:
-        """The numbers of those in O(n^3): all but the last."""
+        """The numbers of O(n^3) operations: all but the last."""
         return self[:3]
 
 
 class Ledger:
-    """Counter of the operations that are recorded while its block lasts; see :func:`counted`."""
+    """Counter of the operations recorded inside its block; see :func:`counted`."""
 
     __slots__ = ("_lock", "_numbers", "_open")
 
@@ -59,7 +59,7 @@ class Ledger:
 
     @property
     def total(self) -> OperationCounts:
-        """The operations so far, or those of the block if that has ended."""
+        """The operations so far, or those of the whole block if it has ended."""
         return OperationCounts(*self._numbers.values())
 
     def __enter__(self) -> Self:
@@ -69,7 +69,7 @@ class Ledger:
 
     def __exit__(self, *error: object) -> None:
         self._open = False
-        # Not always the last: a generator that waits inside its block outlives blocks that were opened before it.
+        # Not always the last: a generator suspended inside its block outlives blocks that were opened before it.
         _ledgers.set(tuple([ledger for ledger in _ledgers.get() if ledger is not self]))
 
 
@@ -79,14 +79,14 @@ _ledgers: ContextVar[tuple[Ledger, ...]] = ContextVar("ledgers", default=())
 def counted() -> Ledger:
     """Count the operations of a block of code: ``with counted() as counts: ...``, and then ``counts.total``.
 
-    Blocks may lie in each other: what the inner one counts, the outer one counts too. An exception ends a block as
-    anything else does, and what was recorded until then is counted.
+    Blocks may be nested: the outer one counts the operations of the inner one too. If an exception ends a block, the
+    operations up to then are counted.
     """
     return Ledger()
 
 
 def record(operation: Operation, number: int = 1) -> None:
-    """Enter operations into all open blocks of this context; takes a third of a microsecond with one block open."""
+    """Count operations in all open blocks of this context; takes a third of a microsecond with one block open."""
     for ledger in _ledgers.get():
         with ledger._lock:
             if ledger._open:
@@ -94,7 +94,7 @@ def record(operation: Operation, number: int = 1) -> None:
 
 
 def record_several(cholesky: int = 0, inverse: int = 0, matvec: int = 0) -> None:
-    """Record several kinds of operations at once, which takes less time than one by one."""
+    """Record several kinds of operations at once, which is faster than one by one."""
     for ledger in _ledgers.get():
         with ledger._lock:
             if ledger._open:

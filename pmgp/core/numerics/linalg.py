@@ -2,8 +2,8 @@
 
 Symmetric matrices and triangular factors are Fortran-ordered and live in their *lower* triangle; what is
 above the diagonal is never read. Counts follow Table 2 of the pseudo-marginal article: #C Cholesky
-factorizations, #I inversions, #M products of two n x n matrices. Of the work in O(n^2), products of a symmetric matrix
-with vectors are counted, which are the cost of iterative methods.
+factorizations, #I inversions, #M products of two n x n matrices. The only O(n^2) operations counted are products of a
+symmetric matrix with vectors, which dominate the cost of iterative methods.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ __all__ = [
 # Columns handled at a time by `scaled_plus_identity`: 64 columns of a lower triangle stay in the second-level
 # cache, and skipping the upper triangle halves the work.
 BLOCK = 64
-# Of a block's transposed square, the part that lies above the diagonal of the matrix.
+# The part of a block's transposed square that lies above the diagonal of the matrix.
 ABOVE = np.tri(BLOCK, k=-1, dtype=bool)
-# Up to here LAPACK's own inversion of a triangle is the faster one.
+# Up to this size LAPACK's own inversion of a triangle is faster.
 SMALL_TRIANGLE = 64
 
 
@@ -63,8 +63,8 @@ def cholesky(a: np.ndarray, *, overwrite: bool = False) -> np.ndarray:
     Returns
     -------
     (n, n) array
-        The factor in the lower triangle. Above the diagonal stands what was in the memory that it is written to, with
-        `overwrite` that of `a`.
+        The factor in the lower triangle. Elements above the diagonal are arbitrary; with `overwrite` they are those of
+        `a`.
 
     Raises
     ------
@@ -74,7 +74,7 @@ def cholesky(a: np.ndarray, *, overwrite: bool = False) -> np.ndarray:
     record("cholesky")
     if overwrite:
         factor, order = dpotrf(a, lower=1, overwrite_a=1, clean=0)
-        # LAPACK lets NaN and infinite pivots through. None is negative, so that the largest one tells of both.
+        # LAPACK lets NaN and infinite pivots through. No pivot is negative, so the largest one shows both.
         definite = order == 0 and isfinite(np.maximum.reduce(factor.diagonal()))
     else:
         factor = np.empty(a.shape, order="F")
@@ -86,7 +86,7 @@ def cholesky(a: np.ndarray, *, overwrite: bool = False) -> np.ndarray:
 
 
 def _factorize(transposed: np.ndarray, transposed_factor: np.ndarray) -> int:
-    """In other memory, without what stands above the diagonal."""
+    """Factorize into other memory; return LAPACK's order of the first minor that fails, or 0."""
     transposed_factor[:] = transposed
     factor, order = dpotrf(transposed_factor.T, lower=1, overwrite_a=1, clean=0)
     unsound = ~np.isfinite(factor.diagonal())
@@ -94,11 +94,11 @@ def _factorize(transposed: np.ndarray, transposed_factor: np.ndarray) -> int:
 
 
 def cholesky_pullback(factor: np.ndarray, cotangent: np.ndarray, vector: np.ndarray) -> np.ndarray:
-    """Gradient with respect to A = L L' of a function of L x, by the reverse mode of the factorization.
+    """Gradient with respect to A = L L' of a function of L x, in reverse mode.
 
     With g the gradient with respect to L x, the cotangent of L is the lower triangle of g x', and that of A is
-    L^-T S L^-1 / 2, where S is symmetric with the lower triangle of (L' g) x': L' times the lower triangle of g x' has
-    that lower triangle, so that no product of matrices is needed. Counted as one factorization.
+    L^-T S L^-1 / 2, where S is symmetric with the lower triangle of (L' g) x'. L' times the lower triangle of g x' has
+    the same lower triangle, so no product of matrices is needed. Counted as one factorization.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ def cholesky_pushforward(factor: np.ndarray, tangent: np.ndarray, vector: np.nda
 def cholesky_solve(factor: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Solve ``L L' x = b`` for one or several right-hand sides, `b` of shape (n,) or (n, k)."""
     if b.ndim == 1:
-        # LAPACK's own routine for both takes four times as long for one right-hand side.
+        # For one right-hand side LAPACK's combined routine takes four times as long.
         return triangular_solve(factor, triangular_solve(factor, b), transpose=True)
     return dpotrs(factor, b, lower=1)[0]
 
@@ -162,7 +162,7 @@ def triangular_inverse(factor: np.ndarray) -> np.ndarray:
 def inverse(factor: np.ndarray) -> np.ndarray:
     """Lower triangle of ``(L L')^-1`` from the factor.
 
-    Of LAPACK's own routine the triangle's inverse is most: see :func:`_triangular_inverse`.
+    LAPACK's own routine would spend most of its time on the triangle's inverse: see :func:`_triangular_inverse`.
     """
     record("inverse")
     return dlauum(triangular_inverse(factor), lower=1, overwrite_c=1)[0]
@@ -190,16 +190,16 @@ def _inverse_diagonal(transposed: np.ndarray, diagonal: np.ndarray) -> None:
     for start in range(0, len(diagonal), BLOCK):
         columns = inverse[start:, start : start + BLOCK].T
         width = len(columns)
-        # Above the diagonal there is what was there before.
+        # Elements above the diagonal are arbitrary.
         np.copyto(columns[:, :width], 0.0, where=ABOVE[:width, :width])
         diagonal[start : start + width] = np.vecdot(columns, columns)
 
 
 def _triangular_inverse(factor: np.ndarray) -> np.ndarray:
-    """L^-1, in place, by halves: the lower left block of L^-1 is -L_22^-1 L_21 L_11^-1.
+    """Invert L in place, by recursive halving: the lower left block of L^-1 is -L_22^-1 L_21 L_11^-1.
 
     Products of triangles with matrices run at two to three times the speed of LAPACK's inversion, whose blocks are
-    small: for 200 columns the whole takes six tenths of the time.
+    small: for 200 columns the inversion takes six tenths of the time.
     """
     n = len(factor)
     if n <= SMALL_TRIANGLE:
@@ -258,7 +258,7 @@ def scaled_plus_identity(a: np.ndarray, scale: np.ndarray, out: np.ndarray | Non
     n = scale.shape[0]
     if out is None:
         out = np.empty((n, n), order="F")
-    # Above the diagonal, in the blocks that stand on it, there may be anything; below, factorizing finds it.
+    # Elements above the diagonal may be anything; factorizing detects non-finite ones below.
     with np.errstate(invalid="ignore", over="ignore"):
         for start in range(0, n, BLOCK):
             columns = slice(start, start + BLOCK)
@@ -277,7 +277,7 @@ def add_outer(a: np.ndarray, x: np.ndarray, y: np.ndarray | None = None) -> np.n
 
 
 def symmetrized(a: np.ndarray) -> np.ndarray:
-    """Both triangles of a symmetric matrix given by its lower one."""
+    """Full symmetric matrix from its lower triangle."""
     lower = np.tril(a)
     return lower + np.tril(lower, -1).T
 
@@ -289,6 +289,6 @@ def matrix_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def product_traces(matrices: np.ndarray) -> np.ndarray:
-    """``tr(A_i A_j)`` for all pairs of matrices of shape (p, n, n), by one product."""
+    """``tr(A_i A_j)`` for all pairs of matrices of shape (p, n, n), from one product."""
     p = len(matrices)
     return matrices.reshape(p, -1) @ matrices.transpose(0, 2, 1).reshape(p, -1).T

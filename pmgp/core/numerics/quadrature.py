@@ -11,8 +11,8 @@ from numpy.polynomial.hermite_e import hermegauss
 
 __all__ = ["TiltedMoments", "normal_expectation", "normal_rule", "tilted_moments"]
 
-# What is narrower than the nodes are apart shows up as a variance of zero. With this bound, in variances of the normal
-# that places the nodes, an iteration that places them about the last answer closes in on it.
+# A density narrower than the distance between nodes appears to have variance zero. With this lower bound, relative to
+# the variance of the normal that places the nodes, iterations that place them about the last answer still converge.
 RESOLUTION = 0.03
 
 
@@ -96,7 +96,7 @@ def tilted_moments(
     """
     center, width = (mean, variance) if near is None else near
     nodes, weights = normal_rule(order)
-    # Deviations from the mean, not the points themselves, which rounding moves by more than a very small variance.
+    # Deviations from the mean: rounding would move the points themselves by more than a very small variance.
     deviations = (center - mean) + np.sqrt(width) * nodes[:, None]
     logs = log_density(mean + deviations)
     if near is not None:

@@ -1,6 +1,6 @@
-"""Which classes a stored sampling state may hold: those that registered themselves when they were defined.
+"""The classes that a stored sampling state may hold: they register themselves when they are defined.
 
-Stored states name classes, and nothing is imported or called for a name in a file: it is looked up here.
+Stored states name classes. A name in a file is looked up here; nothing is imported or called for it.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ _registered: dict[str, type] = {}
 def storable[T: type](kind: T) -> T:
     """Register a class, so that states with instances of it can be stored and resumed.
 
-    Use it as the decorator of what your own transition learns, and of the transition if that is a dataclass with
-    settings. Instances come back with the attributes that they had; no constructor runs. To resume a run, import the
+    Decorate the class of the state that your own transition learns, and the transition itself if it is a dataclass with
+    settings. Instances are restored with their attributes, without running a constructor. To resume a run, import the
     module that defines the class.
 
     Parameters

@@ -1,8 +1,8 @@
-"""Limit the threads of BLAS while a computation lasts; the size of the problem sets the limit.
+"""Limit the threads of BLAS during a computation; the size of the problem sets the limit.
 
-OpenBLAS starts as many threads as the machine has cores. On an idle machine a second one saves a chain that runs
-alone a quarter of its time below a thousand points. Where chains run side by side, or other programs beside them,
-threads that wait for each other cost many times what they compute.
+OpenBLAS starts as many threads as the machine has cores. Below a thousand points, a second thread saves a single chain
+on an idle machine a quarter of its time. If chains or other programs run side by side, threads that wait for each other
+cost many times as much as the computation.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from threadpoolctl import ThreadpoolController
 
 __all__ = ["SMALLEST_THREADED", "available_cores", "blas_threads", "suitable_threads", "threads_limited"]
 
-# From so many latent values on, a second core is worth its risk: a fit by expectation propagation with a factorization
+# From this many latent values on, a second core is worth its risk: a fit of expectation propagation and a factorization
 # of K, alone on two idle cores, took .76 of the time at n = 400, .73 at 700, .63 at 1000 and 1400.
 SMALLEST_THREADED = 1000
-# Of Linux' control groups: microseconds of processor time in a period, and the period.
+# Quota of Linux control groups: microseconds of processor time in a period, and the period.
 QUOTA = Path("/sys/fs/cgroup/cpu.max")
 
 
@@ -31,7 +31,7 @@ def suitable_threads(n: int, cores: int | None = None) -> int:
     ----------
     n : int
     cores : int, optional
-        Those that the computation may use; by default all that the process may.
+        Cores that the computation may use; by default all that the process may use.
     """
     if n < SMALLEST_THREADED:
         return 1
@@ -55,24 +55,24 @@ def _quota(default: int) -> int:
 
 @cache
 def _libraries() -> tuple[Any, ...]:
-    """The BLAS libraries of this process: NumPy's and SciPy's are usually not the same."""
+    """The BLAS libraries of this process: NumPy's and SciPy's usually differ."""
     return tuple(ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
 def blas_threads() -> int:
-    """Threads that BLAS uses now: the largest number of any library."""
+    """Number of threads that BLAS uses now: the largest of all libraries."""
     return max((library.num_threads for library in _libraries()), default=1)
 
 
 class threads_limited(ContextDecorator):  # noqa: N801
-    """Let BLAS use at most so many threads inside the block, and as many as before after it.
+    """Limit the number of BLAS threads inside the block, and restore it afterwards.
 
     Parameters
     ----------
     threads : int or None
         None changes nothing.
     exactly : bool
-        Raise the number too, where it is lower.
+        Also raise the number where it is lower.
     """
 
     def __init__(self, threads: int | None, *, exactly: bool = False) -> None:
@@ -80,7 +80,7 @@ class threads_limited(ContextDecorator):  # noqa: N801
         self._changed: list[tuple[Any, int]] = []
 
     def _recreate_cm(self) -> threads_limited:
-        """For each call of a function that is decorated, which may call itself."""
+        """Return a new instance for each call of a decorated function, which may be recursive."""
         return threads_limited(self._threads, exactly=self._exactly)
 
     def __enter__(self) -> None:
