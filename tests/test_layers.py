@@ -12,7 +12,7 @@ import re
 import subprocess
 import sys
 from functools import partial
-from graphlib import TopologicalSorter
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -29,9 +29,9 @@ def modules() -> list[Path]:
     return sorted(PACKAGE.rglob("*.py"))
 
 
-def name_of(path: Path) -> str:
+def name_of(path: Path, root: Path = PACKAGE) -> str:
     """As it is imported, without the name of the package."""
-    return ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix("__init__").removesuffix(".")
+    return ".".join(path.relative_to(root).with_suffix("").parts).removesuffix("__init__").removesuffix(".")
 
 
 def allowed_in(folder: Path) -> list[str]:
@@ -48,9 +48,9 @@ def refused(names: set[str], allowed: list[str]) -> set[str]:
     return {name for name in names if not any(f"{name}.".startswith(f"{one}.") for one in allowed)}
 
 
-def imported(path: Path) -> set[str]:
+def imported(path: Path, root: Path = PACKAGE) -> set[str]:
     """Modules of the package that the file imports, anywhere in it, relative imports included."""
-    package = ("pmgp", *path.relative_to(PACKAGE).parts[:-1])
+    package = (root.name, *path.relative_to(root).parts[:-1])
     names = []
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -59,14 +59,39 @@ def imported(path: Path) -> set[str]:
             start = package[: len(package) - node.level + 1] if node.level else ()
             base = ".".join([*start, *([node.module] if node.module else [])])
             names += [f"{base}.{alias.name}" for alias in node.names]
-    return {_module(name.split(".")[1:]) for name in names if name.split(".")[0] == "pmgp"} - {""} - NEEDED_BY_ALL
+    own = [name.split(".")[1:] for name in names if name.split(".")[0] == root.name]
+    return {_module(parts, root) for parts in own} - {""} - NEEDED_BY_ALL
 
 
-def _module(parts: list[str]) -> str:
+def _module(parts: list[str], root: Path = PACKAGE) -> str:
     """The longest part of a dotted name that is a module."""
-    while parts and not (PACKAGE.joinpath(*parts).is_dir() or PACKAGE.joinpath(*parts).with_suffix(".py").is_file()):
+    while parts and not (root.joinpath(*parts).is_dir() or root.joinpath(*parts).with_suffix(".py").is_file()):
         parts = parts[:-1]
     return ".".join(parts)
+
+
+def run_by_import(path: Path, root: Path = PACKAGE) -> set[str]:
+    """Modules that the file imports, and the packages that Python runs first: those that the file does not lie in.
+
+    The package as a whole is none of them, since its `__init__` loads names when they are first used.
+    """
+    modules = imported(path, root)
+    packages = {".".join(name.split(".")[:depth]) for name in modules for depth in range(1, name.count(".") + 1)}
+    own = name_of(path, root)
+    return modules | {name for name in packages if not f"{own}.".startswith(f"{name}.")}
+
+
+def import_order(root: Path) -> list[str]:
+    """All modules of a package, each after those that it imports: also for types alone, or inside a function.
+
+    Raises
+    ------
+    CycleError
+        Where modules import each other in a circle.
+    """
+    paths = {name_of(path, root): path for path in root.rglob("*.py")}
+    graph = {name: run_by_import(path, root) - {name} for name, path in paths.items() if name}
+    return list(TopologicalSorter(graph).static_order())
 
 
 def loaded_by(statement: str) -> set[str]:
@@ -113,11 +138,53 @@ def _nested(one: str, other: str) -> bool:
     return f"{one}.".startswith(f"{other}.") or f"{other}.".startswith(f"{one}.")
 
 
-@pytest.mark.full
 def test_modules_import_each_other_in_no_circle():
-    """A package's `__init__`, which collects its modules' names, is not counted as one of them."""
-    paths = {name_of(path): path for path in modules() if path.name != "__init__.py"}
-    TopologicalSorter({name: imported(path) & set(paths) for name, path in paths.items()}).prepare()
+    assert {"app.tasks", "core.gaussians.base", "interface.model.taking_apart"} <= set(import_order(PACKAGE))
+
+
+CIRCLES = {
+    "two modules": {"a": "from pack.b import x", "b": "from pack.a import y"},
+    "for types": {
+        "a": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from pack.b import x",
+        "b": "import pack.a",
+    },
+    "in a function": {"a": "def f():\n    from pack import b", "b": "from . import a"},
+    "by a folder's names": {
+        "problem": "from pack.tasks import TASKS",
+        "tasks/__init__": "from pack.tasks.base import TASKS",
+        "tasks/base": "from pack.problem import Problem",
+    },
+    "by a folder that runs first": {
+        "settings": "import pack.tasks.base",
+        "tasks/__init__": "from pack.settings import Settings",
+        "tasks/base": "",
+    },
+}
+STRAIGHT = {
+    "tasks/__init__": "from pack.tasks.base import TASKS",
+    "tasks/base": "from pack.tasks.other import x",
+    "tasks/other": "",
+    "problem": "from pack.tasks import TASKS",
+}
+
+
+def written(folder: Path, files: dict[str, str]) -> Path:
+    for name, text in {"__init__": "from pack import problem", **files}.items():
+        path = folder / "pack" / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder / "pack"
+
+
+@pytest.mark.parametrize("circle", CIRCLES)
+def test_a_circle_made_on_purpose_is_found(tmp_path, circle):
+    with pytest.raises(CycleError):
+        import_order(written(tmp_path, CIRCLES[circle]))
+
+
+def test_folders_that_collect_names_are_no_circle(tmp_path):
+    order = import_order(written(tmp_path, STRAIGHT))
+    assert order == ["tasks.other", "tasks.base", "tasks", "problem"]
 
 
 # Compiled by numba, and loaded where they are first needed.

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pmgp.app.problem import Problem
 from pmgp.app.settings import Settings
-from pmgp.app.tasks import Scores
+from pmgp.app.tasks import Problem, Scores
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -3,42 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pmgp.app.settings import RunError, Settings
-from pmgp.app.tasks import TASKS, Inducing, Task
+from pmgp.app.tasks import TASKS, Inducing, Problem, Task
 from pmgp.datasets import Dataset, Standardizer, load, read_csv, train_test_split
 
-if TYPE_CHECKING:
-    import pymc as pm
-
-__all__ = ["Problem", "prepare"]
-
-
-class Problem(NamedTuple):
-    """What is to be sampled and predicted.
-
-    ``X_train`` (n, d) and ``X_test`` (m, d) are standardized, and so are the ``inducing`` inputs, which are None for
-    the exact chain; ``model`` is that of the training part.
-    """
-
-    settings: Settings
-    task: Task
-    dataset: Dataset
-    train: Dataset
-    test: Dataset
-    X_train: NDArray[np.float64]
-    X_test: NDArray[np.float64]
-    inducing: Inducing
-    model: pm.Model
-
-    @property
-    def notices(self) -> list[str]:
-        """What a reader has to know of the data and of the model."""
-        return [*self.dataset.notices, *_approximated(self)]
+__all__ = ["prepare"]
 
 
 def prepare(settings: Settings) -> Problem:
@@ -73,20 +46,6 @@ def _inducing(settings: Settings, X: NDArray[np.float64]) -> Inducing:
     if number > different:
         raise RunError(f"--sparse {number} asks for more inducing inputs than there are different points, {different}")
     return select_inducing(X, number, random_seed=settings.seed) if number else None
-
-
-def _approximated(problem: Problem) -> list[str]:
-    """Say that the run is an approximation, and why."""
-    if problem.inducing is None:
-        return []
-    settings, n = problem.settings, problem.train.n
-    said = f"{n} training points are seen through {len(problem.inducing)} inducing inputs"
-    if not settings.sparse:
-        said += ", since the exact chain takes more than five minutes for so many (--sparse 0 runs it)"
-    said += ": what is sampled is an approximation, and not the posterior"
-    if settings.likelihood == "multinomial":
-        said += "; classes are by the largest latent value, and not by softmax"
-    return [said]
 
 
 def _load(settings: Settings, task: Task) -> Dataset:

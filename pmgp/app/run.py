@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from pmgp.app.folder import STORE, check_folder, clear, clear_store
 from pmgp.app.outcome import Outcome
-from pmgp.app.problem import Problem, prepare
+from pmgp.app.problem import prepare
 from pmgp.app.settings import RunError, Settings
-from pmgp.app.tasks import Scores
+from pmgp.app.tasks import Problem, Scores
 
 if TYPE_CHECKING:
     import pandas as pd

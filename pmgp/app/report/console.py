@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from pmgp.app.outcome import Outcome
-    from pmgp.app.problem import Problem
+    from pmgp.app.tasks import Problem
 
 __all__ = ["print_outcome", "print_problem"]
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from pmgp.app.outcome import Outcome
-    from pmgp.app.problem import Problem
+    from pmgp.app.tasks import Problem
     from pmgp.datasets import Category, Dataset
 
 __all__ = [

@@ -3,13 +3,13 @@
 May import: app, models, datasets, scores, plots, diagnostics, interface.
 """
 
-from pmgp.app.tasks.base import Inducing, Picture, Scores, Task
+from pmgp.app.tasks.base import Inducing, Picture, Problem, Scores, Task
 from pmgp.app.tasks.binary import BinaryTask
 from pmgp.app.tasks.classes import ClassTask
 from pmgp.app.tasks.counts import CountTask
 from pmgp.app.tasks.ordinal import OrdinalTask
 
-__all__ = ["TASKS", "Inducing", "Picture", "Scores", "Task"]
+__all__ = ["TASKS", "Inducing", "Picture", "Problem", "Scores", "Task"]
 
 TASKS: dict[str, Task] = {
     "probit": BinaryTask(),

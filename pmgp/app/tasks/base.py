@@ -1,4 +1,4 @@
-"""What a kind of label has to offer to a run."""
+"""A problem to be sampled, and what a kind of label has to offer to it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.figure import Figure
 
-    from pmgp.app.problem import Problem
+    from pmgp.app.settings import Settings
     from pmgp.datasets import Dataset
 
-__all__ = ["Inducing", "Picture", "Scores", "Task"]
+__all__ = ["Inducing", "Picture", "Problem", "Scores", "Task"]
 
 
 type Inducing = NDArray[np.float64] | None
@@ -38,6 +38,29 @@ class Scores(NamedTuple):
 
     model: dict[str, float]
     baseline: dict[str, float]
+
+
+class Problem(NamedTuple):
+    """What is to be sampled and predicted.
+
+    ``X_train`` (n, d) and ``X_test`` (m, d) are standardized, and so are the ``inducing`` inputs, which are None for
+    the exact chain; ``model`` is that of the training part.
+    """
+
+    settings: Settings
+    task: Task
+    dataset: Dataset
+    train: Dataset
+    test: Dataset
+    X_train: NDArray[np.float64]
+    X_test: NDArray[np.float64]
+    inducing: Inducing
+    model: pm.Model
+
+    @property
+    def notices(self) -> list[str]:
+        """What a reader has to know of the data and of the model."""
+        return [*self.dataset.notices, *_approximated(self)]
 
 
 class Task(Protocol):
@@ -89,3 +112,17 @@ class Task(Protocol):
     def pictures(self, problem: Problem, predictions: pd.DataFrame) -> Iterator[Picture]:
         """Draw the predictions."""
         ...
+
+
+def _approximated(problem: Problem) -> list[str]:
+    """Say that the run is an approximation, and why."""
+    if problem.inducing is None:
+        return []
+    settings, n = problem.settings, problem.train.n
+    said = f"{n} training points are seen through {len(problem.inducing)} inducing inputs"
+    if not settings.sparse:
+        said += ", since the exact chain takes more than five minutes for so many (--sparse 0 runs it)"
+    said += ": what is sampled is an approximation, and not the posterior"
+    if settings.likelihood == "multinomial":
+        said += "; classes are by the largest latent value, and not by softmax"
+    return [said]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pymc as pm
     import xarray as xr
 
-    from pmgp.app.problem import Problem
+    from pmgp.app.tasks.base import Problem
     from pmgp.datasets import Dataset
 
 __all__ = ["ClassTask"]

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-    from pmgp.app.problem import Problem
+    from pmgp.app.tasks.base import Problem
     from pmgp.datasets import Dataset
 
 __all__ = ["class_columns", "class_names", "frequencies", "probabilities"]
