@@ -1,4 +1,4 @@
-"""What the algorithms need of a model: the parts of its joint density, and their derivatives in theta."""
+"""The parts of a model that the algorithms need: factors of its joint density, and their derivatives in theta."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["DifferentiableMarginal", "DifferentiableModel", "LatentModel"]
 
 
 class LatentModel(Protocol):
-    """Theta on the unconstrained scale, of shape (dimension,), to the parts of the joint density."""
+    """The parts of the joint density as functions of theta on the unconstrained scale, of shape (dimension,)."""
 
     def log_prior(self, theta: np.ndarray) -> float:
         """Log p(theta), with the log-Jacobian of the transformation."""
@@ -32,7 +32,7 @@ class LatentModel(Protocol):
 class DifferentiableModel(LatentModel, Protocol):
     """A model with derivatives in theta.
 
-    K stands for an (n, n) array, or where there are several latent vectors for their covariances, (C, n, n).
+    K is an (n, n) array, or with several latent vectors an array of their covariances, (C, n, n).
     """
 
     def theta_gradient(
@@ -42,7 +42,7 @@ class DifferentiableModel(LatentModel, Protocol):
         ...
 
     def pushforward(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Derivatives of m and K by each element of theta: (dimension, n) and (dimension, n, n)."""
+        """Derivatives of m and K in each element of theta: (dimension, n) and (dimension, n, n)."""
         ...
 
     def curvature(self, theta: np.ndarray, f: np.ndarray) -> np.ndarray:
@@ -51,7 +51,7 @@ class DifferentiableModel(LatentModel, Protocol):
 
 
 class DifferentiableMarginal(LatentModel, Protocol):
-    """A model with the derivatives in theta that the gradient of an approximate evidence is made of."""
+    """A model with the derivatives in theta from which the gradient of an approximate evidence is made."""
 
     @property
     def likelihood_elements(self) -> Sequence[int]:
@@ -65,6 +65,6 @@ class DifferentiableMarginal(LatentModel, Protocol):
     def covariance_pullback(self, theta: np.ndarray, covariance_bar: np.ndarray, mean_bar: np.ndarray) -> np.ndarray:
         """Gradient of <covariance_bar, K(theta)> + mean_bar' m(theta): (dimension,).
 
-        `covariance_bar` is symmetric and given by its lower triangle, of several latent vectors by one for each.
+        `covariance_bar` is symmetric and given by its lower triangle, or by one for each of several latent vectors.
         """
         ...

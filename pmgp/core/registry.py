@@ -1,4 +1,4 @@
-"""Algorithms by name, or as objects that follow their family's protocol, from wherever they come."""
+"""Look up algorithms by name, or check that given objects follow their family's protocol."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["missing_members", "resolve"]
 
 
 def resolve(given: Any, names: Mapping[str, Callable[[], Any]], protocol: type, what: str) -> Any:
-    """Return the object asked for, by its name or as given.
+    """Return an algorithm that is given by name or as an object.
 
     Parameters
     ----------
@@ -19,12 +19,12 @@ def resolve(given: Any, names: Mapping[str, Callable[[], Any]], protocol: type, 
         The family's own table: a constructor for each name. Empty for a family whose members are given as objects only.
     protocol : Protocol
     what : str
-        What it is called in errors.
+        The family's name in error messages.
 
     Raises
     ------
     ValueError
-        For an unknown name, and an object that does not have all of them.
+        For an unknown name, and for an object that lacks methods or attributes of the protocol.
     """
     known = ", ".join(sorted(names))
     if names and isinstance(given, str):
@@ -53,7 +53,7 @@ def missing_members(given: Any, protocol: type) -> list[str]:
 
 
 def _members(protocol: type) -> tuple[list[str], list[str]]:
-    """Methods of the protocol and of protocols that it extends, and attributes, which are annotated or properties."""
+    """Methods and attributes (annotations and properties) of a protocol and of the protocols that it extends."""
     methods: dict[str, None] = {}
     attributes: dict[str, None] = {}
     for base in reversed(protocol.__mro__):

@@ -1,8 +1,8 @@
-"""An emulator of a log-density: a Gaussian process over theta, fitted to the values that tuning has paid for.
+"""An emulator of a log-density: a Gaussian process over theta, fitted to the values that tuning has computed.
 
-Rasmussen (2003) lets such a process guide trajectories through a density that is dear to evaluate. With few elements of
-theta it is off by some hundredths after a few hundred values. It shapes proposals and nothing else: what they are
-accepted by is the density itself, so that the emulator's error costs acceptance and no exactness.
+Rasmussen (2003) uses such a process to guide trajectories through a density that is expensive to evaluate. With few
+elements of theta its error is some hundredths after a few hundred values. It only shapes proposals. They are accepted
+with the density itself, so the emulator's error costs acceptance but not exactness.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from pmgp.core.numerics.storable import storable
 
 __all__ = ["Emulator", "Visited", "fitted"]
 
-# Of the values that it is fitted to: how many may have been visited, and how many of these it interpolates, for each
-# element of theta and at most.
+# Largest number of visited values that are kept.
 VISITED = 800
+# Number of values that the emulator interpolates: for each element of theta, and at most.
 NODES_AN_ELEMENT, NODES = 75, 300
-# Shares of the visited ones: those that it interpolates, where there are few; the others tell how good it is.
+# Largest share of the visited values that it interpolates; the others measure its error.
 INTERPOLATED = 2.0 / 3.0
 FEWEST = 30
-# In nats below the highest value: further down a value says nothing of where the chain will be, or of how good it is.
+# In nats below the highest value: values below DEPTH are not fitted, and values below BULK do not measure the error.
 DEPTH, BULK = 12.0, 6.0
 # In standard deviations of the posterior; the first one chooses the nodes.
 LENGTHSCALES = (2.0, 1.0, 3.0, 4.5)
-# Of the kernel's variance. Values have a noise of their own: fits stop at a tolerance.
+# Relative to the kernel's variance. Values are noisy, because fits stop at a tolerance.
 NUGGET = 1e-5
-# Of its error, in nats: proposals would be accepted every second time.
+# Largest accepted error in nats, at which every second proposal would be accepted.
 LARGEST_SPREAD = 1.0
 
 
 @storable
 @dataclass
 class Visited:
-    """Positions and the log-density there, the last ones.
+    """The last visited positions, with their log-densities.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class Visited:
     Attributes
     ----------
     count : int
-        Of all that were added.
+        Number of all values that were added.
     table : (size, dimension + 1) array
         Positions, and the log-density in the last column.
     """
@@ -88,7 +88,7 @@ class Emulator:
     square : (dimension, dimension) array
         The quadratic is constant + z' linear + z' square z.
     nodes : (m, dimension) array
-        In whitened coordinates over the length-scale.
+        Whitened coordinates divided by the length-scale.
     weights : (m,) array
     lengthscale : float
     """
@@ -112,14 +112,14 @@ class Emulator:
 def fitted(visited: Visited, location: np.ndarray, inverse_factor: np.ndarray) -> Emulator | None:
     """Fit an emulator to the visited points; return None if there are too few, or if its error is large.
 
-    Nodes are chosen by pivots of the kernel's Cholesky factor, which lie apart; the length-scale by the error at the
-    points that are no nodes.
+    The nodes are pivots of the kernel's Cholesky factor, which lie apart. The length-scale is the one with the smallest
+    error at the other points.
 
     Parameters
     ----------
     visited : Visited
     location, inverse_factor : arrays of shapes (dimension,) and (dimension, dimension)
-        Whitening coordinates.
+        Whitening: z = inverse_factor (theta - location).
     """
     positions, values = visited.values
     if len(values) < FEWEST:
@@ -157,7 +157,7 @@ def _apart(scaled: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Indices of the nodes, and of all other points."""
     number = min(NODES, NODES_AN_ELEMENT * scaled.shape[1], int(INTERPOLATED * len(scaled)))
     kernel = _kernel(scaled, scaled)
-    # Not by its rounding: the last bits of a value are not to choose the nodes.
+    # Exact ones: the last bits of a value must not choose the nodes.
     np.fill_diagonal(kernel, 1.0)
     _, pivots, rank, _ = dpstrf(kernel, tol=NUGGET)
     order = pivots - 1
@@ -166,7 +166,7 @@ def _apart(scaled: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _monomials(z: np.ndarray) -> np.ndarray:
-    """Up to squares: (size, dimension) -> (size, p)."""
+    """Monomials up to squares: (size, dimension) -> (size, p)."""
     first, second = np.triu_indices(z.shape[1])
     return np.hstack([np.ones((len(z), 1)), z, z[:, first] * z[:, second]])
 

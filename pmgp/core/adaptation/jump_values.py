@@ -1,4 +1,4 @@
-"""Compare transitions by their squared jumps in relation to their price."""
+"""Compare transitions by their squared jumps per price."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class JumpValues(NamedTuple):
     Attributes
     ----------
     squares : (dimension,) array
-        Of squared jumps.
+        Sums of squared jumps.
     price, turns : float
     """
 
@@ -46,10 +46,10 @@ class JumpValues(NamedTuple):
         return JumpValues(self.squares + other.squares, self.price + other.price, self.turns + other.turns)
 
     def efficiency(self, variance: np.ndarray) -> float:
-        """Effective draws for a unit of price, of the element that moves least for its variance, of shape (dimension,).
+        """Effective draws per price of the element that moves least relative to its `variance`, (dimension,).
 
         A stationary chain with a lag-one autocorrelation of r has a mean squared jump of 2 (1 - r) variances, and
-        (1 - r) / (1 + r) effective draws a transition if the correlation falls geometrically; one at most is counted.
+        (1 - r) / (1 + r) effective draws a transition if the correlation falls geometrically; at most one is counted.
         """
         if self.turns == 0:
             return 0.0

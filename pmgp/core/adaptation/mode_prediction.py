@@ -1,10 +1,10 @@
 """A start for the approximation, predicted from theta.
 
-The posterior mode f^(theta), where Newton's method starts, and the sites of expectation propagation are smooth
-functions of theta. While the chain tunes, they are regressed on powers of theta; afterwards the coefficients are
-constants, so that a start predicted from theta' leaves q a function of theta' alone, which a start at the current
-state's mode would not. On the crabs data two of Newton's steps are left of six. With few pairs a plane has to do.
-Without coefficients, all fits start from one place (`SameStart`).
+The posterior mode f^(theta), which Newton's method searches, and the sites of expectation propagation are smooth
+functions of theta. During tuning they are regressed on powers of theta. Afterwards the coefficients are constants, so
+that with a start predicted from theta' q is a function of theta' alone; a start at the current state's mode would break
+that. On the crabs data it reduces Newton's steps from six to two. With few pairs only a plane is fitted. Without
+coefficients, all fits have the same start (`SameStart`).
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from pmgp.core.numerics.storable import storable
 __all__ = ["ModePredictor", "Predictor", "SameStart"]
 
 RIDGE = 1e-6
-# In units of the scale: powers are taken of no element that is farther from the location.
+# In units of the scale: elements of theta are clipped at this distance from the location.
 FARTHEST = 6.0
 
 
 class Predictor(Protocol):
-    """Says where the approximation starts at a theta."""
+    """Predicts the approximation's start at a theta."""
 
     def predict(self, theta: np.ndarray) -> np.ndarray | None:
-        """A mode, or sites: (size,); None where nothing is known."""
+        """Return a mode, or sites, (size,); None if nothing is known."""
         ...
 
 
@@ -42,7 +42,7 @@ class SameStart(NamedTuple):
     start: np.ndarray
 
     def predict(self, theta: np.ndarray) -> np.ndarray:
-        """Return the start that is kept, whatever theta is."""
+        """Return the stored start, whatever theta is."""
         return self.start
 
 
@@ -56,7 +56,7 @@ class ModePredictor:
     dimension : int
         Length of theta.
     size : int
-        Length of what is predicted: n for a mode, 2n for sites.
+        Length of the prediction: n for a mode, 2n for sites.
     location : (dimension,) array
     scale : (dimension,) array
         Theta is standardized with these before its powers are taken.
@@ -100,7 +100,7 @@ class ModePredictor:
         self.count += 1
 
     def solve(self) -> None:
-        """Fit the coefficients, where there are twice as many pairs as features; otherwise those of a plane."""
+        """Fit the coefficients if there are twice as many pairs as features; otherwise those of a plane."""
         for chosen in (np.arange(len(self.gram)), _linear(self.dimension)):
             if self.count >= 2 * len(chosen):
                 penalized = self.gram[np.ix_(chosen, chosen)] + RIDGE * self.count * np.eye(len(chosen))
@@ -136,5 +136,5 @@ def _monomials(dimension: int) -> np.ndarray:
 
 @cache
 def _linear(dimension: int) -> np.ndarray:
-    """Return the places of the monomials of degree one at most: (dimension + 1,)."""
+    """Return the indices of the monomials of degree at most one: (dimension + 1,)."""
     return np.flatnonzero((_monomials(dimension) < dimension).sum(axis=1) <= 1)

@@ -14,7 +14,7 @@ __all__ = ["Moments"]
 @storable
 @dataclass
 class Moments:
-    """Running mean and covariance of vectors, by Welford's recurrence."""
+    """Running mean and covariance of vectors, with Welford's recurrence."""
 
     dimension: int
     count: int = 0

@@ -22,9 +22,9 @@ class StepSize(NamedTuple):
     Attributes
     ----------
     log_step : float
-        Used while the chain tunes.
+        Log of the step size during tuning.
     log_average : float
-        Used afterwards; later iterates weigh more, as in Hoffman and Gelman (2014).
+        Log of the step size after tuning; later iterates weigh more, as in Hoffman and Gelman (2014).
     largest : float
     iteration : int
     """
@@ -40,7 +40,7 @@ class StepSize(NamedTuple):
         return cls(float(np.log(initial)), float(np.log(initial)), largest)
 
     def updated(self, acceptance_rate: float, target: float) -> StepSize:
-        """Learn from one transition: longer where more than the target was accepted."""
+        """Learn from one transition: steps become longer if the acceptance rate exceeds the target."""
         iteration = self.iteration + 1
         moved = self.log_step + GAIN * iteration**-DECAY * (acceptance_rate - target)
         moved = min(moved, float(np.log(self.largest)))
@@ -49,14 +49,14 @@ class StepSize(NamedTuple):
 
     @property
     def value(self) -> float:
-        """While tuning."""
+        """Step size during tuning."""
         return float(np.exp(self.log_step))
 
     @property
     def frozen(self) -> float:
-        """After tuning."""
+        """Step size after tuning."""
         return float(np.exp(self.log_average))
 
     def settled(self) -> StepSize:
-        """One whose value is the frozen one."""
+        """Return a step size whose value is the frozen one."""
         return StepSize(self.log_average, self.log_average, self.largest)

@@ -1,9 +1,10 @@
 """The evidence without one of the observations, from the same draws as the evidence with all of them.
 
-With the cavity N(c_i, s_i) of site i in place of q's marginal N(mu_i, v_i), and f_j given f_i as it is under q, the
-Gaussian q_-i stands to p(f|y_-i, theta) as q stands to p(f|y, theta). A draw of q becomes one of q_-i by moving f_i to
-where the cavity has it and the others along: f' = f + Sigma_i / v_i (f'_i - f_i), with f'_i = c_i + (s_i / v_i)^(1/2)
-(f_i - mu_i). So the particles of an estimate of p(y|theta) give an unbiased estimate of each p(y_-i|theta) as well.
+Let q_-i have the cavity N(c_i, s_i) of site i instead of q's marginal N(mu_i, v_i), and the same distribution of the
+other values given f_i as q. It approximates p(f|y_-i, theta) as q approximates p(f|y, theta). A draw from q becomes a
+draw from q_-i by a shift of f_i, which the other values follow: f' = f + Sigma_i / v_i (f'_i - f_i), with f'_i = c_i +
+(s_i / v_i)^(1/2) (f_i - mu_i). So the particles of an estimate of p(y|theta) also give an unbiased estimate of each
+p(y_-i|theta).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pmgp.core.gaussians import Posterior
 
 __all__ = ["SiteDensities", "log_evidence_left_out"]
 
-# Numbers in an array of moved particles, so that it fits the cache.
+# Size of an array of moved particles that fits the cache.
 BLOCK = 100_000
 
 
@@ -38,7 +39,7 @@ def log_evidence_left_out(q: Posterior, likelihood: SiteDensities, particles: np
     q : Posterior
     likelihood : SiteDensities
     particles : (draws, n) array
-        Draws of q; the estimates are unbiased where these are independent of anything else.
+        Draws from q; the estimates are unbiased if these are independent of everything else.
 
     Returns
     -------
@@ -72,7 +73,7 @@ def _of_sites(
     moved = cavity.mean[sites, None] + scale * (own - mean)
     f = particles + (moved - own)[:, :, None] * slopes[sites, None, :]
     densities = likelihood.log_density(f.reshape(-1, q.size)).reshape(f.shape)
-    # Without that of the site itself, which may be minus infinity.
+    # Leave out the density of the site itself, which may be minus infinity.
     densities[np.arange(len(sites)), :, sites] = 0.0
     log_ratios = densities.sum(axis=2) - f @ q.linear + 0.5 * np.square(f) @ q.precision
     # N(f'_i|mu_i, v_i) / N(f'_i|c_i, s_i), which is q over q_-i.

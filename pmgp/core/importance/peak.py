@@ -1,4 +1,4 @@
-"""A proposal for theta made at the maximum of its log-density: a t distribution with the curvature found there.
+"""A proposal for theta at the maximum of its log-density: a t distribution with the curvature there.
 
 For many observations the posterior of a few hyper-parameters is close to a normal distribution on the unconstrained
 scale. Independent draws from a t with its location and its curvature then have importance weights that vary little, and
@@ -19,11 +19,11 @@ __all__ = ["Density", "Peak", "curvature", "peak", "student_at"]
 
 Density = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
-# Relative change of the log-density at which the search ends, and how often it begins again where it ended before.
+# Relative change of the log-density at which the search ends, and number of restarts from where it ended.
 TOLERANCE, RESTARTS = 1e-10, 5
 # Steps of the differences between gradients, on the unconstrained scale.
 STEP = 1e-3
-# Smallest curvature that a direction is given, that of a normal distribution with a standard deviation of three.
+# Smallest curvature of a direction, that of a normal distribution with a standard deviation of three.
 SMALLEST_CURVATURE = 1.0 / 9.0
 DEGREES_OF_FREEDOM = 7.0
 
@@ -35,10 +35,10 @@ class Peak(NamedTuple):
     ----------
     theta : (dimension,) array
     evaluations : int
-        How many values with gradients the search took.
+        Number of values with gradients that the search computed.
     converged : bool
     message : str
-        The optimizer's.
+        Message of the optimizer.
     """
 
     theta: np.ndarray
@@ -53,7 +53,7 @@ def peak(density: Density, start: np.ndarray, max_iterations: int = 200) -> Peak
     Parameters
     ----------
     density : callable
-        The log-density and its gradient: (dimension,) -> (float, (dimension,)). Where they are not finite the search
+        The log-density and its gradient: (dimension,) -> (float, (dimension,)). Where they are not finite, the search
         takes a shorter step.
     start : (dimension,) array
     max_iterations : int
@@ -79,10 +79,10 @@ def peak(density: Density, start: np.ndarray, max_iterations: int = 200) -> Peak
 
 
 class _Climb:
-    """Minus the log-density for a line search, which wants finite values everywhere.
+    """Minus the log-density for a line search, which needs finite values everywhere.
 
-    Where there is no density it has a slope that points back to the best point so far. A huge constant, as is often
-    put there, makes the interpolation of the line search give up.
+    Where the density is zero, it has a slope that points back to the best point so far. With a huge constant, as is
+    often used, the interpolation of the line search would give up.
     """
 
     def __init__(self, density: Density, start: np.ndarray) -> None:
@@ -106,7 +106,7 @@ class _Climb:
 
 
 def curvature(density: Density, theta: np.ndarray, step: float = STEP) -> np.ndarray:
-    """Minus the Hessian of the log-density, by central differences of its gradient: (dimension, dimension).
+    """Minus the Hessian of the log-density, from central differences of its gradient: (dimension, dimension).
 
     Raises
     ------

@@ -1,8 +1,8 @@
 """Mixtures of multivariate t distributions: independent proposals for theta, fitted to draws of its posterior.
 
 The tails of a t are heavier than those of a posterior whose log-density falls at least linearly, as it does on the
-logarithmic scale of most positive parameters: importance weights are bounded there. Fitted by expectation maximization
-(Peel and McLachlan 2000, with the degrees of freedom fixed).
+logarithmic scale of most positive parameters: importance weights are bounded there. The mixture is fitted by
+expectation maximization (Peel and McLachlan 2000, with the degrees of freedom fixed).
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from scipy.special import gammaln, logsumexp
 __all__ = ["StudentMixture", "fitted"]
 
 DEGREES_OF_FREEDOM = 5.0
-# Share and scale of the component that is wider than the draws: for what a chain has missed.
+# Share and scale of a component that is wider than the draws, for regions that a chain has missed.
 WIDE_SHARE, WIDE_SCALE = 0.1, 3.0
 LARGEST_NUMBER = 4
 SWEEPS = 100
-# Of the mean log-density of the draws, in nats.
+# Smallest increase of the mean log-density of the draws, in nats.
 TOLERANCE = 1e-4
-# Of the covariance of all draws, added to that of a component.
+# Share of the covariance of all draws that is added to that of a component.
 RIDGE = 1e-3
 
 
@@ -37,7 +37,7 @@ class StudentMixture:
     factors : (k, dimension, dimension) array
         Lower Cholesky factors of their scale matrices.
     degrees_of_freedom : float
-        Those of every component.
+        Degrees of freedom of every component.
     """
 
     shares: np.ndarray
@@ -62,7 +62,7 @@ class StudentMixture:
         return logsumexp(self.log_joint(theta), axis=0)
 
     def log_joint(self, theta: np.ndarray) -> np.ndarray:
-        """Log of share times density of each component: (size, dimension) -> (k, size)."""
+        """Log of each component's share times its density: (size, dimension) -> (k, size)."""
         nu, d = self.degrees_of_freedom, self.dimension
         constant = gammaln(0.5 * (nu + d)) - gammaln(0.5 * nu) - 0.5 * d * np.log(nu * np.pi)
         log_determinants = np.log(np.einsum("kii->ki", self.factors)).sum(axis=1)
@@ -70,12 +70,12 @@ class StudentMixture:
         return (np.log(self.shares) + constant - log_determinants)[:, None] - exponents
 
     def squared_distances(self, theta: np.ndarray) -> np.ndarray:
-        """From the locations, in the metric of the scale matrices: (size, dimension) -> (k, size)."""
+        """Squared distances from the locations, in the metric of the scale matrices: (size, dimension) -> (k, size)."""
         deviations = theta - self.locations[:, None, :]
         return np.square(np.linalg.solve(self.factors, deviations.transpose(0, 2, 1))).sum(axis=1)
 
     def with_wide_component(self) -> StudentMixture:
-        """Return the mixture with one more component, wider and about the center of all others."""
+        """Return the mixture with one more component, which is wider and lies at the center of all others."""
         center = self.shares @ self.locations
         deviations = self.locations - center
         scales = self.factors @ self.factors.transpose(0, 2, 1) + deviations[:, :, None] * deviations[:, None, :]
@@ -89,21 +89,21 @@ class StudentMixture:
 
 
 def fitted(rng: np.random.Generator, draws: np.ndarray) -> StudentMixture:
-    """A proposal for importance sampling from a density that there are draws of.
+    """Fit a proposal for importance sampling to draws from a density.
 
-    As many components as describe the second half of the draws best when they are fitted to the first half; then they
-    are fitted to all of them, and one is added that is wider.
+    The number of components is the one that, fitted to the first half of the draws, describes the second half best.
+    Then the components are fitted to all draws, and a wider one is added.
 
     Parameters
     ----------
     rng : numpy.random.Generator
     draws : (size, dimension) array
-        In the order in which a chain made them; at least twice as many different ones as dimensions.
+        In the order of the chain; at least twice as many different draws as dimensions.
 
     Raises
     ------
     ValueError
-        If there are not enough of them, or some are not finite.
+        If there are not enough draws, or some are not finite.
     """
     _check(draws)
     first, second = np.array_split(draws, 2)

@@ -19,7 +19,7 @@ class LatentUpdate(Protocol):
     Attributes
     ----------
     target_acceptance : float
-        Recommended acceptance rate, that the step size is tuned to.
+        Recommended acceptance rate, to which the step size is tuned.
     largest_step_size : float
     """
 
@@ -27,7 +27,7 @@ class LatentUpdate(Protocol):
 
     @property
     def largest_step_size(self) -> float:
-        """Bound on the step size."""
+        """Upper bound of the step size."""
         ...
 
     def initial_step_size(self, n: int) -> float:
@@ -35,11 +35,11 @@ class LatentUpdate(Protocol):
         ...
 
     def prepare(self, prior: Prior, likelihood: Likelihood) -> Any:
-        """Do the O(n^3) work at one theta; the result is handed to the others. None where K is indefinite."""
+        """Do the O(n^3) work at one theta; the other methods get the result as `target`. None where K is indefinite."""
         ...
 
     def init(self, target: Any, f: np.ndarray) -> Point:
-        """Start at latent values f of shape (n,); the log-density is minus infinity where that cannot be."""
+        """Start at latent values f of shape (n,); the log-density is minus infinity if that is impossible."""
         ...
 
     def restore(self, target: Any, point: Point) -> Point:

@@ -1,4 +1,4 @@
-"""p(f|theta, y) as a density in the coordinates that a transition moves in.
+"""p(f|theta, y) as a density in the coordinates in which a transition moves.
 
 *Latent*: f itself. *Scaled*: x with f = m + D x, where D D' is a covariance close to the posterior's. Gradient-based
 transitions with a unit mass matrix in x are those with mass matrix (D D')^-1 in f, Algorithm 4 of the comparative
@@ -15,7 +15,7 @@ from pmgp.core.transitions.base import NOT_COMPUTED, Point
 
 __all__ = ["LatentDensity", "ScaledDensity", "latent", "scaled_by_posterior", "scaled_by_prior"]
 
-# Relative to the prior precision. Any diagonal C is exact; for smaller ones I - B^-1 would cancel.
+# Smallest element of C, relative to the prior precision. Any diagonal C is exact, but I - B^-1 cancels for small ones.
 SMALLEST_INFORMATION = 1e-3
 
 
@@ -33,7 +33,7 @@ class LatentDensity:
         self.likelihood = likelihood
 
     def enter(self, f: np.ndarray) -> np.ndarray:
-        """Position that stands for f."""
+        """Position that corresponds to f."""
         return f
 
     def _weighted(self, deviation: np.ndarray) -> np.ndarray:
@@ -41,7 +41,7 @@ class LatentDensity:
         return self.prior.solve(deviation)
 
     def at(self, position: np.ndarray, gradient: bool = False) -> Point:
-        """Value, and the gradient where asked for."""
+        """The value, and the gradient on request."""
         deviation = position - self.prior.mean
         weighted = self._weighted(deviation)
         log_density = float(self.likelihood.log_likelihood(position)) - 0.5 * float(deviation @ weighted)
@@ -62,10 +62,10 @@ class ScaledDensity:
     Parameters
     ----------
     coordinates : Coordinates
-        x and f, as a Gaussian has them.
+        Map between x and f.
     likelihood : Likelihood
     information : (n,) array, optional
-        C; none means zero, and coordinates of the prior.
+        C; by default zero, with coordinates of the prior.
     """
 
     def __init__(self, coordinates: Coordinates, likelihood: Likelihood, information: np.ndarray | None = None) -> None:
@@ -74,11 +74,11 @@ class ScaledDensity:
         self.information = information
 
     def enter(self, f: np.ndarray) -> np.ndarray:
-        """Position that stands for f."""
+        """Position that corresponds to f."""
         return self.coordinates.whiten(f)
 
     def at(self, position: np.ndarray, gradient: bool = False) -> Point:
-        """Value, and the gradient where asked for."""
+        """The value, and the gradient on request."""
         deviation = self.coordinates.deviation(position)
         f = self.coordinates.mean + deviation
         log_density = float(self.likelihood.log_likelihood(f)) - 0.5 * float(position @ position)
@@ -100,19 +100,19 @@ class ScaledDensity:
 
 
 def latent(prior: Prior, likelihood: Likelihood) -> LatentDensity | None:
-    """f itself; None where K is indefinite, as in the other two."""
+    """Density of f itself; None where K is indefinite, as in the next two functions."""
     factorized = prior.factorized()
     return None if factorized is None else LatentDensity(factorized, likelihood)
 
 
 def scaled_by_prior(prior: Prior, likelihood: Likelihood) -> ScaledDensity | None:
-    """D = L, the Cholesky factor of K: no further O(n^3) operation."""
+    """Density with D = L, the Cholesky factor of K, without a further O(n^3) operation."""
     factorized = prior.factorized()
     return None if factorized is None else ScaledDensity(factorized, likelihood)
 
 
 def scaled_by_posterior(prior: Prior, likelihood: Likelihood) -> ScaledDensity | None:
-    """C the Fisher information at the prior mean: two factorizations and one inversion.
+    """Density with C the Fisher information at the prior mean, using two factorizations and one inversion.
 
     Section 3.6 of the comparative evaluation; K itself is not factorized.
     """

@@ -1,8 +1,8 @@
 """Elliptical slice sampling (Murray, Adams and MacKay 2010; Algorithm 3 of the comparative evaluation).
 
-The ellipses come from a Gaussian reference q, the target being q(f) r(f). With the prior for q, r is the likelihood:
-the algorithm as published. With an approximation of the posterior, r is the likelihood over the sites, and the
-ellipses reach across the whole posterior. Either way a call of r costs O(n).
+The ellipses come from a Gaussian reference q, and the target is q(f) r(f). If q is the prior, r is the likelihood, as
+in the published algorithm. If q approximates the posterior, r is the likelihood over the sites, and the ellipses reach
+across the whole posterior. Either way a call of r costs O(n).
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ class EllipticalSliceUpdate:
     moves : int
         Transitions made by one call of :meth:`step` or :meth:`move`.
     reference : {"prior", "laplace"}
-        The Gaussian that gives the ellipses where :meth:`prepare` makes it. After each move about Laplace's
-        approximation one about the prior is made: the tails of the posterior may be heavier than the approximation's,
-        and a chain that starts there would stay for long.
+        The Gaussian for the ellipses that :meth:`prepare` makes. Each move about Laplace's approximation is followed by
+        one about the prior: the posterior may have heavier tails than the approximation, and a chain that starts there
+        would stay for long.
 
     Raises
     ------
     ValueError
-        For fewer than one move, or another reference.
+        For fewer than one move, or an unknown reference.
     """
 
     moves: int = 1
@@ -68,7 +68,7 @@ class EllipticalSliceUpdate:
         return 1.0
 
     def prepare(self, prior: Prior, likelihood: Likelihood) -> SliceTarget | None:
-        """Factorize K, and fit the approximation if there is to be one; None where K is indefinite.
+        """Factorize K, and fit the approximation if `reference` asks for one; None where K is indefinite.
 
         Laplace's approximation starts from the prior mean, so that it is a function of theta alone.
         """
@@ -83,7 +83,7 @@ class EllipticalSliceUpdate:
         return Point(f, target.log_ratio(f, target.references[0]), f)
 
     def restore(self, target: object, point: Point) -> Point:
-        """Return the point: a stored one is complete."""
+        """Return the point: stored points are complete."""
         return point
 
     def step(
@@ -99,7 +99,7 @@ class EllipticalSliceUpdate:
         Parameters
         ----------
         auxiliaries : (moves, n) array, optional
-            Draws of the one reference less its mean, that give the ellipses; made here if they are not given.
+            Draws from the only reference less its mean, for the ellipses; drawn here if they are not given.
         """
         f, value, evaluations = point.position, point.log_density, 0
         for number in range(self.moves):
@@ -136,9 +136,9 @@ def _move(
     reference: Gaussian,
     auxiliary: np.ndarray,
 ) -> tuple[np.ndarray, float, int]:
-    """One transition about a reference: f, the log-ratio there and the number of its evaluations.
+    """Make one transition about a reference; return f, the log-ratio there and the number of its evaluations.
 
-    The value at f is not a number where it is not known yet.
+    The value at f is NaN if it is not known yet.
     """
     found = reference.moved(rng, f, value, target.likelihood, auxiliary)
     if found is not None:

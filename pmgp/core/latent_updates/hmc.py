@@ -1,4 +1,4 @@
-"""Hybrid Monte Carlo for f: isotropic, and with a mass matrix taken from the prior or near the posterior."""
+"""Hybrid Monte Carlo for f: isotropic, or with a mass matrix from the prior or close to the posterior's precision."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ class HamiltonianUpdate:
     Parameters
     ----------
     mass : {"posterior", "prior", "identity"}
-        The mass matrix: "posterior" K^-1 + C with C the Fisher information at the prior mean, "prior" K^-1, and
-        "identity" (section 3.6 of the comparative evaluation, which calls the first two "HMC v1" and "HMC v2").
+        The mass matrix: K^-1 + C with C the Fisher information at the prior mean for "posterior", K^-1 for "prior", or
+        the identity (section 3.6 of the comparative evaluation, which calls the first two "HMC v1" and "HMC v2").
     max_leapfrog : int
         The number of leapfrog steps is uniform from 1 to this one.
 
     Raises
     ------
     ValueError
-        For another mass, or a number of leapfrog steps below one.
+        For an unknown mass, or a number of leapfrog steps below one.
     """
 
     mass: str = "posterior"
@@ -59,7 +59,7 @@ class HamiltonianUpdate:
             raise ValueError(f"max_leapfrog must be an integer of at least 1, not {self.max_leapfrog}")
 
     def initial_step_size(self, n: int) -> float:
-        """Return the step size at which tuning starts, scaled with dimension as the stable step is."""
+        """Return the step size at which tuning starts, scaled with dimension like the largest stable step."""
         return 0.5 * n**-0.25
 
     def prepare(self, prior: Prior, likelihood: Likelihood) -> LatentDensity | ScaledDensity | None:
@@ -71,7 +71,7 @@ class HamiltonianUpdate:
         return target.at(target.enter(f), gradient=True)
 
     def restore(self, target: object, point: Point) -> Point:
-        """Return the point: a stored one is complete."""
+        """Return the point: stored points are complete."""
         return point
 
     def step(

@@ -1,8 +1,8 @@
 """Metrics for f: the identity, and G = K^-1 + W with the curvature W of the likelihood.
 
-For several classes W has blocks diag(pi) - pi pi' (times counts), and all that a trajectory needs of G comes from the
-structured form of G^-1 (`block_shrinkage.py`): C + 1 factorizations of n rows for G, and O(C n^2) for a draw of the
-momentum and for its velocity. One latent vector is the case C = 1.
+For several classes W has blocks diag(pi) - pi pi' (times counts), and everything that a trajectory needs from G comes
+from the structured form of G^-1 (`block_shrinkage.py`): C + 1 factorizations of n rows for G, and O(C n^2) for a draw
+of the momentum and for its velocity. One latent vector is the case C = 1.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from pmgp.core.transitions.riemannian import Metric
 
 __all__ = ["METRICS", "MovingMetricDensity", "best_constant", "local_curvature_known"]
 
-# Where it is less, an observation says nothing.
+# Smallest curvature; below it an observation carries no information.
 SMALLEST_CURVATURE = 1e-10
-# Newton's steps to the constant f that fits the data best; classes without observations have none.
+# Newton's steps to the constant f that fits the data best; without observations of a class they do not converge.
 NEWTON_STEPS = 30
 SMALLEST_STEP = 1e-10
 RIDGE = 1e-10
@@ -53,7 +53,7 @@ class IdentityMetric:
         return momentum
 
     def force(self, velocity: np.ndarray) -> np.ndarray:
-        """None."""
+        """Zero: the metric is constant."""
         return np.zeros_like(velocity)
 
 
@@ -63,7 +63,7 @@ class PosteriorMetric:
     Parameters
     ----------
     prior : Prior
-        With its factors.
+        The prior, with its factors.
     precision : BlockMatrix
         W.
     shrinkage : Shrinkage
@@ -81,7 +81,7 @@ class PosteriorMetric:
         return self.shrinkage.log_determinant
 
     def momentum(self, rng: np.random.Generator) -> np.ndarray:
-        """A draw from N(0, G), the sum of one for each term."""
+        """A draw from N(0, G), the sum of a draw for each term."""
         of_prior, of_sites = rng.standard_normal((2, self.prior.size))
         return self.prior.solve(self.prior.deviation(of_prior)) + self.precision.root_product(of_sites)
 
@@ -90,7 +90,7 @@ class PosteriorMetric:
         return self.shrinkage.product(momentum)
 
     def force(self, velocity: np.ndarray) -> np.ndarray:
-        """None."""
+        """Zero: the metric is constant."""
         return np.zeros_like(velocity)
 
 
@@ -100,9 +100,9 @@ class LocalMetric(PosteriorMetric):
     Parameters
     ----------
     prior, precision, shrinkage
-        As of `PosteriorMetric`.
+        See `PosteriorMetric`.
     curvature_gradient : callable
-        Symmetric (n, C, C) blocks A to the gradient of sum_i <A_i, W_i(f)> in f.
+        Maps symmetric (n, C, C) blocks A to the gradient of sum_i <A_i, W_i(f)> in f.
     """
 
     constant: ClassVar[bool] = False
@@ -119,11 +119,11 @@ class LocalMetric(PosteriorMetric):
 
     @cached_property
     def marginals(self) -> np.ndarray:
-        """Blocks of G^-1, the only ones that derivatives of W meet: (n, C, C)."""
+        """Blocks of G^-1, (n, C, C), the only ones that are multiplied with derivatives of W."""
         return self.shrinkage.marginals()
 
     def force(self, velocity: np.ndarray) -> np.ndarray:
-        """<G^-1 - v v', d_jG> / 2 for each j, of which block i alone depends on f_i."""
+        """<G^-1 - v v', d_jG> / 2 for each j; only block i of G depends on f_i."""
         v = velocity.reshape(self.prior.vectors, -1).T
         return 0.5 * self.curvature_gradient(self.marginals - v[:, :, None] * v[:, None, :])
 
@@ -134,10 +134,10 @@ class MovingMetricDensity(LatentDensity):
     Parameters
     ----------
     prior : Prior
-        With its factors.
+        The prior, with its factors.
     likelihood : Likelihood
     constant : Metric, optional
-        The metric that is the same everywhere; none for K^-1 + W(f).
+        A metric that is the same everywhere; by default K^-1 + W(f).
     """
 
     def __init__(self, prior: Prior, likelihood: Likelihood, constant: Metric | None = None) -> None:
@@ -145,7 +145,7 @@ class MovingMetricDensity(LatentDensity):
         self.constant = constant
 
     def metric_at(self, position: np.ndarray) -> Metric | None:
-        """G there; None where the curvature is not finite, or negative."""
+        """G at a position; None where the curvature is negative or not finite."""
         if self.constant is not None:
             return self.constant
         precision = _curvature(self.likelihood, position)
@@ -163,7 +163,7 @@ class MovingMetricDensity(LatentDensity):
 
 
 def _curvature(likelihood: Any, f: np.ndarray) -> BlockMatrix | None:
-    """W(f); None where it is not finite, or negative."""
+    """W(f); None where it is negative or not finite."""
     curvature = likelihood.derivatives(f)[1]
     if not isinstance(curvature, np.ndarray):
         return curvature
@@ -173,7 +173,7 @@ def _curvature(likelihood: Any, f: np.ndarray) -> BlockMatrix | None:
 
 
 def _information(likelihood: Any, f: np.ndarray) -> BlockMatrix:
-    """Return the Fisher information, which is never negative and so can stand for a curvature everywhere."""
+    """Return the Fisher information, which is never negative and so can replace the curvature everywhere."""
     curvature = likelihood.derivatives(f)[1]
     if not isinstance(curvature, np.ndarray):
         return curvature
@@ -181,7 +181,7 @@ def _information(likelihood: Any, f: np.ndarray) -> BlockMatrix:
 
 
 def local_curvature_known(prior: Prior, likelihood: Likelihood) -> bool:
-    """Whether W(f) can be a metric: it has derivatives, and is positive at the prior mean and around it."""
+    """Whether W(f) can be a metric: it must have derivatives, and be positive at the prior mean and around it."""
     if prior.vectors > 1:
         return hasattr(likelihood, "curvature_gradient")
     spread = np.sqrt(prior.variance)
@@ -190,9 +190,9 @@ def local_curvature_known(prior: Prior, likelihood: Likelihood) -> bool:
 
 
 def best_constant(prior: Prior, likelihood: Likelihood) -> np.ndarray:
-    """The f of constant elements in each latent vector that fits the data best: (C n,).
+    """The f that fits the data best among those that are constant in each latent vector: (C n,).
 
-    For labels of classes it has the probabilities n_c / n. It is found by Newton's method from the prior mean.
+    For labels of classes its probabilities are n_c / n. Newton's method finds it from the prior mean.
     """
     sites = prior.size // prior.vectors
     values = prior.mean.reshape(-1, sites).mean(axis=1)
@@ -231,7 +231,7 @@ def _fixed(prior: Prior, likelihood: Likelihood) -> MovingMetricDensity | None:
 
 def _local(prior: Prior, likelihood: Likelihood) -> MovingMetricDensity:
     if prior.vectors > 1 and not hasattr(likelihood, "curvature_gradient"):
-        raise ValueError(f"the metric 'local' needs derivatives of the curvature, which {likelihood!r} has not")
+        raise ValueError(f"the metric 'local' needs derivatives of the curvature, which {likelihood!r} does not have")
     return MovingMetricDensity(prior, likelihood)
 
 
@@ -240,4 +240,4 @@ METRICS: dict[str, Callable[[Prior, Likelihood], MovingMetricDensity | None]] = 
     "fixed": _fixed,
     "local": _local,
 }
-"""By name: the density of f with a metric, for a prior that has its factors."""
+"""Functions by name that make the density of f with a metric from a factorized prior."""

@@ -26,14 +26,14 @@ class MetropolisUpdate:
     Parameters
     ----------
     proposal : {"autoregressive", "random_walk", "isotropic"}
-        For e standard normal and z = L e a draw from the prior's deviations: "autoregressive" proposes
-        m + sqrt(1 - step^2) (f - m) + step z (equation 12 of the comparative evaluation, its "MH v2"), "random_walk"
-        f + step z (equation 11, "MH v1"), "isotropic" f + step e (section 3.1).
+        With e standard normal and z = L e, "autoregressive" proposes m + sqrt(1 - step^2) (f - m) + step z (equation 12
+        of the comparative evaluation, its "MH v2"), "random_walk" proposes f + step z (equation 11, "MH v1"), and
+        "isotropic" proposes f + step e (section 3.1).
 
     Raises
     ------
     ValueError
-        For another proposal.
+        For an unknown proposal.
     """
 
     proposal: str = "autoregressive"
@@ -62,7 +62,7 @@ class MetropolisUpdate:
         return target.at(target.enter(f))
 
     def restore(self, target: object, point: Point) -> Point:
-        """Return the point: a stored one is complete."""
+        """Return the point: stored points are complete."""
         return point
 
     def step(
@@ -75,7 +75,7 @@ class MetropolisUpdate:
 
 
 def _point_of_likelihood(target: LatentDensity | ScaledDensity, f: np.ndarray) -> Point:
-    """The proposal is reversible under the prior, so that the likelihood alone decides."""
+    """Return a point with the log-likelihood alone, since the proposal is reversible under the prior."""
     return Point(f, float(target.likelihood.log_likelihood(f)), f)
 
 

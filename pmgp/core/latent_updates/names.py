@@ -6,12 +6,12 @@ __all__ = ["check_name"]
 
 
 def check_name(given: str, known: tuple[str, ...], argument: str) -> None:
-    """Refuse a name that does not exist.
+    """Refuse an unknown name.
 
     Raises
     ------
     ValueError
-        Naming the argument and the names that it takes.
+        Naming the argument and the known names.
     """
     if given not in known:
         raise ValueError(f"{argument} must be one of {', '.join(known)}, not {given!r}")

@@ -1,4 +1,4 @@
-"""Hamiltonian Monte Carlo for f with a metric: samplers (a) to (f) of the article on several classes and sources."""
+"""Hamiltonian Monte Carlo for f with a metric, as in samplers (a) to (f) of the article on classes and sources."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ class RiemannianUpdate:
     Parameters
     ----------
     metric : {"local", "fixed", "identity"}
-        "local" is K^-1 + W(f) with the curvature W of the likelihood, and the generalized leapfrog, "fixed" the same
-        at the constant f that fits the data best (probabilities n_c / n for labels of classes), "identity" I.
+        "local" is K^-1 + W(f) with the curvature W of the likelihood, and uses the generalized leapfrog. "fixed" takes
+        W at the constant f that fits the data best (probabilities n_c / n for labels of classes). "identity" is I.
     max_leapfrog : int
         The number of leapfrog steps is uniform from 1 to this one.
     solver : Solver
-        Of the implicit steps.
+        Solver of the implicit steps.
 
     Raises
     ------
     ValueError
-        For another metric, or a number of leapfrog steps below one.
+        For an unknown metric, or a number of leapfrog steps below one.
     """
 
     metric: str = "local"
@@ -51,7 +51,7 @@ class RiemannianUpdate:
             raise ValueError(f"max_leapfrog must be an integer of at least 1, not {self.max_leapfrog}")
 
     def initial_step_size(self, n: int) -> float:
-        """Return the step size at which tuning starts, scaled with dimension as the stable step is."""
+        """Return the step size at which tuning starts, scaled with dimension like the largest stable step."""
         return 0.5 * n**-0.25
 
     def prepare(self, prior: Prior, likelihood: Likelihood) -> MovingMetricDensity | None:

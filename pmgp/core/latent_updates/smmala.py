@@ -19,8 +19,8 @@ __all__ = ["LangevinUpdate", "ManifoldDensity"]
 class ManifoldDensity(LatentDensity):
     """The density of f with the metric G(f) = K^-1 + R(f), R the Fisher information (appendix A.1).
 
-    K is inverted once, and G factorized at every proposal, except where R has not changed: the information of the
-    volatility model, for one, does not depend on f.
+    K is inverted once, and G is factorized at every proposal, unless R has not changed: the information of the
+    volatility model, for example, does not depend on f.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class LangevinUpdate:
     largest_step_size: ClassVar[float] = np.inf
 
     def initial_step_size(self, n: int) -> float:
-        """Return the step size at which tuning starts, scaled with dimension as Langevin proposals are."""
+        """Return the step size at which tuning starts, scaled with dimension as usual for Langevin proposals."""
         return n ** (-1.0 / 6.0)
 
     def prepare(self, prior: Prior, likelihood: Likelihood) -> ManifoldDensity | None:

@@ -1,11 +1,12 @@
-"""How many draws: from the measured spread of log p^(y|theta) at posterior points of tuning.
+"""Choose the number of draws from the measured spread of log p^(y|theta) at posterior points of tuning.
 
-As many as an effective draw of the chain costs least with, where work is known: iterations cost what the screen does,
-whatever the draws do, and estimates that spread make a chain stick (:func:`inefficiency`).
+If the work is known, the number with the lowest cost of an effective draw is chosen. The screen costs the same whatever
+the number of draws, and estimates with a large spread make a chain stick (:func:`inefficiency`).
 
-A chain's stored estimate holds a particle from the posterior, whose weight may be far larger than any that draws from q
-show: where one weight has nearly all of the sum, the pool of importance samples says little. An estimator that finds
-such particles shows how far estimates of another one spread that hold them (:func:`measured_beside`).
+A chain's stored estimate holds a particle from the posterior, whose weight may be far larger than the weights of draws
+from q. If one weight makes up nearly the whole sum, the pool of importance samples says little about that. An estimator
+that finds such particles then shows the spread of another estimator whose stored estimates hold them
+(:func:`measured_beside`).
 """
 
 from __future__ import annotations
@@ -23,18 +24,18 @@ from pmgp.core.marginal.evaluation import Evaluator, Fitted, Ready
 __all__ = ["LARGE_SPREAD", "Price", "choose_draws", "inefficiency", "measured_beside"]
 
 Price = Callable[[int, float], float]
-"""Of an effective draw of the chain, from the number of draws of an estimate and the spread of its logarithm."""
+"""Price of an effective draw of the chain, given the number of draws of an estimate and its log's spread."""
 
 CANDIDATES = (16, 32, 64, 128, 256, 512)
-# Where work is that of the draws, a pseudo-marginal chain is best for a standard deviation of the log-estimate near one
+# If draws are the only work, a pseudo-marginal chain is best for a standard deviation of the log-estimate near one
 # (Doucet, Pitt, Deligiannidis and Kohn 2015), and poor above LARGE_SPREAD.
 TARGET_SPREAD = 1.0
-# The same of estimates that are seen a few times each: their tails are longer than these show. On six classes of glass
-# chains with 512 particles, a spread of 0.5, have three times the effective draws of an iteration with 128 or 256.
+# Target if each estimate is repeated only a few times, which does not show its tails. On six classes of glass, chains
+# with 512 particles (a spread of 0.5) have three times as many effective draws an iteration as with 128 or 256.
 TARGET_OF_REPEATS = 0.5
 LARGE_SPREAD = 1.5
 DEFAULT_DRAWS = 64
-# In standard deviations on either side, and how many: where errors of stored estimates are looked at.
+# Range, in standard deviations to either side, and number of points of the grid for errors of stored estimates.
 FARTHEST, POINTS = 8.0, 401
 
 
@@ -57,15 +58,15 @@ def choose_draws(
     evaluate : Evaluator
     predictor : Predictor or None
     price : callable, optional
-        The number with the lowest one is chosen; without, the fewest that suffice.
+        The number of draws with the lowest price is chosen; without a price, the smallest number that suffices.
 
     Returns
     -------
     draws : int or None
         None for an estimator that knows its own number.
     spread : float
-        Standard deviation of the log-estimate with that number, the upper quartile over `thetas`; NaN without any, and
-        where the estimator is neither `Calibrated` nor `Repeated`.
+        Standard deviation of the log-estimate with that number, the upper quartile over `thetas`; NaN if there are no
+        `thetas`, or if the estimator is neither `Calibrated` nor `Repeated`.
     """
     if not isinstance(estimator, Calibrated | Repeated):
         return None, np.nan
@@ -77,11 +78,11 @@ def choose_draws(
 
 
 def inefficiency(spread: float) -> float:
-    """Iterations for one effective draw of a chain that makes independent proposals, exact but for its estimates.
+    """Iterations for one effective draw of a chain whose independent proposals are rejected only for the estimates.
 
-    With normal errors z of the log-estimate, of standard deviation s, a stored one is replaced with the probability
-    a(z) = Phi(-z/s - s/2) + exp(-z) Phi(z/s - s/2), and the integrated autocorrelation time is the mean of 2/a - 1 over
-    stored ones, whose errors have the mean s^2/2 (Pitt, dos Santos Silva, Giordani and Kohn 2012).
+    With normal errors z of the log-estimate, of standard deviation s, a stored estimate is replaced with probability
+    a(z) = Phi(-z/s - s/2) + exp(-z) Phi(z/s - s/2). The integrated autocorrelation time is the mean of 2/a - 1 over
+    stored estimates, whose errors have the mean s^2/2 (Pitt, dos Santos Silva, Giordani and Kohn 2012).
 
     Parameters
     ----------
@@ -90,11 +91,11 @@ def inefficiency(spread: float) -> float:
     """
     if not np.isfinite(spread):
         return np.inf
-    # In standard deviations from the mean, where fresh ones have their mean at -s.
+    # In standard deviations from the mean of stored errors; the mean of fresh errors is at -s.
     x = np.linspace(-FARTHEST, FARTHEST, POINTS)
     z = spread * (x + 0.5 * spread)
     accepted = ndtr(-x - spread) + np.exp(-z) * ndtr(x)
-    # What is as good as never replaced makes it infinite.
+    # An estimate that is practically never replaced makes it infinite.
     with np.errstate(divide="ignore"):
         return float(np.average(2.0 / accepted - 1.0, weights=np.exp(-0.5 * x**2)))
 
@@ -107,7 +108,7 @@ def measured_beside(
     evaluate: Evaluator,
     predictor: Predictor | None,
 ) -> tuple[tuple[int, float], float]:
-    """Choose the number of draws of an estimator, and measure importance sampling with particles that it has found.
+    """Choose an estimator's number of draws, and measure importance sampling with the particles that it finds.
 
     Parameters
     ----------
@@ -123,9 +124,9 @@ def measured_beside(
     Returns
     -------
     found : tuple
-        As of :func:`choose_draws`.
+        The result of :func:`choose_draws`.
     spread : float
-        That of importance sampling, if stored estimates hold such particles: by how often they are replaced.
+        Spread of importance sampling if stored estimates hold such particles, from how often they are replaced.
     """
     candidates = _candidates(estimator)
     spreads, beside = [], []
@@ -148,14 +149,14 @@ def _candidates(estimator: Calibrated | Repeated) -> tuple[int, ...]:
 
 
 def _typical(spreads: np.ndarray) -> np.ndarray:
-    """The upper quartile over points; the higher of two neighbors, not a mean of them: a spread may be infinite."""
+    """The upper quartile over points; the higher of two neighbors, not their mean, as a spread may be infinite."""
     return np.quantile(spreads, 0.75, axis=0, method="higher")
 
 
 def _chosen(
     estimator: Calibrated | Repeated, spreads: list[list[float]], price: Price | None = None
 ) -> tuple[int, float]:
-    """The number of draws with the lowest price, or the fewest that suffice, or the most; and their spread."""
+    """The number of draws with the lowest price, or the smallest that suffices, or the largest; and its spread."""
     candidates, typical = _candidates(estimator), _typical(np.array(spreads))
     if price is not None and np.isfinite(typical).any():
         lowest = int(np.argmin([price(*each) for each in zip(candidates, typical, strict=True)]))
@@ -186,7 +187,7 @@ def _spreads(
 
 
 def _pool(rng: np.random.Generator, estimator: Calibrated, ready: Ready, draws: int) -> np.ndarray:
-    """Independent log-weights, for four groups of so many at least."""
+    """Independent log-weights, for at least four groups of `draws`."""
     pool = max(estimator.calibration_pool, 4 * draws)
     estimate = estimator.estimate(rng, ready.approximation, ready.likelihood, pool)
     return _pairs_adjacent(estimate.log_weights, estimator.antithetic)
@@ -198,13 +199,13 @@ def _repeats(rng: np.random.Generator, estimator: Repeated, ready: Ready) -> lis
 
 
 def _scaled_spreads(logs: np.ndarray, estimator: Repeated, candidates: tuple[int, ...]) -> list[float]:
-    """From log-estimates of one number of draws, for each of several: the variance is inverse to it."""
+    """Spreads for several numbers of draws, from log-estimates with one: the variance is inversely proportional."""
     spread = _spread_of_repeats(logs)
     return [spread * float(np.sqrt(estimator.calibration_draws / draws)) for draws in candidates]
 
 
 def _spread_of_repeats(logs: np.ndarray) -> float:
-    """From how often one estimate would replace another one, stored with a probability proportional to its size."""
+    """Spread, from how often one estimate would replace another, stored with probability proportional to its size."""
     if not np.isfinite(logs).any():
         return np.inf
     stored = np.exp(logs - logs.max())
@@ -221,9 +222,9 @@ def _spread_with(
     particles: np.ndarray,
     logs: np.ndarray,
 ) -> float:
-    """Spread of the log-estimate by importance samples, where stored ones hold particles from the posterior.
+    """Spread of the log-estimate by importance sampling if stored estimates hold particles from the posterior.
 
-    Particles are picked in proportion to the estimates that they come from, of logarithms `logs`.
+    Particles are picked in proportion to the estimates that they come from, whose logarithms are `logs`.
     """
     if not np.isfinite(logs).any():
         return np.inf
@@ -248,7 +249,7 @@ def _pairs_adjacent(log_weights: np.ndarray, antithetic: bool) -> np.ndarray:
 
 
 def _spread_of_groups(log_weights: np.ndarray, draws: int, paired: bool, rng: np.random.Generator) -> float:
-    """Spread of the log-estimate, from how often a fresh one would replace a stored one at the same theta.
+    """Spread of the log-estimate, from how often a fresh estimate would replace a stored one at the same theta.
 
     A chain's stored estimate holds a particle from the posterior, whose weight may be far larger than any that a few
     draws from q show; groups of fresh weights alone would miss that tail. For normal errors of the log-estimate with
@@ -268,5 +269,5 @@ def _spread_of_groups(log_weights: np.ndarray, draws: int, paired: bool, rng: np
 
 
 def _spread_for(acceptance: float) -> float:
-    """The standard deviation of normal errors that leads to a rate of acceptance."""
+    """The standard deviation of normal errors that leads to an acceptance rate."""
     return float(-np.sqrt(2.0) * ndtri(0.5 * acceptance))

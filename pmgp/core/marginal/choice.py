@@ -1,10 +1,10 @@
-"""Which of several estimators, and how many draws: from measured spread and counted work, at the end of tuning.
+"""Choose an estimator and its number of draws from measured spread and counted work, at the end of tuning.
 
-Each is given the draws that `calibration` finds for it. Where another one finds particles from the posterior,
-importance sampling is measured with these, as its own weights may not show what a stored estimate holds. The price of
-an effective draw is the work of an iteration times how many it takes (`calibration.inefficiency`). Work is a count of
-operations, and not a time: what a chain chooses depends on its seed alone, so that a run that is repeated, or resumed,
-chooses alike.
+Each estimator gets the number of draws that `calibration` finds for it. If another estimator finds particles from the
+posterior, importance sampling is measured with these, because its own weights may not show what a stored estimate
+holds. The price of an effective draw is the work of an iteration times the iterations that it takes
+(`calibration.inefficiency`). Work is a count of operations, not a time: the choice depends on a chain's seed alone, so
+that repeated and resumed runs choose alike.
 """
 
 from __future__ import annotations
@@ -32,29 +32,29 @@ from pmgp.core.marginal.pseudo_marginal import PseudoMarginalChain
 
 __all__ = ["Choice", "choose_estimator"]
 
-# In how many iterations the screen leads somewhere, so that an estimate is made there.
+# Share of iterations in which the screen leads to a new theta, where an estimate is made.
 PASSING = 0.5
-# Of an iteration on the screen, in operations: a sweep of the approximation and the factorization of K in n^3, the
-# elements of K in n^2.
+# Work of an iteration on the screen, in operations: a sweep of the approximation and the factorization of K per n^3,
+# the elements of K per n^2.
 WORK_OF_SWEEP, WORK_OF_FACTOR, WORK_OF_ELEMENT = 2.0 / 3.0, 1.0 / 3.0, 150.0
-# With so few importance samples as suffice for the target, their pool shows how they spread, and there is no reason to
-# look for estimates that resample.
+# If this number of importance samples or fewer reach the target, their pool shows the spread well, and there is no
+# reason to try estimates that resample.
 FEW_DRAWS = 64
-# With several latent vectors, a sweep has three n^3 for each of these, of n sites, and the moments at each site, in the
-# square of the vectors' number.
+# With several latent vectors, a sweep costs 3 n^3 for each vector of n sites, and moments at each site that grow with
+# the square of the number of vectors.
 WORK_OF_BLOCK_SWEEP, WORK_OF_BLOCK_MOMENTS = 3.0, 1e5
 
 
 class Choice(NamedTuple):
-    """An estimator and its number of draws, as tuning has chosen them.
+    """An estimator and its number of draws, chosen by tuning.
 
     Attributes
     ----------
     estimator : Estimator or None
-        None where there was nothing to choose.
+        None if there was nothing to choose.
     draws : int or None
     spread : float
-        As of :func:`~pmgp.core.marginal.calibration.choose_draws`.
+        See :func:`~pmgp.core.marginal.calibration.choose_draws`.
     """
 
     estimator: Estimator | None
@@ -70,15 +70,16 @@ def choose_estimator(
     evaluate: Evaluator,
     predictor: Predictor | None,
 ) -> Choice:
-    """Weigh the scheme's own estimator against others, and choose the number of draws.
+    """Compare the scheme's own estimator with others, and choose the number of draws.
 
     Parameters
     ----------
     rng : numpy.random.Generator
-        For the scheme's own estimator alone. Others are measured with numbers of their own, so that a chain that keeps
-        its estimator goes on as if there had been no others.
+        Used for the scheme's own estimator alone. Others are measured with separate random numbers, so that a chain
+        that keeps its estimator continues as if there had been no others.
     scheme : PseudoMarginalChain
-        With an estimator that is `Priced`, where there are others. One that is not makes the fewest draws that suffice.
+        Its estimator must be `Priced` if there are others. Otherwise it makes the smallest number of draws that
+        suffices.
     others : sequence of Priced
     thetas : list of (dimension,) arrays
         Posterior points, from the second half of tuning. Without any there is nothing to measure, and the scheme's own
@@ -95,7 +96,7 @@ def choose_estimator(
         return own
     best, lowest = own, costs.price(cast(Priced, scheme.estimator), own)
     for estimator in others:
-        # No draws have less work than the fewest, and no spread is smaller than none.
+        # A lower bound of the price: the smallest number of draws and no spread.
         least = costs.price(estimator, Choice(estimator, CANDIDATES[0], 0.0))
         if least >= lowest or (isinstance(estimator, Repeated) and _sufficient(own)):
             continue
@@ -115,7 +116,7 @@ def choose_estimator(
 
 
 def _sufficient(own: Choice) -> bool:
-    """Whether few importance samples would do, however many have been chosen."""
+    """Whether few importance samples would suffice, however many have been chosen."""
     return own.draws is not None and own.spread * np.sqrt(own.draws / FEW_DRAWS) <= TARGET_SPREAD
 
 
@@ -140,7 +141,7 @@ class _Costs:
         return self._price(estimator, choice.draws, choice.spread)
 
     def of_draws(self, estimator: Estimator) -> Price | None:
-        """Prices of numbers of draws, where spreads are measured of each by weights and work is known."""
+        """Price as a function of draws and spread, if the spread for each number is measured and the work known."""
         if isinstance(estimator, Calibrated) and isinstance(estimator, Priced):
             return partial(self._price, estimator)
         return None

@@ -1,4 +1,4 @@
-"""One evaluation of a model at a proposed theta: as far as it could be computed."""
+"""One evaluation of a model at a proposed theta, as far as it could be computed."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ class Fitted(NamedTuple):
 
     @property
     def log_screen(self) -> float:
-        """log p(theta) plus the approximation's log-evidence: what tuning targets and proposals are screened with."""
+        """log p(theta) plus the approximation's log-evidence: the target of tuning, and the screen for proposals."""
         value = self.log_prior + self.approximation.log_evidence
         return value if isfinite(value) else -inf
 
     def with_prior_factor(self) -> Fitted | None:
-        """Return the fit with K factorized, perhaps with a jitter, or None. The exact chain needs that factor."""
+        """Return the fit with K factorized, perhaps with a jitter, or None; the exact chain needs that factor."""
         approximation = self.approximation.factorized()
         return None if approximation is None else Fitted(self.theta, self.log_prior, approximation, self.likelihood)
 
@@ -70,7 +70,7 @@ class Ready(NamedTuple):
     log_prior : float
         log p(theta).
     log_screen : float
-        That of the approximation as it was fitted.
+        Log-screen of the approximation as it was fitted.
     approximation : Posterior
         q(f).
     likelihood : Likelihood
@@ -96,8 +96,8 @@ class Evaluator:
     model : LatentModel
     approximation : Approximation
     persistent : bool
-        Where a fit from the predicted start fails, fit again from the approximation's own start: for a chain that may
-        be moved, by other samplers, to where it would not have gone.
+        If a fit from the predicted start fails, fit again from the approximation's own start: for a chain that other
+        samplers may move to places where it would not go by itself.
     """
 
     def __init__(self, model: LatentModel, approximation: Approximation, persistent: bool = False) -> None:
@@ -106,7 +106,7 @@ class Evaluator:
         self.persistent = persistent
 
     def __call__(self, theta: np.ndarray, predictor: Predictor | None) -> Evaluation:
-        """Approximate p(f|y, theta); depends on theta and on the predictor's coefficients, on nothing else."""
+        """Approximate p(f|y, theta); the result depends only on theta and on the predictor's coefficients."""
         log_prior = self.model.log_prior(theta)
         if not isfinite(log_prior):
             return OutsideSupport(theta)
@@ -119,10 +119,10 @@ class Evaluator:
         return Indefinite(theta) if fitted is None else Fitted(theta, log_prior, fitted, likelihood)
 
     def prepare(self, evaluation: Evaluated) -> Ready | Indefinite:
-        """Make what importance samples need: the Cholesky factor of K, and q as good as the approximation makes it.
+        """Factorize K, and refine q for importance samples.
 
-        If K needed a jitter, q is first conditioned on the same sites again under the covariance that is used from
-        there on. Like the approximation itself this is a function of theta; what is ready stays as it is.
+        If K needed a jitter, q is first conditioned on the same sites again under the new covariance. Like the
+        approximation itself this is a function of theta. An evaluation that is `Ready` is returned as it is.
         """
         if isinstance(evaluation, Ready):
             return evaluation
@@ -137,7 +137,7 @@ class Evaluator:
         return Ready(theta, log_prior, evaluation.log_screen, approximation, likelihood)
 
     def start_from(self, evaluation: Evaluated) -> np.ndarray:
-        """Return the start for an approximation at a theta nearby, see `Approximation.start_from`."""
+        """Return the start for an approximation at a nearby theta, see `Approximation.start_from`."""
         return self.approximation.start_from(evaluation.approximation)
 
 

@@ -1,7 +1,7 @@
 """The gradient in theta of the approximation's log-evidence, and of the screen.
 
-Through K and m it is exact at the approximation's fixed point. Through the likelihood's own parameters it is taken by
-central differences, in O(n) each, because sites (or the mode) stay where they are.
+The part through K and m is exact at the approximation's fixed point. The part through the likelihood's own parameters
+is a central difference, in O(n) for each, because sites (or the mode) stay fixed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pmgp.core.marginal.evaluation import Evaluation, Evaluator, Fitted
 
 __all__ = ["evidence_gradient", "screen_gradient"]
 
-# Of the central differences.
+# Step of the central differences.
 STEP = 1e-5
 
 
@@ -35,11 +35,11 @@ def evidence_gradient(
     ----------
     model : DifferentiableMarginal
     approximation : Differentiable
-        What found q.
+        The approximation that found q.
     theta : (dimension,) array
     q : SiteApproximation or BlockApproximation
     likelihood : Likelihood
-        At theta.
+        Likelihood at theta.
 
     Returns
     -------
@@ -59,7 +59,7 @@ def evidence_gradient(
 
 
 def screen_gradient(evaluate: Evaluator, evaluation: Evaluation) -> np.ndarray:
-    """Gradient of log p(theta) plus the log-evidence; not a number where there is no q.
+    """Gradient of log p(theta) plus the log-evidence; NaN where there is no q.
 
     The model must be a `DifferentiableMarginal`, and the approximation `Differentiable`.
     """

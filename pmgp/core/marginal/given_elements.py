@@ -1,4 +1,4 @@
-"""A model of some elements of theta, the others given: a chain moves the former, and other samplers the latter."""
+"""A model of some elements of theta, given the others: a chain moves the former, and other samplers the latter."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class GivenElements:
     Parameters
     ----------
     model : DifferentiableMarginal
-        Of the whole theta.
+        Model of the whole theta.
     moved : (dimension,) array of int
         The elements that move.
     theta : array
@@ -55,7 +55,7 @@ class GivenElements:
 
     @property
     def likelihood_elements(self) -> Sequence[int]:
-        """The elements that p(y|f, theta) depends on, counted among those that move."""
+        """Indices, among the elements that move, of those on which p(y|f, theta) depends."""
         return np.flatnonzero(np.isin(self.moved, self.model.likelihood_elements)).tolist()
 
     def log_prior_gradient(self, theta: np.ndarray) -> np.ndarray:

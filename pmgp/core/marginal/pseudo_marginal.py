@@ -4,16 +4,16 @@ The target is extended by the importance samples and the index of one of them, w
 p(f|theta, y). Three things are added to the article's algorithm; each leaves the extended target invariant.
 
 - *The screen* (surrogate transitions, Liu 2001; with a single one, delayed acceptance, Christen and Fox 2005): theta
-  moves by transitions that leave the approximation's own posterior invariant, a deterministic density. Where they lead
-  is accepted with the ratio of estimate and screen, so that one unbiased estimate corrects them all. Where they lead
-  nowhere there is nothing to estimate, and K need not be factorized.
+  moves by transitions that leave the approximation's own posterior invariant, a deterministic density. Their result
+  is accepted with the ratio of estimate and screen, so that one unbiased estimate corrects them all. If theta has not
+  moved, no estimate is made, and K need not be factorized.
 - *Latent draws*: the trace gets a copy of the retained particle after a fixed number of elliptical slice moves at the
-  current theta, in every iteration alike. Moving it only after rejections, or letting moves accumulate until the next
-  acceptance, would correlate the number of moves with the weight of the particle and bias the draws.
+  current theta, the same in every iteration. Moving it only after rejections, or letting moves accumulate until the
+  next acceptance, would correlate the number of moves with the weight of the particle and bias the draws.
 - *Refreshment* (as in particle Gibbs): at the end of an iteration that copy becomes the retained particle, and all
-  others and the stored estimate are redrawn given it. A chain that is stuck on an overestimate comes free.
+  other particles and the stored estimate are redrawn given it. This frees a chain that is stuck on an overestimate.
 
-The stored estimate of the current state is never recomputed otherwise.
+Otherwise the stored estimate of the current state is never recomputed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = ["Frozen", "Info", "PseudoMarginalChain", "State"]
 
 @storable
 class State(NamedTuple):
-    """The chain between two iterations; the approximation at theta is a function of it and is not part of it.
+    """State of the chain between two iterations, without the approximation at theta, which is a function of it.
 
     Attributes
     ----------
@@ -64,10 +64,10 @@ class State(NamedTuple):
 
 @storable
 class Frozen(NamedTuple):
-    """The constants that tuning ends with: learned transitions, where fits start, the number of importance samples.
+    """The constants that tuning ends with: learned transitions, a predictor of starts, the number of draws.
 
-    The number is None for an estimator that knows its own. The estimator is given where tuning has chosen it, and takes
-    the place of the chain's own.
+    The number of draws is None for an estimator that knows its own. `estimator` is set if tuning has chosen one, which
+    then replaces the chain's own.
     """
 
     learned: Any
@@ -83,13 +83,13 @@ class Info(NamedTuple):
     ----------
     accepted : bool
     acceptance_rate : float
-        Of the correction; zero where the screen led nowhere.
+        Acceptance probability of the correction; zero if theta did not move on the screen.
     screen : tuple of TransitionInfo
-        What each of the transitions on the screen did.
+        Reports of the transitions on the screen.
     latent : (n,) array
         The trace's copy of f.
     iterations : int
-        Of all fits together.
+        Iterations of all fits together.
     converged, indefinite : bool
         Whether all of them converged, and whether K was indefinite anywhere.
     """
@@ -104,11 +104,11 @@ class Info(NamedTuple):
 
 
 _Candidate = tuple[Point | None, float, tuple[TransitionInfo, ...]]
-"""Where theta may go, the log of what the correction is to be multiplied by, and how the screen led there."""
+"""The candidate for theta, the log of a factor of the correction, and reports of the screen."""
 
 
-# In every how many iterations an estimate given the retained particle is worth its time: always where it is made of a
-# few more columns of one product, and rarely where it takes as long as the estimate at a proposal.
+# Iterations between refreshments. If the conditional estimate takes only a few more columns of one product, it is worth
+# its time in every iteration; if it takes as long as an estimate at a proposal, only rarely.
 REFRESH_SHARED, REFRESH_ALONE = 1, 10
 
 
@@ -120,22 +120,22 @@ class PseudoMarginalChain:
     ----------
     estimator : Estimator
     transition : AdaptiveTransition
-        Moves theta; on the screen, if there is one.
+        Moves theta, on the screen if there is one.
     delayed_acceptance : bool
-        Screen with the approximation's marginal likelihood. Without, an estimate is made for every proposal, and the
-        transition has to be one that makes proposals (`Proposing`).
+        Screen with the approximation's marginal likelihood. Without the screen, an estimate is made for every proposal,
+        and the transition must make proposals (`Proposing`).
     transitions : int
-        How many transitions on the screen one estimate corrects.
+        Number of transitions on the screen that one estimate corrects.
     latent_moves : int
-        Elliptical slice moves for the trace's copy of f, in every iteration; none if the estimate is no unbiased one,
-        as a move towards p(f|theta, y) would make a draw from q neither the one nor the other.
+        Elliptical slice moves for the trace's copy of f, in every iteration. It must be zero if the estimate is not
+        unbiased: a move towards p(f|theta, y) would turn a draw from q into a draw from neither.
     refresh_every : int, optional
-        Refresh the particles in every so many iterations; 0 for never; what suits the estimator if not given.
+        Number of iterations between refreshments of the particles; 0 for never. By default it suits the estimator.
 
     Raises
     ------
     ValueError
-        For settings that do not go together.
+        For incompatible settings.
     """
 
     estimator: Estimator
@@ -167,14 +167,14 @@ class PseudoMarginalChain:
         evaluate: Evaluator,
         frozen: Frozen,
     ) -> tuple[State, Point, Info]:
-        """One iteration.
+        """Make one iteration.
 
         Parameters
         ----------
         rng : numpy.random.Generator
         state : State
         current : Point
-            Of the screen at ``state.theta``, the evaluation there `Ready`.
+            Point of the screen at ``state.theta``, where the evaluation is `Ready`.
         evaluate : Evaluator
         frozen : Frozen
         """
@@ -183,7 +183,7 @@ class PseudoMarginalChain:
         estimate, rate, iteration = None, 0.0, state.iteration + 1
         if candidate is not None:
             ready = evaluate.prepare(candidate.payload)
-            # What is not needed any more is not kept: its matrices are most of the memory.
+            # The unprepared evaluation is dropped: its matrices are most of the memory.
             candidate = Point(candidate.position, candidate.log_density, ready, *candidate[3:])
             if isinstance(ready, Ready):
                 estimate, rate = self._accept(rng, state, current.payload, ready, log_ratio, frozen)
@@ -201,7 +201,7 @@ class PseudoMarginalChain:
     def _candidate(
         self, rng: np.random.Generator, current: Point, density: ScreenDensity, frozen: Frozen
     ) -> _Candidate:
-        """Where transitions on the screen lead, if anywhere; without a screen, a proposal."""
+        """Return where transitions on the screen lead, if theta moves; without a screen, a proposal."""
         if not self.delayed_acceptance:
             return self._proposal(rng, current, density, frozen)
         moved, infos = current, []
@@ -219,7 +219,7 @@ class PseudoMarginalChain:
     def _update_latent(
         self, rng: np.random.Generator, state: State, current: Ready, frozen: Frozen
     ) -> tuple[State, np.ndarray]:
-        """The trace's copy of f, and the state after a refreshment given that copy, where one is due."""
+        """Return the state, after a refreshment if one is due, and the trace's copy of f."""
         sharing = self._sharing(frozen)
         every = self.refreshed_every(sharing is not None)
         if every == 0 or state.iteration % every:
@@ -255,20 +255,20 @@ class PseudoMarginalChain:
         return self.estimator if frozen.estimator is None else frozen.estimator
 
     def refreshed_every(self, sharing: bool) -> int:
-        """In every how many iterations particles are renewed, by whether their estimator shares draws; 0 for never."""
+        """Iterations between refreshments, which depend on whether the estimator shares draws; 0 for never."""
         if self.refresh_every is not None:
             return self.refresh_every
         return REFRESH_SHARED if sharing else REFRESH_ALONE
 
     def _sharing(self, frozen: Frozen) -> SharesDraws | None:
-        """The estimator, if it is one that shares draws."""
+        """The estimator if it shares draws."""
         if frozen.estimator is None:
             return self._own_sharing
         return frozen.estimator if isinstance(frozen.estimator, SharesDraws) else None
 
     @cached_property
     def _own_sharing(self) -> SharesDraws | None:
-        """Looked up once, as that takes microseconds."""
+        """The chain's own estimator if it shares draws; looked up once, because that takes microseconds."""
         return self.estimator if isinstance(self.estimator, SharesDraws) else None
 
     @cached_property
@@ -278,7 +278,7 @@ class PseudoMarginalChain:
     def _shared_draws(
         self, rng: np.random.Generator, current: Ready, sharing: SharesDraws | None, frozen: Frozen
     ) -> np.ndarray | None:
-        """Draws of q less its mean for the moves and for the refreshment, as columns of one matrix."""
+        """Draws from q less its mean for the moves and for the refreshment, as columns of one matrix."""
         if sharing is None:
             return None
         redrawn = sharing.redrawn(frozen.draws or 1)
@@ -300,7 +300,7 @@ class PseudoMarginalChain:
         log_ratio: float,
         frozen: Frozen,
     ) -> tuple[Estimate | None, float]:
-        """The correction: the estimate if the candidate is accepted, and the probability of that."""
+        """Make the correction: return the estimate if the candidate is accepted, and the acceptance probability."""
         estimate = self._estimate(rng, candidate, frozen)
         log_ratio += (candidate.log_prior + estimate.log_evidence - candidate.log_screen) - (
             current.log_prior + state.log_estimate - current.log_screen

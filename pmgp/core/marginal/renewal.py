@@ -1,7 +1,7 @@
-"""What an iteration does at the theta that it has reached, by one kernel: a move of f, and a refreshment given it.
+"""The end of an iteration as one kernel: a move of f at the current theta, and a refreshment given it.
 
-A kernel for it is there for the likelihoods that `core.likelihoods.compiled_terms` names. It takes what the steps one
-by one take from the generator, in their order.
+`core.likelihoods.compiled_terms` lists the likelihoods that have such a kernel. It uses the generator like the separate
+steps, in the same order.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def renewed(
     estimator: Any,
     draws: int | None,
 ) -> tuple[np.ndarray, WeightedParticles, np.ndarray] | None:
-    """Make one slice move of a draw of f, and an estimate given it; None where there is no kernel for that.
+    """Make one slice move of a draw of f, and an estimate given it; None if there is no kernel for that.
 
     Parameters
     ----------
@@ -36,15 +36,15 @@ def renewed(
     likelihood : Likelihood
     estimator : Estimator
     draws : int, optional
-        Number of samples where the estimator's own is "auto".
+        Number of samples if the estimator's own is "auto".
 
     Returns
     -------
     moved : (n,) array
     estimate : WeightedParticles
-        Its first particle is the one that was moved.
+        Its first particle is the moved one.
     picked : (n,) array
-        One of its particles, by the weights.
+        One of its particles, picked by weight.
     """
     # An estimator derived from this one may make other estimates.
     if type(estimator) is not ImportanceSampling:

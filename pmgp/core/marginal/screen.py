@@ -1,7 +1,7 @@
-"""The screen: log p(theta) plus the approximation's log-evidence, as a density that transitions move in.
+"""The screen: log p(theta) plus the approximation's log-evidence, as a density in which transitions move.
 
-It is what a chain targets while it tunes, and what proposals are screened with afterwards. Once tuning has ended it is
-a deterministic function of theta: fits start from what frozen coefficients predict, never from where the chain was.
+It is the target of a chain while it tunes, and screens proposals afterwards. After tuning it is a deterministic
+function of theta: fits start from the prediction of frozen coefficients, never from a previous state of the chain.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ __all__ = ["ScreenDensity"]
 
 
 class ScreenDensity:
-    """The density for one iteration, which counts what is evaluated. The payload of a point is the evaluation there.
+    """The density for one iteration, which counts evaluations. The payload of a point is the evaluation there.
 
     Parameters
     ----------
     evaluate : Evaluator
     predictor : Predictor or None
     learning : bool
-        Whether to keep what the predictor may learn from.
+        Whether to keep pairs from which the predictor may learn.
 
     Attributes
     ----------
     iterations : int
-        Of all fits together.
+        Iterations of all fits together.
     converged, indefinite : bool
         Whether all fits converged, and whether K was indefinite anywhere.
     pairs : list of pairs
-        Theta, and what a fit nearby would start from, where q converged.
+        Theta and a start for fits nearby, for each q that converged.
     """
 
     def __init__(self, evaluate: Evaluator, predictor: Predictor | None, learning: bool = False) -> None:
@@ -46,14 +46,14 @@ class ScreenDensity:
         self.pairs: list[tuple[np.ndarray, np.ndarray]] = []
 
     def at(self, position: np.ndarray, gradient: bool = False) -> Point:
-        """Value, and the gradient where asked for."""
+        """The value, and the gradient on request."""
         evaluation = self.evaluate(position, self.predictor)
         self._count(evaluation)
         slope = screen_gradient(self.evaluate, evaluation) if gradient else NOT_COMPUTED
         return Point(position, evaluation.log_screen, evaluation, slope)
 
     def gradient(self, position: np.ndarray) -> np.ndarray:
-        """Gradient of the log-density; not a number where that is minus infinity."""
+        """Gradient of the log-density; NaN where that is minus infinity."""
         return self.at(position, gradient=True).gradient
 
     def _count(self, evaluation: Evaluation) -> None:

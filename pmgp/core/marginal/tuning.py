@@ -1,8 +1,8 @@
-"""What a pseudo-marginal chain learns while it tunes, under the approximation's own marginal likelihood.
+"""Tuning of a pseudo-marginal chain, under the approximation's own marginal likelihood.
 
-Driving the adaptation by the deterministic approximation keeps a lucky, largely overestimated p^(y|theta) from
-trapping the chain before its proposals fit (section 4.4 of the pseudo-marginal article). The transition is the one that
-sampling screens with. Everything that is learned is frozen when tuning ends.
+Adaptation uses the deterministic approximation, so that a lucky, greatly overestimated p^(y|theta) cannot trap the
+chain before its proposals fit (section 4.4 of the pseudo-marginal article). The transition is the same that later moves
+on the screen. Everything that is learned is frozen when tuning ends.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from pmgp.core.transitions.base import AdaptiveTransition, Point, TransitionInfo
 __all__ = ["Tuning"]
 
 # Fractions of tuning: draws before BURN_IN are forgotten; from KEPT_FROM on draws are kept. Starts are regressed on
-# theta from PREDICTED_FROM on, and from nothing again at ANEW: starts on the way to the posterior do not help there.
+# theta from PREDICTED_FROM on, and afresh from ANEW on: starts on the way to the posterior do not help there.
 BURN_IN = 0.2
 KEPT_FROM = 0.5
 PREDICTED_FROM, ANEW = 0.1, 0.4
 REFIT_EVERY = 25
-# Iterations after which fits start from where the chain is, besides: it moves fast at first.
+# Early iterations after which fits also start from the chain's place: it moves fast at first.
 EARLY = (1, 2, 4, 8, 16)
-# How many theta of the second half are kept to measure the spread of log p^ at the end.
+# Number of theta from the second half that are kept to measure the spread of log p^ at the end.
 KEPT = 12
-# What is proposed and never accepted is far from where starts are to be predicted.
+# Proposals with a lower acceptance rate are too far away to learn starts from.
 SMALLEST_RATE = 1e-6
 
 
@@ -44,20 +44,20 @@ class Tuning:
     ----------
     transition : AdaptiveTransition
     dimension, size : int
-        Lengths of theta and of what the approximation starts from.
+        Lengths of theta and of the approximation's start.
     length : int
         Number of tuning iterations.
 
     Attributes
     ----------
     learned : object
-        What the transition has learned.
+        State that the transition has learned.
     moments : Moments
-        Of theta.
+        Moments of theta.
     predictor, former : ModePredictor or None
-        The one that is accumulated, and the one before it, until that one knows enough.
+        The current predictor, and the previous one until the current one has coefficients.
     nearby : (size,) array or None
-        What fits start from while nothing can be predicted: where one ended at a theta of the chain.
+        Start of fits while nothing can be predicted: the result of a fit at a theta of the chain.
     kept : list of (dimension,) arrays
     """
 
@@ -78,13 +78,13 @@ class Tuning:
         self.moments = Moments(self.dimension)
 
     def step(self, rng: np.random.Generator, current: Point, evaluate: Evaluator) -> tuple[Point, TransitionInfo]:
-        """One transition under the approximate marginal likelihood, and what is learned from it.
+        """Make one transition under the approximate marginal likelihood, and learn from it.
 
         Parameters
         ----------
         rng : numpy.random.Generator
         current : Point
-            Of the screen at the chain's theta, as :meth:`density` gives it.
+            Point of :meth:`density` at the chain's theta.
         evaluate : Evaluator
         """
         density = self.density(evaluate)
@@ -105,7 +105,7 @@ class Tuning:
 
     @property
     def starts(self) -> Predictor | None:
-        """Where fits start. A function of what is kept, as a chain that is resumed has to do the same."""
+        """Predictor of the starts of fits, a function of the stored state, so that a resumed chain does the same."""
         for predictor in (self.predictor, self.former):
             if predictor is not None and predictor.coefficients is not None:
                 return predictor
@@ -128,7 +128,7 @@ class Tuning:
         begins = self.iteration >= PREDICTED_FROM * self.length and (self.predictor is None or self._drifted())
         anew = self.iteration - REFIT_EVERY < ANEW * self.length <= self.iteration
         if begins or anew:
-            # What has been learned far away predicts nothing here.
+            # A predictor that has learned far away predicts nothing here.
             self.former = None if begins else self.predictor
             scale = np.sqrt(np.diag(self.moments.covariance()))
             self.predictor = ModePredictor(self.dimension, self.size, self.moments.mean.copy(), scale)
@@ -144,5 +144,5 @@ class Tuning:
 
     @property
     def starts_changed(self) -> bool:
-        """Whether the last iteration changed where fits start: what was evaluated before belongs to another q."""
+        """Whether the last iteration changed the starts of fits: earlier evaluations then belong to another q."""
         return self.iteration % REFIT_EVERY == 0 or self.iteration in EARLY

@@ -1,7 +1,7 @@
 """The conditional densities of theta in the sufficient and in the ancillary augmentation.
 
 Section 2 and appendices A.1 and A.2 of the comparative evaluation, for any covariance, mean and likelihood. The
-payload of a point is what goes with theta: the prior of f there, and f.
+payload of a point is the prior of f at theta, and f.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class LatentPart(NamedTuple):
         p(f|theta).
     f : (n,) array
     extra : object
-        What a scheme has computed at this theta besides, so that it need not do so again.
+        Other results of a scheme at this theta, so that they need not be computed again.
     """
 
     prior: Prior
@@ -37,7 +37,7 @@ class LatentPart(NamedTuple):
 
 
 class JointState(NamedTuple):
-    """Where the chain stands: theta of shape (dimension,), and what goes with it."""
+    """Current state of the chain: theta of shape (dimension,), and its latent part."""
 
     theta: np.ndarray
     together: LatentPart
@@ -50,7 +50,7 @@ class ThetaDensity:
     ----------
     model : DifferentiableModel
     current : JointState
-        Where the chain stands; K is not built and factorized there again.
+        State of the chain; K is not built and factorized there again.
     """
 
     def __init__(self, model: DifferentiableModel, current: JointState) -> None:
@@ -58,7 +58,7 @@ class ThetaDensity:
         self.current = current
 
     def is_current(self, theta: np.ndarray) -> bool:
-        """Whether the chain stands at theta; f is the chain's there, and not computed again with its rounding."""
+        """Whether theta is that of the chain, whose f is then used as it is instead of computed again with rounding."""
         return theta is self.current.theta or np.array_equal(theta, self.current.theta)
 
     def prior(self, theta: np.ndarray) -> Prior | None:
@@ -67,9 +67,9 @@ class ThetaDensity:
         return prior.factorized()
 
     def at(self, position: np.ndarray, gradient: bool = False) -> Point:
-        """Value, and the gradient where asked for."""
+        """The value, and the gradient on request."""
         log_prior = self.model.log_prior(position) if np.isfinite(position).all() else -np.inf
-        # Far out numbers grow too large; such a theta is rejected and needs no warning.
+        # Far out numbers overflow; such a theta is rejected and needs no warning.
         with np.errstate(all="ignore"):
             given = self._given(position) if np.isfinite(log_prior) else None
             if given is None:
@@ -80,14 +80,14 @@ class ThetaDensity:
             return point._replace(gradient=self._slope(point)) if gradient else point
 
     def gradient(self, position: np.ndarray) -> np.ndarray:
-        """Gradient of the log-density; not a number where that is minus infinity."""
+        """Gradient of the log-density; NaN where that is minus infinity."""
         return self.at(position, gradient=True).gradient
 
     def with_metric(self, point: Point, known: Point | None = None) -> Point | None:
         """Add the factor of the metric tensor; None where the density is zero, or the metric cannot be computed.
 
-        The articles' metric is the Fisher information plus minus the Hessian of the log-prior, which need not be
-        positive definite on the unconstrained scale; its eigenvalues are replaced by their sizes.
+        The articles' metric is the Fisher information minus the Hessian of the log-prior, which need not be positive
+        definite on the unconstrained scale; its eigenvalues are replaced by their absolute values.
         """
         if point.payload is None:
             return None
@@ -95,7 +95,7 @@ class ThetaDensity:
         return None if factor is None else point._replace(metric_factor=factor)
 
     def _given(self, theta: np.ndarray) -> tuple[float, LatentPart] | None:
-        """Log of what multiplies p(theta), and what goes with theta; None where the density is zero."""
+        """Log of the factor of p(theta), and theta's latent part; None where the density is zero."""
         raise NotImplementedError
 
     def _slope(self, point: Point) -> np.ndarray:
@@ -106,7 +106,7 @@ class ThetaDensity:
 
 
 class SufficientDensity(ThetaDensity):
-    """p(theta|f, y), f fixed: p(theta) N(f|m, K) p(y|f, theta)."""
+    """p(theta|f, y) for fixed f: p(theta) N(f|m, K) p(y|f, theta)."""
 
     def __init__(self, model: DifferentiableModel, current: JointState) -> None:
         super().__init__(model, current)
@@ -126,7 +126,7 @@ class SufficientDensity(ThetaDensity):
         return self.model.theta_gradient(point.position, covariance_bar, mean_bar, self.f)
 
     def with_metric(self, point: Point, known: Point | None = None) -> Point | None:
-        """Add the factor of the metric tensor, and to the payload the Fisher information, a function of theta alone."""
+        """Add the factor of the metric tensor; keep the Fisher information, a function of theta, in the payload."""
         if point.payload is not None and not isinstance(point.payload.extra, np.ndarray):
             extra = point.payload.prior.fisher_information(*self.model.pushforward(point.position))
             point = point._replace(payload=point.payload._replace(extra=extra))
@@ -137,7 +137,7 @@ class SufficientDensity(ThetaDensity):
 
 
 class AncillaryDensity(ThetaDensity):
-    """p(theta|nu, y), nu = L^-1 (f - m) fixed and f moving with theta: p(theta) p(y|f, theta)."""
+    """p(theta|nu, y) for fixed nu = L^-1 (f - m), where f moves with theta: p(theta) p(y|f, theta)."""
 
     def __init__(self, model: DifferentiableModel, current: JointState) -> None:
         super().__init__(model, current)
@@ -165,7 +165,7 @@ class AncillaryDensity(ThetaDensity):
 
 
 def factorized(prior: Prior) -> Prior:
-    """The prior where the chain stands, with its factor.
+    """The prior at the chain's theta, with its factor.
 
     Raises
     ------
@@ -179,7 +179,7 @@ def factorized(prior: Prior) -> Prior:
 
 
 def _positive_factor(metric: np.ndarray) -> np.ndarray | None:
-    """Factor of a metric with its eigenvalues replaced by their sizes; None where it is zero or not finite."""
+    """Factor of a metric with absolute eigenvalues; None where it is zero or not finite."""
     if not np.isfinite(metric).all():
         return None
     values, vectors = np.linalg.eigh(metric)

@@ -1,7 +1,7 @@
 """Theta and f proposed together (Knorr-Held and Rue 2002; section 2.3 of the comparative evaluation).
 
-Theta' comes from a symmetric random walk and f' from an approximation q of p(f|y, theta'). The Hastings ratio is that
-of the weights p(y|f) N(f|m, K) / q(f) at both, times the ratio of the priors.
+Theta' comes from a symmetric random walk and f' from an approximation q of p(f|y, theta'). The Hastings ratio is the
+ratio of the weights p(y|f) N(f|m, K) / q(f), times the ratio of the priors.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ __all__ = ["JointDensity"]
 
 
 class JointDensity(ThetaDensity):
-    """p(theta) p(y|f, theta) N(f|m, K) / q(f|theta), with f the chain's at its theta and a draw from q elsewhere.
+    """p(theta) p(y|f, theta) N(f|m, K) / q(f|theta), with the chain's f at its theta and a draw from q elsewhere.
 
-    The draws at all other theta are made of the same normals; it is meant for random walks, which ask for one.
+    The draws at all other theta use the same normals: the density is meant for random walks, which evaluate one.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class JointDensity(ThetaDensity):
     current : JointState
     approximation : Approximation
     normals : (2, 1, n) array
-        Standard normals that draws from q are made of.
+        Standard normals from which draws from q are made.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class JointDensity(ThetaDensity):
         known = self.current.together.extra
         if self.is_current(theta) and isinstance(known, Posterior):
             return known
-        # With its factor first, as a jitter changes K and so q.
+        # Factorize first, because a jitter changes K and so q.
         prior = self.prior(theta)
         likelihood = self.model.likelihood(theta)
         fitted = None if prior is None else self.approximation.fit(prior, likelihood)

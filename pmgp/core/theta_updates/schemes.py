@@ -1,6 +1,6 @@
-"""Schemes that update theta with f beside it: sufficient, ancillary, interweaving, surrogate and joint.
+"""Schemes that update theta beside f: sufficient, ancillary, interweaving, surrogate and joint.
 
-Each is a sequence of stages; a stage says in which conditional density theta moves. Section 2 of the comparative
+Each is a sequence of stages; in each stage theta moves in a conditional density. Section 2 of the comparative
 evaluation.
 """
 
@@ -27,7 +27,7 @@ Stage = Callable[[DifferentiableModel, JointState, np.random.Generator], ThetaDe
 
 
 class Outcome(NamedTuple):
-    """One iteration of a scheme: where the chain stands, what it has learned, and what each stage did."""
+    """Result of one iteration of a scheme: the chain's state, learned adaptations, and a report of each stage."""
 
     current: JointState
     adaptations: tuple[Any, ...]
@@ -47,11 +47,11 @@ class Scheme:
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        """Conditional densities that theta moves in, one after another."""
+        """Conditional densities in which theta moves, one after another."""
         raise NotImplementedError
 
     def start(self, dimension: int, length: int) -> tuple[Any, ...]:
-        """Begin to learn; each stage has a step size of its own."""
+        """Begin to learn; each stage has its own step size."""
         return tuple(self.operator.start(dimension, length) for _ in self.stages)
 
     def step(
@@ -62,7 +62,7 @@ class Scheme:
         adaptations: tuple[Any, ...],
         tuning: bool,
     ) -> Outcome:
-        """Update theta, and f where it moves with theta; leaves p(theta, f|y) invariant."""
+        """Update theta, and f if it moves with theta; leaves p(theta, f|y) invariant."""
         learned, infos = [], []
         for stage, adaptation in zip(self.stages, adaptations, strict=True):
             point, adaptation, info = self.moved(rng, stage(model, current, rng), current.theta, adaptation, tuning)
@@ -74,7 +74,7 @@ class Scheme:
     def moved(
         self, rng: np.random.Generator, density: Density, theta: np.ndarray, learned: Any, tuning: bool
     ) -> tuple[Point, Any, TransitionInfo]:
-        """One transition in a conditional density: where it leads, what has been learned by then, and how it went."""
+        """Make one transition in a conditional density; return the point, the learned state, and a report."""
         learned = learned if tuning else self.operator.freeze(learned)
         point = density.at(theta, gradient=self.operator.derivatives > 0)
         point, info = self.operator.step(rng, point, density, learned)
@@ -105,7 +105,7 @@ class AncillaryScheme(Scheme):
 
 @dataclass(frozen=True)
 class SufficientScheme(Scheme):
-    """SA: theta given f; first a conjugate variance from its full conditional, if there is one.
+    """SA: theta given f, after a draw of a conjugate variance from its full conditional if there is one.
 
     Parameters
     ----------
@@ -140,13 +140,13 @@ class InterweavingScheme(SufficientScheme):
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        """Two stages; the second takes its nu at the theta that the first one left."""
+        """Two stages; the second computes nu at the theta at which the first one ended."""
         return (_sufficient, _ancillary)
 
 
 @dataclass(frozen=True)
 class SurrogateScheme(Scheme):
-    """SURR: theta given surrogate data and the whitened rest of f."""
+    """SURR: theta given surrogate data and the whitened residual of f."""
 
     @property
     def stages(self) -> tuple[Stage, ...]:

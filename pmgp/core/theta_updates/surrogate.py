@@ -1,7 +1,7 @@
 """Theta given surrogate data (Murray and Adams 2010; section 2.4 of the comparative evaluation).
 
 Surrogate data g ~ N(f, S) are drawn; then theta moves with g and eta fixed, where f = m_g + D eta with m_g and
-D D' the moments of f given g. S is diagonal and chosen so that g says about each f_i what its observation says.
+D D' the moments of f given g. S is diagonal, and chosen so that g_i informs about f_i as much as its observation does.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from pmgp.core.theta_updates.densities import JointState, LatentPart, ThetaDensi
 
 __all__ = ["SurrogateDensity", "surrogate_noise"]
 
-# Bounds of S relative to the prior variance: an observation that says nothing, and one that says all.
+# Bounds of S relative to the prior variance: for observations with full and with no information.
 BOUNDS = (1e-4, 1e4)
 
 
 def surrogate_noise(prior: Prior, likelihood: Likelihood) -> np.ndarray:
-    """Diagonal of S by matching each latent value's own posterior.
+    """Diagonal of S that matches each latent value's own posterior.
 
-    p(f_i|y_i, theta) under N(m_i, K_ii) has a variance v_i, and S_i solves 1/v_i = 1/K_ii + 1/S_i. Where the moments
-    are not known, Taylor's expansion at the prior mean gives S_i = 1 / curvature. A function of theta alone.
+    p(f_i|y_i, theta) under N(m_i, K_ii) has a variance v_i, and S_i solves 1/v_i = 1/K_ii + 1/S_i. If the moments are
+    not known, Taylor's expansion at the prior mean gives S_i = 1 / curvature. S is a function of theta alone.
     """
     variance = prior.variance.copy()
-    # Of several latent vectors the moments are those of all values of an observation together.
+    # With several latent vectors the moments would be those of all values of an observation together.
     moments = None if prior.vectors > 1 else likelihood.tilted_moments(prior.mean, variance)
     if moments is None:
         precision = likelihood.fisher_information(prior.mean)
@@ -38,14 +38,14 @@ def surrogate_noise(prior: Prior, likelihood: Likelihood) -> np.ndarray:
 
 
 class SurrogateDensity(ThetaDensity):
-    """p(theta|eta, g, y): p(theta) N(g|m, K + S) p(y|f, theta), with f moving with theta.
+    """p(theta|eta, g, y) = p(theta) N(g|m, K + S) p(y|f, theta), where f moves with theta.
 
     Parameters
     ----------
     model : DifferentiableModel
     current : JointState
     normals : (n,) array
-        Standard normals that the surrogate data are made of, new ones in every iteration.
+        Standard normals from which the surrogate data are made, new ones in every iteration.
     """
 
     def __init__(self, model: DifferentiableModel, current: JointState, normals: np.ndarray) -> None:
@@ -53,12 +53,12 @@ class SurrogateDensity(ThetaDensity):
         f = current.together.f
         frame = self._frame(current.theta)
         if frame is None:
-            raise linalg.NotPositiveDefiniteError("the covariance is indefinite where the chain stands")
+            raise linalg.NotPositiveDefiniteError("the covariance is indefinite at the chain's current theta")
         self.surrogate = f + normals / np.sqrt(frame.precision)
         self.eta = frame.whitened(f - frame.mean_given(self.surrogate))
 
     def _frame(self, theta: np.ndarray) -> Observed | None:
-        """f given surrogate data: what f = m_g + D eta needs at one theta; None where K is indefinite."""
+        """The distribution of f given surrogate data at one theta, for f = m_g + D eta; None where K is indefinite."""
         known = self.current.together.extra
         if self.is_current(theta) and isinstance(known, Observed):
             return known

@@ -20,7 +20,7 @@ class ConjugateVariance:
     Parameters
     ----------
     index : int
-        Which element of theta is log sigma.
+        Index of log sigma in theta.
     shape, scale : float
     """
 
@@ -29,7 +29,7 @@ class ConjugateVariance:
     scale: float
 
     def draw(self, rng: np.random.Generator, current: JointState) -> JointState:
-        """Replace sigma by an exact draw; K and its factor are scaled, not made again."""
+        """Replace sigma by an exact draw; K and its factor are scaled, not computed again."""
         f = current.together.f
         prior = factorized(current.together.prior)
         nu = prior.whiten(f)

@@ -2,7 +2,7 @@
 
 The operators of section 3 of the comparative evaluation for a vector of a few elements, such as theta: Metropolis,
 hybrid Monte Carlo and simplified manifold MALA. The first two move in coordinates x with theta = F x, where F F' is
-the covariance of the tuning draws; the third has its metric.
+the covariance of the tuning draws; the third uses the density's metric.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["HamiltonianMonteCarlo", "ManifoldLangevin", "RandomWalk", "check_tar
 
 
 def check_target(target_acceptance: float) -> None:
-    """Refuse a target acceptance rate that is not one."""
+    """Refuse a target acceptance rate outside (0, 1)."""
     if not 0.0 < target_acceptance < 1.0:
         raise ValueError(f"target_acceptance must lie between 0 and 1, not {target_acceptance}")
 
@@ -50,7 +50,7 @@ class RandomWalk(_Scaled):
     Parameters
     ----------
     target_acceptance : float
-        What the step size is tuned to; the articles tune to 20 to 30 %.
+        Acceptance rate to which the step size is tuned; the articles use 20 to 30 %.
 
     Raises
     ------
@@ -86,18 +86,18 @@ class RandomWalk(_Scaled):
 @storable
 @dataclass(frozen=True)
 class HamiltonianMonteCarlo(_Scaled):
-    """Hybrid Monte Carlo with the covariance of the tuning draws for an inverse mass matrix (section 3.2 of it).
+    """Hybrid Monte Carlo with the tuning draws' covariance as inverse mass matrix (section 3.2 of the evaluation).
 
     A unit mass in x = F^-1 theta is the mass matrix (F F')^-1 in theta (Algorithm 4).
 
     Parameters
     ----------
     target_acceptance : float
-        What the step size is tuned to.
+        Acceptance rate to which the step size is tuned.
     max_leapfrog, min_leapfrog : int
         The number of leapfrog steps is uniform between these two.
     learns_mass : bool
-        Whether to take over the covariance of the draws; the mass matrix stays the identity without.
+        Whether to use the covariance of the draws; otherwise the mass matrix stays the identity.
 
     Raises
     ------
@@ -141,7 +141,7 @@ class HamiltonianMonteCarlo(_Scaled):
         return learned.rescaled(len(point.position) ** -0.25) if self.learns_mass else learned
 
     def visit(self, learned: Scaling, point: Point) -> Scaling:
-        """Take in where a tuning iteration of another kind has led."""
+        """Take in the position to which a tuning iteration of another kind has led."""
         visited = learned.visited(point.position)
         return visited.rescaled(len(point.position) ** -0.25) if self.learns_mass else visited
 
@@ -154,7 +154,7 @@ class ManifoldLangevin(_Scaled):
     Parameters
     ----------
     target_acceptance : float
-        What the step size is tuned to.
+        Acceptance rate to which the step size is tuned.
 
     Raises
     ------
@@ -166,13 +166,13 @@ class ManifoldLangevin(_Scaled):
     derivatives: ClassVar[int] = 2
 
     def start(self, dimension: int, length: int) -> Scaling:
-        """Begin to learn; coordinates are left as they are."""
+        """Begin to learn the step size; coordinates stay as they are."""
         return Scaling.start(dimension ** (-1.0 / 6.0), dimension, length)
 
     def step(
         self, rng: np.random.Generator, point: Point, density: MetricDensity, learned: Scaling
     ) -> tuple[Point, TransitionInfo]:
-        """One transition; nothing moves where there is no metric."""
+        """One transition; the point stays if it has no metric."""
         complete = density.with_metric(point)
         if complete is None:
             return point, TransitionInfo(False, 0.0, 1)
@@ -191,7 +191,7 @@ class _Coordinates:
         self.factor = factor
 
     def at(self, position: np.ndarray, gradient: bool = False) -> Point:
-        """Value, and the gradient where asked for."""
+        """The value, and the gradient on request."""
         inner = self.density.at(self.factor @ position, gradient)
         slope = self.factor.T @ inner.gradient if gradient else NOT_COMPUTED
         return Point(position, inner.log_density, inner, slope)

@@ -1,8 +1,8 @@
-"""Proposals and trajectories by turns, in shares that are learned by measurement while a chain tunes.
+"""An alternation of proposals and trajectories, whose shares are measured while a chain tunes.
 
-Whose turn it is does not depend on the position: each of the two is reversible, and so is the whole. Proposals take one
-evaluation, trajectories several gradients. What a turn is worth is its expected squared jump, and its price is counted
-in evaluations and never taken from a clock, so that the draws depend on the seed alone.
+The choice between the two does not depend on the position: each of them is reversible, and so is the whole. Proposals
+take one evaluation, trajectories several gradients. A turn is valued by its expected squared jump, and its price is
+counted in evaluations, never measured by a clock, so that the draws depend on the seed alone.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from pmgp.core.transitions.mixture import IndependenceMixture, LearnedMixture
 
 __all__ = ["TRAJECTORY", "Alternation", "LearnedAlternation"]
 
-# The component, besides those of the mixture.
+# Component number of trajectories, after those of the mixture.
 TRAJECTORY = 2
-# Turns count from MEASURED_FROM on, and again from ANEW on, when both are what they will be; meanwhile as many of each.
+# Fractions of tuning from which turns are measured, and measured afresh, when both kinds have their final form.
 MEASURED_FROM, ANEW = 0.2, 0.5
 REFIT_EVERY = 25
-# The better one is best alone; the other is there for what tuning has not seen.
+# The better kind would be best alone; the other one guards against regions that tuning has not seen.
 BOUNDS_OF_SHARE = (0.1, 0.9)
-# In evaluations: a step of a trajectory, which is one and its gradient, and what follows on any turn.
+# Prices in evaluations: of a trajectory's step with its gradient, and of the correction after any turn.
 GRADIENT, REST = 1.67, 1.5
 
 
@@ -41,13 +41,13 @@ class LearnedAlternation(NamedTuple):
     proposals : LearnedMixture
     trajectories : Scaling
     share : float
-        Of the trajectories.
+        Share of the trajectories.
     values : three JumpValues
-        Of each component.
+        Values of each component.
     position : (dimension,) array
-        Where the last turn has led; empty before the first.
+        Position after the last turn; empty before the first.
     iteration, length : int
-        Of tuning.
+        Iteration and length of tuning.
     """
 
     proposals: LearnedMixture
@@ -62,7 +62,7 @@ class LearnedAlternation(NamedTuple):
 @storable
 @dataclass(frozen=True)
 class Alternation:
-    """Turns of an `IndependenceMixture` and of `HamiltonianMonteCarlo`.
+    """Alternation of an `IndependenceMixture` and `HamiltonianMonteCarlo`.
 
     Parameters
     ----------
@@ -75,14 +75,14 @@ class Alternation:
     derivatives: ClassVar[int] = 1
 
     def start(self, dimension: int, length: int) -> LearnedAlternation:
-        """Begin with as many turns of both."""
+        """Begin with equal shares."""
         proposals, trajectories = self.proposals.start(dimension, length), self.trajectories.start(dimension, length)
         return LearnedAlternation(proposals, trajectories, 0.5, _nothing(dimension), np.empty(0), 0, length)
 
     def step(
         self, rng: np.random.Generator, point: Point, density: Density, learned: LearnedAlternation
     ) -> tuple[Point, TransitionInfo]:
-        """One turn; a gradient that the last one has not left is computed."""
+        """One turn; the gradient is computed if the last turn has not done so."""
         if rng.uniform() >= learned.share:
             return self.proposals.step(rng, point, density, learned.proposals)
         known = point if point.gradient.size else point._replace(gradient=density.gradient(point.position))
@@ -90,7 +90,7 @@ class Alternation:
         return point if moved is known else moved, info._replace(component=TRAJECTORY)
 
     def learn(self, learned: LearnedAlternation, point: Point, info: TransitionInfo) -> LearnedAlternation:
-        """Take in the outcome of one tuning iteration; both learn where it has led, and one how."""
+        """Take in a tuning iteration: both kinds learn from the position, and the kind that moved from the outcome."""
         iteration = learned.iteration + 1
         learned = learned._replace(
             proposals=self.proposals.learn(learned.proposals, point, info),
@@ -105,7 +105,7 @@ class Alternation:
         return learned._replace(share=self._share(learned)) if measured else learned
 
     def freeze(self, learned: LearnedAlternation) -> LearnedAlternation:
-        """Return the constant that sampling uses, with the shares measured last."""
+        """Return the constant that sampling uses, with the last measured share."""
         share = self._share(learned) if learned.length else learned.share
         proposals = self.proposals.freeze(learned.proposals)
         trajectories = self.trajectories.freeze(learned.trajectories)
@@ -136,7 +136,7 @@ def _nothing(dimension: int) -> tuple[JumpValues, ...]:
 
 
 def _valued(learned: LearnedAlternation, point: Point, info: TransitionInfo) -> tuple[JumpValues, ...]:
-    """The values, with those of a turn; the first one has no position to be compared with."""
+    """Add the value of a turn; the first turn has no earlier position to compare with."""
     if not learned.position.size:
         return learned.values
     price = REST + info.evaluations * (GRADIENT if info.component == TRAJECTORY else 1.0)

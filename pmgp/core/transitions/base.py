@@ -1,7 +1,7 @@
 """Points of a chain, densities that transitions move in, and the protocol of all transitions.
 
-A transition knows nothing of Gaussian processes. It moves a position in some coordinates, by a density that gives
-the log-density, its gradient and a metric there; the same code serves the latent values and the hyper-parameters.
+A transition knows nothing of Gaussian processes. It moves a position in some coordinates, using a density that gives
+the log-density, its gradient and a metric; the same code serves the latent values and the hyper-parameters.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NOT_COMPUTED = np.empty(0)
 
 @storable
 class Point(NamedTuple):
-    """A position with everything computed there, so that a rejected proposal costs nothing twice.
+    """A position with everything computed there, so that nothing is computed twice after a rejected proposal.
 
     Attributes
     ----------
@@ -28,13 +28,13 @@ class Point(NamedTuple):
     log_density : float
         Up to a constant.
     payload : object
-        What the position stands for: the latent values f of shape (n,), for densities over them.
+        The object that the position stands for, for example the latent values f of shape (n,).
     gradient : (n,) array
-        Of the log-density; empty where the transition does not need it, as are the next two.
+        Gradient of the log-density; empty if the transition does not need it, as are the next two.
     metric_factor : (n, n) array or object
-        Lower Cholesky factor of the metric tensor, or the metric itself where it is not known by one.
+        Lower Cholesky factor of the metric tensor, or a metric object.
     metric_key : (n,) array
-        What the metric depends on: one that has not changed is not factorized again.
+        The values that determine the metric: if they have not changed, it is not factorized again.
     """
 
     position: np.ndarray
@@ -52,13 +52,13 @@ class TransitionInfo(NamedTuple):
     ----------
     accepted : bool
     acceptance_rate : float
-        Probability of acceptance, what the step size is tuned by.
+        Probability of acceptance, with which the step size is tuned.
     evaluations : int
         Evaluations of the likelihood or of its gradient.
     component : int
-        Of a mixture: which of its transitions was made.
+        Index of the transition that a mixture has made.
     energy_error, step_size : float
-        Of a trajectory of Hamiltonian Monte Carlo; what is not finite has diverged.
+        Of a trajectory of Hamiltonian Monte Carlo; a non-finite error means that it diverged.
     proposed : pair, optional
         Of a proposal: the position, and the log-density there.
     """
@@ -76,7 +76,7 @@ class Density(Protocol):
     """A log-density over positions."""
 
     def at(self, position: np.ndarray, gradient: bool = False) -> Point:
-        """Value at a position, with the gradient where asked for."""
+        """The value at a position, with the gradient on request."""
         ...
 
     def gradient(self, position: np.ndarray) -> np.ndarray:
@@ -88,23 +88,23 @@ class MetricDensity(Density, Protocol):
     """A density with a metric tensor G(x)."""
 
     def with_metric(self, point: Point, known: Point | None = None) -> Point | None:
-        """Add the factor of G to a point; `known` is one whose metric may be the same."""
+        """Add the factor of G to a point; `known` is a point whose metric may be the same."""
         ...
 
 
 class AdaptiveTransition(Protocol):
     """A transition that leaves any density invariant, by detailed balance, and learns while a chain tunes.
 
-    What is invariant without it, as a scan in one order, may move theta beside f, but not on a screen: the correction
-    of a surrogate's moves takes them for reversible.
+    A transition that is invariant without detailed balance, such as a scan in a fixed order, may move theta beside f,
+    but not on a screen: the correction of a surrogate's moves assumes that they are reversible.
 
-    What it has learned is a value of a kind of its own, which the chain keeps for it: the same transition serves
-    several chains and densities.
+    The learned state is a separate value, which the chain keeps: the same transition serves several chains and
+    densities.
 
     Attributes
     ----------
     derivatives : int
-        What it needs of a density: 0 for its values, 1 for its gradient, 2 for a metric besides.
+        Derivatives that it needs: 0 for values alone, 1 for the gradient, 2 for the gradient and a metric.
     """
 
     derivatives: ClassVar[int]
@@ -120,14 +120,14 @@ class AdaptiveTransition(Protocol):
         ----------
         rng : numpy.random.Generator
         point : Point
-            Of the density, with its gradient if there are `derivatives`; the very same if nothing has moved.
+            Point of the density, with its gradient if `derivatives` > 0. The same object is returned if nothing moves.
         density : Density or MetricDensity
         learned : object
         """
         ...
 
     def learn(self, learned: Any, point: Point, info: TransitionInfo) -> Any:
-        """Take in where a tuning iteration has led, and how."""
+        """Take in the point and the report of a tuning iteration."""
         ...
 
     def freeze(self, learned: Any) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 
 __all__ = ["slice_on_ellipse"]
 
-# The bracket shrinks to the current point; this far on, nothing but rounding can keep it from being accepted.
+# Below this width only rounding can keep the current point, to which the bracket shrinks, from being accepted.
 SMALLEST_BRACKET = 1e-12
 
 
@@ -26,10 +26,10 @@ def slice_on_ellipse(
     ----------
     rng : numpy.random.Generator
     deviation, auxiliary : (n,) array
-        The current point and a draw of the reference, both less its mean.
+        The current point and a draw from the reference, both less its mean.
     log_ratio : callable
     current : float
-        Its value at the current point.
+        `log_ratio` at the current point.
 
     Returns
     -------

@@ -20,8 +20,8 @@ def hamiltonian(
 ) -> tuple[Point, TransitionInfo]:
     """Hybrid Monte Carlo with a unit mass matrix and a random number of leapfrog steps (Algorithm 1).
 
-    The number is uniform between the two given. The point must have its gradient. The two half steps of the momentum
-    between two positions are made as one.
+    The number is uniform between `min_leapfrog` and `max_leapfrog`. The point must have its gradient. Adjacent half
+    steps of the momentum are made as one.
     """
     position, gradient = point.position, point.gradient
     momentum = rng.standard_normal(position.shape)

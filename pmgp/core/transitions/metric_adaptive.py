@@ -1,6 +1,6 @@
-"""Hamiltonian Monte Carlo of a few elements, such as theta, with the metric that their density has.
+"""Hamiltonian Monte Carlo of a few elements, such as theta, with the metric of their density.
 
-Sampler (d) of the article on several classes and sources; it is there to be compared.
+Sampler (d) of the article on several classes and sources, for comparison.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from pmgp.core.transitions.riemannian import Solver, riemannian
 
 __all__ = ["RiemannianMonteCarlo"]
 
-# Of the central differences of a metric, whose error is of the order of the square.
+# Step of the central differences of a metric, whose error is of the order of its square.
 DIFFERENCE = 3e-5
 DEFAULT_SOLVER = Solver()
 
 
 class _FactorizedMetric:
-    """G of a few rows with the derivatives of G, which are made when they are first needed.
+    """G of a few rows with its derivatives, which are computed when they are first needed.
 
     Parameters
     ----------
@@ -62,13 +62,13 @@ class _FactorizedMetric:
 
 
 class _Differenced:
-    """A density with a metric, and with the metric's derivatives by central differences."""
+    """A density with a metric, and the metric's derivatives from central differences."""
 
     def __init__(self, density: MetricDensity) -> None:
         self.density = density
 
     def at(self, position: np.ndarray, gradient: bool = False) -> Point:
-        """Value, and the gradient where asked for."""
+        """The value, and the gradient on request."""
         return self.density.at(position, gradient)
 
     def gradient(self, position: np.ndarray) -> np.ndarray:
@@ -76,7 +76,7 @@ class _Differenced:
         return self.density.gradient(position)
 
     def metric_at(self, position: np.ndarray) -> _FactorizedMetric | None:
-        """G there."""
+        """G at a position."""
         return self.of(self.density.at(position))
 
     def of(self, point: Point) -> _FactorizedMetric | None:
@@ -85,7 +85,7 @@ class _Differenced:
         return None if complete is None else _FactorizedMetric(complete.metric_factor, self, point.position)
 
     def metric_changes(self, position: np.ndarray) -> np.ndarray:
-        """Derivatives of G: (n, n, n), the first axis that of the position; not a number beside where G ends."""
+        """Derivatives of G, (n, n, n), with the position's axis first; NaN next to points where G does not exist."""
         shifts = DIFFERENCE * np.eye(position.size)
         return np.array([self._tensor(position + s) - self._tensor(position - s) for s in shifts]) / (2.0 * DIFFERENCE)
 
@@ -101,17 +101,18 @@ class _Differenced:
 class RiemannianMonteCarlo:
     """Hamiltonian Monte Carlo with the density's own metric, for a vector of a few elements such as theta.
 
-    The derivatives of the metric are central differences, as it has second derivatives of K in it: two metrics for each
-    element in every leapfrog step. So a step costs as much as many of another transition; it is here to be compared.
+    The derivatives of the metric would need second derivatives of K. They are central differences instead: two metrics
+    for each element in every leapfrog step. A step costs as much as many of other transitions; it is here for
+    comparison.
 
     Parameters
     ----------
     target_acceptance : float
-        What the step size is tuned to.
+        Acceptance rate to which the step size is tuned.
     max_leapfrog : int
         The number of leapfrog steps is uniform from 1 to this one.
     solver : Solver
-        Of the implicit steps. Below 1e-8 the errors of the differences take over.
+        Solver of the implicit steps. Below a tolerance of 1e-8 the errors of the differences dominate.
 
     Raises
     ------
@@ -130,13 +131,13 @@ class RiemannianMonteCarlo:
             raise ValueError(f"max_leapfrog must be an integer of at least 1, not {self.max_leapfrog}")
 
     def start(self, dimension: int, length: int) -> Scaling:
-        """Begin to learn; coordinates are left as they are."""
+        """Begin to learn the step size; coordinates stay as they are."""
         return Scaling.start(0.5 * dimension**-0.25, dimension, length)
 
     def step(
         self, rng: np.random.Generator, point: Point, density: MetricDensity, learned: Scaling
     ) -> tuple[Point, TransitionInfo]:
-        """One trajectory; nothing moves where there is no metric."""
+        """One trajectory; the point stays if it has no metric."""
         differenced = _Differenced(density)
         metric = differenced.of(point)
         if metric is None:

@@ -1,7 +1,7 @@
 """Metropolis-Hastings: the choice between a point and a candidate, and the random walk.
 
-Section 3.1 of the comparative evaluation. A proposal that is so far out that something overflows there is rejected; it
-needs no warning, here and in the other transitions.
+Section 3.1 of the comparative evaluation. A proposal so far out that something overflows is rejected without a warning,
+here and in the other transitions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["Proposed", "Proposing", "metropolis_choice", "metropolis_hastings", 
 
 
 class Proposed(NamedTuple):
-    """A proposed position x' with log g(x|x') - log g(x'|x), and which component of a mixture g made it."""
+    """A proposed position x' with log g(x|x') - log g(x'|x), and the component of the mixture g that made it."""
 
     position: np.ndarray
     log_hastings: float = 0.0
@@ -44,8 +44,8 @@ def metropolis_choice(
 ) -> tuple[Point, TransitionInfo]:
     """Accept the candidate with probability min(1, exp(log_ratio)).
 
-    What is not a number is rejected, and so is an infinite density, from which the chain would not come back: far out,
-    terms of a positive sum may overflow with the other sign.
+    A NaN is rejected, and so is an infinite density, which the chain would never leave: far out, terms of a positive
+    sum may overflow with the other sign.
     """
     known = log_ratio == log_ratio and candidate.log_density != inf
     rate = exp(min(log_ratio, 0.0)) if known else 0.0

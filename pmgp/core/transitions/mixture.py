@@ -1,6 +1,6 @@
 """A mixture of a random walk and independent proposals that learns its components and their weights.
 
-Which component proposes does not depend on the position, so that each has its own Hastings ratio.
+The choice of the component does not depend on the position, so each component has its own Hastings ratio.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MIXED = 0.5
 REFIT_EVERY = 25
 TUNING_INDEPENDENCE = 0.5
 BOUNDS_OF_INDEPENDENCE = (0.05, 0.9)
-# With an emulator, whose proposals are nearly all accepted.
+# Largest share with an emulator, whose proposals are nearly all accepted.
 LARGEST_EMULATED = 0.95
 
 
@@ -39,16 +39,16 @@ class LearnedMixture(NamedTuple):
     ----------
     proposal : AdaptiveProposal
     length : int
-        Number of tuning iterations; zero for a proposal that is frozen.
+        Number of tuning iterations; zero for a frozen proposal.
     moments : Moments
-        Of the draws after the burn-in.
+        Moments of the draws after the burn-in.
     iteration : int
     rates : pair of tuples
-        Acceptance rates of the random walk's and of the independent proposals, from when both are made.
+        Acceptance rates of the random walk and of independent proposals, since both are made.
     walks : int
         Number of the random walk's proposals.
     visited : Visited, optional
-        What an emulator is fitted to.
+        Values to which an emulator is fitted.
     """
 
     proposal: AdaptiveProposal
@@ -61,7 +61,7 @@ class LearnedMixture(NamedTuple):
 
     @classmethod
     def fixed(cls, proposal: AdaptiveProposal) -> LearnedMixture:
-        """A proposal from which nothing more is learned."""
+        """A state that learns nothing more."""
         return cls(proposal, 0, Moments(proposal.dimension))
 
 
@@ -73,10 +73,10 @@ class IndependenceMixture:
     Parameters
     ----------
     target_acceptance : float
-        What the random walk is scaled to; the articles tune to 20 to 30 %.
+        Acceptance rate to which the random walk is scaled; the articles use 20 to 30 %.
     emulates : bool
-        Whether independent proposals follow an emulator of the log-density, for a density that is the same in every
-        iteration, and few elements of theta.
+        Whether independent proposals follow an emulator of the log-density. The density must be the same in every
+        iteration, and theta must have few elements.
 
     Raises
     ------
@@ -108,7 +108,7 @@ class IndependenceMixture:
         return metropolis_hastings(rng, point, density, learned.proposal.propose(rng, point.position))
 
     def learn(self, learned: LearnedMixture, point: Point, info: TransitionInfo) -> LearnedMixture:
-        """Take in the outcome of one tuning iteration; of a component of another kind, where it has led."""
+        """Take in the outcome of one tuning iteration; of other kinds of components only the position."""
         rate, rates, proposal, walks = info.acceptance_rate, learned.rates, learned.proposal, learned.walks
         if info.component == WALK:
             walks += 1
@@ -128,7 +128,7 @@ class IndependenceMixture:
         return LearnedMixture(proposal, learned.length, moments, iteration, rates, walks, learned.visited)
 
     def freeze(self, learned: LearnedMixture) -> LearnedMixture:
-        """The proposal for sampling, its two components weighed by how well each of them did."""
+        """Return the proposal for sampling, with its two components weighted by their success."""
         if learned.length == 0:
             return learned
         proposal = learned.proposal
@@ -140,7 +140,7 @@ class IndependenceMixture:
 
 
 def _visiting(learned: LearnedMixture, proposal: AdaptiveProposal, info: TransitionInfo) -> AdaptiveProposal:
-    """The proposal after a visit, with an emulator from when independent proposals are made."""
+    """Add a visited point; return the proposal, with an emulator once independent proposals begin."""
     assert learned.visited is not None
     if info.proposed is not None:
         learned.visited.add(*info.proposed)
@@ -154,15 +154,15 @@ def _weight(walk: tuple[float, ...], independent: tuple[float, ...], dimension: 
         return 0.0
     gain = _independent_efficiency(float(np.mean(independent)))
     other = _walk_efficiency(float(np.mean(walk)) if walk else 0.0, dimension)
-    # The better one is best alone; the other is there for what tuning has not seen.
+    # The better component would be best alone; the other one guards against regions that tuning has not seen.
     return float(np.clip(gain**2 / (gain**2 + other**2), BOUNDS_OF_INDEPENDENCE[0], largest))
 
 
 def _independent_efficiency(rate: float) -> float:
     """Independent draws an iteration of an independence sampler that accepts at this rate.
 
-    Log importance weights that are normal with variance s^2 are accepted at the rate 2 Phi(-s / sqrt 2), and exp(-s^2)
-    of the draws are worth keeping: a rate of 0.3 is still good, and one of 0.05 is worth nothing.
+    If log importance weights are normal with variance s^2, the acceptance rate is 2 Phi(-s / sqrt 2), and the share of
+    effective draws is exp(-s^2): a rate of 0.3 is still good, and one of 0.05 is worthless.
     """
     return float(np.exp(-2.0 * ndtri(0.5 * np.clip(rate, 1e-12, 1.0)) ** 2))
 

@@ -1,8 +1,8 @@
 """The multiple-trial independence sampler (Liu 2001, section 5.4.2).
 
-Of several independent draws x_1, ..., x_k of a density g one is picked in proportion to w = s / g and accepted with
-probability min(1, W / (W - w(x) + w(x_0))), W the sum of the k ratios, x the one picked and x_0 where the chain stands.
-That leaves s invariant, and is reversible.
+From independent draws x_1, ..., x_k of a density g, one draw x is picked in proportion to w = s / g. It is accepted
+with probability min(1, W / (W - w(x) + w(x_0))), where W is the sum of the k ratios and x_0 the current position. The
+move is reversible for s.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ __all__ = ["multiple_trial"]
 
 
 def multiple_trial(rng: np.random.Generator, log_ratios: np.ndarray) -> int:
-    """Choose where to go: an index of `log_ratios`, 0 for staying.
+    """Choose the next position: an index of `log_ratios`, where 0 is the current position.
 
     Parameters
     ----------
     rng : numpy.random.Generator
     log_ratios : (k + 1,) array
-        Log of s over g where the chain stands, and at each of the draws.
+        Log of s over g at the current position, and at each of the draws.
     """
     ratios = np.exp(log_ratios - log_ratios.max())
     sums = np.cumsum(ratios[1:])

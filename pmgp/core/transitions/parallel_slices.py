@@ -1,7 +1,7 @@
 """Elliptical slice moves of many particles at once, each on its own ellipse and in its own bracket.
 
-The same move as `elliptical_slice`, for particles that are rows of one matrix: every call of the likelihood serves all
-whose brackets are still shrinking.
+This is the move of `elliptical_slice` for particles that are rows of one matrix: every call of the likelihood serves
+all particles whose brackets are still shrinking.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 __all__ = ["Slices", "slices_on_ellipses"]
 
-# The bracket shrinks to the current point; this far on, nothing but rounding can keep it from being accepted.
+# Below this width only rounding can keep the current point, to which the bracket shrinks, from being accepted.
 SMALLEST_BRACKET = 1e-12
 
 
@@ -44,18 +44,18 @@ def slices_on_ellipses(
     """Move particles, leaving the reference times ``exp(temperature * log_ratio)`` invariant.
 
     A particle and its auxiliary draw are rotated in their plane by the angle that the slice gives. This leaves their
-    joint distribution invariant, the product of the particle's target and of the reference for the auxiliary, so that
-    the rotated auxiliary may serve again, for another move of the same particle.
+    joint distribution invariant, the product of the particle's target and of the reference for the auxiliary. So the
+    rotated auxiliary may be reused for another move of the same particle.
 
     Parameters
     ----------
     rng : numpy.random.Generator
     deviations, auxiliaries : (draws, n) array
-        The particles, and draws of the reference, both less its mean.
+        The particles, and draws from the reference, both less its mean.
     log_ratio : callable
-        Of deviations: (k, n) -> (k,).
+        Function of deviations: (k, n) -> (k,).
     current : (draws,) array
-        Its values at the particles.
+        `log_ratio` at the particles.
     temperature : float
     """
     angle, values = _angles(rng, deviations, auxiliaries, log_ratio, current, temperature)

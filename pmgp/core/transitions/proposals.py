@@ -1,12 +1,12 @@
-"""Proposals of two kinds, learned while tuning and frozen afterwards.
+"""Proposals of two kinds, learned during tuning and frozen afterwards.
 
 A mixture of a random walk with the full covariance of the tuning draws (adaptive Metropolis; Haario, Saksman and
 Tamminen 2001) and an independence proposal, a multivariate t fitted to the same draws. Where the posterior is close
 to elliptical the second one makes nearly independent draws; where it is not, the first one keeps the chain moving.
 
-Where there is an emulator of the log-density, the independence proposal is what one transition leads to that leaves the
-emulated density s invariant: of several draws of the t one is taken, in proportion to s over t (`multiple_trial`). As
-that transition is reversible, s(theta) over s(theta') is the Hastings ratio (surrogate transitions, Liu 2001): with a
+With an emulator of the log-density, the independence proposal is the result of one transition that leaves the emulated
+density s invariant: one of several draws from the t is picked, in proportion to s over t (`multiple_trial`). Because
+that transition is reversible, the Hastings ratio is s(theta) over s(theta') (surrogate transitions, Liu 2001): with a
 good emulator nearly all proposals are accepted.
 """
 
@@ -36,12 +36,12 @@ INITIAL_SCALE = 0.5
 DEGREES_OF_FREEDOM = 5.0
 # The t is a little wider than the draws it was fitted to, so that the importance ratio is bounded in practice.
 INFLATION = 1.15
-# Draws of the t that are tried at once, up to three elements and with more: one of them should be a good one.
+# Number of draws from the t that are tried at once, with up to three elements and with more.
 TRIES_OF_THREE, TRIES = 16, 64
-# Share of the t in the emulated density, which is not to be trusted far from what tuning has visited: where it is much
-# too low a chain would stay for long.
+# Share of the t in the emulated density. Far from the points that tuning has visited, the emulator is not reliable, and
+# a chain would stay for long where it is much too low.
 SHARE_OF_T = 0.1
-# How many draws of the t say what its share amounts to.
+# Number of draws from the t that determine its share.
 DRAWS_FOR_SHARE = 500
 
 
@@ -55,13 +55,13 @@ class AdaptiveProposal:
     dimension : int
         Length of theta.
     target_rate : float
-        Acceptance rate that the random walk is scaled to; the articles tune to 20 to 30 %.
+        Acceptance rate to which the random walk is scaled; the articles use 20 to 30 %.
     independence : float
         Probability of the independence component, zero until the t has been fitted.
     emulator : Emulator, optional
     lowest, highest : float
-        Bounds of the emulator's log-density less that of the t: the share of the t, and the largest difference at what
-        was visited. Far from all values the emulator may be anything.
+        Bounds of the emulator's log-density less that of the t: the share of the t, and the largest difference at the
+        visited points. Far from these the emulator may have any value.
     """
 
     dimension: int
@@ -153,7 +153,7 @@ class AdaptiveProposal:
         return np.logaddexp(np.minimum(self.emulator.at(theta) - log_t, self.highest), self.lowest)
 
     def emulating(self, visited: Visited) -> AdaptiveProposal:
-        """With an emulator fitted to what was visited; without one, where that is too little."""
+        """Return the proposal with an emulator fitted to the visited points, or without one if these are too few."""
         if self.location is None or self.inverse_factor is None:
             return self
         emulator = fitted(visited, self.location, self.inverse_factor)
@@ -162,7 +162,7 @@ class AdaptiveProposal:
         positions, values = visited.values
         highest = float((values - self._log_t_of(positions)).max())
         bounded = replace(self, emulator=emulator, lowest=-np.inf, highest=highest)
-        # The same draws whenever it is asked for: what is learned is a function of the chain alone.
+        # The same draws in every call: the learned state is a function of the chain alone.
         draws = self._draws_of_t(np.random.default_rng(0), DRAWS_FOR_SHARE)
         ratios = bounded._log_ratios(draws, self._log_t_of(draws))
         return replace(bounded, lowest=float(np.log(SHARE_OF_T) + logsumexp(ratios) - np.log(DRAWS_FOR_SHARE)))

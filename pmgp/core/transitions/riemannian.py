@@ -2,8 +2,8 @@
 
 With H = -log p(x) + log|G(x)|/2 + p'G(x)^-1 p/2 and v = G^-1 p, the generalized leapfrog is half a step of the momentum
 that is implicit in the momentum, a step of the position that is implicit in the position, and half a step of the
-momentum. Fixed points are found by iteration, to a tolerance on v; a trajectory where one is not found is refused. With
-a metric that is the same everywhere this is the usual leapfrog.
+momentum. Fixed points are found by iteration, to a tolerance on v; if none is found, the trajectory is rejected. With a
+constant metric this is the usual leapfrog.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Metric(Protocol):
     Attributes
     ----------
     constant : bool
-        Whether it is the same everywhere.
+        Whether the metric is the same everywhere.
     """
 
     constant: ClassVar[bool]
@@ -52,7 +52,7 @@ class RiemannianDensity(Density, Protocol):
     """A density with a metric at every position."""
 
     def metric_at(self, position: np.ndarray) -> Metric | None:
-        """G there; None where there is none."""
+        """G at a position; None if it does not exist."""
         ...
 
 
@@ -63,7 +63,7 @@ class Solver:
     Parameters
     ----------
     tolerance : float
-        It ends when no element of the velocity changes by more than this, relative to the largest one.
+        The iteration ends when no element of the velocity changes by more than this, relative to the largest one.
     max_iterations : int
 
     Raises
@@ -87,7 +87,7 @@ class Solver:
 
 
 class Moving(NamedTuple):
-    """A point with its gradient, and with its metric in place of the factor; a momentum, and its velocity there."""
+    """A point with its gradient, and its metric instead of the factor; a momentum, and its velocity there."""
 
     point: Point
     momentum: np.ndarray
@@ -108,9 +108,9 @@ def riemannian(
     max_leapfrog: int,
     solver: Solver,
 ) -> tuple[Point, TransitionInfo]:
-    """One trajectory of a number of steps that is uniform from 1 to `max_leapfrog`.
+    """One trajectory, whose number of steps is uniform from 1 to `max_leapfrog`.
 
-    The point must have its gradient, and its metric in place of the metric's factor, as has the one that is returned.
+    The given point must have its gradient, and its metric instead of the metric's factor; so has the returned one.
     """
     momentum = point.metric_factor.momentum(rng)
     moving = begun = Moving(point, momentum, point.metric_factor.velocity(momentum))
@@ -127,7 +127,7 @@ def riemannian(
 
 
 def leapfrog(moving: Moving, density: RiemannianDensity, step_size: float, solver: Solver) -> Moving | None:
-    """One step of the generalized leapfrog; None where a fixed point is not found, or nothing is finite."""
+    """One step of the generalized leapfrog; None if a fixed point is not found, or if values are not finite."""
     point, half = moving.point, 0.5 * step_size
     pushed = _pushed(moving, half, solver)
     if pushed is None:
