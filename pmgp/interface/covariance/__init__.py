@@ -1,4 +1,4 @@
 """Fast ways to K(theta), from its graph.
 
-May import: core.numerics, interface.graphs.
+May import: core.numerics, core.iterative, interface.graphs.
 """

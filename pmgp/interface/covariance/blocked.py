@@ -58,7 +58,7 @@ class BlockedCovariance:
         mean, covariance = rewrite_graph([mean, covariance], include=("canonicalize", "stabilize", "specialize"))
         program = Program(covariance, theta if keeping else None)
         self._whole_code = program.code
-        self._code, self._last_diagonal = _without_last_diagonal(program.code)
+        self._code, self._last_diagonals = _without_last_diagonals(program.code)
         self._shape = program.shape
         self._elementwise = elementwise(self._code, program.leaves)
         outputs = [mean, *program.thin]
@@ -126,8 +126,8 @@ class BlockedCovariance:
         gradients = [np.array(mean_bar), *[np.zeros(np.shape(value)) for value in values]]
         bars = by_kind(gradients[1:], self._shape)
         pull_back(self._code, self._depends, by_kind(values, self._shape) | self._kept(), bars, weighted)
-        if self._last_diagonal is not None:
-            bars["diagonal"][self._last_diagonal.place][:] = on_diagonal
+        for step in self._last_diagonals:
+            bars["diagonal"][step.place][:] = on_diagonal
         return self._thin_pullback(*gradients, theta)[0]
 
     def _differentiated(
@@ -178,8 +178,8 @@ class BlockedCovariance:
         self._add_diagonal(upper, inputs)
 
     def _add_diagonal(self, upper: np.ndarray, inputs: Inputs) -> None:
-        if self._last_diagonal is not None:
-            upper.reshape(-1)[:: len(upper) + 1] += inputs["diagonal"][self._last_diagonal.place]
+        for step in self._last_diagonals:
+            upper.reshape(-1)[:: len(upper) + 1] += inputs["diagonal"][step.place]
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the work space behind when it is pickled."""
@@ -213,10 +213,12 @@ def _thin_gradient(theta: TensorVariable, outputs: list[TensorVariable]) -> tupl
     return bars, pt.grad(total, theta, disconnected_inputs="ignore")
 
 
-def _without_last_diagonal(code: list[Instruction]) -> tuple[list[Instruction], Instruction | None]:
-    """Set what is added to the diagonal at the very end, such as a jitter, apart: once will do for all blocks.
+def _without_last_diagonals(code: list[Instruction]) -> tuple[list[Instruction], list[Instruction]]:
+    """Set apart what is added to the diagonal at the very end, such as noise and a jitter: once will do for all blocks.
 
     All other instructions are for what it is added to, so that the last of them makes that.
     """
-    *others, last = code
-    return (others, last) if last.kind == "diagonal" else (code, None)
+    last = len(code)
+    while code[last - 1].kind == "diagonal":
+        last -= 1
+    return code[:last], code[last:]

@@ -1,8 +1,8 @@
 """Runs the instructions of a covariance, on any part of it.
 
 An instruction that is not a call of NumPy takes a part of an input, and the part that is asked for says which:
-`Rectangle` and `OnDiagonal` are all that knows what such instructions mean. `MomentParts` gives what is made of parts:
-rectangles, the diagonal, products with vectors. No array of n by n is made for these.
+`Rectangle`, `Gathered` and `OnDiagonal` are all that knows what such instructions mean. `MomentParts` gives what is
+made of parts: rectangles, the diagonal, products with vectors. No array of n by n is made for these.
 
 Arrays are those of a namespace, `numpy` or one like it, such as `jax.numpy`.
 """
@@ -19,10 +19,12 @@ from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
 
 __all__ = [
     "BLOCK_ELEMENTS",
+    "Gathered",
     "Inputs",
     "MomentParts",
     "OnDiagonal",
     "Rectangle",
+    "bands",
     "by_kind",
     "intervals",
     "run",
@@ -96,6 +98,53 @@ class Rectangle:
         return slice(start, max(start, min(self.rows.stop, self.columns.stop)))
 
 
+class Gathered:
+    """Some rows of K, and any columns, all different.
+
+    Parameters
+    ----------
+    rows : slice
+        With a start and a stop.
+    columns : (m,) array of int
+    """
+
+    def __init__(self, rows: slice, columns: np.ndarray) -> None:
+        self.rows = rows
+        self.columns = columns
+        self.shape = rows.stop - rows.start, len(columns)
+
+    def leaf(self, values: np.ndarray) -> np.ndarray:
+        """A part of a matrix, a column, a row or a number."""
+        height, width = values.shape
+        found = values[self.rows] if height > 1 else values
+        return found[:, self.columns] if width > 1 else found
+
+    distance = leaf
+
+    def product(self, factors: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+        """A part of a product of matrices."""
+        return factors[0][self.rows] @ factors[1][:, self.columns]
+
+    def diagonal(self, values: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+        """A matrix with the part of a vector added that belongs on the diagonal here."""
+        result = np.array(np.broadcast_to(matrix, self.shape))
+        met = self._met()
+        result[self.columns[met] - self.rows.start, met] += values[self.columns[met]]
+        return result
+
+    def constant(self, value: float) -> np.ndarray:
+        """A matrix of one value."""
+        return np.full(self.shape, value)
+
+    def of_diagonal(self, matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return which elements of K's diagonal are here, and the same elements of a matrix."""
+        met = self._met()
+        return self.columns[met], matrix[self.columns[met] - self.rows.start, met]
+
+    def _met(self) -> np.ndarray:
+        return np.flatnonzero((self.columns >= self.rows.start) & (self.columns < self.rows.stop))
+
+
 class OnDiagonal:
     """Some elements of the diagonal of K, and what instructions make there of their inputs."""
 
@@ -134,7 +183,7 @@ def by_kind(values: list[Any], shape: tuple[int, int]) -> Inputs:
     return {"leaf": values[:leaves], "product": pairs, "diagonal": values[first:]}
 
 
-def run(code: list[Instruction], inputs: Inputs, place: Rectangle | OnDiagonal) -> list[Any]:
+def run(code: list[Instruction], inputs: Inputs, place: Rectangle | Gathered | OnDiagonal) -> list[Any]:
     """Registers after all instructions, each in memory of its own.
 
     Parameters
@@ -142,7 +191,7 @@ def run(code: list[Instruction], inputs: Inputs, place: Rectangle | OnDiagonal) 
     code : list of Instruction
     inputs : dict
         Arrays by the kind of instruction that takes them, pairs of these for products.
-    place : Rectangle or OnDiagonal
+    place : Rectangle, Gathered or OnDiagonal
         The part of K.
     """
     registers: list[Any] = []
@@ -187,6 +236,14 @@ class MomentParts:
         height = max(1, BLOCK_ELEMENTS // (columns.stop - columns.start))
         starts = range(rows.start, rows.stop, height)
         return self._xp.concatenate([self._tile(slice(s, min(s + height, rows.stop)), columns) for s in starts])
+
+    def gathered(self, columns: np.ndarray) -> np.ndarray:
+        """All rows and any columns of the covariance, all different: (m,) -> (n, m); for NumPy's arrays."""
+        found = np.empty((len(self.mean), len(columns)))
+        for rows in bands(*found.shape):
+            place = Gathered(rows, columns)
+            found[rows] = np.broadcast_to(run(self._code, self._inputs, place)[-1], place.shape)
+        return found
 
     def lower_triangle(self, where: slice) -> np.ndarray:
         """A square part on the diagonal, in Fortran order; above its own diagonal there may be anything."""
@@ -240,6 +297,12 @@ def trapezia(n: int) -> list[tuple[slice, slice]]:
     while (start := bounds[-1]) < n:
         bounds.append(min(n, start + max(SMALLEST_BLOCK, BLOCK_ELEMENTS // (n - start))))
     return [(slice(start, stop), slice(start, n)) for start, stop in pairwise(bounds)]
+
+
+def bands(n: int, width: int) -> list[slice]:
+    """Rows of blocks of so many columns."""
+    height = max(1, BLOCK_ELEMENTS // max(width, 1))
+    return [slice(start, min(start + height, n)) for start in range(0, n, height)]
 
 
 def intervals(n: int) -> list[slice]:

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from pmgp.interface.covariance.executor import Inputs, Rectangle, intervals, run, trapezia
+from pmgp.interface.covariance.executor import Gathered, Inputs, Rectangle, bands, intervals, run, trapezia
 from pmgp.interface.covariance.program import Instruction
 from pmgp.interface.graphs.numpy_graph import UnsupportedGraphError
 
-__all__ = ["differentiable", "of_pairs", "of_symmetric", "pull_back"]
+__all__ = ["differentiable", "of_columns", "of_pairs", "of_symmetric", "pull_back"]
 
 Rule = Callable[..., np.ndarray] | None
 # For each operand, the gradient in it from that in the result, the result, and the operands; none where it has none.
@@ -68,8 +68,8 @@ def differentiable(code: list[Instruction], moves: dict[str, list[bool]]) -> lis
     return depends
 
 
-Weighted = Iterator[tuple[Rectangle, np.ndarray]]
-"""Blocks that cover the upper triangle of K, and weights of their elements."""
+Weighted = Iterator[tuple[Rectangle | Gathered, np.ndarray]]
+"""Blocks of K, and weights of their elements."""
 
 
 def of_symmetric(lower: np.ndarray) -> Weighted:
@@ -85,6 +85,12 @@ def of_pairs(left: np.ndarray, right: np.ndarray) -> Weighted:
         yield Rectangle(rows, rows), left[rows] @ right[rows].T
         for columns in places[i + 1 :]:
             yield Rectangle(rows, columns), left[rows] @ right[columns].T + right[rows] @ left[columns].T
+
+
+def of_columns(points: np.ndarray, weights: np.ndarray) -> Weighted:
+    """Blocks for <weights, K[:, points]>, weights of shape (n, m), points all different."""
+    for rows in bands(*weights.shape):
+        yield Gathered(rows, points), weights[rows]
 
 
 def _weights(lower: np.ndarray, rows: slice) -> np.ndarray:
@@ -128,7 +134,7 @@ def _pull_back_block(
     registers: list[np.ndarray],
     inputs: Inputs,
     bars: Inputs,
-    block: Rectangle,
+    block: Rectangle | Gathered,
     weight: np.ndarray,
 ) -> None:
     rows, columns = block.rows, block.columns
@@ -159,7 +165,7 @@ def _sum(known: Any, more: Any) -> Any:
     return more if known is None else known + more
 
 
-def _add_to_leaf(bar: np.ndarray, gradient: np.ndarray, rows: slice, columns: slice) -> None:
+def _add_to_leaf(bar: np.ndarray, gradient: np.ndarray, rows: slice, columns: slice | np.ndarray) -> None:
     """Sum over what the leaf was broadcast along."""
     if bar.size == 1:
         bar += gradient.sum()

@@ -1,0 +1,128 @@
+"""A model's covariance as a function of theta that never makes the matrix: a `Kernel` for iterative solvers.
+
+What the instructions add to the diagonal at the very end is set apart as noise: preconditioners approximate what is
+left, and solvers measure residuals in the noise's deviations.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+from pytensor.tensor.variable import TensorVariable
+
+from pmgp.core.iterative.bars import CovarianceBar
+from pmgp.interface.covariance.blocked import BlockedCovariance
+from pmgp.interface.covariance.executor import MomentParts, by_kind
+from pmgp.interface.covariance.pullback import of_columns, of_pairs
+from pmgp.interface.graphs.compilation import Compiler
+from pmgp.interface.graphs.numpy_graph import UnsupportedGraphError
+
+__all__ = ["TiledCovariance", "TiledMoments"]
+
+# Above so many points no matrix of n by n is kept, whatever it is made of.
+LARGEST_WHOLE = 10_000
+
+
+class TiledMoments(NamedTuple):
+    """The mean m, and K + diag(noise) by parts.
+
+    Attributes
+    ----------
+    mean : (n,) array
+    kernel : TiledKernel
+        K.
+    noise : (n,) array
+        Zero where the graph adds nothing to the diagonal at its end.
+    """
+
+    mean: np.ndarray
+    kernel: TiledKernel
+    noise: np.ndarray
+
+
+class TiledKernel:
+    """K in parts that are computed when they are asked for, as `core.iterative.preconditioners.Kernel` wants them.
+
+    Parameters
+    ----------
+    parts : MomentParts
+    """
+
+    def __init__(self, parts: MomentParts) -> None:
+        self._parts = parts
+        self.size = len(parts.mean)
+
+    def product(self, vectors: np.ndarray) -> np.ndarray:
+        """K times columns: (n, k) -> (n, k)."""
+        return self._parts.product(vectors)
+
+    def columns(self, points: np.ndarray) -> np.ndarray:
+        """Columns of K: (m,) -> (n, m)."""
+        return self._parts.gathered(points)
+
+    def block(self, where: slice) -> np.ndarray:
+        """A square block on the diagonal."""
+        return self._parts.rectangle(where, where)
+
+    def diagonal(self) -> np.ndarray:
+        """The diagonal of K: (n,)."""
+        return self._parts.diagonal(slice(0, self.size))
+
+
+class TiledCovariance(BlockedCovariance):
+    """Compiled theta -> (m, K, noise), in O(n) memory.
+
+    Parameters
+    ----------
+    mean, covariance : TensorVariable
+        Graphs of theta.
+    theta : TensorVariable
+    compile_function : Compiler
+
+    Raises
+    ------
+    UnsupportedGraphError
+        If the covariance is not of a form that has parts, if it has a whole n x n matrix among its inputs, or an
+        operation without a known derivative.
+    """
+
+    def __init__(
+        self, mean: TensorVariable, covariance: TensorVariable, theta: TensorVariable, compile_function: Compiler
+    ) -> None:
+        super().__init__(mean, covariance, theta, compile_function, keeping=False)
+        if not self.has_pullback:
+            raise UnsupportedGraphError(
+                "no derivative of the covariance by tiles is known: a matrix of n by n in its graph moves with theta "
+                "as a whole, or an operation has no rule"
+            )
+
+    @np.errstate(all="ignore")
+    def moments(self, theta: np.ndarray) -> TiledMoments:
+        """The mean, K by parts, and the noise at theta.
+
+        Raises
+        ------
+        UnsupportedGraphError
+            If an input of the instructions is a whole matrix, and there are more than 10,000 points.
+        """
+        mean, *values = self._at(theta)
+        inputs = by_kind(values, self._shape)
+        _refuse_whole(inputs["leaf"])
+        noise = sum((inputs["diagonal"][step.place] for step in self._last_diagonals), np.zeros(len(mean)))
+        return TiledMoments(np.array(mean, dtype=float), TiledKernel(MomentParts(mean, self._code, inputs)), noise)
+
+    def pullback_of_bar(self, theta: np.ndarray, bar: CovarianceBar, mean_bar: np.ndarray) -> np.ndarray:
+        """Gradient in theta of what has the gradient `bar` in K and the noise, and `mean_bar` in m."""
+        weighted = chain(of_pairs(bar.left, bar.right), of_columns(bar.points, bar.weights))
+        return self._pulled_back(theta, weighted, bar.noise, mean_bar)
+
+
+def _refuse_whole(leaves: list[np.ndarray]) -> None:
+    if any(min(leaf.shape) > 1 and len(leaf) > LARGEST_WHOLE for leaf in leaves):
+        raise UnsupportedGraphError(
+            "a part of the covariance's graph is a matrix of n by n that is not made of thin products, and no such "
+            f"matrix is kept for more than {LARGEST_WHOLE} points: write the kernel as a function of inner products or "
+            "squared distances"
+        )

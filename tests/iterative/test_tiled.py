@@ -1,0 +1,112 @@
+"""K without its matrix, from a model's graph: parts, noise, and gradients by few vectors, against PyTensor's."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+import pytest
+from numpy.testing import assert_allclose
+
+from pmgp.core.iterative.bars import CovarianceBar
+from pmgp.core.iterative.gaussian import IterativeEvidence
+from pmgp.core.iterative.preconditioners.random_pivots import random_points
+from pmgp.interface.covariance import executor, tiled
+from pmgp.interface.covariance.tiled import TiledCovariance
+from pmgp.interface.graphs.compilation import Compiler
+from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
+from tests.test_covariance_parts import MEAN_BAR, TABLE, THETA, N, X, graphs
+
+RNG = np.random.default_rng(1)
+POINTS = RNG.permutation(N)[:7]
+BAR = CovarianceBar(
+    RNG.normal(size=(N, 3)), RNG.normal(size=(N, 3)), POINTS, RNG.normal(size=(N, 7)), RNG.normal(size=N)
+)
+NAMES = ["isotropic", "ard", "noise inside", "matern", "a whole leaf", "scaled"]
+
+
+@pytest.fixture(autouse=True)
+def several_blocks(monkeypatch):
+    monkeypatch.setattr(executor, "BLOCK_ELEMENTS", 400)
+
+
+def tiled_covariance(name, x=X):
+    theta, mean, K = graphs(TABLE[name], x)
+    return TiledCovariance(mean, K, theta, Compiler())
+
+
+def dense(name):
+    """PyTensor's K and noise, and the gradient of what the bar contracts these to."""
+    theta, mean, total = graphs(TABLE[name])
+    noise = 0.01 * pt.exp(theta[0]) * pt.ones(N)
+    K = total - pt.diag(noise)
+    inner = (pt.as_tensor(BAR.left @ BAR.right.T) * K).sum() + (pt.as_tensor(BAR.weights) * K[:, POINTS]).sum()
+    inner += (pt.as_tensor(BAR.noise) * noise).sum() + (pt.as_tensor(MEAN_BAR) * mean).sum()
+    return pytensor.function([theta], [K, noise, pt.grad(inner, theta)], mode="FAST_COMPILE")(THETA)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", NAMES)
+def test_parts_noise_and_gradients(name):
+    covariance, (K, noise, gradient) = tiled_covariance(name), dense(name)
+    moments = covariance.moments(THETA)
+    kernel = moments.kernel
+    assert kernel.size == N
+    assert_allclose(moments.noise, noise, rtol=1e-12)
+    assert_allclose(kernel.product(BAR.left), K @ BAR.left, atol=1e-11)
+    assert_allclose(kernel.columns(POINTS), K[:, POINTS], atol=1e-12)
+    assert_allclose(kernel.block(slice(5, 30)), K[5:30, 5:30], atol=1e-12)
+    assert_allclose(kernel.diagonal(), K.diagonal(), atol=1e-12)
+    assert_allclose(covariance.pullback_of_bar(THETA, BAR, MEAN_BAR), gradient, rtol=1e-7, atol=1e-8)
+
+
+def test_noise_and_jitter_are_set_apart_together():
+    """As `pm.gp.Marginal` adds them; the covariance that is filled has both."""
+    theta = pt.vector("theta", shape=(2,))
+    kernel = pm.gp.cov.ExpQuad(3, ls=pt.exp(theta[0]))
+    K = kernel(X) + pm.gp.cov.WhiteNoise(pt.exp(theta[1]))(X) + 1e-3 * pt.eye(N)
+    covariance = TiledCovariance(pt.zeros(N), K, theta, Compiler())
+    at = np.array([0.1, -1.0])
+    moments = covariance.moments(at)
+    assert_allclose(moments.noise, np.exp(-2.0) + 1e-3)
+    assert_allclose(moments.kernel.diagonal(), 1.0)
+    assert_allclose(covariance(at)[1].diagonal(), 1.0 + np.exp(-2.0) + 1e-3)
+
+
+def test_a_whole_matrix_is_refused_for_many_points(monkeypatch):
+    monkeypatch.setattr(tiled, "LARGEST_WHOLE", N - 1)
+    with pytest.raises(UnsupportedGraphError, match=r"a matrix of n by n .* more than 60 points"):
+        tiled_covariance("a whole leaf").moments(THETA)
+
+
+def test_a_kernel_without_known_derivatives_is_refused():
+    """A periodic kernel's distances have three axes, and move with theta as a whole matrix."""
+    theta = pt.vector("theta", shape=(1,))
+    K = pm.gp.cov.Periodic(3, period=pt.exp(theta[0]), ls=1.0)(X)
+    with pytest.raises(UnsupportedGraphError, match="no derivative"):
+        TiledCovariance(pt.zeros(N), K, theta, Compiler())
+
+
+@pytest.mark.full
+def test_an_evidence_with_its_gradient_takes_no_matrix(monkeypatch):
+    """The peak of memory is blocks and thin arrays: a fourth of K and less."""
+    monkeypatch.undo()
+    n = 3000
+    x = RNG.normal(size=(n, 3))
+    covariance = tiled_covariance("ard", x)
+    covariance.moments(THETA)
+    tracemalloc.start()
+    try:
+        moments = covariance.moments(THETA)
+        points = random_points(moments.kernel, 40, np.random.default_rng(0))
+        found = IterativeEvidence(tolerance=1.0, probes=2).estimate(
+            np.random.default_rng(1), moments.kernel, moments.noise + 1.0, x[:, 0], points
+        )
+        covariance.pullback_of_bar(THETA, found.covariance, found.mean)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 * n**2 / 4
