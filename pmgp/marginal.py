@@ -7,5 +7,6 @@ draws of that model made exact.
 from pmgp.interface.evidence import log_likelihood
 from pmgp.interface.integrated.approximate import approximate
 from pmgp.interface.integrated.correct import correct
+from pmgp.interface.iterative_evidence import iterative_log_likelihood
 
-__all__ = ["approximate", "correct", "log_likelihood"]
+__all__ = ["approximate", "correct", "iterative_log_likelihood", "log_likelihood"]

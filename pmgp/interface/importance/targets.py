@@ -25,7 +25,7 @@ from pmgp.interface.model.latent_prior import LatentPrior
 from pmgp.interface.model.theta_prior import ThetaPrior
 from pmgp.interface.model.theta_vector import ThetaVector
 
-__all__ = ["LatentTarget", "MarginalTarget", "Target", "Weighed", "gaussian_observations"]
+__all__ = ["LatentTarget", "MarginalTarget", "Target", "Weighed", "gaussian_observations", "observed_normal"]
 
 
 class Weighed(NamedTuple):
@@ -124,6 +124,43 @@ class LatentTarget:
         return self._parts.ravel(point)
 
 
+class ObservedNormal(NamedTuple):
+    """A model whose observations are multivariate normal.
+
+    Attributes
+    ----------
+    theta : ThetaVector
+    theta_prior : ThetaPrior
+    mean, covariance : TensorVariable
+        Of the observations, in terms of the value variables.
+    y : (n,) array
+    """
+
+    theta: ThetaVector
+    theta_prior: ThetaPrior
+    mean: TensorVariable
+    covariance: TensorVariable
+    y: np.ndarray
+
+
+def observed_normal(model: pm.Model, observed: TensorVariable, compile_kwargs: dict | None = None) -> ObservedNormal:
+    """The parts of a model with multivariate normal observations.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    observed : variable
+        The observations.
+    compile_kwargs : dict, optional
+    """
+    others = [v for v in (*model.basic_RVs, *model.potentials) if v is not observed]
+    theta = ThetaVector(theta_values(model, []), model.initial_point(), Compiler(compile_kwargs))
+    theta.refuse(theta.discrete)
+    mean, covariance = model.replace_rvs_by_values(list(observed.owner.op.dist_params(observed.owner)))
+    y = np.asarray(model.rvs_to_values[observed].eval(), dtype=float)
+    return ObservedNormal(theta, ThetaPrior(model.logp(vars=others, sum=False), theta), mean, covariance, y)
+
+
 class MarginalTarget:
     """The posterior of a model whose observations are multivariate normal, as those of `pymc.gp.Marginal`.
 
@@ -136,15 +173,10 @@ class MarginalTarget:
     """
 
     def __init__(self, model: pm.Model, observed: TensorVariable, compile_kwargs: dict | None = None) -> None:
-        values = theta_values(model, [])
-        others = [v for v in (*model.basic_RVs, *model.potentials) if v is not observed]
-        self._theta = ThetaVector(values, model.initial_point(), Compiler(compile_kwargs))
-        self._theta.refuse(self._theta.discrete)
-        self._theta_prior = ThetaPrior(model.logp(vars=others, sum=False), self._theta)
-        mean, covariance = model.replace_rvs_by_values(list(observed.owner.op.dist_params(observed.owner)))
-        self._prior = LatentPrior(str(observed.name), mean, covariance, self._theta)
+        parts = observed_normal(model, observed, compile_kwargs)
+        self._theta, self._theta_prior, self._y = parts.theta, parts.theta_prior, parts.y
+        self._prior = LatentPrior(str(observed.name), parts.mean, parts.covariance, parts.theta)
         self._prior.refresh_data()
-        self._y = np.asarray(model.rvs_to_values[observed].eval(), dtype=float)
         self.size = len(self._y)
 
     def density(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
