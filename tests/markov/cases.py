@@ -8,8 +8,9 @@ import numpy as np
 from scipy import sparse
 
 from pmgp.core.markov import ChainPattern, Pattern, SparsePattern
+from pmgp.core.markov.soft_sums import SoftSumPattern
 
-__all__ = ["Case", "chain_case", "disconnected_case", "lattice_case", "sparse_case"]
+__all__ = ["Case", "chain_case", "disconnected_case", "lattice_case", "soft_sum_case", "sparse_case"]
 
 
 class Case(NamedTuple):
@@ -83,3 +84,13 @@ def lattice_case(rows: int = 5, columns: int = 4) -> Case:
     precision = sparse.csc_array(4.5 * sparse.eye_array(number) - adjacent)
     pattern = SparsePattern(precision)
     return Case(pattern, pattern.values(precision), precision.toarray(), np.eye(number))
+
+
+def soft_sum_case(rows: int = 5, columns: int = 4, deviation: float = 0.1) -> Case:
+    """Differences of neighbors on a lattice, and the sum of all with a deviation of its own: singular without it."""
+    pattern = lattice_case(rows, columns).precision
+    off = pattern - np.diag(np.diag(pattern))
+    laplacian = off - np.diag(off.sum(axis=0))
+    summed = SoftSumPattern(sparse.csc_array(laplacian), weight=deviation**-2)
+    values = summed.values(sparse.csc_array(laplacian))
+    return Case(summed, values, laplacian + deviation**-2, np.eye(rows * columns))

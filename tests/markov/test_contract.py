@@ -15,7 +15,7 @@ from pmgp.core.likelihoods.base import FactorizingLikelihood
 from pmgp.core.likelihoods.log_gaussian_cox import LogGaussianCox
 from pmgp.core.markov import PrecisionPrior
 from tests.markov.autoregressions import prior_of
-from tests.markov.cases import Case, chain_case, disconnected_case, lattice_case, sparse_case
+from tests.markov.cases import Case, chain_case, disconnected_case, lattice_case, soft_sum_case, sparse_case
 
 CASES = {
     "one": chain_case(1, 1, 3),
@@ -23,6 +23,7 @@ CASES = {
     "sparse": sparse_case(),
     "disconnected": disconnected_case(),
     "lattice": lattice_case(),
+    "sum": soft_sum_case(2, 3),
 }
 every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 APPROXIMATIONS = {"laplace": Laplace(tolerance=1e-18), "ep": ExpectationPropagation(tolerance=1e-12)}

@@ -14,7 +14,7 @@ from pmgp.core.likelihoods.log_gaussian_cox import LogGaussianCox
 from pmgp.core.markov import ChainPattern, PathSampling, PrecisionPrior, SparsePattern, paths
 from pmgp.core.markov.walks import ChainWalk, SparseWalk
 from tests.markov.autoregressions import DATA, evidence_on_grid, prior_of, simulated
-from tests.markov.cases import chain_case, lattice_case
+from tests.markov.cases import chain_case, lattice_case, soft_sum_case
 from tests.markov.test_contract import NormalNoise, sparse_prior
 
 SIZE, COEFFICIENT, VARIANCE = 40, 0.8, 1.5
@@ -85,7 +85,7 @@ def test_an_approximation_by_moments_spreads_less():
     assert spread[1] < spread[0]
 
 
-@pytest.mark.parametrize("case", [chain_case(6, 3), lattice_case()], ids=["chain", "lattice"])
+@pytest.mark.parametrize("case", [chain_case(6, 3), lattice_case(), soft_sum_case()], ids=["chain", "lattice", "sum"])
 def test_a_normal_likelihood_has_no_spread(case):
     prior = sparse_prior(case)
     likelihood = NormalNoise(np.random.default_rng(5).normal(size=prior.size), 0.7)

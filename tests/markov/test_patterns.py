@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 
 from pmgp.core.markov import ChainPattern, SparsePattern
-from tests.markov.cases import Case, chain_case, disconnected_case, lattice_case, sparse_case
+from tests.markov.cases import Case, chain_case, disconnected_case, lattice_case, soft_sum_case, sparse_case
 
 CASES = {
     "one": chain_case(1, 1, 3),
@@ -21,7 +21,9 @@ CASES = {
     "disconnected": disconnected_case(),
     "lattice": lattice_case(),
 }
-every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+SUMS = {"sum": soft_sum_case(1, 2, 3.0), "known sum": soft_sum_case(deviation=0.02)}
+every_case = pytest.mark.parametrize("case", [*CASES.values(), *SUMS.values()], ids=[*CASES, *SUMS])
+every_sparse_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 
 
 def close(actual, expected):
@@ -56,7 +58,7 @@ def test_variances_at_the_sites(case):
     close(case.pattern.site_variances(factor.covariances()), variances)
 
 
-@every_case
+@every_sparse_case
 def test_the_inverse_on_the_pattern_has_the_right_inner_products(case):
     """With Q itself it gives the number of elements; with the symmetric part of x y', a quadratic form."""
     inverse = np.linalg.inv(case.precision)
@@ -68,6 +70,25 @@ def test_the_inverse_on_the_pattern_has_the_right_inner_products(case):
     if isinstance(case.pattern, SparsePattern):
         rows, columns = case.pattern.places
         close(case.pattern.factorize(case.values).covariances(), inverse[rows, columns])
+
+
+@pytest.mark.parametrize("case", SUMS.values(), ids=SUMS)
+def test_the_inverse_beside_a_sum_is_that_of_the_dense_matrix(case):
+    rows, columns = case.pattern.places
+    factor = case.pattern.factorize(case.values)
+    expected = np.linalg.inv(case.precision)[rows, columns]
+    close(factor.covariances(), expected)
+    # A twin that forgets the sum.
+    assert np.abs(factor.grounded.covariances() - expected).max() > 0.1
+
+
+@every_case
+def test_normals_are_those_that_a_draw_is_made_of(case):
+    if isinstance(case.pattern, SparsePattern):
+        factor, x = case.pattern.factorize(case.values), state(case)
+        normals = factor.normals(x)
+        close(factor.sample_from(normals[None, :])[0], x)
+        close(normals @ normals, x @ case.precision @ x)
 
 
 @every_case
@@ -114,7 +135,7 @@ def test_a_zero_pivot_has_no_factor():
     assert pattern.factorize(pattern.values(ones)) is None
 
 
-@every_case
+@every_sparse_case
 def test_permuted_sites_and_elements_give_the_same(case):
     if isinstance(case.pattern, ChainPattern):
         return

@@ -230,6 +230,22 @@ def process_in_time() -> pm.Model:
     return model
 
 
+def areas() -> pm.Model:
+    with pm.Model() as model:
+        line = np.eye(len(LABELS), k=1) + np.eye(len(LABELS), k=-1)
+        f = pm.CAR("f", mu=np.zeros(len(LABELS)), W=line, alpha=pm.Uniform("alpha", 0.0, 1.0), tau=1.0)
+        pmgp.BernoulliProbit("y", f, observed=LABELS)
+    return model
+
+
+def field() -> pm.Model:
+    with pm.Model() as model:
+        lattice = pmgp.gp.Lattice((len(LABELS) // 2, 2))
+        f = pmgp.gp.SPDE(lattice, lengthscale=pm.InverseGamma("lengthscale", 3.0, 6.0), sigma=1.0).prior("f")
+        pmgp.BernoulliProbit("y", f, observed=LABELS)
+    return model
+
+
 FEATURES: dict[str, Callable[[Make], None]] = {
     "`coords` and `dims`": named_dimensions,
     "`pm.Data`, and `pm.set_data` with another n": new_data,
@@ -244,6 +260,8 @@ FEATURES: dict[str, Callable[[Make], None]] = {
     "`pm.AR` for f": runs(series(autoregression)),
     "`pm.GaussianRandomWalk` for f": runs(series(random_walk)),
     "`pmgp.gp.Markov` for f": runs(process_in_time),
+    "`pm.CAR` for f": runs(areas),
+    "`pmgp.gp.SPDE` for f": runs(field),
     "a random variable between f and the data": runs(variable_between),
     "a discrete variable of the likelihood, for a step method of its own": runs(discrete_switch),
     "a discrete hyper-parameter of the covariance": runs(discrete_parameter),

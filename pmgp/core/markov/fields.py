@@ -16,6 +16,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from pmgp.core.markov.prior import PrecisionPrior
+from pmgp.core.markov.soft_sums import SoftSumPattern
 from pmgp.core.markov.sparse import SparsePattern
 
 __all__ = [
@@ -23,13 +24,14 @@ __all__ = [
     "autoregression_coefficients",
     "autoregression_on_areas",
     "checked_neighbors",
+    "intrinsic_autoregression",
     "matern_coefficients",
     "matern_on_mesh",
     "number_of_pieces",
 ]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SummedPrecision:
     """Q = sum_k c_k Q_k, matrices Q_k that stay the same, on one pattern.
 
@@ -103,6 +105,34 @@ def autoregression_coefficients(alpha: float, tau: float) -> np.ndarray:
     """Coefficients of :func:`autoregression_on_areas`; not numbers for an alpha that is not between -1 and 1."""
     possible = -1.0 < alpha < 1.0 and 0.0 < tau < np.inf
     return np.array([tau, tau * alpha]) if possible else np.full(2, np.nan)
+
+
+def intrinsic_autoregression(neighbors: Any, deviation: float, deviation_of_mean: float) -> PrecisionPrior:
+    """Differences of neighbors with a standard deviation, and the mean of all areas with another one.
+
+    Parameters
+    ----------
+    neighbors : (n, n) sparse array
+        Ones and zeros.
+    deviation, deviation_of_mean : float
+
+    Raises
+    ------
+    ValueError
+        For areas in several pieces, whose levels would have no density, and deviations that are not positive.
+    """
+    if not (0.0 < deviation < np.inf and 0.0 < deviation_of_mean < np.inf):
+        raise ValueError(f"sigma and zero_sum_stdev are positive, not {deviation} and {deviation_of_mean}")
+    pieces = number_of_pieces(neighbors)
+    if pieces > 1:
+        raise ValueError(
+            f"the areas are in {pieces} pieces that are not joined, and pm.ICAR knows the sum of all alone, so that "
+            "the differences of the pieces have no density; join them, give each a pm.ICAR of its own, or use pm.CAR"
+        )
+    number = neighbors.shape[0]
+    laplacian = sparse.csc_array(sparse.diags_array(np.asarray(neighbors.sum(axis=0))) - neighbors)
+    pattern = SoftSumPattern(laplacian, weight=1.0 / (deviation_of_mean * number) ** 2)
+    return PrecisionPrior.centered(pattern, pattern.values(laplacian) / deviation**2)
 
 
 def matern_on_mesh(mass: np.ndarray, stiffness: Any, design: Any = None) -> SummedPrecision:

@@ -30,11 +30,15 @@ class SparseFactor:
         L below its diagonal of ones, by columns.
     pivots : (m,) array
         D.
+    directions, gains : (m,) array
+        What is beside L where a rank of one is added to a precision; zeros otherwise.
     """
 
     pattern: SparsePattern
     values: np.ndarray
     pivots: np.ndarray
+    directions: np.ndarray
+    gains: np.ndarray
 
     @property
     def log_determinant(self) -> float:
@@ -45,7 +49,7 @@ class SparseFactor:
         """Q^-1 b: (m,) -> (m,)."""
         order, out = self.pattern.order, np.empty(len(right))
         ordered = np.ascontiguousarray(right[order], dtype=np.float64)
-        loop("pattern.solve")(*self.pattern.columns, self.values, self.pivots, ordered)
+        loop("pattern.solve")(*self.pattern.columns, *self._parts(len(right)), ordered)
         out[order] = ordered
         return out
 
@@ -62,14 +66,30 @@ class SparseFactor:
     def sample_from(self, normals: np.ndarray) -> np.ndarray:
         """The same, made of standard normals: (size, m) -> (size, m)."""
         out = np.empty_like(normals)
-        values = np.array(normals.T, dtype=np.float64, order="C")
-        out[:, self.pattern.order] = self.drawn(0, len(self.pivots), values).T
+        values = np.zeros((len(self.pivots) + 1, len(normals)))
+        values[:-1] = normals.T
+        out[:, self.pattern.order] = self.drawn(0, len(self.pivots), values)[:-1].T
         return out
 
     def drawn(self, begin: int, end: int, values: np.ndarray) -> np.ndarray:
-        """Draws in the factor's order, from `end` backwards to `begin`, in place of normals: (m, size)."""
-        loop("pattern.backward")(*self.pattern.columns, self.values, self.pivots[:end], begin, values)
+        """Draws in the factor's order, from `end` backwards to `begin`, in place of normals: (m + 1, size).
+
+        The last row belongs to the draws that there are, and is zero where there are none yet.
+        """
+        loop("pattern.backward")(*self.pattern.columns, *self._parts(end), begin, values)
         return values
+
+    def normals(self, x: np.ndarray) -> np.ndarray:
+        """The standard normals that a draw is made of, in the factor's order: (m,) -> (m,)."""
+        starts, rows = self.pattern.columns
+        ordered = x[self.pattern.order]
+        innovations = ordered + sparse.csc_array((self.values, rows, starts), shape=(len(x), len(x))).T @ ordered
+        weighted = self.directions * innovations
+        after = weighted.sum() - np.cumsum(weighted)
+        return np.sqrt(self.pivots) * (innovations + self.gains * after)
+
+    def _parts(self, end: int) -> tuple[np.ndarray, ...]:
+        return self.values, self.pivots[:end], self.directions, self.gains
 
 
 class SparsePattern:
@@ -112,7 +132,7 @@ class SparsePattern:
         """Gradients are taken in Q's values."""
         return True
 
-    def __reduce__(self) -> tuple[type[SparsePattern], tuple[Any, Any]]:
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
         """By what it was made of: qdldl's memory stays where it is."""
         return SparsePattern, (self._given, self.design)
 
@@ -209,7 +229,9 @@ class SparsePattern:
         except RuntimeError:  # A pivot is zero.
             return None
         lower, pivots, _ = self._solver.factors()
-        return SparseFactor(self, lower.data, pivots) if (pivots > 0.0).all() and np.isfinite(pivots).all() else None
+        if not ((pivots > 0.0).all() and np.isfinite(pivots).all()):
+            return None
+        return SparseFactor(self, lower.data, pivots, *np.zeros((2, len(pivots))))
 
     def _matrix(self, values: np.ndarray) -> Any:
         return sparse.csc_matrix((values, self._upper.indices, self._upper.indptr), shape=self._upper.shape)

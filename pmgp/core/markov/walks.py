@@ -126,17 +126,17 @@ class SparseWalk:
     def __init__(self, pattern: Any, factor: Any, draws: int, width: int, kept: np.ndarray | None = None) -> None:
         self.pattern, self.factor = pattern, factor
         self.groups = pattern.groups(width)
-        self.kept = None if kept is None else kept[pattern.order]
-        self._values = np.empty((pattern.shape[0], draws))
+        self._kept = None if kept is None else factor.normals(kept)
+        self._values = np.zeros((pattern.shape[0] + 1, draws))
 
     def grow(self, rng: np.random.Generator, group: Group) -> np.ndarray:
         """Draw a group's elements given those after them: (draws, sites)."""
         part = slice(group.begin, group.end)
         self._values[part] = rng.standard_normal((group.end - group.begin, self._values.shape[1]))
+        if self._kept is not None:
+            self._values[part, 0] = self._kept[part]
         self.factor.drawn(group.begin, group.end, self._values)
-        if self.kept is not None:
-            self._values[part, 0] = self.kept[part]
-        return np.ascontiguousarray((group.design @ self._values[group.begin :]).T)
+        return np.ascontiguousarray((group.design @ self._values[group.begin : -1]).T)
 
     def resample(self, rng: np.random.Generator, group: Group, chosen: np.ndarray, log_weights: np.ndarray) -> None:
         """Move the columns."""
@@ -145,7 +145,7 @@ class SparseWalk:
     def path(self, index: int) -> np.ndarray:
         """In x's own order: (m,)."""
         out = np.empty(self.pattern.shape)
-        out[self.pattern.order] = self._values[:, index]
+        out[self.pattern.order] = self._values[:-1, index]
         return out
 
 

@@ -39,11 +39,12 @@ class FieldPrior(SeriesPrior):
 
     def __init__(self, model: pm.Model, latent: LatentVector, theta: ThetaVector) -> None:
         [rv] = latent.variables
-        self._field = field_of(rv)
-        self._constants = self._field.constants(rv)
-        if theta.elements_of(model.replace_rvs_by_values(self._constants)):
-            raise ModelError(f"the neighbors of {latent.name!r} depend on hyper-parameters; they must be data")
-        self._read: list[Any] = []
+        constants = field_of(rv).constants(rv)
+        for reason, graph in constants.items():
+            if theta.elements_of(model.replace_rvs_by_values([graph])):
+                raise ModelError(f"the field {latent.name!r} cannot be f: {reason}")
+        self._constants, self._structure = list(constants.values()), field_of(rv).structure(rv)
+        self._read: list[Any] | None = None
         super().__init__(model, latent, theta)
 
     def __call__(self, theta: np.ndarray) -> PrecisionPrior:
@@ -53,9 +54,9 @@ class FieldPrior(SeriesPrior):
     def refresh_data(self) -> None:
         """Read the data again, as `pymc.set_data` may have changed them."""
         constants = [value_of(one) for one in self._constants]
-        if not self._read or not all(map(_same, self._read, constants)):
+        if self._read is None or not all(map(_same, self._read, constants)):
             try:
-                self._given = self._field.structure(*constants)
+                self._given = self._structure(*constants)
             except ValueError as error:
                 raise ModelError(f"the field {self.name!r} is impossible: {error}") from error
             self._read = constants

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from pymc.distributions.multivariate import CARRV
+from pymc.distributions.multivariate import CARRV, ICARRV
 from pytensor.compile import SharedVariable
 from pytensor.graph.basic import Constant
 from pytensor.sparse.basic import DenseFromSparse
@@ -16,10 +16,25 @@ from pytensor.tensor.elemwise import DimShuffle
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.core.markov import PrecisionPrior, fields
+from pmgp.interface.distributions.matern_field import MaternFieldRV
 
-__all__ = ["ConditionalAutoregression", "Field", "field_of", "is_field"]
+__all__ = [
+    "ConditionalAutoregression",
+    "Field",
+    "IntrinsicAutoregression",
+    "MaternField",
+    "field_of",
+    "is_field",
+    "value_of",
+]
 
 Given = Callable[..., PrecisionPrior]
+NEIGHBORS = "its neighbors depend on hyper-parameters; they must be data"
+SIGMA = (
+    "its sigma depends on hyper-parameters, and pm.ICAR leaves out the factor of its density in which sigma stands, "
+    "sigma^-(n - 1): write sigma * pm.ICAR(..., W=W), whose sigma has the posterior that is meant"
+)
+ZERO_SUM = "its zero_sum_stdev depends on hyper-parameters; it must be a number"
 
 
 class ConditionalAutoregression(NamedTuple):
@@ -36,6 +51,32 @@ class ConditionalAutoregression(NamedTuple):
     tau: TensorVariable
 
 
+class IntrinsicAutoregression(NamedTuple):
+    """(D - W) / sigma^2 as a precision, and the standard deviation of the mean, in graphs.
+
+    Attributes
+    ----------
+    sigma, zero_sum_stdev : scalar
+    """
+
+    sigma: TensorVariable
+    zero_sum_stdev: TensorVariable
+
+
+class MaternField(NamedTuple):
+    """A Matern field, in graphs.
+
+    Attributes
+    ----------
+    mean : (n,) vector
+    lengthscale, sigma : scalar
+    """
+
+    mean: TensorVariable
+    lengthscale: TensorVariable
+    sigma: TensorVariable
+
+
 class Field(ABC):
     """A kind of field."""
 
@@ -44,17 +85,14 @@ class Field(ABC):
         """What theta may change, a named tuple of graphs in terms of random variables."""
 
     @abstractmethod
-    def constants(self, rv: TensorVariable) -> list[Any]:
-        """What it may not: graphs."""
+    def constants(self, rv: TensorVariable) -> dict[str, Any]:
+        """What it may not: graphs, by what is to be said where it does."""
 
     @abstractmethod
-    def structure(self, *constants: Any) -> Given:
-        """Return the function from values of the parameters to p(f|theta).
+    def structure(self, rv: TensorVariable) -> Callable[..., Given]:
+        """Return what makes, of values of the constants, the function from values of the parameters to p(f|theta).
 
-        Raises
-        ------
-        ValueError
-            For constants that make no field.
+        It raises a ValueError for constants that make no field.
         """
 
     @abstractmethod
@@ -69,22 +107,77 @@ class _Conditional(Field):
         mean, _, alpha, tau, *_ = rv.owner.op.dist_params(rv.owner)
         return ConditionalAutoregression(mean, alpha, tau)
 
-    def constants(self, rv: TensorVariable) -> list[Any]:
-        return [_matrix(rv.owner.op.dist_params(rv.owner)[1])]
+    def constants(self, rv: TensorVariable) -> dict[str, Any]:
+        return {NEIGHBORS: _matrix(rv.owner.op.dist_params(rv.owner)[1])}
 
-    def structure(self, *constants: Any) -> Given:
-        return partial(_on_areas, fields.autoregression_on_areas(fields.checked_neighbors(*constants)))
+    def structure(self, rv: TensorVariable) -> Callable[..., Given]:
+        return _on_areas
 
     def described(self, rv: TensorVariable) -> str:
-        neighbors = fields.checked_neighbors(value_of(self.constants(rv)[0]))
+        neighbors = fields.checked_neighbors(value_of(self.constants(rv)[NEIGHBORS]))
         return f"conditional autoregression on areas{_pieces(neighbors)}"
 
 
-def _on_areas(summed: fields.SummedPrecision, mean: np.ndarray, alpha: np.ndarray, tau: np.ndarray) -> PrecisionPrior:
+class _Intrinsic(Field):
+    """`pymc.ICAR`, whose density leaves out what depends on sigma."""
+
+    def parameters(self, rv: TensorVariable) -> IntrinsicAutoregression:
+        _, sigma, zero_sum_stdev = rv.owner.op.dist_params(rv.owner)
+        return IntrinsicAutoregression(sigma, zero_sum_stdev)
+
+    def constants(self, rv: TensorVariable) -> dict[str, Any]:
+        neighbors, sigma, zero_sum_stdev = rv.owner.op.dist_params(rv.owner)
+        return {NEIGHBORS: neighbors, SIGMA: sigma, ZERO_SUM: zero_sum_stdev}
+
+    def structure(self, rv: TensorVariable) -> Callable[..., Given]:
+        return _intrinsic
+
+    def described(self, rv: TensorVariable) -> str:
+        return "intrinsic autoregression on areas"
+
+
+class _Matern(Field):
+    """:class:`pmgp.gp.SPDE`."""
+
+    def parameters(self, rv: TensorVariable) -> MaternField:
+        return MaternField(*rv.owner.op.dist_params(rv.owner))
+
+    def constants(self, rv: TensorVariable) -> dict[str, Any]:
+        return {}
+
+    def structure(self, rv: TensorVariable) -> Callable[..., Given]:
+        return partial(partial, _matern, rv.owner.op.summed)
+
+    def described(self, rv: TensorVariable) -> str:
+        pattern = rv.owner.op.summed.pattern
+        points = pattern.sites - pattern.shape[0]
+        return f"Matern field of order 1 on {pattern.shape[0]} nodes{f', at {points} points' if points else ''}"
+
+
+def _on_areas(weights: Any) -> Given:
+    return partial(_conditional, fields.autoregression_on_areas(fields.checked_neighbors(weights)))
+
+
+def _conditional(
+    summed: fields.SummedPrecision, mean: np.ndarray, alpha: np.ndarray, tau: np.ndarray
+) -> PrecisionPrior:
     return summed.prior(fields.autoregression_coefficients(alpha.item(), tau.item()), mean)
 
 
-FIELDS: dict[type, Field] = {CARRV: _Conditional()}
+def _intrinsic(weights: Any, sigma: Any, zero_sum_stdev: Any) -> Given:
+    neighbors = fields.checked_neighbors(weights)
+    return partial(_always, fields.intrinsic_autoregression(neighbors, float(sigma), float(zero_sum_stdev)))
+
+
+def _always(prior: PrecisionPrior, *parameters: np.ndarray) -> PrecisionPrior:
+    return prior
+
+
+def _matern(summed: fields.SummedPrecision, mean: np.ndarray, lengthscale: Any, sigma: Any) -> PrecisionPrior:
+    return summed.prior(fields.matern_coefficients(float(lengthscale), float(sigma)), mean)
+
+
+FIELDS: dict[type, Field] = {CARRV: _Conditional(), ICARRV: _Intrinsic(), MaternFieldRV: _Matern()}
 
 
 def is_field(rv: TensorVariable) -> bool:

@@ -1,6 +1,7 @@
-"""The factor Q = L D L' of a sparse precision: its inverse where L is not zero, and draws backwards.
+"""The factor Q = L K D K' L' of a sparse precision: its inverse where L is not zero, and draws backwards.
 
-L is unit lower triangular and given by columns, without its diagonal, rows in their order.
+L is unit lower triangular and given by columns, without its diagonal, rows in their order. So is K, with the elements
+p_i g_j below its diagonal, which are zero but for a precision to which a rank of one is added.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pmgp.core.numerics.compiled.declaration import (
     kernel,
 )
 
-__all__ = ["backward", "selected_inverse", "solve"]
+__all__ = ["backward", "forward", "selected_inverse", "solve"]
 
 
 @kernel(NOTHING, COUNTS, COUNTS, VECTOR, VECTOR, WRITTEN_VECTOR, WRITTEN_VECTOR)
@@ -69,59 +70,89 @@ def selected_inverse(
         diagonal[j] = value
 
 
-@kernel(NOTHING, COUNTS, COUNTS, VECTOR, VECTOR, COUNT, WRITTEN_ROWS)
+@kernel(NOTHING, COUNTS, COUNTS, VECTOR, VECTOR, VECTOR, VECTOR, COUNT, WRITTEN_ROWS)
 def backward(
     starts: np.ndarray,
     rows: np.ndarray,
     values: np.ndarray,
     pivots: np.ndarray,
+    directions: np.ndarray,
+    gains: np.ndarray,
     begin: int,
     draws: np.ndarray,
 ) -> None:
-    """Turn standard normals into L^-T D^-1/2 z from the row `begin` up to the last that is given, those first.
+    """Turn standard normals into L^-T K^-T D^-1/2 z from the row `begin` up to the last that is given, those first.
 
     Parameters
     ----------
     starts, rows, values, pivots : arrays
         As of :func:`selected_inverse`.
+    directions, gains : (n,) array
+        p and g.
     begin : int
-    draws : (n, number) array
-        Draws below the rows that `pivots` ends with, normals from `begin` to these.
+    draws : (n + 1, number) array
+        Draws below the rows that `pivots` ends with, normals from `begin` to these; the last row is the sum of p times
+        L' x over the draws, zeros at first.
     """
-    number = draws.shape[1]
+    number, sums = draws.shape[1], draws[-1]
     for j in range(len(pivots) - 1, begin - 1, -1):
-        scale, row = 1.0 / math.sqrt(pivots[j]), draws[j]
+        scale, gain, direction, row = 1.0 / math.sqrt(pivots[j]), gains[j], directions[j], draws[j]
         for m in range(number):
-            row[m] *= scale
+            row[m] = row[m] * scale - gain * sums[m]
+            sums[m] += direction * row[m]
         for p in range(starts[j], starts[j + 1]):
             weight, known = values[p], draws[rows[p]]
             for m in range(len(known)):
                 row[m] -= weight * known[m]
 
 
-@kernel(NOTHING, COUNTS, COUNTS, VECTOR, VECTOR, WRITTEN_VECTOR)
+@kernel(NOTHING, COUNTS, COUNTS, VECTOR, WRITTEN_VECTOR)
+def forward(starts: np.ndarray, rows: np.ndarray, values: np.ndarray, x: np.ndarray) -> None:
+    """Write L^-1 b in place of b.
+
+    Parameters
+    ----------
+    starts, rows, values : arrays
+        As of :func:`selected_inverse`.
+    x : (n,) array
+        b, and the solution.
+    """
+    for j in range(len(x)):
+        for p in range(starts[j], starts[j + 1]):
+            x[rows[p]] -= values[p] * x[j]
+
+
+@kernel(NOTHING, COUNTS, COUNTS, VECTOR, VECTOR, VECTOR, VECTOR, WRITTEN_VECTOR)
 def solve(
     starts: np.ndarray,
     rows: np.ndarray,
     values: np.ndarray,
     pivots: np.ndarray,
+    directions: np.ndarray,
+    gains: np.ndarray,
     x: np.ndarray,
 ) -> None:
     """Write Q^-1 b in place of b.
 
     Parameters
     ----------
-    starts, rows, values, pivots : arrays
-        As of :func:`selected_inverse`.
+    starts, rows, values, pivots, directions, gains : arrays
+        As of :func:`backward`.
     x : (n,) array
         b, and the solution.
     """
     n = len(pivots)
+    known = 0.0
     for j in range(n):
         for p in range(starts[j], starts[j + 1]):
             x[rows[p]] -= values[p] * x[j]
+    for j in range(n):
+        x[j] -= directions[j] * known
+        known += gains[j] * x[j]
+    known = 0.0
     for j in range(n - 1, -1, -1):
-        total = x[j] / pivots[j]
+        total = x[j] / pivots[j] - gains[j] * known
+        known += directions[j] * total
         for p in range(starts[j], starts[j + 1]):
             total -= values[p] * x[rows[p]]
         x[j] = total

@@ -1,0 +1,248 @@
+"""Lattices and meshes in the plane: the areas that nodes stand for, and how the gradients of a field hang together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+__all__ = ["Lattice", "Mesh"]
+
+
+@dataclass(frozen=True, eq=False)
+class Mesh:
+    """Mesh in the plane, given as the two matrices of its finite elements.
+
+    Parameters
+    ----------
+    mass : (m, m) sparse array or (m,) array
+        C, the integrals of products of the nodes' basis functions. Where it is a matrix its rows are summed.
+    stiffness : (m, m) sparse array
+        G, the integrals of products of their gradients.
+
+    Raises
+    ------
+    ValueError
+        For matrices that do not go together, areas that are not positive, and a stiffness that is not symmetric.
+
+    Examples
+    --------
+    Three nodes in a row:
+
+    >>> import numpy as np, pmgp
+    >>> G = np.array([[1.0, -1.0, 0.0], [-1.0, 2.0, -1.0], [0.0, -1.0, 1.0]])
+    >>> pmgp.gp.Mesh([0.5, 1.0, 0.5], G).size
+    3
+    """
+
+    mass: Any
+    stiffness: Any
+
+    def __post_init__(self) -> None:
+        given: Any = self.mass if sparse.issparse(self.mass) else np.asarray(self.mass, dtype=float)
+        areas = np.asarray(given.sum(axis=1)).ravel() if given.ndim == 2 else given
+        stiffness = sparse.csc_array(self.stiffness, dtype=np.float64)
+        if stiffness.shape != (len(areas), len(areas)):
+            raise ValueError(
+                f"C and G have a row and a column for each node, and not the shapes {given.shape} and {stiffness.shape}"
+            )
+        if not (np.isfinite(areas).all() and (areas > 0.0).all()):
+            raise ValueError(
+                f"{np.count_nonzero(~(areas > 0.0))} of the {len(areas)} row sums of C are not positive: each node "
+                "stands for an area"
+            )
+        if abs(stiffness - stiffness.T).max() > 1e-10 * abs(stiffness).max():
+            raise ValueError("G is not symmetric")
+        object.__setattr__(self, "mass", areas)
+        object.__setattr__(self, "stiffness", stiffness)
+
+    @property
+    def size(self) -> int:
+        """Number of nodes m."""
+        return len(self.mass)
+
+    def at(self, points: Any) -> Any:
+        """Return the projection that is given: (k, m) sparse.
+
+        Raises
+        ------
+        ValueError
+            For anything else than a sparse array with a column for each node.
+        """
+        if not hasattr(points, "tocsr") or points.shape[1] != self.size:
+            raise ValueError(
+                f"of a mesh, X is a sparse (k, {self.size}) array: the weights of the nodes for each point, as "
+                "fmesher and its like give them"
+            )
+        return points.tocsr()
+
+
+@dataclass(frozen=True, eq=False)
+class Lattice:
+    """Lattice of rectangular cells in the plane, with a border around it; the nodes are the cells' centers.
+
+    A field on a lattice has twice its variance at an edge, and four times at a corner. A border as wide as the distance
+    over which the field is correlated keeps that away from the data.
+
+    Parameters
+    ----------
+    shape : (int, int)
+        Cells along the first and the second coordinate, without the border.
+    spacing : float or (float, float)
+        Sides of a cell.
+    origin : (float, float)
+        Corner of the lattice with the smallest coordinates, without the border.
+    border : int
+        Cells that are added on each side.
+
+    Raises
+    ------
+    ValueError
+        For numbers that make no lattice.
+
+    Examples
+    --------
+    >>> import pmgp
+    >>> lattice = pmgp.gp.Lattice((4, 3), spacing=0.5, border=2)
+    >>> lattice.size, int(lattice.interior.sum())
+    (56, 12)
+    """
+
+    shape: tuple[int, int]
+    spacing: Any = 1.0
+    origin: tuple[float, float] = (0.0, 0.0)
+    border: int = 0
+
+    def __post_init__(self) -> None:
+        spacing = np.broadcast_to(np.asarray(self.spacing, dtype=float), 2)
+        if min(self.shape) < 1 or self.border < 0:
+            raise ValueError(f"a lattice has cells, and a border of zero or more, not {self.shape} and {self.border}")
+        if not (np.isfinite(spacing).all() and (spacing > 0.0).all()):
+            raise ValueError(f"spacing must be positive, not {self.spacing!r}")
+        object.__setattr__(self, "spacing", spacing)
+
+    @classmethod
+    def around(cls, points: Any, spacing: Any, border: float) -> Lattice:
+        """Return a lattice that covers points, with a border of at least some width.
+
+        Parameters
+        ----------
+        points : (k, 2) array
+        spacing : float or (float, float)
+            Sides of a cell.
+        border : float
+            Width, in the units of the points.
+
+        Examples
+        --------
+        >>> import numpy as np, pmgp
+        >>> points = np.random.default_rng(1).uniform(0, 10, (50, 2))
+        >>> pmgp.gp.Lattice.around(points, spacing=0.5, border=3.0).border
+        6
+        """
+        points, spacing = np.asarray(points, dtype=float), np.broadcast_to(np.asarray(spacing, dtype=float), 2)
+        low, high = points.min(axis=0), points.max(axis=0)
+        cells = np.maximum(np.ceil((high - low) / spacing), 1.0)
+        origin = 0.5 * (low + high - cells * spacing)
+        width = int(np.ceil(border / spacing.min()))
+        return cls((int(cells[0]), int(cells[1])), spacing, (float(origin[0]), float(origin[1])), width)
+
+    @property
+    def extended(self) -> tuple[int, int]:
+        """Cells along each coordinate, with the border."""
+        return self.shape[0] + 2 * self.border, self.shape[1] + 2 * self.border
+
+    @property
+    def size(self) -> int:
+        """Number of cells m, with the border."""
+        return self.extended[0] * self.extended[1]
+
+    @property
+    def _first(self) -> np.ndarray:
+        """Center of the first cell."""
+        return np.asarray(self.origin) + (0.5 - self.border) * self.spacing
+
+    @cached_property
+    def centers(self) -> np.ndarray:
+        """Center of each cell: (m, 2)."""
+        index = np.indices(self.extended).reshape(2, -1).T
+        return self._first + index * self.spacing
+
+    @cached_property
+    def interior(self) -> np.ndarray:
+        """Whether a cell is not part of the border: (m,)."""
+        inside = np.pad(np.ones(self.shape, dtype=bool), self.border)
+        return inside.ravel()
+
+    @property
+    def area(self) -> float:
+        """Area of a cell."""
+        return float(np.prod(self.spacing))
+
+    @property
+    def mass(self) -> np.ndarray:
+        """The diagonal of C: (m,)."""
+        return np.full(self.size, self.area)
+
+    @cached_property
+    def stiffness(self) -> Any:
+        """G: (m, m) sparse."""
+        (rows, columns), (first, second) = self.extended, self.spacing
+        down = sparse.kron(_path(rows), sparse.eye_array(columns))
+        across = sparse.kron(sparse.eye_array(rows), _path(columns))
+        return sparse.csc_array(second / first * down + first / second * across)
+
+    def at(self, points: Any) -> Any:
+        """Return the weights of the cells whose values interpolate a field at points: (k, 2) -> (k, m) sparse.
+
+        Raises
+        ------
+        ValueError
+            For points that no four centers surround.
+        """
+        points = np.asarray(points, dtype=float)
+        if points.ndim != 2 or points.shape[1] != 2:
+            raise ValueError(f"points have two coordinates, (k, 2), not the shape {points.shape}")
+        place = (points - self._first) / self.spacing
+        last = np.asarray(self.extended) - 1
+        outside = ~((place >= -1e-9) & (place <= last + 1e-9)).all(axis=1)
+        if outside.any():
+            raise ValueError(
+                f"{np.count_nonzero(outside)} of the {len(points)} points lie outside of the lattice's centers, the "
+                f"first at {points[outside][0]}; a wider border takes them in"
+            )
+        low = np.clip(np.floor(place).astype(int), 0, np.maximum(last - 1, 0))
+        part = np.clip(place - low, 0.0, 1.0)
+        rows, columns, weights = [], [], []
+        for i in (0, 1):
+            for j in (0, 1):
+                cell = np.minimum(low + np.array([i, j]), last)
+                rows.append(np.arange(len(points)))
+                columns.append(cell[:, 0] * self.extended[1] + cell[:, 1])
+                weights.append(np.abs(1 - i - part[:, 0]) * np.abs(1 - j - part[:, 1]))
+        entries = (np.concatenate(weights), (np.concatenate(rows), np.concatenate(columns)))
+        found = sparse.csr_array(sparse.coo_array(entries, shape=(len(points), self.size)))
+        found.eliminate_zeros()
+        return found
+
+    def counts(self, points: Any) -> np.ndarray:
+        """Return the number of points in each cell: (k, 2) -> (m,).
+
+        Raises
+        ------
+        ValueError
+            For points outside of the lattice.
+        """
+        place = np.floor((np.asarray(points, dtype=float) - self._first) / self.spacing + 0.5).astype(int)
+        if not ((place >= 0) & (place < self.extended)).all():
+            raise ValueError("some points lie outside of the lattice")
+        return np.bincount(place[:, 0] * self.extended[1] + place[:, 1], minlength=self.size)
+
+
+def _path(number: int) -> Any:
+    """The differences of neighbors along a line, squared: (number, number)."""
+    beside = sparse.diags_array(np.ones((2, number - 1)), offsets=[1, -1], shape=(number, number))
+    return sparse.diags_array(np.asarray(beside.sum(axis=0)).ravel()) - beside

@@ -1,0 +1,234 @@
+"""Matern fields on lattices and meshes: covariance of the kernel, densities and evidences of dense algebra."""
+
+from __future__ import annotations
+
+import numpy as np
+import pymc as pm
+import pytest
+from scipy import sparse
+from scipy.special import kv
+from scipy.stats import multivariate_normal
+
+import pmgp
+from pmgp.core.approximations import Laplace
+from pmgp.core.markov import PathSampling
+from pmgp.core.markov.fields import matern_coefficients, matern_on_mesh
+from pmgp.interface.model.taking_apart import take_apart
+from tests.fields.models import around
+
+LATTICE = pmgp.gp.Lattice((4, 3), spacing=(0.5, 1.0), origin=(1.0, 0.0), border=1)
+POINTS = np.random.default_rng(1).uniform([1.0, 0.0], [3.0, 3.0], (9, 2))
+LENGTHSCALE, SIGMA = 0.8, 0.7
+
+
+def dense_covariance(mesh, lengthscale=LENGTHSCALE, sigma=SIGMA) -> np.ndarray:
+    """Of the definition: tau^2 (kappa^2 C + G) C^-1 (kappa^2 C + G), inverted."""
+    kappa = np.sqrt(2.0) / lengthscale
+    tau = 1.0 / (np.sqrt(4.0 * np.pi) * kappa * sigma)
+    operator = kappa**2 * np.diag(mesh.mass) + mesh.stiffness.toarray()
+    return np.linalg.inv(tau**2 * operator @ np.diag(1.0 / mesh.mass) @ operator)
+
+
+def middle_of(lattice) -> tuple[int, np.ndarray]:
+    """The cell in the middle, and how far the others are from it."""
+    center = int(np.argmin(np.square(lattice.centers - lattice.centers.mean(axis=0)).sum(axis=1)))
+    return center, np.sqrt(np.square(lattice.centers - lattice.centers[center]).sum(axis=1))
+
+
+def largest_deviation(lengthscale: float, assumed: float) -> float:
+    """From the Matern kernel in the middle of a large lattice, up to three length-scales away."""
+    lattice = pmgp.gp.Lattice((32, 32), spacing=0.25, border=12)
+    summed = matern_on_mesh(lattice.mass, lattice.stiffness)
+    center, distance = middle_of(lattice)
+    unit = np.eye(1, lattice.size, center)[0]
+    found = summed.prior(matern_coefficients(lengthscale, SIGMA)).product(unit)
+    near = (distance < 3.0 * lengthscale) & (distance > 0.0)
+    scaled = np.sqrt(2.0) * distance[near] / assumed
+    return float(np.abs(found[near] / SIGMA**2 - scaled * kv(1, scaled)).max())
+
+
+def test_covariances_are_those_of_the_kernel_in_the_middle_of_a_lattice():
+    assert largest_deviation(1.5, 1.5) < 0.03
+    # A twin that takes the length-scale for the range.
+    assert largest_deviation(1.5, 3.0) > 0.06
+
+
+def test_the_variance_is_inflated_at_edges_and_a_border_takes_it_away():
+    lattice = pmgp.gp.Lattice((20, 20), spacing=0.5, border=8)
+    summed = matern_on_mesh(lattice.mass, lattice.stiffness)
+    variance = summed.prior(matern_coefficients(1.5, SIGMA)).variance / SIGMA**2
+    assert variance.max() > 2.5
+    np.testing.assert_allclose(variance[lattice.interior], 1.0, atol=0.08)
+
+
+class Unit:
+    """Gives unit vectors in place of normals, so that draws are the columns of a root of the covariance."""
+
+    def standard_normal(self, shape):
+        return np.eye(*shape)
+
+
+@pytest.mark.parametrize("points", [None, POINTS], ids=["nodes", "points"])
+def test_draws_have_the_covariance_of_the_precision(points):
+    design = sparse.eye_array(LATTICE.size) if points is None else LATTICE.at(points)
+    prior = matern_on_mesh(LATTICE.mass, LATTICE.stiffness, design).prior(matern_coefficients(LENGTHSCALE, SIGMA))
+    root = prior.sample_deviations(Unit(), LATTICE.size)
+    expected = design @ dense_covariance(LATTICE) @ design.T
+    np.testing.assert_allclose(root.T @ root, expected, atol=1e-12)
+    np.testing.assert_allclose(prior.variance, np.diag(expected), rtol=1e-10)
+
+
+def on(mesh=LATTICE, X=None, likelihood=None, **settings) -> pm.Model:
+    """A model of two hyper-parameters."""
+    with pm.Model() as model:
+        sigma, lengthscale = pm.HalfNormal("sigma", 1.0), pm.InverseGamma("l", 3.0, 3.0)
+        settings = {"lengthscale": lengthscale, "mean": np.float64(0.3)} | settings
+        f = pmgp.gp.SPDE(mesh, sigma=sigma, **settings).prior("f", X=X)
+        seen = len(POINTS) if X is not None else mesh.size
+        normal = lambda f: pm.Normal("y", f, np.float64(0.5), observed=np.cos(np.arange(seen)))  # noqa: E731
+        (likelihood or normal)(f[:seen])
+    return model
+
+
+def values_of(parts, theta) -> tuple[float, float]:
+    named = dict(zip(parts.theta_names, np.exp(theta), strict=True))
+    return named["l_log__"], named["sigma_log__"]
+
+
+@pytest.mark.parametrize("X", [None, POINTS], ids=["nodes", "points"])
+def test_normal_observations_have_the_evidence_of_dense_algebra(X):
+    parts = take_apart(on(X=X))
+    design = np.eye(LATTICE.size) if X is None else LATTICE.at(X).toarray()
+    y = np.cos(np.arange(len(design)))
+    for theta in around(parts):
+        covariance = design @ dense_covariance(LATTICE, *values_of(parts, theta)) @ design.T
+        exact = multivariate_normal(np.full(len(y), 0.3), covariance + 0.25 * np.eye(len(y))).logpdf(y)
+        q = Laplace(sweeps=0).fit(parts.prior(theta), parts.likelihood(theta))
+        # A site that nothing is observed at has the smallest precision that there is, 1e-10.
+        assert q.log_evidence == pytest.approx(exact, rel=1e-10, abs=1e-10 * LATTICE.size if X is not None else 0.0)
+        estimate = PathSampling(8, width=3).estimate(np.random.default_rng(1), q, parts.likelihood(theta))
+        assert estimate.log_evidence == pytest.approx(exact, abs=1e-8)
+
+
+def test_the_field_at_points_tells_its_nodes():
+    parts = take_apart(on(X=POINTS))
+    theta = parts.initial_theta
+    q = Laplace(sweeps=0).fit(parts.prior(theta), parts.likelihood(theta))
+    f = q.sample(np.random.default_rng(1), 1)[0]
+    x = q.deviation_given(np.random.default_rng(2), f)
+    np.testing.assert_allclose(q.mean[-LATTICE.size :] + x, f[-LATTICE.size :])
+    np.testing.assert_allclose(q.mean + q.prior.pattern.observe(x), f, atol=1e-12)
+
+
+def test_densities_and_their_gradients_are_those_of_dense_algebra():
+    model = on()
+    point = {"sigma_log__": np.log(SIGMA), "l_log__": np.log(LENGTHSCALE)}
+    f = 0.3 + np.random.default_rng(3).normal(size=LATTICE.size)
+    [density] = model.logp(vars=[model["f"]], sum=False)
+    evaluated = model.compile_fn(density, inputs=model.value_vars, mode="FAST_COMPILE")
+    exact = multivariate_normal(np.full(LATTICE.size, 0.3), dense_covariance(LATTICE)).logpdf(f)
+    assert evaluated(point | {"f": f}).item() == pytest.approx(exact, rel=1e-10)
+    gradient = model.compile_fn(
+        pm.pytensorf.gradient(density, model.value_vars), inputs=model.value_vars, mode="FAST_COMPILE"
+    )(point | {"f": f})
+    order = [value.name for value in model.value_vars]
+    joined = np.concatenate([np.ravel((point | {"f": f})[name]) for name in order])
+
+    def at(values: np.ndarray) -> float:
+        shifted, start = {}, 0
+        for name in order:
+            size = LATTICE.size if name == "f" else 1
+            shifted[name] = values[start : start + size] if name == "f" else values[start]
+            start += size
+        return evaluated(shifted).item()
+
+    steps = 1e-5 * np.eye(len(joined))
+    expected = [(at(joined + step) - at(joined - step)) / 2e-5 for step in steps]
+    np.testing.assert_allclose(gradient, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_a_field_that_contradicts_itself_has_no_density():
+    model = on(X=POINTS)
+    point = model.initial_point()
+    density = model.compile_fn(
+        model.logp(vars=[model["f"]], sum=False)[0], inputs=model.value_vars, mode="FAST_COMPILE"
+    )
+    assert np.isfinite(density(point))
+    assert density(point | {"f": point["f"] + np.eye(1, len(point["f"]))[0]}) == -np.inf
+
+
+def test_impossible_parameters_have_no_density():
+    with pm.Model() as model:
+        signed = pm.Normal("signed", 1.0, 1.0)
+        f = pmgp.gp.SPDE(LATTICE, lengthscale=signed, sigma=1.0).prior("f")
+        pm.Poisson("y", pm.math.exp(f), observed=np.ones(LATTICE.size, dtype=int))
+    density = model.compile_fn(
+        model.logp(vars=[model["f"]], sum=False)[0], inputs=model.value_vars, mode="FAST_COMPILE"
+    )
+    assert density({"signed": -1.0, "f": np.zeros(LATTICE.size)}) == -np.inf
+    parts = take_apart(model)
+    assert parts.prior(np.array([-1.0])).factorized() is None
+    assert parts.prior(np.array([1.0])).factorized() is not None
+
+
+def test_draws_of_a_model_are_fields():
+    model = on(X=POINTS)
+    with model:
+        drawn = pm.draw(model["f"], draws=3, random_seed=1)
+    assert drawn.shape == (3, len(POINTS) + LATTICE.size)
+    at = LATTICE.at(POINTS)
+    np.testing.assert_allclose(drawn[:, : len(POINTS)], 0.3 + (drawn[:, len(POINTS) :] - 0.3) @ at.T.toarray())
+
+
+def test_a_range_is_twice_a_lengthscale():
+    parts = [take_apart(on(lengthscale=None, range=1.6)), take_apart(on(lengthscale=0.8))]
+    first, second = (one.prior(one.initial_theta).variance for one in parts)
+    np.testing.assert_allclose(first, second, rtol=1e-7)
+
+
+def test_a_mesh_of_the_lattices_matrices_is_the_lattice():
+    consistent = sparse.diags_array(0.5 * LATTICE.mass) + sparse.diags_array(0.5 * LATTICE.mass)
+    mesh = pmgp.gp.Mesh(sparse.csc_array(consistent), LATTICE.stiffness)
+    parts = [take_apart(on(mesh)), take_apart(on(LATTICE))]
+    first, second = (one.prior(one.initial_theta).variance for one in parts)
+    np.testing.assert_allclose(first, second, rtol=1e-12)
+    at = take_apart(on(mesh, X=LATTICE.at(POINTS)))
+    assert at.prior(at.initial_theta).size == len(POINTS) + LATTICE.size
+
+
+def test_interpolation_keeps_linear_functions():
+    at = LATTICE.at(POINTS)
+    np.testing.assert_allclose(at @ LATTICE.centers, POINTS, atol=1e-12)
+    np.testing.assert_allclose(at.sum(axis=1), 1.0)
+    np.testing.assert_allclose(LATTICE.at(LATTICE.centers).toarray(), np.eye(LATTICE.size), atol=1e-12)
+
+
+def test_lattices_around_points_hold_them():
+    lattice = pmgp.gp.Lattice.around(POINTS, spacing=0.3, border=1.0)
+    inside = lattice.counts(POINTS)
+    assert inside.sum() == len(POINTS)
+    assert inside[~lattice.interior].sum() == 0
+    low, high = lattice.centers.min(axis=0), lattice.centers.max(axis=0)
+    assert (POINTS.min(axis=0) - low >= 0.85).all()
+    assert (high - POINTS.max(axis=0) >= 0.85).all()
+
+
+SIDE = np.array([[1.0, -1.0], [-1.0, 1.0]])
+REFUSED = {
+    "both": (lambda: on(range=2.0), "either a lengthscale or a range"),
+    "outside": (lambda: on(X=POINTS + 9.0), "9 of the 9 points lie outside"),
+    "coordinates": (lambda: on(X=POINTS[:, :1]), "two coordinates"),
+    "weights": (lambda: on(pmgp.gp.Mesh([1.0, 1.0], SIDE), X=POINTS), r"sparse \(k, 2\) array"),
+    "shapes": (lambda: pmgp.gp.Mesh([1.0, 1.0, 1.0], SIDE), "a row and a column for each node"),
+    "areas": (lambda: pmgp.gp.Mesh([1.0, 0.0], SIDE), "1 of the 2 row sums"),
+    "symmetry": (lambda: pmgp.gp.Mesh([1.0, 1.0], SIDE + np.eye(2, k=1)), "not symmetric"),
+    "spacing": (lambda: pmgp.gp.Lattice((2, 2), spacing=0.0), "spacing must be positive"),
+    "cells": (lambda: pmgp.gp.Lattice((0, 2)), "a lattice has cells"),
+    "several": (lambda: on(lengthscale=np.ones(2)), "are numbers, not of shape"),
+}
+
+
+@pytest.mark.parametrize(("build", "words"), REFUSED.values(), ids=REFUSED)
+def test_impossible_fields_are_refused_in_words(build, words):
+    with pytest.raises(ValueError, match=words):
+        build()
