@@ -231,8 +231,9 @@ def test_files_that_a_page_names_are_there(page):
 
 
 def blocks(page: Path) -> list[list[str]]:
-    """Return the blocks of a page, which empty lines part."""
-    return [block.splitlines() for block in re.split(r"\n\s*\n", page.read_text(encoding="utf-8"))]
+    """Return the blocks of a page, which empty lines part, without its code."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    return [block.splitlines() for block in re.split(r"\n\s*\n", text.strip())]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -240,3 +241,15 @@ def test_no_row_is_cut_off_from_its_table(page):
     """A block of rows has its header first, and a line that parts it from the others."""
     tables = [lines for lines in blocks(page) if lines and all(line.startswith("|") for line in lines)]
     assert [lines[0] for lines in tables if len(lines) < 3 or not re.fullmatch(r"[| :-]+", lines[1])] == []
+
+
+LONGEST = 120
+"""Words of a paragraph on a page that explains: a dozen lines of text."""
+
+
+@pytest.mark.parametrize("name", ["getting_started", "choosing", "how_it_works", "architecture"])
+def test_no_paragraph_is_a_wall_of_text(name):
+    """Tables, lists and headings aside."""
+    paragraphs = [lines for lines in blocks(ROOT / "docs" / f"{name}.md") if not re.match(r"[|#-]|\d\.", lines[0])]
+    words = {lines[0]: len(" ".join(lines).split()) for lines in paragraphs}
+    assert {line: number for line, number in words.items() if number > LONGEST} == {}
