@@ -1,7 +1,7 @@
 """Step methods for `pymc.sample`, and the decorator with which classes in the states of your own can be stored."""
 
 from pmgp.core.numerics.storable import storable
-from pmgp.interface.sparse import SparseGibbs, SparseHMC, SparseTempering
+from pmgp.interface.sparse import SparseGibbs, SparseHMC
 from pmgp.interface.steps import (
     Ancillary,
     EllipticalSlice,
@@ -30,7 +30,6 @@ __all__ = [
     "PseudoMarginal",
     "SparseGibbs",
     "SparseHMC",
-    "SparseTempering",
     "Sufficient",
     "Surrogate",
     "storable",

@@ -16,6 +16,7 @@ import pymc as pm
 import xarray as xr
 
 import pmgp
+from case_studies.sparse.tempering import SparseTempering
 from case_studies.tools.convergence import moments_at, rhat_at
 from case_studies.tools.effective_size import effective_sizes
 
@@ -24,10 +25,10 @@ __all__ = ["SLOWEST", "STEPS", "Clock", "Run", "Size", "slowest_rhat", "summary"
 STEPS = {
     "Gibbs": pmgp.steps.SparseGibbs,
     "HMC": pmgp.steps.SparseHMC,
-    "tempered": pmgp.steps.SparseTempering,
+    "tempered": SparseTempering,
     "exact": pmgp.PseudoMarginal,
 }
-"""Of the chains: the package's own three for models on inducing inputs, and the exact one."""
+"""The chains' step methods: the package's two and the study's own for inducing inputs, and the exact one."""
 
 KEPT_EVERY = 1.0
 """Seconds after which those of chains that are stored are stored, too."""

@@ -1,4 +1,4 @@
-"""Parallel tempering on inducing inputs: the right distribution, kernels and their versions in Python, the contract."""
+"""The study's parallel tempering on inducing inputs: the right distribution, a kernel and its version in Python."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import pymc as pm
 import pytest
 
 import pmgp
-from pmgp.core.inducing import At, WhitenedConditional, coordinate_slices, exchanged, exchanges, replicas, respaced
+from case_studies.sparse import replicas
+from case_studies.sparse.coordinates import coordinate_slices
+from case_studies.sparse.replicas import At, exchanged, exchanges, respaced
+from case_studies.sparse.tempering import SparseTempering
 from pmgp.interface.sampling.plain import from_bytes, to_bytes
-from pmgp.interface.sparse.terms import GraphTerms, RobustMaxTerms, terms_of
 from tests.sparse.problems import COUNTS, X, hyperparameters, poisson, sparse
 from tests.sparse.test_gibbs import MODELS, chain, normalizer
 from tests.theta_updates import agreement
@@ -37,34 +39,7 @@ def own_covariances():
     return model
 
 
-# Terms by kernels
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("model", [classes(), own_covariances()], ids=["one", "each"])
-def test_kernels_give_what_the_graph_gives(model, rng):
-    """Near cliffs and far from them, with deviations that are alike and not."""
-    terms, graph = terms_of(model, [model["y"]], 3), GraphTerms(model, [model["y"]], 3)
-    assert isinstance(terms, RobustMaxTerms)
-    for deviation in (1e-3, 0.1, 1.0):
-        for _ in range(20):
-            mean = rng.choice([0.01, 1.0, 5.0]) * rng.standard_normal((3, len(X)))
-            for spread in (np.full(mean.shape, deviation), deviation * rng.uniform(0.7, 1.4, mean.shape)):
-                variance = np.square(spread)
-                expected, found = (one.values(mean, variance)[0] for one in (graph, terms))
-                np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-7)
-                slopes = [one.slope(mean, variance) for one in (graph, terms)]
-                np.testing.assert_allclose(slopes[1], slopes[0], rtol=1e-6, atol=1e-6 / deviation)
-
-
-@pytest.mark.full
-def test_other_terms_of_classes_go_by_their_graph():
-    with pm.Model() as model:
-        process = pmgp.gp.Sparse(cov_func=hyperparameters())
-        f = process.prior("f", X=X, Xu=Z, n_outputs=3)
-        epsilon = pm.Beta("epsilon", 1.0, 20.0)
-        process.observe("y", f, epsilon, dist=pmgp.likelihoods.RobustMax.dist, observed=CLASSES)
-    assert isinstance(terms_of(model, [model["y"]], 3), GraphTerms)
+# The sweep by a kernel
 
 
 class FromUniform:
@@ -83,15 +58,12 @@ class FromUniform:
 @pytest.mark.parametrize("model", [classes(), own_covariances()], ids=["one", "each"])
 @pytest.mark.parametrize("power", [1.0, 0.1])
 def test_a_sweep_by_the_kernel_is_the_one_in_python(model, power, rng):
-    step = pmgp.steps.SparseTempering(model=model)
-    conditional = step.function.with_factors(np.zeros(step.dimension - 3 * len(Z))).conditional
+    step = SparseTempering(model=model)
+    at = step.function.known_at(np.zeros(step.dimension - 3 * len(Z)))
     v = rng.standard_normal((3, len(Z)))
-    in_python = WhitenedConditional(
-        *[getattr(conditional, n) for n in ("offset", "projections", "value", "derivatives")]
-    )
     for seed in range(5):
-        found, evaluations = coordinate_slices(FromUniform(seed), conditional, v, power)
-        expected, others = coordinate_slices(FromUniform(seed), in_python, v, power)
+        found, evaluations = coordinate_slices(FromUniform(seed), at.conditional, v, power, at.sweep)
+        expected, others = coordinate_slices(FromUniform(seed), at.conditional, v, power)
         np.testing.assert_allclose(found, expected, atol=1e-9)
         assert evaluations == others
         assert np.all(found != v)
@@ -104,13 +76,13 @@ def test_labels_and_inputs_change_together():
         process = pmgp.gp.Sparse(cov_func=hyperparameters())
         f = process.prior("f", X=inputs, Xu=Z, n_outputs=3, jitter=1e-10)
         process.observe("y", f, dist=lambda f: pmgp.likelihoods.RobustMax.dist(f, 0.05), observed=labels)
-        step = pmgp.steps.SparseTempering(model=model)
+        step = SparseTempering(model=model)
         pm.set_data({"X": X[:4], "labels": CLASSES[4:8]})
     step.setup_chain(np.random.default_rng(0), 0, 1)
-    other = pmgp.steps.SparseTempering(model=classes(X[:4], labels=CLASSES[4:8]))
+    other = SparseTempering(model=classes(X[:4], labels=CLASSES[4:8]))
     v = np.full((3, len(Z)), 0.4) * np.arange(3)[:, None]
     values = [
-        replicas.Replica.of(np.full(2, 0.3), v, one.function.with_factors(np.full(2, 0.3))).log_density(1.0)
+        replicas.Replica.of(np.full(2, 0.3), v, one.function.known_at(np.full(2, 0.3))).log_density(1.0)
         for one in (step, other)
     ]
     np.testing.assert_allclose(values[0], values[1])
@@ -132,12 +104,12 @@ def test_labels_and_inputs_change_together():
 @pytest.mark.parametrize("name", MODELS)
 def test_parts_add_up_to_the_model_s_own_log_density(name, rng):
     model = MODELS[name]()
-    step, whole = pmgp.steps.SparseTempering(model=model), pmgp.steps.SparseHMC(model=model)
+    step, whole = SparseTempering(model=model), pmgp.steps.SparseHMC(model=model)
     for _ in range(3):
         v = rng.standard_normal(step.function.shape)
         theta = 0.5 * rng.standard_normal(step.dimension - v.size)
         expected = whole.function(whole._vector(step._moved(theta, v)))[0]
-        at = step.function.with_factors(theta)
+        at = step.function.known_at(theta)
         found = replicas.Replica.of(theta, v, at).log_density(1.0) - normalizer(v)
         np.testing.assert_allclose(found, expected, rtol=1e-8)
         np.testing.assert_allclose(at.whitened(at.inducing(v)), v, atol=1e-8)
@@ -148,9 +120,7 @@ SETTINGS = {"tune": 400, "draws": 3000, "random_seed": 6}
 
 def moments(**options):
     model, _ = sparse(X, jitter=1e-8)
-    return agreement.moments(
-        agreement.sample(model, step=pmgp.steps.SparseTempering(model=model, **options), **SETTINGS)
-    )
+    return agreement.moments(agreement.sample(model, step=SparseTempering(model=model, **options), **SETTINGS))
 
 
 @pytest.mark.slow
@@ -167,7 +137,7 @@ def test_without_the_jacobian_it_does_not(posterior, monkeypatch):
     assert agreement.distance(moments(temperatures=1), posterior) > 4.0
 
 
-COPIES = "pmgp.interface.sparse.tempering.HELD"
+COPIES = "case_studies.sparse.tempering.HELD"
 
 
 @pytest.mark.slow
@@ -202,7 +172,7 @@ def test_with_exchanges_the_wrong_way_round_it_does_not(posterior, monkeypatch):
     def reversed_exchange(rng, states, powers, pairs):
         return exchanged(rng, states, powers[::-1], pairs)
 
-    monkeypatch.setattr("pmgp.interface.sparse.tempering.exchanged", reversed_exchange)
+    monkeypatch.setattr("case_studies.sparse.tempering.exchanged", reversed_exchange)
     assert agreement.distance(moments(temperatures=2), posterior) > 4.0
 
 
@@ -213,12 +183,12 @@ def weighed_prior(model, draws, seed):
             draws, var_names=["lengthscale", "variance", "f_rotated_"], random_seed=seed
         )["prior"]
     theta = np.stack([np.log(prior[name].to_numpy()[0]) for name in ("lengthscale", "variance")], axis=1)
-    step = pmgp.steps.SparseTempering(model=model)
+    step = SparseTempering(model=model)
     order = [("lengthscale_log__", "variance_log__").index(name) for name in step.function.theta_names]
     values = prior["f_rotated_"].to_numpy()[0]
     logs, differences = np.empty(draws), np.empty(draws)
     for i, v in enumerate(values):
-        conditional = step.function.with_factors(theta[i][order]).conditional
+        conditional = step.function.known_at(theta[i][order]).conditional
         f = conditional.latent(v)
         logs[i], differences[i] = conditional.value(f), f[0, 0] - f[1, 0]
     weights = np.exp(logs - logs.max())
@@ -231,7 +201,7 @@ def test_classes_are_as_by_weighing_the_prior(temperatures):
     """Of five points: means of hyper-parameters and latent values, the kernels of robust-max taking part."""
     model = classes(X[:5], X[:5], [0, 1, 1, 2, 0], epsilon=0.2)
     known, weights = weighed_prior(model, 20_000, seed=2)
-    step = pmgp.steps.SparseTempering(model=model, temperatures=temperatures, hottest=0.3)
+    step = SparseTempering(model=model, temperatures=temperatures, hottest=0.3)
     idata = agreement.sample(model, step=step, **SETTINGS)
     posterior = idata["posterior"]
     values = [np.log(posterior[name].to_numpy()).ravel() for name in ("lengthscale", "variance")]
@@ -267,7 +237,7 @@ def test_powers_are_spaced_by_rejections():
 
 @pytest.fixture(scope="module")
 def step():
-    return pmgp.steps.SparseTempering(model=classes(), temperatures=3)
+    return SparseTempering(model=classes(), temperatures=3)
 
 
 @pytest.mark.full
@@ -285,7 +255,7 @@ def test_a_restored_state_and_a_pickled_step_repeat_the_next_draws(step, tune, d
     state, copy = step.sampling_state, pickle.loads(pickle.dumps(step))
     stored = to_bytes(state)
     expected, _ = chain(step, begin=1, tune=0, draws=6, point=point)
-    other = pmgp.steps.SparseTempering(model=classes(), temperatures=3)
+    other = SparseTempering(model=classes(), temperatures=3)
     other.setup_chain(np.random.default_rng(9), tune, draws)
     other.sampling_state = from_bytes(stored)
     for one in (copy, other):
@@ -333,7 +303,7 @@ def test_hyperparameters_that_are_known_stay_away():
         process = pmgp.gp.Sparse(cov_func=pm.gp.cov.Matern52(1, ls=1.0))
         f = process.prior("f", X=X, Xu=Z)
         process.observe("y", f, dist=poisson, observed=COUNTS)
-    draws, _ = chain(pmgp.steps.SparseTempering(model=model, temperatures=2), tune=5, draws=20)
+    draws, _ = chain(SparseTempering(model=model, temperatures=2), tune=5, draws=20)
     assert len(np.unique(draws[:, 0])) == 25
 
 
@@ -349,4 +319,4 @@ def test_hyperparameters_that_are_known_stay_away():
 )
 def test_what_is_refused(options, words):
     with pytest.raises(ValueError, match=words):
-        pmgp.steps.SparseTempering(model=classes(), **options)
+        SparseTempering(model=classes(), **options)

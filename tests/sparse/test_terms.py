@@ -1,4 +1,4 @@
-"""Expected log-likelihoods of binary labels by kernels: against quadrature with many nodes, and against the graph."""
+"""Expected log-likelihoods of labels and classes by kernels: against quadrature of many nodes and the graph."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pmgp
 from pmgp.core.inducing.expected import LIMITS, ExpectedTerms
 from pmgp.core.likelihoods import BernoulliLogit, BernoulliProbit
 from pmgp.core.numerics.quadrature import normal_rule
-from pmgp.interface.sparse.terms import BinaryTerms, GraphTerms, terms_of
-from tests.sparse.problems import LABELS, X, hyperparameters, poisson, probit, sparse
+from pmgp.interface.sparse.terms import BinaryTerms, GraphTerms, RobustMaxTerms, terms_of
+from tests.sparse.problems import COUNTS, LABELS, X, hyperparameters, poisson, probit, sparse
 
 MANY = normal_rule(150)
 MEANS = np.linspace(-9.0, 9.0, 91)
@@ -100,3 +100,50 @@ def test_labels_that_change_are_read_again():
     terms.refresh_data()
     expected, *_ = by_many_nodes(BernoulliProbit(1 - LABELS), arguments[0], 0.2)
     np.testing.assert_allclose(terms.values(*arguments), [expected], atol=1e-6)
+
+
+CLASSES = np.digitize(COUNTS, [1, 3])
+
+
+def classes():
+    with pm.Model() as model:
+        process = pmgp.gp.Sparse(cov_func=hyperparameters())
+        f = process.prior("f", X=X, Xu=X[::3], n_outputs=3, jitter=1e-10)
+        process.observe("y", f, dist=lambda f: pmgp.likelihoods.RobustMax.dist(f, 0.05), observed=CLASSES)
+    return model
+
+
+def classes_with_own_covariances():
+    with pm.Model() as model:
+        scale = pm.LogNormal("scale", 0.0, 0.5, shape=3)
+        process = pmgp.gp.Sparse(cov_func=[(1.0 + k) * pm.gp.cov.Matern52(1, ls=scale[k]) for k in range(3)])
+        f = process.prior("f", X=X, Xu=X[::3], n_outputs=3)
+        process.observe("y", f, dist=pmgp.likelihoods.RobustMax.dist, observed=CLASSES)
+    return model
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("model", [classes(), classes_with_own_covariances()], ids=["one", "each"])
+def test_kernels_give_what_the_graph_gives(model, rng):
+    """Near cliffs and far from them, with deviations that are alike and not."""
+    terms, graph = terms_of(model, [model["y"]], 3), GraphTerms(model, [model["y"]], 3)
+    assert isinstance(terms, RobustMaxTerms)
+    for deviation in (1e-3, 0.1, 1.0):
+        for _ in range(20):
+            mean = rng.choice([0.01, 1.0, 5.0]) * rng.standard_normal((3, len(X)))
+            for spread in (np.full(mean.shape, deviation), deviation * rng.uniform(0.7, 1.4, mean.shape)):
+                variance = np.square(spread)
+                expected, found = (one.values(mean, variance)[0] for one in (graph, terms))
+                np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-7)
+                slopes = [one.slope(mean, variance) for one in (graph, terms)]
+                np.testing.assert_allclose(slopes[1], slopes[0], rtol=1e-6, atol=1e-6 / deviation)
+
+
+@pytest.mark.full
+def test_other_terms_of_classes_go_by_their_graph():
+    with pm.Model() as model:
+        process = pmgp.gp.Sparse(cov_func=hyperparameters())
+        f = process.prior("f", X=X, Xu=X[::3], n_outputs=3)
+        epsilon = pm.Beta("epsilon", 1.0, 20.0)
+        process.observe("y", f, epsilon, dist=pmgp.likelihoods.RobustMax.dist, observed=CLASSES)
+    assert isinstance(terms_of(model, [model["y"]], 3), GraphTerms)

@@ -12,16 +12,12 @@ from pmgp.core.inducing.conditional import (
     fitted_by_sites,
     slices,
 )
-from pmgp.core.inducing.coordinates import coordinate_slices
 from pmgp.core.inducing.hyperparameters import Known, ModeSearch, ThetaDensity, known_at
 from pmgp.core.inducing.optimization import ExpectedLogDensity, Maximized, Variational, bound, maximized
-from pmgp.core.inducing.replicas import HELD, At, Replica, exchanged, exchanges, moved, respaced
 from pmgp.core.inducing.selection import cluster_centers, largest_conditional_variances
 from pmgp.core.inducing.trajectories import Moved, angle_to_learn, trajectory
 
 __all__ = [
-    "HELD",
-    "At",
     "Derivatives",
     "ExpectedLogDensity",
     "GaussianFit",
@@ -29,7 +25,6 @@ __all__ = [
     "Maximized",
     "ModeSearch",
     "Moved",
-    "Replica",
     "Sites",
     "ThetaDensity",
     "Variational",
@@ -37,16 +32,11 @@ __all__ = [
     "angle_to_learn",
     "bound",
     "cluster_centers",
-    "coordinate_slices",
-    "exchanged",
-    "exchanges",
     "fitted",
     "fitted_by_sites",
     "known_at",
     "largest_conditional_variances",
     "maximized",
-    "moved",
-    "respaced",
     "slices",
     "trajectory",
 ]

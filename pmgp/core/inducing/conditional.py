@@ -61,8 +61,6 @@ class WhitenedConditional:
         never what is accepted.
     slopes : callable, optional
         First derivatives alone, where these cost less: (k, n) -> (k, n).
-    sweep : callable, optional
-        Slices along coordinates by a kernel, called as those of `coordinate_slices`.
     """
 
     offset: np.ndarray
@@ -70,7 +68,6 @@ class WhitenedConditional:
     value: Callable[[np.ndarray], float]
     derivatives: Callable[[np.ndarray], Derivatives]
     slopes: Callable[[np.ndarray], np.ndarray] | None = None
-    sweep: Callable[..., int] | None = None
 
     def slope(self, latent: np.ndarray) -> np.ndarray:
         """First derivatives: (k, n) -> (k, n)."""

@@ -10,14 +10,12 @@ from pmgp.interface.sparse.hmc import SparseHMC
 from pmgp.interface.sparse.optimized import OptimizedInducing, optimize_inducing
 from pmgp.interface.sparse.process import Sparse
 from pmgp.interface.sparse.selection import select_inducing, suggested_number
-from pmgp.interface.sparse.tempering import SparseTempering
 
 __all__ = [
     "OptimizedInducing",
     "Sparse",
     "SparseGibbs",
     "SparseHMC",
-    "SparseTempering",
     "compare_with_exact",
     "optimize_inducing",
     "select_inducing",

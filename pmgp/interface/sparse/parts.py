@@ -23,10 +23,9 @@ from pytensor.tensor.math import Dot
 from pytensor.tensor.subtensor import Subtensor
 from pytensor.tensor.variable import TensorVariable
 
-from pmgp.core.inducing import At, Derivatives, Sites, WhitenedConditional
+from pmgp.core.inducing import Derivatives, Sites, WhitenedConditional
 from pmgp.interface.graphs.compilation import INTERPRETED
 from pmgp.interface.graphs.numerical import NumericalFunction
-from pmgp.interface.model.inducing_process import inducing_process
 from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.sparse.process import OBSERVATIONS, WHITENED
 from pmgp.interface.sparse.terms import Terms, terms_of
@@ -70,7 +69,7 @@ class SparseParts:
         If there is not one process of `Sparse`, or if v is used in another way than by its observations.
     """
 
-    def __init__(self, model: pm.Model, point: dict[str, np.ndarray], factors: bool = False) -> None:
+    def __init__(self, model: pm.Model, point: dict[str, np.ndarray]) -> None:
         v = _whitened(model)
         terms = [_term(rv) for rv in model.observed_RVs if v in set(ancestors([rv]))]
         value = model.rvs_to_values[v]
@@ -86,8 +85,7 @@ class SparseParts:
             raise ModelError(f"the likelihood depends on {v.name!r} other than by the process: {ELSEWHERE}")
         self._others = [len(term.others) for term in terms]
         self._number = len(known) - sum(self._others)
-        last = _factors(model) if factors else []
-        self._theta_function = self._of_theta([log_prior_of(model, v), offset, *known, *last], model, point)
+        self._theta_function = self._of_theta([log_prior_of(model, v), offset, *known], model, point)
         self._terms = terms_of(model, [term.rv for term in terms], self.shape[0])
         self._check(model, whole, point)
 
@@ -125,25 +123,17 @@ class SparseParts:
         slopes_alone : bool
             Whether slopes are to be had without curvatures; in the last digits they may be others than with them.
         """
-        log_prior, offset, projections, others, _ = self._values_at(theta)
+        log_prior, offset, projections, others = self._values_at(theta)
         return log_prior, self._conditional(offset, projections, others, slopes_alone)
 
-    def with_factors(self, theta: np.ndarray) -> At:
-        """The same with the factors of K_uu, of a model for which these are asked for."""
-        log_prior, offset, projections, others, factors = self._values_at(theta)
-        return At(log_prior, self._conditional(offset, projections, others), factors)
-
-    def _values_at(
-        self, theta: np.ndarray
-    ) -> tuple[float, np.ndarray, list[np.ndarray], list[np.ndarray], list[np.ndarray]]:
-        """Log-prior, offset, projections, what else the terms are given, and factors."""
+    def _values_at(self, theta: np.ndarray) -> tuple[float, np.ndarray, list[np.ndarray], list[np.ndarray]]:
+        """Log-prior, offset, projections, and what else the terms are given."""
         log_prior, offset, *rest = self._theta_function(theta)
-        end = self._number + sum(self._others)
-        return float(log_prior), offset, rest[: self._number], rest[self._number : end], rest[end:]
+        return float(log_prior), offset, rest[: self._number], rest[self._number :]
 
     def told(self, theta: np.ndarray) -> np.ndarray:
         """The share of the prior variance at each observation that the values at the inducing inputs tell: (k, n)."""
-        _, _, projections, others, _ = self._values_at(theta)
+        _, _, projections, others = self._values_at(theta)
         told = np.array([np.square(A).sum(axis=0) for A in projections])
         # The first parameter of the first term is the variance that they leave.
         return told / (told + others[0])
@@ -160,7 +150,7 @@ class SparseParts:
         factors : (k, m, m) array
             C of each output, the covariance of v being C C'.
         """
-        _, offset, projections, others, _ = self._values_at(theta)
+        _, offset, projections, others = self._values_at(theta)
         each = projections * (self.shape[0] if len(projections) == 1 else 1)
         spread = _flat(np.array([np.square(C.T @ A).sum(axis=0) for C, A in zip(factors, each, strict=True)]))
         # The first parameter of each term is the variance that the inducing inputs leave.
@@ -180,7 +170,6 @@ class SparseParts:
             partial(_value_at, self._terms, others),
             partial(_derivatives_at, self._terms, others),
             partial(_slope_at, self._terms, others) if slopes_alone else None,
-            None if self._terms.sweep is None else partial(self._terms.sweep, others),
         )
 
 
@@ -217,12 +206,6 @@ def _nothing(value: TensorVariable, shape: tuple[int, int], whole: TensorVariabl
         return pt.zeros_like(value)
     # PyTensor makes zeros of a product with zeros, and asserts a wrong shape of them where that is not known.
     return pytensor.shared(np.zeros(shape, value.dtype))
-
-
-def _factors(model: pm.Model) -> list[TensorVariable]:
-    process = inducing_process(model)
-    assert process is not None
-    return model.replace_rvs_by_values(process.factors)
 
 
 def _term(rv: Any) -> _Term:

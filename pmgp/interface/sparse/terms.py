@@ -13,7 +13,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pmgp.core.inducing.expected import ExpectedTerms
 from pmgp.core.likelihoods.checks import check_classes
-from pmgp.core.numerics.compiled.loading import compiled, uniform_numbers
+from pmgp.core.numerics.compiled.loading import compiled
 from pmgp.core.numerics.quadrature import normal_rule
 from pmgp.interface.distributions.base import known_value
 from pmgp.interface.distributions.bernoulli import BernoulliLogit, BernoulliProbit
@@ -23,18 +23,13 @@ from pmgp.interface.graphs.numerical import NumericalFunction
 from pmgp.interface.model.inducing_process import inducing_process
 from pmgp.interface.sparse.inputs import current_value
 
-__all__ = ["Terms", "terms_of"]
+__all__ = ["RobustMaxTerms", "Terms", "terms_of"]
 
 SMOOTH = (BernoulliProbit.rv_type, BernoulliLogit.rv_type)
 
 
 class Terms(Protocol):
     """The sum of all terms, given the means of f and what else they depend on."""
-
-    @property
-    def sweep(self) -> Callable[..., int] | None:
-        """Slices along coordinates by a kernel: of what else they depend on, and as those of `coordinate_slices`."""
-        ...
 
     def refresh_data(self) -> None:
         """Read the observations again."""
@@ -79,8 +74,6 @@ class GraphTerms:
     model, observed, outputs
         As of `terms_of`.
     """
-
-    sweep: None = None
 
     def __init__(self, model: pm.Model, observed: list[TensorVariable], outputs: int) -> None:
         parameters = [rv.owner.op.dist_params(rv.owner) for rv in observed]
@@ -134,8 +127,6 @@ class BinaryTerms:
     order : int
         The largest number of nodes.
     """
-
-    sweep: None = None
 
     def __init__(self, value: Any, constructor: Any, order: int) -> None:
         self._value = value
@@ -212,7 +203,7 @@ class RobustMaxTerms:
         self._graph = graph
         self._rule = normal_rule(order)
         self._miss = float(np.log(epsilon / (outputs - 1)))
-        self._gain = float(np.log1p(-epsilon)) - self._miss
+        self.gain = float(np.log1p(-epsilon)) - self._miss
         self._outputs = outputs
         self.refresh_data()
 
@@ -245,8 +236,8 @@ class RobustMaxTerms:
     def values(self, *arguments: np.ndarray) -> list[Any]:
         """The sum."""
         mean, variance = arguments
-        right = _kernel("right")(*self._data(mean, variance))
-        return [self._gain * right + self._miss * len(self._labels)]
+        right = _kernel("right")(*self.arguments(mean, variance))
+        return [self.gain * right + self._miss * len(self._labels)]
 
     def derivatives(self, *arguments: np.ndarray) -> list[Any]:
         """The gradient of the sum, and second derivatives, by their graph."""
@@ -256,27 +247,11 @@ class RobustMaxTerms:
         """The gradient alone."""
         mean, variance = arguments
         out = np.empty(mean.shape)
-        _kernel("slopes")(*self._data(mean, variance), out)
-        return self._gain * out
+        _kernel("slopes")(*self.arguments(mean, variance), out)
+        return self.gain * out
 
-    def sweep(
-        self,
-        others: list[np.ndarray],
-        rng: np.random.Generator,
-        power: float,
-        images: np.ndarray,
-        order: np.ndarray,
-        normals: np.ndarray,
-        v: np.ndarray,
-        latent: np.ndarray,
-    ) -> int:
-        """Slices along coordinates, as `coordinate_slices` has them for any likelihood."""
-        _, deviation, spread = self._at(others[0])
-        data = self._labels, deviation, spread, *self._rule, power * self._gain
-        given = np.ascontiguousarray(images), order, normals, *uniform_numbers(rng)
-        return _kernel("sweep")(*data, *given, v, latent, np.empty(latent.shape))
-
-    def _data(self, mean: np.ndarray, variance: np.ndarray) -> tuple[Any, ...]:
+    def arguments(self, mean: np.ndarray, variance: np.ndarray) -> tuple[Any, ...]:
+        """Labels, means, deviations, those of differences, nodes and weights, as kernels take them."""
         _, deviation, spread = self._at(variance)
         return self._labels, np.ascontiguousarray(mean), deviation, spread, *self._rule
 

@@ -7,14 +7,20 @@ one. At a small power they are not; exchanges bring what is found there to the p
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+import pymc as pm
 
-from pmgp.core.inducing.conditional import GaussianFit, WhitenedConditional
+from case_studies.sparse.coordinates import swept
+from pmgp.core.inducing import GaussianFit, WhitenedConditional
 from pmgp.core.numerics.linalg import cholesky_solve, triangular_product, triangular_solve
+from pmgp.interface.model.inducing_process import inducing_process
+from pmgp.interface.sparse.parts import SparseParts
+from pmgp.interface.sparse.terms import RobustMaxTerms
 
-__all__ = ["HELD", "INDUCING", "WHITENED", "At", "Replica", "exchanged", "exchanges", "moved", "respaced"]
+__all__ = ["HELD", "At", "Replica", "TemperedParts", "exchanged", "exchanges", "moved", "respaced"]
 
 WHITENED, INDUCING = np.inf, 0.0
 HELD = (INDUCING, WHITENED, 0.01, 1.0)
@@ -35,11 +41,14 @@ class At(NamedTuple):
     conditional : WhitenedConditional
     factors : list of (m, m) array
         R of each covariance function, lower triangular.
+    sweep : callable or None
+        Slices along coordinates by a kernel.
     """
 
     log_prior: float
     conditional: WhitenedConditional
     factors: list[np.ndarray]
+    sweep: Callable[..., int] | None
 
     def inducing(self, v: np.ndarray) -> np.ndarray:
         """U = R v of each output, less its mean: (k, m) -> (k, m)."""
@@ -83,6 +92,33 @@ class Replica(NamedTuple):
     def log_density(self, power: float) -> float:
         """Return the log-density of theta and v."""
         return self.at.log_prior - 0.5 * float(np.vdot(self.v, self.v)) + power * self.value
+
+
+class TemperedParts(SparseParts):
+    """The parts of a model, with the factors of K_uu and a kernel's sweep where there is one.
+
+    Parameters
+    ----------
+    model, point
+        As of `SparseParts`, which says what is raised.
+    """
+
+    def __init__(self, model: pm.Model, point: dict[str, np.ndarray]) -> None:
+        super().__init__(model, point)
+        process = inducing_process(model)
+        assert process is not None
+        self._factors = self._of_theta(model.replace_rvs_by_values(process.factors), model, point)
+
+    def refresh_data(self) -> None:
+        """Read data again, which `pymc.set_data` may have changed."""
+        super().refresh_data()
+        self._factors.refresh_data()
+
+    def known_at(self, theta: np.ndarray) -> At:
+        """Compute everything that moves at this theta need."""
+        log_prior, offset, projections, others = self._values_at(theta)
+        sweep = partial(swept, self._terms, others[0]) if isinstance(self._terms, RobustMaxTerms) else None
+        return At(log_prior, self._conditional(offset, projections, others), self._factors(theta), sweep)
 
 
 def moved(

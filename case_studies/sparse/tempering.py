@@ -17,8 +17,8 @@ import pymc as pm
 from pymc.step_methods.compound import BlockedStep, StepMethodState
 from pymc.step_methods.state import dataclass_state
 
-from pmgp.core.inducing import HELD, Replica, coordinate_slices, exchanged, exchanges, moved, respaced
-from pmgp.interface.sparse.parts import SparseParts
+from case_studies.sparse.coordinates import coordinate_slices
+from case_studies.sparse.replicas import HELD, Replica, TemperedParts, exchanged, exchanges, moved, respaced
 from pmgp.interface.sparse.steps import SparseStep
 from pmgp.interface.steps.base import ACCEPTANCE, EVALUATIONS
 from pmgp.interface.steps.progress import ThetaProgress
@@ -119,17 +119,6 @@ class SparseTempering(ThetaProgress, SparseStep):
     Graphical Statistics* 20: moves of hyper-parameters with one and with the other held.
 
     Murray, I., Adams, R. P. and MacKay, D. J. C. (2010). Elliptical slice sampling. *AISTATS*.
-
-    Examples
-    --------
-    >>> import numpy as np, pmgp, pymc as pm
-    >>> X = np.linspace(0.0, 1.0, 30)[:, None]
-    >>> with pm.Model():
-    ...     gp = pmgp.gp.Sparse(cov_func=4.0 * pm.gp.cov.Matern52(1, ls=pm.Gamma("lengthscale", 2, 4)))
-    ...     f = gp.prior("f", X=X, Xu=X[::6], n_outputs=3)
-    ...     y = gp.observe("y", f, dist=pmgp.likelihoods.RobustMax.dist, observed=np.arange(30) // 10)
-    ...     step = pmgp.steps.SparseTempering()
-    ...     idata = pm.sample(5, step=step, tune=5, chains=1, cores=1, random_seed=1, progressbar=False)
     """
 
     name = "sparse_tempering"
@@ -166,8 +155,8 @@ class SparseTempering(ThetaProgress, SparseStep):
         self.target_acceptance = target_acceptance
         super().__init__(vars, model, rng, initial_point, blocked)
 
-    def _function_of(self, model: pm.Model, point: dict[str, np.ndarray]) -> SparseParts:
-        return SparseParts(model, point, factors=True)
+    def _function_of(self, model: pm.Model, point: dict[str, np.ndarray]) -> TemperedParts:
+        return TemperedParts(model, point)
 
     def _reset(self, n_tune: int) -> None:
         self.tune = n_tune > 0
@@ -210,14 +199,14 @@ class SparseTempering(ThetaProgress, SparseStep):
         if self.thetas is None or self.values is None:
             self.thetas = np.tile(theta, (self.temperatures, 1))
             self.values = np.tile(v, (self.temperatures, 1, 1))
-            projections = self.function.with_factors(theta).conditional.projections
+            projections = self.function.known_at(theta).conditional.projections
             self.unit = float(np.mean([np.square(A).sum(axis=0).mean() for A in projections]))
             self._replicas = None
         same = np.array_equal(theta, self.thetas[0]) and np.array_equal(v, self.values[0])
         if self._replicas is None or not same:
             self.thetas[0], self.values[0] = theta, v
             self._replicas = [
-                Replica.of(theta.copy(), v.copy(), self.function.with_factors(theta))
+                Replica.of(theta.copy(), v.copy(), self.function.known_at(theta))
                 for theta, v in zip(self.thetas, self.values, strict=True)
             ]
             if not np.isfinite(self._replicas[0].log_density(1.0)):
@@ -232,7 +221,7 @@ class SparseTempering(ThetaProgress, SparseStep):
             _, way, element = index
             held = HELD[way] * self.unit if np.isfinite(HELD[way]) else HELD[way]
             move = held, element, float(np.exp(scales[way, element]))
-            replica, rates[index] = moved(self.rng, replica, power, self.function.with_factors, move)
+            replica, rates[index] = moved(self.rng, replica, power, self.function.known_at, move)
             if self.tune:
                 change = GAIN * (self.iteration + 1) ** -DECAY * (rates[index] - self.target_acceptance)
                 scales[way, element] = min(scales[way, element] + change, np.log(LARGEST_SCALE))
@@ -242,7 +231,7 @@ class SparseTempering(ThetaProgress, SparseStep):
         """Slices along all coordinates of v: the replica, and evaluations of the likelihood."""
         v, evaluations = replica.v, 0
         for _ in range(self.sweeps):
-            v, made = coordinate_slices(self.rng, replica.at.conditional, v, power)
+            v, made = coordinate_slices(self.rng, replica.at.conditional, v, power, replica.at.sweep)
             evaluations += made
         return Replica.of(replica.theta, v, replica.at), evaluations
 
