@@ -7,15 +7,16 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
 
-from pmgp.core.approximations import ExpectationPropagation, Laplace, moment_matching, propagation
+from pmgp.core.approximations import ExpectationPropagation, Laplace, propagation
 from pmgp.core.approximations.moment_matching import cavities, matched_sites
 from pmgp.core.gaussians import Conditioning, DensePrior, SiteApproximation
 from pmgp.core.likelihoods import BernoulliLogit, BernoulliProbit
 from pmgp.core.numerics import linalg
-from pmgp.core.numerics.compiled.loading import kernels_switched
 from pmgp.core.numerics.ledger import counted
 from pmgp.core.numerics.quadrature import tilted_moments
 from tests.approximations.test_laplace import Normal, StudentT, prior_of_a_process
+from tests.kernels import references
+from tests.kernels.references import by_numpy
 from tests.truths import low_rank_problem, posterior_by_summation
 
 PRECISE = ExpectationPropagation(tolerance=1e-12, max_sweeps=200)
@@ -74,8 +75,8 @@ def test_log_evidence_is_near_the_low_rank_truth(n, noise):
 def test_evidence_without_the_sites_own_normalizer_is_rejected(monkeypatch):
     """The broken twin: the sites are not divided out of q's normalizer with their own cavities."""
     prior, y, truth = low_rank_problem(50)
-    monkeypatch.setattr(moment_matching, "_log_site_normalizer", lambda *_: 0.0)
-    with kernels_switched("numpy"):
+    monkeypatch.setattr(references, "log_site_normalizer", lambda *_: 0.0)
+    with by_numpy():
         assert abs(ExpectationPropagation().fit(prior, BernoulliProbit(y)).log_evidence - truth) > 0.5
 
 

@@ -11,7 +11,7 @@ from pmgp.core.estimators import ImportanceSampling
 from pmgp.core.estimators.importance import WeightedParticles
 from pmgp.core.gaussians import DensePrior, SiteApproximation
 from pmgp.core.likelihoods import BernoulliProbit
-from pmgp.core.numerics.compiled.loading import kernels_switched
+from tests.kernels.references import by_numpy
 from tests.truths import low_rank_problem, standard_errors_from
 
 
@@ -50,7 +50,7 @@ def test_broken_twin_is_rejected(monkeypatch):
 
     monkeypatch.setattr(SiteApproximation, "log_ratio", broken)
     # A kernel weighs draws by itself.
-    with kernels_switched("numpy"):
+    with by_numpy():
         ratios = estimates(low_rank_problem(50), ImportanceSampling(64), 2000)
     assert standard_errors_from(ratios, 1.0) > 10.0
 

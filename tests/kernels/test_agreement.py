@@ -12,32 +12,28 @@ from scipy.linalg import cho_solve
 from scipy.special import log_ndtr, ndtr
 
 from pmgp.core.adaptation import mode_prediction
-from pmgp.core.approximations import moment_matching
-from pmgp.core.estimators import importance as estimators
-from pmgp.core.likelihoods import bernoulli
-from pmgp.core.likelihoods import ordinal as ordinal_likelihood
-from pmgp.core.numerics import conditioning, linalg
 from pmgp.core.numerics.compiled import importance, moments, normal, ordinal, prediction, probit, renewal, sites
 from pmgp.interface.covariance import packed
+from tests.kernels.references import REFERENCES
 
 PRECISION = 1e-12
 PAIRS = {
-    "unpack": (sites.unpack, packed._unpack),
-    "factorize": (sites.factorize, linalg._factorize),
-    "condition": (sites.condition, conditioning._condition),
-    "deviations": (sites.deviations, conditioning._deviations),
-    "log_normalizer": (sites.log_normalizer, conditioning._log_normalizer),
-    "log_sites": (sites.log_sites, conditioning._log_sites),
-    "inverse_diagonal": (moments.inverse_diagonal, linalg._inverse_diagonal),
-    "cavities": (moments.cavities, moment_matching._cavities),
-    "matched": (moments.matched, moment_matching._match),
-    "probit tilted_moments": (probit.tilted_moments, bernoulli._tilted_moments),
-    "probit derivatives": (probit.derivatives, bernoulli._derivatives),
-    "probit log_ratios": (probit.log_ratios, bernoulli._log_ratios),
-    "ordinal log_ratios": (ordinal.log_ratios, ordinal_likelihood._log_ratios),
-    "normalized": (importance.normalized, estimators._normalized),
-    "picked": (renewal.picked, estimators._picked),
-    "features": (prediction.features, mode_prediction._features),
+    "unpack": (sites.unpack, REFERENCES["sites.unpack"]),
+    "factorize": (sites.factorize, REFERENCES["sites.factorize"]),
+    "condition": (sites.condition, REFERENCES["sites.condition"]),
+    "deviations": (sites.deviations, REFERENCES["sites.deviations"]),
+    "log_normalizer": (sites.log_normalizer, REFERENCES["sites.log_normalizer"]),
+    "log_sites": (sites.log_sites, REFERENCES["sites.log_sites"]),
+    "inverse_diagonal": (moments.inverse_diagonal, REFERENCES["moments.inverse_diagonal"]),
+    "cavities": (moments.cavities, REFERENCES["moments.cavities"]),
+    "matched": (moments.matched, REFERENCES["moments.matched"]),
+    "probit tilted_moments": (probit.tilted_moments, REFERENCES["probit.tilted_moments"]),
+    "probit derivatives": (probit.derivatives, REFERENCES["probit.derivatives"]),
+    "probit log_ratios": (probit.log_ratios, REFERENCES["probit.log_ratios"]),
+    "ordinal log_ratios": (ordinal.log_ratios, REFERENCES["ordinal.log_ratios"]),
+    "normalized": (importance.normalized, REFERENCES["importance.normalized"]),
+    "picked": (renewal.picked, REFERENCES["renewal.picked"]),
+    "features": (prediction.features, REFERENCES["prediction.features"]),
 }
 # Scale of K, its jitter relative to that, and the largest precision of a site: up to conditions of B of 1e12.
 CONDITIONS = [(1.0, 1e-2, 1.0), (1e4, 1e-8, 1e2), (1e6, 1e-10, 1e6)]
@@ -184,7 +180,7 @@ def test_draws_beside_sites_that_say_little(size, least):
     for function in PAIRS["deviations"]:
         out = np.empty((size, 60))
         made = function(prior_factor, covariance, factor, precision, *normals.copy(), out)
-        assert made == (least * covariance[0, 0] < conditioning.INFORMATIVE)
+        assert made == (least * covariance[0, 0] < sites.INFORMATIVE)
         assert_allclose(out, u - (root * solved) @ covariance, atol=1e-14 + (not made) * 1e-14 / np.sqrt(least))
 
 

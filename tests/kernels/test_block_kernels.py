@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -9,12 +11,12 @@ from numpy.testing import assert_allclose
 from pmgp.core.likelihoods import softmax_moments
 from pmgp.core.likelihoods.block_moments import contrasts_of, log_ratio, normal_nodes
 from pmgp.core.likelihoods.multinomial_logit import MultinomialLogit
-from pmgp.core.numerics import block_shrinkage, linalg
+from pmgp.core.numerics import linalg
 from pmgp.core.numerics.block_matrices import ContrastBlocks
 from pmgp.core.numerics.block_shrinkage import ContrastShrinkage
 from pmgp.core.numerics.compiled import contrasts, inversion, softmax
-from pmgp.core.numerics.compiled.loading import kernels_switched
 from pmgp.core.numerics.quadrature import RESOLUTION
+from tests.kernels.references import REFERENCES, by_numpy
 
 SIZES = (1, 2, 16, 17, 64, 100, 257)
 # Scale of K, its jitter relative to that, and the largest element of D.
@@ -39,7 +41,7 @@ def test_inverses_of_triangles(n):
     covariance = covariance_of(n, CONDITIONS[0])
     factor = np.linalg.cholesky(covariance)
     expected = np.linalg.inv(factor)
-    for invert in (inversion.triangular_inverse, linalg._invert):
+    for invert in (inversion.triangular_inverse, REFERENCES["inversion.triangular_inverse"]):
         found = np.ascontiguousarray(factor.T + np.tril(np.full((n, n), np.nan), -1))
         with np.errstate(all="ignore"):
             invert(found)
@@ -48,11 +50,11 @@ def test_inverses_of_triangles(n):
 
 
 @pytest.mark.parametrize("n", SIZES)
-@pytest.mark.parametrize("kernels", ["compiled", "numpy"])
+@pytest.mark.parametrize("kernels", [nullcontext, by_numpy])
 def test_inverses_of_matrices(n, kernels):
     covariance = covariance_of(n, CONDITIONS[0])
     factor = np.asfortranarray(np.linalg.cholesky(covariance))
-    with kernels_switched(kernels):
+    with kernels():
         found = linalg.inverse(factor)
     assert_allclose(np.tril(found), np.tril(np.linalg.inv(covariance)), atol=1e-11 * np.abs(found).max())
     assert_allclose(factor, np.linalg.cholesky(covariance), rtol=0.0, atol=0.0)
@@ -63,7 +65,7 @@ def test_inverses_of_matrices(n, kernels):
 def test_conditioning_with_one_class(n, condition):
     covariance, scale = covariance_of(n, condition), scales(n, 1, condition)[0]
     found = []
-    for function in (contrasts.conditioned, block_shrinkage._conditioned):
+    for function in (contrasts.conditioned, REFERENCES["contrasts.conditioned"]):
         inverse, weighted, total = np.full((n, n), np.nan), np.zeros((n, n)), np.ones((n, n))
         found.append((function(covariance, scale, inverse, weighted, total), np.triu(inverse), weighted, total))
     one, other = found
@@ -77,7 +79,7 @@ def test_conditioning_with_one_class(n, condition):
 @pytest.mark.parametrize("break_it", [lambda k: k - 100.0 * np.eye(len(k)), lambda k: np.nan * k, lambda k: np.inf * k])
 def test_conditioning_on_what_is_no_covariance(break_it):
     covariance, scale = break_it(covariance_of(20, CONDITIONS[0])), np.ones(20)
-    for function in (contrasts.conditioned, block_shrinkage._conditioned):
+    for function in (contrasts.conditioned, REFERENCES["contrasts.conditioned"]):
         with np.errstate(all="ignore"):
             assert not np.isfinite(function(covariance, scale, *np.zeros((3, 20, 20))))
     with np.errstate(all="ignore"):
@@ -91,8 +93,8 @@ def test_marginals_and_products(n, classes, condition):
     covariances = [(c + 1.0) * covariance_of(n, condition, seed=c) for c in range(classes)]
     scale, x = scales(n, classes, condition), np.random.default_rng(2).normal(size=(classes * n, 5))
     found = []
-    for chosen in ("compiled", "numpy"):
-        with kernels_switched(chosen):
+    for chosen in (nullcontext, by_numpy):
+        with chosen():
             shrinkage = ContrastShrinkage.of([np.asfortranarray(np.tril(k)) for k in covariances], scale)
             assert shrinkage is not None
             vector = shrinkage.product(x[:, 0])
@@ -122,8 +124,8 @@ def test_what_draws_consist_of(n, classes, draws):
     covariances = [(c + 1.0) * covariance_of(n, CONDITIONS[0], seed=c) for c in range(classes)]
     matrix = ContrastBlocks(scales(n, classes, CONDITIONS[0]))
     u, e = rng.normal(size=(2, draws, classes * n))
-    for chosen in ("compiled", "numpy"):
-        with kernels_switched(chosen):
+    for chosen in (nullcontext, by_numpy):
+        with chosen():
             shrinkage = matrix.shrinkage([np.asfortranarray(np.tril(k)) for k in covariances])
             expected = u + shrinkage.product((matrix.root_product(e) - matrix.product(u)).T).T
             assert_allclose(shrinkage.drawn(u, e), expected, rtol=1e-9, atol=1e-10)
@@ -173,7 +175,7 @@ def test_tilted_moments(classes, trials, size, curved):
     """Of labels, of counts, and where nothing was observed; far out, too, where some are narrower than the nodes."""
     arguments, d, n = tilted_arguments(classes, trials, size), classes - 1, 21
     shapes = n, (n, d), (n, d * d), (n if curved else 0, classes**2)
-    found = both(softmax.tilted, softmax_moments._tilted, arguments, *shapes)
+    found = both(softmax.tilted, REFERENCES["softmax.tilted"], arguments, *shapes)
     assert found[0][0]
     assert_agreement(found)
 
@@ -182,7 +184,7 @@ def test_moments_narrower_than_the_nodes_are_as_wide_as_those():
     """So that the case is among those above."""
     arguments = tilted_arguments(3, 7, 40.0)
     shapes = 21, (21, 2), (21, 4), (0, 9)
-    (_, (_, _, covariance, _)), _ = both(softmax.tilted, softmax_moments._tilted, arguments, *shapes)
+    (_, (_, _, covariance, _)), _ = both(softmax.tilted, REFERENCES["softmax.tilted"], arguments, *shapes)
     widths = arguments[5].reshape(-1, 2, 2)
     relative = np.linalg.eigvals(np.linalg.solve(widths, covariance.reshape(-1, 2, 2))).real
     assert relative.min() == pytest.approx(softmax.RESOLUTION)
@@ -194,7 +196,7 @@ def test_covariances_that_are_indefinite_have_no_moments(place):
     arguments = list(tilted_arguments(3, 1, 1.0))
     arguments[place] = arguments[place].copy()
     arguments[place][4, 0] = -1.0
-    for outcome, _ in both(softmax.tilted, softmax_moments._tilted, arguments, 21, (21, 2), (21, 4), (0, 9)):
+    for outcome, _ in both(softmax.tilted, REFERENCES["softmax.tilted"], arguments, 21, (21, 2), (21, 4), (0, 9)):
         assert not outcome
 
 
@@ -205,9 +207,9 @@ def test_modes_of_tilted_densities(classes, trials, size):
     counts, rows, mean, covariance, start, *_ = tilted_arguments(classes, trials, size)
     settings = softmax_moments.SELF_CONCORDANCE, softmax_moments.NEAR, softmax_moments.MAX_STEPS
     arguments = counts, rows, mean, covariance, start, *settings
-    assert_agreement(both(softmax.modes, softmax_moments._modes, arguments, mean.shape, covariance.shape))
+    assert_agreement(both(softmax.modes, REFERENCES["softmax.modes"], arguments, mean.shape, covariance.shape))
     covariance[3] = -covariance[3]
-    found = both(softmax.modes, softmax_moments._modes, arguments, mean.shape, covariance.shape)
+    found = both(softmax.modes, REFERENCES["softmax.modes"], arguments, mean.shape, covariance.shape)
     assert [outcome for outcome, _ in found] == [False, False]
 
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from pmgp.core.approximations import ExpectationPropagation, block_matching, block_propagation
+from pmgp.core.approximations import ExpectationPropagation, block_propagation
 from pmgp.core.approximations.block_matching import block_cavities, matched_blocks
 from pmgp.core.gaussians import BlockConditioning
 from pmgp.core.numerics import block_matrices
 from pmgp.core.numerics.block_matrices import ContrastBlocks
 from pmgp.core.numerics.compiled import cavities
-from pmgp.core.numerics.compiled.loading import kernels_switched
 from tests.blocks.problems import classification
+from tests.kernels.references import REFERENCES, by_numpy
 
 N = 25
 
@@ -35,8 +36,8 @@ def conditioned(classes, seed=0, overshoot=0.0):
 
 def by_both(function):
     found = []
-    for chosen in ("compiled", "numpy"):
-        with kernels_switched(chosen):
+    for chosen in (nullcontext, by_numpy):
+        with chosen():
             found.append(function())
     return found
 
@@ -117,7 +118,7 @@ def test_the_nearest_form(classes):
 def test_divergences(classes):
     old, likelihood = conditioned(classes)
     form = BlockConditioning(old.prior)
-    with kernels_switched("numpy"):
+    with by_numpy():
         matched = matched_blocks(old, likelihood)
         assert form.on(matched.linear, matched.precision)
     new = form.approximation(0.0, 1)
@@ -130,7 +131,7 @@ def test_divergences(classes):
 def test_what_other_sites_ask_for(classes):
     """And the divergence that follows from it, for sites that differ little."""
     old, likelihood = conditioned(classes)
-    with kernels_switched("numpy"):
+    with by_numpy():
         matched = matched_blocks(old, likelihood)
     linear = old.linear + 1e-3 * (matched.linear - old.linear)
     near = matched._replace(linear=linear, precision=old.precision.towards(matched.precision, 1e-3))
@@ -161,5 +162,5 @@ def test_fits(classes):
 def test_cavities_without_a_kernel_are_those_of_the_numpy_version(monkeypatch):
     """So that the comparisons above are between two."""
     q, likelihood = conditioned(3)
-    monkeypatch.setattr(block_matching, "_cavities", lambda *known: False)
+    monkeypatch.setitem(REFERENCES, "cavities.cavities", lambda *known: False)
     assert [found is None for found in by_both(lambda: block_cavities(q, likelihood.contrasts))] == [False, True]

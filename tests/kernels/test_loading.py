@@ -1,4 +1,4 @@
-"""Which kernels are used, and that a cache, another process or a folder that cannot be written to changes nothing."""
+"""A cache, another process or a folder that cannot be written to changes nothing that kernels compute."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import pickle
 import shutil
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -17,10 +18,9 @@ from pmgp.core.approximations import ExpectationPropagation
 from pmgp.core.approximations.moment_matching import matched_sites
 from pmgp.core.gaussians import Conditioning, DensePrior
 from pmgp.core.likelihoods import BernoulliProbit
-from pmgp.core.numerics.compiled import ordinal, probit, sites
+from pmgp.core.numerics.compiled import ordinal, probit
 from pmgp.core.numerics.compiled.declaration import digest_of
-from pmgp.core.numerics.compiled.loading import VARIABLE, compiled_or, kernels_switched
-from pmgp.core.numerics.conditioning import _log_sites
+from tests.kernels.references import by_numpy
 from tests.truths import low_rank_problem
 
 # Prints the bytes of q's mean, of draws, of the evidence and of an estimate of it, which all kernels take part in.
@@ -85,52 +85,14 @@ def test_what_is_made_of_a_kernel_is_known_by_the_name_that_it_has_beside_it(mod
     assert pickle.loads(pickle.dumps(made)) is made
 
 
-def test_numpy_is_used_where_it_is_asked_for():
-    with kernels_switched("numpy"):
-        assert compiled_or(_log_sites, "sites.log_sites") is _log_sites
-    with kernels_switched("compiled"):
-        assert compiled_or(_log_sites, "sites.log_sites") is sites.log_sites.compiled
-
-
-def test_numpy_is_used_where_numba_compiles_nothing(monkeypatch):
-    with kernels_switched("compiled"):
-        monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
-        assert compiled_or(_log_sites, "sites.log_sites") is _log_sites
-
-
-def test_another_setting_is_refused():
-    with (
-        kernels_switched("fortran"),
-        pytest.raises(ValueError, match=f'{VARIABLE} must be "compiled" or "numpy", not \'fortran\''),
-    ):
-        compiled_or(_log_sites, "sites.log_sites")
-
-
-def test_a_switch_ends_with_its_block(monkeypatch):
-    monkeypatch.setenv(VARIABLE, "numpy")
-    with kernels_switched("compiled"):
-        assert os.environ[VARIABLE] == "compiled"
-    assert os.environ[VARIABLE] == "numpy"
-    monkeypatch.delenv(VARIABLE)
-    with kernels_switched("numpy"):
-        pass
-    assert VARIABLE not in os.environ
-
-
 def test_both_ways_give_the_same_q_to_rounding():
     prior, y, _ = low_rank_problem(50)
     prior, results = prior.factorized(), []
-    for chosen in ("compiled", "numpy"):
-        with kernels_switched(chosen):
+    for chosen in (nullcontext, by_numpy):
+        with chosen():
             q = ExpectationPropagation(tolerance=1e-3).fit(prior, BernoulliProbit(y))
             results.append(np.concatenate([q.mean, *q.sample(np.random.default_rng(1), 3), [q.log_evidence]]))
     np.testing.assert_allclose(*results, rtol=1e-10, atol=1e-12)
-
-
-@pytest.mark.full
-def test_nothing_of_numba_is_loaded_by_numpy_kernels():
-    code = FIT + "import sys; print('numba' in sys.modules)"
-    assert run(code, **{VARIABLE: "numpy"})[0].split()[-1] == "False"
 
 
 def test_arrays_that_cannot_be_written_to_are_taken():

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
-
 import cloudpickle
 import numpy as np
-import pymc as pm
 import pytest
 from numpy.testing import assert_array_equal
 
@@ -15,7 +12,6 @@ from pmgp.core.approximations import ExpectationPropagation, Laplace
 from pmgp.core.estimators import ImportanceSampling
 from pmgp.core.estimators.importance import WeightedParticles
 from pmgp.core.marginal.pseudo_marginal import Frozen, PseudoMarginalChain
-from pmgp.core.numerics.compiled.loading import kernels_switched
 from tests.kernels.test_chains import TUNE, draws_of
 from tests.marginal.geweke import largest_change, learned
 
@@ -23,12 +19,6 @@ from tests.marginal.geweke import largest_change, learned
 BOUND = 4.0
 REPLICATES = 1500
 APPROXIMATIONS = {"ep": ExpectationPropagation(), "laplace": Laplace(sweeps=0)}
-
-
-@pytest.fixture(params=["compiled", "numpy"])
-def kernels(request):
-    with kernels_switched(request.param):
-        yield request.param
 
 
 @pytest.fixture(scope="module")
@@ -43,12 +33,12 @@ def change(approximation: str) -> float:
 
 @pytest.mark.full
 @pytest.mark.parametrize("approximation", APPROXIMATIONS)
-def test_the_joint_distribution_is_kept(kernels, approximation):
+def test_the_joint_distribution_is_kept(approximation):
     assert change(approximation) < BOUND
 
 
 @pytest.mark.full
-def test_a_particle_picked_without_its_weight_is_rejected(kernels, monkeypatch):
+def test_a_particle_picked_without_its_weight_is_rejected(monkeypatch):
     """The broken twin."""
 
     def uniformly(self, rng):
@@ -58,13 +48,12 @@ def test_a_particle_picked_without_its_weight_is_rejected(kernels, monkeypatch):
     assert change("laplace") > BOUND
 
 
-@pytest.mark.representatives("compiled")
-def test_a_seed_gives_the_same_draws_again(kernels, step, probit_model):
+def test_a_seed_gives_the_same_draws_again(step, probit_model):
     first, _ = draws_of(step, probit_model)
     assert_array_equal(first, draws_of(step, probit_model)[0])
 
 
-def test_a_restored_state_and_a_pickle_repeat_the_next_draws(kernels, step, probit_model):
+def test_a_restored_state_and_a_pickle_repeat_the_next_draws(step, probit_model):
     step.setup_chain(np.random.default_rng(1), TUNE, 20)
     point = probit_model.initial_point()
     for _ in range(TUNE):
@@ -83,17 +72,3 @@ def following(step, point):
         point, _ = step.step(point)
         drawn.append(np.concatenate([np.ravel(value) for value in point.values()]))
     return np.array(drawn)
-
-
-@pytest.mark.slow
-def test_spawned_workers_draw_what_this_process_does(kernels, step, probit_model):
-    """They read the environment variable for themselves."""
-    results = []
-    for settings in ({"cores": 1}, {"cores": 2, "mp_ctx": "spawn"}):
-        with probit_model, warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
-            quiet = {"progressbar": False, "quiet": True, "compute_convergence_checks": False}
-            results.append(pm.sample(12, tune=12, chains=2, random_seed=7, step=step, **quiet, **settings))
-    one, other = results
-    for name in ("lengthscale", "variance", "f"):
-        assert_array_equal(one["posterior"][name], other["posterior"][name])

@@ -12,8 +12,8 @@ from pmgp.core.estimators import AnnealedImportanceSampling, ImportanceSampling
 from pmgp.core.gaussians import Conditioning, DensePrior
 from pmgp.core.latent_updates import EllipticalSliceUpdate
 from pmgp.core.marginal.renewal import renewed
-from pmgp.core.numerics.compiled.loading import kernels_switched
 from pmgp.core.numerics.ledger import counted
+from tests.kernels.references import by_numpy
 from tests.kernels.test_agreement import CONDITIONS, SIZES, problem
 from tests.kernels.test_draws import likelihoods
 
@@ -85,5 +85,5 @@ def test_terms_without_a_kernel_are_left_to_the_steps():
     q, (likelihood, derived) = approximation(5), likelihoods("probit", 5)
     given = ImportanceSampling(), 4
     assert renewed(np.random.default_rng(0), q.mean, q, derived, *given) is None
-    with kernels_switched("numpy"):
+    with by_numpy():
         assert renewed(np.random.default_rng(0), q.mean, q, likelihood, *given) is None

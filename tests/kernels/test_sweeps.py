@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import FrozenInstanceError, fields
 from itertools import product
 
@@ -16,9 +17,9 @@ from pmgp.core.gaussians import Conditioning, DensePrior, SiteApproximation
 from pmgp.core.likelihoods import BernoulliProbit
 from pmgp.core.likelihoods.compiled_terms import LOG_RATIOS, SWEEPS, kernel_with_terms
 from pmgp.core.numerics import linalg
-from pmgp.core.numerics.compiled.loading import kernels_switched
 from pmgp.core.numerics.conditioning import swept as swept_by
 from pmgp.core.numerics.ledger import counted
+from tests.kernels.references import by_numpy
 from tests.kernels.test_agreement import CONDITIONS, SIZES, problem
 
 PRECISION = 1e-12
@@ -75,9 +76,9 @@ def test_fits_by_kernels_and_by_numpy(n, start):
     prior, likelihood = DensePrior(mean, np.asfortranarray(covariance)), BernoulliProbit(np.arange(n) % 2)
     begin = np.zeros(2 * n) if start else None
     fits = []
-    for chosen in ("compiled", "numpy"):
-        with kernels_switched(chosen), counted() as counts:
-            assert (kernel_with_terms(likelihood, SWEEPS) is None) == (chosen == "numpy")
+    for chosen in (nullcontext, by_numpy):
+        with chosen(), counted() as counts:
+            assert (kernel_with_terms(likelihood, SWEEPS) is None) == (chosen is by_numpy)
             fits.append((ExpectationPropagation(tolerance=1e-9).fit(prior, likelihood, begin), counts.total))
     (one, counts), (other, expected) = fits
     assert (counts, one.iterations) == (expected, other.iterations)
@@ -181,7 +182,7 @@ def test_ratios_of_likelihood_and_sites(shape):
     q, f = conditioned.approximation(0.0, 1), np.random.default_rng(9).normal(size=shape)
     labels = np.arange(9) % 2
     values = [np.asarray(q.log_ratio(terms(labels), f)) for terms in (BernoulliProbit, StepByStep)]
-    with kernels_switched("numpy"):
+    with by_numpy():
         assert kernel_with_terms(BernoulliProbit(labels), LOG_RATIOS) is None
         values.append(np.asarray(q.log_ratio(BernoulliProbit(labels), f)))
     assert [value.shape for value in values] == [shape[:-1]] * 3

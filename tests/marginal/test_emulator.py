@@ -12,12 +12,12 @@ from pmgp.core.adaptation.emulator import VISITED, Emulator, Visited, fitted
 from pmgp.core.approximations import Laplace
 from pmgp.core.estimators import ImportanceSampling
 from pmgp.core.marginal.pseudo_marginal import Frozen, PseudoMarginalChain
-from pmgp.core.numerics.compiled.loading import kernels_switched
 from pmgp.core.transitions import proposals
 from pmgp.core.transitions.base import Point
 from pmgp.core.transitions.mixture import IndependenceMixture, LearnedMixture
-from pmgp.core.transitions.multiple_trial import multiple_trial
 from pmgp.core.transitions.proposals import DEGREES_OF_FREEDOM, INDEPENDENT, INFLATION, AdaptiveProposal
+from tests.kernels import references
+from tests.kernels.references import by_numpy, multiple_trial
 from tests.marginal.geweke import largest_change
 
 # The largest of ten z-scores exceeds 4 once in 1,600 correct runs.
@@ -248,6 +248,6 @@ def test_trials_that_never_stay_are_rejected(monkeypatch):
     def never(rng, log_ratios):
         return 1
 
-    monkeypatch.setattr(proposals, "multiple_trial", never)
-    with kernels_switched("numpy"):
+    monkeypatch.setattr(references, "multiple_trial", never)
+    with by_numpy():
         assert score(1500) > BOUND

@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from pmgp.core.numerics.compiled.loading import compiled_or, vectors
+from pmgp.core.numerics.compiled.loading import compiled, vectors
 from pmgp.core.numerics.storable import storable
 
 __all__ = ["ModePredictor", "Predictor", "SameStart"]
@@ -87,9 +87,7 @@ class ModePredictor:
         """Monomials of the standardized theta, up to cubes in one or two dimensions and squares in more: (p,)."""
         factors = _monomials(self.dimension)
         features = np.empty(len(factors))
-        compiled_or(_features, "prediction.features")(
-            *vectors(theta, self.location, self.scale), FARTHEST, factors, features
-        )
+        compiled("prediction.features")(*vectors(theta, self.location, self.scale), FARTHEST, factors, features)
         return features
 
     def add(self, theta: np.ndarray, mode: np.ndarray) -> None:
@@ -113,19 +111,6 @@ class ModePredictor:
         if self.coefficients is None:
             return None
         return self.features(theta).dot(self.coefficients)
-
-
-def _features(
-    theta: np.ndarray,
-    location: np.ndarray,
-    scale: np.ndarray,
-    farthest: float,
-    factors: np.ndarray,
-    features: np.ndarray,
-) -> None:
-    """Write the monomials."""
-    z = np.append(np.clip((theta - location) / scale, -farthest, farthest), 1.0)
-    features[:] = np.multiply.reduce(z[factors], axis=1)
 
 
 @cache

@@ -8,7 +8,6 @@ and the linear parameters are chosen for it, so that q gets the tilted means in 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +16,7 @@ from pmgp.core.approximations.moment_matching import UnknownMomentsError
 from pmgp.core.gaussians import BlockApproximation, BlockConditioning
 from pmgp.core.likelihoods.blocks import BlockLikelihood, BlockMoments
 from pmgp.core.numerics.block_matrices import BlockMatrix, ContrastBlocks, flat, stacked
-from pmgp.core.numerics.compiled.loading import compiled, compiled_or, vectors
+from pmgp.core.numerics.compiled.loading import compiled, vectors
 
 __all__ = ["BlockCavities", "MatchedBlocks", "block_cavities", "match_block_moments", "matched_blocks"]
 
@@ -141,9 +140,8 @@ def _matched(
     share: float,
 ) -> tuple[np.ndarray, BlockMatrix, float]:
     """Matching b and W, and the sum of the sites' parts of the log-evidence."""
-    kernel = compiled("cavities.matched")
-    if kernel is not None and form is ContrastBlocks and isinstance(q.precision, ContrastBlocks):
-        return _matched_softmax(kernel, contrasts, cavity, tilted, q.precision.scale, share)
+    if form is ContrastBlocks and isinstance(q.precision, ContrastBlocks):
+        return _matched_softmax(contrasts, cavity, tilted, q.precision.scale, share)
     sound = cavity.sound & np.isfinite(tilted.log_normalizer) & _definite(tilted.covariance)
     covariance = np.where(sound[:, None, None], tilted.covariance, cavity.marginal_covariance)
     if tilted.curvature is None:
@@ -158,7 +156,6 @@ def _matched(
 
 
 def _matched_softmax(
-    kernel: Callable[..., float],
     contrasts: np.ndarray,
     cavity: BlockCavities,
     tilted: BlockMoments,
@@ -171,7 +168,7 @@ def _matched_softmax(
     of_cavities = cavity.mean, cavity.precision.reshape(n, -1), cavity.site.reshape(n, -1), cavity.linear
     of_tilted = tilted.log_normalizer, tilted.mean, tilted.covariance.reshape(n, -1), curvature
     known = vectors(contrasts, *of_cavities, cavity.sound, cavity.log_site, *of_tilted, scale)
-    by_site = kernel(*known, share, linear, matched)
+    by_site = compiled("cavities.matched")(*known, share, linear, matched)
     return flat(linear), ContrastBlocks(matched), by_site
 
 
@@ -184,62 +181,16 @@ def block_cavities(q: BlockApproximation, contrasts: np.ndarray) -> BlockCavitie
     rows = [np.empty((n, d * d)) for _ in range(4)]
     sound, log_site = np.empty(n), np.empty(n)
     written = mean, rows[0], rows[1], marginal_mean, rows[2], rows[3], linear, sound, log_site
-    if not compiled_or(_cavities, "cavities.cavities")(*known, ROUNDING, SMALLEST_CAVITY, *written):
+    if not compiled("cavities.cavities")(*known, ROUNDING, SMALLEST_CAVITY, *written):
         return None
     covariance, precision, marginal, site = (x.reshape(n, d, d) for x in rows)
     return BlockCavities(mean, covariance, precision, marginal_mean, marginal, site, linear, sound > 0.0, log_site)
-
-
-def _cavities(
-    contrasts: np.ndarray,
-    q_mean: np.ndarray,
-    q_linear: np.ndarray,
-    marginals: np.ndarray,
-    blocks: np.ndarray,
-    largest: np.ndarray,
-    rounding: float,
-    smallest_share: float,
-    *written: np.ndarray,
-) -> bool:
-    number, n = q_mean.shape
-    marginals, blocks = (x.reshape(n, number, number) for x in (marginals, blocks))
-    if not (np.isfinite(q_mean).all() and (np.einsum("icc->ci", marginals) <= (1.0 + rounding) * largest).all()):
-        return False
-    marginal, site = (contrasts @ x @ contrasts.T for x in (marginals, blocks))
-    if not _definite(marginal).all():
-        return False
-    mean, linear = (contrasts @ q_mean).T, (contrasts @ q_linear).T
-    own = np.linalg.inv(marginal)
-    precision = 0.5 * (own - site + (own - site).swapaxes(1, 2))
-    smallest = np.linalg.eigvalsh(precision)[:, 0]
-    sound = smallest > smallest_share * np.einsum("ndd->n", own)
-    precision = np.where(sound[:, None, None], precision, own)
-    covariance = np.linalg.inv(precision)
-    shifted = np.einsum("nde,ne->nd", own, mean) - np.where(sound[:, None], linear, 0.0)
-    cavity_mean = np.einsum("nde,ne->nd", covariance, shifted)
-    log_site = _log_site_normalizer(cavity_mean, precision, mean, marginal)
-    found = cavity_mean, covariance, precision, mean, marginal, site, linear, sound, log_site
-    for out, values in zip(written, found, strict=True):
-        out[:] = values.reshape(out.shape)
-    return True
 
 
 def _linear(cavity: BlockCavities, site: np.ndarray, mean: np.ndarray) -> np.ndarray:
     """Linear parameters with which sites of the given precisions give q the tilted means: (n, d)."""
     total = np.einsum("nde,ne->nd", cavity.precision + site, mean)
     return total - np.einsum("nde,ne->nd", cavity.precision, cavity.mean)
-
-
-def _log_site_normalizer(
-    mean: np.ndarray, precision: np.ndarray, marginal_mean: np.ndarray, marginal: np.ndarray
-) -> np.ndarray:
-    """Log of the integral of the cavity times the site: (n,); zero where q's marginal replaces the cavity."""
-    _, log_cavity = np.linalg.slogdet(precision)
-    _, log_marginal = np.linalg.slogdet(marginal)
-    own = np.linalg.solve(marginal, marginal_mean[:, :, None])[:, :, 0]
-    inner = np.einsum("nd,nd->n", own, marginal_mean)
-    outer = np.einsum("nd,nde,ne->n", mean, precision, mean)
-    return 0.5 * (log_cavity + log_marginal + inner - outer)
 
 
 def _definite(matrices: np.ndarray) -> np.ndarray:

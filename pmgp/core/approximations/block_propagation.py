@@ -102,12 +102,11 @@ def _secant_step(moved: np.ndarray, reduced: np.ndarray, shrinkage: Shrinkage) -
 
 def _asked(q: BlockApproximation, matched: MatchedBlocks) -> tuple[np.ndarray, float]:
     """r = db - dW mu, and the sum of tr(V dW V dW) over the sites' own blocks V of S."""
-    kernel = compiled("cavities.asked")
-    if kernel is not None and isinstance(q.precision, ContrastBlocks) and isinstance(matched.precision, ContrastBlocks):
+    if isinstance(q.precision, ContrastBlocks) and isinstance(matched.precision, ContrastBlocks):
         n, scale = q.prior.sites, q.precision.scale
         asked = np.empty(scale.shape)
         of_q = q.marginals.reshape(n, -1), scale, stacked(q.mean, n), stacked(q.linear, n)
-        spread = kernel(*vectors(*of_q, matched.precision.scale, stacked(matched.linear, n)), asked)
+        spread = compiled("cavities.asked")(*vectors(*of_q, matched.precision.scale, stacked(matched.linear, n)), asked)
         return flat(asked), spread
     changed = q.marginals @ (matched.precision.blocks - q.precision.blocks)
     asked = matched.linear - q.linear - matched.precision.product(q.mean) + q.precision.product(q.mean)
@@ -117,12 +116,12 @@ def _asked(q: BlockApproximation, matched: MatchedBlocks) -> tuple[np.ndarray, f
 def _divergence(old: BlockApproximation, new: BlockApproximation) -> float:
     """Kullback-Leibler divergence of the new q from the old one, in nats; both have the same prior."""
     spread = old.shrinkage.log_determinant - new.shrinkage.log_determinant
-    kernel = compiled("cavities.divergence")
-    if kernel is not None and isinstance(old.precision, ContrastBlocks) and isinstance(new.precision, ContrastBlocks):
+    if isinstance(old.precision, ContrastBlocks) and isinstance(new.precision, ContrastBlocks):
         n = old.prior.sites
         of_old = old.precision.scale, stacked(old.mean, n), stacked(old.linear, n)
         of_new = new.precision.scale, stacked(new.mean, n), stacked(new.linear, n)
-        return 0.5 * (spread + kernel(*vectors(old.marginals.reshape(n, -1), *of_old, *of_new)))
+        known = vectors(old.marginals.reshape(n, -1), *of_old, *of_new)
+        return 0.5 * (spread + compiled("cavities.divergence")(*known))
     spread += float(np.einsum("icd,icd->", old.marginals, new.precision.blocks - old.precision.blocks))
     linear = new.linear - old.linear - new.precision.product(old.mean) + old.precision.product(old.mean)
     return 0.5 * (spread + float((new.mean - old.mean) @ linear))

@@ -16,9 +16,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from pmgp.core.gaussians import SMALLEST_PRECISION, ConditionedPrior, Posterior, Prior
-from pmgp.core.gaussians.sites import marginal_variance
 from pmgp.core.likelihoods.base import Likelihood
-from pmgp.core.numerics.compiled.loading import compiled_or, vectors
+from pmgp.core.numerics.compiled.loading import compiled, vectors
 from pmgp.core.numerics.compiled.outcomes import INDEFINITE
 from pmgp.core.numerics.quadrature import TiltedMoments
 
@@ -194,7 +193,7 @@ def matched_sites(approximation: Conditioned, likelihood: Terms) -> MatchedSites
 
 def _matched(approximation: Conditioned, cavity: Cavities, tilted: TiltedMoments) -> MatchedSites:
     linear, precision = sites = np.empty((2, len(tilted.mean)))
-    by_site = compiled_or(_match, "moments.matched")(
+    by_site = compiled("moments.matched")(
         *vectors(approximation.linear, approximation.precision),
         *cavity[:2],
         cavity.inverse_diagonal,
@@ -206,40 +205,6 @@ def _matched(approximation: Conditioned, cavity: Cavities, tilted: TiltedMoments
     return MatchedSites(linear, precision, log_evidence, cavity.marginal_variance, approximation.log_determinant)
 
 
-def _match(
-    linear: np.ndarray,
-    precision: np.ndarray,
-    mean: np.ndarray,
-    variance: np.ndarray,
-    inverse_diagonal: np.ndarray,
-    tilted_mean: np.ndarray,
-    tilted_variance: np.ndarray,
-    log_normalizer: np.ndarray,
-    smallest: float,
-    sites: np.ndarray,
-) -> float:
-    """Write the matching sites, and return the terms' part of the evidence, without log Z_q.
-
-    If a term is not log-concave, the matching site may have a negative precision; it is raised to almost zero, and q
-    keeps the tilted mean.
-    """
-    sound = np.isfinite(tilted_mean) & (tilted_variance > 0.0)
-    difference = 1.0 / np.where(sound, tilted_variance, 1.0) - 1.0 / variance
-    matching = np.where(sound, np.maximum(difference, smallest), precision)
-    sites[0] = np.where(sound, tilted_mean * (1.0 / variance + matching) - mean / variance, linear)
-    sites[1] = matching
-    return float(np.sum(log_normalizer - _log_site_normalizer(linear, precision, mean, variance, inverse_diagonal)))
-
-
-def _log_site_normalizer(b: np.ndarray, w: np.ndarray, c: np.ndarray, s: np.ndarray, d: np.ndarray) -> np.ndarray:
-    """Log of the integral of the cavity N(f|c, s) times exp(b f - w f^2 / 2), where 1 + s w = 1 / d.
-
-    With log Z_q it makes up the evidence of expectation propagation, log Z_q + sum_i [log Z^_i - this]: q's normalizer
-    with each site's share of it replaced by that of the exact term. It is stationary in the sites where they match.
-    """
-    return 0.5 * np.log(d) + d * (b * c + 0.5 * (b * b * s - w * c * c))
-
-
 def cavities(approximation: Conditioned, inverse_diagonal: np.ndarray | None = None) -> Cavities | None:
     """q without each of its sites, one by one; None where a marginal variance of q is negative.
 
@@ -248,28 +213,5 @@ def cavities(approximation: Conditioned, inverse_diagonal: np.ndarray | None = N
     inverse_diagonal = approximation.inverse_diagonal if inverse_diagonal is None else inverse_diagonal
     q, mean, variance, marginal = approximation, *np.empty((3, len(inverse_diagonal)))
     known = vectors(q.mean, q.linear, q.precision, inverse_diagonal)
-    sound = compiled_or(_cavities, "moments.cavities")(
-        q.prior.variance, *known, LARGEST_SHARE, mean, variance, marginal
-    )
+    sound = compiled("moments.cavities")(q.prior.variance, *known, LARGEST_SHARE, mean, variance, marginal)
     return Cavities(mean, variance, marginal, inverse_diagonal) if sound else None
-
-
-def _cavities(
-    prior_variance: np.ndarray,
-    q_mean: np.ndarray,
-    linear: np.ndarray,
-    precision: np.ndarray,
-    inverse_diagonal: np.ndarray,
-    largest: float,
-    mean: np.ndarray,
-    variance: np.ndarray,
-    marginal: np.ndarray,
-) -> bool:
-    """Write means, variances, and variances of q's marginals; return False if an element of diag(B^-1) is too large."""
-    if not inverse_diagonal.max() <= largest:
-        return False
-    marginal[:] = marginal_variance(prior_variance, precision, inverse_diagonal)
-    # A cavity is no wider than the prior, but with a tiny precision rounding could make it so.
-    variance[:] = np.minimum(marginal / inverse_diagonal, prior_variance)
-    mean[:] = (q_mean - linear * marginal) / inverse_diagonal
-    return True

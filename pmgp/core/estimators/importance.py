@@ -7,7 +7,6 @@ approximation, enters the two with opposite signs, and half of the linear algebr
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
 from math import isfinite
@@ -18,7 +17,7 @@ import numpy as np
 from pmgp.core.estimators.base import Size
 from pmgp.core.gaussians import Posterior
 from pmgp.core.likelihoods.base import Likelihood
-from pmgp.core.numerics.compiled.loading import compiled_or, vectors
+from pmgp.core.numerics.compiled.loading import compiled, vectors
 
 __all__ = [
     "ImportanceSampling",
@@ -56,7 +55,7 @@ class WeightedParticles:
     def weighed(cls, particles: np.ndarray, log_weights: np.ndarray) -> WeightedParticles:
         """Make the estimate from particles (draws, n) and log-weights (draws,): the mean of the weights."""
         weights = np.empty(len(log_weights))
-        log_evidence = compiled_or(_normalized, "importance.normalized")(*vectors(log_weights), weights)
+        log_evidence = compiled("importance.normalized")(*vectors(log_weights), weights)
         return cls.of(log_evidence, particles, log_weights, weights)
 
     @classmethod
@@ -87,7 +86,7 @@ class WeightedParticles:
 
     def choose(self, rng: np.random.Generator) -> np.ndarray:
         """Pick a particle with probability proportional to its weight: an (n,) array."""
-        return self.particles[compiled_or(_picked, "renewal.picked")(self.normalized_weights, rng.random())]
+        return self.particles[compiled("renewal.picked")(self.normalized_weights, rng.random())]
 
 
 @dataclass(frozen=True)
@@ -253,21 +252,6 @@ def _about(mean: np.ndarray, deviations: np.ndarray, paired: bool, particles: np
     np.add(mean, deviations, out=particles[:number])
     if paired:
         np.subtract(mean, deviations, out=particles[number:])
-
-
-def _picked(weights: np.ndarray, number: float) -> int:
-    """Pick an index by inversion of weights that sum to one up to rounding."""
-    return bisect_right(weights.cumsum(), number, hi=len(weights) - 1)
-
-
-def _normalized(log_weights: np.ndarray, weights: np.ndarray) -> float:
-    """Write weights that sum to one, or zeros if all vanish; return the log of the mean weight."""
-    weights[:] = 0.0
-    log_mean = float(log_mean_exp(log_weights))
-    if np.isfinite(log_mean):
-        np.exp(log_weights - log_weights.max(), out=weights)
-        weights /= weights.sum()
-    return log_mean
 
 
 def log_mean_exp(values: np.ndarray) -> np.ndarray:

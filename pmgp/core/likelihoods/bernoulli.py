@@ -13,7 +13,7 @@ from scipy.special import expit, log_ndtr, ndtr
 from pmgp.core.likelihoods.base import FactorizingLikelihood, NoisyLimits
 from pmgp.core.likelihoods.checks import check_binary
 from pmgp.core.likelihoods.normal_tails import excess, hazard, third_derivative
-from pmgp.core.numerics.compiled.loading import compiled_or, for_rows, vectors
+from pmgp.core.numerics.compiled.loading import compiled, for_rows, vectors
 from pmgp.core.numerics.quadrature import TiltedMoments, normal_expectation
 
 __all__ = ["BernoulliLogit", "BernoulliProbit"]
@@ -21,8 +21,6 @@ __all__ = ["BernoulliLogit", "BernoulliProbit"]
 LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
 # Slope at which Phi(f / PROBIT_SCALE) is closest to the logistic function: they differ by less than 0.01.
 PROBIT_SCALE = 1.702
-# Down to here Phi is a normal number, with full precision.
-UNDERFLOW = -37.0
 REMAINDER_GRID = np.linspace(-40.0, 40.0, 801)
 WIDE = 4.0
 NO_SITES = np.empty(0)
@@ -31,29 +29,6 @@ NO_SITES = np.empty(0)
 def _signs(y: np.ndarray) -> np.ndarray:
     """Map labels 0/1 to -1/+1."""
     return 2.0 * check_binary(y) - 1.0
-
-
-def _log_ratios(sign: np.ndarray, linear: np.ndarray, precision: np.ndarray, f: np.ndarray, out: np.ndarray) -> None:
-    z = sign * f
-    logs = log_ndtr(z) if z.min(initial=0.0) < UNDERFLOW else np.log(ndtr(z))
-    out[:] = logs.sum(axis=-1)
-    if len(linear):
-        out -= f @ linear - 0.5 * np.square(f) @ precision
-
-
-def _derivatives(sign: np.ndarray, f: np.ndarray, out: np.ndarray) -> None:
-    z = sign * f
-    slope = hazard(z)
-    out[0], out[1] = sign * slope, slope * excess(z)
-
-
-def _tilted_moments(sign: np.ndarray, mean: np.ndarray, variance: np.ndarray, out: np.ndarray) -> None:
-    scale = np.sqrt(1.0 + variance)
-    z = sign * mean / scale
-    slope = hazard(z)
-    out[0] = mean + sign * variance * slope / scale
-    out[1] = variance - np.square(variance / scale) * slope * excess(z)
-    out[2] = log_ndtr(z)
 
 
 class BernoulliProbit(FactorizingLikelihood):
@@ -83,7 +58,7 @@ class BernoulliProbit(FactorizingLikelihood):
         Only the absolute error of the sum matters. Unless a probability underflows, a plain logarithm, or that of a
         product, keeps it small and takes less time than `log_ndtr`.
         """
-        return for_rows(partial(compiled_or(_log_ratios, "probit.log_ratios"), self.sign, NO_SITES, NO_SITES), f)
+        return for_rows(partial(compiled("probit.log_ratios"), self.sign, NO_SITES, NO_SITES), f)
 
     def gradient(self, f: np.ndarray) -> np.ndarray:
         """First derivative in f."""
@@ -97,7 +72,7 @@ class BernoulliProbit(FactorizingLikelihood):
     def derivatives(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return gradient and curvature, which share one hazard."""
         gradient, curvature = out = np.empty((2, len(self.sign)))
-        compiled_or(_derivatives, "probit.derivatives")(self.sign, *vectors(f), out)
+        compiled("probit.derivatives")(self.sign, *vectors(f), out)
         return gradient, curvature
 
     def third_derivative(self, f: np.ndarray) -> np.ndarray:
@@ -113,7 +88,7 @@ class BernoulliProbit(FactorizingLikelihood):
     ) -> TiltedMoments:
         """Mean, variance and log normalizer of p(y_i|f_i) N(f_i|mean, variance), in closed form."""
         out = np.empty((3, len(self.sign)))
-        compiled_or(_tilted_moments, "probit.tilted_moments")(self.sign, *vectors(mean, variance), out)
+        compiled("probit.tilted_moments")(self.sign, *vectors(mean, variance), out)
         return TiltedMoments(*out)
 
     def noisy_limits(self) -> NoisyLimits:

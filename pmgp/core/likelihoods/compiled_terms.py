@@ -57,8 +57,7 @@ def kernel_with_terms(terms: Any, name: str) -> Callable[..., Any] | None:
     name : {SWEEPS, NEWTON, LOG_RATIOS, BLOCK_LOG_RATIOS, WEIGHED, ESTIMATED, SLICE, RENEWED}
     """
     full = KERNELS.get((type(terms), name))
-    kernel = None if full is None else compiled(full)
-    return None if kernel is None else partial(kernel, _data_of(terms))
+    return None if full is None else partial(compiled(full), _data_of(terms))
 
 
 def _data_of(terms: BernoulliProbit | MultinomialLogit | OrdinalProbit) -> np.ndarray:

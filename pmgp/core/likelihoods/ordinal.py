@@ -13,31 +13,11 @@ from scipy.special import ndtr
 from pmgp.core.likelihoods.base import FactorizingLikelihood, NoisyLimits
 from pmgp.core.likelihoods.checks import check_categories, check_positive, check_same_length, check_thresholds
 from pmgp.core.likelihoods.normal_interval import NormalInterval
-from pmgp.core.numerics.compiled.loading import compiled_or, for_rows
+from pmgp.core.numerics.compiled.loading import compiled, for_rows
 
 __all__ = ["OrdinalProbit"]
 
-# Smallest relative and absolute difference of two distribution functions that rounding changes by at most 1e-13.
-PLAIN, SMALL = 1e-3, 1e-290
 NO_SITES = np.empty(0)
-
-
-def _log_ratios(data: np.ndarray, linear: np.ndarray, precision: np.ndarray, f: np.ndarray, out: np.ndarray) -> None:
-    noise = data[2]
-    lower, upper = (data[0] - f) / noise, (data[1] - f) / noise
-    # P(lower < u < upper) = P(-upper < u < -lower).
-    reflect = lower + upper > 0.0
-    below = ndtr(np.where(reflect, -lower, upper))
-    probability = below - ndtr(np.where(reflect, -upper, lower))
-    lost = ~(probability > np.maximum(PLAIN * below, SMALL))
-    probability[lost] = 1.0
-    logs = np.log(probability)
-    if lost.any():
-        arrays = (*data, f)
-        logs[lost] = _interval(*(np.broadcast_to(array, logs.shape)[lost] for array in arrays)).log_probability()
-    out[:] = logs.sum(axis=-1)
-    if len(linear):
-        out -= f @ linear - 0.5 * np.square(f) @ precision
 
 
 class OrdinalProbit(FactorizingLikelihood):
@@ -77,7 +57,7 @@ class OrdinalProbit(FactorizingLikelihood):
         Only the absolute error of the sum matters. A difference of two distribution functions in the lower tail keeps
         it small, and takes a fraction of the time, unless almost nothing is left of the difference.
         """
-        return for_rows(partial(compiled_or(_log_ratios, "ordinal.log_ratios"), self.data, NO_SITES, NO_SITES), f)
+        return for_rows(partial(compiled("ordinal.log_ratios"), self.data, NO_SITES, NO_SITES), f)
 
     @cached_property
     def data(self) -> np.ndarray:

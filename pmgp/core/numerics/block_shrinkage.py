@@ -15,13 +15,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import isfinite, nan
+from math import isfinite
 from typing import Protocol
 
 import numpy as np
 
 from pmgp.core.numerics import linalg
-from pmgp.core.numerics.compiled.loading import compiled_or, vectors
+from pmgp.core.numerics.compiled.loading import compiled, vectors
 from pmgp.core.numerics.ledger import record
 
 __all__ = ["ContrastShrinkage", "DenseShrinkage", "Shrinkage"]
@@ -84,7 +84,7 @@ class ContrastShrinkage:
         """Make S from lower triangles of the K_c and D of shape (C, n); None where a B_c is indefinite."""
         number, n = scale.shape
         inverses, weighted, total = np.empty((number, n, n)), np.empty((number, n, n)), np.zeros((n, n))
-        condition = compiled_or(_conditioned, "contrasts.conditioned")
+        condition = compiled("contrasts.conditioned")
         log_determinant = -float(np.log(scale.sum(axis=0)).sum())
         for covariance, *part in zip(covariances, scale, inverses, weighted, strict=True):
             record("cholesky")
@@ -128,7 +128,7 @@ class ContrastShrinkage:
         """Turn normals into x + D 1 z: (C, k, n) arrays."""
         n = self.scale.shape[1]
         known = self.weighted.reshape(-1, n), *vectors(self.scale, self.common.T), u.reshape(-1, n)
-        compiled_or(_balanced, "contrasts.balanced")(*known, e.reshape(-1, n))
+        compiled("contrasts.balanced")(*known, e.reshape(-1, n))
         record("matvec", e.size // n)
 
     def _common(self, summed: np.ndarray) -> np.ndarray:
@@ -138,7 +138,7 @@ class ContrastShrinkage:
     def _conditioned(self, x: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         """Add the T_c x_c, where T uses D alone, to `out`: (C, k, n), rows of each block."""
         out = np.zeros(x.shape) if out is None else out
-        shrink = compiled_or(_shrunk, "contrasts.shrunk")
+        shrink = compiled("contrasts.shrunk")
         for covariance, scale, *part in zip(self.covariances, self.scale, self.inverses, x, out, strict=True):
             record("matvec", x.shape[1])
             shrink(*vectors(covariance.T, scale), *part)
@@ -150,7 +150,7 @@ class ContrastShrinkage:
         variance = np.array([covariance.diagonal() for covariance in self.covariances])
         found = np.empty((n, number * number))
         known = self.weighted.reshape(-1, n), *vectors(self.scale, variance, self.common.T)
-        compiled_or(_marginals, "contrasts.marginals")(*known, found)
+        compiled("contrasts.marginals")(*known, found)
         return found.reshape(n, number, number)
 
     def resistances(self) -> list[np.ndarray]:
@@ -171,49 +171,6 @@ def _rows(x: np.ndarray, number: int) -> np.ndarray:
 def _solved(inverse: np.ndarray, b: np.ndarray) -> np.ndarray:
     """``(L L')^-1 b`` from L^-1: (n,) or (n, k)."""
     return linalg.triangular_product(inverse, linalg.triangular_product(inverse, b), transpose=True)
-
-
-def _conditioned(
-    covariance: np.ndarray, scale: np.ndarray, inverse: np.ndarray, weighted: np.ndarray, total: np.ndarray
-) -> float:
-    root = np.sqrt(scale)
-    try:
-        # Above the diagonal stands what was in memory, which may be anything.
-        factor = np.linalg.cholesky(np.tril(linalg.scaled_plus_identity(covariance.T, root)))
-    except np.linalg.LinAlgError:
-        return nan
-    lower = np.tril(linalg.triangular_inverse(factor))
-    inverse.T[:], weighted.T[:] = lower, np.tril(lower.T @ lower) * root[:, None] * root
-    total += weighted
-    return linalg.log_determinant(factor)
-
-
-def _shrunk(covariance: np.ndarray, scale: np.ndarray, inverse: np.ndarray, x: np.ndarray, out: np.ndarray) -> None:
-    root = np.sqrt(scale)
-    out += _solved(inverse.T, root[:, None] * linalg.symmetrized(covariance.T) @ x.T).T / root
-
-
-def _balanced(weighted: np.ndarray, scale: np.ndarray, common: np.ndarray, u: np.ndarray, e: np.ndarray) -> None:
-    number, n = scale.shape
-    divided = e.reshape(number, -1, n) / np.sqrt(scale)[:, None, :] - u.reshape(number, -1, n)
-    parts = zip(np.split(weighted, number), divided, strict=True)
-    summed = -np.sum([linalg.symmetrized(part.T) @ block.T for part, block in parts], axis=0)
-    e[:] = (scale[:, None, :] * (divided + _solved(common.T, summed).T)).reshape(e.shape)
-
-
-def _marginals(
-    weighted: np.ndarray, scale: np.ndarray, variance: np.ndarray, common: np.ndarray, found: np.ndarray
-) -> None:
-    number, n = scale.shape
-    blocks, solved = found.reshape(n, number, number), []
-    for c, (part, d) in enumerate(zip(np.split(weighted, number), scale, strict=True)):
-        shrunk = np.asfortranarray(np.eye(n) - linalg.symmetrized(part.T) / d)
-        solved.append(linalg.triangular_product(common.T, shrunk))
-        for other in range(c + 1):
-            blocks[:, c, other] = blocks[:, other, c] = np.einsum("ki,ki->i", solved[c], solved[other])
-        own = shrunk.diagonal() / d
-        # If the prior has almost no variance, the site's reduction of it is lost in rounding.
-        blocks[:, c, c] += np.where(own > 0.0, own, variance[c])
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,17 +12,11 @@ from math import isfinite
 from typing import Any
 
 import numpy as np
-from scipy.linalg.blas import dsymm, dsymv, dtrmm, dtrmv
-from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs
 
-from pmgp.core.numerics.compiled.loading import compiled_or, for_rows, vectors
+from pmgp.core.numerics.compiled.loading import compiled, for_rows, vectors
 from pmgp.core.numerics.ledger import record, record_several
-from pmgp.core.numerics.linalg import scaled_plus_identity
 
 __all__ = ["condition", "deviations", "log_normalizer", "log_sites", "stepped", "swept"]
-
-# Of a site, its precision times the prior's variance: draws lose no more than 1e-16 over its root to rounding above.
-INFORMATIVE = 1e-8
 
 
 def condition(
@@ -43,30 +37,10 @@ def condition(
     """
     record_several(cholesky=1, matvec=1)
     mean, work = np.empty(len(linear)), np.empty((2, len(linear)))
-    log_determinant = compiled_or(_condition, "sites.condition")(
+    log_determinant = compiled("sites.condition")(
         np.asfortranarray(covariance).T, *vectors(prior_mean, linear, precision), memory.T, mean, work
     )
     return (mean, log_determinant) if isfinite(log_determinant) else None
-
-
-def _condition(
-    transposed: np.ndarray,
-    prior_mean: np.ndarray,
-    linear: np.ndarray,
-    precision: np.ndarray,
-    transposed_factor: np.ndarray,
-    mean: np.ndarray,
-    work: np.ndarray,
-) -> float:
-    covariance, factor, root = transposed.T, transposed_factor.T, np.sqrt(precision)
-    scaled_plus_identity(covariance, root, factor)
-    if dpotrf(factor, lower=1, overwrite_a=1, clean=0)[1] != 0:
-        return np.nan
-    solved = root * dsymv(1.0, covariance, linear - precision * prior_mean, lower=1)
-    for transpose in (0, 1):
-        solved = dtrtrs(factor, solved, lower=1, trans=transpose)[0]
-    mean[:] = prior_mean + solved / root
-    return 2.0 * float(np.log(factor.diagonal()).sum())
 
 
 def swept(
@@ -165,33 +139,9 @@ def deviations(
     """
     out = np.empty(normals.shape[1:])
     known = transposed_prior_factor, transposed, transposed_factor, precision
-    if compiled_or(_deviations, "sites.deviations")(*known, normals[0], normals[1], out):
+    if compiled("sites.deviations")(*known, normals[0], normals[1], out):
         record("matvec", len(out))
     return out
-
-
-def _deviations(
-    transposed_prior_factor: np.ndarray,
-    transposed: np.ndarray,
-    transposed_factor: np.ndarray,
-    precision: np.ndarray,
-    first: np.ndarray,
-    second: np.ndarray,
-    out: np.ndarray,
-) -> bool:
-    prior_factor, covariance, factor = transposed_prior_factor.T, transposed.T, transposed_factor.T
-    root = np.sqrt(precision)[:, None]
-    one = len(out) == 1
-    # The level-3 routines take ten times as long for one column.
-    u = dtrmv(prior_factor, first[0], lower=1)[:, None] if one else dtrmm(1.0, prior_factor, first.T, lower=1)
-    solved = dpotrs(factor, root * u + second.T, lower=1)[0]
-    if (precision * covariance.diagonal()).min() >= INFORMATIVE:
-        out[:] = ((solved - second.T) / root).T
-        return False
-    solved *= root
-    along = dsymv(1.0, covariance, solved[:, 0], lower=1)[:, None] if one else dsymm(1.0, covariance, solved, lower=1)
-    out[:] = (u - along).T
-    return True
 
 
 def log_normalizer(
@@ -206,15 +156,7 @@ def log_normalizer(
         Of B.
     """
     known = vectors(prior_mean, linear, precision, mean)
-    return compiled_or(_log_normalizer, "sites.log_normalizer")(*known, log_determinant)
-
-
-def _log_normalizer(
-    prior_mean: np.ndarray, linear: np.ndarray, precision: np.ndarray, mean: np.ndarray, log_determinant: float
-) -> float:
-    centered = linear - precision * prior_mean
-    offset = float(prior_mean @ (linear - 0.5 * precision * prior_mean))
-    return offset + 0.5 * float(centered @ (mean - prior_mean)) - 0.5 * log_determinant
+    return compiled("sites.log_normalizer")(*known, log_determinant)
 
 
 def log_sites(linear: np.ndarray, precision: np.ndarray, f: np.ndarray) -> np.ndarray:
@@ -225,8 +167,4 @@ def log_sites(linear: np.ndarray, precision: np.ndarray, f: np.ndarray) -> np.nd
     linear, precision : (n,) array
     f : (..., n) array
     """
-    return for_rows(partial(compiled_or(_log_sites, "sites.log_sites"), *vectors(linear, precision)), f)
-
-
-def _log_sites(linear: np.ndarray, precision: np.ndarray, f: np.ndarray, out: np.ndarray) -> None:
-    out[:] = f @ linear - 0.5 * np.square(f) @ precision
+    return for_rows(partial(compiled("sites.log_sites"), *vectors(linear, precision)), f)

@@ -12,9 +12,9 @@ from math import isfinite
 
 import numpy as np
 from scipy.linalg.blas import dsymm, dsymv, dsyr, dsyr2, dtrmm, dtrmv, dtrsm
-from scipy.linalg.lapack import dlauum, dpotrf, dpotrs, dtrtri, dtrtrs
+from scipy.linalg.lapack import dlauum, dpotrf, dpotrs, dtrtrs
 
-from pmgp.core.numerics.compiled.loading import compiled_or
+from pmgp.core.numerics.compiled.loading import compiled
 from pmgp.core.numerics.ledger import record
 
 __all__ = [
@@ -40,10 +40,6 @@ __all__ = [
 # Columns handled at a time by `scaled_plus_identity`: 64 columns of a lower triangle stay in the second-level
 # cache, and skipping the upper triangle halves the work.
 BLOCK = 64
-# The part of a block's transposed square that lies above the diagonal of the matrix.
-ABOVE = np.tri(BLOCK, k=-1, dtype=bool)
-# Up to this size LAPACK's own inversion of a triangle is faster.
-SMALL_TRIANGLE = 64
 
 
 class NotPositiveDefiniteError(np.linalg.LinAlgError):
@@ -78,19 +74,11 @@ def cholesky(a: np.ndarray, *, overwrite: bool = False) -> np.ndarray:
         definite = order == 0 and isfinite(np.maximum.reduce(factor.diagonal()))
     else:
         factor = np.empty(a.shape, order="F")
-        order = compiled_or(_factorize, "sites.factorize")(np.asfortranarray(a, np.float64).T, factor.T)
+        order = compiled("sites.factorize")(np.asfortranarray(a, np.float64).T, factor.T)
         definite = order == 0
     if not definite:
         raise NotPositiveDefiniteError(f"the leading minor of order {order} is not positive")
     return factor
-
-
-def _factorize(transposed: np.ndarray, transposed_factor: np.ndarray) -> int:
-    """Factorize into other memory; return LAPACK's order of the first minor that fails, or 0."""
-    transposed_factor[:] = transposed
-    factor, order = dpotrf(transposed_factor.T, lower=1, overwrite_a=1, clean=0)
-    unsound = ~np.isfinite(factor.diagonal())
-    return order if order else int(unsound.argmax()) + 1 if unsound.any() else 0
 
 
 def cholesky_pullback(factor: np.ndarray, cotangent: np.ndarray, vector: np.ndarray) -> np.ndarray:
@@ -155,7 +143,7 @@ def cholesky_solve(factor: np.ndarray, b: np.ndarray) -> np.ndarray:
 def triangular_inverse(factor: np.ndarray) -> np.ndarray:
     """Invert a lower triangle; elements above the diagonal stay as they were."""
     inverse = factor.copy(order="F")
-    compiled_or(_invert, "inversion.triangular_inverse")(inverse.T)
+    compiled("inversion.triangular_inverse")(inverse.T)
     return inverse
 
 
@@ -177,40 +165,8 @@ def inverse_diagonal(factor: np.ndarray, *, overwrite: bool = False) -> np.ndarr
     if not (overwrite and factor.flags.f_contiguous):
         factor = factor.copy(order="F")
     diagonal = np.empty(len(factor))
-    compiled_or(_inverse_diagonal, "moments.inverse_diagonal")(factor.T, diagonal)
+    compiled("moments.inverse_diagonal")(factor.T, diagonal)
     return diagonal
-
-
-def _invert(transposed: np.ndarray) -> None:
-    _triangular_inverse(transposed.T)
-
-
-def _inverse_diagonal(transposed: np.ndarray, diagonal: np.ndarray) -> None:
-    inverse = _triangular_inverse(transposed.T)
-    for start in range(0, len(diagonal), BLOCK):
-        columns = inverse[start:, start : start + BLOCK].T
-        width = len(columns)
-        # Elements above the diagonal are arbitrary.
-        np.copyto(columns[:, :width], 0.0, where=ABOVE[:width, :width])
-        diagonal[start : start + width] = np.vecdot(columns, columns)
-
-
-def _triangular_inverse(factor: np.ndarray) -> np.ndarray:
-    """Invert L in place, by recursive halving: the lower left block of L^-1 is -L_22^-1 L_21 L_11^-1.
-
-    Products of triangles with matrices run at two to three times the speed of LAPACK's inversion, whose blocks are
-    small: for 200 columns the inversion takes six tenths of the time.
-    """
-    n = len(factor)
-    if n <= SMALL_TRIANGLE:
-        return dtrtri(factor, lower=1, overwrite_c=1)[0]
-    half = n // 2
-    upper = _triangular_inverse(factor[:half, :half].copy(order="F"))
-    lower = _triangular_inverse(factor[half:, half:].copy(order="F"))
-    across = dtrmm(-1.0, upper, factor[half:, :half].copy(order="F"), side=1, lower=1, overwrite_b=1)
-    factor[:half, :half], factor[half:, half:] = upper, lower
-    factor[half:, :half] = dtrmm(1.0, lower, across, lower=1, overwrite_b=1)
-    return factor
 
 
 def triangular_solve(factor: np.ndarray, b: np.ndarray, *, transpose: bool = False) -> np.ndarray:

@@ -5,7 +5,7 @@ Tamminen 2001) and an independence proposal, a multivariate t fitted to the same
 to elliptical the second one makes nearly independent draws; where it is not, the first one keeps the chain moving.
 
 With an emulator of the log-density, the independence proposal is the result of one transition that leaves the emulated
-density s invariant: one of several draws from the t is picked, in proportion to s over t (`multiple_trial`). Because
+density s invariant: one of several draws from the t is picked, in proportion to s over t. Because
 that transition is reversible, the Hastings ratio is s(theta) over s(theta') (surrogate transitions, Liu 2001): with a
 good emulator nearly all proposals are accepted.
 """
@@ -25,7 +25,6 @@ from pmgp.core.adaptation.moments import Moments
 from pmgp.core.numerics.compiled.loading import compiled, vectors
 from pmgp.core.numerics.storable import storable
 from pmgp.core.transitions.metropolis_hastings import Proposed
-from pmgp.core.transitions.multiple_trial import multiple_trial
 
 __all__ = ["INDEPENDENT", "WALK", "AdaptiveProposal"]
 
@@ -104,22 +103,10 @@ class AdaptiveProposal:
     def _emulated(self, rng: np.random.Generator, theta: np.ndarray) -> Proposed:
         """One transition of the multiple-trial independence sampler for the emulated density."""
         tries = TRIES_OF_THREE if self.dimension <= 3 else TRIES
-        transition = compiled("emulated.transition")
-        if transition is None:
-            return self._emulated_by_steps(rng, theta, tries)
         tried, log_emulated = np.empty((tries + 1, self.dimension)), np.empty(tries + 1)
         drawn = rng.standard_normal((tries, self.dimension)), rng.chisquare(DEGREES_OF_FREEDOM, tries), rng.random(2)
         start = np.ascontiguousarray(theta, np.float64)
-        chosen = transition(*drawn, start, *self._parts, tried, log_emulated)
-        return Proposed(tried[chosen], float(log_emulated[0] - log_emulated[chosen]), INDEPENDENT)
-
-    def _emulated_by_steps(self, rng: np.random.Generator, theta: np.ndarray, tries: int) -> Proposed:
-        """Propose with the emulator, step by step in Python."""
-        tried = np.vstack([theta, self._draws_of_t(rng, tries)])
-        log_t = self._log_t_of(tried)
-        log_ratios = self._log_ratios(tried, log_t)
-        chosen = multiple_trial(rng, log_ratios)
-        log_emulated = log_t + log_ratios
+        chosen = compiled("emulated.transition")(*drawn, start, *self._parts, tried, log_emulated)
         return Proposed(tried[chosen], float(log_emulated[0] - log_emulated[chosen]), INDEPENDENT)
 
     @cached_property

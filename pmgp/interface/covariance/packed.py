@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from pytensor.tensor.variable import TensorVariable
 
-from pmgp.core.numerics.compiled.loading import compiled_or
+from pmgp.core.numerics.compiled.loading import compiled
 from pmgp.interface.covariance.program import Instruction
 
 __all__ = ["elementwise", "packed", "parts", "unpack"]
@@ -40,13 +40,4 @@ def parts(n: int, size: int) -> list[tuple[int, slice]]:
 
 def unpack(part: np.ndarray, first: int, mirrored: bool, upper: np.ndarray) -> None:
     """Write a part, which begins with the row `first`, to where it belongs, and to the mirror image of that."""
-    compiled_or(_unpack, "sites.unpack")(part, first, mirrored, upper)
-
-
-def _unpack(part: np.ndarray, first: int, mirrored: bool, upper: np.ndarray) -> None:
-    row, start, n = first, 0, len(upper)
-    while start < part.size:
-        upper[row, row:] = part[start : start + n - row]
-        if mirrored:
-            upper[row:, row] = upper[row, row:]
-        row, start = row + 1, start + n - row
+    compiled("sites.unpack")(part, first, mirrored, upper)

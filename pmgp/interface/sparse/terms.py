@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -169,12 +168,6 @@ class BinaryTerms:
         return self.derivatives(*arguments)[0]
 
 
-def _kernel(name: str) -> Callable[..., Any]:
-    found = compiled(f"robust_max.{name}")
-    assert found is not None
-    return found
-
-
 class _Deviations(NamedTuple):
     """Of latent values, and of their differences from the labeled ones."""
 
@@ -213,7 +206,7 @@ class RobustMaxTerms:
         process: Any = inducing_process(model)
         mean, _, *others = rv.owner.op.dist_params(rv.owner)
         value = model.rvs_to_values[rv]
-        if process is None or others or mean.ndim != 2 or compiled("robust_max.right") is None:
+        if process is None or others or mean.ndim != 2:
             return None
         likelihood = process.likelihood(rv.name)
         f = mean.type()
@@ -236,7 +229,7 @@ class RobustMaxTerms:
     def values(self, *arguments: np.ndarray) -> list[Any]:
         """The sum."""
         mean, variance = arguments
-        right = _kernel("right")(*self.arguments(mean, variance))
+        right = compiled("robust_max.right")(*self.arguments(mean, variance))
         return [self.gain * right + self._miss * len(self._labels)]
 
     def derivatives(self, *arguments: np.ndarray) -> list[Any]:
@@ -247,7 +240,7 @@ class RobustMaxTerms:
         """The gradient alone."""
         mean, variance = arguments
         out = np.empty(mean.shape)
-        _kernel("slopes")(*self.arguments(mean, variance), out)
+        compiled("robust_max.slopes")(*self.arguments(mean, variance), out)
         return self.gain * out
 
     def arguments(self, mean: np.ndarray, variance: np.ndarray) -> tuple[Any, ...]:

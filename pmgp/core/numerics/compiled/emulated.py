@@ -1,4 +1,9 @@
-"""A transition of the multiple-trial sampler for an emulated density (`core.transitions.proposals`)."""
+"""A transition of the multiple-trial independence sampler for an emulated density s (Liu 2001, section 5.4.2).
+
+Of several independent draws of a t with density g one is picked in proportion to w = s / g, and accepted with
+probability min(1, W / (W - w(x) + w(x_0))), W being the sum of the ratios at the draws, x the draw that was picked and
+x_0 the chain's position. That leaves s invariant, and is reversible.
+"""
 
 from __future__ import annotations
 
@@ -111,7 +116,7 @@ def transition(
         ratios[k] = max(bounded, lowest) + math.log1p(math.exp(-abs(bounded - lowest)))
         log_emulated[k] = log_t + ratios[k]
         largest = max(largest, ratios[k])
-    # The choice, as `core.transitions.multiple_trial` has it.
+    # Pick one in proportion to its ratio w, and accept it with probability min(1, W / (W - w + w_0)).
     total = 0.0
     for k in range(size):
         ratios[k] = math.exp(ratios[k] - largest)
