@@ -36,8 +36,8 @@ class InducingProcess(Protocol):
         """R of each covariance function, values at the inducing inputs being R v plus their mean."""
         ...
 
-    def expectations(self, idata: Any, Xnew: Any, *, model: pm.Model | None, draws: int | None) -> xr.Dataset:
-        """Return expected observations at new inputs."""
+    def predict(self, idata: Any, Xnew: Any, *, model: pm.Model | None, draws: int | None) -> xr.Dataset:
+        """Return the predictive distribution at new inputs."""
         ...
 
     def diagnose(self, idata: Any, *, model: pm.Model | None) -> Any:

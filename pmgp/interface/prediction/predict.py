@@ -92,7 +92,7 @@ def predict(
     Notes
     -----
     Where the model has a process on inducing inputs, :class:`pmgp.gp.Sparse`, predictions are those of that
-    approximation, as its method `expectations` gives them; `latent`, `gp`, `at` and `block_size` are not for it.
+    approximation, as its method `predict` gives them; `latent`, `gp`, `at` and `block_size` are not for it.
 
     An observation may select one latent value, as in ``f[index]``: a new point is then one more place, observed once.
 
@@ -114,7 +114,7 @@ def predict(
     if process is not None:
         given = {"latent": latent, "gp": gp, "at": at, "block_size": block_size}
         _refuse([name for name, value in given.items() if value is not None])
-        return process.expectations(idata, Xnew, model=model, draws=draws)
+        return process.predict(idata, Xnew, model=model, draws=draws)
     setting = prepare(idata, Xnew, model, latent, at, draws, gp)
     found = setting.understood("Expected observations", lambda variable: expectations_of(setting.points, variable))
     prefixed = len(setting.observed) > 1

@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 from pymc.gp.util import JITTER_DEFAULT, stabilize
 from pytensor.graph.basic import Variable
 from pytensor.tensor.variable import TensorVariable
-from scipy.special import logsumexp
 
 from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.sparse.diagnosis import Diagnosis, diagnosis_of
@@ -22,6 +21,7 @@ from pmgp.interface.sparse.inputs import check_new_inputs, current_value
 from pmgp.interface.sparse.likelihood import LatentLikelihood
 from pmgp.interface.sparse.marginals import InducingInputs, Marginals
 from pmgp.interface.sparse.pointwise import extend_with_log_likelihood
+from pmgp.interface.sparse.responses import Expectations
 from pmgp.interface.sparse.selection import select_inducing
 
 __all__ = ["Predicting", "table_of"]
@@ -137,17 +137,20 @@ class Predicting:
     ) -> xr.Dataset:
         r"""Predictive distribution at new inputs, averaged over the posterior; nothing is compiled.
 
+        :func:`pmgp.predict` is the same for every process; here observations and parameters at the new inputs can be
+        given, too.
+
         Parameters
         ----------
         idata : xarray.DataTree
             With the group ``posterior``.
         Xnew : array_like of shape (n, d)
         observed : array_like of shape (n,), or (n_outputs, n), optional
-            Observations there, held out or assumed: labels that are all 1 give the logarithms of their probabilities.
+            Observations there, held out or assumed.
         parameters : tuple, optional
             What the likelihood needs beside f at the new inputs, as `observe` takes it; what that was given by default.
         name : str, optional
-            Of the observed variable whose likelihood it is, where there are several.
+            Of the observed variable that `observed` and `parameters` are for, where there are several.
         model : pymc.Model, optional
         draws : int or None
             At most so many, evenly spaced over all chains; None for all.
@@ -155,36 +158,30 @@ class Predicting:
         Returns
         -------
         xarray.Dataset
-            Over ``point``, and ``output`` where there are several: ``latent_mean`` and ``latent_variance`` of f, and
-            with `observed` ``log_density``, the logarithm of the posterior mean of
+            As of :func:`pmgp.predict`; with several outputs, ``latent_mean`` and ``latent_variance`` have the dimension
+            ``output`` before ``point``. With `observed` also ``log_density``, the logarithm of the posterior mean of
             :math:`\mathbb E\,p(y_n \mid f_n)`.
 
         Raises
         ------
         RuntimeError
-            Before `prior`, or, with `observed`, before `observe`.
+            Before `prior`, or, with `observed` or `parameters`, before `observe`.
         ValueError
             If Xnew is not a table of finite numbers with as many columns as X, if the posterior lacks a variable, or
             if there is no such observed variable.
         """
         model = pm.modelcontext(model)
-        mean, variance = outputs = self.marginals(Xnew)
-        graphs = list(outputs)
-        if observed is not None:
-            likelihood, [_, _, *given] = self._observation(name)
-            others = given if parameters is None else [pt.as_tensor(parameter) for parameter in parameters]
-            graphs.append(likelihood.log_expected(pt.as_tensor(observed), mean, variance, *others))
-        chosen = spaced_draws(idata, model, draws)
-        values = [np.array(part) for part in zip(*at_draws(chosen, model, graphs), strict=True)]
-        dims = ("output", "point")[-values[0].ndim + 1 :]
-        result = {
-            "latent_mean": (dims, values[0].mean(axis=0)),
-            "latent_variance": (dims, values[0].var(axis=0) + values[1].mean(axis=0)),
-        }
-        if observed is not None:
-            density = logsumexp(values[2], axis=0) - np.log(len(chosen))
-            result["log_density"] = (dims[-density.ndim :], density)
-        return xr.Dataset(result)
+        moments, observations, density = self.marginals(Xnew), dict(self._observations), None
+        if observed is not None or parameters is not None:
+            likelihood, [mean, variance, *others] = self._observation(name)
+            name = name or next(iter(observations))
+            if parameters is not None:
+                others = [pt.as_tensor(parameter) for parameter in parameters]
+            observations[name] = likelihood, [mean, variance, *others]
+            if observed is not None:
+                density = likelihood.log_expected(pt.as_tensor(observed), *moments, *others)
+        task = Expectations(moments, observations, self._prepared(Xnew).n_outputs, name if parameters else None)
+        return task.averages(spaced_draws(idata, model, draws), model, density)
 
     def diagnose(self, idata: Any, *, model: pm.Model | None = None, draws: int | None = 200) -> Diagnosis:
         r"""Say what the variance that the inducing inputs leave does to the posterior, and how many would be enough.

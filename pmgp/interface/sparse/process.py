@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
-import xarray as xr
 from pymc.gp.cov import Constant
 from pymc.gp.mean import Zero
 from pymc.gp.util import JITTER_DEFAULT
@@ -22,13 +21,11 @@ from pytensor.tensor.variable import TensorVariable
 from pmgp.interface.distributions.base import as_parameter
 from pmgp.interface.model.inducing_process import attach
 from pmgp.interface.model.latent_gaussian import ModelError
-from pmgp.interface.sparse.draws import spaced_draws
 from pmgp.interface.sparse.inputs import check_inputs, refuse_minibatches
 from pmgp.interface.sparse.likelihood import LatentLikelihood
 from pmgp.interface.sparse.marginals import InducingInputs, Marginals
 from pmgp.interface.sparse.observed import check_distribution, check_terms
 from pmgp.interface.sparse.predicting import Predicting, table_of
-from pmgp.interface.sparse.responses import expected_observations
 
 __all__ = ["OBSERVATIONS", "WHITENED", "Sparse"]
 
@@ -218,39 +215,6 @@ class Sparse(Predicting):
             observed=observed,
             **kwargs,
         )
-
-    def expectations(
-        self, idata: Any, Xnew: Any, *, model: pm.Model | None = None, draws: int | None = 1000
-    ) -> xr.Dataset:
-        """What is expected of the observations at new inputs: :func:`pmgp.predict` for this process.
-
-        Parameters
-        ----------
-        idata : xarray.DataTree
-            With the group ``posterior``.
-        Xnew : array_like of shape (n, d)
-        model : pymc.Model, optional
-        draws : int or None
-            At most so many, evenly spaced over all chains; None for all.
-
-        Returns
-        -------
-        xarray.Dataset
-            As of :func:`pmgp.predict`; with several outputs, ``latent_mean`` and ``latent_variance`` have the dimension
-            ``output`` before ``point``.
-
-        Raises
-        ------
-        RuntimeError
-            Before `observe`.
-        ValueError
-            If Xnew is not a table of finite numbers with as many columns as X, or if the posterior lacks a variable.
-        """
-        self._observation(None)
-        model = pm.modelcontext(model)
-        chosen = spaced_draws(idata, model, draws)
-        outputs = self._prepared(Xnew).n_outputs
-        return expected_observations(chosen, model, self.marginals(Xnew), self._observations, outputs)
 
     def likelihood(self, name: str) -> LatentLikelihood:
         """That of an observed variable.

@@ -24,7 +24,7 @@ from pmgp.interface.sparse.draws import at_draws
 from pmgp.interface.sparse.likelihood import LatentLikelihood
 from pmgp.interface.sparse.marginals import Marginals
 
-__all__ = ["expected_observations"]
+__all__ = ["Expectations"]
 
 # Nodes where there is no closed form, as for predictions of other models.
 ORDER = 32
@@ -49,62 +49,84 @@ class Response(NamedTuple):
     value: Callable[..., np.ndarray]
 
 
-def expected_observations(
-    draws: list[dict[str, np.ndarray]],
-    model: pm.Model,
-    moments: Marginals,
-    observations: dict[str, tuple[LatentLikelihood, list[TensorVariable]]],
-    outputs: int,
-) -> xr.Dataset:
-    """Averages over draws: moments of f, and what is expected of the observations.
+class Expectations(NamedTuple):
+    """What is averaged over draws: moments of f, and expected observations.
 
-    Parameters
+    Attributes
     ----------
-    draws : list of dict
-        Of the model's free variables.
-    model : pymc.Model
     moments : Marginals
         Of f at the new inputs.
     observations : dict
-        Of the observed variables' names: the likelihood, and what it is given.
+        By the observed variables' names: the likelihood, and its arguments.
     outputs : int
         Number of processes.
-
-    Warns
-    -----
-    UserWarning
-        If nothing can be said of an observed variable at new inputs; the message says why.
+    own : str or None
+        The observed variable whose parameters are those of the new inputs.
     """
-    responses: list[Response] = []
-    reasons = []
-    for name, (likelihood, [_, _, *others]) in observations.items():
-        prefix = f"{name}_" if len(observations) > 1 else ""
-        try:
-            found = _responses_of(likelihood, moments, others, outputs)
-            responses += [response._replace(name=prefix + response.name) for response in found]
-        except ValueError as error:
-            reasons.append(f"of {name!r}, {error}")
-    if reasons:
-        warnings.warn(f"Expected observations cannot be given at the new inputs: {'; '.join(reasons)}", stacklevel=4)
-    return _averages(draws, model, moments, responses)
+
+    moments: Marginals
+    observations: dict[str, tuple[LatentLikelihood, list[TensorVariable]]]
+    outputs: int
+    own: str | None
+
+    def averages(
+        self, draws: list[dict[str, np.ndarray]], model: pm.Model, density: TensorVariable | None
+    ) -> xr.Dataset:
+        """Average over draws of the model's free variables.
+
+        Parameters
+        ----------
+        draws : list of dict
+        model : pymc.Model
+        density : variable or None
+            Log-densities at the new inputs, which are averaged as densities.
+
+        Warns
+        -----
+        UserWarning
+            If nothing can be said of an observed variable at new inputs; the message says why.
+        """
+        responses = self._responses()
+        graphs = [*self.moments, *[graph for response in responses for graph in response.graphs]]
+        graphs += [] if density is None else [density]
+        sums: dict[str, Any] = dict.fromkeys([*LATENT, *[response.name for response in responses]], 0.0)
+        log_sum: Any = -np.inf
+        for mean, variance, *values in at_draws(draws, model, graphs):
+            for name, value in zip(LATENT, (mean, np.square(mean), variance), strict=True):
+                sums[name] = sums[name] + value
+            rest = iter(values)
+            for response in responses:
+                sums[response.name] = sums[response.name] + response.value(*islice(rest, len(response.graphs)))
+            log_sum = np.logaddexp(log_sum, next(rest, -np.inf))
+        averages = {name: np.asarray(total) / len(draws) for name, total in sums.items()}
+        averages["latent_variance"] += np.maximum(averages.pop("square") - averages["latent_mean"] ** 2, 0.0)
+        if density is not None:
+            averages["log_density"] = log_sum - np.log(len(draws))
+        return xr.Dataset(
+            {name: (_dims(name, values), values) for name, values in averages.items()}, attrs={"draws": len(draws)}
+        )
+
+    def _responses(self) -> list[Response]:
+        responses: list[Response] = []
+        reasons = []
+        for name, (likelihood, [_, _, *others]) in self.observations.items():
+            prefix = f"{name}_" if len(self.observations) > 1 else ""
+            try:
+                if name != self.own:
+                    _check_parameters(likelihood, self.moments, others)
+                found = _responses_of(likelihood, self.moments, others, self.outputs)
+                responses += [response._replace(name=prefix + response.name) for response in found]
+            except ValueError as error:
+                reasons.append(f"of {name!r}, {error}")
+        if reasons:
+            warnings.warn(
+                f"Expected observations cannot be given at the new inputs: {'; '.join(reasons)}", stacklevel=5
+            )
+        return responses
 
 
-def _averages(
-    draws: list[dict[str, np.ndarray]], model: pm.Model, moments: Marginals, responses: list[Response]
-) -> xr.Dataset:
-    graphs = [*moments, *[graph for response in responses for graph in response.graphs]]
-    sums: dict[str, Any] = dict.fromkeys([*LATENT, *[response.name for response in responses]], 0.0)
-    for mean, variance, *values in at_draws(draws, model, graphs):
-        for name, value in zip(LATENT, (mean, np.square(mean), variance), strict=True):
-            sums[name] = sums[name] + value
-        rest = iter(values)
-        for response in responses:
-            sums[response.name] = sums[response.name] + response.value(*islice(rest, len(response.graphs)))
-    averages = {name: np.asarray(total) / len(draws) for name, total in sums.items()}
-    averages["latent_variance"] += np.maximum(averages.pop("square") - averages["latent_mean"] ** 2, 0.0)
-    axes = ("output", "point")[-averages["latent_mean"].ndim :]
-    dims = {name: ("point", "category") if name.endswith("probabilities") else axes for name in averages}
-    return xr.Dataset({name: (dims[name], values) for name, values in averages.items()}, attrs={"draws": len(draws)})
+def _dims(name: str, values: np.ndarray) -> tuple[str, ...]:
+    return ("point", "category") if name.endswith("probabilities") else ("output", "point")[-values.ndim :]
 
 
 def _responses_of(
@@ -117,19 +139,22 @@ def _responses_of(
     ValueError
         If there is no such thing; the message says why.
     """
-    # Of no known length, so that parameters of other lengths are found by their place, and not by an error.
-    f = pt.tensor("f", dtype=moments.mean.dtype, shape=(None,) * moments.mean.ndim)
-    _check_parameters(likelihood, f, others)
+    f = _symbol(moments)
     rv = likelihood.dist(f, *others)
     if isinstance(rv.owner.op, RobustMaxRV):
         return [_of_classes(likelihood, moments, others, outputs)]
     return [_response(name, expected, rv, f, moments) for name, expected in record_of(rv).expected.items()]
 
 
-def _check_parameters(likelihood: LatentLikelihood, f: TensorVariable, others: list[TensorVariable]) -> None:
+def _symbol(moments: Marginals) -> TensorVariable:
+    """F of no known length, so that parameters of other lengths are found by their place, and not by an error."""
+    return pt.tensor("f", dtype=moments.mean.dtype, shape=(None,) * moments.mean.ndim)
+
+
+def _check_parameters(likelihood: LatentLikelihood, moments: Marginals, others: list[TensorVariable]) -> None:
     """Refuse parameters that have a value for each observation."""
     symbols = [other.type() for other in others]
-    rv = likelihood.dist(f, *symbols)
+    rv = likelihood.dist(_symbol(moments), *symbols)
     for parameter, axes in zip(rv.owner.op.dist_params(rv.owner), rv.owner.op.ndims_params, strict=True):
         above = set(ancestors([parameter]))
         if not axes and any(symbol in above and not all(symbol.type.broadcastable) for symbol in symbols):
