@@ -21,9 +21,10 @@ test:  ## all tests, the long ones included; what CI runs
 quick:  ## the developer's loop, two minutes: something of every file of tests, and all that costs little
 	$(PYTEST) $(IN_TWO) -m "not slow and not full" --durations=10 --durations-min=1
 
-lint:  ## style and formatting
+lint:  ## style and formatting, and the workflows against their schema
 	$(RUN) --group lint ruff check .
 	$(RUN) --group lint ruff format --check .
+	$(RUN) --with check-jsonschema==0.39.0 check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 
 format:  ## apply the formatter and the safe fixes
 	$(RUN) --group lint ruff check --fix .
