@@ -16,6 +16,7 @@ from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.shape import Shape, Shape_i
 from pytensor.tensor.variable import TensorVariable
 
+from pmgp.core.markov import Part
 from pmgp.interface.model.fields import field_of, is_field
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.model.latent_variable import below, find_latents
@@ -153,11 +154,15 @@ def _series(rv: TensorVariable) -> str:
     if is_field(rv):
         return field_of(rv).described(rv)
     if is_process(rv):
-        return f"Matern process in time of order {' + '.join(f'{round(2 * order)}/2' for order in rv.owner.op.orders)}"
+        return f"Matern process in time of order {' + '.join(map(_part, rv.owner.op.parts))}"
     if isinstance(rv.owner.op, AutoRegressiveRV):
         constant = " with a constant" if rv.owner.op.constant_term else ""
         return f"autoregression of order {rv.owner.op.ar_order}{constant}"
     return "random walk"
+
+
+def _part(part: Part) -> str:
+    return " x ".join([f"{round(2 * part.order)}/2", *part.factors])
 
 
 def _transform(model: pm.Model, rv: TensorVariable) -> str:

@@ -16,7 +16,7 @@ from pmgp import datasets
 from pmgp.core.approximations import ExpectationPropagation, Laplace
 from pmgp.core.estimators import ImportanceSampling
 from pmgp.core.marginal.evidence_gradient import evidence_gradient
-from pmgp.core.markov import PathSampling, PrecisionPrior, StatePattern, Times, transitions
+from pmgp.core.markov import Line, PathSampling, PrecisionPrior, StatePattern, Times, transitions
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
 from pmgp.interface.model.taking_apart import take_apart
 
@@ -48,9 +48,8 @@ def covariance(orders, t: np.ndarray, shorter: float = 1.0) -> np.ndarray:
 
 
 def prior_of(orders, t: np.ndarray) -> PrecisionPrior:
-    times, number = Times(t), len(orders)
-    values = transitions(times, orders, LENGTHSCALES[:number], VARIANCES[:number])
-    return PrecisionPrior.centered(StatePattern.of(times, orders), values)
+    times, lines = Times(t), list(map(Line, orders, LENGTHSCALES, VARIANCES))
+    return PrecisionPrior.centered(StatePattern.of(times, lines), transitions(times, lines))
 
 
 def scattered(spacing: float, n: int = 40) -> np.ndarray:
@@ -287,6 +286,11 @@ REFUSED = {
     "ExpQuad": (lambda: COV.ExpQuad(1, 1.0), "ExpQuad is no Matern kernel; .*Matern12, Matern32 and Matern52"),
     "noise": (lambda: COV.Matern32(1, 1.0) + COV.WhiteNoise(0.1), "WhiteNoise is no Matern kernel"),
     "level": (lambda: COV.Matern32(1, 1.0) + 2.0, "is no Matern kernel"),
+    "wave": (lambda: COV.Periodic(1, 2.0, 1.0), "Periodic by itself does not forget: multiply it by a Matern kernel"),
+    "waves": (
+        lambda: COV.Matern12(1, 1.0) + 2.0 * COV.Cosine(1, 2.0) * COV.Periodic(1, 2.0, 1.0),
+        "Cosine x Periodic by itself does not forget",
+    ),
     "product": (lambda: COV.Matern32(1, 1.0) * COV.Matern12(1, 1.0), "a product of 2 kernels"),
     "columns": (lambda: COV.Matern32(2, 1.0, active_dims=[0]), "one input column, and the kernel has 2"),
     "scales": (lambda: COV.Matern32(1, np.array([1.0, 2.0])), r"are numbers, not of shape \(2,\)"),
@@ -332,12 +336,10 @@ def test_times_are_data():
         take_apart(model)
 
 
-def test_other_steps_and_predictions_are_refused_in_words():
+def test_other_steps_are_refused_in_words():
     model = on(np.arange(4.0), KERNELS["3/2"])
     with model, pytest.raises(ModelError, match="'f' is a time series, whose covariance matrix is never made"):
         pmgp.steps.Ancillary()
-    with pytest.raises(ModelError, match=r"'f' is a time series, .*make it longer"):
-        pmgp.predict({}, np.ones((3, 1)), model=model)
     with pytest.raises(NotImplementedError, match=r"sample with step=pmgp\.PseudoMarginal"):
         model.compile_dlogp()
 

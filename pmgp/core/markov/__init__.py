@@ -12,12 +12,14 @@ from pmgp.core.markov.chain import ChainPattern
 from pmgp.core.markov.paths import PathSampling, SampledPaths
 from pmgp.core.markov.prior import PrecisionPosterior, PrecisionPrior
 from pmgp.core.markov.sparse import SparsePattern
-from pmgp.core.markov.state_space import STATES, StatePattern, Times, log_density, sample_path, transitions
+from pmgp.core.markov.spectra import Line, Part, lines_of
+from pmgp.core.markov.state_space import StatePattern, Times, log_density, sample_path, transitions
 
 __all__ = [
-    "STATES",
     "ChainPattern",
     "Factor",
+    "Line",
+    "Part",
     "PathSampling",
     "Pattern",
     "PrecisionPosterior",
@@ -26,6 +28,7 @@ __all__ = [
     "SparsePattern",
     "StatePattern",
     "Times",
+    "lines_of",
     "log_density",
     "sample_path",
     "transitions",

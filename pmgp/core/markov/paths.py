@@ -88,7 +88,7 @@ class PathSampling:
     """
 
     draws: int | str = "auto"
-    width: int = 32
+    width: int = 256
     threshold: float = 0.5
     calibration_draws: ClassVar[int] = 128
     calibration_repeats: ClassVar[int] = 8

@@ -1,7 +1,7 @@
-"""Matern processes in time, and their sums, as chains of states: x_t = F_t x_{t-1} + noise with covariance S_t.
+"""Processes in time as chains of states: x_t = F_t x_{t-1} + noise of covariance S_t.
 
 A Matern process of order 1/2, 3/2 or 5/2 is Markov together with its derivatives, at any times (Hartikainen and Sarkka
-2010; Sarkka and Solin 2019, section 12.3).
+2010; Sarkka and Solin 2019, section 12.3). Times a cosine it is two such processes that turn (Solin and Sarkka 2014).
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from scipy.special import factorial, gammainc
 
 from pmgp.core.markov.chain import ChainFactor, ChainPattern
 from pmgp.core.markov.loading import loop
+from pmgp.core.markov.spectra import Line
 
-__all__ = ["STATES", "StatePattern", "Times", "log_density", "sample_path", "transitions"]
+__all__ = ["StatePattern", "Times", "log_density", "sample_path", "transitions"]
 
 STATES: dict[float, int] = {0.5: 1, 1.5: 2, 2.5: 3}
 """Elements of the state of a process of each order."""
@@ -70,9 +71,9 @@ class StatePattern(ChainPattern):
     differentiated: ClassVar[bool] = False
 
     @classmethod
-    def of(cls, times: Times, orders: Sequence[float]) -> StatePattern:
-        """A sum of Matern processes of these orders."""
-        loading = _loading(orders)
+    def of(cls, times: Times, lines: Sequence[Line]) -> StatePattern:
+        """A sum of such processes."""
+        loading = _loading(lines)
         return cls(times.where, np.broadcast_to(loading, (len(times.where), len(loading))), len(times.distinct))
 
     def factorize(self, values: np.ndarray) -> ChainFactor | None:
@@ -89,7 +90,10 @@ class StatePattern(ChainPattern):
         return out
 
     def drawn_given(self, rng: np.random.Generator, values: np.ndarray, f: np.ndarray) -> np.ndarray | None:
-        """A draw from N(0, Q^-1) given f = A x, (n,) -> (T, d): one of the prior, and the mean given what it misses."""
+        """A draw from N(0, Q^-1) given f = A x, (n,) -> (T, d): one of the prior, and the mean given what it misses.
+
+        Where f is NaN it is not known.
+        """
         factor = self.factorize(values)
         if factor is None:
             return None
@@ -97,68 +101,83 @@ class StatePattern(ChainPattern):
         return drawn + self.mean_given(values, f - self.observe(drawn))
 
     def mean_given(self, values: np.ndarray, f: np.ndarray) -> np.ndarray:
-        """Mean of N(0, Q^-1) given f = A x: (n,) -> (T, d)."""
-        distinct = np.empty(self.length)
-        distinct[self.where] = f
+        """Mean of N(0, Q^-1) given f = A x: (n,) -> (T, d). Where f is NaN it is not known."""
+        return self.moments_given(values, f)[0]
+
+    def moments_given(self, values: np.ndarray, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and covariance of each state given f = A x: (n,) -> (T, d) and (T, d, d).
+
+        By Rauch, Tung and Striebel's smoother. Where f is NaN it is not known.
+        """
+        distinct, seen = np.full(self.length, np.nan), ~np.isnan(f)
+        distinct[self.where[seen]] = f[seen]
         _, mean, known = _filtered(values, self.loading[0], distinct)
         loop("states.interpolate")(values[0], values[1], known, mean)
-        return mean
+        return mean, known
 
 
-def transitions(times: Times, orders: Sequence[float], lengthscales: np.ndarray, variances: np.ndarray) -> np.ndarray:
-    """Values of a `StatePattern` for a sum of independent Matern processes, without sites: (3, T, d, d).
+def transitions(times: Times, lines: Sequence[Line]) -> np.ndarray:
+    """Values of a `StatePattern` for a sum of independent processes, without sites: (3, T, d, d).
 
-    A state holds each process and its derivatives in units of time of lengthscale / sqrt(2 order). Where parameters are
-    not positive and finite the values are not numbers.
+    A state holds each process and its derivatives in units of time of lengthscale / sqrt(2 order), twice where it
+    turns. Where parameters are not positive and finite the values are not numbers.
 
     Parameters
     ----------
     times : Times
-    orders : sequence of float
-        1/2, 3/2 or 5/2.
-    lengthscales, variances : (k,) array
+    lines : sequence of Line
     """
-    size, number = sum(STATES[order] for order in orders), len(times.distinct)
+    size, number = sum(map(_states, lines)), len(times.distinct)
     values, begin = np.zeros((3, number, size, size)), 0
-    possible = np.isfinite(lengthscales) & (lengthscales > 0.0) & np.isfinite(variances) & (variances > 0.0)
-    if not possible.all():
+    parameters = np.array([[line.lengthscale, line.variance] for line in lines])
+    if not (np.isfinite(parameters) & (parameters > 0.0)).all():
         return np.full_like(values, np.nan)
-    for order, lengthscale, variance in zip(orders, lengthscales, variances, strict=True):
-        part = slice(begin, begin + STATES[order])
-        elapsed = np.sqrt(2.0 * order) / lengthscale * times.steps
-        values[0, 0, part, part] = variance * np.asarray(STATIONARY[order])
-        values[0, 1:, part, part] = variance * _new(order, elapsed)
-        values[1, 1:, part, part] = _regression(STATES[order], elapsed)
-        begin = part.stop
+    matern: dict[tuple[float, float], tuple[np.ndarray, np.ndarray]] = {}
+    for line in lines:
+        order, width = line.order, STATES[line.order]
+        if (order, line.lengthscale) not in matern:
+            elapsed = np.sqrt(2.0 * order) / line.lengthscale * times.steps
+            matern[order, line.lengthscale] = _regression(width, elapsed), _new(order, elapsed)
+        regression, new = matern[order, line.lengthscale]
+        turned = _turned(line, regression, times.steps)
+        for copy in range(begin, begin + _states(line), width):
+            part = slice(copy, copy + width)
+            values[0, 0, part, part] = line.variance * np.asarray(STATIONARY[order])
+            values[0, 1:, part, part] = line.variance * new
+        values[1, 1:, begin : begin + _states(line), begin : begin + _states(line)] = turned
+        begin += _states(line)
     return values
 
 
-def log_density(values: np.ndarray, orders: Sequence[float], deviations: np.ndarray) -> float:
+def log_density(values: np.ndarray, lines: Sequence[Line], deviations: np.ndarray) -> float:
     """Log density of a process at distinct times, in increasing order.
 
     Parameters
     ----------
     values : (3, T, d, d) array
         From `transitions`.
-    orders : sequence of float
+    lines : sequence of Line
     deviations : (T,) array
         The process less its mean.
     """
-    return _filtered(values, _loading(orders), deviations)[0]
+    return _filtered(values, _loading(lines), deviations)[0]
 
 
-def sample_path(rng: np.random.Generator, pattern: StatePattern, values: np.ndarray) -> np.ndarray:
-    """A draw of the process less its mean, at the times of the pattern's sites: (n,).
+def sample_path(rng: np.random.Generator, pattern: StatePattern, values: np.ndarray, f: np.ndarray) -> np.ndarray:
+    """A draw of the process less its mean, at the times of the pattern's sites, given f where it is not NaN: (n,).
 
     Raises
     ------
     ValueError
         For impossible parameters.
     """
-    factor = pattern.factorize(values)
-    if factor is None:
-        raise ValueError("length-scales and variances of a process in time must be positive and finite")
-    return pattern.observe(factor.sample(rng, 1))[0]
+    state = pattern.drawn_given(rng, values, f)
+    if state is None:
+        raise ValueError(
+            "length-scales, variances and periods of a process in time must be positive and finite, and those of a "
+            "periodic kernel not so short that it takes too many cosines"
+        )
+    return pattern.observe(state)
 
 
 def _filtered(values: np.ndarray, loading: np.ndarray, f: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
@@ -168,8 +187,22 @@ def _filtered(values: np.ndarray, loading: np.ndarray, f: np.ndarray) -> tuple[f
     return float(loop("states.density")(values[0], values[1], *arguments, mean, known)), mean, known
 
 
-def _loading(orders: Sequence[float]) -> np.ndarray:
-    return np.concatenate([np.eye(STATES[order])[0] for order in orders])
+def _states(line: Line) -> int:
+    return STATES[line.order] * (1 if line.frequency == 0.0 else 2)
+
+
+def _loading(lines: Sequence[Line]) -> np.ndarray:
+    return np.concatenate([np.eye(_states(line))[0] for line in lines])
+
+
+def _turned(line: Line, regression: np.ndarray, steps: np.ndarray) -> np.ndarray:
+    """Regressions of two copies of a process that turn, (T, 2 d, 2 d), or of the one that does not."""
+    if line.frequency == 0.0:
+        return regression
+    cosine, sine = np.cos(line.frequency * steps), np.sin(line.frequency * steps)
+    rotation = np.array([[cosine, -sine], [sine, cosine]])
+    shape = len(steps), 2 * regression.shape[1], 2 * regression.shape[2]
+    return np.einsum("abt,tij->taibj", rotation, regression).reshape(shape)
 
 
 def _regression(size: int, elapsed: np.ndarray) -> np.ndarray:

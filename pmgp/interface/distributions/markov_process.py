@@ -1,4 +1,4 @@
-"""Matern processes in time as a random variable of PyMC: draws and density in O(n), by the states of the process."""
+"""Processes in time as random variables of PyMC: draws and densities in O(n), by the states of the process."""
 
 from __future__ import annotations
 
@@ -14,64 +14,103 @@ from pytensor.graph.op import Op
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
-from pmgp.core.markov import StatePattern, Times, log_density, sample_path, transitions
+from pmgp.core.markov import Part, StatePattern, Times, lines_of, log_density, sample_path, transitions
 
-__all__ = ["MarkovProcessRV"]
+__all__ = ["MarkovConditionalRV", "MarkovProcessRV"]
 
 
 class MarkovProcessRV(RandomVariable):
-    """A sum of independent Matern processes at given times, in any order.
+    """A sum of independent processes at given times, in any order.
 
-    Its parameters are the mean and the times, (n,) each, and the length-scales and variances of the parts, (k,) each.
+    Its parameters are the mean and the times, (n,) each, the length-scales and variances of the parts, (k,) each, and
+    the periods and length-scales of the parts' factors, (p,) each.
 
     Parameters
     ----------
-    orders : tuple of float
-        Of the parts: 1/2, 3/2 or 5/2.
+    parts : tuple of Part
     """
 
     name = "markov_process"
-    signature = "(n),(n),(k),(k)->(n)"
+    signature = "(n),(n),(k),(k),(p),(p)->(n)"
     dtype = "float64"
     _print_name = ("Markov", "\\operatorname{Markov}")
-    __props__ = (*RandomVariable.__props__, "orders")
+    __props__ = (*RandomVariable.__props__, "parts")
 
-    def __init__(self, orders: tuple[float, ...], **kwargs: Any) -> None:
-        self.orders = orders
+    def __init__(self, parts: tuple[Part, ...], **kwargs: Any) -> None:
+        self.parts = parts
         super().__init__(**kwargs)
 
     def rng_fn(self, rng: np.random.Generator, *parameters: Any) -> np.ndarray:
         """Draw the process: (*size, n)."""
-        mean, moments, lengthscales, variances, size = parameters
-        times = Times(moments)
-        pattern = StatePattern.of(times, self.orders)
-        values = transitions(times, self.orders, lengthscales, variances)
-        shape = () if size is None else tuple(np.atleast_1d(size))
-        draws = [mean + sample_path(rng, pattern, values) for _ in range(int(np.prod(shape, dtype=int)))]
-        return np.reshape(draws, (*shape, len(mean)))
+        mean, times, *kernel, size = parameters
+        return _drawn(rng, self.parts, (np.full(len(mean), np.nan), mean, times, *kernel), size)
+
+
+class MarkovConditionalRV(RandomVariable):
+    """Such a process at new times, given its values at others.
+
+    Its parameters are values, mean and times where it is known, (n,) each, mean and times where it is not, (m,) each,
+    and those of the kernel.
+
+    Parameters
+    ----------
+    parts : tuple of Part
+    """
+
+    name = "markov_conditional"
+    signature = "(n),(n),(n),(m),(m),(k),(k),(p),(p)->(m)"
+    dtype = "float64"
+    _print_name = ("MarkovConditional", "\\operatorname{MarkovConditional}")
+    __props__ = (*RandomVariable.__props__, "parts")
+
+    def __init__(self, parts: tuple[Part, ...], **kwargs: Any) -> None:
+        self.parts = parts
+        super().__init__(**kwargs)
+
+    def rng_fn(self, rng: np.random.Generator, *parameters: Any) -> np.ndarray:
+        """Draw the process at the new times: (*size, m)."""
+        *given, size = parameters
+        new = len(given[3])
+        return _drawn(rng, self.parts, _together(np.full(new, np.nan), *given), size)[..., -new:]
+
+
+def _together(new: Any, value: Any, mean: Any, times: Any, new_mean: Any, new_times: Any, *kernel: Any) -> list[Any]:
+    """Values, mean and times at old and new times, and the parameters of the kernel."""
+    pairs = (value, new), (mean, new_mean), (times, new_times)
+    return [*map(np.concatenate, pairs), *kernel]
+
+
+def _drawn(rng: np.random.Generator, parts: tuple[Part, ...], parameters: Sequence[Any], size: Any) -> np.ndarray:
+    """Draws given the values that are not NaN: (*size, n)."""
+    value, mean, moments, *kernel = parameters
+    times, lines = Times(moments), lines_of(parts, *kernel)
+    pattern, values = StatePattern.of(times, lines), transitions(times, lines)
+    shape = () if size is None else tuple(np.atleast_1d(size))
+    draws = [mean + sample_path(rng, pattern, values, value - mean) for _ in range(int(np.prod(shape, dtype=int)))]
+    return np.reshape(draws, (*shape, len(mean)))
 
 
 class _Density(Op):
-    """Log density of a sum of Matern processes with respect to the values at distinct times."""
+    """Log density of a process with respect to the values at distinct times."""
 
-    __props__ = ("orders",)
+    __props__ = ("parts",)
 
-    def __init__(self, orders: tuple[float, ...]) -> None:
-        self.orders = orders
+    def __init__(self, parts: tuple[Part, ...]) -> None:
+        self.parts = parts
 
     def make_node(self, *inputs: Any) -> Apply:
-        """Take values, mean, times, length-scales and variances."""
+        """Take values, mean, times, and the parameters of the kernel."""
         return Apply(self, [pt.as_tensor(one) for one in inputs], [pt.dscalar()])
 
     def perform(self, node: Apply, inputs: Sequence[Any], output_storage: list[list[Any]]) -> None:
         """Compute the density; a process that differs from itself at one time has none."""
-        value, mean, moments, lengthscales, variances = inputs
+        value, mean, moments, *kernel = inputs
         times, deviations = Times(moments), value - mean
         distinct = deviations[times.first]
         found = -np.inf
         if np.allclose(distinct[times.where], deviations, rtol=1e-6, atol=1e-6):
-            values = transitions(times, self.orders, lengthscales, variances)
-            density = log_density(values, self.orders, distinct)
+            lines = lines_of(self.parts, *kernel)
+            density = log_density(transitions(times, lines), lines, distinct)
             found = -np.inf if np.isnan(density) else density
         output_storage[0][0] = np.asarray(found)
 
@@ -93,10 +132,27 @@ class _Density(Op):
 @_logprob.register(MarkovProcessRV)
 def markov_process_logprob(op: MarkovProcessRV, values: Sequence[Any], *inputs: Any, **kwargs: Any) -> TensorVariable:
     """Log density, for `pymc.logp`."""
-    return _Density(op.orders)(*values, *inputs[2:])
+    return _Density(op.parts)(*values, *inputs[2:])
+
+
+@_logprob.register(MarkovConditionalRV)
+def markov_conditional_logprob(
+    op: MarkovConditionalRV, values: Sequence[Any], *inputs: Any, **kwargs: Any
+) -> TensorVariable:
+    """Log density of old and new values together, less that of the old ones."""
+    value, mean, times, new_mean, new_times, *kernel = inputs[2:]
+    pairs = (value, *values), (mean, new_mean), (times, new_times)
+    density = _Density(op.parts)
+    return density(*map(pt.concatenate, pairs), *kernel) - density(value, mean, times, *kernel)
 
 
 @_support_point.register(MarkovProcessRV)
 def markov_process_support_point(op: MarkovProcessRV, rv: Any, rng: Any, size: Any, mean: Any, *_: Any) -> Any:
     """The mean."""
     return mean
+
+
+@_support_point.register(MarkovConditionalRV)
+def markov_conditional_support_point(op: MarkovConditionalRV, rv: Any, rng: Any, size: Any, *parameters: Any) -> Any:
+    """The process's own mean at the new times."""
+    return parameters[3]

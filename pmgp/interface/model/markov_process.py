@@ -1,4 +1,4 @@
-"""Gaussian processes of one input, time, whose kernels make them Markov: Matern kernels and their sums."""
+"""Gaussian processes of one input, time, whose kernels make them Markov: Matern kernels, times cosines, and sums."""
 
 from __future__ import annotations
 
@@ -8,20 +8,26 @@ from typing import Any, NamedTuple
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
-from pymc.gp.cov import Add, Constant, Covariance, Exponential, Matern12, Matern32, Matern52, Prod
+from pymc.gp.cov import Add, Constant, Cosine, Covariance, Exponential, Matern12, Matern32, Matern52, Periodic, Prod
 from pytensor.compile import SharedVariable
 from pytensor.graph.basic import Constant as ConstantVariable
 from pytensor.tensor.variable import TensorVariable
 
-from pmgp.interface.distributions.markov_process import MarkovProcessRV
+from pmgp.core.markov import Part
+from pmgp.interface.distributions.markov_process import MarkovConditionalRV, MarkovProcessRV
 from pmgp.interface.model.latent_variable import ModelError
 
 __all__ = ["Markov"]
 
 ORDERS = {Matern12: 0.5, Exponential: 0.5, Matern32: 1.5, Matern52: 2.5}
+FACTORS = {Cosine: "cosine", Periodic: "periodic"}
 ACCEPTED = (
     "pmgp.gp.Markov takes pm.gp.cov.Exponential, Matern12, Matern32 and Matern52 of one input column, each times "
-    "variances, and their sums; pm.gp.Latent takes any kernel"
+    "variances, Cosine and Periodic, and their sums; pm.gp.Latent takes any kernel"
+)
+ALONE = (
+    "does not forget: multiply it by a Matern kernel, whose length-scale says after how long the wave has changed, and "
+    "may be very long"
 )
 
 
@@ -37,6 +43,7 @@ class Markov:
         Zero by default.
     cov_func : pymc.gp.cov.Covariance
         `Exponential`, `Matern12`, `Matern32` or `Matern52` of one input column, times variances, or a sum of these.
+        Each may be multiplied by `Cosine` and `Periodic`: a wave that changes its shape.
 
     Raises
     ------
@@ -59,19 +66,30 @@ class Markov:
 
     Notes
     -----
+    A process at n times has states of 1, 2 or 3 numbers each, for Matern kernels of order 1/2, 3/2 and 5/2, and those
+    of a sum add up. A cosine makes it twice as many. A periodic kernel is a series of cosines (Solin and Sarkka 2014),
+    from the zeroth to the one of order J, and makes it 2 J + 1 times as many; time grows with the cube of their number.
+    J is the smallest for which the error of the kernel is below 1e-8 of its variance: 6 for a length-scale of one, 12
+    for 0.3. Where it is above 64, for a length-scale below about 0.046, the process has no density.
+
     Times at which nothing is observed may stand among the others: `f` is drawn there too, between observations or after
-    them. Times closer than a hundred-millionth of a length-scale should be rounded to be the same.
+    them. :meth:`conditional` and :func:`pmgp.predict` give the process at times that come up later. Times closer than a
+    hundred-millionth of a length-scale should be rounded to be the same.
 
     References
     ----------
     Hartikainen, J. and Sarkka, S. (2010). Kalman filtering and smoothing solutions to temporal Gaussian process
     regression models. IEEE International Workshop on Machine Learning for Signal Processing.
+
+    Solin, A. and Sarkka, S. (2014). Explicit link between periodic covariance functions and state space models.
+    Artificial Intelligence and Statistics.
     """
 
     def __init__(self, *, mean_func: Any = None, cov_func: Any) -> None:
         self.mean_func = pm.gp.mean.Zero() if mean_func is None else mean_func
         self.cov_func = cov_func
         self._parts = list(_parts(cov_func, []))
+        self._known: _Known | None = None
 
     def prior(self, name: str, X: Any, **kwargs: Any) -> TensorVariable:
         """Return the process at times, as a variable of the model.
@@ -93,14 +111,105 @@ class Markov:
         ModelError
             If times are not finite, or X has several columns.
         """
+        moments = self._mean_and_times(X)
+        f = _registered(MarkovProcessRV(self._kinds), [*moments, *self._parameters], name, kwargs)
+        self._known = _Known(f, *moments)
+        return f
+
+    def conditional(self, name: str, Xnew: Any, **kwargs: Any) -> TensorVariable:
+        """Return the process at other times given the one that `prior` made: between its times, before and after them.
+
+        `pymc.sample_posterior_predictive` then draws it for each draw of the posterior, in O(n), as a whole path.
+
+        Parameters
+        ----------
+        name : str
+        Xnew : (m,) or (m, 1) tensor_like
+            Times in any order.
+        **kwargs
+            As of every PyMC distribution.
+
+        Returns
+        -------
+        (m,) TensorVariable
+
+        Raises
+        ------
+        ModelError
+            If there is no prior yet, times are not finite, or Xnew has several columns.
+
+        Examples
+        --------
+        >>> import numpy as np, pmgp, pymc as pm
+        >>> t = np.arange(20.0)
+        >>> with pm.Model() as model:
+        ...     gp = pmgp.gp.Markov(cov_func=pm.gp.cov.Matern32(1, ls=pm.InverseGamma("lengthscale", 3, 20)))
+        ...     y = pm.Poisson("y", pm.math.exp(gp.prior("f", X=t)), observed=np.arange(20) % 4)
+        ...     settings = {"progressbar": False, "random_seed": 1, "compute_convergence_checks": False}
+        ...     idata = pm.sample(50, tune=50, chains=1, step=pmgp.PseudoMarginal(), **settings)
+        ...     later = gp.conditional("later", Xnew=[20.0, 25.0, 30.0])
+        ...     paths = pm.sample_posterior_predictive(idata, var_names=["later"], progressbar=False)
+        >>> dict(paths["posterior_predictive"].sizes)
+        {'chain': 1, 'draw': 50, 'later_dim_0': 3}
+        """
+        if self._known is None:
+            raise ModelError("the process has no values yet, given which others could be drawn: call gp.prior first")
+        parameters = [*self._known, *self._mean_and_times(Xnew), *self._parameters]
+        return _registered(MarkovConditionalRV(self._kinds), parameters, name, kwargs)
+
+    @property
+    def _kinds(self) -> tuple[Part, ...]:
+        return tuple(Part(part.order, tuple(factor.kind for factor in part.factors)) for part in self._parts)
+
+    @property
+    def _parameters(self) -> list[TensorVariable]:
+        factors = [factor for part in self._parts for factor in part.factors]
+        columns = (
+            [part.lengthscale for part in self._parts],
+            [part.variance for part in self._parts],
+            [factor.period for factor in factors],
+            [factor.width for factor in factors],
+        )
+        return [pt.stack(column) if column else pt.zeros(0) for column in columns]
+
+    def _mean_and_times(self, X: Any) -> tuple[TensorVariable, TensorVariable]:
         times = _times(X)
-        mean = pt.broadcast_to(self.mean_func(times[:, None]), times.shape)
-        lengthscales = pt.stack([part.lengthscale for part in self._parts])
-        variances = pt.stack([part.variance for part in self._parts])
-        process = MarkovProcessRV(tuple(part.order for part in self._parts))
-        parameters = mean, times, lengthscales, variances
-        _, rv = process(*parameters, rng=pt.random.shared_rng(seed=None), return_next_rng=True)
-        return pm.modelcontext(None).register_rv(rv, name, **kwargs)
+        return pt.broadcast_to(self.mean_func(times[:, None]), times.shape), times
+
+
+class _Known(NamedTuple):
+    """Where a process is known.
+
+    Attributes
+    ----------
+    f, mean, times : (n,) vector
+    """
+
+    f: TensorVariable
+    mean: TensorVariable
+    times: TensorVariable
+
+
+class _Factor(NamedTuple):
+    """What a Matern kernel is multiplied by.
+
+    Attributes
+    ----------
+    kind : str
+        ``"cosine"`` or ``"periodic"``.
+    period, width : scalar
+        Its period and its length-scale, which a cosine has not.
+    """
+
+    kind: str
+    period: TensorVariable
+    width: TensorVariable
+
+    @classmethod
+    def of(cls, kernel: Any) -> _Factor:
+        """Read a kernel of PyMC; what its cosine calls a length-scale is a period."""
+        own, width = (kernel.ls, 1.0) if isinstance(kernel, Cosine) else (kernel.period, kernel.ls)
+        return cls(FACTORS[type(kernel)], _scalar(own), _scalar(width))
 
 
 class _Part(NamedTuple):
@@ -110,32 +219,60 @@ class _Part(NamedTuple):
     ----------
     order : float
     lengthscale, variance : scalar
+    factors : tuple of _Factor
     """
 
     order: float
     lengthscale: TensorVariable
     variance: TensorVariable
+    factors: tuple[_Factor, ...]
 
 
-def _parts(kernel: Any, factors: list[TensorVariable]) -> Iterator[_Part]:
-    """The Matern processes whose sum has a kernel, times factors."""
+def _registered(process: Any, parameters: list[TensorVariable], name: str, settings: dict[str, Any]) -> TensorVariable:
+    _, rv = process(*parameters, rng=pt.random.shared_rng(seed=None), return_next_rng=True)
+    return pm.modelcontext(None).register_rv(rv, name, **settings)
+
+
+def _parts(kernel: Any, factors: list[Any]) -> Iterator[_Part]:
+    """The processes whose sum has a kernel, times factors, which are numbers, cosines and periodic kernels."""
     if isinstance(kernel, Covariance) and kernel.input_dim != 1:
         raise ModelError(f"a process in time has one input column, and the kernel has {kernel.input_dim}; {ACCEPTED}")
     if isinstance(kernel, Add):
         for term in kernel._factor_list:
             yield from _parts(term, factors)
     elif isinstance(kernel, Prod):
-        kernels = [factor for factor in kernel._factor_list if _is_kernel(factor)]
-        if len(kernels) != 1:
-            raise ModelError(f"a product of {len(kernels)} kernels is no sum of Matern kernels; {ACCEPTED}")
-        others = [_scalar(factor) for factor in kernel._factor_list if not _is_kernel(factor)]
-        yield from _parts(kernels[0], [*factors, *others])
+        yield from _parts_of_product(kernel, factors)
     elif type(kernel) in ORDERS:
         # PyMC's exponential kernel is exp(-distance / (2 ls)).
         scale = 2.0 if isinstance(kernel, Exponential) else 1.0
-        yield _Part(ORDERS[type(kernel)], scale * _scalar(kernel.ls), pt.prod(pt.stack([*factors, pt.ones(())])))
+        scales = [_scalar(factor) for factor in factors if type(factor) not in FACTORS]
+        waves = tuple(_Factor.of(factor) for factor in factors if type(factor) in FACTORS)
+        variance = pt.prod(pt.stack([*scales, pt.ones(())]))
+        yield _Part(ORDERS[type(kernel)], scale * _scalar(kernel.ls), variance, waves)
+    elif type(kernel) in FACTORS:
+        raise ModelError(f"{type(kernel).__name__} by itself {ALONE}; {ACCEPTED}")
     else:
         raise ModelError(f"{type(kernel).__name__} is no Matern kernel; {ACCEPTED}")
+
+
+def _parts_of_product(kernel: Prod, factors: list[Any]) -> Iterator[_Part]:
+    own = list(_flat(kernel))
+    processes = [factor for factor in own if _is_kernel(factor) and type(factor) not in FACTORS]
+    waves = [type(factor).__name__ for factor in own if type(factor) in FACTORS]
+    if len(processes) > 1:
+        raise ModelError(f"a product of {len(processes)} kernels is no sum of Matern kernels; {ACCEPTED}")
+    if not processes:
+        raise ModelError(f"{' x '.join(waves)} by itself {ALONE}; {ACCEPTED}")
+    yield from _parts(processes[0], [*factors, *(factor for factor in own if factor is not processes[0])])
+
+
+def _flat(kernel: Any) -> Iterator[Any]:
+    """Factors of a product, also of products in it."""
+    for factor in kernel._factor_list:
+        if isinstance(factor, Prod):
+            yield from _flat(factor)
+        else:
+            yield factor
 
 
 def _is_kernel(factor: Any) -> bool:

@@ -1,11 +1,11 @@
-"""p(f|theta) of a Matern process in time, by its states: O(n) for times in any order."""
+"""p(f|theta) of a process of Matern kernels in time, by its states: O(n) for times in any order."""
 
 from __future__ import annotations
 
 import numpy as np
 import pymc as pm
 
-from pmgp.core.markov import PrecisionPrior, StatePattern, Times, transitions
+from pmgp.core.markov import PrecisionPrior, StatePattern, Times, lines_of, transitions
 from pmgp.interface.model.latent_variable import ModelError
 from pmgp.interface.model.latent_vector import LatentVector
 from pmgp.interface.model.markov import SeriesPrior
@@ -16,7 +16,7 @@ __all__ = ["ProcessPrior"]
 
 
 class ProcessPrior(SeriesPrior):
-    """Theta to p(f|theta), f a sum of Matern processes in time.
+    """Theta to p(f|theta), f a sum of Matern processes in time, perhaps times cosines.
 
     Parameters
     ----------
@@ -33,24 +33,29 @@ class ProcessPrior(SeriesPrior):
 
     computed = "none: the states of the process stand for it, in O(n)"
     _times: Times
-    _pattern: StatePattern
 
     def __init__(self, model: pm.Model, latent: LatentVector, theta: ThetaVector) -> None:
         [rv] = latent.variables
-        self._orders = rv.owner.op.orders
+        self._parts = rv.owner.op.parts
         self._read: np.ndarray | None = None
+        # By which lines turn: how many there are depends on a periodic kernel's length-scale.
+        self._patterns: dict[tuple[bool, ...], StatePattern] = {}
         super().__init__(model, latent, theta)
         if theta.elements_of(model.replace_rvs_by_values([process_of(rv).times])):
             raise ModelError(f"the times of {self.name!r} depend on hyper-parameters; they must be data")
 
     def __call__(self, theta: np.ndarray) -> PrecisionPrior:
         """p(f|theta); its precision is not a number where parameters are impossible."""
-        mean, times, lengthscales, variances = (np.asarray(one, dtype=float) for one in self._parameters_at(theta))
+        mean, times, *kernel = (np.asarray(one, dtype=float) for one in self._parameters_at(theta))
         self._know(times)
-        values = transitions(self._times, self._orders, lengthscales, variances)
+        lines = lines_of(self._parts, *kernel)
+        turning = tuple(line.frequency != 0.0 for line in lines)
+        if turning not in self._patterns:
+            self._patterns[turning] = StatePattern.of(self._times, lines)
+        values = transitions(self._times, lines)
         if not np.isfinite(mean).all():
             values = np.full_like(values, np.nan)
-        return PrecisionPrior.centered(self._pattern, values, mean)
+        return PrecisionPrior.centered(self._patterns[turning], values, mean)
 
     def _know(self, times: np.ndarray) -> None:
         """Sort the times, if they are not those of the last call."""
@@ -62,7 +67,7 @@ class ProcessPrior(SeriesPrior):
             )
         self._read = times.copy()
         self._times = Times(times)
-        self._pattern = StatePattern.of(self._times, self._orders)
+        self._patterns = {}
 
     @staticmethod
     def _change(precision_bar: np.ndarray, above: PrecisionPrior, below: PrecisionPrior) -> float:
@@ -74,8 +79,8 @@ class ProcessPrior(SeriesPrior):
         if prior.factorized() is not None:
             return None
         return (
-            f"the process in time {name!r} has no density there: its length-scales and variances must be positive and "
-            "finite, and so must its mean be finite; give other initvals"
+            f"the process in time {name!r} has no density there: its length-scales, variances and periods must be "
+            "positive and finite, and its mean finite; give other initvals"
         )
 
 

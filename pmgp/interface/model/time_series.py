@@ -54,18 +54,23 @@ class Autoregression(NamedTuple):
 
 
 class MarkovProcess(NamedTuple):
-    """A sum of Matern processes in time, in graphs.
+    """A sum of Matern processes in time, perhaps times cosines, in graphs.
 
     Attributes
     ----------
     mean, times : (n,) vector
     lengthscales, variances : (k,) vector
+        Of the Matern processes.
+    periods, widths : (p,) vector
+        Periods and length-scales of what their kernels are multiplied by.
     """
 
     mean: TensorVariable
     times: TensorVariable
     lengthscales: TensorVariable
     variances: TensorVariable
+    periods: TensorVariable
+    widths: TensorVariable
 
 
 def is_process(rv: TensorVariable) -> bool:

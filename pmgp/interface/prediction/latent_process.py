@@ -200,8 +200,8 @@ class Conditional:
         variance = parts.diagonal(new) - np.einsum("ij,ij->j", projected, projected)
         return parts.mean[new] + whitened.T @ projected, np.maximum(variance, 0.0)
 
-    def jointly(self, whitened: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean, of shape (k, m), and lower factor of the covariance between all new inputs.
+    def jointly(self, rng: np.random.Generator, whitened: np.ndarray) -> np.ndarray:
+        """Draw the process at all new inputs together: (k, m).
 
         Raises
         ------
@@ -215,7 +215,8 @@ class Conditional:
         # Above the diagonal there may be anything.
         with np.errstate(all="ignore"):
             covariance -= projected.T @ projected
-        return parts.mean[new] + whitened.T @ projected, _factor(covariance, scale)
+        normals = rng.standard_normal((whitened.shape[1], covariance.shape[0]))
+        return parts.mean[new] + whitened.T @ projected + normals @ np.tril(_factor(covariance, scale)).T
 
     def _projected(self, block: slice) -> tuple[Parts, slice, np.ndarray]:
         """L^-1 K between old and new inputs, of shape (n, m)."""

@@ -16,10 +16,12 @@ from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.model.latent_gaussian import ModelError
+from pmgp.interface.model.time_series import is_process
 from pmgp.interface.prediction.averages import number_of_nodes
 from pmgp.interface.prediction.known_process import KnownProcess
 from pmgp.interface.prediction.latent_process import FEWEST_POINTS, LARGEST, Conditional, LatentProcess, Moments
 from pmgp.interface.prediction.latent_rows import LatentRows
+from pmgp.interface.prediction.state_process import StateConditional, StateProcess
 
 __all__ = ["GivenTheta", "LatentProcesses"]
 
@@ -95,10 +97,11 @@ class LatentProcesses:
 
 def _shared(
     rows: LatentRows, theta: list[TensorVariable], given: Sequence[KnownProcess]
-) -> tuple[list[LatentProcess], list[list[int]]]:
+) -> tuple[Sequence[LatentProcess | StateProcess], list[list[int]]]:
     """The different processes, and the rows that are draws of each."""
     if rows.single:
-        return [LatentProcess(rows.variables[0], theta, known=given)], [[0]]
+        [f] = rows.variables
+        return [StateProcess(f, theta) if is_process(f) else LatentProcess(f, theta, known=given)], [[0]]
     values = [rv.type() for rv in theta]
     known: list[list[TensorVariable]] = []
     processes: list[LatentProcess] = []
@@ -141,7 +144,7 @@ class GivenTheta:
 
     Parameters
     ----------
-    conditionals : list of Conditional
+    conditionals : list of Conditional or StateConditional
         The different processes.
     rows : list of lists of int
         Of each.
@@ -149,7 +152,9 @@ class GivenTheta:
         At the old inputs.
     """
 
-    def __init__(self, conditionals: list[Conditional], rows: list[list[int]], f: np.ndarray) -> None:
+    def __init__(
+        self, conditionals: Sequence[Conditional | StateConditional], rows: list[list[int]], f: np.ndarray
+    ) -> None:
         self._shape = f.shape[:2]
         size = f.shape[2]
         whitened = [each.whiten(f[own].reshape(-1, size)) for each, own in zip(conditionals, rows, strict=True)]
@@ -172,14 +177,17 @@ class GivenTheta:
                 variances[rows] = variance
             yield where, means, variances
 
-    def jointly(self) -> Iterator[tuple[list[int], np.ndarray, np.ndarray]]:
-        """For each process: its rows, their means, (rows, k, m), and a lower factor of the covariance of each.
+    def jointly(self, rng: np.random.Generator) -> np.ndarray:
+        """Draw the processes at all new inputs together: (C, k, m).
 
         Raises
         ------
         NotPositiveDefiniteError
             If a covariance stays indefinite with a jitter.
         """
-        for conditional, whitened, rows in self._parts:
-            means, factor = conditional.jointly(whitened)
-            yield rows, means.reshape(len(rows), self._shape[1], -1), factor
+        number, draws = self._shape
+        found = [conditional.jointly(rng, whitened) for conditional, whitened, _ in self._parts]
+        out = np.empty((number, draws, found[0].shape[-1]))
+        for drawn, (_, _, rows) in zip(found, self._parts, strict=True):
+            out[rows] = drawn.reshape(len(rows), draws, -1)
+        return out

@@ -121,7 +121,7 @@ class PointModel:
         if variable in self.inputs:
             if axis != 0 or graph.levels[name] not in graph.latent_levels:
                 raise NotPointwiseError(f"the inputs {name!r} are used for observations in another order")
-            return self.Xnew.astype(variable.type.dtype)
+            return (self.Xnew if variable.ndim == 2 else self.Xnew[:, 0]).astype(variable.type.dtype)
         if name not in self.at:
             raise NotPointwiseError(
                 f"{name!r} has a value for each observation: pass its values at the new points, at={{{name!r}: ...}}"

@@ -37,7 +37,7 @@ def predict(
     idata : xarray.DataTree
         What `pymc.sample` returned, with f and the hyper-parameters in its posterior group.
     Xnew : (m, d) array
-        New inputs, on the scale of the inputs that the model was built with.
+        New inputs, on the scale of the inputs that the model was built with; of a process in time also a vector.
     model : pymc.Model, optional
         The model that was sampled; taken from the context if it is not given.
     latent : variable or str, optional

@@ -37,7 +37,7 @@ def sample_predictions(
     idata : xarray.DataTree
         What `pymc.sample` returned, with f and the hyper-parameters in its posterior group.
     Xnew : (m, d) array
-        New inputs, on the scale of the inputs that the model was built with.
+        New inputs, on the scale of the inputs that the model was built with; of a process in time also a vector.
     model : pymc.Model, optional
         The model that was sampled; taken from the context if it is not given.
     latent : variable or str, optional
@@ -52,7 +52,8 @@ def sample_predictions(
         At most this many draws, the same number of each chain, evenly spaced; None for one of each posterior draw.
     joint : bool
         Draw f at all new inputs together, as for sample paths; that takes O(m^2) memory, and O(m^3) time for each
-        different theta. Otherwise each new input by itself: the correlation between them is lost.
+        different theta, but O(n + m) of a process in time. Otherwise each new input by itself: the correlation between
+        them is lost.
     random_seed : int or numpy.random.Generator, optional
         The same seed gives the same draws.
     progressbar : bool
@@ -115,13 +116,12 @@ def _generator(random_seed: Any) -> np.random.Generator:
 def _draw_latent(setting: PredictionTask, joint: bool, rng: np.random.Generator, progressbar: bool) -> np.ndarray:
     """Draws of the latent vectors at the new inputs, of shape (C, draws, m)."""
     number = len(setting.points.Xnew)
-    # All at once and in the order of the draws, which then do not depend on how those are grouped.
-    drawn = rng.standard_normal((setting.rows.number, len(setting.draws.theta), number))
+    # At single inputs all at once and in the order of the draws, which then do not depend on the size of blocks.
+    shape = setting.rows.number, len(setting.draws.theta), number
+    drawn = np.empty(shape) if joint else rng.standard_normal(shape)
     for indices, given in setting.conditionals(number if joint else None, progressbar):
         if joint:
-            for rows, means, factor in given.jointly():
-                for row, mean in zip(rows, means, strict=True):
-                    drawn[row, indices] = mean + drawn[row, indices] @ np.tril(factor).T
+            drawn[:, indices] = given.jointly(rng)
             continue
         for where, means, variance in given.pointwise():
             drawn[:, indices, where] = means + np.sqrt(variance)[:, None] * drawn[:, indices, where]

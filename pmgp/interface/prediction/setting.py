@@ -16,6 +16,7 @@ from rich.progress import track
 
 from pmgp.core.numerics.threads import threads_limited
 from pmgp.interface.model.latent_variable import find_latents, refuse_time_series
+from pmgp.interface.model.time_series import is_process
 from pmgp.interface.prediction.covariates import check_at, check_inputs
 from pmgp.interface.prediction.known_process import known_processes
 from pmgp.interface.prediction.latent_processes import GivenTheta, LatentProcesses
@@ -101,14 +102,15 @@ def prepare(
     """Check all arguments, and take the model apart."""
     model = pm.modelcontext(model)
     latents = find_latents(model, latent)
-    refuse_time_series(latents, "predictions at new inputs", FORECAST)
+    refuse_time_series([rv for rv in latents if not is_process(rv)], "predictions at new inputs", FORECAST)
     rows = LatentRows(latents)
     observed = _observed(model, rows.variables)
     needed = set(ancestors([*rows.variables, *observed.values()]))
     theta = [rv for rv in model.free_RVs if rv not in rows.variables and rv in needed]
     of_processes = set(ancestors(rows.variables))
     processes = LatentProcesses(rows, [rv for rv in theta if rv in of_processes], known_processes(gp))
-    Xnew = check_inputs(Xnew, processes.X)
+    vector_of_times = is_process(latents[0]) and np.ndim(Xnew) == 1
+    Xnew = check_inputs(np.reshape(Xnew, (-1, 1)) if vector_of_times else Xnew, processes.X)
     given = check_at(at, model, rows.name, processes.inputs, list(observed.values()))
     check_variables(idata, rows, theta)
     chosen, coordinates = evenly_spaced(idata, rows, theta, draws, by_chain)

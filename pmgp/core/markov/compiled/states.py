@@ -212,6 +212,7 @@ def density(
     noise, regression : (T, d, d) array
     loading : (d,) array
     values : (T,) array
+        NaN where they are not known.
     mean : (T, d) array
     known : (T, d, d) array
     """
@@ -229,6 +230,12 @@ def density(
                 moved[i] = 0.0
                 for j in range(d):
                     moved[i] += regression[t, i, j] * mean[t - 1, j]
+        if math.isnan(values[t]):
+            for i in range(d):
+                mean[t, i] = moved[i]
+                for j in range(d):
+                    known[t, i, j] = before[i, j]
+            continue
         for i in range(d):
             seen[i] = 0.0
             for j in range(d):
@@ -245,27 +252,44 @@ def density(
     return total
 
 
-@kernel(NOTHING, BLOCKS, BLOCKS, BLOCKS, WRITTEN_ROWS)
+@kernel(NOTHING, BLOCKS, BLOCKS, WRITTEN_BLOCKS, WRITTEN_ROWS)
 def interpolate(noise: np.ndarray, regression: np.ndarray, known: np.ndarray, mean: np.ndarray) -> None:
-    """Turn means of states given the values so far into their means given all values.
+    """Turn moments of states given the values so far into those given all values (Rauch, Tung and Striebel 1965).
+
+    The covariance is a sum of three that are none of them negative, as in `factorize`.
 
     Parameters
     ----------
-    noise, regression, known : (T, d, d) array
-        The last from `density`.
+    noise, regression : (T, d, d) array
+    known : (T, d, d) array
+        From `density`.
     mean : (T, d) array
     """
     number, d, _ = noise.shape
-    before, right = np.empty((d, d)), np.empty((d, 1))
+    work = np.empty((5, d, d))
+    before, right, gain, rest, scratch = work[0], work[1], work[2], work[3], work[4]
     for t in range(number - 2, -1, -1):
         for i in range(d):
-            right[i, 0] = mean[t + 1, i]
             for j in range(d):
-                before[i, j] = noise[t + 1, i, j]
-                right[i, 0] -= regression[t + 1, i, j] * mean[t, j]
+                before[i, j], right[i, j] = noise[t + 1, i, j], 0.0
+                for k in range(d):
+                    right[i, j] += regression[t + 1, i, k] * known[t, k, j]
         sandwich(regression[t + 1], known[t], before)
         solve(before, right)
         for i in range(d):
             for j in range(d):
+                gain[i, j], scratch[i, j] = right[j, i], 0.0
+                rest[i, j] = 1.0 if i == j else 0.0
                 for k in range(d):
-                    mean[t, i] += known[t, i, j] * regression[t + 1, k, j] * right[k, 0]
+                    rest[i, j] -= right[k, i] * regression[t + 1, k, j]
+        sandwich(rest, known[t], scratch)
+        sandwich(gain, noise[t + 1], scratch)
+        sandwich(gain, known[t + 1], scratch)
+        known[t] = scratch
+        for i in range(d):
+            before[i, 0] = mean[t + 1, i]
+            for j in range(d):
+                before[i, 0] -= regression[t + 1, i, j] * mean[t, j]
+        for i in range(d):
+            for j in range(d):
+                mean[t, i] += gain[i, j] * before[j, 0]

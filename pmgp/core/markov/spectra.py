@@ -1,0 +1,115 @@
+"""Products of Matern kernels with cosines and periodic kernels, as sums of spectral lines.
+
+A kernel that is periodic is a cosine series, exp(-sin(pi r / T)^2 / (2 l^2)) = sum_j q_j cos(2 pi j r / T) with
+q_j = (2 - [j = 0]) I_j(a) exp(-a) and a = 1 / (4 l^2) (Solin and Sarkka 2014). A Matern kernel times a cosine is a
+line: two copies of the Matern process, which turn at the frequency of the cosine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import ive
+
+__all__ = ["MOST_HARMONICS", "TOLERANCE", "Line", "Part", "lines_of"]
+
+TOLERANCE = 1e-8
+"""Largest error of a periodic kernel, whose variance is one, by the cosines that are left out."""
+MOST_HARMONICS = 64
+"""A periodic kernel that takes more of them for that, whose length-scale is below about 0.046, has no density."""
+
+
+class Part(NamedTuple):
+    """A Matern process, and what its kernel is multiplied by.
+
+    Attributes
+    ----------
+    order : float
+        1/2, 3/2 or 5/2.
+    factors : tuple of str
+        ``"cosine"`` or ``"periodic"``.
+    """
+
+    order: float
+    factors: tuple[str, ...] = ()
+
+
+class Line(NamedTuple):
+    """A Matern kernel times a cosine.
+
+    Attributes
+    ----------
+    order, lengthscale, variance : float
+    frequency : float
+        In radians for a unit of time; zero for the Matern kernel alone.
+    """
+
+    order: float
+    lengthscale: float
+    variance: float
+    frequency: float = 0.0
+
+
+Spectrum = list[tuple[float, float]]
+
+
+def lines_of(
+    parts: Sequence[Part],
+    lengthscales: np.ndarray,
+    variances: np.ndarray,
+    periods: np.ndarray | Sequence[float] = (),
+    widths: np.ndarray | Sequence[float] = (),
+) -> list[Line]:
+    """The lines whose sum is a kernel; of variance NaN for a part with impossible parameters.
+
+    Parameters
+    ----------
+    parts : sequence of Part
+    lengthscales, variances : (k,) array
+        Of the parts.
+    periods, widths : (p,) array
+        Period and length-scale of each factor of each part, in order. The length-scale of a cosine is not used.
+    """
+    found, begin = [], 0
+    for part, lengthscale, variance in zip(parts, lengthscales, variances, strict=True):
+        spectrum: Spectrum = [(0.0, float(variance))]
+        for place, kind in enumerate(part.factors, begin):
+            spectrum = _multiplied(spectrum, _spectrum(kind, float(periods[place]), float(widths[place])))
+        found += [Line(part.order, float(lengthscale), weight, frequency) for frequency, weight in spectrum]
+        begin += len(part.factors)
+    return found
+
+
+def _spectrum(kind: str, period: float, width: float) -> Spectrum:
+    """Frequencies and weights of a cosine or a periodic kernel."""
+    weights = np.array([0.0, 1.0]) if kind == "cosine" else _harmonics(width)
+    if weights is None or not (np.isfinite(period) and period > 0.0):
+        return [(0.0, np.nan)]
+    return [(2.0 * np.pi * j / period, float(weight)) for j, weight in enumerate(weights) if weight > 0.0]
+
+
+def _harmonics(width: float) -> np.ndarray | None:
+    """q_0, ..., q_J, the fewest whose sum misses one by less than the tolerance, which bounds the kernel's error."""
+    if not (np.isfinite(width) and width > 0.0):
+        return None
+    weights = 2.0 * ive(np.arange(MOST_HARMONICS + 1), 0.25 / width**2)
+    weights[0] *= 0.5
+    # From the last one on: one less the sum of the first ones would be rounded.
+    left_out = np.cumsum(weights[::-1])[::-1]
+    if not abs(left_out[0] - 1.0) < 0.5 * TOLERANCE:
+        return None
+    return weights[: max(1, int(np.count_nonzero(left_out >= 0.5 * TOLERANCE)))]
+
+
+def _multiplied(one: Spectrum, other: Spectrum) -> Spectrum:
+    """cos a cos b = (cos(a + b) + cos(a - b)) / 2."""
+    found: Spectrum = []
+    for (a, weight), (b, factor) in product(one, other):
+        if a == 0.0 or b == 0.0:
+            found.append((a + b, weight * factor))
+        else:
+            found += [(a + b, 0.5 * weight * factor), (abs(a - b), 0.5 * weight * factor)]
+    return found
