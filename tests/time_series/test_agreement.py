@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import halfnorm, poisson
 
 import pmgp
-from pmgp.interface.model import latent_gaussian
+from pmgp.interface.model import model_prior
 from pmgp.interface.model.markov import SeriesPrior
 from tests.time_series.models import SERIES, counts
 
@@ -106,7 +106,7 @@ class Forgetful(SeriesPrior):
 @pytest.mark.slow
 def test_a_twin_that_ignores_the_first_distribution_is_rejected(exact, monkeypatch):
     model, expected = exact
-    monkeypatch.setattr(latent_gaussian, "SeriesPrior", Forgetful)
+    monkeypatch.setattr(model_prior, "KINDS", [(model_prior.is_markov, Forgetful)])
     found = errors(sampled(pm.model.fgraph.clone_model(model), 4000), expected)
     assert max(found.values()) > 8.0, found
 

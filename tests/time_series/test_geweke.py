@@ -18,7 +18,7 @@ from pmgp.core.estimators import ImportanceSampling
 from pmgp.core.marginal.evaluation import Evaluator
 from pmgp.core.marginal.pseudo_marginal import Frozen, PseudoMarginalChain, State
 from pmgp.core.markov import PathSampling
-from pmgp.interface.model import latent_gaussian
+from pmgp.interface.model import model_prior
 from pmgp.interface.model.markov import SeriesPrior
 from pmgp.interface.model.taking_apart import take_apart
 from tests.marginal.geweke import ready_point
@@ -82,7 +82,7 @@ class Forgetful(SeriesPrior):
 
 @pytest.mark.slow
 def test_a_twin_that_ignores_the_first_distribution_is_rejected(monkeypatch):
-    monkeypatch.setattr(latent_gaussian, "SeriesPrior", Forgetful)
+    monkeypatch.setattr(model_prior, "KINDS", [(model_prior.is_markov, Forgetful)])
     assert largest_change(PathSampling(3, width=1, threshold=1.0)) > 2.0 * BOUND
 
 
@@ -98,6 +98,6 @@ def test_the_approximation_of_a_twin_differs(monkeypatch):
     """What the slow tests reject is seen in one evidence, too."""
     with joint_model() as model:
         right = pmgp.marginal.log_likelihood(model, estimator="none", random_seed=1).value
-        monkeypatch.setattr(latent_gaussian, "SeriesPrior", Driftless)
+        monkeypatch.setattr(model_prior, "KINDS", [(model_prior.is_markov, Driftless)])
         wrong = pmgp.marginal.log_likelihood(model, estimator="none", random_seed=1).value
     assert abs(right - wrong) > 0.05
