@@ -72,9 +72,8 @@ def test_blas_cores_is_honored(probit_model, cores, blas_cores, expected):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(("blas_cores", "expected"), [("auto", 1), (4, 2)])
-def test_spawned_workers(probit_model, blas_cores, expected):
-    assert threads_of_a_chain(probit_model, cores=2, blas_cores=blas_cores, mp_ctx="spawn") == expected
+def test_spawned_workers(probit_model):
+    assert threads_of_a_chain(probit_model, cores=2, blas_cores=4, mp_ctx="spawn") == 2
 
 
 @pytest.mark.representatives("1-1")

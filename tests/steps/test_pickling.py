@@ -33,6 +33,9 @@ THETA = {
     "joint": lambda model: pmgp.steps.JointUpdate(model=model, compile_kwargs=FAST),
 }
 METHODS = LATENT | THETA
+CASES = [(method, "closed form") for method in METHODS] + [
+    (method, "graph") for method in ("hmc", "pseudo-marginal", "sufficient")
+]
 TUNE = 6
 
 
@@ -65,8 +68,7 @@ def advance(step, point, start: int, stop: int):
 
 
 @pytest.mark.representatives("metropolis-closed form", "pseudo-marginal-closed form", "interweaving-closed form")
-@pytest.mark.parametrize("kind", ["closed form", "graph"])
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("method", "kind"), CASES)
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_copy_continues_identically(models, method, kind):
     model = models[kind]
