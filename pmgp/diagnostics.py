@@ -35,6 +35,14 @@ def hyperparameter_names(idata: xr.DataTree) -> list[str]:
     ----------
     idata : DataTree
         With group ``posterior`` and, where there is one, ``observed_data``.
+
+    Examples
+    --------
+    >>> import arviz as az, numpy as np, pmgp
+    >>> draws = {"lengthscale": np.ones((4, 10)), "f": np.ones((4, 10, 30))}
+    >>> idata = az.from_dict({"posterior": draws, "observed_data": {"y": np.ones(30)}})
+    >>> pmgp.diagnostics.hyperparameter_names(idata)
+    ['lengthscale']
     """
     observed = idata.children.get("observed_data")
     sizes = {} if observed is None else dict(observed.sizes)
@@ -70,6 +78,15 @@ def rhat_over_iterations(
     ------
     ValueError
         If there are too few chains or draws, or a point lies outside what was drawn.
+
+    Examples
+    --------
+    >>> import arviz as az, numpy as np, pmgp
+    >>> rng = np.random.default_rng(1)
+    >>> idata = az.from_dict({"posterior": {"lengthscale": rng.gamma(2.0, 1.0, (4, 100))}})
+    >>> rhat = pmgp.diagnostics.rhat_over_iterations(idata, points=[20, 100])
+    >>> bool(rhat["lengthscale"][-1] < 1.1)
+    True
     """
     posterior = _posterior(idata, var_names)
     n_chains, n_draws = posterior.sizes["chain"], posterior.sizes["draw"]
@@ -112,6 +129,16 @@ def ess_per_second(idata: xr.DataTree, var_names: Sequence[str] | None = None) -
     ------
     ValueError
         If there are fewer than ten draws or the attribute ``sampling_time`` is missing.
+
+    Examples
+    --------
+    >>> import arviz as az, numpy as np, pmgp
+    >>> rng = np.random.default_rng(1)
+    >>> idata = az.from_dict({"posterior": {"lengthscale": rng.gamma(2.0, 1.0, (4, 100))}})
+    >>> idata["posterior"].attrs["sampling_time"] = 2.0
+    >>> found = pmgp.diagnostics.ess_per_second(idata)
+    >>> found["variable"], found["seconds"], found["ess"] > 200
+    ('lengthscale', 2.0, True)
     """
     posterior = _posterior(idata, var_names)
     if posterior.sizes["draw"] < MIN_DRAWS:
@@ -142,6 +169,13 @@ def operation_counts(idata: xr.DataTree) -> dict[str, float]:
     -------
     dict
         The means of those of :data:`OPERATION_STATS` that the step method recorded.
+
+    Examples
+    --------
+    >>> import arviz as az, numpy as np, pmgp
+    >>> idata = az.from_dict({"posterior": {}, "sample_stats": {"n_cholesky": np.array([[2, 4, 3]])}})
+    >>> pmgp.diagnostics.operation_counts(idata)
+    {'n_cholesky': 3.0}
     """
     stats = idata["sample_stats"].to_dataset()
     return {name: float(stats[name].mean()) for name in OPERATION_STATS if name in stats}

@@ -293,7 +293,14 @@ def ordinal_regression(
 
 
 def lengthscale_prior(d: int) -> Any:
-    """Return the prior of each length-scale of these models, a frozen SciPy distribution."""
+    """Return the prior of each length-scale of these models, a frozen SciPy distribution.
+
+    Examples
+    --------
+    >>> import pmgp
+    >>> float(pmgp.models.lengthscale_prior(4).mean())
+    2.0
+    """
     return gamma(1, scale=np.sqrt(d))
 
 

@@ -12,7 +12,17 @@ __all__ = ["Category", "Dataset", "DatasetError"]
 
 
 class DatasetError(ValueError):
-    """A data set that cannot be had, or that is not what the model needs."""
+    """A data set that cannot be had, or that is not what the model needs.
+
+    Examples
+    --------
+    >>> import pmgp
+    >>> try:
+    ...     pmgp.datasets.load("kohle")
+    ... except pmgp.datasets.DatasetError:
+    ...     print("choose one of pmgp.datasets.available()")
+    choose one of pmgp.datasets.available()
+    """
 
 
 class Category(NamedTuple):
@@ -26,6 +36,13 @@ class Category(NamedTuple):
         Its k different values.
     columns : tuple of int
         Columns of ``X``: one for each value, or for two values the one in which the second is 1.
+
+    Examples
+    --------
+    >>> import pmgp
+    >>> color = pmgp.datasets.Category("color", ("blue", "green", "red"), (1, 2, 3))
+    >>> dict(zip(color.values, color.columns))
+    {'blue': 1, 'green': 2, 'red': 3}
     """
 
     name: str
@@ -68,6 +85,14 @@ class Dataset:
     ------
     DatasetError
         If the shapes do not agree.
+
+    Examples
+    --------
+    >>> import numpy as np, pmgp
+    >>> X, y = np.array([[0.1], [0.2], [0.9]]), np.array([0, 0, 1])
+    >>> data = pmgp.datasets.Dataset("spots", X, y, ("size",), ("dim", "bright"), "Made up.")
+    >>> data.n, data.d, data.rows
+    (3, 1, array([0, 1, 2]))
     """
 
     name: str

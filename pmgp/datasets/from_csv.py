@@ -30,7 +30,7 @@ def read_csv(
     header: bool | None = None,
     missing: Literal["drop", "median"] | None = None,
 ) -> Dataset:
-    """Read a CSV file with a column for each feature and one for the label.
+    r"""Read a CSV file with a column for each feature and one for the label.
 
     Columns are separated by commas, or by semicolons or tabs, and then numbers may have decimal commas. Features are
     numbers, dates or text. Dates become days since the first one. Text stands for categories: one of k > 2 values
@@ -74,6 +74,18 @@ def read_csv(
         is not given; if a named column is absent; if the label does not hold what ``kind`` says; if a feature has a
         cell that is infinite or, without ``missing``, empty, mixes numbers and text, has too many categories, or dates
         that can be read in two ways. The message names the columns and the first few rows.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, pmgp
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "flowers.csv")
+    >>> _ = path.write_text("length;color;kind\n5,1;red;setosa\n7,0;blue;virginica\n", encoding="utf-8")
+    >>> data = pmgp.datasets.read_csv(path)
+    >>> data.X
+    array([[5.1, 1. ],
+           [7. , 0. ]])
+    >>> data.y, data.classes
+    (array([0, 1]), ('setosa', 'virginica'))
     """
     path = Path(path)
     if order is not None and kind != "ordered":

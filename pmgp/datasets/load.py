@@ -20,7 +20,14 @@ FOLDER_VARIABLE = "PMGP_DATA"
 
 
 def available() -> tuple[str, ...]:
-    """Return the names that :func:`load` knows."""
+    """Return the names that :func:`load` knows.
+
+    Examples
+    --------
+    >>> import pmgp
+    >>> "coal" in pmgp.datasets.available()
+    True
+    """
     return tuple(CATALOGUE)
 
 
@@ -46,6 +53,13 @@ def load(name: str) -> Dataset:
     DatasetError
         If the name is unknown, the source cannot be reached or needs a package that is not
         installed, or the copy found there is not the data set the catalogue describes.
+
+    Examples
+    --------
+    >>> import pmgp
+    >>> data = pmgp.datasets.load("coal")
+    >>> data.X.shape, data.y is None
+    ((191, 1), True)
     """
     if name not in CATALOGUE:
         raise DatasetError(_unknown(name))

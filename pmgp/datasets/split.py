@@ -33,6 +33,15 @@ def train_test_split(dataset: Dataset, test_fraction: float, seed: int) -> tuple
     DatasetError
         If the fraction is out of range, if one of two classes would be absent from a part, or any class from the
         training part, or if a part would be empty.
+
+    Examples
+    --------
+    >>> import numpy as np, pmgp
+    >>> X, y = np.eye(10), np.arange(10) % 2
+    >>> data = pmgp.datasets.Dataset("small", X, y, tuple("abcdefghij"), ("even", "odd"), "Made up.")
+    >>> train, test = pmgp.datasets.train_test_split(data, 0.2, seed=1)
+    >>> train.n, test.n, sorted({*train.rows, *test.rows}) == [*range(10)]
+    (8, 2, True)
     """
     if not 0 <= test_fraction < 1:
         raise DatasetError(f"the test fraction must be at least 0 and below 1, not {test_fraction}")

@@ -25,6 +25,17 @@ class Standardizer:
     scale : ndarray of shape (d,)
         Standard deviations, in the units of the features; 1 for a constant feature. The columns of a category share
         one.
+
+    Examples
+    --------
+    New inputs are transformed as the training inputs were:
+
+    >>> import pmgp
+    >>> standardizer = pmgp.datasets.Standardizer.fit([[1.0], [3.0]])
+    >>> standardizer.transform([[1.0], [3.0], [5.0]])
+    array([[-1.],
+           [ 1.],
+           [ 3.]])
     """
 
     mean: NDArray[np.float64]

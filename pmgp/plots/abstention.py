@@ -31,6 +31,14 @@ def abstention(y: ArrayLike, probability: ArrayLike | Mapping[str, ArrayLike]) -
     ------
     ValueError
         As `pmgp.scores.abstention_curve`.
+
+    Examples
+    --------
+    >>> import numpy as np, pmgp
+    >>> rng = np.random.default_rng(1)
+    >>> probability = rng.uniform(size=200)
+    >>> y = (rng.uniform(size=200) < probability).astype(int)
+    >>> figure = pmgp.plots.abstention(y, {"calibrated": probability, "hesitant": 0.25 + probability / 2})
     """
     by_name = probability if isinstance(probability, Mapping) else {"": probability}
     with style():

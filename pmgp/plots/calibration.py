@@ -76,6 +76,14 @@ def calibration(
         As for :func:`reliability`.
     classes : tuple of two str
         What labels 0 and 1 stand for.
+
+    Examples
+    --------
+    >>> import numpy as np, pmgp
+    >>> rng = np.random.default_rng(1)
+    >>> probability = rng.uniform(size=200)
+    >>> y = (rng.uniform(size=200) < probability).astype(int)
+    >>> figure = pmgp.plots.calibration(y, probability, classes=("healthy", "ill"))
     """
     y, probability = np.asarray(y), np.asarray(probability, dtype=np.float64)
     with style():

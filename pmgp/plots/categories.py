@@ -35,6 +35,14 @@ def categories(y: ArrayLike, probabilities: ArrayLike, classes: Sequence[str]) -
         Predicted probabilities of the categories.
     classes : sequence of str
         Names of the r categories, lowest first.
+
+    Examples
+    --------
+    >>> import numpy as np, pmgp
+    >>> rng = np.random.default_rng(1)
+    >>> probabilities = rng.dirichlet([1.0, 1.0, 1.0], size=100)
+    >>> y = np.array([rng.choice(3, p=row) for row in probabilities])
+    >>> figure = pmgp.plots.categories(y, probabilities, classes=["low", "middle", "high"])
     """
     y, probabilities = np.asarray(y), np.asarray(probabilities, dtype=np.float64)
     rows = -(-(len(classes) - 1) // COLUMNS)

@@ -45,6 +45,13 @@ def trace(idata: xr.DataTree, var_names: Sequence[str] | None = None) -> Figure:
         With group ``posterior``.
     var_names : sequence of str, optional
         By default the hyper-parameters, see :func:`pmgp.diagnostics.hyperparameter_names`.
+
+    Examples
+    --------
+    >>> import arviz as az, numpy as np, pmgp
+    >>> rng = np.random.default_rng(1)
+    >>> idata = az.from_dict({"posterior": {"lengthscale": rng.gamma(2.0, 1.0, (4, 100))}})
+    >>> figure = pmgp.plots.trace(idata)
     """
     visuals = {"trace": {"alpha": 0.75, "width": 0.7}}
     figure = _facets(arviz.plot_trace, idata, var_names, visuals=visuals)
@@ -65,6 +72,13 @@ def rank(idata: xr.DataTree, var_names: Sequence[str] | None = None) -> Figure:
     ------
     ValueError
         If there is only one chain, which has nothing to agree with.
+
+    Examples
+    --------
+    >>> import arviz as az, numpy as np, pmgp
+    >>> rng = np.random.default_rng(1)
+    >>> idata = az.from_dict({"posterior": {"lengthscale": rng.gamma(2.0, 1.0, (4, 100))}})
+    >>> figure = pmgp.plots.rank(idata)
     """
     if idata["posterior"].sizes["chain"] < 2:
         raise ValueError("ranks compare chains, there is only one")
@@ -81,6 +95,13 @@ def autocorrelation(idata: xr.DataTree, var_names: Sequence[str] | None = None, 
         As for :func:`trace`.
     max_lag : int
         Number of lags shown, at most as many as there are draws.
+
+    Examples
+    --------
+    >>> import arviz as az, numpy as np, pmgp
+    >>> rng = np.random.default_rng(1)
+    >>> idata = az.from_dict({"posterior": {"lengthscale": rng.gamma(2.0, 1.0, (4, 100))}})
+    >>> figure = pmgp.plots.autocorrelation(idata)
     """
     lags = min(max_lag, idata["posterior"].sizes["draw"])
     # ArviZ computes the width of its band from the lags shown, not from the draws: leave it out.
@@ -102,6 +123,13 @@ def posterior(idata: xr.DataTree, var_names: Sequence[str] | None = None) -> Fig
     ----------
     idata, var_names
         As for :func:`trace`.
+
+    Examples
+    --------
+    >>> import arviz as az, numpy as np, pmgp
+    >>> rng = np.random.default_rng(1)
+    >>> idata = az.from_dict({"posterior": {"lengthscale": rng.gamma(2.0, 1.0, (4, 100))}})
+    >>> figure = pmgp.plots.posterior(idata)
     """
     figure = _facets(arviz.plot_dist, idata, var_names, legend=False)
     for axes, unit in zip(figure.axes, _units(idata, var_names), strict=False):
@@ -155,6 +183,13 @@ def rhat(idata: xr.DataTree, var_names: Sequence[str] | None = None) -> Figure:
     ------
     ValueError
         As :func:`pmgp.diagnostics.rhat_over_iterations`.
+
+    Examples
+    --------
+    >>> import arviz as az, numpy as np, pmgp
+    >>> rng = np.random.default_rng(1)
+    >>> idata = az.from_dict({"posterior": {"lengthscale": rng.gamma(2.0, 1.0, (4, 100))}})
+    >>> figure = pmgp.plots.rhat(idata)
     """
     curves = _curves(diagnostics.rhat_over_iterations(idata, var_names))
     draws = curves.pop("draws")

@@ -38,6 +38,14 @@ def classes(y: ArrayLike, probabilities: ArrayLike, names: Sequence[str]) -> Fig
     ------
     ValueError
         As `pmgp.scores.classes.confusion_matrix`.
+
+    Examples
+    --------
+    >>> import numpy as np, pmgp
+    >>> rng = np.random.default_rng(1)
+    >>> probabilities = rng.dirichlet([1.0, 1.0, 1.0], size=100)
+    >>> y = np.array([rng.choice(3, p=row) for row in probabilities])
+    >>> figure = pmgp.plots.classes(y, probabilities, names=["cat", "dog", "horse"])
     """
     y, probabilities = np.asarray(y), np.asarray(probabilities, dtype=np.float64)
     counts = scores.classes.confusion_matrix(y, probabilities)

@@ -50,6 +50,15 @@ def counts(
         What is counted.
     bins : int
         Of the histogram.
+
+    Examples
+    --------
+    >>> import numpy as np, pmgp
+    >>> rng = np.random.default_rng(1)
+    >>> predicted = pmgp.scores.counts.PredictedCounts.log_normal(rng.normal(size=50), np.full(50, 0.1))
+    >>> mean, y = predicted.rates.mean(axis=0), rng.poisson(predicted.rates[0])
+    >>> interval = predicted.quantile(0.05), predicted.quantile(0.95)
+    >>> figure = pmgp.plots.counts(y, mean, interval, (predicted.cumulative(y - 1), predicted.cumulative(y)))
     """
     y, mean = np.asarray(y), np.asarray(mean, dtype=np.float64)
     with style():

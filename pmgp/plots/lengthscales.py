@@ -52,6 +52,14 @@ def lengthscale(idata: xr.DataTree, prior: Prior | None = None, name: str = "len
     ------
     ValueError
         If the posterior has no such variable.
+
+    Examples
+    --------
+    >>> import arviz as az, numpy as np, pmgp
+    >>> rng = np.random.default_rng(1)
+    >>> idata = az.from_dict({"posterior": {"lengthscale": rng.gamma(2.0, 1.0, (4, 100))}})
+    >>> from scipy.stats import gamma
+    >>> figure = pmgp.plots.lengthscale(idata, prior=gamma(2.0))
     """
     posterior = idata["posterior"].to_dataset()
     if name not in posterior:

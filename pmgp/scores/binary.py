@@ -182,6 +182,15 @@ def abstention_curve(y: ArrayLike, probability: ArrayLike, score: str = "accurac
         As :func:`accuracy`, for another score, and for AUC if only one class is present.
     ImportError
         As :func:`area_under_curve`.
+
+    Examples
+    --------
+    The predictions that are left when the least certain ones are withheld are all right:
+
+    >>> import pmgp
+    >>> curve = pmgp.scores.abstention_curve([0, 0, 1, 1], [0.1, 0.6, 0.7, 0.9])
+    >>> float(curve.score[0]), float(curve.score[-1])
+    (0.75, 1.0)
     """
     if score not in SCORES:
         raise ValueError(f"score must be one of {', '.join(SCORES)}, not {score!r}")

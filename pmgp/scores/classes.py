@@ -119,6 +119,14 @@ def abstention_curve(y: ArrayLike, probabilities: ArrayLike) -> AbstentionCurve:
     ------
     ValueError
         As :func:`balanced_accuracy`.
+
+    Examples
+    --------
+    >>> import pmgp
+    >>> probabilities = [[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.4, 0.3, 0.3]]
+    >>> curve = pmgp.scores.classes.abstention_curve([0, 1, 2], probabilities)
+    >>> curve.score.round(2)
+    array([0.67, 1.  ])
     """
     y, probabilities = categories_and_probabilities(y, probabilities)
     certainty, right = probabilities.max(axis=1), probabilities.argmax(axis=1) == y
@@ -143,6 +151,13 @@ def summarize(y: ArrayLike, probabilities: ArrayLike) -> dict[str, float]:
     ------
     ValueError
         As :func:`balanced_accuracy`.
+
+    Examples
+    --------
+    >>> import pmgp
+    >>> scores = pmgp.scores.classes.summarize([0, 1, 2], [[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.4, 0.3, 0.3]])
+    >>> {name: round(score, 2) for name, score in scores.items()}
+    {'accuracy': 0.67, 'balanced_accuracy': 0.67, 'log_loss': 0.55, 'brier_score': 0.29}
     """
     return {
         "accuracy": accuracy(y, probabilities),

@@ -27,6 +27,17 @@ class PredictedCounts:
     ----------
     rates : ndarray of shape (k, m)
         Rates of the k components at each of the m points.
+
+    Examples
+    --------
+    Log-rates with mean 1 and variance 0.5:
+
+    >>> import pmgp
+    >>> predicted = pmgp.scores.counts.PredictedCounts.log_normal([1.0], [0.5])
+    >>> predicted.quantile(0.5), predicted.quantile(0.95)
+    (array([3]), array([10]))
+    >>> predicted.cumulative([10]) > 0.95
+    array([ True])
     """
 
     rates: NDArray[np.float64]
@@ -91,6 +102,14 @@ def summarize(y: ArrayLike, mean: ArrayLike, log_density: ArrayLike) -> dict[str
         If the lengths differ, there are no points, or a mean is not finite.
     ImportError
         If scikit-learn is not installed.
+
+    Examples
+    --------
+    >>> import pmgp
+    >>> predicted = pmgp.scores.counts.PredictedCounts.log_normal([0.0, 1.0], [0.5, 0.5])
+    >>> scores = pmgp.scores.counts.summarize([1, 4], predicted.rates.mean(axis=0), predicted.log_density([1, 4]))
+    >>> {name: round(score, 2) for name, score in scores.items()}
+    {'log_density': -1.72, 'mean_absolute_error': 0.4, 'root_mean_squared_error': 0.41}
     """
     try:
         from sklearn.metrics import mean_absolute_error, root_mean_squared_error

@@ -110,6 +110,13 @@ def summarize(y: ArrayLike, probabilities: ArrayLike) -> dict[str, float]:
     ------
     ValueError
         As :func:`accuracy`.
+
+    Examples
+    --------
+    >>> import pmgp
+    >>> scores = pmgp.scores.ordinal.summarize([0, 1, 2], [[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.4, 0.3, 0.3]])
+    >>> {name: round(score, 2) for name, score in scores.items()}
+    {'accuracy': 0.67, 'log_loss': 0.55, 'ranked_probability_score': 0.12}
     """
     return {
         "accuracy": accuracy(y, probabilities),

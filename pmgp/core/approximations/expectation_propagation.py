@@ -44,6 +44,13 @@ class ExpectationPropagation:
     ------
     ValueError
         For settings out of range.
+
+    Examples
+    --------
+    >>> import numpy as np, pmgp
+    >>> X = np.linspace(0.0, 1.0, 20)[:, None]
+    >>> with pmgp.models.classifier(X, X[:, 0] > 0.5):
+    ...     step = pmgp.PseudoMarginal(approximation=pmgp.approximations.ExpectationPropagation(max_sweeps=30))
     """
 
     tolerance: float = 0.05

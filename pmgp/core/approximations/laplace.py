@@ -51,6 +51,13 @@ class Laplace:
     ------
     ValueError
         For settings out of range.
+
+    Examples
+    --------
+    >>> import numpy as np, pmgp
+    >>> X = np.linspace(0.0, 1.0, 20)[:, None]
+    >>> with pmgp.models.classifier(X, X[:, 0] > 0.5):
+    ...     step = pmgp.PseudoMarginal(approximation=pmgp.approximations.Laplace(sweeps=2))
     """
 
     tolerance: float = 1e-3

@@ -32,6 +32,13 @@ def annealing_schedule(n: int) -> np.ndarray:
     """The article's temperatures for n latent values: 0 < ... < 1, about sqrt(n) of them.
 
     With s = sqrt(n), there are s/2 - 1 values uniform in log beta from 1 down to 0.2, s/2 from 0.2 down to 1e-6, and 0.
+
+    Examples
+    --------
+    >>> from pmgp.core.estimators import annealing_schedule
+    >>> schedule = annealing_schedule(100)
+    >>> len(schedule), float(schedule[0]), float(schedule[-1])
+    (9, 0.0, 1.0)
     """
     half = max(2, round(0.5 * np.sqrt(n)))
     upper = np.geomspace(1.0, MIDDLE, half - 1)
@@ -69,6 +76,13 @@ class AnnealedImportanceSampling:
 
     Filippone, M. (2014). Bayesian inference for Gaussian process classifiers with annealing and pseudo-marginal MCMC.
     ICPR.
+
+    Examples
+    --------
+    >>> import numpy as np, pmgp
+    >>> X = np.linspace(0.0, 1.0, 20)[:, None]
+    >>> with pmgp.models.classifier(X, X[:, 0] > 0.5):
+    ...     step = pmgp.PseudoMarginal(estimator=pmgp.estimators.AnnealedImportanceSampling(draws=32))
     """
 
     start: str = "approximation"

@@ -105,6 +105,13 @@ class ImportanceSampling:
     ------
     ValueError
         If `draws` is not a positive integer or "auto", or is odd and above one with antithetic draws.
+
+    Examples
+    --------
+    >>> import numpy as np, pmgp
+    >>> X = np.linspace(0.0, 1.0, 20)[:, None]
+    >>> with pmgp.models.classifier(X, X[:, 0] > 0.5):
+    ...     step = pmgp.PseudoMarginal(estimator=pmgp.estimators.ImportanceSampling(draws=64))
     """
 
     draws: int | str = "auto"

@@ -70,6 +70,13 @@ class OrthantSampling:
     -----
     The counts of GPC-MC and sequential Monte Carlo are not offered: resampled particles have no path of their own that
     could be kept.
+
+    Examples
+    --------
+    >>> import numpy as np, pmgp
+    >>> X = np.linspace(0.0, 1.0, 20)[:, None]
+    >>> with pmgp.models.classifier(X, X[:, 0] > 0.5):
+    ...     step = pmgp.PseudoMarginal(estimator=pmgp.estimators.OrthantSampling(draws=64))
     """
 
     draws: int | str = "auto"

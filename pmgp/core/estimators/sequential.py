@@ -113,6 +113,13 @@ class SequentialSampling:
     Del Moral, P. (2004). Feynman-Kac formulae. Springer.
 
     Lee, A. and Whiteley, N. (2018). Variance estimation in the particle filter. Biometrika 105.
+
+    Examples
+    --------
+    >>> import numpy as np, pmgp
+    >>> X = np.linspace(0.0, 1.0, 15)[:, None]
+    >>> with pmgp.models.multiclass_classifier(X, np.arange(15) // 5, ["a", "b", "c"]):
+    ...     step = pmgp.PseudoMarginal(estimator=pmgp.estimators.SequentialSampling(draws=128))
     """
 
     draws: int | str = "auto"

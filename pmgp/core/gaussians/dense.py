@@ -33,6 +33,15 @@ class DensePrior(HeldCovariance):
         Fortran order; only the lower triangle is read. It is not copied, and never changed.
     jitter : float
         Amount already added to its diagonal so that it can be factorized, in units of the variance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pmgp.core.gaussians import DensePrior
+    >>> prior = DensePrior(np.zeros(2), np.array([[4.0, 1.0], [1.0, 2.0]], order="F"))
+    >>> draws = prior.sample(np.random.default_rng(1), 20_000)
+    >>> bool(abs(draws.var(axis=0) - [4.0, 2.0]).max() < 0.2)
+    True
     """
 
     def __init__(self, mean: np.ndarray, covariance: np.ndarray, jitter: float = 0.0) -> None:

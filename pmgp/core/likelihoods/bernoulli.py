@@ -43,6 +43,13 @@ class BernoulliProbit(FactorizingLikelihood):
     ------
     ValueError
         For any other label.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pmgp.core.likelihoods import BernoulliProbit
+    >>> round(float(BernoulliProbit(np.array([1, 0])).log_likelihood(np.array([0.0, 0.0]))), 3)
+    -1.386
     """
 
     def __init__(self, y: np.ndarray) -> None:
@@ -114,6 +121,13 @@ class BernoulliLogit(FactorizingLikelihood):
     ------
     ValueError
         For any other label.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pmgp.core.likelihoods import BernoulliLogit
+    >>> round(float(BernoulliLogit(np.array([1, 0])).log_likelihood(np.array([0.0, 0.0]))), 3)
+    -1.386
     """
 
     def __init__(self, y: np.ndarray) -> None:

@@ -35,6 +35,13 @@ class LogGaussianCox(FactorizingLikelihood):
     Notes
     -----
     Rates stop growing at exp(300), where the density is practically zero, so that no f overflows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pmgp.core.likelihoods import LogGaussianCox
+    >>> round(float(LogGaussianCox(np.array([0, 1])).log_likelihood(np.array([0.0, 0.0]))), 3)
+    -2.0
     """
 
     def __init__(self, y: np.ndarray, exposure: np.ndarray | float = 1.0) -> None:

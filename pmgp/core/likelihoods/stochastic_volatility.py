@@ -33,6 +33,13 @@ class StochasticVolatility(FactorizingLikelihood):
     -----
     Squared standardized observations stop growing at exp(300), where the density is practically zero, so that no f
     overflows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pmgp.core.likelihoods import StochasticVolatility
+    >>> round(float(StochasticVolatility(np.array([0.0, 1.0])).log_likelihood(np.array([0.0, 0.0]))), 3)
+    -2.338
     """
 
     def __init__(self, y: np.ndarray) -> None:

@@ -85,6 +85,15 @@ class PathSampling:
     ----------
     Lindsten, F., Jordan, M. I. and Schon, T. B. (2014). Particle Gibbs with ancestor sampling. Journal of Machine
     Learning Research 15.
+
+    Examples
+    --------
+    >>> import numpy as np, pmgp, pymc as pm
+    >>> with pm.Model():
+    ...     rho = pm.Uniform("rho", -1.0, 1.0)
+    ...     x = pm.AR("x", rho=rho, sigma=1.0, init_dist=pm.Normal.dist(0.0, 2.0), shape=30)
+    ...     y = pm.Poisson("y", pm.math.exp(x), observed=np.arange(30) % 3)
+    ...     step = pmgp.PseudoMarginal(estimator=pmgp.estimators.PathSampling(draws=64))
     """
 
     draws: int | str = "auto"

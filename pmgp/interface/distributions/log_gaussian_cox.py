@@ -70,6 +70,15 @@ class LogGaussianCox(Discrete):
     ``pm.Poisson(mu=exposure * pm.math.exp(f))`` is the same model. Here the rate stops growing at exp(300), where the
     density is zero to all purposes, so that no f overflows; and draws are made at a rate of at most 2^62, beyond which
     counts do not fit into integers.
+
+    Examples
+    --------
+    Three counts over two units of time, at a rate of one:
+
+    >>> import pymc as pm, pmgp
+    >>> count = pmgp.likelihoods.LogGaussianCox.dist(f=0.0, exposure=2.0)
+    >>> round(float(pm.logp(count, 3).eval()), 3)
+    -1.712
     """
 
     rv_type = LogGaussianCoxRV

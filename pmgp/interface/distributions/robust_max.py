@@ -60,6 +60,16 @@ class RobustMax(Discrete):
     ----------
     Hernández-Lobato, D., Hernández-Lobato, J. M. and Dupont, P. (2011). Robust multi-class Gaussian process
     classification. *NIPS* 24.
+
+    Examples
+    --------
+    The class with the largest latent value has the label, except for one in a hundred:
+
+    >>> import numpy as np, pymc as pm, pmgp
+    >>> f = np.array([[0.3, -1.0], [0.1, 2.0], [-0.5, 0.0]])
+    >>> label = pmgp.likelihoods.RobustMax.dist(f=f, epsilon=0.01)
+    >>> pm.math.exp(pm.logp(label, [0, 0])).eval()
+    array([0.99 , 0.005])
     """
 
     rv_type = RobustMaxRV

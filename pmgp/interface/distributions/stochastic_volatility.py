@@ -62,6 +62,15 @@ class StochasticVolatility(Continuous):
     -----
     ``pm.Normal(mu=0, sigma=pm.math.exp(f))`` is the same model. Here exp(-f) stops growing at exp(150), where the
     density of anything but zero vanishes to all purposes, so that no f overflows.
+
+    Examples
+    --------
+    A return of zero at a standard deviation of exp(-4):
+
+    >>> import pymc as pm, pmgp
+    >>> r = pmgp.likelihoods.StochasticVolatility.dist(f=-4.0)
+    >>> round(float(pm.logp(r, 0.0).eval()), 3)
+    3.081
     """
 
     rv_type = StochasticVolatilityRV

@@ -34,7 +34,19 @@ ONE_PROCESS = (
 
 
 class ModelError(ValueError):
-    """A PyMC model that is not of the form p(theta) N(f|m, K) prod_i p(y_i|f_i, theta)."""
+    """A PyMC model that is not of the form p(theta) N(f|m, K) prod_i p(y_i|f_i, theta).
+
+    Examples
+    --------
+    >>> import pmgp, pymc as pm
+    >>> with pm.Model():
+    ...     x = pm.Normal("x")
+    ...     try:
+    ...         pmgp.PseudoMarginal()
+    ...     except pmgp.ModelError as error:
+    ...         print("refused:", error)
+    refused: ...
+    """
 
 
 def find_latents(
@@ -52,6 +64,14 @@ def find_latents(
     ------
     ModelError
         If there is none, `latent` names another variable, or one depends on another.
+
+    Examples
+    --------
+    >>> import pmgp
+    >>> from pmgp.interface.model.latent_variable import find_latents
+    >>> model = pmgp.models.classifier([[0.0], [1.0]], [0, 1])
+    >>> [latent.name for latent in find_latents(model)]
+    ['f']
     """
     if latent is not None and not isinstance(latent, list | tuple):
         return [_named(model, latent)]
@@ -90,6 +110,14 @@ def find_latent(model: pm.Model, latent: TensorVariable | str | None = None) -> 
     ------
     ModelError
         If there is none, or there are several and `latent` does not say which.
+
+    Examples
+    --------
+    >>> import pmgp
+    >>> from pmgp.interface.model.latent_variable import find_latent
+    >>> model = pmgp.models.classifier([[0.0], [1.0]], [0, 1])
+    >>> find_latent(model).name
+    'f'
     """
     found = find_latents(model, latent)
     if len(found) > 1:

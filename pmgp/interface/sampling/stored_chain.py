@@ -30,7 +30,18 @@ PATIENCE = 10.0
 
 
 class StoreError(ValueError):
-    """A stored run that cannot be read or continued, or a folder that holds another run."""
+    """A stored run that cannot be read or continued, or a folder that holds another run.
+
+    Examples
+    --------
+    >>> import tempfile, pmgp
+    >>> model = pmgp.models.classifier([[0.0], [1.0]], [0, 1])
+    >>> try:
+    ...     pmgp.resume(tempfile.mkdtemp(), model)
+    ... except pmgp.StoreError:
+    ...     print("there is no run in this folder")
+    there is no run in this folder
+    """
 
 
 class Iteration(NamedTuple):

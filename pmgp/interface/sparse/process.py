@@ -68,14 +68,16 @@ class Sparse(Predicting):
 
     Examples
     --------
-    .. code-block:: python
+    >>> import numpy as np, pmgp, pymc as pm
+    >>> rng = np.random.default_rng(1)
+    >>> X = rng.normal(size=(300, 2))
+    >>> with pm.Model() as model:
+    ...     lengthscale = pm.Gamma("lengthscale", 2, 1)
+    ...     gp = pmgp.gp.Sparse(cov_func=pm.gp.cov.ExpQuad(2, ls=lengthscale))
+    ...     f = gp.prior("f", X=X, Xu=pmgp.gp.select_inducing(X, 50, random_seed=1))
+    ...     y = gp.observe("y", f, dist=lambda f: pm.Poisson.dist(mu=pm.math.exp(f)), observed=rng.poisson(1.0, 300))
 
-        with pm.Model() as model:
-            lengthscale = pm.Gamma("lengthscale", 2, 1)
-            gp = pmgp.gp.Sparse(cov_func=pm.gp.cov.ExpQuad(2, ls=lengthscale))
-            f = gp.prior("f", X=X, Xu=pmgp.gp.select_inducing(X, 50))
-            gp.observe("y", f, dist=lambda f: pm.Poisson.dist(mu=pm.math.exp(f)), observed=counts)
-            idata = pm.sample()
+    Any step method of PyMC samples the model: ``pm.sample(model=model)``.
     """
 
     def __init__(self, *, mean_func: Any = None, cov_func: Any = None) -> None:

@@ -65,6 +65,13 @@ def select_inducing(
     ----------
     Burt, D. R., Rasmussen, C. E. and van der Wilk, M. (2020). Convergence of sparse variational inference in Gaussian
     process regression. *Journal of Machine Learning Research* 21(131).
+
+    Examples
+    --------
+    >>> import numpy as np, pmgp
+    >>> X = np.random.default_rng(1).normal(size=(200, 2))
+    >>> pmgp.gp.select_inducing(X, 20, random_seed=1).shape
+    (20, 2)
     """
     X = np.asarray(X, dtype=float)
     check_table("X", X)

@@ -37,6 +37,13 @@ class LatentRMHMC(LatentStep):
     Girolami, M. and Calderhead, B. (2011). Riemann manifold Langevin and Hamiltonian Monte Carlo methods. JRSS B 73.
     Filippone, M. et al. (2012). Probabilistic prediction of neurological disorders with a statistical assessment of
     neuroimaging data modalities. Annals of Applied Statistics 6, samplers (a) to (f).
+
+    Examples
+    --------
+    >>> import numpy as np, pmgp
+    >>> X = np.linspace(0.0, 1.0, 15)[:, None]
+    >>> with pmgp.models.multiclass_classifier(X, np.arange(15) // 5, ["a", "b", "c"]):
+    ...     methods = [pmgp.steps.Ancillary(), pmgp.steps.LatentRMHMC(metric="fixed")]
     """
 
     name = "latent_rmhmc"

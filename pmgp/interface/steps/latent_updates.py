@@ -205,6 +205,13 @@ class LatentMetropolis(LatentStep):
     $target_of_step
     $rest_of_f_and_references
     Neal, R. M. (1999). Regression and classification using Gaussian process priors. Bayesian Statistics 6.
+
+    Examples
+    --------
+    >>> import numpy as np, pmgp
+    >>> X = np.linspace(0.0, 1.0, 20)[:, None]
+    >>> with pmgp.models.classifier(X, X[:, 0] > 0.5):
+    ...     methods = [pmgp.steps.Ancillary(), pmgp.steps.LatentMetropolis(proposal="autoregressive")]
     """
 
     name = "latent_metropolis"
@@ -237,6 +244,13 @@ class LatentHMC(LatentStep):
     $target_of_step
     $rest_of_f_and_references
     $comparative_evaluation section 3.6.
+
+    Examples
+    --------
+    >>> import numpy as np, pmgp
+    >>> X = np.linspace(0.0, 1.0, 20)[:, None]
+    >>> with pmgp.models.classifier(X, X[:, 0] > 0.5):
+    ...     methods = [pmgp.steps.Ancillary(), pmgp.steps.LatentHMC(mass="prior")]
     """
 
     name = "latent_hmc"
@@ -273,6 +287,13 @@ class LatentSMMALA(LatentStep):
     $target_of_step
     $rest_of_f_and_references
     Girolami, M. and Calderhead, B. (2011). Riemann manifold Langevin and Hamiltonian Monte Carlo methods. JRSS B 73.
+
+    Examples
+    --------
+    >>> import numpy as np, pmgp
+    >>> X = np.linspace(0.0, 1.0, 20)[:, None]
+    >>> with pmgp.models.classifier(X, X[:, 0] > 0.5):
+    ...     methods = [pmgp.steps.Ancillary(), pmgp.steps.LatentSMMALA()]
     """
 
     name = "latent_smmala"

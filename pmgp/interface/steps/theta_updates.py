@@ -145,6 +145,13 @@ class Sufficient(_ThetaStep):
     $target_of_operator
     $rest_of_theta_and_references
     $comparative_evaluation section 2.1.
+
+    Examples
+    --------
+    >>> import numpy as np, pmgp
+    >>> X = np.linspace(0.0, 1.0, 20)[:, None]
+    >>> with pmgp.models.classifier(X, X[:, 0] > 0.5):
+    ...     methods = [pmgp.steps.Sufficient(), pmgp.EllipticalSlice()]
     """
 
     name = "sufficient"
@@ -184,6 +191,13 @@ class Interweaving(Sufficient):
     $target_of_operator
     $rest_of_theta_and_references
     Yu, Y. and Meng, X.-L. (2011). To center or not to center: that is not the question. JCGS 20.
+
+    Examples
+    --------
+    >>> import numpy as np, pmgp
+    >>> X = np.linspace(0.0, 1.0, 20)[:, None]
+    >>> with pmgp.models.classifier(X, X[:, 0] > 0.5):
+    ...     methods = [pmgp.steps.Interweaving(), pmgp.steps.LatentHMC(mass="prior")]
     """
 
     name = "interweaving"
@@ -204,6 +218,13 @@ class Surrogate(_ThetaStep):
     $target_of_walk
     $rest_of_theta_and_references
     Murray, I. and Adams, R. P. (2010). Slice sampling covariance hyperparameters of latent Gaussian models. NIPS 23.
+
+    Examples
+    --------
+    >>> import numpy as np, pmgp
+    >>> X = np.linspace(0.0, 1.0, 20)[:, None]
+    >>> with pmgp.models.classifier(X, X[:, 0] > 0.5):
+    ...     methods = [pmgp.steps.Surrogate(), pmgp.steps.LatentHMC(mass="prior")]
     """
 
     name = "surrogate"
@@ -231,6 +252,13 @@ class JointUpdate(_ThetaStep):
     $rest_of_theta_and_references
     Knorr-Held, L. and Rue, H. (2002). On block updating in Markov random field models for disease mapping.
     Scandinavian Journal of Statistics 29.
+
+    Examples
+    --------
+    >>> import numpy as np, pmgp
+    >>> X = np.linspace(0.0, 1.0, 20)[:, None]
+    >>> with pmgp.models.classifier(X, X[:, 0] > 0.5):
+    ...     methods = [pmgp.steps.JointUpdate(approximation="ep"), pmgp.EllipticalSlice()]
     """
 
     name = "joint_update"
