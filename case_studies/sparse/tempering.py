@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pymc as pm
-from pymc.step_methods.compound import BlockedStep, StepMethodState
+from pymc.step_methods.compound import StepMethodState
 from pymc.step_methods.state import dataclass_state
 
 from case_studies.sparse.coordinates import coordinate_slices
@@ -158,7 +158,7 @@ class SparseTempering(ThetaProgress, SparseStep):
     def _function_of(self, model: pm.Model, point: dict[str, np.ndarray]) -> TemperedParts:
         return TemperedParts(model, point)
 
-    def _reset(self, n_tune: int) -> None:
+    def _reset(self, n_tune: int, n_draws: int) -> None:
         self.tune = n_tune > 0
         self.iteration, self.n_tune = 0, n_tune
         self.powers = np.geomspace(1.0, self.hottest, self.temperatures) if self.temperatures > 1 else np.ones(1)
@@ -174,7 +174,7 @@ class SparseTempering(ThetaProgress, SparseStep):
 
     def step(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[dict[str, Any]]]:
         """Moves in each replica, then exchanges."""
-        with self._threads.limited(self._observations):
+        with self._limited(self._observations):
             replicas = self._at(point)
             rates, evaluations = [], 0
             for place, power in enumerate(self.powers):
@@ -271,16 +271,5 @@ class SparseTempering(ThetaProgress, SparseStep):
             "n_evaluations": evaluations,
         }
 
-    @property
-    def sampling_state(self) -> Any:
-        """The chain's state; setting it drops what is cached."""
-        return BlockedStep.sampling_state.fget(self)
-
-    @sampling_state.setter
-    def sampling_state(self, state: Any) -> None:
-        BlockedStep.sampling_state.fset(self, state)
-        self._replicas = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave the cache behind."""
-        return super().__getstate__() | {"_replicas": None}
+    def _caches(self) -> dict[str, Any]:
+        return {"_replicas": None}

@@ -1,4 +1,4 @@
-"""A chain has one BLAS thread for few points, or what `blas_cores` says; afterwards the caller has his own again."""
+"""A chain has one BLAS thread for few points, or its share of `blas_cores`; the caller has his own again afterwards."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pymc.step_methods.compound import BlockedStep
 import pmgp
 from pmgp.core.numerics import threads
 from pmgp.core.numerics.threads import blas_threads, threads_limited
+from pmgp.interface.steps.chain_step import ChainStep
 from pmgp.interface.steps.threads import ThreadShare
 
 
@@ -37,11 +38,11 @@ class RecordingAncillary(Recording, pmgp.steps.Ancillary):
     stats_dtypes_shapes: ClassVar[dict] = pmgp.steps.Ancillary.stats_dtypes_shapes | Recording.stats_dtypes_shapes
 
 
-def threads_of_a_chain(model, steps=(RecordingPseudoMarginal,), **settings):
+def threads_of_a_chain(model, steps=(RecordingPseudoMarginal,), sample=pm.sample, chains=2, **settings):
     """The number that all iterations of all chains have seen, with a caller who has three."""
     with threads_limited(3, exactly=True), model:
-        idata = pm.sample(
-            tune=3, draws=3, chains=2, step=[step() for step in steps], progressbar=False, random_seed=1,
+        idata = sample(
+            tune=3, draws=3, chains=chains, step=[step() for step in steps], progressbar=False, random_seed=1,
             compute_convergence_checks=False, **settings,
         )  # fmt: skip
         assert blas_threads() == 3
@@ -68,20 +69,39 @@ def test_every_family_of_step_methods(probit_model):
     ("cores", "blas_cores", "expected"), [(1, 2, 2), (2, 4, 2), (2, 1, 1), (1, 5, 5), (1, None, 3), (2, None, 3)]
 )
 def test_blas_cores_is_honored(probit_model, cores, blas_cores, expected):
-    assert threads_of_a_chain(probit_model, cores=cores, blas_cores=blas_cores) == expected
+    found = threads_of_a_chain(probit_model, sample=pmgp.sample, cores=cores, blas_cores=blas_cores)
+    assert found == expected
 
 
 @pytest.mark.full
 def test_spawned_workers(probit_model):
-    assert threads_of_a_chain(probit_model, cores=2, blas_cores=4, mp_ctx="spawn") == 2
+    spawned = {"cores": 2, "blas_cores": 4, "mp_ctx": "spawn"}
+    assert threads_of_a_chain(probit_model, sample=pmgp.sample, **spawned) == 2
+
+
+@pytest.fixture
+def many(monkeypatch):
+    """Few points count as many, on a machine of eight cores."""
+    monkeypatch.setattr(threads, "SMALLEST_THREADED", 1)
+    monkeypatch.setattr(threads, "available_cores", lambda: 8)
 
 
 @pytest.mark.representatives("1-1")
 @pytest.mark.parametrize(("cores", "expected"), [(1, 1), (2, 1), (4, 2)])
-def test_many_points_get_the_cores_left_to_a_chain(probit_model, monkeypatch, cores, expected):
-    monkeypatch.setattr(threads, "SMALLEST_THREADED", 1)
-    monkeypatch.setattr(threads, "available_cores", lambda: 8)
+def test_many_points_get_the_cores_left_to_a_chain(probit_model, many, cores, expected):
+    assert threads_of_a_chain(probit_model, sample=pmgp.sample, cores=cores) == expected
+
+
+@pytest.mark.representatives("1-3")
+@pytest.mark.parametrize(("cores", "expected"), [(1, 3), (2, 1)])
+def test_a_chain_that_is_told_nothing_takes_one_thread_in_a_worker(probit_model, many, cores, expected):
+    """In the main process it takes what there is: three here, and four at most."""
     assert threads_of_a_chain(probit_model, cores=cores) == expected
+
+
+def test_no_more_than_four_are_taken_untold(many):
+    with threads_limited(6, exactly=True), ThreadShare.untold().limited(1000):
+        assert blas_threads() == 4
 
 
 def test_tuning_ends_with_one_thread(probit_model, monkeypatch):
@@ -98,4 +118,4 @@ def test_every_step_method_limits_threads():
     public = [getattr(pmgp.steps, name) for name in pmgp.steps.__all__]
     methods = [value for value in public if isinstance(value, type) and issubclass(value, BlockedStep)]
     assert len(methods) == 14
-    assert all(isinstance(method._threads, ThreadShare) for method in methods)
+    assert all(issubclass(method, ChainStep) for method in methods)

@@ -11,13 +11,15 @@ from typing import Any
 import pymc as pm
 import xarray as xr
 from pymc.exceptions import SamplingError
-from pymc.step_methods.compound import BlockedStep, CompoundStep
+from pymc.step_methods.compound import BlockedStep, CompoundStep, flatten_steps
 
 from pmgp.interface.sampling.going_on import enough, more_draws, progress_towards
 from pmgp.interface.sampling.recorded_step import RecordedStep, chain_folder
 from pmgp.interface.sampling.report import ENOUGH, report
 from pmgp.interface.sampling.stored_chain import seconds_spent
 from pmgp.interface.sampling.stored_run import RunSettings
+from pmgp.interface.steps.chain_step import ChainStep
+from pmgp.interface.steps.threads import ThreadShare
 
 __all__ = ["REPORT", "NoDrawsError", "Run"]
 
@@ -85,6 +87,14 @@ class Run:
         seconds = sum(seconds_spent(chain_folder(self.folder, chain)) for chain in chains)
         return seconds / min(self.settings.cores, self.settings.chains)
 
+    def _share_threads(self) -> None:
+        """Tell step methods that can be told how many threads each chain has."""
+        cores, chains = self.settings.cores, self.settings.chains
+        granted = ThreadShare.granted(self.options.get("blas_cores", "auto"), cores, chains)
+        for method in flatten_steps(self.step):
+            if isinstance(method, ChainStep):
+                method.share_threads(granted)
+
     def _is_complete(self, idata: xr.DataTree, draws: int) -> bool:
         """Whether it was not interrupted."""
         sizes = idata["posterior"].sizes
@@ -93,6 +103,7 @@ class Run:
     def _drawn(self, draws: int, **options: Any) -> xr.DataTree:
         """Return this many draws of each chain, those in the store first."""
         step, seed = self.step, self.settings.seed
+        self._share_threads()
         if self.folder is not None:
             step = RecordedStep(step, self.folder, seed.first_key, self.flush_every)
         arguments = {"compute_convergence_checks": False} | self.options | options

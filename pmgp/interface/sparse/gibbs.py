@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pymc as pm
-from pymc.step_methods.compound import BlockedStep, StepMethodState
+from pymc.step_methods.compound import StepMethodState
 from pymc.step_methods.state import dataclass_state
 
 from pmgp.core.adaptation.mode_prediction import ModePredictor
@@ -197,7 +197,7 @@ class SparseGibbs(ThetaProgress, SparseStep):
                 f"model {self.function.latent_name!r} of shape {shape}: give pmgp.gp.optimize_inducing this model"
             )
         theta = self.function.theta_of(value_point(model, approximation.point))
-        with self._threads.limited(self._observations):
+        with self._limited(self._observations):
             self.sites = self.function.sites(theta, approximation.mean, approximation.factor)
         self._forget()
 
@@ -227,7 +227,7 @@ class SparseGibbs(ThetaProgress, SparseStep):
     def _theta_dimension(self) -> int:
         return sum(int(np.prod(self._shapes[name])) for name in self.function.theta_names)
 
-    def _reset(self, n_tune: int) -> None:
+    def _reset(self, n_tune: int, n_draws: int) -> None:
         shape = self.function.shape
         self.tune = n_tune > 0
         self.iteration, self.n_tune = 0, n_tune
@@ -239,13 +239,12 @@ class SparseGibbs(ThetaProgress, SparseStep):
         self.variables: np.ndarray | None = None
         self._forget()
 
-    def _forget(self) -> None:
-        """Drop what is a function of the state."""
-        self._known: Known | None = None
+    def _caches(self) -> dict[str, Any]:
+        return {"_known": None}
 
     def step(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[dict[str, Any]]]:
         """Moves of theta, then of w."""
-        with self._threads.limited(self._observations):
+        with self._limited(self._observations):
             theta = self.function.theta_of(point)
             known = self._at(point, theta)
             current = Point(theta, known.log_density(self.w), known)
@@ -339,17 +338,3 @@ class SparseGibbs(ThetaProgress, SparseStep):
             self.predictor.solve()
         self.variables = None
         self._forget()
-
-    @property
-    def sampling_state(self) -> Any:
-        """The chain's state; setting it drops what is cached."""
-        return BlockedStep.sampling_state.fget(self)
-
-    @sampling_state.setter
-    def sampling_state(self, state: Any) -> None:
-        BlockedStep.sampling_state.fset(self, state)
-        self._forget()
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave the cache behind."""
-        return super().__getstate__() | {"_known": None}

@@ -165,7 +165,7 @@ class SparseHMC(AcceptanceProgress, SparseStep):
         [log_density], vector = join_nonshared_inputs(point, [model.logp()], self.vars)
         return NumericalFunction([vector], [log_density, pt.grad(log_density, vector)], rearranged=True)
 
-    def _reset(self, n_tune: int) -> None:
+    def _reset(self, n_tune: int, n_draws: int) -> None:
         self.tune = n_tune > 0
         self.iteration, self.n_tune = 0, n_tune
         self.step_size = StepSize.start(0.5 * self.dimension**-0.25)
@@ -178,7 +178,7 @@ class SparseHMC(AcceptanceProgress, SparseStep):
     def step(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[dict[str, Any]]]:
         """One trajectory."""
         variables = self._vector(point)
-        with self._threads.limited(self._observations):
+        with self._limited(self._observations):
             density = Scaled(self.function, self.factor)
             if self.chain is None or not np.array_equal(self.chain.payload, variables):
                 self.chain = density.start(variables)

@@ -6,29 +6,24 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
-from pymc.step_methods.compound import BlockedStep
 from pymc.util import get_random_generator
 
 from pmgp.interface.sparse.inputs import current_value
-from pmgp.interface.steps.base import CONSTRUCTED_WITH
-from pmgp.interface.steps.threads import ThreadShare, share_of_chain
+from pmgp.interface.steps.chain_step import ChainStep
 
 __all__ = ["SparseStep"]
 
 
-class SparseStep(BlockedStep):
+class SparseStep(ChainStep):
     """A step method for all variables of a model, which are continuous.
 
-    Subclasses define `_function_of`, and `_reset`, which starts the state of a chain.
+    Subclasses define `_function_of`; their constructors end with that of this class, which starts a state.
 
     Parameters
     ----------
     vars, model, rng, initial_point, blocked
         As in every PyMC step method.
     """
-
-    default_blocked = True
-    _threads = ThreadShare()
 
     def __init__(
         self,
@@ -48,26 +43,19 @@ class SparseStep(BlockedStep):
         self.function = self._function_of(model, {name: point[name] for name in self.names})
         observed = [current_value(model.rvs_to_values[rv]) for rv in model.observed_RVs]
         self._observations = max((values.size for values in observed if values is not None), default=1)
-        self._reset(0)
+        self._reset(0, 0)
 
     def _function_of(self, model: pm.Model, point: dict[str, np.ndarray]) -> Any:
         """What is computed of the model; it has `refresh_data`."""
         raise NotImplementedError
 
-    def _reset(self, n_tune: int) -> None:
-        raise NotImplementedError
+    def _refresh_data(self) -> None:
+        self.function.refresh_data()
 
     @property
     def dimension(self) -> int:
         """Number of elements of all variables."""
         return sum(int(np.prod(shape)) for shape in self._shapes.values())
-
-    def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
-        """Forget the last chain, take this chain's random generator, and read the data again."""
-        super().setup_chain(rng, tune, draws)
-        self._threads = share_of_chain() or self._threads
-        self.function.refresh_data()
-        self._reset(tune)
 
     def _vector(self, point: dict[str, np.ndarray]) -> np.ndarray:
         return np.concatenate([np.ravel(point[name]) for name in self.names])
@@ -88,13 +76,3 @@ class SparseStep(BlockedStep):
         if left:
             raise ValueError(f"{name} moves all variables together; give it {', '.join(left)} too, or no variables")
         return list(model.value_vars)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Tell a spawned worker what `pymc.sample` grants."""
-        state = self.__dict__ | {"_threads": share_of_chain() or self._threads}
-        state.pop(CONSTRUCTED_WITH, None)
-        return state
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Make the copy without PyMC's `__new__`, which looks for a model."""
-        return object.__new__, (type(self),), self.__getstate__()

@@ -1,4 +1,4 @@
-"""What PyMC asks of a step method, once for all of them: chains, states, pickles, threads, counted operations."""
+"""What the step methods of a latent Gaussian model share: its parts, counted operations, imputed observations."""
 
 from __future__ import annotations
 
@@ -6,20 +6,16 @@ from typing import Any, ClassVar, TypedDict
 
 import numpy as np
 import pymc as pm
-from pymc.step_methods.compound import BlockedStep
 from pymc.util import get_random_generator
 
 from pmgp.core.numerics.ledger import counted
-from pmgp.core.numerics.threads import threads_limited
 from pmgp.core.transitions.base import TransitionInfo
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
+from pmgp.interface.steps.chain_step import ChainStep
 from pmgp.interface.steps.shared import share
-from pmgp.interface.steps.threads import ThreadShare, share_of_chain
 
 __all__ = ["ACCEPTANCE", "COUNTS", "EVALUATIONS", "Arguments", "GaussianProcessStep", "PyMCArguments"]
 
-# Where PyMC keeps what a step method was constructed with, for the copy: the model, and variables.
-CONSTRUCTED_WITH = "_BlockedStep__newargs"
 COUNTS: dict[str, Any] = {"n_cholesky": (np.int64, []), "n_inverse": (np.int64, []), "n_matmul": (np.int64, [])}
 """Sample statistics of every step method: its operations in O(n^3)."""
 ACCEPTANCE: dict[str, Any] = {"tune": (bool, []), "accepted": (np.float64, []), "acceptance_rate": (np.float64, [])}
@@ -44,14 +40,10 @@ class Arguments(PyMCArguments, total=False):
     latent: Any
 
 
-class GaussianProcessStep(BlockedStep):
+class GaussianProcessStep(ChainStep):
     """A step method for a model with one latent Gaussian vector f and hyper-parameters theta.
 
-    It is pickled with its compiled functions, and without what only its constructor needed. It limits the threads of
-    BLAS while it computes, and only then. PyMC never chooses it automatically.
-
-    Subclasses define `_update`. What changes while a chain runs is a field of their `_state_class`, which `_reset`
-    starts, or one of their `_caches`; their constructors end with ``_reset(0, 0)``.
+    PyMC never chooses it automatically. Subclasses define `_update`; their constructors end with ``_reset(0, 0)``.
 
     Parameters
     ----------
@@ -65,12 +57,10 @@ class GaussianProcessStep(BlockedStep):
         See `Arguments`.
     """
 
-    default_blocked = True
     # As of `LatentGaussianModel`: whether f and theta are updated each given the other, and not both together.
     _given_theta: ClassVar[bool] = True
     # Whether it moves a time series, whose covariance matrix is not there.
     _moves_series: ClassVar[bool] = False
-    _threads = ThreadShare()
     _n = 0
 
     def __init__(
@@ -144,22 +134,13 @@ class GaussianProcessStep(BlockedStep):
         """Attributes that are functions of the state, with what stands there until they are computed."""
         return {"_current": None}
 
-    def _forget(self) -> None:
-        self.__dict__.update(self._caches())
-
-    def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
-        """Forget the last chain, take this chain's random generator, and read the data again."""
-        super().setup_chain(rng, tune, draws)
-        # A spawned worker has it from the process that pickled the step.
-        self._threads = share_of_chain() or self._threads
-        with threads_limited(1):
-            self.shared_model.refresh_data()
-            self._reset(tune, draws)
+    def _refresh_data(self) -> None:
+        self.shared_model.refresh_data()
 
     def step(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[dict[str, Any]]]:
         """One iteration."""
         self._n = self.latent_model.sites_of(point)
-        with self._threads.limited(self._n), counted() as ledger:
+        with self._limited(self._n), counted() as ledger:
             moved, stats = self._update(point)
             after = point | moved
             if (imputation := self.latent_model.imputation) is not None:
@@ -171,25 +152,5 @@ class GaussianProcessStep(BlockedStep):
     def stop_tuning(self) -> None:
         """End the tuning phase."""
         super().stop_tuning()
-        with self._threads.limited(self._n):
+        with self._limited(self._n):
             self._finish_tuning()
-
-    @property
-    def sampling_state(self) -> Any:
-        """The chain's state; setting it drops what is cached."""
-        return BlockedStep.sampling_state.fget(self)
-
-    @sampling_state.setter
-    def sampling_state(self, state: Any) -> None:
-        BlockedStep.sampling_state.fset(self, state)
-        self._forget()
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave caches behind, and tell a spawned worker what `pymc.sample` grants."""
-        state = self.__dict__ | self._caches() | {"_threads": share_of_chain() or self._threads}
-        state.pop(CONSTRUCTED_WITH, None)
-        return state
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Make the copy without PyMC's `__new__`, which looks for a model."""
-        return object.__new__, (type(self),), self.__getstate__()

@@ -1,51 +1,51 @@
-"""BLAS threads of a chain: what PyMC's `sample` was asked for, or what suits the number of latent values.
+"""BLAS threads of a chain: its share, which `pmgp.sample` tells it, or what suits a chain that nobody has told.
 
-PyMC limits the threads of its workers only where it does not fork them, and does not tell step methods of
-`blas_cores`; they find it in the call of `sample` that they serve.
+PyMC does not tell step methods how many chains run beside them. Chains that run side by side are in worker processes,
+so that a chain in one of these takes one thread, and one in the main process as many as PyMC has cores by default. A
+limit that holds already, as PyMC sets it in workers that are not forked, is never raised.
 """
 
 from __future__ import annotations
 
-import sys
 from contextlib import AbstractContextManager
-from types import FrameType
-from typing import NamedTuple
-
-from pymc.sampling import mcmc
+from multiprocessing import parent_process
+from typing import Any, NamedTuple
 
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 
-__all__ = ["ThreadShare", "share_of_chain"]
+__all__ = ["ThreadShare"]
+
+# Cores that `pymc.sample` uses at most by default.
+CORES = 4
 
 
 class ThreadShare(NamedTuple):
-    """What `pymc.sample` grants a chain.
+    """The threads that a chain may use.
 
     Attributes
     ----------
     cores : int or None
-        Threads for each chain: `blas_cores` over the number of chains that run at a time. PyMC makes ``"auto"`` the
-        number of `cores`. None where the user wants no limit, or where there is no `pymc.sample`.
+        How many; None for no limit.
     explicit : bool
-        Whether the user gave `blas_cores`, as a number or as None.
+        Whether the user gave a number, or None, which then holds for few latent values too.
     """
 
-    cores: int | None = None
+    cores: int | None
     explicit: bool = False
+
+    @classmethod
+    def granted(cls, blas_cores: Any, cores: int, chains: int) -> ThreadShare:
+        """Share of each chain, where so many run on so many cores: `blas_cores` is that of `pymc.sample`."""
+        given = cores if blas_cores == "auto" else blas_cores
+        return cls(None if given is None else max(1, given // min(cores, chains)), blas_cores != "auto")
+
+    @classmethod
+    def untold(cls) -> ThreadShare:
+        """Share of a chain in this process that has been told none."""
+        return cls(CORES if parent_process() is None else 1)
 
     def limited(self, n: int) -> AbstractContextManager[None]:
         """Limit the threads of BLAS for a chain with n latent values: to what the user asked for, or what suits n."""
         if self.explicit:
             return threads_limited(self.cores, exactly=True)
         return threads_limited(suitable_threads(n, self.cores))
-
-
-def share_of_chain() -> ThreadShare | None:
-    """What the call of `pymc.sample` that is under way grants; None outside of one, as in a spawned worker."""
-    frame: FrameType | None = sys._getframe()
-    while frame is not None:
-        if frame.f_code is mcmc.sample.__code__ and "num_blas_cores_per_worker" in frame.f_locals:
-            given, cores = frame.f_locals["blas_cores"], frame.f_locals["num_blas_cores_per_worker"]
-            return ThreadShare(None if cores is None else max(1, cores), given != "auto")
-        frame = frame.f_back
-    return None
