@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pmgp.core.estimators.base import Size
+from pmgp.core.estimators.work import BLOCK_TERM, IMPORTANCE_CALL, TERM
 from pmgp.core.gaussians import Posterior
 from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.numerics.compiled.loading import compiled, vectors
@@ -27,12 +28,6 @@ __all__ = [
     "log_mean_exp",
     "number_of_draws",
 ]
-
-# Work in operations of a matrix product that take the same time, measured from n = 50 to 700 with 16 to 256 draws: of a
-# likelihood's term at one draw, and of a call, whatever its size.
-WORK_OF_TERM, WORK_OF_CALL = 7e2, 7e5
-# Work of one latent value if a term depends on several.
-WORK_OF_BLOCK_TERM = 3e3
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,9 +128,9 @@ class ImportanceSampling:
         n, vectors, _ = size
         deviations = draws / 2 if self._paired(draws) else draws
         if vectors == 1:
-            return 5.0 * n**2 * deviations + WORK_OF_TERM * n * draws + WORK_OF_CALL
+            return 5.0 * n**2 * deviations + TERM * n * draws + IMPORTANCE_CALL
         products = (9.0 / vectors + 2.0 / vectors**2) * n**2
-        return products * deviations + WORK_OF_BLOCK_TERM * n * draws + WORK_OF_CALL
+        return products * deviations + BLOCK_TERM * n * draws + IMPORTANCE_CALL
 
     def estimate(
         self,

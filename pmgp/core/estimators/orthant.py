@@ -20,6 +20,7 @@ import numpy as np
 from pmgp.core.approximations.moment_matching import Cavities, cavities
 from pmgp.core.estimators.base import Size
 from pmgp.core.estimators.importance import WeightedParticles, check_draws, log_mean_exp, number_of_draws
+from pmgp.core.estimators.work import ORTHANT_CALL, ORTHANT_PREPARATION, ORTHANT_STEP, ORTHANT_VARIABLE
 from pmgp.core.gaussians import Posterior, Prior
 from pmgp.core.likelihoods.base import Likelihood, NoisyLimits, Thresholded
 from pmgp.core.numerics import linalg
@@ -34,10 +35,6 @@ __all__ = ["NoisyParticles", "OrthantSampling"]
 METHODS = ("ep", "ghk", "tilted")
 # Smallest relative distance of the sites' precision from that of the noise: sites in v stay finite.
 SMALLEST_REST = 1e-6
-# Work in operations of a matrix product that take the same time, measured from n = 50 to 700 with 16 to 256 draws: of
-# the preparation, per n^3 (two factorizations, a product and a solution, 8/3, and copies of matrices); of a step of the
-# recursion, per earlier variable, and of a normal between limits; of a call, whatever its size.
-WORK_OF_PREPARATION, WORK_OF_STEP, WORK_OF_VARIABLE, WORK_OF_CALL = 4.0, 3.0, 2e3, 6e6
 
 
 @storable
@@ -106,7 +103,7 @@ class OrthantSampling:
     def work(self, size: Size, draws: int) -> float:
         """Work of the preparation with EP's sites, and of the recursion: see `Priced`."""
         n = size.values
-        return WORK_OF_PREPARATION * n**3 + (WORK_OF_STEP * n + WORK_OF_VARIABLE) * n * draws + WORK_OF_CALL
+        return ORTHANT_PREPARATION * n**3 + (ORTHANT_STEP * n + ORTHANT_VARIABLE) * n * draws + ORTHANT_CALL
 
     def estimate(
         self,

@@ -20,12 +20,18 @@ import numpy as np
 
 from pmgp.core.estimators.base import Size
 from pmgp.core.estimators.importance import (
-    WORK_OF_BLOCK_TERM,
     WeightedParticles,
     check_draws,
     check_positive,
     log_mean_exp,
     number_of_draws,
+)
+from pmgp.core.estimators.work import (
+    BLOCK_TERM,
+    SEQUENTIAL_CALL,
+    SEQUENTIAL_ELEMENT,
+    SEQUENTIAL_FACTOR,
+    SEQUENTIAL_VALUE,
 )
 from pmgp.core.gaussians import Group, Posterior, SiteGroups
 from pmgp.core.likelihoods.base import Likelihood
@@ -34,11 +40,6 @@ from pmgp.core.numerics.block_matrices import flat
 from pmgp.core.numerics.storable import storable
 
 __all__ = ["ResampledParticles", "SequentialSampling", "ancestors", "effective_number"]
-
-# Work in operations of a matrix product that take the same time, measured with 450 to 1284 latent values of three and
-# six vectors: of the factor for all vectors, per n^3, and of its elements, per n^2; of a latent value of a particle; of
-# a call, whatever its size.
-WORK_OF_FACTOR, WORK_OF_ELEMENT, WORK_OF_VALUE, WORK_OF_CALL = 0.6, 9e2, 5e3, 1.2e8
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,10 +155,10 @@ class SequentialSampling:
         A likelihood that is not divisible is evaluated as a whole for each group.
         """
         n, vectors, divisible = size
-        value = WORK_OF_VALUE + (0.0 if divisible else WORK_OF_BLOCK_TERM * self.stages)
+        value = SEQUENTIAL_VALUE + (0.0 if divisible else BLOCK_TERM * self.stages)
         triangles = (1.0 + 1.0 / vectors) * n**2
-        factor = WORK_OF_FACTOR * n**3 + WORK_OF_ELEMENT * n**2
-        return factor + (triangles + value * n) * draws + WORK_OF_CALL
+        factor = SEQUENTIAL_FACTOR * n**3 + SEQUENTIAL_ELEMENT * n**2
+        return factor + (triangles + value * n) * draws + SEQUENTIAL_CALL
 
     def estimate(
         self,

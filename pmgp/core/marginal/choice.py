@@ -18,6 +18,13 @@ import numpy as np
 
 from pmgp.core.adaptation.mode_prediction import Predictor
 from pmgp.core.estimators.base import Calibrated, Estimator, Priced, Repeated, SharesDraws, Size
+from pmgp.core.estimators.work import (
+    SCREEN_BLOCK_MOMENTS,
+    SCREEN_BLOCK_SWEEP,
+    SCREEN_ELEMENT,
+    SCREEN_FACTOR,
+    SCREEN_SWEEP,
+)
 from pmgp.core.likelihoods.blocks import Divisible
 from pmgp.core.marginal.calibration import (
     CANDIDATES,
@@ -34,15 +41,9 @@ __all__ = ["Choice", "choose_estimator"]
 
 # Share of iterations in which the screen leads to a new theta, where an estimate is made.
 PASSING = 0.5
-# Work of an iteration on the screen, in operations: a sweep of the approximation and the factorization of K per n^3,
-# the elements of K per n^2.
-WORK_OF_SWEEP, WORK_OF_FACTOR, WORK_OF_ELEMENT = 2.0 / 3.0, 1.0 / 3.0, 150.0
 # If this number of importance samples or fewer reach the target, their pool shows the spread well, and there is no
 # reason to try estimates that resample.
 FEW_DRAWS = 64
-# With several latent vectors, a sweep costs 3 n^3 for each vector of n sites, and moments at each site that grow with
-# the square of the number of vectors.
-WORK_OF_BLOCK_SWEEP, WORK_OF_BLOCK_MOMENTS = 3.0, 1e5
 
 
 class Choice(NamedTuple):
@@ -129,10 +130,10 @@ class _Costs:
         vectors = q.prior.vectors
         n = q.size // vectors
         self.size = Size(q.size, vectors, isinstance(screened.likelihood, Divisible))
-        sweep = WORK_OF_SWEEP * n**3
+        sweep = SCREEN_SWEEP * n**3
         if vectors > 1:
-            sweep = WORK_OF_BLOCK_SWEEP * vectors * n**3 + WORK_OF_BLOCK_MOMENTS * vectors**2 * n
-        prior = WORK_OF_FACTOR * PASSING * n**3 + WORK_OF_ELEMENT * n**2
+            sweep = SCREEN_BLOCK_SWEEP * vectors * n**3 + SCREEN_BLOCK_MOMENTS * vectors**2 * n
+        prior = SCREEN_FACTOR * PASSING * n**3 + SCREEN_ELEMENT * n**2
         self.screen = q.iterations * sweep + prior
 
     def price(self, estimator: Priced, choice: Choice) -> float:

@@ -51,8 +51,6 @@ class SparseParts:
     model : pymc.Model
     point : dict
         Values of all variables, such as the initial ones.
-    factors : bool
-        Whether values at the inducing inputs are asked for, by `with_factors`.
 
     Attributes
     ----------
