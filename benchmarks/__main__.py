@@ -20,6 +20,7 @@ from benchmarks import (
     first_draw,
     gradient,
     iteration,
+    maps,
     orthants,
     peers,
     scheme_iterations,
@@ -230,6 +231,18 @@ TABLES: dict[str, tuple[Table, ...]] = {
             "Time series: smallest ESS of the hyper-parameters per second, tuning included, one core",
             (),
             lambda *_: time_series.rows(),
+        ),
+    ),
+    "maps": (
+        Table(
+            "Maps: processor time for an independent draw of the hyper-parameters, tuning included, one core",
+            (),
+            lambda *_: maps.rows(),
+        ),
+        Table(
+            "Sweeps on maps: processor time of one, and over that of a factorization and a selected inverse",
+            (),
+            lambda *_: maps.sweeps(),
         ),
     ),
     "threads": (

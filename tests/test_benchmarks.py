@@ -11,6 +11,7 @@ from benchmarks import (
     first_draw,
     gradient,
     iteration,
+    maps,
     orthants,
     samplers,
     sparse,
@@ -139,6 +140,16 @@ def test_what_is_known_is_not_measured_again(monkeypatch):
     monkeypatch.setattr(sparse, "measure", lambda name, problem, method: {"data": name, "method": method})
     rows = list(sparse.rows({("few", "SparseHMC")}, ("SparseGibbs", "SparseHMC")))
     assert rows == [{"data": "few", "method": "SparseGibbs"}]
+
+
+def test_maps_are_sampled_by_both_and_sweeps_are_timed():
+    row = maps.measure(maps.cox(5), "pmgp", draws=60, tune=60)
+    assert row["n"] == 25
+    assert 0.0 < row["s per independent draw"] < np.inf
+    assert maps.measure(maps.cox(4), "nuts", draws=20, tune=20)["method"] == "nuts"
+    swept = maps.sweep(6)
+    assert swept["sweep ms"] > 0.0
+    assert swept["n"] == 36
 
 
 def test_time_series_are_sampled_by_both():

@@ -61,11 +61,13 @@ def statistics(theta: np.ndarray, f: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.array([*theta, *theta**2, theta[0] * theta[1], f.mean(), size, f[1:] @ f[:-1], theta[1] * size, y @ f])
 
 
-def largest_change(scheme: PseudoMarginalChain, replicates: int = REPLICATES) -> float:
-    rng, frozen, rows = np.random.default_rng(1), Frozen(LEARNED, None, scheme.estimator.draws), []
+def largest_change(
+    scheme: PseudoMarginalChain, replicates: int = REPLICATES, make: type[Counts] = Counts, seed: int = 1
+) -> float:
+    rng, frozen, rows = np.random.default_rng(seed), Frozen(LEARNED, None, scheme.estimator.draws), []
     for _ in range(replicates):
         theta = PRIOR_MEAN + PRIOR_SCALE * rng.standard_normal(2)
-        model = Counts(np.zeros(SIZE))
+        model = make(np.zeros(SIZE))
         f = model.prior(theta).sample(rng, 1)[0]
         model.y = rng.poisson(np.exp(f)).astype(float)
         before = statistics(theta, f, model.y)
