@@ -1,6 +1,7 @@
 """Step methods for `pymc.sample`, and the decorator with which classes in the states of your own can be stored."""
 
 from pmgp.core.numerics.storable import storable
+from pmgp.interface.langevin import StochasticGradientLangevin
 from pmgp.interface.sparse import SparseGibbs, SparseHMC
 from pmgp.interface.steps import (
     Ancillary,
@@ -30,6 +31,7 @@ __all__ = [
     "PseudoMarginal",
     "SparseGibbs",
     "SparseHMC",
+    "StochasticGradientLangevin",
     "Sufficient",
     "Surrogate",
     "storable",

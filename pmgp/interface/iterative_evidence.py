@@ -7,10 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pymc as pm
 
+from pmgp.core.gaussians import DensePrior
+from pmgp.core.iterative.bars import CovarianceBar
 from pmgp.core.iterative.gaussian import EvidenceEstimate, IterativeEvidence
-from pmgp.core.iterative.preconditioners.random_pivots import random_points
+from pmgp.core.iterative.preconditioners.random_pivots import random_pivots, random_points
+from pmgp.core.iterative.ulisse import Ulisse
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
-from pmgp.interface.covariance.tiled import TiledCovariance
+from pmgp.interface.covariance.tiled import TiledCovariance, TiledMoments
 from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
 from pmgp.interface.importance.targets import gaussian_observations, observed_normal
 from pmgp.interface.model.latent_gaussian import ModelError
@@ -86,7 +89,7 @@ class IterativeDensity:
             self._covariance = TiledCovariance(graphs[0], graphs[1], variable, parts.theta.compile_function)
         except UnsupportedGraphError as error:
             raise ModelError(f"the covariance of {observed.name!r} is not computed by tiles: {error}") from error
-        self.theta, self._y = parts.theta, parts.y
+        self.theta, self._theta_prior, self._y = parts.theta, parts.theta_prior, parts.y
         self.rank = _rank(rank, len(parts.y))
         self._method = IterativeEvidence() if method is None else method
 
@@ -105,14 +108,54 @@ class IterativeDensity:
         NotConvergedError, IndefiniteMatrixError
             There is no value then.
         """
+        moments = self._noisy(theta)
+        points = random_points(moments.kernel, self.rank, rng)
+        return self._method.estimate(rng, moments.kernel, moments.noise, self._y - moments.mean, points)
+
+    def refresh_data(self) -> None:
+        """Read the inputs again, as `pymc.set_data` may have changed them."""
+        self._covariance.refresh_data()
+
+    def stochastic_gradient(self, rng: np.random.Generator, theta: np.ndarray, method: Ulisse) -> np.ndarray:
+        """An unbiased estimate of the gradient of log p(theta) p(y|theta): (dimension,)."""
+        moments = self._noisy(theta)
+        preconditioner = random_pivots(moments.kernel, moments.noise, self.rank, rng)
+        found = method.gradient(rng, moments.kernel, moments.noise, self._y - moments.mean, preconditioner)
+        by_data = self._covariance.pullback_of_bar(theta, found.covariance, found.mean)
+        return self._theta_prior.gradient(theta) + by_data
+
+    def of_subset(self, theta: np.ndarray, chosen: np.ndarray) -> tuple[float, np.ndarray]:
+        """Log of p(theta) times the density of some of the observations, by a factorization, and its gradient.
+
+        Parameters
+        ----------
+        theta : (dimension,) array
+        chosen : (m,) array of int
+            Which observations, all different.
+        """
+        moments, y = self._noisy(theta), np.zeros(self.size)
+        C = moments.kernel.columns(chosen)[chosen] + np.diag(moments.noise[chosen])
+        prior = DensePrior(moments.mean[chosen], np.asfortranarray(C)).factorized()
+        log_prior = self._theta_prior(theta)
+        if prior is None or not np.isfinite(log_prior):
+            return -np.inf, np.zeros_like(theta)
+        a = prior.solve(self._y[chosen] - prior.mean)
+        bar = 0.5 * (np.outer(a, a) - prior.solve(np.eye(len(chosen))))
+        weights, noise = np.zeros((self.size, len(chosen))), np.zeros(self.size)
+        weights[chosen], noise[chosen], y[chosen] = bar, bar.diagonal(), a
+        none = np.empty((self.size, 0))
+        by_data = self._covariance.pullback_of_bar(theta, CovarianceBar(none, none, chosen, weights, noise), y)
+        return log_prior + prior.log_density(self._y[chosen]), self._theta_prior.gradient(theta) + by_data
+
+    def _noisy(self, theta: np.ndarray) -> TiledMoments:
+        """The mean and the covariance by parts, which has noise."""
         moments = self._covariance.moments(theta)
         if not np.all(moments.noise > 0.0):
             raise ModelError(
                 "nothing is added to the diagonal of the covariance at the end of its graph, and solvers need noise "
                 "there: give pm.gp.Marginal a noise, or a jitter"
             )
-        points = random_points(moments.kernel, self.rank, rng)
-        return self._method.estimate(rng, moments.kernel, moments.noise, self._y - moments.mean, points)
+        return moments
 
     def gradient(self, theta: np.ndarray, found: EvidenceEstimate) -> np.ndarray:
         """The gradient in theta that belongs to an estimate there: (dimension,)."""
@@ -184,7 +227,7 @@ def iterative_log_likelihood(
     ...     y = gp.marginal_likelihood("y", X, np.sin(X[:, 0]), sigma=0.1)
     >>> found = pmgp.marginal.iterative_log_likelihood(model, random_seed=1)
     >>> found
-    IterativeLogLikelihood(10... with standard error 0..., after ... iterations)
+    IterativeLogLikelihood(11... with standard error 0..., after ... iterations)
     """
     model = pm.modelcontext(model)
     density = IterativeDensity(model, rank, IterativeEvidence(tolerance, probes, cap), compile_kwargs)

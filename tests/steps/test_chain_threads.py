@@ -117,5 +117,5 @@ def test_tuning_ends_with_one_thread(probit_model, monkeypatch):
 def test_every_step_method_limits_threads():
     public = [getattr(pmgp.steps, name) for name in pmgp.steps.__all__]
     methods = [value for value in public if isinstance(value, type) and issubclass(value, BlockedStep)]
-    assert len(methods) == 14
+    assert len(methods) == 15
     assert all(issubclass(method, ChainStep) for method in methods)

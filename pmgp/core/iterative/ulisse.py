@@ -1,0 +1,79 @@
+"""Gradients of log N(y|m, K + diag(noise)) without bias, from solutions that are stopped at random.
+
+Filippone and Engler (2015), section 4: the trace by Rademacher vectors r, r'C^-1 dC r, each with one estimate of
+C^-1 r; the quadratic term by two independent estimates of C^-1 (y - m) from one run. The article's print lacks the
+quadratic term's half.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from pmgp.core.iterative.bars import CovarianceBar
+from pmgp.core.iterative.gaussian import product_with
+from pmgp.core.iterative.preconditioners import Kernel
+from pmgp.core.iterative.roulette import Roulette
+from pmgp.core.iterative.solvers import Preconditioner
+
+__all__ = ["Ulisse", "UnbiasedGradient"]
+
+
+class UnbiasedGradient(NamedTuple):
+    """An unbiased estimate of a gradient.
+
+    Attributes
+    ----------
+    covariance : CovarianceBar
+        In K and in the noise.
+    mean : (n,) array
+        In m.
+    """
+
+    covariance: CovarianceBar
+    mean: np.ndarray
+
+
+@dataclass(frozen=True)
+class Ulisse:
+    """Estimate gradients by solutions that are stopped at random.
+
+    Parameters
+    ----------
+    probes : int
+        Rademacher vectors.
+    roulette : Roulette
+    """
+
+    probes: int = 4
+    roulette: Roulette = field(default_factory=Roulette)
+
+    def __post_init__(self) -> None:
+        if self.probes < 1:
+            raise ValueError(f"probes must be at least 1, not {self.probes}")
+
+    def gradient(
+        self, rng: np.random.Generator, kernel: Kernel, noise: np.ndarray, y: np.ndarray, preconditioner: Preconditioner
+    ) -> UnbiasedGradient:
+        """Estimate the gradient.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+        kernel : Kernel
+        noise : (n,) array
+        y : (n,) array
+            Observations less their mean m.
+        preconditioner : Preconditioner
+        """
+        product = product_with(kernel.product, noise)
+        one, other = self.roulette.solve(rng, product, y, preconditioner, 2).T
+        signs = rng.choice([-1.0, 1.0], size=(len(y), self.probes))
+        solved = [self.roulette.solve(rng, product, r, preconditioner)[:, 0] for r in signs.T]
+        left = np.column_stack([0.5 * one, *(-0.5 / self.probes * x for x in solved)])
+        right = np.column_stack([other, signs])
+        none = np.empty(0, dtype=np.intp)
+        bar = CovarianceBar(left, right, none, np.empty((len(y), 0)), np.einsum("ij,ij->i", left, right))
+        return UnbiasedGradient(bar, 0.5 * (one + other))

@@ -1,0 +1,200 @@
+"""Stochastic gradient Langevin dynamics of hyper-parameters as a PyMC step method, for Gaussian noise and many points.
+
+Filippone and Engler (2015): gradients without bias from solutions that are stopped at random, and a matrix M from the
+curvature at the maximum for a subset of the points. Not exact, and says so.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import pymc as pm
+from pymc.step_methods.compound import StepMethodState
+from pymc.step_methods.state import dataclass_state
+from pymc.util import get_random_generator
+
+from pmgp.core.importance import curvature, peak, student_at
+from pmgp.core.iterative.langevin import LangevinState, StochasticLangevin
+from pmgp.core.iterative.ulisse import Ulisse
+from pmgp.interface.iterative_evidence import IterativeDensity
+from pmgp.interface.steps.chain_step import ChainStep
+
+__all__ = ["StochasticGradientLangevin"]
+
+# Up to so many points a factorization takes seconds, and exact methods are better in all respects.
+AFFORDABLE = 5000
+
+
+@dataclass_state
+class StochasticGradientLangevinState(StepMethodState):
+    """Everything that changes while a chain runs."""
+
+    tune: bool
+    chain: LangevinState | None
+
+
+class StochasticGradientLangevin(ChainStep):
+    """Stochastic gradient Langevin dynamics for all hyper-parameters beside Gaussian noise, which is not exact.
+
+    No proposal is rejected, so that the posterior is sampled but for an error of the order of the step. The step falls
+    from `first` to `last` over `horizon` iterations, and is held once the gradients' noise is negligible; drop the
+    draws for which the statistic ``held`` is false. Effective draws are rare: prefer :func:`pmgp.importance` wherever
+    a factorization of the covariance is possible, which needs memory for one n by n matrix.
+
+    Parameters
+    ----------
+    vars : list of variables, optional
+        Must be all free variables, the default.
+    first, last : float
+        Largest and smallest step.
+    horizon : int
+        Iterations after which the step is the smallest.
+    probes : int
+        Rademacher vectors for each gradient.
+    subset : int
+        Points for whose posterior the maximum and its curvature are computed, which scale the steps.
+    rank : int, optional
+        Of the preconditioner; a tenth of the points by default, and at most 500.
+    force : bool
+        Sample also where exact methods are affordable, up to 5,000 points.
+    model, rng, initial_point, compile_kwargs, blocked
+        As in every PyMC step method.
+
+    Raises
+    ------
+    ModelError
+        If the model has latent values or no Gaussian noise, or its covariance is not computed by tiles.
+    ValueError
+        Where exact methods are affordable, if `vars` are not all of its variables, and for settings out of range.
+
+    Notes
+    -----
+    Sample statistics: ``tune``, ``exact`` (false), ``step_size``, ``held``.
+
+    References
+    ----------
+    Filippone, M. and Engler, R. (2015). Enabling scalable stochastic gradient-based inference for Gaussian processes by
+    employing the Unbiased LInear System SolvEr (ULISSE). *ICML*.
+
+    Examples
+    --------
+    >>> import numpy as np, pmgp, pymc as pm
+    >>> X = np.linspace(0.0, 5.0, 40)[:, None]
+    >>> with pm.Model():
+    ...     gp = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(1, ls=pm.LogNormal("lengthscale", 0, 1)))
+    ...     y = gp.marginal_likelihood("y", X, np.sin(X[:, 0]), sigma=pm.LogNormal("noise", -1, 1))
+    ...     step = pmgp.steps.StochasticGradientLangevin(force=True)
+    ...     idata = pm.sample(5, step=step, tune=2, chains=1, cores=1, random_seed=1, progressbar=False)
+    >>> bool(idata.sample_stats["exact"].any())
+    False
+    """
+
+    name = "sgld"
+    stats_dtypes_shapes: ClassVar[dict[str, Any]] = {
+        "tune": (bool, []),
+        "exact": (bool, []),
+        "step_size": (np.float64, []),
+        "held": (bool, []),
+    }
+    _state_class = StochasticGradientLangevinState
+
+    def __init__(
+        self,
+        vars: list[Any] | None = None,
+        *,
+        first: float = 0.1,
+        last: float = 1e-4,
+        horizon: int = 40_000,
+        probes: int = 4,
+        subset: int = 500,
+        rank: int | None = None,
+        force: bool = False,
+        model: pm.Model | None = None,
+        rng: Any = None,
+        initial_point: dict[str, np.ndarray] | None = None,
+        compile_kwargs: dict[str, Any] | None = None,
+        blocked: bool = True,
+    ) -> None:
+        model = pm.modelcontext(model)
+        self.density = IterativeDensity(model, rank, compile_kwargs=compile_kwargs)
+        _refuse_affordable(self.density.size, force)
+        self.vars = _all_variables(vars, model)
+        self.blocked, self.rng = blocked, get_random_generator(rng)
+        self.gradients = Ulisse(probes)
+        self.sampler = StochasticLangevin(np.eye(self.density.theta.dimension), first, last, horizon)
+        self._subset = subset
+        self._factor: np.ndarray | None = None
+        self._reset(0, 0)
+
+    def _refresh_data(self) -> None:
+        self.density.refresh_data()
+
+    def _reset(self, n_tune: int, n_draws: int) -> None:
+        self.tune = n_tune > 0
+        self.chain: LangevinState | None = None
+        self._forget()
+
+    def _caches(self) -> dict[str, Any]:
+        """M, which is a function of the model and of its data."""
+        return {"_factor": None}
+
+    def step(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[dict[str, Any]]]:
+        """One step along an estimate of the gradient."""
+        theta = self.density.theta.ravel(point)
+        with self._limited(self.density.size):
+            sampler = self._scaled()
+            if self.chain is None or not np.array_equal(self.chain.theta, theta):
+                self.chain = LangevinState(theta)
+            stats = {
+                "tune": self.tune,
+                "exact": False,
+                "step_size": sampler.size(self.chain),
+                "held": self.chain.held > 0.0,
+            }
+            gradient = self.density.stochastic_gradient(self.rng, theta, self.gradients)
+            self.chain = sampler.step(self.rng, self.chain, gradient)
+        return point | self.density.theta.unravel(self.chain.theta), [stats]
+
+    def _scaled(self) -> StochasticLangevin:
+        """The sampler with M of the subset."""
+        if self._factor is None:
+            self._factor = scale_of(self.density, self._subset)
+        settings = self.sampler
+        return StochasticLangevin(self._factor, settings.first, settings.last, settings.horizon)
+
+
+def scale_of(density: IterativeDensity, subset: int) -> np.ndarray:
+    """Lower Cholesky factor of M, the inverse curvature at the maximum of the posterior given some of the points.
+
+    Parameters
+    ----------
+    density : IterativeDensity
+    subset : int
+        Number of these points, which are drawn with a seed of their own.
+    """
+    chosen = np.random.default_rng(0).permutation(density.size)[:subset]
+
+    def of_subset(theta: np.ndarray) -> tuple[float, np.ndarray]:
+        return density.of_subset(theta, chosen)
+
+    at = peak(of_subset, density.theta.initial).theta
+    return student_at(at, curvature(of_subset, at)).factors[0]
+
+
+def _refuse_affordable(size: int, force: bool) -> None:
+    if size <= AFFORDABLE and not force:
+        raise ValueError(
+            f"exact methods are affordable for {size} points: use pmgp.importance, or NUTS. Stochastic gradient "
+            "Langevin dynamics are not exact, and take far longer; force=True samples all the same"
+        )
+
+
+def _all_variables(vars: list[Any] | None, model: pm.Model) -> list[Any]:
+    given = [model.rvs_to_values.get(variable, variable) for variable in vars or model.value_vars]
+    left = [variable.name for variable in model.value_vars if variable not in given]
+    if left:
+        raise ValueError(
+            f"StochasticGradientLangevin moves all variables together; give it {', '.join(left)} too, or no variables"
+        )
+    return list(model.value_vars)

@@ -1,0 +1,127 @@
+"""Stochastic gradient Langevin dynamics as a step method: its posterior, PyMC's contract, and its words."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pymc as pm
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import pmgp
+from pmgp.core.iterative.ulisse import Ulisse
+from pmgp.interface.importance.targets import MarginalTarget, gaussian_observations
+from pmgp.interface.iterative_evidence import IterativeDensity
+from pmgp.interface.langevin import StochasticGradientLangevin, scale_of
+
+RNG = np.random.default_rng(0)
+N = 60
+X = np.sort(RNG.uniform(0.0, 6.0, N))[:, None]
+Y = np.sin(X[:, 0]) + 0.3 * RNG.standard_normal(N)
+
+
+def regression() -> pm.Model:
+    with pm.Model() as model:
+        lengthscale = pm.LogNormal("lengthscale", 0.0, 0.5)
+        noise = pm.LogNormal("noise", -1.0, 0.5)
+        gp = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(1, ls=lengthscale))
+        gp.marginal_likelihood("y", X, Y, sigma=noise)
+    return model
+
+
+MODEL = regression()
+THETA = np.array([0.3, -1.2])
+
+
+@pytest.fixture(scope="module")
+def density():
+    return IterativeDensity(MODEL, rank=20)
+
+
+@pytest.fixture(scope="module")
+def target():
+    return MarginalTarget(MODEL, gaussian_observations(MODEL))
+
+
+def test_all_points_as_a_subset_are_the_posterior(density, target):
+    value, gradient = density.of_subset(THETA, RNG.permutation(N))
+    expected, slope = target.density(THETA)
+    assert_allclose(value, expected, rtol=1e-9)
+    assert_allclose(gradient, slope, rtol=1e-6)
+
+
+@pytest.mark.full
+def test_stochastic_gradients_are_unbiased(density, target):
+    rng, method = np.random.default_rng(1), Ulisse(4)
+    found = np.array([density.stochastic_gradient(rng, THETA, method) for _ in range(200)])
+    errors = found.std(axis=0, ddof=1) / np.sqrt(200)
+    assert np.all(np.abs(found.mean(axis=0) - target.density(THETA)[1]) < 3.0 * errors)
+
+
+def test_few_points_are_refused():
+    with pytest.raises(ValueError, match=r"exact methods are affordable for 60 points: use pmgp\.importance"):
+        StochasticGradientLangevin(model=MODEL)
+
+
+def test_some_variables_are_refused():
+    with pytest.raises(ValueError, match="moves all variables together; give it noise_log__ too"):
+        StochasticGradientLangevin([MODEL["lengthscale"]], force=True, model=MODEL)
+
+
+def test_latent_values_are_refused():
+    with pytest.raises(pmgp.ModelError, match="has latent"):
+        StochasticGradientLangevin(model=pmgp.models.classifier(X, Y > 0.0), force=True)
+
+
+@pytest.fixture(scope="module")
+def step():
+    return StochasticGradientLangevin(force=True, rank=20, subset=N, first=0.4, last=0.1, horizon=100, model=MODEL)
+
+
+def test_it_says_that_it_is_not_exact(step):
+    step.setup_chain(np.random.default_rng(1), 1, 1)
+    _, [stats] = step.step(MODEL.initial_point())
+    assert stats["exact"] is False
+    assert stats["step_size"] == pytest.approx(0.4)
+    assert not stats["held"]
+
+
+def test_the_state_reproduces_the_next_draw(step):
+    step.setup_chain(np.random.default_rng(1), 1, 1)
+    point, _ = step.step(MODEL.initial_point())
+    state = step.sampling_state
+    after, _ = step.step(point)
+    step.sampling_state = state
+    again, _ = step.step(point)
+    for name, value in after.items():
+        assert_array_equal(value, again[name])
+
+
+def test_it_survives_pickling(step):
+    step.setup_chain(np.random.default_rng(1), 1, 1)
+    copy = pickle.loads(pickle.dumps(step))
+    point = MODEL.initial_point()
+    assert step.step(point)[0].keys() == copy.step(point)[0].keys()
+    assert_allclose(step._factor, copy._factor)
+
+
+@pytest.mark.slow
+def test_the_posterior_is_near_that_by_importance_sampling():
+    """Means within .2 and deviations within a fifth of the posterior's, with steps of .3 in its scale."""
+    exact = pmgp.importance(MODEL, draws=400, random_seed=1, progressbar=False)["importance"]
+    weights = np.exp(exact["log_weight"].values - exact["log_weight"].values.max())
+    weights /= weights.sum()
+    theta = exact["theta"].values
+    mean = weights @ theta
+    deviation = np.sqrt(weights @ np.square(theta - mean))
+    step = StochasticGradientLangevin(force=True, rank=30, subset=N, first=0.3, last=0.29, probes=8, model=MODEL)
+    step.setup_chain(np.random.default_rng(1), 100, 2500)
+    point, draws = MODEL.initial_point(), []
+    for _ in range(2600):
+        point, _ = step.step(point)
+        draws.append(step.density.theta.ravel(point))
+    found = np.array(draws[100:])
+    assert np.all(np.abs(found.mean(axis=0) - mean) < 0.2 * deviation)
+    assert np.all(np.abs(found.std(axis=0) / deviation - 1.0) < 0.2)
+    assert_allclose(scale_of(step.density, N).shape, (2, 2))
