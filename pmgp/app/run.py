@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pmgp.app.folder import STORE, check_folder, clear, clear_store
@@ -10,6 +11,7 @@ from pmgp.app.outcome import Outcome
 from pmgp.app.problem import prepare
 from pmgp.app.settings import RunError, Settings
 from pmgp.app.tasks import Problem, Scores
+from pmgp.app.trend import trend
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,8 +54,9 @@ def execute(settings: Settings, console: Console) -> Outcome:
     clear(settings.out)
     report.save_posterior(idata, settings.out)
     predictions, scores = predict(problem, idata)
+    course = trend(problem, idata)
     seconds = {"sampling": sampled - start, "prediction": time.perf_counter() - sampled}
-    outcome = measure(problem, idata, predictions, scores, seconds)
+    outcome = replace(measure(problem, idata, predictions, scores, seconds), trend=course)
     report.print_outcome(console, outcome)
     report.write(outcome)
     console.print(f"\nreport: {settings.out / 'report.html'}", markup=False, soft_wrap=True)

@@ -25,6 +25,7 @@ class Settings:
     ``header`` is None where the file is to tell, ``missing`` where missing cells are refused, and
     ``importance_samples`` where the step method chooses the number itself. ``sparse`` is the number of inducing inputs,
     0 for none, and None where the number of points decides.
+    ``time`` names the column of times, and ``horizon`` is how many later ones are forecast.
     ``resume`` goes on with the run that the folder holds.
 
     Raises
@@ -41,6 +42,8 @@ class Settings:
     drop: tuple[str, ...] = ()
     order: tuple[str, ...] = ()
     exposure: str | None = None
+    time: str | None = None
+    horizon: int = 0
     missing: Literal["drop", "median"] | None = None
     kernel: str = "rbf"
     likelihood: str = "probit"
@@ -77,10 +80,27 @@ class Settings:
             )
         if self.sparse and (self.estimator, self.importance_samples, self.approximation) != ("auto", None, "ep"):
             raise RunError("--estimator, --importance-samples and --approximation are for the exact chain, --sparse 0")
+        if self.time is not None:
+            self._check_time()
+        elif self.horizon:
+            raise RunError("--horizon is for a column of times: name it with --time")
         if self.exposure and self.likelihood != "poisson":
             raise RunError("--exposure is for counts, --likelihood poisson")
         if self.is_named:
             self._check_named()
+
+    def _check_time(self) -> None:
+        """Refuse what a process in time has not."""
+        if self.likelihood not in ("probit", "logit", "poisson"):
+            raise RunError(f"--time is for --likelihood probit, logit and poisson, and not for {self.likelihood}")
+        if not self.kernel.startswith("matern"):
+            raise RunError(f"--time takes --kernel matern32 or matern52, and not {self.kernel}")
+        if self.horizon < 0:
+            raise RunError(f"--horizon is a number of further times, 0 or more, it is {self.horizon}")
+        others = {"--features": self.features, "--sparse": self.sparse, "--exposure": self.exposure}
+        given = [option for option, value in others.items() if value]
+        if given:
+            raise RunError(f"{given[0]} does not go with --time: time is the only feature, and the chain is exact")
 
     def _check_named(self) -> None:
         """Refuse what only a file can have."""
@@ -132,5 +152,7 @@ class Settings:
             "--drop": join_names(self.drop) or None,
             "--order": join_names(self.order) or None,
             "--exposure": self.exposure,
+            "--time": self.time,
+            "--horizon": str(self.horizon) if self.horizon else None,
             "--missing": self.missing,
         }

@@ -36,7 +36,7 @@ class Features(NamedTuple):
     notices: tuple[str, ...]
 
 
-def encode_features(cells: pd.DataFrame, fill: bool = False) -> Features:
+def encode_features(cells: pd.DataFrame, fill: bool = False, numbered: bool = False) -> Features:
     """Turn columns of text cells into numbers.
 
     A column of numbers stays one. Dates become days since the first of them. Any other column of text becomes a column
@@ -48,6 +48,8 @@ def encode_features(cells: pd.DataFrame, fill: bool = False) -> Features:
         Text cells, one column a feature.
     fill : bool
         Whether missing cells get the median of their column, or the most frequent value of a category.
+    numbered : bool
+        Whether a column that numbers the rows is meant to, as times do.
 
     Raises
     ------
@@ -81,7 +83,7 @@ def encode_features(cells: pd.DataFrame, fill: bool = False) -> Features:
         else:
             encoded.append(numbers[name].to_numpy(dtype=np.float64))
             names.append(name)
-            notices += [_row_number(name)] if _counts_rows(numbers[name]) else []
+            notices += [_row_number(name)] if not numbered and _counts_rows(numbers[name]) else []
     twice = [name for name in cells if names.count(str(name)) > 1]
     if twice:
         raise DatasetError(f"column {twice[0]!r} has the name that a category's column of 0 and 1 gets: rename it")

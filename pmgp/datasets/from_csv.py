@@ -29,6 +29,7 @@ def read_csv(
     exposure: str | None = None,
     header: bool | None = None,
     missing: Literal["drop", "median"] | None = None,
+    time: str | None = None,
 ) -> Dataset:
     r"""Read a CSV file with a column for each feature and one for the label.
 
@@ -61,6 +62,8 @@ def read_csv(
         What to do where a cell of a used column is empty, ``NA``, ``NaN``, ``null`` or ``?``: leave out its row, or
         fill it with the median of all rows (the most frequent value of a category); ``notices`` say how often. Labels
         and exposures are never filled. By default such a file is refused.
+    time : str, optional
+        Name of a column of times, which is then the only feature; not together with ``features``.
 
     Returns
     -------
@@ -95,12 +98,12 @@ def read_csv(
     if missing not in (None, "drop", "median"):
         raise DatasetError(f"missing must be 'drop', 'median' or None, not {missing!r}")
     table, notices = read_table(path, header)
-    columns = choose_columns(list(table.columns), label, features, drop, exposure)
+    columns = choose_columns(list(table.columns), label, features if time is None else [time], drop, exposure)
     if missing == "drop":
         table, dropped = _complete_rows(table, columns)
         notices += dropped
     labels = _labels(table[columns.label], kind, order)
-    encoded = encode_features(table[columns.features], fill=missing == "median")
+    encoded = encode_features(table[columns.features], fill=missing == "median", numbered=time is not None)
     return Dataset(
         name=path.name.split(".")[0],
         X=encoded.X,

@@ -14,6 +14,7 @@ from pmgp.plots.chains import autocorrelation, posterior, rank, rhat, trace
 from pmgp.plots.classes import classes
 from pmgp.plots.counts import counts
 from pmgp.plots.lengthscales import lengthscale
+from pmgp.plots.trends import trend
 
 __all__ = [
     "abstention",
@@ -27,4 +28,5 @@ __all__ = [
     "rank",
     "rhat",
     "trace",
+    "trend",
 ]

@@ -20,6 +20,8 @@ def pictures(outcome: Outcome) -> Iterator[Picture]:
     """Yield the pictures that the draws suffice for; an interrupted run may have only a trace."""
     if outcome.predictions is not None:
         yield from outcome.problem.task.pictures(outcome.problem, outcome.predictions)
+    if outcome.trend is not None:
+        yield _trend(outcome)
     yield _trace(outcome)
     sizes = outcome.idata["posterior"].sizes
     if sizes["draw"] >= MIN_DRAWS:
@@ -28,6 +30,30 @@ def pictures(outcome: Outcome) -> Iterator[Picture]:
         if sizes["chain"] > 1:
             yield _rank(outcome)
             yield _rhat(outcome)
+
+
+def _trend(outcome: Outcome) -> Picture:
+    problem, table = outcome.problem, outcome.trend
+    train, test, classes = problem.train, problem.test, problem.dataset.classes
+    assert table is not None
+    assert train.y is not None
+    assert test.y is not None
+    observations, left_out = (train.X[:, 0], train.y), (test.X[:, 0], test.y)
+    label = problem.dataset.label
+    wide = "" if classes else " The pale band is where nine in ten counts lie."
+    return Picture(
+        "trend",
+        "Trend and forecast",
+        f"The line is the posterior median, and the band holds nine tenths of the posterior.{wide} After the last "
+        "observation it widens to what is known without observations.",
+        lambda: plots.trend(
+            table,
+            observations,
+            left_out,
+            problem.dataset.feature_names[0],
+            f"probability of {classes[1]}" if classes else f"expected {label}",
+        ),
+    )
 
 
 def _lengthscale(outcome: Outcome) -> Picture:

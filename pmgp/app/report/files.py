@@ -39,6 +39,8 @@ def write(outcome: Outcome) -> None:
     tables.summary(outcome, rounded=False).to_csv(folder / "summary.csv", index_label="variable")
     if outcome.predictions is not None:
         outcome.predictions.to_csv(folder / "predictions.csv", index=False)
+    if outcome.trend is not None:
+        outcome.trend.to_csv(folder / "trend.csv", index=False)
     (folder / "run.json").write_text(json.dumps(record(outcome), indent=2) + "\n")
     figures = []
     for picture in pictures(outcome):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from pmgp.app.settings import Settings
-    from pmgp.datasets import Dataset
+    from pmgp.datasets import Dataset, Standardizer
 
 __all__ = ["Inducing", "Picture", "Problem", "Scores", "Task"]
 
@@ -56,11 +56,12 @@ class Problem(NamedTuple):
     X_test: NDArray[np.float64]
     inducing: Inducing
     model: pm.Model
+    standardizer: Standardizer
 
     @property
     def notices(self) -> list[str]:
         """What a reader has to know of the data and of the model."""
-        return [*self.dataset.notices, *_approximated(self)]
+        return [*self.dataset.notices, *_forecast(self), *_approximated(self)]
 
 
 class Task(Protocol):
@@ -92,9 +93,18 @@ class Task(Protocol):
     def baseline(self) -> str: ...  # noqa: D102
 
     def model(
-        self, X: NDArray[np.float64], train: Dataset, kernel: str, likelihood: str, inducing: Inducing = None
+        self,
+        X: NDArray[np.float64],
+        train: Dataset,
+        kernel: str,
+        likelihood: str,
+        inducing: Inducing = None,
+        in_time: bool = False,
     ) -> pm.Model:
-        """Build the model of the training part; X holds its standardized inputs, on whose scale are inducing ones."""
+        """Build the model of the training part; X holds its standardized inputs, on whose scale are inducing ones.
+
+        ``in_time`` says that the only feature is time.
+        """
         ...
 
     def predict(self, problem: Problem, idata: xr.DataTree) -> pd.DataFrame:
@@ -112,6 +122,13 @@ class Task(Protocol):
     def pictures(self, problem: Problem, predictions: pd.DataFrame) -> Iterator[Picture]:
         """Draw the predictions."""
         ...
+
+
+def _forecast(problem: Problem) -> list[str]:
+    """Say which points are the test part of a series."""
+    if problem.settings.time is None or not problem.test.n:
+        return []
+    return [f"the last {problem.test.n} points in time are the test part, which is forecast from the others"]
 
 
 def _approximated(problem: Problem) -> list[str]:

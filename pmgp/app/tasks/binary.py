@@ -40,13 +40,19 @@ class BinaryTask:
     baseline: str = ""
 
     def model(
-        self, X: NDArray[np.float64], train: Dataset, kernel: str, likelihood: str, inducing: Inducing = None
+        self,
+        X: NDArray[np.float64],
+        train: Dataset,
+        kernel: str,
+        likelihood: str,
+        inducing: Inducing = None,
+        in_time: bool = False,
     ) -> pm.Model:
         """Build the classifier."""
         from pmgp.models import classifier
 
         assert train.y is not None
-        return classifier(X, train.y, kernel, likelihood, train.feature_names, inducing)
+        return classifier(X, train.y, kernel, likelihood, train.feature_names, inducing, in_time)
 
     def predict(self, problem: Problem, idata: xr.DataTree) -> pd.DataFrame:
         """Predict the ``probability`` of label 1, and that of label 0, with the moments of the latent function."""

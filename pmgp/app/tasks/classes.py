@@ -41,7 +41,13 @@ class ClassTask:
     baseline: str = "class frequencies"
 
     def model(
-        self, X: NDArray[np.float64], train: Dataset, kernel: str, likelihood: str, inducing: Inducing = None
+        self,
+        X: NDArray[np.float64],
+        train: Dataset,
+        kernel: str,
+        likelihood: str,
+        inducing: Inducing = None,
+        in_time: bool = False,
     ) -> pm.Model:
         """Build the classifier."""
         from pmgp.models import multiclass_classifier

@@ -43,13 +43,19 @@ class CountTask:
     baseline: str = "constant rate"
 
     def model(
-        self, X: NDArray[np.float64], train: Dataset, kernel: str, likelihood: str, inducing: Inducing = None
+        self,
+        X: NDArray[np.float64],
+        train: Dataset,
+        kernel: str,
+        likelihood: str,
+        inducing: Inducing = None,
+        in_time: bool = False,
     ) -> pm.Model:
         """Build the Poisson regression."""
         from pmgp.models import count_regression
 
         assert train.y is not None
-        return count_regression(X, train.y, kernel, train.feature_names, train.exposure, inducing)
+        return count_regression(X, train.y, kernel, train.feature_names, train.exposure, inducing, in_time)
 
     def predict(self, problem: Problem, idata: xr.DataTree) -> pd.DataFrame:
         """Predict the ``mean`` count, a central 90% interval, and how probable what was observed, less, and no more is.

@@ -40,7 +40,13 @@ class OrdinalTask:
     baseline: str = "class frequencies"
 
     def model(
-        self, X: NDArray[np.float64], train: Dataset, kernel: str, likelihood: str, inducing: Inducing = None
+        self,
+        X: NDArray[np.float64],
+        train: Dataset,
+        kernel: str,
+        likelihood: str,
+        inducing: Inducing = None,
+        in_time: bool = False,
     ) -> pm.Model:
         """Build the ordinal regression."""
         from pmgp.models import ordinal_regression

@@ -1,0 +1,63 @@
+"""The process in time at evenly spaced times, observed ones and later ones: what a forecast and its picture show."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, ndtr
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
+    from pmgp.app.tasks import Problem
+
+__all__ = ["forecast_times", "trend"]
+
+TIMES = 300
+"""Times of the picture that lie among the observations."""
+LEVELS = (0.05, 0.5, 0.95)
+RESPONSES = {"probit": ndtr, "logit": expit, "poisson": np.exp}
+"""The expected observation given the latent value."""
+
+
+def trend(problem: Problem, idata: xr.DataTree) -> pd.DataFrame | None:
+    """Return quantiles of the expected observation over time, and of counts themselves; None without ``--time``.
+
+    One row a time: ``time``, ``low``, ``median``, ``high`` (5, 50 and 95%), whether it is after the last observation,
+    ``forecast``, and for counts ``count_low`` and ``count_high``. Every draw of the posterior takes part, in O(n).
+    """
+    if problem.settings.time is None:
+        return None
+    import pandas as pd
+
+    import pmgp
+
+    seen = problem.train.X[:, 0]
+    later = forecast_times(problem)
+    times = np.concatenate([np.linspace(seen.min(), seen.max(), TIMES), later])
+    drawn = pmgp.sample_predictions(
+        idata,
+        problem.standardizer.transform(times[:, None]),
+        model=problem.model,
+        joint=False,
+        random_seed=problem.settings.seed,
+        progressbar=False,
+    )["predictions"]
+    across = ("chain", "draw")
+    expected = RESPONSES[problem.settings.likelihood](drawn["f"])
+    low, median, high = expected.quantile(LEVELS, dim=across).to_numpy()
+    columns = {"time": times, "low": low, "median": median, "high": high, "forecast": np.arange(len(times)) >= TIMES}
+    if problem.settings.likelihood == "poisson":
+        counts = drawn["y"].quantile([LEVELS[0], LEVELS[-1]], dim=across).to_numpy()
+        columns |= {"count_low": counts[0], "count_high": counts[1]}
+    return pd.DataFrame(columns)
+
+
+def forecast_times(problem: Problem) -> NDArray[np.float64]:
+    """Times after the last training point: those of the test part, then as many as the horizon, a median step apart."""
+    every = np.unique(problem.dataset.X[:, 0])
+    further = every[-1] + np.median(np.diff(every)) * np.arange(1, problem.settings.horizon + 1)
+    return np.unique(np.concatenate([problem.test.X[:, 0], further]))

@@ -1,0 +1,70 @@
+"""An expected observation over time, with what has been observed and a forecast."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
+
+from pmgp.plots.style import ACCENT, GRAY, WIDTH, style
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["trend"]
+
+FORECAST = "#c0392b"
+FEW = 400
+"""Beyond so many observations their markers become points."""
+
+
+def trend(
+    table: pd.DataFrame,
+    observations: tuple[ArrayLike, ArrayLike],
+    left_out: tuple[ArrayLike, ArrayLike],
+    axis: str = "time",
+    name: str = "expected observation",
+) -> Figure:
+    """Bands over time, observations, and the forecast in a color of its own.
+
+    Parameters
+    ----------
+    table : DataFrame
+        A row for each time, with columns ``time``, ``low``, ``median``, ``high`` and ``forecast`` (bool), and perhaps
+        ``count_low`` and ``count_high``, the interval of an observation itself.
+    observations : two array_like of shape (n,)
+        Times, and what was observed.
+    left_out : two array_like of shape (m,)
+        The same of the points that were kept for testing.
+    axis, name : str
+        What the axes show.
+    """
+    with style():
+        figure, axes = plt.subplots(figsize=(WIDTH, 4.4))
+        last = table.loc[~table["forecast"]].iloc[[-1]]
+        later = table.loc[table["forecast"]]
+        parts = [(table.loc[~table["forecast"]], ACCENT, "trend")]
+        if len(later):
+            # From the last time of the trend on, so that there is no gap between them.
+            import pandas as pd
+
+            parts.append((pd.concat([last, later]), FORECAST, "forecast"))
+        for rows, color, word in parts:
+            if "count_low" in table:
+                ends = rows["count_low"], rows["count_high"]
+                axes.fill_between(rows["time"], *ends, color=color, alpha=0.13, linewidth=0)
+            axes.fill_between(rows["time"], rows["low"], rows["high"], color=color, alpha=0.35, linewidth=0)
+            axes.plot(rows["time"], rows["median"], color=color, label=f"{word}: median, and interval of 90 %")
+        many = len(np.asarray(observations[0])) > FEW
+        settings: dict[str, Any] = {"color": GRAY, "linestyle": "none", "marker": "o", "zorder": 1}
+        axes.plot(*observations, markersize=1.5 if many else 3.5, label="observed", **settings)
+        if len(np.asarray(left_out[0])):
+            axes.plot(
+                *left_out, markersize=3.5, label="observed, kept for testing", **settings | {"markerfacecolor": "white"}
+            )
+        axes.set(xlabel=axis, ylabel=name)
+        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3)
+    return figure
