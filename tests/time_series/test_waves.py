@@ -11,7 +11,7 @@ import pmgp
 from pmgp.core.approximations import Laplace
 from pmgp.core.markov import PathSampling, PrecisionPrior, StatePattern, Times, lines_of, transitions
 from pmgp.core.markov.spectra import MOST_HARMONICS, TOLERANCE
-from pmgp.interface.model.latent_gaussian import LatentGaussianModel
+from pmgp.interface.model.taking_apart import take_apart
 
 COV = pm.gp.cov
 
@@ -112,7 +112,7 @@ def on(t: np.ndarray) -> pm.Model:
 def test_normal_observations_have_the_evidence_of_the_dense_covariance(width):
     """The number of states follows the length-scale that is a hyper-parameter; the error is that of the series."""
     t = scattered(20)
-    parts = LatentGaussianModel(on(t))
+    parts = take_apart(on(t))
     theta = np.log([width])
     lag = np.subtract.outer(t, t)
     covariance = matern(lag, 10.0) * periodic(lag, 5.0, width) + 0.25 * np.eye(len(t))
