@@ -103,6 +103,8 @@ def test_the_record_repeats_the_run(finished, csv):
         "drop": [],
         "order": [],
         "exposure": None,
+        "time": None,
+        "horizon": 0,
         "missing": None,
         "out": str(out),
         "overwrite": False,
