@@ -17,6 +17,7 @@ STUDIES = {
     "several_classes_from_csv": "Six kinds of glass: how sure, what for what, and what to leave to an expert.",
     "coal_mining": "The rate of disasters over a century, with bands: counts and a log-Gaussian Cox process.",
     "volatility": "How much a stock index moves from day to day, as a path with its uncertainty.",
+    "maps": "Where earthquakes are frequent, and where a plant grows: fields on a lattice and on areas.",
     "which_kernel_which_link": "Models chosen by their evidence and by leaving one out, with error bars.",
     "calibrated_classification": "Which of four classifiers knows best when it does not know?",
     "pseudo_marginal": "How many importance samples a chain needs, and with which approximation.",

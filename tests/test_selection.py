@@ -11,6 +11,7 @@ from tests.selection import SEEN, files, mark_full, modules_without, names_of_no
 WHY = {
     "blocks/test_article_agreement.py": "moments of long chains",
     "blocks/test_block_operators.py": "Geweke's test of operators; see blocks/test_article_samplers.py",
+    "fields/test_agreement.py": "moments of long chains; see fields/test_autoregressions.py",
     "fields/test_geweke.py": "Geweke's test of chains; see fields/test_autoregressions.py",
     "latent_updates/test_agreement.py": "moments of long chains; see latent_updates/test_transitions.py",
     "latent_updates/test_geweke_operators.py": "Geweke's test of operators; see latent_updates/test_transitions.py",

@@ -29,7 +29,7 @@ __all__ = ["PredictionTask", "prepare"]
 
 FORECAST = (
     "make it longer, with missing observations (NaN) where there are none yet; its values there, and the observations, "
-    "are drawn with the others"
+    "are drawn with the others. A map on a lattice is drawn as a whole, at points too if its prior is given them"
 )
 
 
