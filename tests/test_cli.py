@@ -534,7 +534,8 @@ def test_data_are_not_replaced_by_results(settings, csv):
 
 
 def test_every_file_that_a_run_writes_is_known():
-    assert FILES | CHAIN_PLOTS | TEST_FILES | {"counts.png", "categories.png", "classes.png"} == set(RESULTS)
+    others = {"counts.png", "categories.png", "classes.png", "trend.csv", "trend.png"}
+    assert FILES | CHAIN_PLOTS | TEST_FILES | others == set(RESULTS)
 
 
 # Options of a file.
