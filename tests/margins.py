@@ -1,9 +1,13 @@
 """How near statistical tests come to their bounds on other machines: ``python -m tests.margins [FILE...]``.
 
 Draws depend on rounding, and so on the kernels that OpenBLAS chooses for a processor and on its threads. Each file of
-tests is run under several of these, with every comparison of numbers in an ``assert`` recorded. The comparisons whose
-values differ between the runs are those that another machine may fail; ``margins.csv`` keeps their worst values. An
-agreement should stay within three quarters of its bound, and a broken twin should be rejected by twice its bound.
+tests is run under several of these, with every ``<`` and ``>`` in an ``assert`` recorded. The comparisons whose values
+differ between the runs are those that another machine may fail; ``margins.csv`` keeps their worst values, and
+``margins_runs.csv`` the runs of each file. An agreement should stay within three quarters of its bound, and a broken
+twin should be rejected by twice its bound.
+
+``<=`` and ``>=`` are not recorded: tests write these where equality may occur, which is where a law is checked, such as
+that a count does not decrease. A random number with a density equals its bound with probability zero.
 """
 
 from __future__ import annotations
@@ -29,10 +33,11 @@ from _pytest.assertion import rewrite
 
 ROOT = Path(__file__).parents[1]
 STORED = Path(__file__).with_name("margins.csv")
+RUNS = Path(__file__).with_name("margins_runs.csv")
 KERNELS = {
     "SkylakeX, 1 thread": ("SkylakeX", 1),
+    "Haswell, 1 thread": ("Haswell", 1),
     "Haswell, 2 threads": ("Haswell", 2),
-    "Nehalem, 1 thread": ("Nehalem", 1),
 }
 """OpenBLAS has no kernels of its own for Zen: it takes Haswell's."""
 STATISTICAL = ("z_score", "distance", "geweke", "twin", "broken", "mcse", "standard_error", "standardized", "worst_")
@@ -45,7 +50,7 @@ TWICE = "> 2.0 * "
 """A twin that is compared with twice the bound."""
 
 
-OPERATORS = {"Lt": "lt", "LtE": "le", "Gt": "gt", "GtE": "ge"}
+OPERATORS = {"Lt": operator.lt, "Gt": operator.gt}
 
 
 class Margin(NamedTuple):
@@ -71,11 +76,16 @@ class Margin(NamedTuple):
 # In the process that runs one file of tests ---------------------------------------------------------------------------
 
 
+def recordable(node: ast.Compare) -> bool:
+    """Whether a comparison is a single strict one by size."""
+    return len(node.ops) == 1 and isinstance(node.ops[0], ast.Lt | ast.Gt)
+
+
 class Comparisons(ast.NodeTransformer):
-    """Puts calls of a recorder in the place of the comparisons by size in a condition."""
+    """Puts calls of a recorder in the place of the strict comparisons by size in a condition."""
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
-        if len(node.ops) > 1 or not isinstance(node.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE):
+        if not recordable(node):
             return node
         given = [ast.Constant(node.lineno), ast.Constant(ast.unparse(node)), ast.Constant(type(node.ops[0]).__name__)]
         call = ast.Call(ast.Name("__recorded__", ast.Load()), [*given, node.left, *node.comparators], [])
@@ -120,12 +130,12 @@ class Recording:
     def recorded(self, line: int, source: str, name: str, value: Any, bound: Any) -> Any:
         """Return the comparison's own result."""
         if self.item is not None:
-            for number, limit, ratio in worst_of(name.startswith("L"), value, bound):
+            for number, limit, ratio in worst_of(name == "Lt", value, bound):
                 place = self.item.nodeid.partition("::")
                 row = {"file": place[0], "case": place[2], "line": line, "comparison": source}
                 with self.path.open("a") as file:
                     file.write(json.dumps(row | {"worst": number, "bound": limit, "ratio": ratio}) + "\n")
-        return getattr(operator, OPERATORS[name])(value, bound)
+        return OPERATORS[name](value, bound)
 
 
 def worst_of(less: bool, value: Any, bound: Any) -> Iterator[tuple[float, float, float]]:
@@ -151,11 +161,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def statistical_files() -> list[str]:
-    """Return the files of tests that have a word of `STATISTICAL` in them, relative to the root."""
-    found = [
-        p for p in sorted((ROOT / "tests").rglob("test_*.py")) if any(w in p.read_text().lower() for w in STATISTICAL)
-    ]
-    return [path.relative_to(ROOT).as_posix() for path in found]
+    """Return the files of tests with words of `STATISTICAL` in them, relative to the root, those with most first."""
+    paths = sorted((ROOT / "tests").rglob("test_*.py"))
+    counts = {path.relative_to(ROOT).as_posix(): words(path) for path in paths}
+    return sorted(filter(counts.get, counts), key=lambda file: -counts[file])
+
+
+def words(path: Path) -> int:
+    """Return the number of times that words of `STATISTICAL` stand in a file."""
+    text = path.read_text().lower()
+    return sum(map(text.count, STATISTICAL))
 
 
 def finished(file: str, name: str, folder: Path) -> Path:
@@ -192,19 +207,22 @@ def run(file: str, name: str, folder: Path) -> Path:
 
 
 def margins(paths: Iterable[tuple[str, Path]]) -> list[Margin]:
-    """Return the worst of each comparison whose value differs between runs, those nearest to their bounds first."""
+    """Return the worst of each comparison whose values differ between runs."""
     found: dict[tuple[str, str], dict[tuple[str, int], list[Margin]]] = defaultdict(lambda: defaultdict(list))
     for name, path in paths:
         for text in path.read_text().splitlines():
             margin = Margin(run=name, **json.loads(text))
             found[margin.file, margin.comparison][margin.case, margin.line].append(margin)
-    rows = [worst(cases.values()) for cases in found.values() if any(map(differ, cases.values()))]
-    return sorted(rows, key=lambda row: (not row.narrow, row.file, row.line))
+    return [worst(cases.values()) for cases in found.values() if any(map(differ, cases.values()))]
 
 
 def differ(values: list[Margin]) -> bool:
-    ratios = [value.ratio for value in values]
-    return max(ratios) - min(ratios) > SAME * max(map(abs, ratios))
+    """Return whether what one line compared, in the order in which it did, differs between the runs."""
+    ratios: dict[str, list[float]] = defaultdict(list)
+    for value in values:
+        ratios[value.run].append(value.ratio)
+    first, *others = ratios.values()
+    return any(len(other) != len(first) or not np.allclose(other, first, rtol=SAME, atol=0.0) for other in others)
 
 
 def worst(cases: Iterable[list[Margin]]) -> Margin:
@@ -212,13 +230,50 @@ def worst(cases: Iterable[list[Margin]]) -> Margin:
     return (max if "<" in rows[0].comparison else min)(rows, key=lambda row: row.ratio)
 
 
+def comparisons(file: str) -> set[str]:
+    """Return the strict comparisons in a file of tests, as they are recorded."""
+    nodes = ast.walk(ast.parse((ROOT / file).read_text()))
+    return {ast.unparse(node) for node in nodes if isinstance(node, ast.Compare) and recordable(node)}
+
+
+def kept(files: set[str]) -> list[Margin]:
+    """Return the stored rows of other files than those, where the file still has the comparison."""
+    with STORED.open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["file"] not in files and (ROOT / row["file"]).exists()]
+    rows = [row for row in rows if row["comparison"] in comparisons(row["file"])]
+    return [
+        Margin(
+            row["file"],
+            int(row["line"]),
+            row["comparison"],
+            float(row["worst"]),
+            float(row["bound"]),
+            float(row["ratio"]),
+            row["case"],
+            row["run"],
+        )
+        for row in rows
+    ]
+
+
 def write(rows: list[Margin]) -> None:
+    """Write `margins.csv`, narrow rows first."""
     with STORED.open("w", newline="") as file:
         table = csv.writer(file, lineterminator="\n")
         table.writerow([*Margin._fields, "narrow"])
-        for row in rows:
+        for row in sorted(rows, key=lambda row: (not row.narrow, row.file, row.line)):
             figures = [f"{value:.3g}" for value in (row.worst, row.bound, row.ratio)]
             table.writerow([*row[:3], *figures, *row[6:], "yes" if row.narrow else ""])
+
+
+def record(runs: dict[str, list[str]]) -> None:
+    """Write which files have been run under which kernels, beside those that are on record."""
+    with RUNS.open(newline="") as file:
+        before = {row["file"]: row["runs"] for row in csv.DictReader(file)}
+    with RUNS.open("w", newline="") as file:
+        table = csv.writer(file, lineterminator="\n")
+        table.writerow(["file", "runs"])
+        table.writerows(sorted((before | {name: "; ".join(under) for name, under in runs.items()}).items()))
 
 
 def main() -> None:
@@ -227,16 +282,20 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "margins", help="where finished runs are kept")
     parser.add_argument("--finished", action="store_true", help="run nothing; write what has been run")
     parser.add_argument("--workers", type=int, default=2, help="files that run at a time")
+    parser.add_argument("--kernels", type=int, default=len(KERNELS), help="how many of the kernels, two at least")
     given = parser.parse_args()
-    files = given.files or statistical_files()
-    jobs = [(name, file) for name in KERNELS for file in files]
+    names, files = [*KERNELS][: given.kernels], given.files or statistical_files()
     folder = given.folder.resolve()
     if not given.finished:
         with ThreadPoolExecutor(given.workers) as pool:
-            list(pool.map(lambda job: run(job[1], job[0], folder), jobs))
-    rows = margins((name, path) for name, file in jobs if (path := finished(file, name, folder)).exists())
-    if not given.files:
-        write(rows)
+            list(pool.map(lambda job: run(job[0], job[1], folder), [(file, name) for file in files for name in names]))
+    paths = {
+        file: {name: path for name in KERNELS if (path := finished(file, name, folder)).exists()} for file in files
+    }
+    compared = {file: found for file, found in paths.items() if len(found) > 1}
+    rows = margins(item for found in compared.values() for item in found.items())
+    write([*rows, *kept(set(compared))])
+    record({file: [*found] for file, found in compared.items()})
     for row in rows:
         if row.narrow:
             print(

@@ -27,6 +27,7 @@ from pmgp.core.theta_updates.schemes import (
     SufficientScheme,
     SurrogateScheme,
 )
+from tests.confirmation import confirmed
 
 TINY = study.Scale("tiny", seed=3, chains=3, tune=20, draws=60, checkpoints=(20, 60), datasets=2)
 
@@ -178,11 +179,11 @@ def test_nothing_is_learned_after_tuning(given_whitened):
     assert iterate.state.adaptations[0].step_size == before.adaptations[0].step_size
 
 
-def z_score(problem, expected: picture.Picture, scheme, updates=1) -> float:
+def z_score(problem, expected: picture.Picture, scheme, updates=1, first=0) -> float:
     """Distance of the chain's mean of theta from the grid's, in Monte Carlo standard errors of four chains."""
     scale = dataclasses.replace(TINY, tune=300, draws=4000, checkpoints=(4000,))
     mean, _ = picture.moments(expected.marginal, expected.grid)
-    chains = [chain(problem, scheme, updates, scale, seed) for seed in range(4)]
+    chains = [chain(problem, scheme, updates, scale, seed) for seed in range(first, first + 4)]
     means = np.array([one["means"][-1][0] for one in chains])
     error = np.sqrt(np.mean([one["variances"][-1][0] / one["ess"] for one in chains]) / 4)
     return float((means.mean() - mean) / error)
@@ -194,7 +195,7 @@ def z_score(problem, expected: picture.Picture, scheme, updates=1) -> float:
 )
 def test_every_scheme_samples_the_marginal_posterior(weak_data, scheme):
     problem, expected = weak_data
-    assert abs(z_score(problem, expected, scheme)) < 4.0
+    assert confirmed(lambda first: abs(z_score(problem, expected, scheme, first=first)), 4.0, seeds=(0, 4)) < 4.0
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from pmgp.core.gaussians import DensePrior
+from tests.confirmation import confirmed
 from tests.latent_updates.broken import TWINS
 from tests.latent_updates.cases import MODELS, Model, every_model, every_operator, shortened
 from tests.latent_updates.chains import BOUND, largest_distance, tune
@@ -71,7 +72,7 @@ def z_score(operator: Any, model: Model, seed: int = 1) -> float:
 @every_model
 @every_operator
 def test_joint_distribution_is_kept(operator, model):
-    assert z_score(operator, model) < BOUND
+    assert confirmed(lambda seed: z_score(operator, model, seed), BOUND) < BOUND
 
 
 REJECTED = {

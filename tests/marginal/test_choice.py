@@ -331,7 +331,7 @@ def test_joint_distribution_is_kept_with_a_choice_that_is_fixed(refresh_every):
 
 @pytest.mark.slow
 def test_a_choice_that_goes_on_is_rejected():
-    assert drift(Wavering(ImportanceSampling(1), refresh_every=0)) > 4.0
+    assert drift(Wavering(ImportanceSampling(1), refresh_every=0), replicates=5000) > 4.0
 
 
 @pytest.mark.parametrize(("estimator", "draws"), [(OWN, 64), (SequentialSampling(), 256)])

@@ -661,7 +661,7 @@ def test_an_indefinite_proposal_is_rejected_and_counted():
         for iteration in range(100, 160):
             point, row = step_once(step, point, iteration, 100)
             stats.append(row)
-            assert abs(point["r"]) < 1.001
+            assert abs(point["r"]) <= 1.001
     counted = sum(row["indefinite"] for row in stats)
     assert counted > 0
     assert step.indefinite == counted == step.sampling_state.indefinite
@@ -678,7 +678,7 @@ def test_tuning_does_not_end_at_an_indefinite_covariance():
     step = pmgp.PseudoMarginal(model=model, compile_kwargs=FAST)
     for seed in range(6):
         chain(step, model.initial_point(), seed, 20, 15)
-        assert abs(step.theta[0]) < 1.001
+        assert abs(step.theta[0]) <= 1.001
 
 
 @pytest.mark.full

@@ -94,7 +94,7 @@ def log_theta(idata) -> xr.Dataset:
 
 def moments(draws: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
     """Means and standard deviations, and their Monte Carlo standard errors."""
-    assert max(float(az.rhat(draws)[name].max()) for name in draws) < 1.03
+    assert max(float(az.rhat(draws)[name].max()) for name in draws) - 1.0 < 0.03
     found = draws.mean(("chain", "draw")), draws.std(("chain", "draw"))
     errors = az.mcse(draws, method="mean"), az.mcse(draws, method="sd")
     flat = [np.concatenate([np.ravel(part[name]) for part in parts for name in draws]) for parts in (found, errors)]
