@@ -108,7 +108,10 @@ def test_it_survives_pickling(step):
 
 @pytest.mark.slow
 def test_the_posterior_is_near_that_by_importance_sampling():
-    """Means within .2 and deviations within a fifth of the posterior's, with steps of .3 in its scale."""
+    """Means within four standard errors, and deviations within a fifth, with steps of .3 in the posterior's scale.
+
+    In that scale the chain is an autoregression with the coefficient 1 - .15: 2,500 draws are worth 200.
+    """
     exact = pmgp.importance(MODEL, draws=400, random_seed=1, progressbar=False)["importance"]
     weights = np.exp(exact["log_weight"].values - exact["log_weight"].values.max())
     weights /= weights.sum()
@@ -122,6 +125,7 @@ def test_the_posterior_is_near_that_by_importance_sampling():
         point, _ = step.step(point)
         draws.append(step.density.theta.ravel(point))
     found = np.array(draws[100:])
-    assert np.all(np.abs(found.mean(axis=0) - mean) < 0.2 * deviation)
+    error = np.sqrt(1.0 / 200.0 + weights @ weights)
+    assert np.all(np.abs(found.mean(axis=0) - mean) < 4.0 * error * deviation)
     assert np.all(np.abs(found.std(axis=0) / deviation - 1.0) < 0.2)
     assert_allclose(scale_of(step.density, N).shape, (2, 2))
