@@ -197,7 +197,7 @@ def test_the_page_needs_no_other_file(finished):
     [
         (["brest"], "did you mean breast"),
         (["absent.csv"], "no file absent.csv"),
-        (["coal"], "no two classes"),
+        (["coal"], "does not have two classes"),
         (["crabs", "--label", "sex"], "--label is for CSV files"),
         (["crabs", "--drop", "sex"], "--drop is for CSV files"),
         (["crabs", "--missing", "drop"], "--missing is for CSV files"),
@@ -217,8 +217,8 @@ def test_the_page_needs_no_other_file(finished):
         (["crabs", "--kernel", "linear"], "'linear' is not one of"),
         (["crabs", "--importance-samples", "0"], "positive whole number nor auto"),
         (["crabs", "--importance-samples", "many"], "positive whole number nor auto"),
-        (["crabs", "--importance-samples", "8", "--estimator", "orthant"], "--importance-samples is a number for"),
-        (["crabs", "--importance-samples", "8", "--estimator", "sequential"], "--importance-samples is a number for"),
+        (["crabs", "--importance-samples", "8", "--estimator", "orthant"], "--importance-samples sets a number for"),
+        (["crabs", "--importance-samples", "8", "--estimator", "sequential"], "--importance-samples sets a number for"),
         (["crabs", "--sparse", "9", "--estimator", "orthant"], "are for the exact chain, --sparse 0"),
     ],
 )
@@ -242,7 +242,7 @@ def test_a_mistake_is_one_clear_line(arguments, message, tmp_path, monkeypatch):
         ("a,price\n1,2.5\n3,4.1\n5,3.7\n", ["--likelihood", "poisson"], "for counts 0, 1, 2"),
         ("a,b\n1,x\n3,y\n5,z\n", ["--likelihood", "ordinal", "--order", "x,y"], "--order leaves out 'z'"),
         ("a,n\n1,0\n3,0\n5,0\n", ["--likelihood", "poisson"], "are 0"),
-        ("a,b\n1,x\n3,y\n5,z\n", [], "Without one: --likelihood multinomial"),
+        ("a,b\n1,x\n3,y\n5,z\n", [], "If they have none, use --likelihood multinomial"),
         ("a,b\n1,x\n3,y\n5,y\n", ["--likelihood", "multinomial"], "for three or more classes"),
         ("who,y\nAnn,0\nBob,1\nJo,1\n", [], "--drop who"),
     ],
@@ -321,7 +321,7 @@ def test_without_its_extra_the_command_says_what_to_install():
     code = "import sys; sys.modules['typer'] = None; from pmgp.app.entry import main; main()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 1
-    assert done.stderr == "error: the command line needs typer: pip install 'pmgp[cli]' installs all that it takes\n"
+    assert done.stderr == "error: the command line needs typer: pip install 'pmgp[cli]' installs all that it needs\n"
 
 
 def test_the_package_says_that_it_is_typed():
@@ -465,14 +465,14 @@ def test_results_outlive_a_run_that_fails(settings, monkeypatch):
 
 def test_an_interrupted_run_is_no_folder_to_begin_in(settings):
     (settings.out / STORE).mkdir(parents=True)
-    with pytest.raises(RunError, match=r"holds results already: draws\..* go on with their run with --resume"):
+    with pytest.raises(RunError, match=r"holds results already: draws\..* continue their run with --resume"):
         check_folder(settings)
     check_folder(replace(settings, overwrite=True))
     check_folder(replace(settings, resume=True))
 
 
 def test_there_must_be_something_to_resume(settings):
-    with pytest.raises(RunError, match="holds no run to go on with"):
+    with pytest.raises(RunError, match="holds no run to continue"):
         check_folder(replace(settings, resume=True))
     with pytest.raises(RunError, match="give one of them"):
         replace(settings, resume=True, overwrite=True)
@@ -499,7 +499,7 @@ def test_a_run_goes_on_where_it_was_interrupted(finished, csv, tmp_path, monkeyp
     interrupted_at(100)
     result = invoke(*command)
     assert result.exit_code == 2
-    assert "interrupted while tuning, so there are no draws; the same command with --resume goes on" in " ".join(
+    assert "interrupted while tuning, so there are no draws; the same command with --resume continues" in " ".join(
         result.output.split()
     )
     interrupted_at(180)
@@ -579,7 +579,7 @@ def test_notices_of_the_file_are_printed_and_written(tmp_path, monkeypatch):
     console = Console(record=True, width=200, file=StringIO())
     out = tmp_path / "out"
     run.execute(Settings(data=str(path), out=out, draws=400), console)
-    notice = "column 'id' numbers the rows; if it is no feature, leave it out with --drop id"
+    notice = "column 'id' numbers the rows; if it is not a feature, leave it out with --drop id"
     assert notice in console.export_text()
     assert notice[1:].replace("'", "&#39;") in (out / "report.html").read_text()
     record = json.loads((out / "run.json").read_text())
@@ -619,7 +619,7 @@ def approximated(csv, tmp_path_factory):
 @pytest.mark.full
 def test_many_points_are_approximated_and_that_is_said(approximated):
     out, output = approximated
-    said = "45 training points are seen through 10 inducing inputs, since the exact chain takes more than five minutes"
+    said = "45 training points are approximated with 10 inducing inputs, because the exact chain takes more than five"
     assert said in output
     page, record = (out / "report.html").read_text(), json.loads((out / "run.json").read_text())
     assert said in page
@@ -659,7 +659,7 @@ def test_inducing_inputs_can_be_asked_for_or_refused(csv, tmp_path, monkeypatch)
     assert not prepared(0).notices[1:]
     asked = prepared(7)
     assert asked.inducing.shape == (7, 3)
-    assert asked.notices[-1].startswith("48 training points are seen through 7 inducing inputs: what is sampled is")
+    assert asked.notices[-1].startswith("48 training points are approximated with 7 inducing inputs: the draws come")
     assert "--sparse 7" in asked.settings.command()
     with pytest.raises(RunError, match="--sparse 49 asks for more inducing inputs than there are different points, 48"):
         prepared(49)

@@ -197,7 +197,7 @@ def test_a_label_column_by_name_sorts_numbers_as_numbers(tmp_path):
         ("a,kind\n1,0\n2,1\n", "kid", r"did you mean 'kind'"),
         ("a,y\n1,0\n2,1\n3,2\n", None, "holds 3: '0', '1', '2'"),
         ("a,y\n1,0\n2,0\n", None, "holds 1: '0'. There is nothing to tell apart"),
-        ("a,b,a,y\n1,2,3,0\n2,3,4,1\n", None, "several columns of the name 'a'"),
+        ("a,b,a,y\n1,2,3,0\n2,3,4,1\n", None, "several columns with the name 'a'"),
         ("a,y\n1,0\n2,\n", None, "label column 'y' is empty or NA in row 1"),
         ("a,y\n1,0\n2,NA\n3,1\n", None, "label column 'y' is empty or NA in row 1"),
         ("a,b,y\n1,red,0\n2,3,1\n", None, r"hold numbers, and text in other rows: 'b' \(row 0: 'red'\)"),
@@ -400,10 +400,10 @@ def test_columns_can_be_chosen_and_left_out(tmp_path, choice, names):
         ({"drop": ["kind"]}, "--drop names 'kind', which is the label .the last column; name another one"),
         ({"features": ["a", "kind"]}, "--features names 'kind', which is the label"),
         ({"drop": ["a"], "label": "a"}, "--drop names 'a', which is the label$"),
-        ({"drop": ["id", "a", "b"]}, "no feature is left beside 'kind'"),
+        ({"drop": ["id", "a", "b"]}, "no feature is left besides 'kind'"),
         ({"drop": ["id"], "features": ["a"]}, "exclude each other"),
-        ({"exposure": "b"}, "an exposure is for counts"),
-        ({"order": ["no", "yes"]}, "an order of the label's values is for ordered"),
+        ({"exposure": "b"}, "exposure is for counts"),
+        ({"order": ["no", "yes"]}, "order is for ordered"),
         ({"kind": "counts", "label": "b", "exposure": "b"}, "--exposure names 'b', which is the label"),
         ({"kind": "counts", "label": "b", "exposure": "a", "drop": ["a"]}, "--drop names 'a', which is the exposure"),
         ({"kind": "several"}, "kind must be binary, counts, ordered or classes, not 'several'"),
@@ -421,7 +421,7 @@ def test_a_choice_that_cannot_be_is_refused(tmp_path, choice, message):
 def test_a_column_that_numbers_the_rows_is_noted(tmp_path, cells, noted):
     rows = [f"{cell},{0.3 * k},{k % 2}" for k, cell in enumerate(cells)]
     notices = datasets.read_csv(write(tmp_path, "\n".join(["my id,a,y", *rows]))).notices
-    expected = "column 'my id' numbers the rows; if it is no feature, leave it out with --drop 'my id'"
+    expected = "column 'my id' numbers the rows; if it is not a feature, leave it out with --drop 'my id'"
     assert notices == ((expected,) if noted else ())
 
 
@@ -472,7 +472,7 @@ def test_too_many_categories_are_refused_by_name(tmp_path, number):
 
 def test_a_name_that_a_category_needs_is_refused(tmp_path):
     text = "sex,sex=M,y\nM,0.5,0\nF,0.2,1\nM,0.1,1\n"
-    with pytest.raises(DatasetError, match="column 'sex=M' has the name that a category's column"):
+    with pytest.raises(DatasetError, match="column 'sex=M' has the same name as a category's column"):
         datasets.read_csv(write(tmp_path, text))
 
 
@@ -501,17 +501,17 @@ def labeled(tmp_path, labels, **options):
         (range(30), "binary", ["'score'", "For counts, --likelihood poisson", "pm.gp.Marginal"]),
         ([1, 2, 3, 3], "binary", ["counts, --likelihood poisson; for ordered grades, --likelihood ordinal"]),
         ([-1, 0, 1], "binary", ["For ordered grades, --likelihood ordinal"]),
-        (["a", "b", "c"], "binary", ["--likelihood ordinal --order", "Without one: --likelihood multinomial"]),
+        (["a", "b", "c"], "binary", ["ordinal --order", "If they have none, use --likelihood multinomial"]),
         ([1, 2, 3, 3], "binary", ["for classes whose numbers are only names, --likelihood multinomial"]),
-        ([f"n{k}" for k in range(20)], "binary", ["have no order: --likelihood multinomial; if it is not the label"]),
+        ([f"n{k}" for k in range(20)], "binary", ["no order, use --likelihood multinomial; if this is not"]),
         (["a", "b", "a"], "classes", ["multinomial is for three or more classes", "--likelihood probit or logit"]),
-        (["a", "a", "a"], "classes", ["holds 1: 'a'", "There is nothing to tell apart"]),
+        (["a", "a", "a"], "classes", ["holds 1: 'a'", "There is nothing to distinguish"]),
         ([1.5, 2.25, 7, -3], "classes", ["numbers that are not whole", "pm.gp.Marginal"]),
         (range(40), "classes", ["holds 40", "more than the 30", "For counts, --likelihood poisson"]),
-        ([f"n{k}" for k in range(40)], "classes", ["more than the 30", "name the column that is with --label"]),
+        ([f"n{k}" for k in range(40)], "classes", ["more than the 30", "name the label column with --label"]),
         ([1, "", 2], "classes", ["'score' is empty or NA in row 1"]),
         (["a", "b", "c"], "counts", ["holds 'a' in row 0", "--likelihood ordinal"]),
-        ([f"n{k}" for k in range(20)], "binary", ["holds 20", "name the column that is with --label"]),
+        ([f"n{k}" for k in range(20)], "binary", ["holds 20", "name the label column with --label"]),
         ([0, 1, -1, 2], "counts", ["holds '-1' in row 2"]),
         ([0, "inf", 1, 2], "counts", ["holds 'inf' in row 1"]),
         ([0, 0, 0], "counts", ["all counts of label column 'score' are 0"]),
@@ -552,8 +552,8 @@ def test_ordered_categories_are_sorted_or_as_given(tmp_path):
     assert numbers.notices == ()
     words = ["low", "high", "medium", "low"]
     assert labeled(tmp_path, words, kind="ordered").notices == (
-        "the categories are in alphabetical order; for another one: --order high,low,medium; if they have none: "
-        "--likelihood multinomial",
+        "the categories are in alphabetical order; for another order use --order high,low,medium; if they have no "
+        "order, use --likelihood multinomial",
     )
     given = labeled(tmp_path, words, kind="ordered", order=["low", "medium", "high"])
     np.testing.assert_array_equal(given.y, [0, 2, 1, 0])

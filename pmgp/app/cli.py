@@ -39,7 +39,7 @@ Header = Annotated[
     bool | None,
     typer.Option(
         "--header/--no-header",
-        help="Whether the first line has column names, which are x1, x2, ... without it; by default it must look so.",
+        help="Whether the first line has column names, which otherwise are x1, x2, ...; by default it must.",
         rich_help_panel=FILE,
     ),
 ]
@@ -83,14 +83,14 @@ Likelihood = Annotated[
     Literal["probit", "logit", "poisson", "ordinal", "multinomial"],
     typer.Option(
         help="What the label is: two classes (probit, logit), a count (poisson), three or more categories in an order "
-        "(ordinal), three or more classes without one (multinomial).",
+        "(ordinal), three or more classes without an order (multinomial).",
         rich_help_panel=MODEL,
     ),
 ]
 Kernel = Annotated[
     Literal["rbf", "ard", "matern32", "matern52"] | None,
     typer.Option(
-        help="How similar the latent function is at inputs a distance apart: rbf, very smooth; ard, as rbf with a "
+        help="How smooth the latent function is: rbf, very smooth; ard, like rbf with a "
         "length-scale for each feature, which shows those that matter; matern52, rougher; matern32, rougher still. By "
         "default rbf, with --time matern32.",
         rich_help_panel=MODEL,
@@ -99,15 +99,15 @@ Kernel = Annotated[
 Approximation = Annotated[
     Literal["ep", "laplace"],
     typer.Option(
-        help="Gaussian that importance samples come from, and other estimates start from.", rich_help_panel=SAMPLING
+        help="Gaussian from which importance samples come, and other estimates start.", rich_help_panel=SAMPLING
     ),
 ]
 Estimator = Annotated[
     Literal["auto", "importance", "orthant", "sequential"],
     typer.Option(
         help="Unbiased estimator of p(y|theta): importance sampling, orthant probabilities for probit links, or "
-        "sequential Monte Carlo over the observations. Tuning weighs the first two, for several classes the first and "
-        "the last.",
+        "sequential Monte Carlo over the observations. With auto, tuning chooses between the first two, or for several "
+        "classes between the first and the last.",
         rich_help_panel=SAMPLING,
     ),
 ]
@@ -115,7 +115,7 @@ Samples = Annotated[
     str,
     typer.Option(
         metavar="N|auto",
-        help="Importance samples an estimate; a number keeps tuning from weighing other estimators.",
+        help="Importance samples for each estimate; with a number, tuning does not consider other estimators.",
         rich_help_panel=SAMPLING,
     ),
 ]
@@ -124,8 +124,8 @@ Sparse = Annotated[
     typer.Option(
         min=0,
         metavar="M",
-        help="Approximate by a process on M inducing inputs; 0 for the exact chain, however long. By default 1500 "
-        "training points and more are approximated, for which the exact chain takes five minutes or far longer.",
+        help="Approximate with M inducing inputs; 0 for the exact chain, however long it takes. By default 1500 "
+        "training points or more are approximated, because the exact chain then takes five minutes or far longer.",
         rich_help_panel=MODEL,
     ),
 ]
@@ -148,13 +148,13 @@ Out = Annotated[
 ]
 Overwrite = Annotated[
     bool,
-    typer.Option("--overwrite", help="Replace the results that the folder holds already.", rich_help_panel=RESULTS),
+    typer.Option("--overwrite", help="Replace the results that are already in the folder.", rich_help_panel=RESULTS),
 ]
 Resume = Annotated[
     bool,
     typer.Option(
         "--resume",
-        help="Go on with the run of the folder, which was interrupted or is to have more draws.",
+        help="Continue the run in the folder, after an interruption or for more draws.",
         rich_help_panel=RESULTS,
     ),
 ]
@@ -172,7 +172,7 @@ def _print_version(value: bool) -> None:
 @app.callback()
 def main(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print it.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Exact Bayesian inference for Gaussian process models."""
@@ -192,7 +192,7 @@ def datasets() -> None:
 
 
 def _importance_samples(value: str) -> int | None:
-    """Read a number of importance samples; None stands for "auto"."""
+    """Read a number of importance samples; None means "auto"."""
     if value == "auto":
         return None
     if not value.isdecimal() or int(value) < 1:
@@ -232,22 +232,23 @@ def run(
     """Learn labels from features by MCMC, predict a test part, and report on it.
 
     A CSV file has a header line, a label, and any other columns as features:
-    numbers, dates, or text that stands for categories. Commas, semicolons or
-    tabs separate the columns; beside the latter two, numbers may have decimal
-    commas. The label has two classes, or
-    is a count (--likelihood poisson), an ordered category (--likelihood
-    ordinal) or one of several classes (--likelihood multinomial). Whether three or
-    more values have an order cannot be read from a file, even if they are
-    numbers: grades have one, species and codes have none. Names in a list are
-    separated by commas; one that holds a comma is in double quotes.
+    numbers, dates, or text for categories. Commas, semicolons or tabs separate
+    the columns; with semicolons or tabs, numbers may have decimal commas. The
+    label has two classes, or is a count (--likelihood poisson), an ordered
+    category (--likelihood ordinal) or one of several classes (--likelihood
+    multinomial). A file does not say whether three or more values have an
+    order, even if they are numbers: grades have one, species and codes have
+    none. Names in a list are separated by commas; put a name that contains a
+    comma in double quotes.
 
     Features are standardized. The length-scale has the prior Gamma(1, 1/sqrt(d))
     for d features, in standard deviations of a feature, and the variance of the
     latent function Gamma(1.1, 0.1), shape and rate, or Exponential(1) for counts;
-    the report shows the priors of its run. For others, write the model in PyMC.
+    the report shows the priors of its run. For other priors, write the model in
+    PyMC.
 
-    Many points are approximated by a process on inducing inputs (--sparse), and
-    the run says so.
+    With many points the run uses an approximation on inducing inputs (--sparse),
+    and says so.
 
     With --time the process runs in time: bands over time, and a forecast
     (--horizon), in trend.csv and in the report. It is exact however many points
@@ -257,10 +258,10 @@ def run(
     posterior.nc (all draws as NetCDF: xarray.open_datatree), summary.csv,
     predictions.csv, run.json and PNG plots.
 
-    Ctrl-C ends sampling early and reports on the draws there are; with
-    --cores 1 it ends only the chain that runs. Draws are stored in the folder
-    as they come: after Ctrl-C or a kill, the same command with --resume goes
-    on, and gives what it would have given without.
+    Ctrl-C ends sampling early and reports on the draws so far; with --cores 1
+    it ends only the current chain. Draws are stored in the folder as they are
+    made: after Ctrl-C or a kill, the same command with --resume continues, with
+    the same results as without the interruption.
     """
     from pmgp.app.run import execute
     from pmgp.app.settings import Settings
@@ -296,7 +297,7 @@ def run(
         )
         execute(settings, Console())
     except KeyboardInterrupt:
-        _fail("interrupted before there was anything to write", INTERRUPTED)
+        _fail("interrupted before there were any results", INTERRUPTED)
     except (ValueError, ImportError, OSError) as error:
         if traceback:
             raise
@@ -304,6 +305,6 @@ def run(
 
 
 def _fail(message: str, code: int) -> NoReturn:
-    # As Text: what is quoted in a message may look like markup.
+    # As Text, because quotations in a message may look like markup.
     Console(stderr=True).print(Text.assemble(("error: ", "bold red"), message), soft_wrap=True)
     raise typer.Exit(code)

@@ -5,5 +5,5 @@ import os
 __all__ = ["CHAINS", "CORES"]
 
 CHAINS = 4
-"""As many as R-hat is usually computed from (Vehtari et al. 2021)."""
+"""The usual number for R-hat (Vehtari et al. 2021)."""
 CORES = min(CHAINS, os.cpu_count() or 1)

@@ -1,4 +1,4 @@
-"""The command ``pmgp``, which says what to install where the command line's own packages are missing."""
+"""The command ``pmgp``, which says what to install if packages of the command line are missing."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ def main() -> None:
     Raises
     ------
     SystemExit
-        Always; where a package of the extra ``cli`` is missing, with the words that say so.
+        Always; with a message if a package of the extra ``cli`` is missing.
     """
     try:
         from pmgp.app.cli import app
     except ModuleNotFoundError as error:
-        sys.exit(f"error: the command line needs {error.name}: pip install 'pmgp[cli]' installs all that it takes")
+        sys.exit(f"error: the command line needs {error.name}: pip install 'pmgp[cli]' installs all that it needs")
     app()

@@ -21,13 +21,13 @@ RESULTS = (
 """Names of all files that a run may write; no other file is ever touched."""
 
 STORE = "draws"
-"""Name of the folder in it where draws are stored as they come."""
+"""Name of its subfolder where draws are stored as they are made."""
 
 N_LISTED = 3
 
 
 def check_folder(settings: Settings) -> None:
-    """Refuse a folder that holds results or an interrupted run, unless they are to be replaced or gone on with.
+    """Refuse a folder that holds results or an interrupted run, unless they are to be replaced or continued.
 
     Raises
     ------
@@ -40,7 +40,7 @@ def check_folder(settings: Settings) -> None:
         raise RunError(f"{settings.data} would be overwritten by the results; choose another folder with --out")
     if settings.resume:
         if not (settings.out / STORE).is_dir():
-            raise RunError(f"{settings.out} holds no run to go on with; leave out --resume to begin one")
+            raise RunError(f"{settings.out} holds no run to continue; leave out --resume to begin one")
         return
     found += [path for path in [settings.out / STORE] if path.is_dir()]
     if found and not settings.overwrite:
@@ -48,12 +48,12 @@ def check_folder(settings: Settings) -> None:
         listed = ", ".join(path.name for path in found[:N_LISTED]) + more
         raise RunError(
             f"{settings.out} holds results already: {listed}. Choose another folder with --out, replace them "
-            "with --overwrite, or go on with their run with --resume"
+            "with --overwrite, or continue their run with --resume"
         )
 
 
 def clear(folder: Path) -> None:
-    """Delete the results in a folder, and nothing else, so that none of them is of another run."""
+    """Delete the results in a folder, and nothing else, so that none from another run remain."""
     for path in _existing(folder):
         path.unlink()
 

@@ -1,4 +1,4 @@
-"""What a run produced."""
+"""The results of a run."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ __all__ = ["Outcome"]
 class Outcome:
     """Draws, predictions, scores and cost of a run.
 
-    ``predictions`` has one row a test point; it is None, and ``scores`` empty, without a test part. ``verdict`` says
-    whether the draws can be relied on; it is the one that sampling has logged.
+    ``predictions`` has one row for each test point; without a test part it is None, and ``scores`` is empty.
+    ``verdict`` says whether the draws can be relied on, as sampling has logged it.
     ``seconds`` are wall-clock times of the parts of the run. ``diagnosis`` says what inducing inputs do to the
-    posterior and how many would be enough, None for an exact chain. ``trend`` has one row a time of a process in time.
+    posterior and how many would be enough; it is None for an exact chain. ``trend`` has one row for each time of a
+    process in time.
     """
 
     problem: Problem
@@ -40,12 +41,12 @@ class Outcome:
 
     @property
     def settings(self) -> Settings:
-        """What the run was told."""
+        """Settings of the run."""
         return self.problem.settings
 
     @property
     def shortfall(self) -> str | None:
-        """How much less than asked for was drawn, None for a complete run."""
+        """Which requested draws are missing; None for a complete run."""
         sizes = self.idata["posterior"].sizes
         asked = self.settings
         if (sizes["chain"], sizes["draw"]) == (asked.chains, asked.draws):

@@ -1,4 +1,4 @@
-"""A data set made ready to be sampled: loaded, split, standardized, with its model."""
+"""A data set prepared for sampling: loaded, split, standardized, with its model."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def prepare(settings: Settings) -> Problem:
     Raises
     ------
     DatasetError
-        As :func:`pmgp.datasets.load`, :func:`pmgp.datasets.read_csv` and the split.
+        See :func:`pmgp.datasets.load`, :func:`pmgp.datasets.read_csv` and :func:`pmgp.datasets.train_test_split`.
     RunError
-        If the data set has a name and no two classes, or fewer different points than there are to be inducing inputs.
+        If a named data set does not have two classes, or if there are fewer different points than inducing inputs.
     """
     task = TASKS[settings.likelihood]
     dataset = _load(settings, task)
@@ -64,13 +64,13 @@ def _inducing(settings: Settings, X: NDArray[np.float64]) -> Inducing:
 
 
 def _load(settings: Settings, task: Task) -> Dataset:
-    """Load by name or from a file; what looks like neither gets the error that lists the names."""
+    """Load by name or from a file; an argument that looks like neither gets the error that lists the names."""
     path = Path(settings.data)
     if settings.is_named or not (path.suffix or path.is_file()):
         dataset = load(settings.data)
         if dataset.classes is None:
             what = "has raw outputs, the target of a regression" if dataset.y is not None else "is a point pattern"
-            raise RunError(f"{dataset.name} has no two classes: it {what}. Write its model in PyMC")
+            raise RunError(f"{dataset.name} does not have two classes: it {what}. Write its model in PyMC")
         return dataset
     return read_csv(
         path,

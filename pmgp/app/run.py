@@ -35,7 +35,7 @@ def execute(settings: Settings, console: Console) -> Outcome:
     Raises
     ------
     DatasetError, RunError
-        For data that do not fit, for a folder that holds results, and for a run interrupted before its first draw.
+        For unsuitable data, for a folder that holds results, and for a run interrupted before its first draw.
     ModelError
         If the step method refuses the model.
     """
@@ -50,7 +50,7 @@ def execute(settings: Settings, console: Console) -> Outcome:
     start = time.perf_counter()
     idata = sample(problem.model, settings)
     sampled = time.perf_counter()
-    # First of all the draws, which took long: whatever fails later, they are on disk.
+    # The draws, which took long, are written first: whatever fails later, they are on disk.
     clear(settings.out)
     report.save_posterior(idata, settings.out)
     predictions, scores = predict(problem, idata)
@@ -64,15 +64,15 @@ def execute(settings: Settings, console: Console) -> Outcome:
 
 
 def sample(model: pm.Model, settings: Settings) -> xr.DataTree:
-    """Sample the model, storing draws as they come: by the pseudo-marginal step method, or as suits inducing inputs.
+    """Sample the model with the pseudo-marginal step method, or a suitable one for inducing inputs; store the draws.
 
-    Ctrl-C ends sampling early; PyMC then returns what there is.
+    Ctrl-C ends sampling early; PyMC then returns the draws so far.
 
     Raises
     ------
     RunError
-        If sampling failed or was interrupted before the first draw after tuning, or if the run in the folder is
-        another one than that to be resumed.
+        If sampling failed or was interrupted before the first draw after tuning, or if the folder holds a different
+        run from the one to be resumed.
     """
     from pymc.exceptions import SamplingError
 
@@ -83,7 +83,7 @@ def sample(model: pm.Model, settings: Settings) -> xr.DataTree:
         return _resumed(model, settings, step) if settings.resume else _begun(model, settings, step)
     except NoDrawsError:
         raise RunError(
-            "interrupted while tuning, so there are no draws; the same command with --resume goes on"
+            "interrupted while tuning, so there are no draws; the same command with --resume continues"
         ) from None
     except SamplingError as error:
         raise RunError(str(error)) from error
@@ -160,7 +160,7 @@ def measure(
 
 
 def _diagnosis(problem: Problem, idata: xr.DataTree) -> str | None:
-    """What the inducing inputs do to the posterior, in words."""
+    """Describe the effect of the inducing inputs on the posterior."""
     from pmgp.interface.model.inducing_process import inducing_process
 
     process = inducing_process(problem.model)

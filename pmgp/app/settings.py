@@ -1,4 +1,4 @@
-"""What a run is told: checked before anything is loaded."""
+"""Settings of a run, which are checked before anything is loaded."""
 
 from __future__ import annotations
 
@@ -15,23 +15,22 @@ __all__ = ["RunError", "Settings"]
 
 
 class RunError(ValueError):
-    """Settings that cannot be run, or a run that gave nothing to report."""
+    """Settings are invalid, or a run has no results."""
 
 
 @dataclass(frozen=True)
 class Settings:
     """Everything that determines a run; see ``pmgp run --help``.
 
-    ``header`` is None where the file is to tell, ``missing`` where missing cells are refused, and
-    ``importance_samples`` where the step method chooses the number itself. ``sparse`` is the number of inducing inputs,
-    0 for none, and None where the number of points decides.
-    ``time`` names the column of times, and ``horizon`` is how many later ones are forecast.
-    ``resume`` goes on with the run that the folder holds.
+    ``header`` is None if it follows from the file, ``missing`` if missing cells are refused, and
+    ``importance_samples`` if the step method chooses the number. ``sparse`` is the number of inducing inputs, 0 for
+    none, and None if it follows from the number of points. ``time`` names the column of times, and ``horizon`` is the
+    number of later times to forecast. ``resume`` continues the run in the folder.
 
     Raises
     ------
     RunError
-        If settings contradict each other or cannot be; nothing is loaded to find that out.
+        If settings are impossible or contradict each other.
     """
 
     data: str
@@ -62,20 +61,20 @@ class Settings:
 
     def __post_init__(self) -> None:
         if not 0 <= self.test_fraction < 1:
-            raise RunError(f"--test-fraction must be in [0, 1), it is {self.test_fraction}")
+            raise RunError(f"--test-fraction must be in [0, 1), not {self.test_fraction}")
         if self.sparse is not None and self.sparse < 0:
-            raise RunError(f"--sparse must be a number of inducing inputs, or 0 for none, it is {self.sparse}")
+            raise RunError(f"--sparse must be a number of inducing inputs, or 0 for none, not {self.sparse}")
         if self.out.exists() and not self.out.is_dir():
-            raise RunError(f"--out {self.out} is a file, a folder is needed")
+            raise RunError(f"--out {self.out} is a file; give a folder")
         if self.resume and self.overwrite:
-            raise RunError("--resume goes on with the run in the folder, and --overwrite deletes it: give one of them")
+            raise RunError("--resume continues the run in the folder, and --overwrite deletes it: give one of them")
         if self.features and self.drop:
             raise RunError("--features and --drop exclude each other: name the columns to keep, or those to leave out")
         if self.order and self.likelihood != "ordinal":
             raise RunError("--order is for ordered categories, --likelihood ordinal")
         if self.importance_samples is not None and self.estimator in ("orthant", "sequential"):
             raise RunError(
-                "--importance-samples is a number for --estimator importance, and there are none with "
+                "--importance-samples sets a number for --estimator importance; there are none with "
                 f"--estimator {self.estimator}"
             )
         if self.sparse and (self.estimator, self.importance_samples, self.approximation) != ("auto", None, "ep"):
@@ -103,19 +102,19 @@ class Settings:
             raise RunError(f"{given[0]} does not go with --time: time is the only feature, and the chain is exact")
 
     def _check_named(self) -> None:
-        """Refuse what only a file can have."""
+        """Refuse options that are for files only."""
         given = [option for option, value in self._file_options().items() if value is not None]
         if given:
             raise RunError(f"{given[0]} is for CSV files; the columns of {self.data} are known")
         if self.likelihood in ("poisson", "ordinal", "multinomial"):
             raise RunError(
-                f"--likelihood {self.likelihood} is for CSV files; what is known by name has two classes, for probit "
-                "or logit"
+                f"--likelihood {self.likelihood} is for CSV files; the named data sets have two classes, for probit or "
+                "logit"
             )
 
     @property
     def is_named(self) -> bool:
-        """Whether the data set is one of the catalogue, not a file."""
+        """Whether the data set is from the catalogue, not a file."""
         return self.data in available()
 
     def command(self) -> str:
@@ -143,7 +142,7 @@ class Settings:
         return shlex.join(words)
 
     def _file_options(self) -> dict[str, str | bool | None]:
-        """Give the options that are about a file; True stands for a flag, None for what was not given."""
+        """Return the options for files; True is a set flag, None an option that was not given."""
         return {
             "--label": self.label,
             "--header": True if self.header is True else None,

@@ -1,4 +1,4 @@
-"""Data sets of the articles, a reader for the user's own, and the preparation that both need.
+"""Data sets of the articles, a reader for the user's own data, and the preparation that both need.
 
 May import: nothing else of the package.
 """

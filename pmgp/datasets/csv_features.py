@@ -19,15 +19,15 @@ __all__ = ["Features", "encode_features"]
 
 MAX_CATEGORIES = 20
 N_SHOWN = 3
-"""How many offending cells or columns an error message names."""
+"""Number of offending cells or columns that an error message names."""
 COUNTING = "rows count from 0, without the header"
 
 
 class Features(NamedTuple):
     """Encoded features.
 
-    X has shape (n, d), ``names`` has length d; ``categories`` say which columns stand for which values, and
-    ``notices`` what a reader should know.
+    X has shape (n, d), ``names`` has length d; ``categories`` maps columns to values, and ``notices`` are remarks for a
+    reader.
     """
 
     X: NDArray[np.float64]
@@ -39,8 +39,8 @@ class Features(NamedTuple):
 def encode_features(cells: pd.DataFrame, fill: bool = False, numbered: bool = False) -> Features:
     """Turn columns of text cells into numbers.
 
-    A column of numbers stays one. Dates become days since the first of them. Any other column of text becomes a column
-    of 0 and 1 for each of its values; with two values a single one, since the other would be its mirror image.
+    Columns of numbers stay as they are. Dates become days since the first of them. Any other column of text becomes a
+    column of 0 and 1 for each of its values, or a single one for two values, since the other would be its mirror image.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def encode_features(cells: pd.DataFrame, fill: bool = False, numbered: bool = Fa
             notices += [_row_number(name)] if not numbered and _counts_rows(numbers[name]) else []
     twice = [name for name in cells if names.count(str(name)) > 1]
     if twice:
-        raise DatasetError(f"column {twice[0]!r} has the name that a category's column of 0 and 1 gets: rename it")
+        raise DatasetError(f"column {twice[0]!r} has the same name as a category's column of 0 and 1: rename it")
     return Features(np.column_stack(encoded), tuple(names), tuple(categories), tuple(notices))
 
 
@@ -100,7 +100,7 @@ def _filled(
     frequent = {name: cells[name][~missing[name]].mode()[0] for name in map(str, cells) if text[name].any()}
     median = numbers.median()
     notices = [
-        f"{missing[name].sum()} of {len(cells)} values of {name!r} are missing and filled with "
+        f"{missing[name].sum()} of {len(cells)} values of {name!r} are missing and replaced by "
         + (f"the most frequent one, {frequent[name]}" if name in frequent else f"the median, {median[name]:g}")
         + " (--missing median)"
         for name in map(str, cells)
@@ -122,7 +122,7 @@ def _check_cells(cells: pd.DataFrame, numbers: pd.DataFrame, text: pd.DataFrame,
 def _values(cells: pd.Series) -> tuple[str, ...]:
     """Return the different texts of a column, sorted, if they are few enough to be kinds."""
     values = sorted(cells.unique())
-    # Among few rows, categories that nearly all differ tell rows apart and not kinds of them.
+    # Among few rows, texts that nearly all differ distinguish rows, not kinds of rows.
     if len(values) > min(MAX_CATEGORIES, max(2, len(cells) // 2)):
         examples = ", ".join(repr(value) for value in cells.unique()[:N_SHOWN])
         raise DatasetError(
@@ -135,13 +135,13 @@ def _values(cells: pd.Series) -> tuple[str, ...]:
 
 
 def _counts_rows(numbers: pd.Series) -> bool:
-    """Whether a column holds 0, ..., n - 1 or 1, ..., n, in any order."""
+    """Whether a column holds 0, ..., n - 1 or 1, ..., n in any order."""
     values = np.sort(numbers.to_numpy())
     return len(values) > 2 and any(np.array_equal(values, np.arange(start, start + len(values))) for start in (0, 1))
 
 
 def _row_number(name: str) -> str:
-    return f"column {name!r} numbers the rows; if it is no feature, leave it out with --drop {in_shell([name])}"
+    return f"column {name!r} numbers the rows; if it is not a feature, leave it out with --drop {in_shell([name])}"
 
 
 def _mixed(cells: pd.DataFrame, text: pd.DataFrame, mixed: list[str]) -> str:
@@ -153,7 +153,7 @@ def _mixed(cells: pd.DataFrame, text: pd.DataFrame, mixed: list[str]) -> str:
     rest = f" and {len(mixed) - N_SHOWN} more" if len(mixed) > N_SHOWN else ""
     return (
         f"these columns hold numbers, and text in other rows: {', '.join(examples)}{rest}; {COUNTING}. Correct or "
-        "drop these rows; for categories, write all of them as text"
+        "drop these rows; if they are categories, write all of them as text"
     )
 
 

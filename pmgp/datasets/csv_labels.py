@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 __all__ = ["Labels", "binary_labels", "class_labels", "count_labels", "exposures", "ordered_labels"]
 
 N_SHOWN = 3
-"""How many offending rows an error message names."""
+"""Number of offending rows that an error message names."""
 MAX_ORDERED = 12
-"""With more ordered categories than this, numbers are rather measurements."""
+"""More ordered categories than this are probably measurements."""
 MAX_CLASSES = 30
-"""With more classes than this, a column is rather a name or a measurement; each costs a process."""
+"""A column with more classes than this is probably a name or a measurement; each class costs a process."""
 
 
 class Labels(NamedTuple):
-    """Labels (n,): 0, 1, ... for the ``classes`` in order, or counts where these are None."""
+    """Labels (n,): 0, 1, ... for the ``classes`` in order, or counts if ``classes`` is None."""
 
     y: NDArray[np.int64]
     classes: tuple[str, ...] | None
@@ -39,13 +39,13 @@ def binary_labels(cells: pd.Series) -> Labels:
     Raises
     ------
     DatasetError
-        If there are not two values; the message says what suits those there are.
+        If there are not two values; the message names suitable likelihoods.
     """
     _check_complete(cells)
     values = _sorted_values(cells.unique().tolist())
     if len(values) != 2:
         raise DatasetError(
-            f"label column {cells.name!r} must hold two different values, it holds {len(values)}: {few(values)}. "
+            f"label column {cells.name!r} must hold two different values, but it holds {len(values)}: {few(values)}. "
             + _advice(cells, values)
         )
     return Labels((cells == values[1]).to_numpy().astype(np.int64), tuple(values))
@@ -57,12 +57,12 @@ def count_labels(cells: pd.Series) -> Labels:
     Raises
     ------
     DatasetError
-        If a value is no whole number from 0 on, or all are 0.
+        If a value is not a whole number from 0 on, or if all are 0.
     """
     _check_complete(cells)
     numbers = as_numbers(cells).to_numpy()
     with np.errstate(invalid="ignore"):
-        # Beyond 2^53 a float is no exact count.
+        # Beyond 2^53 a float is not an exact count.
         wrong = ~((numbers >= 0) & (numbers == np.floor(numbers)) & (numbers < 2**53))
     if wrong.any():
         row = int(np.argmax(wrong))
@@ -72,7 +72,7 @@ def count_labels(cells: pd.Series) -> Labels:
             + _advice(cells, _sorted_values(cells.unique().tolist()))
         )
     if not numbers.any():
-        raise DatasetError(f"all counts of label column {cells.name!r} are 0, so that there is nothing to learn")
+        raise DatasetError(f"all counts of label column {cells.name!r} are 0, so there is nothing to learn")
     return Labels(numbers.astype(np.int64), None)
 
 
@@ -84,19 +84,19 @@ def ordered_labels(cells: pd.Series, order: Sequence[str] | None = None) -> Labe
     cells : Series
         The column.
     order : sequence of str, optional
-        All values, lowest first; by default numbers ascend and texts are in alphabetical order.
+        All values, lowest first; by default numbers are in ascending and texts in alphabetical order.
 
     Raises
     ------
     DatasetError
-        If there are fewer than three values or too many, or ``order`` is not a list of them all.
+        If there are fewer than three values or too many, or if ``order`` does not list them all.
     """
     _check_complete(cells)
     values = _sorted_values(cells.unique().tolist())
     column = f"label column {cells.name!r}"
     if len(values) < 3:
         raise DatasetError(
-            f"--likelihood ordinal is for three or more ordered categories, {column} holds {len(values)}: "
+            f"--likelihood ordinal is for three or more ordered categories, but {column} holds {len(values)}: "
             f"{few(values)}. For two classes use --likelihood probit"
         )
     if len(values) > MAX_ORDERED:
@@ -108,8 +108,8 @@ def ordered_labels(cells: pd.Series, order: Sequence[str] | None = None) -> Labe
     if order is None:
         if not _are_numbers(cells):
             notices = (
-                f"the categories are in alphabetical order; for another one: --order {in_shell(values)}; if they have "
-                "none: --likelihood multinomial",
+                f"the categories are in alphabetical order; for another order use --order {in_shell(values)}; if they "
+                "have no order, use --likelihood multinomial",
             )
         order = values
     _check_order(order, values, column)
@@ -118,7 +118,7 @@ def ordered_labels(cells: pd.Series, order: Sequence[str] | None = None) -> Labe
 
 
 def class_labels(cells: pd.Series) -> Labels:
-    """Return 0, 1, ... for the values of a column in sorted order, which means nothing.
+    """Return 0, 1, ... for the values of a column in sorted order, which has no meaning.
 
     Raises
     ------
@@ -130,7 +130,7 @@ def class_labels(cells: pd.Series) -> Labels:
     column = f"label column {cells.name!r}"
     if len(values) < 3:
         raise DatasetError(
-            f"--likelihood multinomial is for three or more classes, {column} holds {len(values)}: {few(values)}. "
+            f"--likelihood multinomial is for three or more classes, but {column} holds {len(values)}: {few(values)}. "
             + _advice(cells, values)
         )
     numbers = as_numbers(cells).to_numpy()
@@ -161,7 +161,7 @@ def exposures(cells: pd.Series) -> NDArray[np.float64]:
     if wrong.any():
         row = int(np.argmax(wrong))
         raise DatasetError(
-            f"exposures must be positive numbers, column {cells.name!r} holds {cells.iloc[row]!r} in row "
+            f"exposures must be positive numbers, but column {cells.name!r} holds {cells.iloc[row]!r} in row "
             f"{cells.index[row]} (counted from 0, without the header)"
         )
     return numbers
@@ -190,22 +190,22 @@ def _check_order(order: Sequence[str], values: Sequence[str], column: str) -> No
 
 
 def _advice(cells: pd.Series, values: Sequence[str]) -> str:
-    """Say what suits a label column that the chosen likelihood does not."""
+    """Advise on a label column that the chosen likelihood does not suit."""
     if len(values) == 1:
-        return "There is nothing to tell apart"
+        return "There is nothing to distinguish"
     if len(values) == 2:
-        return "Two classes have --likelihood probit or logit"
+        return "For two classes use --likelihood probit or logit"
     if not _are_numbers(cells):
         if len(values) > MAX_CLASSES:
-            return "If it is not the label, name the column that is with --label"
+            return "If this is not the label, name the label column with --label"
         if len(values) > MAX_ORDERED:
             return (
-                "If they have no order: --likelihood multinomial; if it is not the label, name the column that is "
+                "If they have no order, use --likelihood multinomial; if this is not the label, name the label column "
                 "with --label"
             )
         return (
-            "If they have an order: --likelihood ordinal --order LOWEST,...,HIGHEST. "
-            "Without one: --likelihood multinomial"
+            "If they have an order, use --likelihood ordinal --order LOWEST,...,HIGHEST. "
+            "If they have none, use --likelihood multinomial"
         )
     numbers = as_numbers(cells).to_numpy()
     if (numbers != np.floor(numbers)).any():

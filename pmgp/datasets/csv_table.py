@@ -1,4 +1,4 @@
-"""The cells of a CSV file as text, with column names that are known not to be a row of data."""
+"""Read the cells of a CSV file as text, with column names that are certainly not a row of data."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 __all__ = ["Table", "as_numbers", "few", "is_missing", "read_table"]
 
 MISSING = frozenset({"", "?", "na", "n/a", "#n/a", "nan", "null"})
-"""Cells that hold no value, in lower case."""
+"""Cells without a value, in lower case."""
 
 NO_NAMES = MISSING | {"-", "none"}
-"""What stands for a missing value in a row of data: as the head of a column of numbers it is no sign of a header."""
+"""Marks of a missing value in a row of data: above a column of numbers they are no sign of a header."""
 
 SEPARATORS = ("\t", ";", ",")
-"""Tried in this order: a comma may also be a decimal point, where the others are found first."""
+"""Tried in this order: a comma may be a decimal comma if another separator is found first."""
 
 COMMA, POINT = r"([+-]?\d*),(\d+(?:[eE][+-]?\d+)?)", r"[+-]?\d*\.\d+(?:[eE][+-]?\d+)?"
 """Numbers with a decimal comma and with a decimal point."""
@@ -35,9 +35,9 @@ class Table(NamedTuple):
 
 
 def read_table(path: Path, header: bool | None = None) -> Table:
-    """Read every cell as text, so that errors can quote what the file says.
+    """Read every cell as text, so that errors can quote the file.
 
-    Columns are separated by commas, semicolons or tabs. Beside the latter two, numbers may have decimal commas, which
+    Columns are separated by commas, semicolons or tabs. With semicolons or tabs, numbers may have decimal commas, which
     become points. Text is UTF-8, or Windows-1252 if it is not valid UTF-8, or UTF-16 if it starts with its mark.
 
     Parameters
@@ -45,8 +45,8 @@ def read_table(path: Path, header: bool | None = None) -> Table:
     path : Path
         The file.
     header : bool, optional
-        Whether the first line holds the names of the columns, which are ``x1, x2, ...`` without it. By default it
-        must look like names.
+        Whether the first line holds the names of the columns, which otherwise are ``x1, x2, ...``. By default it must
+        look like names.
 
     Raises
     ------
@@ -63,17 +63,17 @@ def read_table(path: Path, header: bool | None = None) -> Table:
     if header is None and _looks_like_data(names, rows):
         raise DatasetError(
             f"the first line of {path} looks like a row of data, not like column names: {few(names)}. With --no-header "
-            "it is read as data, and the columns are called x1, x2, ...; with --header it is taken for names"
+            "it is read as data, and the columns are called x1, x2, ...; with --header it is read as names"
         )
     names = [name or f"column{index}" for index, name in enumerate(names, 1)]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise DatasetError(f"{path} has several columns of the name {few(twice)}; names must differ")
+        raise DatasetError(f"{path} has several columns with the name {few(twice)}; names must differ")
     return Table(rows.set_axis(names, axis=1), notices)
 
 
 def _read_cells(path: Path) -> tuple[pd.DataFrame, str]:
-    """Return the stripped cells, the first line among them, and their separator."""
+    """Return the stripped cells, including the first line, and their separator."""
     import pandas as pd
 
     if not path.is_file():
@@ -90,7 +90,7 @@ def _read_cells(path: Path) -> tuple[pd.DataFrame, str]:
 
 
 def _split(path: Path, encoding: str) -> tuple[pd.DataFrame, str]:
-    """Separate the columns by the first separator that divides the first line and some other one."""
+    """Separate the columns with the first separator that divides the first line and some other line."""
     import pandas as pd
 
     failure = None
@@ -108,14 +108,14 @@ def _split(path: Path, encoding: str) -> tuple[pd.DataFrame, str]:
         except pd.errors.ParserError as error:
             failure = error
             continue
-        # The cells that a short line lacks are NaN whatever the options.
+        # Cells missing from a short line are NaN whatever the options.
         if cells.shape[1] > 1 and (len(cells) == 1 or cells.iloc[1:, 1].notna().any()):
             return cells.fillna("").apply(lambda column: column.str.strip()), separator
     if failure is not None:
         raise failure
     raise DatasetError(
-        f"{path} has the single column {cells.iloc[0, 0]!r}; features and a label, separated by commas, semicolons or "
-        "tabs, are needed"
+        f"{path} has the single column {cells.iloc[0, 0]!r}; it needs features and a label, separated by commas, "
+        "semicolons or tabs"
     )
 
 
@@ -132,19 +132,19 @@ def _with_points(cells: pd.DataFrame, separator: str) -> tuple[pd.DataFrame, tup
 
 
 def is_missing(cells: pd.DataFrame) -> pd.DataFrame:
-    """Return which cells hold no value."""
+    """Return which cells have no value."""
     return cells.apply(lambda column: column.str.lower().isin(MISSING))
 
 
 def as_numbers(cells: pd.Series) -> pd.Series:
-    """Return the cells as floats, NaN where a cell is no number."""
+    """Return the cells as floats, NaN where a cell is not a number."""
     import pandas as pd
 
     return pd.to_numeric(cells, errors="coerce").astype(float)
 
 
 def _looks_like_data(names: list[str], rows: pd.DataFrame) -> bool:
-    """Whether nothing shows that the names are ones, and something that they are values."""
+    """Whether the names show no sign of being names, and some sign of being values."""
     numeric = [_is_numeric(rows[column]) for column in rows]
     if any(n and not _is_number(name) and name.lower() not in NO_NAMES for n, name in zip(numeric, names, strict=True)):
         return False

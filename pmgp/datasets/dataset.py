@@ -1,4 +1,4 @@
-"""What every loader returns: inputs, outputs, their names and where they come from."""
+"""The result of every loader: inputs, outputs, their names and their source."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Category", "Dataset", "DatasetError"]
 
 
 class DatasetError(ValueError):
-    """A data set that cannot be had, or that is not what the model needs.
+    """A data set is not available, or does not suit the model.
 
     Examples
     --------
@@ -31,11 +31,11 @@ class Category(NamedTuple):
     Attributes
     ----------
     name : str
-        Of the column of text.
+        Name of the column of text.
     values : tuple of str
         Its k different values.
     columns : tuple of int
-        Columns of ``X``: one for each value, or for two values the one in which the second is 1.
+        Columns of ``X``: one for each value, or for two values the column in which the second value is 1.
 
     Examples
     --------
@@ -66,20 +66,19 @@ class Dataset:
     feature_names : tuple of str
         The d names of the columns of ``X``.
     classes : tuple of str or None
-        What labels 0, 1, ... stand for: two classes, or more, in their order if they have one; ``None`` without
-        classes.
+        Names of labels 0, 1, ...: two or more classes, in their order if they have one; ``None`` without classes.
     source : str
         Provenance and a remark on the licence, one or two sentences.
     rows : ndarray of shape (n,), optional
-        Row of the complete data set each point is, counted from 0; by default ``0, ..., n - 1``.
+        Row of each point in the complete data set, counted from 0; by default ``0, ..., n - 1``.
     label : str
-        What ``y`` is called.
+        Name of ``y``.
     exposure : ndarray of shape (n,), optional
-        Time, area or number that each count was collected over.
+        Time, area or number over which each count was collected.
     categories : tuple of Category
-        Which columns of ``X`` stand for text.
+        The columns of ``X`` that encode text.
     notices : tuple of str
-        What a reader of the file should know.
+        Remarks for a reader about the file.
 
     Raises
     ------

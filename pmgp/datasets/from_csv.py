@@ -1,4 +1,4 @@
-"""Read a user's CSV file, and say what is wrong with a bad one."""
+"""Read a user's CSV file, with clear errors for bad files."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def read_csv(
 ) -> Dataset:
     r"""Read a CSV file with a column for each feature and one for the label.
 
-    Columns are separated by commas, or by semicolons or tabs, and then numbers may have decimal commas. Features are
-    numbers, dates or text. Dates become days since the first one. Text stands for categories: one of k > 2 values
-    becomes k columns of 0 and 1, one of two values a single column; ``categories`` of the result says which.
+    Columns are separated by commas, semicolons or tabs; with semicolons or tabs, numbers may have decimal commas.
+    Features are numbers, dates or text. Dates become days since the first one. Text is read as categories: a column
+    with k > 2 values becomes k columns of 0 and 1, one with two values a single column, which ``categories`` lists.
 
     Parameters
     ----------
@@ -44,9 +44,9 @@ def read_csv(
     label : str, optional
         Name of the label column, by default the last one.
     kind : {"binary", "counts", "ordered", "classes"}
-        What the label is. Two values of any kind become 0 and 1, and three or more, ordered categories or classes
-        without an order, 0, 1, ..., in sorted order (as numbers if all are numbers); ``classes`` says which is which.
-        Counts stay what they are.
+        Kind of the label. Two values become 0 and 1. Three or more ordered categories, or classes without an order,
+        become 0, 1, ..., in sorted order (as numbers if all are numbers); ``classes`` lists them. Counts stay as they
+        are.
     features : sequence of str, optional
         Names of the feature columns, by default all others.
     drop : sequence of str
@@ -54,29 +54,29 @@ def read_csv(
     order : sequence of str, optional
         The values of ordered categories, lowest first.
     exposure : str, optional
-        Name of a column with the time, area or number that each count was collected over.
+        Name of a column with the time, area or number over which each count was collected.
     header : bool, optional
-        Whether the first line holds column names; without it they are ``x1, x2, ...``. By default it has to look
-        like names.
+        Whether the first line holds column names, which otherwise are ``x1, x2, ...``. By default it must look like
+        names.
     missing : {"drop", "median"}, optional
-        What to do where a cell of a used column is empty, ``NA``, ``NaN``, ``null`` or ``?``: leave out its row, or
-        fill it with the median of all rows (the most frequent value of a category); ``notices`` say how often. Labels
-        and exposures are never filled. By default such a file is refused.
+        What to do if a cell of a used column is empty, ``NA``, ``NaN``, ``null`` or ``?``: leave out its row, or
+        replace it by the median of all rows (the most frequent value of a category); ``notices`` say how often. Labels
+        and exposures are never replaced. By default such a file is refused.
     time : str, optional
         Name of a column of times, which is then the only feature; not together with ``features``.
 
     Returns
     -------
     Dataset
-        X (n, d) and labels (n,); rows count from 0, without the header.
+        X (n, d) and labels (n,); rows are counted from 0, without the header.
 
     Raises
     ------
     DatasetError
         If the file cannot be read or has no rows or no features; if the first line looks like data and ``header``
-        is not given; if a named column is absent; if the label does not hold what ``kind`` says; if a feature has a
-        cell that is infinite or, without ``missing``, empty, mixes numbers and text, has too many categories, or dates
-        that can be read in two ways. The message names the columns and the first few rows.
+        is not given; if a named column is absent; if the label does not fit ``kind``; if a feature has an infinite
+        cell or, without ``missing``, an empty one, mixes numbers and text, has too many categories, or has dates that
+        can be read in two ways. The message names the columns and the first few rows.
 
     Examples
     --------
@@ -92,9 +92,9 @@ def read_csv(
     """
     path = Path(path)
     if order is not None and kind != "ordered":
-        raise DatasetError("an order of the label's values is for ordered categories (kind='ordered')")
+        raise DatasetError("order is for ordered categories (kind='ordered')")
     if exposure is not None and kind != "counts":
-        raise DatasetError("an exposure is for counts (kind='counts')")
+        raise DatasetError("exposure is for counts (kind='counts')")
     if missing not in (None, "drop", "median"):
         raise DatasetError(f"missing must be 'drop', 'median' or None, not {missing!r}")
     table, notices = read_table(path, header)
@@ -120,7 +120,7 @@ def read_csv(
 
 
 def _complete_rows(table: pd.DataFrame, columns: Columns) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """Leave out the rows with a missing cell in a used column, and say how many they are."""
+    """Leave out the rows with a missing cell in a used column, with a notice of their number."""
     used = [columns.label, *columns.features, *([columns.exposure] if columns.exposure else [])]
     complete = ~is_missing(table[used]).any(axis=1)
     dropped = int((~complete).sum())

@@ -1,8 +1,7 @@
 """Data sets fetched from OpenML through scikit-learn, which caches them on disk.
 
-OpenML keeps the features in the order of the original files but names columns and labels its own
-way, so features are taken by position and labels by value; the caller checks the result against the
-catalogue.
+OpenML keeps the features in the order of the original files but has its own names of columns and labels, so features
+are taken by position and labels by value; the caller checks the result against the catalogue.
 """
 
 from __future__ import annotations
@@ -46,13 +45,13 @@ def fetch_frame(data_id: int) -> tuple[pd.DataFrame, pd.Series]:
         raise DatasetError('fetching from OpenML needs scikit-learn and pandas: pip install "pmgp[data]"') from error
     try:
         with warnings.catch_warnings():
-            # One warning a retry would say the same as the error below.
+            # Warnings about retries would repeat the error below.
             warnings.simplefilter("ignore", UserWarning)
             bunch = fetch_openml(data_id=data_id, as_frame=True, parser="auto")
     except (OSError, ValueError) as error:
         raise DatasetError(
             f"OpenML data set {data_id} cannot be fetched ({type(error).__name__}: {error}); "
-            "offline, let the environment variable PMGP_DATA name a folder with the CSV files"
+            "offline, set the environment variable PMGP_DATA to a folder with the CSV files"
         ) from error
     return bunch.data, bunch.target
 
@@ -63,12 +62,12 @@ def from_openml(name: str) -> Arrays:
     Parameters
     ----------
     name : {"thyroid", "pima", "banknote", "ionosphere", "spect", "spect_test", "abalone"}
-        Which data set.
+        Name of the data set.
 
     Raises
     ------
     DatasetError
-        As :func:`fetch_frame`.
+        See :func:`fetch_frame`.
     """
     data_id, convert = _CONVERSIONS[name]
     return convert(*fetch_frame(data_id))

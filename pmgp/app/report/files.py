@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["save_posterior", "versions", "write"]
 
 RESOLUTION = 140
-"""Dots an inch of the figures: sharp at the width of the page on dense screens."""
+"""Dots per inch of the figures, sharp at the width of the page on high-resolution screens."""
 
 PACKAGES = ("pmgp", "pymc", "pytensor", "arviz", "numpy", "scipy")
 
@@ -54,7 +54,7 @@ def write(outcome: Outcome) -> None:
 
 
 def record(outcome: Outcome) -> dict[str, Any]:
-    """Return what ``run.json`` holds: settings, versions, timings, cost and scores."""
+    """Return the content of ``run.json``: settings, versions, timings, cost and scores."""
     settings = asdict(outcome.settings) | {"out": str(outcome.settings.out)}
     return {
         "command": outcome.settings.command(),
@@ -71,7 +71,7 @@ def record(outcome: Outcome) -> dict[str, Any]:
 
 
 def _data(dataset: Dataset) -> dict[str, Any]:
-    """Say what the columns of the model and the numbers of its label stand for."""
+    """Describe the meaning of the model's columns and of its label's numbers."""
     return {
         "label": dataset.label,
         "classes": dataset.classes,
@@ -83,12 +83,12 @@ def _data(dataset: Dataset) -> dict[str, Any]:
 
 
 def _codes(category: Category) -> list[list[int]]:
-    """Give the numbers that each value of a category became, in the order of its columns."""
+    """Return the codes of each value of a category, in the order of its columns."""
     if len(category.columns) == 1:
         return [[k] for k in range(len(category.values))]
     return [[int(k == column) for column in range(len(category.values))] for k in range(len(category.values))]
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of Python and of the packages that the numbers depend on."""
+    """Return the versions of Python and of the packages on which the results depend."""
     return {"python": platform.python_version()} | {name: version(name) for name in PACKAGES}

@@ -19,7 +19,7 @@ __all__ = ["Embedded", "render"]
 
 
 class Embedded(NamedTuple):
-    """A picture on disk that the page carries within itself."""
+    """A picture on disk that is embedded in the page."""
 
     name: str
     title: str
@@ -39,7 +39,7 @@ def render(outcome: Outcome, figures: list[Embedded], versions: dict[str, str]) 
     Parameters
     ----------
     outcome : Outcome
-        What was run and what came out.
+        The run and its results.
     figures : list of Embedded
         Pictures, in the order in which they are shown.
     versions : dict of str to str
@@ -65,7 +65,7 @@ def render(outcome: Outcome, figures: list[Embedded], versions: dict[str, str]) 
 
 
 def _method(outcome: Outcome) -> list[tuple[str, str]]:
-    """How it was sampled, where it was with all points."""
+    """Return settings of the exact sampler; none with inducing inputs."""
     settings = outcome.settings
     if outcome.problem.inducing is not None:
         return []
@@ -77,7 +77,7 @@ def _method(outcome: Outcome) -> list[tuple[str, str]]:
 
 
 def _estimator(outcome: Outcome) -> str:
-    """Which estimates the draws were made with."""
+    """Return the estimator with which the draws were made."""
     statistics: Any = outcome.idata.to_dict().get("/sample_stats", {})
     known = [name for name in ("orthants", "sequential") if name in statistics]
     if not known:

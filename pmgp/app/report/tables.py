@@ -87,14 +87,14 @@ def _coding(category: Category) -> str:
 
 
 def score_rows(outcome: Outcome) -> Rows:
-    """Give the scores on the test part, beside those of the baseline."""
+    """Return the scores on the test part, with those of the baseline."""
     task, scores = outcome.problem.task, outcome.scores
     beside = {name: f" ({task.baseline}: {score:.4f})" for name, score in scores.baseline.items()}
     return [(task.score_names[name], f"{score:.4f}{beside.get(name, '')}") for name, score in scores.model.items()]
 
 
 def efficiency_rows(outcome: Outcome) -> Rows:
-    """Give operation counts an iteration, times, and effective draws."""
+    """Return operation counts for an iteration, times, and effective draws."""
     stats = outcome.idata["sample_stats"].to_dataset()
     sweeps = {"ep": "sweeps of expectation propagation", "laplace": "steps of Newton's method"}
     names = _OPERATIONS | {"n_newton": sweeps[outcome.settings.approximation]}
@@ -113,16 +113,16 @@ def efficiency_rows(outcome: Outcome) -> Rows:
 
 
 def a_second(rate: float) -> str:
-    """A rate with a digit after the point; a small one with two that say something."""
+    """Format a rate with one decimal, or a small one with two significant digits."""
     return f"{rate:.1f}" if rate >= 1.0 else f"{rate:.2g}"
 
 
 def notices(outcome: Outcome) -> list[str]:
-    """Say what a reader has to know about data and draws; empty if all is well."""
+    """Return notices about data and draws; empty if all is well."""
     return [*outcome.problem.notices, *sampling_notices(outcome)]
 
 
 def sampling_notices(outcome: Outcome) -> list[str]:
-    """Say what a reader has to know before trusting the draws."""
+    """Return notices that a reader should know before trusting the draws."""
     said = (outcome.shortfall, outcome.diagnosis, *outcome.verdict.findings)
     return [notice for notice in said if notice is not None]

@@ -1,4 +1,4 @@
-"""What depends on the kind of label: the model, predictions, scores and pictures. One file a kind.
+"""The parts of a run that depend on the kind of label: model, predictions, scores and pictures. One file a kind.
 
 May import: app, models, datasets, scores, plots, diagnostics, interface.
 """

@@ -1,4 +1,4 @@
-"""A problem to be sampled, and what a kind of label has to offer to it."""
+"""A problem to be sampled, and the protocol of a kind of label."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ __all__ = ["Inducing", "Picture", "Problem", "Scores", "Task"]
 
 
 type Inducing = NDArray[np.float64] | None
-"""Inducing inputs (m, d) of an approximation, None for none."""
+"""Inducing inputs (m, d) of an approximation, or None."""
 
 
 class Picture(NamedTuple):
-    """A figure to be drawn when it is needed; its name is that of its file."""
+    """A figure that is drawn when it is needed; `name` is that of its file."""
 
     name: str
     title: str
@@ -34,14 +34,14 @@ class Picture(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """Scores of the predictions, and of predictions that know no feature, by the same names."""
+    """Scores of the predictions, and of predictions without features, by the same names."""
 
     model: dict[str, float]
     baseline: dict[str, float]
 
 
 class Problem(NamedTuple):
-    """What is to be sampled and predicted.
+    """The data and the model to be sampled and predicted.
 
     ``X_train`` (n, d) and ``X_test`` (m, d) are standardized, and so are the ``inducing`` inputs, which are None for
     the exact chain; ``model`` is that of the training part.
@@ -60,7 +60,7 @@ class Problem(NamedTuple):
 
     @property
     def notices(self) -> list[str]:
-        """What a reader has to know of the data and of the model."""
+        """Notices about the data and the model for a reader."""
         return [*self.dataset.notices, *_forecast(self), *_approximated(self)]
 
 
@@ -70,15 +70,15 @@ class Task(Protocol):
     Attributes
     ----------
     title : str
-        What is done, for headings.
+        Title for headings.
     kind : {"binary", "counts", "ordered", "classes"}
-        The label, as :func:`pmgp.datasets.read_csv` calls it.
+        Kind of label, see :func:`pmgp.datasets.read_csv`.
     hyperparameters : tuple of str
         Variables of the model that are summarized.
     score_names : dict of str to str
-        What the scores are called in a report.
+        Names of the scores in a report.
     baseline : str
-        What knows no feature, and predictions are compared with; empty without a comparison.
+        Name of the predictions without features that serve as comparison; empty without a comparison.
     """
 
     @property
@@ -101,7 +101,7 @@ class Task(Protocol):
         inducing: Inducing = None,
         in_time: bool = False,
     ) -> pm.Model:
-        """Build the model of the training part; X holds its standardized inputs, on whose scale are inducing ones.
+        """Build the model of the training part; X and `inducing` are standardized inputs.
 
         ``in_time`` says that the only feature is time.
         """
@@ -132,14 +132,14 @@ def _forecast(problem: Problem) -> list[str]:
 
 
 def _approximated(problem: Problem) -> list[str]:
-    """Say that the run is an approximation, and why."""
+    """Return a notice that the run is an approximation, and why."""
     if problem.inducing is None:
         return []
     settings, n = problem.settings, problem.train.n
-    said = f"{n} training points are seen through {len(problem.inducing)} inducing inputs"
+    said = f"{n} training points are approximated with {len(problem.inducing)} inducing inputs"
     if not settings.sparse:
-        said += ", since the exact chain takes more than five minutes for so many (--sparse 0 runs it)"
-    said += ": what is sampled is an approximation, and not the posterior"
+        said += ", because the exact chain takes more than five minutes for so many (--sparse 0 runs it)"
+    said += ": the draws come from an approximation, not from the posterior"
     if settings.likelihood == "multinomial":
-        said += "; classes are by the largest latent value, and not by softmax"
+        said += "; the class is that of the largest latent value, without a softmax"
     return [said]

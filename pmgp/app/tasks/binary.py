@@ -96,6 +96,6 @@ class BinaryTask:
             "calibration",
             "Calibration on the test part",
             "Observed frequency against predicted probability, in ten bins of probability; intervals "
-            "that reach the diagonal agree with perfect calibration. Below, where predictions lie.",
+            "that reach the diagonal agree with perfect calibration. Below, the distribution of the predictions.",
             lambda: plots.calibration(predictions["label"], predictions["probability"], (classes[0], classes[1])),
         )

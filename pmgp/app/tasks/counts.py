@@ -1,4 +1,4 @@
-"""Labels that count."""
+"""Labels that are counts."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ class CountTask:
         return count_regression(X, train.y, kernel, train.feature_names, train.exposure, inducing, in_time)
 
     def predict(self, problem: Problem, idata: xr.DataTree) -> pd.DataFrame:
-        """Predict the ``mean`` count, a central 90% interval, and how probable what was observed, less, and no more is.
+        """Predict the ``mean`` count, a central 90% interval, and the log density and probability of the observed count.
 
-        The mean is exact; for the rest the logarithm of the rate is taken as normal, with its posterior
-        mean and variance.
+        The mean is exact; for the others the logarithm of the rate is treated as normal, with its posterior mean and
+        variance.
         """
         import pandas as pd
 
@@ -101,7 +101,7 @@ class CountTask:
         )
 
     def describe(self, problem: Problem) -> list[tuple[str, str]]:
-        """Give range, mean and exposure of the counts."""
+        """Return range, mean and exposure of the counts."""
         y, units = problem.train.y, _exposure(problem.train)
         assert y is not None
         rows = [("counts", f"{problem.dataset.label}, {y.min()} to {y.max()} with mean {y.mean():.3g} in training")]

@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 __all__ = ["class_columns", "class_names", "frequencies", "probabilities"]
 
 PREFIX = "probability_"
-"""Of the columns of predictions, before the class."""
+"""Prefix of the columns of predicted probabilities, before the name of the class."""
 
 
 def class_names(part: Dataset) -> tuple[str, ...]:
-    """Return what the labels 0, 1, ... stand for."""
+    """Return the names of the classes 0, 1, ...."""
     assert part.classes is not None
     return part.classes
 
 
 def class_columns(test: Dataset, prediction: xr.Dataset) -> dict[str, Any]:
-    """Make the columns of each point's row, label, most probable class, and probability of each class."""
+    """Make columns with each point's row, label, most probable class, and probability of each class."""
     values = prediction["probabilities"].transpose("point", "category").to_numpy()
     names = np.array(class_names(test))
     columns = {"row": test.rows, "label": names[test.y], "most_probable": names[values.argmax(axis=1)]}
@@ -40,6 +40,6 @@ def probabilities(problem: Problem, predictions: pd.DataFrame) -> NDArray[np.flo
 
 
 def frequencies(train: Dataset) -> NDArray[np.float64]:
-    """Return the fraction of each class (r,), predictions that know no feature."""
+    """Return the fraction of each class (r,), the predictions without features."""
     assert train.y is not None
     return np.bincount(train.y.astype(np.intp), minlength=len(class_names(train))) / train.n
