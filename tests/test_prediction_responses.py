@@ -507,7 +507,7 @@ def with_data(f):
 
 RIGHT = {"E": NEW_EXPOSURE, "group": np.zeros(M, int)}
 WRONG = {
-    "unknown name": ({"F": 1.0}, r"at has 'F', which is no pm\.Data of the model; those are: X, group, unused, E"),
+    "unknown name": ({"F": 1.0}, r"at has 'F', which is not a pm\.Data of the model; those are: X, group, unused, E"),
     "the inputs": ({"X": XNEW}, "at has 'X', the inputs of 'f': Xnew gives them"),
     "not used": ({"unused": np.zeros(M)}, "at has 'unused', which no observed variable that depends on 'f' uses"),
     "too short": ({"E": np.ones(3)}, r"at\['E'\] has shape \(3,\), but \(4,\) or a single number is needed"),
@@ -530,7 +530,7 @@ def test_wrong_values_at_the_new_points_are_named(name):
 
 
 def test_at_must_be_a_dictionary():
-    with pytest.raises(ValueError, match=r"at must be a dictionary from names of pm\.Data to values, not list"):
+    with pytest.raises(ValueError, match=r"at must be a dictionary that maps names of pm\.Data to values, not list"):
         pmgp.predict(one_draw(), XNEW, model=build(with_data), at=[1.0], progressbar=False)
 
 

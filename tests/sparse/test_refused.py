@@ -136,7 +136,7 @@ def test_classes():
             pmgp.likelihoods.RobustMax("z", np.zeros((3, 2)), observed=[0, 7])
         with pytest.raises(ValueError, match="epsilon must be between 0 and 1"):
             pmgp.likelihoods.RobustMax.dist(np.zeros((3, 2)), 0.0)
-        with pytest.raises(ValueError, match="a row of latent values for each of two classes or more"):
+        with pytest.raises(ValueError, match="a row of latent values for each of two or more classes"):
             pmgp.likelihoods.RobustMax.dist(np.zeros((1, 2)))
 
 

@@ -58,7 +58,7 @@ class CountTask:
         return count_regression(X, train.y, kernel, train.feature_names, train.exposure, inducing, in_time)
 
     def predict(self, problem: Problem, idata: xr.DataTree) -> pd.DataFrame:
-        """Predict the ``mean`` count, a central 90% interval, and the log density and probability of the observed count.
+        """Predict the ``mean`` count, a central 90% interval, and probabilities of the observed count.
 
         The mean is exact; for the others the logarithm of the rate is treated as normal, with its posterior mean and
         variance.

@@ -27,7 +27,7 @@ __all__ = [
 
 
 class LatentVariable(SymbolicRandomVariable):
-    """An observation given a latent value and other parameters; subclasses say how it is drawn."""
+    """An observation given a latent value and other parameters; subclasses draw it."""
 
     @classmethod
     def draw(cls, rng: Any, size: Any, *parameters: TensorVariable) -> tuple[Any, TensorVariable]:
@@ -48,7 +48,7 @@ class LatentVariable(SymbolicRandomVariable):
 
 
 def _check_shapes(size: Any, parameters: list[TensorVariable], dimensions: Any) -> None:
-    """Refuse observations that do not go with their parameters, where both shapes are known before anything runs."""
+    """Refuse observations whose shape does not fit their parameters, if both shapes are known statically."""
     if not isinstance(size, Constant):
         return
     observed = tuple(map(int, size.data))
@@ -56,7 +56,7 @@ def _check_shapes(size: Any, parameters: list[TensorVariable], dimensions: Any) 
         shape = parameter.type.shape[: parameter.ndim - core]
         if None not in shape and not broadcasts_to(shape, observed):
             raise ValueError(
-                f"observations of shape {observed} do not go with parameters of shape {shape}: give one observation "
+                f"observations of shape {observed} do not fit parameters of shape {shape}: give one observation "
                 "for each latent value, such as one for each row of X"
             )
 
@@ -70,7 +70,7 @@ def broadcasts_to(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
 
 
 def as_parameter(parameter: Any) -> TensorVariable:
-    """A tensor of full precision: to PyTensor, the number 2.5 has single precision, and so has its logarithm."""
+    """A tensor of double precision: PyTensor takes the number 2.5, and so its logarithm, as single precision."""
     variable = pt.as_tensor(parameter)
     if isinstance(variable, Constant):
         return pt.as_tensor(np.asarray(variable.data, dtype=pytensor.config.floatX))
@@ -78,7 +78,7 @@ def as_parameter(parameter: Any) -> TensorVariable:
 
 
 def resized(value: TensorVariable, size: Any) -> TensorVariable:
-    """The value, repeated to the size of a variable if that has one."""
+    """The value, repeated to the size of a variable if it has one."""
     return value if rv_size_is_none(size) else pt.full(size, value)
 
 
@@ -109,7 +109,7 @@ def known_value(parameter: Any) -> np.ndarray | None:
 
 
 def known_observations(observed: Any) -> np.ndarray | None:
-    """Observations that can be checked when a model is built; zero, which is always allowed, for missing ones."""
+    """Observations to check when a model is built, with zero, which is always allowed, for missing ones."""
     if observed is None or isinstance(observed, Variable):
         return known_value(observed) if isinstance(observed, Constant) else None
     values = np.ma.asanyarray(observed)

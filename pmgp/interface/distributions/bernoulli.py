@@ -95,9 +95,9 @@ class BernoulliProbit(_LatentBernoulli):
     ----------
     name : str
     f : tensor_like of float
-        Latent values, one a label.
+        Latent values, one for each label.
     **kwargs
-        As of every PyMC distribution: ``observed`` (labels 0 or 1), ``dims``, ``shape``.
+        Arguments of every PyMC distribution: ``observed`` (labels 0 or 1), ``dims``, ``shape``.
 
     Raises
     ------
@@ -110,7 +110,7 @@ class BernoulliProbit(_LatentBernoulli):
 
     Examples
     --------
-    The log-density keeps its digits far into the tail:
+    The log-density is accurate far into the tail:
 
     >>> import pymc as pm, pmgp
     >>> label = pmgp.BernoulliProbit.dist(f=-40.0)
@@ -132,9 +132,9 @@ class BernoulliLogit(_LatentBernoulli):
     ----------
     name : str
     f : tensor_like of float
-        Latent values, one a label.
+        Latent values, one for each label.
     **kwargs
-        As of every PyMC distribution: ``observed`` (labels 0 or 1), ``dims``, ``shape``.
+        Arguments of every PyMC distribution: ``observed`` (labels 0 or 1), ``dims``, ``shape``.
 
     Raises
     ------
@@ -157,7 +157,7 @@ class BernoulliLogit(_LatentBernoulli):
 
 
 def _expected(kind: type[_BernoulliLatent], probability: Callable[..., np.ndarray]) -> dict[str, Expected]:
-    """Probabilities of both labels; both links are symmetric, so that a label 0 is a label 1 of minus f."""
+    """Probabilities of both labels; the links are symmetric, so label 0 given f is label 1 given minus f."""
     return {
         "probability": Expected(under_normal=probability),
         "complement": Expected(

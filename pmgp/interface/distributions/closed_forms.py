@@ -1,8 +1,8 @@
-"""The likelihoods of the numerical core that stand behind distributions, as their records say.
+"""The core likelihoods that belong to distributions according to their records.
 
-Where an observed variable has the latent vector itself for its first parameter, or one latent vector for each class,
-the core's closed forms replace the derivatives of its graph. The other parameters may be constants, data, or functions
-of theta.
+If the first parameter of an observed variable is the latent vector itself, or one latent vector for each class, the
+core's closed forms replace the derivatives of its graph. The other parameters may be constants, data, or functions of
+theta.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ClosedForm:
         Takes the observations and the parameters.
     observed : variable
     parameters : list of variables
-        What the likelihood has beside f, in terms of theta's value variables.
+        The likelihood's parameters other than f, in terms of theta's value variables.
     parameters_at : ThetaFunction, optional
         The parameters as a function of theta, if any depends on it.
     """
@@ -54,7 +54,7 @@ class ClosedForm:
         self.parameters_at = parameters_at
 
     def refresh(self, theta: np.ndarray) -> None:
-        """Read the data again, and check them and the parameters at a theta that must be possible.
+        """Read the data again, and check them, and the parameters at a theta that must be possible.
 
         Raises
         ------
@@ -69,7 +69,7 @@ class ClosedForm:
             self._fixed = self.constructor(self._observations, *map(_value_of, self.parameters))
 
     def __call__(self, theta: np.ndarray) -> Likelihood:
-        """p(y|f, theta); zero for every f where the parameters are outside their domain."""
+        """p(y|f, theta); zero for every f if the parameters are outside their domain."""
         if self.parameters_at is None:
             return self._fixed
         try:
@@ -91,11 +91,11 @@ def find_closed_form(
     ----------
     model : pymc.Model
     latents : list of variables
-        Those that make up f.
+        Latent variables that make up f.
     variables : list of variables
-        Those that depend on f.
+        Observed variables that depend on f.
     function_of_theta : callable
-        Makes graphs of the value variables a function of theta.
+        Compiles graphs of the value variables to a function of theta.
     point : dict
         Values of all variables, for their shapes.
     """
@@ -109,7 +109,7 @@ def find_closed_form(
     constructor = _constructor(model, record, first, latents, point)
     parameters = model.replace_rvs_by_values(others)
     needed = set(ancestors(parameters))
-    # Several observations of one latent value are left to the graph too.
+    # Several observations of one latent value are also left to the graph.
     if constructor is None or variables[0].ndim != 1 or needed & {model.rvs_to_values[f] for f in latents}:
         return None
     depends = any(model.rvs_to_values[rv] in needed for rv in model.free_RVs)
@@ -135,9 +135,9 @@ def _constructor(
 def class_order(
     model: pm.Model, parameter: TensorVariable, latents: list[TensorVariable], point: dict[str, np.ndarray]
 ) -> np.ndarray | None:
-    """Return the latent vector in each column of a parameter (n, C), or None where columns are something else.
+    """Return the index of the latent vector in each column of a parameter (n, C), or None for other columns.
 
-    Found by what it is for two values of the latent variables.
+    It is found from the parameter's values for two values of the latent variables.
     """
     if set(ancestors([parameter], blockers=latents)) & {*model.free_RVs, *model.data_vars} - set(latents):
         return None
@@ -164,5 +164,5 @@ def _value_of(variable: TensorVariable) -> np.ndarray:
         return np.asarray(variable.data)
     if isinstance(variable, SharedVariable):
         return np.asarray(variable.get_value())
-    # Small and evaluated once: not worth compiling.
+    # Small and evaluated once, so not worth compiling.
     return np.asarray(variable.eval(mode="FAST_COMPILE"))

@@ -53,22 +53,22 @@ class LogGaussianCox(Discrete):
     ----------
     name : str
     f : tensor_like of float
-        Latent values, one a count.
+        Latent values, one for each count.
     exposure : tensor_like of float
-        Area or duration that each count was collected over; positive.
+        Area or duration over which each count was collected; positive.
     **kwargs
-        As of every PyMC distribution: ``observed`` (counts), ``dims``, ``shape``.
+        Arguments of every PyMC distribution: ``observed`` (counts), ``dims``, ``shape``.
 
     Raises
     ------
     ValueError
-        If an observed count is negative or not a whole number, or a constant exposure not positive and finite or of
-        another length than the counts.
+        If an observed count is negative or not a whole number, or if a constant exposure is not positive and finite or
+        differs in length from the counts.
 
     Notes
     -----
     ``pm.Poisson(mu=exposure * pm.math.exp(f))`` is the same model. Here the rate stops growing at exp(300), where the
-    density is zero to all purposes, so that no f overflows; and draws are made at a rate of at most 2^62, beyond which
+    density is practically zero, so that no f overflows; and draws are made at a rate of at most 2^62, beyond which
     counts do not fit into integers.
 
     Examples
@@ -104,7 +104,7 @@ class LogGaussianCox(Discrete):
 
     def logp(value: TensorVariable, f: TensorVariable, exposure: TensorVariable) -> TensorVariable:  # noqa: D102, N805
         log_rate = f + pt.log(exposure)
-        # Where the value is outside the support, it must not meet the functions that are not defined there.
+        # A value outside the support must not reach functions that are not defined there.
         outside = pt.or_(pt.lt(value, 0), pt.neq(value, pt.floor(value)))
         count = pt.switch(outside, 0, value)
         logp = count * log_rate - pt.exp(pt.minimum(log_rate, MAX_LOG_RATE)) - pt.gammaln(count + 1.0)

@@ -1,4 +1,4 @@
-"""Processes in time as random variables of PyMC: draws and densities in O(n), by the states of the process."""
+"""Processes in time as random variables of PyMC: draws and densities in O(n), from the states of the process."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class _Density(Op):
         return Apply(self, [pt.as_tensor(one) for one in inputs], [pt.dscalar()])
 
     def perform(self, node: Apply, inputs: Sequence[Any], output_storage: list[list[Any]]) -> None:
-        """Compute the density; a process that differs from itself at one time has none."""
+        """Compute the density, which is zero if the process has different values at one time."""
         value, mean, moments, *kernel = inputs
         times, deviations = Times(moments), value - mean
         distinct = deviations[times.first]
@@ -122,7 +122,7 @@ class _Density(Op):
         NotImplementedError
         """
         raise NotImplementedError(
-            "the density of a process in time is given without gradient: sample with step=pmgp.PseudoMarginal(), which "
+            "the density of a process in time has no gradient: sample with step=pmgp.PseudoMarginal(), which "
             "integrates the process out"
         )
 

@@ -57,10 +57,11 @@ class MultinomialLogit(Discrete):
     ----------
     name : str
     f : sequence of vectors, or tensor_like of float with the classes in its last axis
-        A latent value for each class and each label: ``[f_0, f_1, f_2]`` of three processes, or ``f.T`` for the
-        variable of shape (C, n) that ``gp.prior(..., n_outputs=C)`` makes. Every class has one: they are alike.
+        A latent value for each class and each label: ``[f_0, f_1, f_2]`` for three processes, or ``f.T`` for the
+        variable of shape (C, n) that ``gp.prior(..., n_outputs=C)`` makes. Every class has a latent value, none is a
+        reference.
     **kwargs
-        As of every PyMC distribution: ``observed`` (labels 0, ..., C - 1), ``dims``, ``shape``.
+        Arguments of every PyMC distribution: ``observed`` (labels 0, ..., C - 1), ``dims``, ``shape``.
 
     Raises
     ------
@@ -69,8 +70,8 @@ class MultinomialLogit(Discrete):
 
     Notes
     -----
-    ``pm.Categorical(logit_p=...)`` is the same model; its sites are not known to be those of a softmax, and an
-    iteration needs a factorization of C n rows in place of C + 1 of n rows.
+    ``pm.Categorical(logit_p=...)`` is the same model, but its sites are not known to be those of a softmax, so an
+    iteration needs a factorization of C n rows instead of C + 1 factorizations of n rows.
 
     Examples
     --------
@@ -91,7 +92,7 @@ class MultinomialLogit(Discrete):
         if labels is not None and number is not None:
             if labels.ndim > 1:
                 raise ValueError(
-                    f"labels of classes must be a vector, not of shape {labels.shape}: of indicators, one row "
+                    f"labels of classes must be a vector, not of shape {labels.shape}; for indicators, one row "
                     "for each label, give np.argmax(observed, axis=1)"
                 )
             check_class_counts(labels, number)
@@ -112,7 +113,7 @@ class MultinomialLogit(Discrete):
 
 
 def _of_classes(f: Any) -> TensorVariable:
-    """Latent vectors of the classes side by side, if they are given one by one."""
+    """Stack the latent vectors of the classes if they are given one by one."""
     return pt.stack([as_parameter(one) for one in f], axis=-1) if isinstance(f, list | tuple) else as_parameter(f)
 
 

@@ -1,4 +1,4 @@
-"""Ordinal labels by thresholds on a noisy latent value, as a PyMC distribution that is stable in both tails."""
+"""Ordinal labels from thresholds on a noisy latent value, as a PyMC distribution that is stable in both tails."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class OrdinalProbitRV(LatentVariable):
 
 
 def _thresholds_below(f: TensorVariable, thresholds: TensorVariable) -> TensorVariable:
-    """The category of f: how many thresholds are smaller."""
+    """The category of f: the number of smaller thresholds."""
     return pt.gt(pt.expand_dims(f, -1), thresholds).sum(axis=-1).astype("int64")
 
 
@@ -69,20 +69,20 @@ class OrdinalProbit(Discrete):
     ----------
     name : str
     f : tensor_like of float
-        Latent values, one a label.
+        Latent values, one for each label.
     thresholds : tensor_like of float
         :math:`b_1 < \dots < b_{r-1}` for the labels 0, ..., r - 1; :math:`b_0` and :math:`b_r` are infinite. Numbers,
         or a random variable with ``transform=pm.distributions.transforms.ordered`` and an increasing ``initval``.
     noise : tensor_like of float
         The standard deviation :math:`\sigma`, on the scale of f; positive.
     **kwargs
-        As of every PyMC distribution: ``observed`` (labels), ``dims``, ``shape``.
+        Arguments of every PyMC distribution: ``observed`` (labels), ``dims``, ``shape``.
 
     Raises
     ------
     ValueError
         If an observed label is not among 0, ..., r - 1; if constant thresholds are not finite and strictly increasing;
-        if a constant noise is not positive and finite, or of another length than the labels.
+        if a constant noise is not positive and finite, or differs in length from the labels.
 
     Notes
     -----
@@ -91,7 +91,7 @@ class OrdinalProbit(Discrete):
 
     Examples
     --------
-    Three categories by two thresholds:
+    Two thresholds give three categories:
 
     >>> import numpy as np, pymc as pm, pmgp
     >>> category = pmgp.OrdinalProbit.dist(f=[0.0, 0.0, 0.0], thresholds=[-1.0, 1.0])
@@ -151,13 +151,13 @@ class OrdinalProbit(Discrete):
 
 
 def _selected(thresholds: TensorVariable, index: TensorVariable) -> TensorVariable:
-    """Each label's threshold; zero where there is none of this index."""
+    """Each label's threshold; zero if there is none with this index."""
     chosen = pt.eq(pt.expand_dims(index, -1), pt.arange(thresholds.shape[-1]))
     return pt.switch(chosen, thresholds, 0.0).sum(axis=-1)
 
 
 def _log_interval(lower: TensorVariable, upper: TensorVariable) -> TensorVariable:
-    """Log of Phi(upper) - Phi(lower), by reflection into the lower tail and log(1 - exp(x)) for x < 0."""
+    """Log of Phi(upper) - Phi(lower), reflected into the lower tail, with log(1 - exp(x)) for x < 0."""
     reflect = pt.gt(lower + upper, 0.0)
     left, right = pt.switch(reflect, -upper, lower), pt.switch(reflect, -lower, upper)
     log_upper = log_ndtr(right)

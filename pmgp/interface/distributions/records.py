@@ -1,7 +1,7 @@
 """One record for each likelihood, with the package's knowledge beyond its distribution.
 
-The records of the package's own likelihoods stand below their distributions; :func:`register` adds those of others.
-What has no record is computed by its graph, and predicted by its mean.
+The records of the package's own likelihoods follow their distributions; :func:`register` adds others. A likelihood
+without a record is computed from its graph, and predicted by its mean.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ __all__ = ["Expected", "LikelihoodRecord", "record_of", "register"]
 
 @dataclass(frozen=True)
 class Expected:
-    """Expectation of a function of the observation at a new point, where its latent value is normal.
+    """Expectation of a function of the observation at a new point, given a normal latent value.
 
     Parameters
     ----------
     given_f : callable, optional
-        From the parameters of the random variable, f among them, to a graph of what is expected given f; by default the
+        Maps the parameters of the random variable, including f, to a graph of the expectation given f; by default the
         mean that PyMC knows. It is averaged over f by quadrature.
     under_normal : callable, optional
-        The average in closed form, where the first parameter is f itself: from mean and variance of f, (m,) arrays,
-        and the other parameters to an (m,) or an (m, categories) array. A parameter is an (m,) array too, or if one
-        observation needs a vector of it, as of thresholds, that vector.
+        The average in closed form, if the first parameter is f itself. It maps mean and variance of f, (m,) arrays,
+        and the other parameters to an (m,) or an (m, categories) array. Parameters are also (m,) arrays, or vectors
+        such as thresholds if each observation needs the whole vector.
     """
 
     given_f: Callable[..., TensorVariable] | None = None
@@ -45,21 +45,21 @@ class LikelihoodRecord:
     Parameters
     ----------
     rv_type : type
-        Of the random variable: the ``rv_type`` of a PyMC distribution. A type derived from it needs its own record.
+        Type of the random variable: the ``rv_type`` of a PyMC distribution. Derived types need their own records.
     constructor : callable, optional
-        From the observations and the parameters other than f, which comes first, to a likelihood of the core, with
-        closed forms in place of the graph's derivatives.
+        Maps the observations and the parameters after f, which comes first, to a likelihood of the core, whose closed
+        forms replace the graph's derivatives.
     of_classes : bool
-        Whether the first parameter has a latent value for each class, in its last axis. The constructor is then given
-        the number of classes and the order of the latent vectors too, by the names `classes` and `order`.
+        Whether the first parameter has a latent value for each class, in its last axis. The constructor then also gets
+        the number of classes and the order of the latent vectors, as arguments `classes` and `order`.
     expected : mapping
-        What `pmgp.predict` returns, by name: ``"mean"``, ``"probability"`` of the label 1 and ``"complement"`` of the
+        Results of `pmgp.predict` by name: ``"mean"``, ``"probability"`` of the label 1 and ``"complement"`` of the
         label 0, or ``"probabilities"``, a value for each category in a last axis.
 
     Raises
     ------
     TypeError
-        If `rv_type` is not the type of a random variable, but for example the distribution.
+        If `rv_type` is not the type of a random variable but, for example, the distribution.
     """
 
     rv_type: type
@@ -70,8 +70,8 @@ class LikelihoodRecord:
     def __post_init__(self) -> None:
         if not (isinstance(self.rv_type, type) and issubclass(self.rv_type, Op)):
             raise TypeError(
-                f"{self.rv_type!r} is not the type of a random variable; of a PyMC distribution give its rv_type, "
-                "of another variable type(variable.owner.op)"
+                f"{self.rv_type!r} is not the type of a random variable; for a PyMC distribution give its rv_type, "
+                "for another variable type(variable.owner.op)"
             )
 
 
@@ -79,12 +79,12 @@ _records: dict[type, LikelihoodRecord] = {}
 
 
 def register(record: LikelihoodRecord) -> None:
-    """Make a likelihood known; a record of the same type is replaced."""
+    """Register a likelihood; a record of the same type is replaced."""
     _records[record.rv_type] = record
 
 
 def record_of(variable: TensorVariable) -> LikelihoodRecord:
-    """The record of a random variable; that of one that nothing is known of, if it has none."""
+    """The record of a random variable, or an empty record if it has none."""
     kind = type(variable.owner.op)
     return _records.get(kind) or LikelihoodRecord(kind)
 

@@ -1,4 +1,4 @@
-"""Classes by the largest of several latent values, with a small probability of any other, as a PyMC distribution."""
+"""The class of the largest latent value, with a small probability of any other class, as a PyMC distribution."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class RobustMaxRV(LatentVariable):
         f, epsilon = parameters
         next_rng, u = uniform(0.0, 1.0, size=size, rng=rng, return_next_rng=True)
         largest, others = pt.argmax(f, axis=-1), f.shape[-1] - 1
-        # Below epsilon, u / epsilon is uniform again and chooses how many classes to go on, around the end.
+        # Below epsilon, u / epsilon is uniform again and chooses how many classes to move ahead, cyclically.
         ahead = 1 + pt.minimum(pt.floor(u / epsilon * others), others - 1).astype("int64")
         return next_rng, pt.switch(pt.lt(u, epsilon), (largest + ahead) % (others + 1), largest)
 
@@ -37,8 +37,8 @@ class RobustMaxRV(LatentVariable):
 class RobustMax(Discrete):
     r"""Classes with :math:`P(y = \arg\max_k f_k) = 1 - \epsilon`, the others equally probable.
 
-    A likelihood of :class:`pmgp.gp.Sparse` with several outputs, where expectations under Gaussian latent values have a
-    closed form but for an integral in one dimension.
+    A likelihood for :class:`pmgp.gp.Sparse` with several outputs, where expectations under Gaussian latent values have
+    a closed form up to a one-dimensional integral.
 
     Parameters
     ----------
@@ -46,9 +46,9 @@ class RobustMax(Discrete):
     f : tensor_like of float, shape (k, n)
         Latent values, a row for each of the k classes.
     epsilon : tensor_like of float
-        Probability that the label is not that of the largest; between 0 and 1.
+        Probability that the label is not that of the largest latent value; between 0 and 1.
     **kwargs
-        As of every PyMC distribution: ``observed`` (labels), ``dims``, ``shape``.
+        Arguments of every PyMC distribution: ``observed`` (labels), ``dims``, ``shape``.
 
     Raises
     ------
@@ -88,7 +88,7 @@ class RobustMax(Discrete):
             raise ValueError(f"epsilon must be between 0 and 1, both excluded, not {known}")
         if f.ndim < 2 or f.type.shape[0] == 1:
             raise ValueError(
-                f"f must have a row of latent values for each of two classes or more, its shape is {f.type.shape}"
+                f"f must have a row of latent values for each of two or more classes, but its shape is {f.type.shape}"
             )
         return super().dist([f.dimshuffle(*range(1, f.ndim), 0), as_parameter(epsilon)], **kwargs)
 

@@ -51,7 +51,7 @@ class StochasticVolatility(Continuous):
     f : tensor_like of float
         Latent values: the log of the standard deviation of each observation.
     **kwargs
-        As of every PyMC distribution: ``observed`` (finite numbers), ``dims``, ``shape``.
+        Arguments of every PyMC distribution: ``observed`` (finite numbers), ``dims``, ``shape``.
 
     Raises
     ------
@@ -61,7 +61,7 @@ class StochasticVolatility(Continuous):
     Notes
     -----
     ``pm.Normal(mu=0, sigma=pm.math.exp(f))`` is the same model. Here exp(-f) stops growing at exp(150), where the
-    density of anything but zero vanishes to all purposes, so that no f overflows.
+    density of every value other than zero is practically zero, so that no f overflows.
 
     Examples
     --------

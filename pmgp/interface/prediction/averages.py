@@ -1,4 +1,4 @@
-"""Averages over normal latent values that are independent of each other."""
+"""Averages over independent normal latent values."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pmgp.core.numerics.quadrature import normal_expectation
 
 __all__ = ["expectation_over", "number_of_nodes"]
 
-# Pairs of points of a Sobol sequence, f and its mirror image, that one draw of the posterior is averaged with; another
-# one gets the next ones.
+# Pairs of points of a Sobol sequence, f and its mirror image, for one draw of the posterior; the next draw uses the
+# next points.
 PAIRS = 32
 RULE = 2
 
 
 def number_of_nodes(dimension: int) -> int:
-    """How many values of f an average over so many latent vectors takes at each new point."""
+    """Number of values of f at each new point in an average over this many latent vectors."""
     return _nodes(dimension, 0)[0].shape[1]
 
 
@@ -37,10 +37,10 @@ def expectation_over(
         Takes f of shape (C, nodes, m), and returns (nodes, m, ...).
     mean, variance : (C, m) array
     rows : list of int
-        Which rows of f the function depends on. By Gauss-Hermite rules for one or two of them, by 64 points of a Sobol
-        sequence for more.
+        Rows of f on which the function depends. One or two rows use Gauss-Hermite rules, more rows 64 points of a Sobol
+        sequence.
     draw : int
-        Number of the draw of the posterior; those of sixteen draws together are 1,024 points of the sequence.
+        Number of the posterior draw; sixteen draws together use 1,024 points of the sequence.
     """
     if len(rows) == 1:
         return _over_one(function, mean, variance, rows[0])

@@ -1,4 +1,4 @@
-"""Checks the new inputs, and the other data at the new points."""
+"""Check the new inputs, and the other data at the new points."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def check_inputs(Xnew: Any, X: np.ndarray) -> np.ndarray:
 def check_at(
     at: Any, model: pm.Model, latent: str, inputs: list[Any], observed: list[TensorVariable]
 ) -> dict[str, np.ndarray]:
-    """Refuse data at the new points that the likelihood of f does not use, or that are no numbers.
+    """Refuse data at the new points that the likelihood of f does not use, or that are not numbers.
 
     Raises
     ------
@@ -48,7 +48,7 @@ def check_at(
     if at is None:
         return {}
     if not isinstance(at, Mapping):
-        raise ValueError(f"at must be a dictionary from names of pm.Data to values, not {type(at).__name__}")
+        raise ValueError(f"at must be a dictionary that maps names of pm.Data to values, not {type(at).__name__}")
     data = {str(variable.name): variable for variable in model.data_vars}
     parameters = [parameter for rv in observed for parameter in rv.owner.inputs]
     used = set(ancestors(parameters, blockers=model.basic_RVs))
@@ -56,7 +56,7 @@ def check_at(
     for name, value in at.items():
         if name not in data:
             known = ", ".join(data) or "none"
-            raise ValueError(f"at has {name!r}, which is no pm.Data of the model; those are: {known}")
+            raise ValueError(f"at has {name!r}, which is not a pm.Data of the model; those are: {known}")
         if data[name] in inputs:
             raise ValueError(f"at has {name!r}, the inputs of {latent}: Xnew gives them at the new points")
         if data[name] not in used:

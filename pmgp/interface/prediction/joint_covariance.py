@@ -1,7 +1,7 @@
-"""The mean and the covariance of f at old and new inputs together: only the parts of it that are asked for.
+"""The mean and the covariance of f at old and new inputs together, of which only the needed parts are computed.
 
-The graph of the covariance as instructions (`interface.covariance.program`) can be evaluated on any rectangle, and on
-the diagonal alone. A graph that has no such form is evaluated as a whole.
+If the graph of the covariance can be written as instructions (`interface.covariance.program`), it can be evaluated on
+any rectangle, and on the diagonal alone. Other graphs are evaluated as a whole.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ class Parts(Protocol):
         """A part of the covariance."""
 
     def lower_triangle(self, where: slice) -> np.ndarray:
-        """A square part on the diagonal, in Fortran order; above its own diagonal there may be anything."""
+        """A square part on the diagonal, in Fortran order; elements above its own diagonal are arbitrary."""
 
     def diagonal(self, where: slice) -> np.ndarray:
         """A part of the diagonal."""
 
 
 class JointMoments(Protocol):
-    """From inputs of shape (N, d) and theta to the moments there.
+    """The moments as a function of inputs of shape (N, d) and theta.
 
     Attributes
     ----------
     whole : bool
-        Whether it takes memory for the whole covariance.
+        Whether it needs memory for the whole covariance.
     """
 
     whole: bool
@@ -63,16 +63,16 @@ class JointMoments(Protocol):
 def compile_joint_moments(
     mean: TensorVariable, covariance: TensorVariable, compile_function: Compile, X: np.ndarray, theta: list[np.ndarray]
 ) -> JointMoments:
-    """The quickest way to the moments that agrees with PyTensor's own at these inputs and theta.
+    """Return the fastest function for the moments that agrees with PyTensor's at these inputs and theta.
 
     Parameters
     ----------
     mean, covariance : TensorVariable
         Graphs of the inputs and theta.
     compile_function : callable
-        From outputs to a function of the inputs and theta.
+        Compiles outputs to a function of the inputs and theta.
     X : (k, d) array
-        Some inputs, two of them equal or more.
+        Some inputs, at least two of them equal.
     theta : list of arrays
     """
     whole = WholeMoments(mean, covariance, compile_function)
@@ -110,7 +110,7 @@ class WholeMoments:
 
 
 class WholeParts:
-    """Moments of which all parts are there."""
+    """Moments with the whole covariance in memory."""
 
     def __init__(self, mean: np.ndarray, covariance: np.ndarray) -> None:
         self.mean = mean

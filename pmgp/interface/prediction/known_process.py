@@ -1,7 +1,7 @@
-"""Processes of `pymc.gp` that the user hands in: they know their inputs, which a graph may have kept in parts only.
+"""Processes of `pymc.gp` that the user passes: they know their inputs, of which a graph may contain only parts.
 
-Of a plain array, `active_dims` leave each covariance function columns of its own, and nothing in the graph says which
-columns these are. The process does: its functions are called again, with other inputs.
+If the inputs are a plain array, `active_dims` gives each covariance function its own columns, and the graph does not
+show which columns these are. The process knows them: its functions are called again with other inputs.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ class KnownProcess:
     Parameters
     ----------
     gp : pymc.gp.Latent
-        Or another process with a covariance function, a mean function and inputs.
+        This, or another process with a covariance function, a mean function and inputs.
 
     Attributes
     ----------
     X : (n, d) array
     variables : list of variables
-        That hold the inputs in the model: one, or none if they are an array.
+        Variables that hold the inputs in the model: one, or none if the inputs are an array.
 
     Raises
     ------
     ValueError
-        If it has no inputs.
+        If the process has no inputs.
     """
 
     def __init__(self, gp: Any) -> None:
@@ -48,9 +48,9 @@ class KnownProcess:
         self.X = np.asarray(X.eval() if hasattr(X, "eval") else X, dtype=float)
 
     def at(self, joint: TensorVariable, moments: list[TensorVariable]) -> dict[TensorVariable, TensorVariable]:
-        """Parts of a mean and a covariance that the process has made, and what it makes of other inputs in their place.
+        """Map parts of a mean and a covariance that the process has made to the same parts at other inputs.
 
-        Empty where its covariance is no part of them.
+        Empty if its covariance is not among them.
         """
         mean, covariance = moments
         found = _like(self._gp.cov_func(self._gp.X), covariance)
@@ -62,12 +62,12 @@ class KnownProcess:
 
 
 def _like(graph: TensorVariable, whole: TensorVariable) -> TensorVariable | None:
-    """The part of a graph that computes the same as another one."""
+    """The part of a graph that computes the same as another graph."""
     return next((part for part in ancestors([whole]) if equal_computations([part], [graph])), None)
 
 
 def known_processes(gp: Any) -> list[KnownProcess]:
-    """The processes that were given: one, several, or none.
+    """The given processes: one, several, or none.
 
     Raises
     ------

@@ -1,8 +1,8 @@
 """The latent process at new inputs, given its values at the old ones.
 
-The covariance between old and new inputs comes from the model's own graph, with the inputs X that the covariance of f
-was built from replaced by X stacked on the new ones; or from the process, if the user hands it in. So every covariance
-and mean function of `pymc.gp` works.
+The covariance between old and new inputs comes from the model's own graph, in which the inputs X are replaced by X
+stacked on the new inputs, or from the process if the user passes it. So every covariance and mean function of `pymc.gp`
+works.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Moments = tuple[TensorVariable, TensorVariable]
 # Elements of the largest array: 4 million numbers are 32 MB.
 LARGEST = 4_000_000
 FEWEST_POINTS = 256
-# Inputs at which the parts of the covariance are compared with the whole of it.
+# Number of inputs at which the parts of the covariance are compared with the whole.
 PROBED = 20
 ASK = "pass the process itself, which knows its inputs: gp=gp"
 # Relative to the mean variance of the process.
@@ -48,17 +48,17 @@ class LatentProcess:
     ----------
     f : TensorVariable
     theta : list of variables
-        The free variables that the moments depend on.
+        The free variables on which the moments depend.
     moments : pair of variables, optional
         The mean and the covariance, if f has several rows; those of the variable f by default.
     known : sequence of KnownProcess
-        One of them has this covariance. Without any, the inputs are looked for in the graphs.
+        Processes, one of which has this covariance. Without any, the inputs are searched in the graphs.
 
     Attributes
     ----------
     theta : list of variables
     inputs : list of variables
-        That hold the inputs in the graph.
+        Variables that hold the inputs in the graph.
     X : (n, d) array
     """
 
@@ -84,7 +84,7 @@ class LatentProcess:
         return self._size
 
     def block_size(self, number: int) -> int:
-        """How many of a number of new inputs to handle at a time."""
+        """Number of new inputs, out of `number`, to handle at a time."""
         if self._moments is None or self._moments.whole:
             return min(number, max(FEWEST_POINTS, int(np.sqrt(LARGEST)) - self.size))
         return min(number, max(FEWEST_POINTS, LARGEST // self.size))
@@ -116,7 +116,7 @@ class LatentProcess:
         return self._moments(np.concatenate([self.X, Xnew]), theta)
 
     def _found_in_graphs(self) -> tuple[Moments, list[Any], np.ndarray]:
-        """Graphs of mean and covariance at other inputs, what held the old ones, and these."""
+        """Graphs of mean and covariance at other inputs, the variables that hold the old inputs, and the old inputs."""
         new = NewInputs(self._joint, self.size, self.theta)
         graphs = self._at_other_inputs(new)
         return graphs, new.inputs, self._checked(new.inputs)
@@ -128,7 +128,7 @@ class LatentProcess:
                 graphs = self._at_other_inputs(NewInputs(self._joint, self.size, self.theta, known))
                 return graphs, process.variables, process.X
         raise ModelError(
-            f"no process in gp=... has the covariance of {self._f.name!r}: give the very process whose prior it is"
+            f"no process in gp=... has the covariance of {self._f.name!r}: pass the process whose prior made it"
         )
 
     def _at_other_inputs(self, new: NewInputs) -> Moments:
@@ -172,9 +172,9 @@ class Conditional:
     size : int
         Number of old inputs, n.
     blocks : list of slices
-        Of the new inputs.
+        Blocks of new inputs.
     parts : callable
-        Moments at the old inputs, followed by those of a slice of the new ones.
+        Function of a slice of the new inputs that returns the moments at the old inputs followed by these.
     """
 
     def __init__(self, size: int, blocks: list[slice], parts: Callable[[slice], Parts]) -> None:
@@ -212,7 +212,7 @@ class Conditional:
         parts, new, projected = self._projected(block)
         covariance = parts.lower_triangle(new)
         scale = float(np.einsum("ii->i", covariance).mean())
-        # Above the diagonal there may be anything.
+        # Elements above the diagonal are arbitrary.
         with np.errstate(all="ignore"):
             covariance -= projected.T @ projected
         normals = rng.standard_normal((whitened.shape[1], covariance.shape[0]))

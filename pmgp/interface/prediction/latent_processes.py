@@ -1,4 +1,4 @@
-"""All latent vectors of a model at new inputs: which process each of them is a draw of, and all of them given theta.
+"""All latent vectors of a model at new inputs: the process of each of them, and their distribution given theta.
 
 Given theta and their values at the old inputs, processes that are independent a priori stay so. Vectors whose mean and
 covariance are the same graphs share a process, whose covariance is built and factorized once.
@@ -27,22 +27,22 @@ __all__ = ["GivenTheta", "LatentProcesses"]
 
 
 class LatentProcesses:
-    """The processes that the latent vectors are draws of.
+    """The processes of the latent vectors.
 
     Parameters
     ----------
     rows : LatentRows
     theta : list of variables
-        The free variables that the moments depend on.
+        The free variables on which the moments depend.
     known : sequence of KnownProcess
-        The processes themselves, where the user hands them in.
+        The processes themselves, if the user passes them.
 
     Attributes
     ----------
     rows : LatentRows
     theta : list of variables
     inputs : list of variables
-        That hold the inputs in the graphs.
+        Variables that hold the inputs in the graphs.
     X : (n, d) array
 
     Raises
@@ -71,7 +71,7 @@ class LatentProcesses:
         return self.rows.size
 
     def block_size(self, number: int) -> int:
-        """How many of a number of new inputs to handle at a time."""
+        """Number of new inputs, out of `number`, to handle at a time."""
         smallest = min(process.block_size(number) for process in self._processes)
         if self.rows.single:
             return smallest
@@ -98,7 +98,7 @@ class LatentProcesses:
 def _shared(
     rows: LatentRows, theta: list[TensorVariable], given: Sequence[KnownProcess]
 ) -> tuple[Sequence[LatentProcess | StateProcess], list[list[int]]]:
-    """The different processes, and the rows that are draws of each."""
+    """The different processes, and the rows that belong to each."""
     if rows.single:
         [f] = rows.variables
         return [StateProcess(f, theta) if is_process(f) else LatentProcess(f, theta, known=given)], [[0]]
@@ -127,14 +127,14 @@ def _moments_of_rows(rows: LatentRows) -> Iterator[tuple[TensorVariable, Moments
 
 
 def _row(parameter: TensorVariable, row: int | None, dimensions: int) -> TensorVariable:
-    """A parameter of one row of a matrix, where there is one for each."""
+    """The parameter of one row of a matrix, if there is one for each."""
     if row is None or parameter.ndim == dimensions:
         return parameter
     return parameter[0 if parameter.type.shape[0] == 1 else row]
 
 
 def _simplified(moments: Moments, values: dict[TensorVariable, TensorVariable]) -> list[TensorVariable]:
-    """Graphs to be compared: an element of what was stacked is what was put there."""
+    """Simplify graphs for comparison: an element of a stack becomes the stacked variable."""
     graphs = clone_replace(list(moments), values, rebuild_strict=False)
     return rewrite_graph(graphs, include=("canonicalize", "specialize"), clone=True)
 
@@ -147,9 +147,9 @@ class GivenTheta:
     conditionals : list of Conditional or StateConditional
         The different processes.
     rows : list of lists of int
-        Of each.
+        Rows of each process.
     f : (C, k, n) array
-        At the old inputs.
+        Draws at the old inputs.
     """
 
     def __init__(

@@ -12,7 +12,7 @@ __all__ = ["LatentRows"]
 
 
 class LatentRows:
-    """The latent variables of a model as rows of a matrix, (C, n): one of each vector, those of each matrix in order.
+    """The latent variables of a model as rows of a matrix, (C, n): one for each vector, in order for each matrix.
 
     Parameters
     ----------
@@ -21,14 +21,14 @@ class LatentRows:
     Attributes
     ----------
     shapes : list of tuples of int
-        Of the variables.
+        Shapes of the variables.
     size : int
         n.
 
     Raises
     ------
     ModelError
-        If they are not as long as each other.
+        If their lengths differ.
     """
 
     def __init__(self, variables: list[TensorVariable]) -> None:
@@ -52,7 +52,7 @@ class LatentRows:
 
     @property
     def name(self) -> str:
-        """Names of the variables, as errors have them."""
+        """Names of the variables for error messages."""
         return " and ".join(repr(name) for name in self.names)
 
     @property
@@ -77,7 +77,7 @@ class LatentRows:
         return np.concatenate([each[None] if each.ndim == 2 else np.moveaxis(each, 1, 0) for each in values])
 
     def split(self, rows: np.ndarray) -> list[np.ndarray]:
-        """The other way: values of each variable, the rows of a matrix along its first axis."""
+        """Split rows into the values of each variable, the inverse of :meth:`stack`."""
         parts = [rows[self.of(variable)] for variable in self.variables]
         return [part[0] if len(shape) == 1 else part for part, shape in zip(parts, self.shapes, strict=True)]
 

@@ -1,9 +1,9 @@
 """Rewrites a graph of the old observations as one of new points.
 
-What belongs to an observation is read from the graph, never from a length. The axis of the result that runs over
-observations is demanded of its inputs, operation by operation (`rules`), down to the leaves: the latent vector becomes
-its values at the new points, and data of which the axis is demanded become covariates of the new points. An
-observation that selects one latent value each, like f[index], is one of a new point as it stands.
+The values that belong to an observation are found from the graph, never from a length. The axis of the result that runs
+over observations is traced to its inputs, operation by operation (`rules`), down to the leaves: the latent vector
+becomes its values at the new points, and data with that axis become covariates of the new points. If each observation
+selects one latent value, as f[index] does, it becomes an observation of a new point.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class Rewriter(ABC):
     number : TensorVariable
         The new length.
     size : int
-        The old one.
+        The old length.
     leaves : iterable of variables
-        At which a graph ends.
+        Variables at which a graph ends.
     """
 
     def __init__(self, number: TensorVariable, size: int, leaves: Iterable[TensorVariable]) -> None:
@@ -67,14 +67,14 @@ class Rewriter(ABC):
         return False
 
     def runs(self, variable: TensorVariable, axis: int) -> bool:
-        """Whether an axis that is aligned with a demanded one has one element for each of its elements.
+        """Whether an axis that is aligned with a traced axis has one element for each of its elements.
 
-        A single element cannot be told from a value for all by its length, so both are followed to the leaves.
+        The length cannot distinguish a single element from one value for all, so both are traced to the leaves.
         """
         return self.size == 1 or not variable.type.broadcastable[axis]
 
     def inlined(self, variable: TensorVariable) -> TensorVariable:
-        """The graph inside an operation that is made of others."""
+        """The graph inside a composite operation."""
         if variable not in self._inlined:
             self._inlined[variable] = rules.inner_graph(variable)
         return self._inlined[variable]
@@ -97,7 +97,7 @@ class NewInputs(Rewriter):
     Attributes
     ----------
     inputs : list of variables
-        That hold the old inputs.
+        Variables that hold the old inputs.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class NewInputs(Rewriter):
         self.inputs: list[Any] = []
 
     def leaf(self, variable: TensorVariable, axes: Axes, level: Level) -> TensorVariable:
-        """The other inputs, or what is known at them; nothing else has a value for each of them."""
+        """Return the other inputs, or a part that is known there; nothing else has a value for each input."""
         if variable in self._known and not level:
             return self._known[variable]
         matrix = isinstance(variable, Constant | SharedVariable) and variable.ndim == 2
@@ -145,9 +145,9 @@ class NewPoints(Rewriter):
     Attributes
     ----------
     points : dict
-        What stands for each latent variable: with one element, or column, a new point.
+        Replacement for each latent variable, with one element, or column, for each new point.
     covariates : dict
-        What stands for the data that have a value for each observation, by name.
+        Replacements, by name, for data that have a value for each observation.
     axes, levels : dict
         The axis of each that runs over the points, and the selections between it and the observations.
     """

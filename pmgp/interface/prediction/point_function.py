@@ -1,4 +1,4 @@
-"""Compiles graphs of an observed variable as functions of the latent values at new points, theta and covariates."""
+"""Compile graphs of an observed variable as functions of the latent values at new points, theta and covariates."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pmgp.interface.prediction.rules import NotPointwiseError
 
 __all__ = ["QUICKLY", "PointFunction", "PointModel"]
 
-# Without machine code: a few passes over arrays do not repay seconds of compilation.
+# Without machine code: a few passes over arrays are not worth seconds of compilation.
 QUICKLY = "FAST_COMPILE"
 
 
@@ -35,12 +35,12 @@ class PointModel:
     model : pymc.Model
     rows : LatentRows
     inputs : list of variables
-        That the covariance of f is built from.
+        Variables from which the covariance of f is built.
     Xnew : (m, d) array
     at : dict
-        Other data at the new points, by name, as they were given.
+        Other data at the new points, by name, as given.
     theta : list of variables
-        The other free variables that are needed.
+        The other necessary free variables.
     """
 
     model: pm.Model
@@ -77,15 +77,15 @@ class PointModel:
         return PointFunction(compiled, self.rows, covariates, list(graph.axes.values()))
 
     def constant(self, variable: TensorVariable) -> Callable[..., np.ndarray]:
-        """Compile a graph that has nothing to do with observations as a function of theta."""
+        """Compile a graph that does not depend on observations as a function of theta."""
         output, values = self._given(variable, set(self.at))
         return _compile(values, output, None)
 
     def _given(self, variable: TensorVariable, names: set[str]) -> tuple[TensorVariable, list[TensorVariable]]:
-        """The graph as one of values of theta, which are returned with it, with the data of these names replaced."""
+        """Return the graph with the named data replaced, and the values of theta on which it depends."""
         values = [rv.type() for rv in self.theta]
         replacements: dict[Any, Any] = dict(zip(self.theta, values, strict=True))
-        # What is left of f are lengths.
+        # Only lengths of f are left.
         for f, shape in zip(self.rows.variables, self.rows.shapes, strict=True):
             replacements[f] = pt.as_tensor(np.zeros(shape))
         left = set(ancestors([variable]))
@@ -131,7 +131,7 @@ class PointModel:
         return _fitted(name, self.at[name], tuple(shape))
 
     def _fixed(self, variable: SharedVariable) -> TensorVariable:
-        """Data that are the same for all observations, with the value that was given."""
+        """Data that are the same for all observations, with the given value."""
         name = self.data[variable]
         return pt.as_tensor(_fitted(name, self.at[name], variable.get_value(borrow=True).shape))
 
@@ -154,12 +154,12 @@ class PointFunction:
     Parameters
     ----------
     function : callable
-        Of the latent variables' values, the covariates, and theta.
+        Function of the latent variables' values, the covariates, and theta.
     rows : LatentRows
     covariates : list of arrays
-        At all new points.
+        Values at all new points.
     axes : list of int
-        Which axis of each runs over the points.
+        Axis of each that runs over the points.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Draws of f and theta from a posterior, those with the same theta together."""
+"""Draws of f and theta from a posterior, grouped by equal theta."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Draws:
     ----------
     f : (C, draws, n) array
     theta : list of lists of arrays
-        One list a draw.
+        A list for each draw.
     """
 
     f: np.ndarray
     theta: list[list[np.ndarray]]
 
     def grouped(self, places: list[int]) -> list[np.ndarray]:
-        """Indices of the draws that agree in some of theta's variables, such as those of rejected proposals."""
+        """Indices of the draws that agree in some of theta's variables, as after rejected proposals."""
         groups: dict[bytes, list[int]] = {}
         for index, values in enumerate(self.theta):
             groups.setdefault(b"".join(values[place].tobytes() for place in places), []).append(index)
@@ -36,7 +36,7 @@ class Draws:
 
 
 def check_variables(idata: Any, rows: LatentRows, theta: list[TensorVariable]) -> None:
-    """Refuse a posterior without the variables, or with another number of latent values.
+    """Refuse a posterior that lacks variables, or has a different number of latent values.
 
     Raises
     ------
@@ -51,20 +51,20 @@ def check_variables(idata: Any, rows: LatentRows, theta: list[TensorVariable]) -
         if length != rows.size:
             raise ValueError(
                 f"the posterior has {length} values of {name!r}, but the model has {rows.size} inputs: "
-                "set the data back to those that were sampled with"
+                "set the data back to those that were sampled"
             )
 
 
 def evenly_spaced(
     idata: Any, rows: LatentRows, theta: list[TensorVariable], draws: int | None, by_chain: bool = False
 ) -> tuple[Draws, dict[str, np.ndarray]]:
-    """At most `draws` draws, evenly spaced over all chains, and the coordinates "chain" and "draw" of those.
+    """At most `draws` draws, evenly spaced over all chains, and their coordinates "chain" and "draw".
 
     Parameters
     ----------
     by_chain : bool
-        Take the same draws of each chain, so that they fill a table; chains are left out where there are more of
-        them than `draws`.
+        Take the same draws of each chain, so that they fill a table; if there are more chains than `draws`, some are
+        left out.
     """
     if draws is not None and draws < 1:
         raise ValueError(f"draws must be at least 1, not {draws}")

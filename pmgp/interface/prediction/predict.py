@@ -35,24 +35,24 @@ def predict(
     Parameters
     ----------
     idata : xarray.DataTree
-        What `pymc.sample` returned, with f and the hyper-parameters in its posterior group.
+        Result of `pymc.sample`, with f and the hyper-parameters in its posterior group.
     Xnew : (m, d) array
         New inputs, on the scale of the inputs that the model was built with; of a process in time also a vector.
     model : pymc.Model, optional
         The model that was sampled; taken from the context if it is not given.
     latent : variable or str, optional
-        Which variable is f, or a sequence of them, if other multivariate normal ones are hyper-parameters.
+        The variable f, or a sequence of variables, if other multivariate normal variables are hyper-parameters.
     gp : pymc.gp.Latent or list of these, optional
-        The process that f is the prior of, those of several latent vectors in any order. It knows its inputs, which
-        are otherwise looked for in the graph of the covariance, and are not there as a whole if `active_dims` select
-        columns of a plain array.
+        The process whose prior is f, or those of several latent vectors in any order. It knows its inputs, which are
+        otherwise searched in the graph of the covariance. The graph does not contain them as a whole if `active_dims`
+        selects columns of a plain array.
     at : dict, optional
-        Other data of the likelihood at the new points, such as exposures, numbers of trials or covariates: by name of
-        the `pymc.Data`, an array of shape (m, ...), or a number that holds for all new points.
+        Other data of the likelihood at the new points, such as exposures, numbers of trials or covariates. It maps the
+        name of a `pymc.Data` to an array of shape (m, ...), or to one number for all new points.
     draws : int or None
         At most this many posterior draws are used, evenly spaced over all chains; None for all.
     block_size : int, optional
-        New inputs handled at a time; by default as many as take some tens of megabytes.
+        Number of new inputs handled at a time; by default they need some tens of megabytes.
     progressbar : bool
 
     Returns
@@ -62,15 +62,15 @@ def predict(
         observed variable that depends on f
 
         - ``probability`` of the label 1, if it is binary;
-        - ``complement``, the probability of the label 0, for `BernoulliProbit` and `BernoulliLogit`, which keeps its
-          digits where ``probability`` rounds to 1;
+        - ``complement``, the probability of the label 0, for `BernoulliProbit` and `BernoulliLogit`, which stays
+          accurate where ``probability`` rounds to 1;
         - ``probabilities`` of its categories, over ``point`` and ``category``, if it is categorical or ordinal, and
-          for `OrdinalProbit` the expected label ``mean``, too;
+          also the expected label ``mean`` for `OrdinalProbit`;
         - the expected observation ``mean`` otherwise.
 
-        In closed form for a probit link, by Gauss-Hermite quadrature else; if it depends on more than two latent
-        vectors, by points of a Sobol sequence, other ones for each draw. With several such variables, the name of each
-        and an underscore stand before these names.
+        They are computed in closed form for a probit link, and otherwise by Gauss-Hermite quadrature; if the variable
+        depends on more than two latent vectors, with points of a Sobol sequence, different ones for each draw. With
+        several observed variables, these names are prefixed with the variable's name and an underscore.
 
         With several latent vectors, ``latent_mean`` and ``latent_variance`` have a dimension ``process`` before
         ``point``, with the names of the variables; ``f[0], f[1], ...``, or its coordinates, for the rows of a matrix.
@@ -78,21 +78,22 @@ def predict(
     Warns
     -----
     UserWarning
-        If nothing can be said of an observed variable at new points; the latent variable's mean and variance are given
-        nevertheless. The message says why.
+        If an observed variable cannot be predicted at new points; the message says why. The latent variable's mean and
+        variance are still returned.
 
     Raises
     ------
     ValueError
-        If Xnew has no rows, the wrong number of columns, or values that are not finite; if a name in `at` is no data of
-        the likelihood, or its values have the wrong shape or are not finite; if the posterior lacks a variable.
+        If Xnew has no rows, the wrong number of columns, or values that are not finite; if a name in `at` is not a
+        `pymc.Data` of the likelihood, or its values have the wrong shape or are not finite; if the posterior lacks a
+        variable.
     ModelError
         If the model has no latent process whose inputs can be found.
 
     Notes
     -----
-    Where the model has a process on inducing inputs, :class:`pmgp.gp.Sparse`, predictions are those of that
-    approximation, as its method `predict` gives them; `latent`, `gp`, `at` and `block_size` are not for it.
+    If the model has a process on inducing inputs, :class:`pmgp.gp.Sparse`, predictions are those of that approximation,
+    from its method `predict`; `latent`, `gp`, `at` and `block_size` cannot be given then.
 
     An observation may select one latent value, as in ``f[index]``: a new point is then one more place, observed once.
 

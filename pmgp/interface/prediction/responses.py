@@ -1,4 +1,4 @@
-"""What is expected of an observed variable at new points, for normal latent values there, independent of each other."""
+"""Expectations of an observed variable at new points, given independent normal latent values there."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def expectations_of(points: PointModel, observed: TensorVariable) -> dict[str, E
     Raises
     ------
     NotPointwiseError
-        If there is no such thing at a new point; the message says why.
+        If they are not determined at a new point; the message says why.
     """
     return {name: _expectation(points, observed, name, each) for name, each in record_of(observed).expected.items()}
 
@@ -116,7 +116,7 @@ def _by_quadrature(points: PointModel, observed: TensorVariable, given_f: Tensor
 
 
 def _rows_of(points: PointModel, given_f: TensorVariable) -> list[int]:
-    """The latent vectors that a graph depends on; over the others there is nothing to average."""
+    """The latent vectors on which a graph depends; averages over the others are not needed."""
     above = set(ancestors([given_f]))
     rows = points.rows
     found = [place for f in rows.variables if f in above for place in range(rows.number)[rows.of(f)]]

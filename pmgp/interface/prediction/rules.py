@@ -1,4 +1,4 @@
-"""How the axis that runs over observations passes through each operation, from its result to its inputs.
+"""Rules that trace the axis that runs over observations from the result of each operation to its inputs.
 
 A rule gets the graph's builder (`NewPoints`), a variable, the axes of it that run over observations, and the selections
 (`f[index]`) between it and the observations. It builds the inputs, and applies the operation to them.
@@ -46,11 +46,11 @@ ALL = slice(None)
 
 
 class NotPointwiseError(ValueError):
-    """A graph whose value at a new point is not determined by what is known there; the message says why."""
+    """The value of a graph at a new point is not determined; the message says why."""
 
 
 def apply(graph: Any, variable: TensorVariable, axes: Axes, level: Level) -> TensorVariable:
-    """The variable at new points, by the rule of its operation."""
+    """Return the variable at new points, using the rule of its operation."""
     for kind, rule in RULES.items():
         if isinstance(variable.owner.op, kind):
             return rule(graph, variable, axes, level)
@@ -64,7 +64,7 @@ def _unknown(variable: TensorVariable) -> NotPointwiseError:
 
 
 def _aligned(graph: Any, axes: Axes, operand: TensorVariable, ndim: int, core: int = 0) -> Axes:
-    """Axes of an operand whose last axes, `core` of them aside, are aligned with those of a result of `ndim` ones."""
+    """Axes of an operand that correspond to axes of a result with `ndim` axes, both aligned before `core` last axes."""
     shift = ndim - (operand.ndim - core)
     return frozenset(axis - shift for axis in axes if axis >= shift and graph.runs(operand, axis - shift))
 
@@ -77,7 +77,7 @@ def _elementwise(graph: Any, variable: TensorVariable, axes: Axes, level: Level)
 
 
 def _filled(graph: Any, variable: TensorVariable, axes: Axes, level: Level) -> TensorVariable:
-    """A value in the shape of something else, whose own values do not matter."""
+    """Rule for a value in the shape of another variable, whose own values do not matter."""
     value = variable.owner.inputs[1]
     value = graph.build(value, _aligned(graph, axes, value, variable.ndim), level)
     return pt.alloc(value, *[graph.number if i in axes else variable.shape[i] for i in range(variable.ndim)])
@@ -124,7 +124,7 @@ def _diagonal(graph: Any, variable: TensorVariable, axes: Axes, level: Level) ->
 
 
 def _reshaped(graph: Any, variable: TensorVariable, axes: Axes, level: Level) -> TensorVariable:
-    """A vector as a row or a column, or back: all other lengths are one."""
+    """Rule for a vector as a row or a column, or the reverse: all other lengths are one."""
     operand, shape = variable.owner.inputs
     ones = [length == 1 for length in shape.data] if isinstance(shape, Constant) else variable.type.broadcastable
     wide = [axis for axis, one in enumerate(ones) if not one]
@@ -138,7 +138,7 @@ def _reshaped(graph: Any, variable: TensorVariable, axes: Axes, level: Level) ->
 
 
 def _product(graph: Any, variable: TensorVariable, axes: Axes, level: Level) -> TensorVariable:
-    """A product of matrices: rows of the first are rows of the result, columns of the second its columns."""
+    """Rule for matrix products: rows of the first are rows of the result, columns of the second its columns."""
     node = variable.owner
     first, second = node.inputs
     batch = frozenset(axis for axis in axes if axis < variable.ndim - 2)
@@ -148,7 +148,7 @@ def _product(graph: Any, variable: TensorVariable, axes: Axes, level: Level) -> 
         rows | _aligned(graph, batch, first, variable.ndim),
         columns | _aligned(graph, batch, second, variable.ndim),
     ]
-    # Latent values first: that they are mixed is the better reason than that their weights are not known.
+    # Latent values first: mixing them is a better reason to report than unknown weights.
     order = sorted((0, 1), key=lambda place: not graph.depends(node.inputs[place]))
     built = {place: graph.build(node.inputs[place], demands[place], level) for place in order}
     return node.op(built[0], built[1])
@@ -184,13 +184,13 @@ def _inlined(graph: Any, variable: TensorVariable, axes: Axes, level: Level) -> 
 
 
 def inner_graph(variable: TensorVariable) -> TensorVariable:
-    """An output of an operation that is made of others, as their graph."""
+    """The inner graph of an output of a composite operation."""
     outputs = inline_ofg_node(variable.owner)
     return outputs[variable.owner.outputs.index(variable)]
 
 
 def _sliced(graph: Any, variable: TensorVariable, axes: Axes, level: Level) -> TensorVariable:
-    """Slices and single elements; a part of the observations is a selection."""
+    """Rule for slices and single elements; a part of the observations is a selection."""
     operand = variable.owner.inputs[0]
     indices = _indices(variable)
     inner, result, kept = set(), 0, list(indices)
@@ -207,9 +207,10 @@ def _sliced(graph: Any, variable: TensorVariable, axes: Axes, level: Level) -> T
 
 
 def _indexed(graph: Any, variable: TensorVariable, axes: Axes, level: Level) -> TensorVariable:
-    """Arrays of indices; one that selects a latent value for each observation is left out.
+    """Rule for arrays of indices; an index that selects a latent value for each observation is left out.
 
-    So is the same selection of anything else: its values belong to the latent ones, like the covariates of a place.
+    The same selection of another variable is left out too: its values belong to latent values, like covariates of a
+    place.
     """
     operand = variable.owner.inputs[0]
     indices = _indices(variable)
@@ -260,14 +261,14 @@ def _signature(index: Any) -> Any:
 
 
 def _indices(variable: TensorVariable) -> list[Any]:
-    """One index for each axis of what is indexed."""
+    """One index for each axis of the indexed variable."""
     operand, *inputs = variable.owner.inputs
     given = list(indices_from_subtensor(inputs, variable.owner.op.idx_list))
     return given + [ALL] * (operand.ndim - len(given))
 
 
 def _random(graph: Any, variable: TensorVariable, axes: Axes, level: Level) -> TensorVariable:
-    """A random variable, or one that is made of others, with new parameters and a generator of its own."""
+    """Rule for a random variable, possibly a composite one, with new parameters and its own generator."""
     node = variable.owner
     op = node.op
     dimensions, batch = op.ndims_params, variable.ndim - op.ndim_supp

@@ -35,25 +35,25 @@ def sample_predictions(
     Parameters
     ----------
     idata : xarray.DataTree
-        What `pymc.sample` returned, with f and the hyper-parameters in its posterior group.
+        Result of `pymc.sample`, with f and the hyper-parameters in its posterior group.
     Xnew : (m, d) array
         New inputs, on the scale of the inputs that the model was built with; of a process in time also a vector.
     model : pymc.Model, optional
         The model that was sampled; taken from the context if it is not given.
     latent : variable or str, optional
-        Which variable is f, or a sequence of them, if other multivariate normal ones are hyper-parameters.
+        The variable f, or a sequence of variables, if other multivariate normal variables are hyper-parameters.
     gp : pymc.gp.Latent or list of these, optional
-        The process that f is the prior of, those of several latent vectors in any order. It knows its inputs, which
-        are otherwise looked for in the graph of the covariance, and are not there as a whole if `active_dims` select
-        columns of a plain array.
+        The process whose prior is f, or those of several latent vectors in any order. It knows its inputs, which are
+        otherwise searched in the graph of the covariance. The graph does not contain them as a whole if `active_dims`
+        selects columns of a plain array.
     at : dict, optional
         Other data of the likelihood at the new points, as for :func:`predict`.
     draws : int or None
-        At most this many draws, the same number of each chain, evenly spaced; None for one of each posterior draw.
+        At most this many draws, the same number from each chain, evenly spaced; None for one for each posterior draw.
     joint : bool
-        Draw f at all new inputs together, as for sample paths; that takes O(m^2) memory, and O(m^3) time for each
-        different theta, but O(n + m) of a process in time. Otherwise each new input by itself: the correlation between
-        them is lost.
+        Draw f at all new inputs together, as sample paths require; this takes O(m^2) memory, and O(m^3) time for each
+        different theta, but only O(n + m) for a process in time. Otherwise f is drawn at each new input by itself,
+        without the correlations.
     random_seed : int or numpy.random.Generator, optional
         The same seed gives the same draws.
     progressbar : bool
@@ -62,7 +62,7 @@ def sample_predictions(
     -------
     xarray.DataTree
         In the group ``predictions``, over ``chain``, ``draw`` and ``point``: f and the observed variables that depend
-        on it, under their own names. In ``predictions_constant_data``, ``Xnew`` and what was given by `at`.
+        on it, under their own names. In ``predictions_constant_data``, ``Xnew`` and the data from `at`.
 
     Warns
     -----
@@ -116,7 +116,7 @@ def _generator(random_seed: Any) -> np.random.Generator:
 def _draw_latent(setting: PredictionTask, joint: bool, rng: np.random.Generator, progressbar: bool) -> np.ndarray:
     """Draws of the latent vectors at the new inputs, of shape (C, draws, m)."""
     number = len(setting.points.Xnew)
-    # At single inputs all at once and in the order of the draws, which then do not depend on the size of blocks.
+    # At single inputs all at once and in the order of the draws, so that the result does not depend on the block size.
     shape = setting.rows.number, len(setting.draws.theta), number
     drawn = np.empty(shape) if joint else rng.standard_normal(shape)
     for indices, given in setting.conditionals(number if joint else None, progressbar):
@@ -131,7 +131,7 @@ def _draw_latent(setting: PredictionTask, joint: bool, rng: np.random.Generator,
 def _drawing(setting: PredictionTask, observed: TensorVariable, rng: np.random.Generator) -> PointFunction:
     """Draws of an observed variable as a function of the latent values."""
     if observed.ndim != 1:
-        raise NotPointwiseError(f"an observation of it has {observed.ndim} dimensions, only vectors can be drawn")
+        raise NotPointwiseError(f"an observation of it has {observed.ndim} dimensions; only vectors can be drawn")
     try:
         function = setting.points.function(observed, observed, random_seed=int(rng.integers(2**31)))
     except NotPointwiseError:
@@ -172,7 +172,7 @@ def _tree(setting: PredictionTask, drawn: dict[str, np.ndarray]) -> xr.DataTree:
 
 
 def _rows_of(model: pm.Model, name: str) -> tuple[str, dict[str, Any]]:
-    """The dimension of a matrix that its rows lie along, and the coordinates of it."""
+    """The dimension of a matrix's rows, and its coordinates."""
     row = (model.named_vars_to_dims.get(name) or (None,))[0]
     if row is None:
         return f"{name}_dim_0", {}

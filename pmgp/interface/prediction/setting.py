@@ -1,4 +1,4 @@
-"""What predictions and draws at new inputs have in common: the model at the new inputs, and the draws to average."""
+"""The common part of predictions and draws at new inputs: the model there, and the posterior draws."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class PredictionTask:
         return self.processes.rows
 
     def conditionals(self, block_size: int | None, progressbar: bool) -> Iterator[tuple[np.ndarray, GivenTheta]]:
-        """For each theta: the draws that have it, and the processes given it and their latent values."""
+        """For each theta: the indices of its draws, and the processes given it and their latent values."""
         if block_size is not None and block_size < 1:
             raise ValueError(f"block_size must be at least 1, not {block_size}")
         Xnew = self.points.Xnew
