@@ -196,7 +196,7 @@ def test_a_label_column_by_name_sorts_numbers_as_numbers(tmp_path):
         ("a,y\n1,0\n2,1\n", "z", r"--label: there is no column 'z'; there are a, y"),
         ("a,kind\n1,0\n2,1\n", "kid", r"did you mean 'kind'"),
         ("a,y\n1,0\n2,1\n3,2\n", None, "holds 3: '0', '1', '2'"),
-        ("a,y\n1,0\n2,0\n", None, "holds 1: '0'. There is nothing to tell apart"),
+        ("a,y\n1,0\n2,0\n", None, "holds 1: '0'. There is nothing to distinguish"),
         ("a,b,a,y\n1,2,3,0\n2,3,4,1\n", None, "several columns with the name 'a'"),
         ("a,y\n1,0\n2,\n", None, "label column 'y' is empty or NA in row 1"),
         ("a,y\n1,0\n2,NA\n3,1\n", None, "label column 'y' is empty or NA in row 1"),
