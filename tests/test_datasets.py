@@ -340,8 +340,8 @@ def test_missing_values_can_be_filled(tmp_path):
     np.testing.assert_array_equal(dataset.X, [[0, 1, 1], [2, 5, 0], [10, 5, 1], [1, 6, 1]])
     assert dataset.feature_names == ("when", "a", "color=red")
     assert dataset.notices[1:] == (
-        "1 of 4 values of 'a' are missing and filled with the median, 5 (--missing median)",
-        "1 of 4 values of 'color' are missing and filled with the most frequent one, red (--missing median)",
+        "1 of 4 values of 'a' are missing and replaced by the median, 5 (--missing median)",
+        "1 of 4 values of 'color' are missing and replaced by the most frequent one, red (--missing median)",
     )
     with pytest.raises(DatasetError, match="column 'a' holds no value: leave it out with --drop a"):
         datasets.read_csv(write(tmp_path, "a,b,y\n,1,0\n,2,1\n"), missing="median")

@@ -199,7 +199,7 @@ def test_what_cannot_be_left_out_is_refused(model, idata):
         pmgp.loo(chain_of(model, scale=np.ones(9)), model=model, **SETTINGS)
     with pytest.raises(ValueError, match="the posterior has 2 values of 'f', but the model has 30 inputs"):
         pmgp.loo(chain_of(model, scale=np.ones(30), f=np.ones((30, 2))), model=model, **SETTINGS)
-    with pytest.raises(ValueError, match="9 draws are too few for weights with a tail, which takes 25"):
+    with pytest.raises(ValueError, match="9 draws are too few to judge the weights; at least 25 are needed"):
         pmgp.loo(chain_of(model, scale=np.ones(9), f=np.ones((9, N))), model=model, **SETTINGS)
     with pytest.raises(ValueError, match="draws must be at least 1, not 0"):
         pmgp.loo(idata, model=model, draws=0, **SETTINGS)
@@ -210,5 +210,5 @@ def test_terms_of_several_latent_values_are_refused():
         scale = pm.LogNormal("scale", 0.0, 0.5)
         f = pm.MvNormal("f", np.zeros(3), cov=scale * np.eye(3))
         pm.Potential("joint", -0.5 * (f**2).sum())
-    with pytest.raises(ModelError, match="it is not known which value of 'f' goes with an observation"):
+    with pytest.raises(ModelError, match="it is not known which value of 'f' belongs to an observation"):
         pmgp.loo(chain_of(joint, scale=np.ones(9), f=np.ones((9, 3))), model=joint, **SETTINGS)

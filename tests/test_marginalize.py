@@ -279,7 +279,7 @@ def test_weights_that_cannot_be_trusted_are_told(model, approximate):
 def test_draws_that_cannot_be_corrected_are_refused(model, approximate):
     posterior = approximate["posterior"].to_dataset().drop_vars("log_marginal_likelihood")
     plain = xr.DataTree.from_dict({"posterior": posterior})
-    with pytest.raises(ValueError, match="no draws of log_marginal_likelihood: give those of"):
+    with pytest.raises(ValueError, match="no draws of log_marginal_likelihood: give draws of"):
         pmgp.marginal.correct(plain, model=model, **SETTINGS)
     for nothing in ("none", ApproximateEvidence()):
         with pytest.raises(ValueError, match='estimator="none" estimates nothing'):

@@ -31,7 +31,7 @@ class LogLikelihood(NamedTuple):
     value : float
         Log of the mean of the estimates of p(y|theta).
     standard_error : float
-        Of `value`, from the spread of the estimates; where it is not far below one it is itself unreliable.
+        Standard error of `value`, from the spread of the estimates; itself unreliable unless it is far below one.
     estimates : (repeats,) array
         Logs of the single, unbiased estimates.
     """
@@ -59,7 +59,7 @@ def log_likelihood(
     random_seed: Any = None,
     compile_kwargs: dict[str, Any] | None = None,
 ) -> LogLikelihood:
-    """Estimate log p(y|theta), f integrated out.
+    """Estimate log p(y|theta), with f integrated out.
 
     Parameters
     ----------
@@ -67,20 +67,21 @@ def log_likelihood(
         The model on the context stack by default.
     point : dict, optional
         Values of the hyper-parameters by name, on their own scale ("lengthscale") or transformed
-        (``"lengthscale_log__"``); a scalar stands for all elements of a vector. What is left out has its initial value.
+        (``"lengthscale_log__"``); a scalar applies to all elements of a vector. Other variables have their initial
+        values.
     estimator : Estimator or str
         ``"importance"``, ``"annealed"``, ``"orthant"`` (with a probit link only), ``"sequential"`` or ``"none"``, or an
-        object of :mod:`pmgp.estimators`. ``"auto"`` is importance sampling, and ``"sequential"`` for a time series.
-        With 64 draws where it leaves their number open. ``"none"`` returns the approximation's own evidence, of whose
-        error `standard_error` knows nothing.
+        object of :mod:`pmgp.estimators`. ``"auto"`` is importance sampling, or ``"sequential"`` for a time series. By
+        default there are 64 draws. ``"none"`` returns the approximation's own evidence, whose error is not included in
+        `standard_error`.
     approximation : Laplace, ExpectationPropagation, "laplace" or "ep"
     repeats : int
         Number of independent estimates, at least 2.
     latent : variable or str, optional
-        Which multivariate normal variable is f, if the model has several.
+        The variable f, if the model has several multivariate normal variables.
     random_seed : int or numpy.random.Generator, optional
     compile_kwargs : dict, optional
-        For PyTensor, as in `pymc.sample`.
+        Passed to PyTensor, as in `pymc.sample`.
 
     Returns
     -------
@@ -91,8 +92,8 @@ def log_likelihood(
     ModelError
         If the model is not of the form that `PseudoMarginal` needs.
     ValueError
-        For settings out of range, an estimator that the likelihood does not suit, values in `point` that are not their
-        variables' own, and where the covariance cannot be factorized or the prior density is zero.
+        For settings out of range, an estimator that does not suit the likelihood, and invalid values in `point`; if the
+        covariance cannot be factorized there, or the prior density is zero.
 
     Examples
     --------

@@ -31,12 +31,12 @@ TIGHT: dict[str, Differentiable] = {
     "laplace": Laplace(tolerance=1e-12),
     "ep": ExpectationPropagation(tolerance=1e-8, max_sweeps=200),
 }
-# In place of the log-density where there is none: the line search turns back.
+# Replaces the log-density where it does not exist, so that the line search turns back.
 VERY_LOW = -1e25
 
 
 class Maximum(NamedTuple):
-    """Where the approximate evidence is largest.
+    """A maximum of the approximate evidence.
 
     Attributes
     ----------
@@ -47,11 +47,11 @@ class Maximum(NamedTuple):
     log_prior : float
         Log p(theta) on theta's own scale, without Jacobian.
     approximation : Posterior
-        q(f) there; ``approximation.sample(rng, size)`` draws from it. Several latent vectors stand in it one after
+        q(f) at the maximum; ``approximation.sample(rng, size)`` draws from it. It has several latent vectors one after
         another.
     converged : bool
     message : str
-        Of the optimizer.
+        Message of the optimizer.
     """
 
     point: dict[str, np.ndarray]
@@ -85,7 +85,7 @@ def find_map(
     max_iterations: int = 200,
     compile_kwargs: dict[str, Any] | None = None,
 ) -> Maximum:
-    """Maximize log p~(y|theta) + log p(theta), f integrated out approximately.
+    """Maximize log p~(y|theta) + log p(theta), with f integrated out approximately.
 
     As in `pymc.find_MAP`, the prior density is that on theta's own scale: the Jacobian of the transformation to the
     unconstrained scale, where the optimizer works, is left out. Unlike it, f is integrated out, so that the maximum is
@@ -96,19 +96,19 @@ def find_map(
     model : pymc.Model, optional
         The model on the context stack by default.
     approximation : "ep", "laplace", ExpectationPropagation or Laplace
-        The names stand for tight tolerances, which the gradient needs. With a softmax of four classes or more the
-        gradient of "ep" is off by a few percent, and what is found is near its maximum; that of "laplace" is exact.
-        Both are rough for several latent vectors with a likelihood that is not log-concave.
+        The names select tight tolerances, which the gradient needs. With a softmax of four classes or more the
+        gradient of "ep" has an error of a few percent, so the result is only near its maximum; the gradient of
+        "laplace" is exact. Both are rough for several latent vectors with a likelihood that is not log-concave.
     prior : bool
-        Without, theta has the maximum marginal likelihood ("type II").
+        If False, theta maximizes the marginal likelihood alone ("type II").
     start : dict, optional
         Values of hyper-parameters to start from, as in :func:`pmgp.marginal.log_likelihood`.
     latent : variable or str, or a sequence of them, optional
-        Which variables are f, if other multivariate normal ones are hyper-parameters.
+        The variables f, if other multivariate normal variables are hyper-parameters.
     max_iterations : int
-        Of L-BFGS.
+        Largest number of iterations of L-BFGS.
     compile_kwargs : dict, optional
-        For PyTensor, as in `pymc.sample`.
+        Passed to PyTensor, as in `pymc.sample`.
 
     Returns
     -------
@@ -157,7 +157,7 @@ def _maximize(objective: Objective, theta: np.ndarray, max_iterations: int) -> O
 
 
 class Objective:
-    """Log p~(y|theta), with log p(theta) if there is to be a prior, and its gradient in theta.
+    """Log p~(y|theta), plus log p(theta) if `prior`, and its gradient in theta.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ class Objective:
         self._log_prior = CompiledWhenCalled(partial(parts.compile_gradient, [], graph))
 
     def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """Value, and gradient of shape (dimension,); a very low value where there is none."""
+        """Value, and gradient of shape (dimension,); a very low value where it does not exist."""
         log_prior, prior_gradient = self.log_prior(theta)
         q = self.fit(theta)
         if q is None:
@@ -200,7 +200,7 @@ class Objective:
         return float(value), gradient
 
     def fit(self, theta: np.ndarray) -> Posterior | None:
-        """q from a start that does not depend on where the optimizer was before; None where K is indefinite."""
+        """q from a start that does not depend on the optimizer's path; None where K is indefinite."""
         return self.approximation.fit(self.parts.prior(theta), self.parts.likelihood(theta))
 
     def evidence_gradient(self, theta: np.ndarray, q: Posterior) -> np.ndarray | None:

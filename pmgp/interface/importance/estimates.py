@@ -16,8 +16,8 @@ from pmgp.interface.steps.chosen import named_estimator
 
 __all__ = ["DRAWS", "Estimates"]
 
-# Importance samples of an estimate, where the estimator leaves their number open: beside a fit from nothing they cost
-# little, and rare large weights among fewer are what makes the evidence uncertain.
+# Default number of importance samples of an estimate: they cost little compared with a fit without a start, and with
+# fewer samples rare large weights would make the evidence uncertain.
 DRAWS = 256
 
 
@@ -30,12 +30,12 @@ class Estimates:
     estimator : Estimator or str
     approximation : Approximation or str
     draws : int
-        Importance samples or particles where the estimator leaves their number open.
+        Importance samples or particles if the estimator leaves their number open.
 
     Attributes
     ----------
     indefinite : int
-        At how many theta so far the covariance of f could not be factorized.
+        Number of theta so far at which the covariance of f could not be factorized.
 
     Raises
     ------
@@ -57,7 +57,7 @@ class Estimates:
         self.indefinite = 0
 
     def ready(self, theta: np.ndarray) -> Ready | None:
-        """The model at theta; None where p(theta) p(y|theta) is zero or cannot be computed, as in a chain."""
+        """The model at theta; None where p(theta) p(y|theta) is zero or cannot be computed."""
         evaluation: Evaluation | Ready = self._evaluate(theta, None)
         if isinstance(evaluation, Fitted) and np.isfinite(evaluation.log_screen):
             evaluation = self._evaluate.prepare(evaluation)
@@ -65,11 +65,11 @@ class Estimates:
         return evaluation if isinstance(evaluation, Ready) else None
 
     def fresh(self, rng: np.random.Generator, evaluation: Ready) -> Estimate:
-        """An estimate of p(y|theta)."""
+        """Make an estimate of p(y|theta)."""
         return self.method.estimate(rng, evaluation.approximation, evaluation.likelihood, self._draws)
 
     def given(self, rng: np.random.Generator, evaluation: Ready, f: np.ndarray) -> Estimate:
-        """An estimate given a draw of f that is kept."""
+        """Make an estimate given a draw of f that is kept."""
         return self.method.estimate_given(rng, evaluation.approximation, evaluation.likelihood, f, self._draws)
 
     def log_joint(self, rng: np.random.Generator, theta: np.ndarray) -> float:

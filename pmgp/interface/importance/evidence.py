@@ -1,8 +1,8 @@
 """The evidence log p(y) of a model: theta integrated out by importance sampling, f by unbiased estimates.
 
 With theta_j from a proposal g that was fitted to a chain's draws, each p(theta_j) p^(y|theta_j) / g(theta_j) has the
-expectation p(y): the estimate is unbiased, whatever the chain did and however noisy p^ is. Bridge sampling uses the
-chain's draws themselves as well, and is biased by the noise of p^ at theta that were accepted because of it.
+expectation p(y): the estimate is unbiased, whatever the chain did and however noisy p^ is. Bridge sampling, which also
+uses the chain's draws themselves, is biased by the noise of p^, because theta are accepted partly due to that noise.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Evidence(NamedTuple):
     log_evidence : float
         Log of the mean of the weights.
     standard_error : float
-        Of `log_evidence`, over repetitions with other random numbers; unreliable where `trust` is not.
+        Standard error of `log_evidence` over repetitions with other random numbers; unreliable if `trust` is not.
     trust : Trust
         ``pareto_k``, ``effective_size`` and ``words`` of the weights.
     log_weights : (k,) array
@@ -80,23 +80,23 @@ def evidence(
     Parameters
     ----------
     idata : xarray.DataTree
-        What `pymc.sample` returned, with the hyper-parameters in its posterior group. They decide how good the proposal
-        is, and enter the estimate in no other way.
+        Result of `pymc.sample`, with the hyper-parameters in its posterior group. They determine only how good the
+        proposal is.
     model : pymc.Model, optional
         The model that was sampled; taken from the context if it is not given.
     draws : int
-        How many theta are drawn from the proposal, at least 100. The standard error falls with the root of it.
+        Number of theta drawn from the proposal, at least 100. The standard error falls with its square root.
     estimator : Estimator, "auto", "importance", "annealed", "sequential" or "none"
-        ``"auto"`` is importance sampling, and ``"sequential"`` for a time series. With 256 importance samples of f
-        where it leaves their number open. With ``"none"`` it is the approximation's p(y|theta) that is integrated; of
-        its error `standard_error` knows nothing.
+        ``"auto"`` is importance sampling, or ``"sequential"`` for a time series. By default there are 256 importance
+        samples of f. With ``"none"`` the approximation's p(y|theta) is integrated, and `standard_error` does not
+        include its error.
     approximation : Laplace, ExpectationPropagation, "laplace" or "ep"
     latent : variable or str, optional
-        Which multivariate normal variable is f, if the model has several.
+        The variable f, if the model has several multivariate normal variables.
     random_seed : int or numpy.random.Generator, optional
         The same seed gives the same estimate.
     compile_kwargs : dict, optional
-        For PyTensor, as in `pymc.sample`.
+        Passed to PyTensor, as in `pymc.sample`.
     progressbar : bool
 
     Returns
@@ -107,19 +107,19 @@ def evidence(
     -----
     UserWarning
         If the weights cannot be trusted; if the covariance could not be factorized at some draws, which count as zero;
-        if the prior need not integrate to one, for a potential or for a transformation that confines a variable.
+        if the prior may not integrate to one, because of a potential or a transformation that confines a variable.
 
     Raises
     ------
     ModelError
         If the model is not of the form that `PseudoMarginal` needs, or a prior is improper.
     ValueError
-        For settings out of range, and a posterior that lacks variables or has too few draws.
+        For settings out of range, and for a posterior that lacks variables or has too few draws.
 
     Notes
     -----
-    All normalizing constants are counted: those of the priors, as PyMC has them, the Jacobians of the transformations,
-    and that of the likelihood.
+    All normalizing constants are included: those of PyMC's priors, the Jacobians of the transformations, and that of
+    the likelihood.
 
     Examples
     --------

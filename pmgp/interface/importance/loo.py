@@ -1,10 +1,10 @@
-"""Leave-one-out predictive densities, the latent value integrated out, for ArviZ.
+"""Leave-one-out predictive densities with the latent value integrated out, for ArviZ.
 
-The plain weights of a draw (theta, f), 1 / p(y_i|f_i, theta), vary wildly: f_i was fitted to y_i. Here they are
-p^(y_-i|theta) / p^(y|theta), both estimated from the same importance samples of f, one of which is the draw itself
-(Vehtari et al. 2016, section 3.6, with weights in place of expectation propagation's approximation). As these samples
-given the draw come from the pseudo-marginal chain's extended target, the weights have the mean p(y_-i) / p(y) exactly,
-however few samples there are.
+The plain weights of a draw (theta, f), 1 / p(y_i|f_i, theta), vary wildly, because f_i was fitted to y_i. Here the
+weights are p^(y_-i|theta) / p^(y|theta), both estimated from the same importance samples of f, one of which is the draw
+itself (Vehtari et al. 2016, section 3.6, with weights instead of expectation propagation's approximation). Together
+with the draw, these samples come from the pseudo-marginal chain's extended target. So the weights have exactly the mean
+p(y_-i) / p(y), however few samples there are.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from pmgp.interface.steps.shared import share
 
 __all__ = ["loo"]
 
-# Leaving values out takes a matrix of n x n, also where a series needs none otherwise.
+# Leaving values out takes an n x n matrix, which a series does not need otherwise.
 LONGEST_SERIES = 2000
 
 
@@ -52,27 +52,27 @@ def loo(
 ) -> Any:
     """Leave-one-out cross-validation with f integrated out: log p(y_i|y_-i) for each observation.
 
-    As `arviz.loo`, which smooths the weights and gives their Pareto k^, but with weights of the hyper-parameters alone.
-    Those of draws of (theta, f), as from `pymc.compute_log_likelihood`, are far less even.
+    It uses `arviz.loo`, which smooths the weights and gives their Pareto k^, but with weights of the hyper-parameters
+    alone. Weights of draws of (theta, f), as from `pymc.compute_log_likelihood`, are far less even.
 
     Parameters
     ----------
     idata : xarray.DataTree
-        What `pymc.sample` returned, with f and the hyper-parameters in its posterior group.
+        Result of `pymc.sample`, with f and the hyper-parameters in its posterior group.
     model : pymc.Model, optional
         The model that was sampled; taken from the context if it is not given.
     draws : int or None
-        At most this many draws, the same number of each chain, evenly spaced; None for all.
+        At most this many draws, the same number from each chain, evenly spaced; None for all.
     particles : int
-        Importance samples of f for each draw, an even number; more of them make the weights less noisy. The time is
-        that of ``draws * particles * n`` evaluations of the likelihood, besides a fit for each different theta.
+        Importance samples of f for each draw, an even number; more samples make the weights less noisy. This takes
+        ``draws * particles * n`` evaluations of the likelihood, besides a fit for each different theta.
     approximation : ExpectationPropagation, Laplace, "ep" or "laplace"
-        Where the importance samples come from; the result does not depend on it but for noise.
+        Source of the importance samples; the result depends on it only through its noise.
     latent : variable or str, optional
-        Which multivariate normal variable is f, if the model has several.
+        The variable f, if the model has several multivariate normal variables.
     random_seed : int or numpy.random.Generator, optional
     compile_kwargs : dict, optional
-        For PyTensor, as in `pymc.sample`.
+        Passed to PyTensor, as in `pymc.sample`.
     progressbar : bool
 
     Returns
@@ -84,7 +84,7 @@ def loo(
     Warns
     -----
     UserWarning
-        By ArviZ, if some k^ are too large.
+        From ArviZ, if some k^ are too large.
 
     Raises
     ------
@@ -92,12 +92,12 @@ def loo(
         If the model is not of the form that `PseudoMarginal` needs, a term of the likelihood depends on several
         latent values, or f is a time series of more than 2,000 values.
     ValueError
-        For settings out of range, a posterior that lacks variables, and draws at which p(y|theta) is not finite.
+        For settings out of range, for a posterior that lacks variables, and if p(y|theta) is not finite at some draws.
 
     Notes
     -----
-    Where several observations belong to one latent value, as in ``f[index]``, they are left out together; the results
-    then belong to the latent values that were observed.
+    If several observations belong to one latent value, as in ``f[index]``, they are left out together, and the results
+    belong to the observed latent values.
 
     References
     ----------
@@ -141,14 +141,14 @@ def _refuse_long(f: TensorVariable, length: int) -> None:
     if is_markov(f) and length > LONGEST_SERIES:
         raise ModelError(
             f"leaving out each of the {length} values of the {kind_of(f)} {f.name!r} takes a matrix with a row for "
-            f"each, and so long a time; up to {LONGEST_SERIES} values are supported"
+            f"each, which takes too long; up to {LONGEST_SERIES} values are supported"
         )
 
 
 def _refuse_joint_terms(parts: LatentGaussianModel) -> None:
     if not parts.sites_known or not hasattr(parts.likelihood(parts.initial_theta), "log_density"):
         raise ModelError(
-            f"it is not known which value of {parts.latent.name!r} goes with an observation: a term of the likelihood "
+            f"it is not known which value of {parts.latent.name!r} belongs to an observation: a term of the likelihood "
             "depends on several of them, or the likelihood has no method log_density"
         )
 
@@ -156,13 +156,13 @@ def _refuse_joint_terms(parts: LatentGaussianModel) -> None:
 def _refuse_few(posterior: xr.Dataset) -> None:
     total = posterior.sizes["chain"] * posterior.sizes["draw"]
     if total < FEWEST:
-        raise ValueError(f"{total} draws are too few for weights with a tail, which takes {FEWEST}")
+        raise ValueError(f"{total} draws are too few to judge the weights; at least {FEWEST} are needed")
 
 
 def _log_densities(
     estimates: Estimates, rng: np.random.Generator, theta: np.ndarray, values: np.ndarray, progressbar: bool
 ) -> Any:
-    """Log of p^(y|theta) / p^(y_-i|theta) for each draw, (n,) each; a fit serves all draws in a row at one theta."""
+    """Log of p^(y|theta) / p^(y_-i|theta) for each draw, (n,) each; successive draws with one theta share a fit."""
     ready, last = None, None
     for one, f in track(zip(theta, values, strict=True), "Leaving out", total=len(theta), disable=not progressbar):
         if last is None or not np.array_equal(one, last):
@@ -178,14 +178,14 @@ def _of_draw(estimates: Estimates, rng: np.random.Generator, ready: Ready | None
         likelihood: Any = ready.likelihood
         left_out = log_evidence_left_out(approximation, likelihood, complete.particles)
     if left_out is None or not np.isfinite(complete.log_evidence):
-        raise ValueError("p(y|theta) is not finite at some of the draws: are they those of this model and its data?")
+        raise ValueError("p(y|theta) is not finite at some of the draws: do they come from this model and its data?")
     return complete.log_evidence - left_out
 
 
 def _observed_places(parts: LatentGaussianModel, f: np.ndarray) -> np.ndarray:
     """Return the indices of the latent values that have an observation.
 
-    A label far on its own side of zero has a log-density of exactly zero, and one far on the other side has not.
+    A label has a log-density of exactly zero if f is far on its side of zero, but not if f is far on the other side.
     """
     likelihood: Any = parts.likelihood(parts.initial_theta)
     rows = np.concatenate([f, f + 0.1, f - 0.1, -f, np.zeros_like(f)])
@@ -193,7 +193,7 @@ def _observed_places(parts: LatentGaussianModel, f: np.ndarray) -> np.ndarray:
 
 
 def _labels(idata: Any, model: pm.Model, parts: LatentGaussianModel, places: np.ndarray) -> tuple[str, str, np.ndarray]:
-    """Name, dimension and coordinates of the observations, or of f where they are not one for each in its order."""
+    """Name, dimension and coordinates of the observations, or of f unless there is one for each value in order."""
     observed = [rv for rv in model.observed_RVs if parts.latent in set(ancestors([rv]))]
     in_order = len(observed) == 1 and (parts.terms is None or parts.terms.in_order)
     name = str(observed[0].name if in_order else parts.latent.name)
@@ -207,7 +207,7 @@ def _labels(idata: Any, model: pm.Model, parts: LatentGaussianModel, places: np.
 def _tree(
     posterior: xr.Dataset, log_densities: np.ndarray, name: str, dimension: str, labels: np.ndarray
 ) -> xr.DataTree:
-    """The draws with what `arviz.loo` takes for the pointwise log-likelihood."""
+    """The draws with the densities in the place of `arviz.loo`'s pointwise log-likelihood."""
     values = log_densities.reshape(posterior.sizes["chain"], posterior.sizes["draw"], -1)
     coordinates = {"chain": posterior["chain"], "draw": posterior["draw"], dimension: labels}
     variable = xr.DataArray(values, coordinates, ("chain", "draw", dimension))

@@ -1,4 +1,4 @@
-"""Check that the prior of theta integrates to one; without that a model has no evidence."""
+"""Check that the prior of theta integrates to one; otherwise a model has no evidence."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PRIOR_DRAWS = 4000
 
 
 def refuse_improper(model: pm.Model, latent: TensorVariable) -> None:
-    """Refuse priors without a normalizing constant, and warn of those whose constant is another than PyMC has.
+    """Refuse improper priors, and warn of priors whose normalizing constant differs from PyMC's.
 
     Raises
     ------
@@ -38,13 +38,13 @@ def refuse_improper(model: pm.Model, latent: TensorVariable) -> None:
     if flat:
         raise ModelError(
             f"the prior of {', '.join(flat)} is improper, and a model with an improper prior has no evidence: give "
-            "it a proper one"
+            "it a proper prior"
         )
     potentials = [p.name for p in model.potentials if latent not in set(ancestors([p]))]
     if potentials:
         warnings.warn(
-            f"the potential {', '.join(potentials)} changes the prior of the hyper-parameters, which need not "
-            "integrate to one any more: the evidence is that of the unnormalized prior",
+            f"the potential {', '.join(potentials)} changes the prior of the hyper-parameters, which may no longer "
+            "integrate to one: the evidence is that of the unnormalized prior",
             stacklevel=3,
         )
     _warn_of_confined(model, theta)
@@ -65,13 +65,13 @@ def _warn_of_confined(model: pm.Model, theta: list[TensorVariable]) -> None:
         names = ", ".join(rv.name for rv in chosen)
         warnings.warn(
             f"the transformation of {names} confines it to a part of its prior's support that has probability "
-            f"{inside:.3g}, which PyMC does not divide by: before a comparison with a model that has not the same "
-            f"variable, add {-np.log(inside):.2f} to log_evidence (for k exchangeable elements in order, log k!)",
+            f"{inside:.3g}, by which PyMC does not divide: before a comparison with a model without this variable, add "
+            f"{-np.log(inside):.2f} to log_evidence (for k exchangeable elements in order, log k!)",
             stacklevel=4,
         )
 
 
 def _transformed_otherwise(model: pm.Model, rv: TensorVariable) -> bool:
-    """Return whether a variable has another transformation than that of its distribution."""
+    """Whether a variable's transformation differs from the default of its distribution."""
     given = model.rvs_to_transforms[rv]
     return given is not None and type(given) is not type(_default_transform(rv.owner.op, rv))

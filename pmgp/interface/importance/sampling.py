@@ -1,8 +1,8 @@
 """Importance sampling of theta's posterior from its maximum: few evaluations, each of which can run anywhere.
 
-In the manner of Chopin and Ridgway (2017): for a few parameters and many observations independent draws about the
-maximum are better than a chain. The weights are unbiased estimates of the posterior density, so the approximation that
-is climbed to find the maximum leaves no bias; it decides only how many draws the weights are worth.
+This follows Chopin and Ridgway (2017): for a few parameters and many observations, independent draws about the maximum
+are better than a chain. The weights are unbiased estimates of the posterior density, so the approximation that is
+maximized causes no bias; it affects only how many draws the weights are worth.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from pmgp.interface.steps.shared import share
 
 __all__ = ["importance"]
 
-# Fewer equal weights than these for each hyper-parameter say too little about its posterior.
+# Smallest effective number of draws for each hyper-parameter.
 WORTH_EACH = 5
-# ArviZ's summaries take at least four draws.
+# ArviZ's summaries need at least four draws.
 FEWEST_DRAWS = 4
-# Into how many tasks an executor's work is divided at least, so that many workers share it.
+# Smallest number of tasks for an executor, so that many workers share the work.
 LEAST_TASKS = 32
 
 
@@ -60,41 +60,42 @@ def importance(
 ) -> xr.DataTree:
     """Draw from the posterior by importance sampling from a t distribution at its maximum.
 
-    For many observations and few hyper-parameters: each draw takes one evaluation of p(y|theta), for a Gaussian
-    likelihood a single Cholesky factorization. The posterior density is climbed to its maximum, with f integrated out
-    approximately, and its curvature there gives the scale of the t. Draws of theta are weighed by unbiased estimates of
-    p(theta, y), so that they are exact in the same sense as the chain of :class:`pmgp.PseudoMarginal`; how many they
-    are worth is stated, and if that is too few, the chain is the way to sample the model.
+    This is for many observations and few hyper-parameters: each draw takes one evaluation of p(y|theta), which for a
+    Gaussian likelihood is a single Cholesky factorization. The posterior density, with f integrated out approximately,
+    is maximized, and its curvature at the maximum gives the scale of the t. Draws of theta are weighed with unbiased
+    estimates of p(theta, y), so they are exact in the same sense as the chain of :class:`pmgp.PseudoMarginal`. The
+    result states how many draws they are worth; if these are too few, run the chain.
 
     Parameters
     ----------
     model : pymc.Model, optional
-        With latent values f, as for `PseudoMarginal`, or with multivariate normal observations, as those of
-        `pymc.gp.Marginal`. The model on the context stack by default.
+        A model with latent values f, as for `PseudoMarginal`, or with multivariate normal observations, such as those
+        of `pymc.gp.Marginal`. The model on the context stack by default.
     draws : int
-        Weighed draws of theta. The trace has as many as these are worth.
+        Number of weighed draws of theta. The trace has as many draws as these are worth.
     start : dict, optional
-        Values of hyper-parameters from which to climb, as in :func:`pmgp.find_map`.
+        Values of hyper-parameters at which the search starts, as in :func:`pmgp.find_map`.
     estimator : "auto", "importance", "annealed", "orthant", "sequential", or an object with their methods
-        Estimates p(y|theta) where there is an f; ``"auto"`` is importance sampling, and ``"sequential"`` for a time
-        series; 256 importance samples where it leaves their number open.
+        Estimates p(y|theta) if there is an f; ``"auto"`` is importance sampling, or ``"sequential"`` for a time series.
+        By default there are 256 importance samples.
     approximation : "ep", "laplace", ExpectationPropagation or Laplace
-        Where the importance samples of f come from, and what is climbed.
+        Source of the importance samples of f, and of the evidence that is maximized.
     latent : variable or str, or a sequence of them, optional
-        Which variables are f, if the model has several multivariate normal ones.
+        The variables f, if the model has several multivariate normal variables.
     executor : concurrent.futures.Executor, optional
-        Weighs the draws. Results do not depend on it.
+        Weighs the draws; the results do not depend on it.
     random_seed : int or numpy.random.Generator, optional
     compile_kwargs : dict, optional
-        For PyTensor, as in `pymc.sample`.
+        Passed to PyTensor, as in `pymc.sample`.
     progressbar : bool
 
     Returns
     -------
     xarray.DataTree
-        In ``posterior`` draws of all variables, f included, chosen by weight, as many as the weights are worth; in
-        ``importance`` theta (on the unconstrained scale) and ``log_weight`` of all of them. ``attrs`` has ``pareto_k``,
-        ``effective_size``, ``words``, and, for proper priors, ``log_evidence`` with its ``standard_error``.
+        The group ``posterior`` has draws of all variables, including f, chosen by weight, as many as the weights are
+        worth. The group ``importance`` has theta (on the unconstrained scale) and ``log_weight`` of all draws.
+        ``attrs`` has ``pareto_k``, ``effective_size``, ``words`` and, for proper priors, ``log_evidence`` with its
+        ``standard_error``.
 
     Warns
     -----
@@ -124,7 +125,7 @@ def importance(
     Pareto k^ of the 200 weights is 0..., and they are worth ... equal ones: they can be trusted
     """
     if isinstance(draws, bool) or draws < FEWEST:
-        raise ValueError(f"draws must be at least {FEWEST}, so that the weights have a tail to look at, not {draws}")
+        raise ValueError(f"draws must be at least {FEWEST}, so that the tail of the weights can be judged, not {draws}")
     if estimator == "none" or isinstance(estimator, ApproximateEvidence):
         raise ValueError('estimator="none" estimates nothing, and weights would be biased; use "importance"')
     model = pm.modelcontext(model)
@@ -158,14 +159,14 @@ def _target(
 
 
 def _proposal(model: pm.Model, target: Target, start: dict[str, Any] | None, progressbar: bool) -> StudentMixture:
-    """The t distribution at the maximum, with a warning where the search ended before it."""
+    """The t distribution at the maximum, with a warning if the search ended before it."""
     with _shown(target.density, progressbar) as density:
         found = peak(density, target.ravel(value_point(model, start)))
         proposal = student_at(found.theta, curvature(density, found.theta))
     if not found.converged:
         warnings.warn(
             f"the search for the maximum of the posterior ended after {found.evaluations} evaluations: "
-            f"{found.message}; weights show whether the proposal will do",
+            f"{found.message}; the weights show whether the proposal is good enough",
             stacklevel=4,
         )
     return proposal
@@ -173,7 +174,7 @@ def _proposal(model: pm.Model, target: Target, start: dict[str, Any] | None, pro
 
 @contextmanager
 def _shown(density: Density, progressbar: bool) -> Iterator[Density]:
-    """The density with its evaluations shown: how many there were, and the last value."""
+    """The density with a display of the number of evaluations and the last value."""
     with Progress(TextColumn("{task.description}"), TimeElapsedColumn(), disable=not progressbar) as progress:
         task = progress.add_task("Looking for the maximum", total=None)
 
@@ -190,7 +191,7 @@ def _shown(density: Density, progressbar: bool) -> Iterator[Density]:
 def _weigh(
     target: Target, theta: np.ndarray, seeds: list[SeedSequence], executor: Executor | None
 ) -> Iterator[Weighed]:
-    """Weigh draws one after another, or on an executor; each has random numbers of its own."""
+    """Weigh draws one after another, or on an executor; each has its own random numbers."""
     if executor is None:
         yield from map(_weighed, [target] * len(theta), theta, seeds)
     else:
@@ -223,9 +224,9 @@ def _trusted(log_weights: np.ndarray, dimension: int) -> Trust:
     needed = WORTH_EACH * dimension
     if not trust.reliable or trust.effective_size < needed:
         warnings.warn(
-            f"importance sampling from the maximum: {trust.words}, and {needed} equal ones would be few for "
-            f"{dimension} hyper-parameters. Sample this model with a chain, pmgp.PseudoMarginal, or with NUTS where "
-            "there are no latent values",
+            f"importance sampling from the maximum: {trust.words}; at least {needed} equal ones are needed for "
+            f"{dimension} hyper-parameters. Sample this model with a chain, pmgp.PseudoMarginal, or with NUTS if there "
+            "are no latent values",
             stacklevel=3,
         )
     return trust
@@ -251,7 +252,7 @@ def _tree(
     log_weights: np.ndarray,
     attributes: dict[str, Any],
 ) -> xr.DataTree:
-    """A trace of one chain, with the weighed draws beside it."""
+    """A trace of one chain, and the weighed draws in a group of their own."""
     variables = get_default_varnames(model.unobserved_value_vars, include_transformed=False)
     natural = model.compile_fn(variables, inputs=model.value_vars, mode=INTERPRETED, point_fn=True)
     rows = [natural(point) for point in points]

@@ -36,7 +36,7 @@ class Weighed(NamedTuple):
     log_joint : float
         Log of p(theta) p^(y|theta), on the unconstrained scale.
     f : (n,) array or None
-        A draw of p(f|theta, y) in the extended target; None for a model without f, and where `log_joint` is minus
+        A draw from p(f|theta, y) in the extended target; None for a model without f, and if `log_joint` is minus
         infinity.
     """
 
@@ -56,11 +56,11 @@ class Target(Protocol):
     size: int
 
     def density(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """Log of p(theta) p(y|theta), perhaps approximate, and its gradient; not finite where there is none."""
+        """Log of p(theta) p(y|theta), perhaps approximate, and its gradient; not finite where the density is zero."""
         ...
 
     def weighed(self, rng: np.random.Generator, theta: np.ndarray) -> Weighed:
-        """Weigh theta by an unbiased estimate of p(y|theta)."""
+        """Weigh theta with an unbiased estimate of p(y|theta)."""
         ...
 
     def unravel(self, theta: np.ndarray, f: np.ndarray | None) -> dict[str, np.ndarray]:
@@ -79,9 +79,9 @@ class LatentTarget:
     ----------
     parts : LatentGaussianModel
     smooth : Differentiable
-        Approximates p(y|theta) where the density is climbed.
+        Approximates p(y|theta) while the density is maximized.
     estimator, approximation
-        As of `Estimates`.
+        See `Estimates`.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class LatentTarget:
         return evaluation.log_screen, screen_gradient(self._evaluate, evaluation)
 
     def weighed(self, rng: np.random.Generator, theta: np.ndarray) -> Weighed:
-        """Weigh theta by an estimate, and pick one of its particles by weight."""
+        """Weigh theta with an estimate, and pick one of its particles by weight."""
         ready = self._estimates.ready(theta)
         if ready is None:
             return Weighed(-np.inf, None)
@@ -132,7 +132,7 @@ class ObservedNormal(NamedTuple):
     theta : ThetaVector
     theta_prior : ThetaPrior
     mean, covariance : TensorVariable
-        Of the observations, in terms of the value variables.
+        Moments of the observations in terms of the value variables.
     y : (n,) array
     """
 
@@ -186,13 +186,13 @@ class MarginalTarget:
         if prior is None:
             return -np.inf, np.zeros_like(theta)
         weighted = prior.solve(self._y - prior.mean)
-        # (a a' - C^-1) / 2, made in the memory of the inverse.
+        # (a a' - C^-1) / 2 overwrites the inverse.
         covariance_bar = linalg.add_outer(np.multiply(prior.inverse, -0.5, out=prior.inverse), weighted)
         gradient = self._prior.pullback(theta, covariance_bar, weighted)
         return log_prior + prior.log_density(self._y), self._theta_prior.gradient(theta) + gradient
 
     def weighed(self, rng: np.random.Generator, theta: np.ndarray) -> Weighed:
-        """Weigh theta by p(y|theta), which needs no estimate: one factorization."""
+        """Weigh theta with p(y|theta), which needs one factorization and no estimate."""
         log_prior = self._theta_prior(theta)
         prior = self._prior(theta).factorized() if np.isfinite(log_prior) else None
         return Weighed(-np.inf if prior is None else log_prior + prior.log_density(self._y), None)
@@ -207,7 +207,7 @@ class MarginalTarget:
 
 
 def gaussian_observations(model: pm.Model) -> TensorVariable | None:
-    """The observed multivariate normal vector of a model without latent ones; None if there is no such vector."""
+    """The observed multivariate normal vector of a model without latent vectors; None if there is none."""
     normal = [rv for rv in model.basic_RVs if rv.owner is not None and isinstance(rv.owner.op, MvNormalRV)]
     single = len(normal) == 1 and normal[0] in model.observed_RVs and normal[0].ndim == 1
     return normal[0] if single else None

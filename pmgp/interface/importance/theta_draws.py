@@ -18,24 +18,24 @@ __all__ = ["latent_draws", "posterior_of", "theta_draws", "transformed"]
 
 
 def posterior_of(idata: Any, needed: list[TensorVariable], draws: int | None = None) -> xr.Dataset:
-    """The posterior's draws, or at most so many of them, evenly spaced, the same of each chain.
+    """The posterior's draws, or at most `draws` of them, evenly spaced, the same of each chain.
 
     Parameters
     ----------
     idata : xarray.DataTree
     needed : list of variables
-        That have to be in it.
+        Variables that it must contain.
     draws : int, optional
 
     Raises
     ------
     ValueError
-        If it lacks one of them, or for a number that is not positive.
+        If the posterior lacks one of them, or if `draws` is not positive.
     """
     if draws is not None and draws < 1:
         raise ValueError(f"draws must be at least 1, not {draws}")
     if "posterior" not in idata:
-        raise ValueError("the draws have no group 'posterior': give what pymc.sample returned")
+        raise ValueError("the draws have no group 'posterior': give the result of pymc.sample")
     posterior = idata["posterior"].to_dataset()
     missing = [variable.name for variable in needed if variable.name not in posterior]
     if missing:
@@ -48,7 +48,7 @@ def posterior_of(idata: Any, needed: list[TensorVariable], draws: int | None = N
 
 
 def theta_draws(posterior: xr.Dataset, model: pm.Model, latent: TensorVariable) -> np.ndarray:
-    """Theta as one vector a draw, as of `LatentGaussianModel.ravel`: (draws, dimension), chain by chain.
+    """Theta as one vector for each draw, see `LatentGaussianModel.ravel`: (draws, dimension), chain by chain.
 
     Parameters
     ----------
@@ -81,13 +81,13 @@ def latent_draws(posterior: xr.Dataset, latent: TensorVariable, size: int) -> np
     Raises
     ------
     ValueError
-        If there is another number of latent values than the model has.
+        If the number of latent values differs from the model's.
     """
     f = _rows(posterior, latent)
     if f.shape[1] != size:
         raise ValueError(
             f"the posterior has {f.shape[1]} values of {latent.name!r}, but the model has {size} inputs: "
-            "set the data back to those that were sampled with"
+            "set the data back to those that were sampled"
         )
     return f
 

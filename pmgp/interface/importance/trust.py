@@ -1,4 +1,4 @@
-"""Judge weighted draws by the tail of their weights, with ArviZ (Vehtari et al. 2024), in words."""
+"""Judge weighted draws by the tail of their weights, using ArviZ (Vehtari et al. 2024)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pmgp.core.importance import effective_size
 
 __all__ = ["FEWEST", "Trust", "trust_in"]
 
-# Fewer weights than these have no tail to look at.
+# The tail of fewer weights cannot be judged.
 FEWEST = 25
 
 
@@ -23,11 +23,11 @@ class Trust(NamedTuple):
     pareto_k : float
         Shape of the generalized Pareto distribution that fits the largest weights; infinite where there are too few.
     limit : float
-        The largest value of `pareto_k` with which so many weights can be trusted, at most 0.7.
+        The largest value of `pareto_k` with which this number of weights can be trusted, at most 0.7.
     effective_size : float
-        How many equal weights are worth as much.
+        Number of equal weights that are worth as much.
     size : int
-        How many weights there are.
+        Number of weights.
     """
 
     pareto_k: float
@@ -51,7 +51,7 @@ class Trust(NamedTuple):
 
 
 def trust_in(log_weights: np.ndarray) -> Trust:
-    """Look at weights: (size,)."""
+    """Diagnose weights: (size,)."""
     size = len(log_weights)
     limit = min(1.0 - 1.0 / np.log10(max(size, 2)), 0.7)
     return Trust(_pareto_k(log_weights), float(limit), effective_size(log_weights), size)
@@ -62,5 +62,5 @@ def _pareto_k(log_weights: np.ndarray) -> float:
         return np.inf
     if np.ptp(np.sort(log_weights)[-FEWEST:]) == 0.0:
         return -np.inf
-    # ArviZ takes minus the logs, as those of likelihoods that are divided by.
+    # ArviZ expects minus the logs.
     return float(array_stats.psislw(-log_weights)[1])

@@ -32,28 +32,28 @@ def approximate(
     latent: Any = None,
     compile_kwargs: dict[str, Any] | None = None,
 ) -> pm.Model:
-    """Integrate f out by expectation propagation or Laplace's method: the model of theta that is left.
+    """Integrate f out by expectation propagation or Laplace's method, and return a model of theta.
 
-    An ordinary PyMC model, with gradients, for NUTS and `pymc.find_MAP`. It has the hyper-parameters of the model,
-    whatever else does not depend on f, the potential ``marginal_likelihood``, and its value in the trace,
-    ``log_marginal_likelihood``. Its posterior has the approximation's error: :func:`pmgp.marginal.correct` removes that
-    from draws, and adds draws of f.
+    The result is an ordinary PyMC model with gradients, for NUTS and `pymc.find_MAP`. It has the hyper-parameters of
+    the model, all other variables that do not depend on f, the potential ``marginal_likelihood``, and its value in the
+    trace, ``log_marginal_likelihood``. Its posterior has the approximation's error: :func:`pmgp.marginal.correct`
+    removes that from draws, and adds draws of f.
 
     Parameters
     ----------
     model : pymc.Model, optional
         The model on the context stack by default. It is not changed.
     approximation : "ep", "laplace", ExpectationPropagation or Laplace
-        The names stand for tight tolerances, which the gradient needs.
+        The names select tight tolerances, which the gradient needs.
     latent : variable or str, optional
-        Which multivariate normal variable is f, if the model has several.
+        The variable f, if the model has several multivariate normal variables.
     compile_kwargs : dict, optional
-        For PyTensor, as in `pymc.sample`.
+        Passed to PyTensor, as in `pymc.sample`.
 
     Returns
     -------
     pymc.Model
-        With the data as they are now: after `pymc.set_data`, marginalize again.
+        It has the current data: after `pymc.set_data`, marginalize again.
 
     Raises
     ------
@@ -82,7 +82,7 @@ def approximate(
     method = TIGHT.get(approximation) if isinstance(approximation, str) else None
     method = method or resolve(approximation, approximations.NAMES, Differentiable, "approximation")
     f = find_latent(model, latent)
-    # What is compiled belongs to a copy, whose data nobody changes.
+    # Compile for a copy, whose data are never changed.
     own = copied(model)
     parts = take_apart(own, f.name, compile_kwargs=compile_kwargs)
     parts.checks.refuse_discrete()

@@ -1,4 +1,4 @@
-"""Draws of a marginalized model made exact: weights for theta, draws of f, and whether they can be trusted.
+"""Make draws of a marginalized model exact: weights for theta, draws of f, and a diagnosis.
 
 A draw of theta has the density p(theta) p~(y|theta). With an unbiased estimate p^(y|theta), and f one of its particles
 picked by weight, the pair (theta, f) with the weight p^ / p~ is a weighted draw of p(theta, f|y): importance sampling
@@ -43,28 +43,28 @@ def correct(
     compile_kwargs: dict[str, Any] | None = None,
     progressbar: bool = True,
 ) -> xr.DataTree:
-    """Turn draws of a marginalized model into draws of the model itself, f included.
+    """Turn draws of a marginalized model into draws of the model itself, including f.
 
     Parameters
     ----------
     idata : xarray.DataTree
-        What a sampler returned for :func:`pmgp.marginal.approximate`'s model, with ``log_marginal_likelihood`` in its
+        Draws of :func:`pmgp.marginal.approximate`'s model, from any sampler, with ``log_marginal_likelihood`` in their
         posterior.
     model : pymc.Model, optional
         The model that was marginalized; taken from the context if it is not given.
     resample : bool
-        Draw as many draws again by weight, chain by chain, so that they can be used like those of any sampler; some
-        then occur several times. Otherwise all stay, with the logs of their weights in ``sample_stats["log_weight"]``.
+        Resample the draws by weight, chain by chain, so that they can be used like those of any sampler; some then
+        occur several times. Otherwise all stay, with the logs of their weights in ``sample_stats["log_weight"]``.
     estimator : Estimator, "auto", "importance", "annealed" or "sequential"
-        ``"auto"`` is importance sampling, and ``"sequential"`` for a time series. With 256 importance samples of f
-        where it leaves their number open.
+        ``"auto"`` is importance sampling, or ``"sequential"`` for a time series. By default there are 256 importance
+        samples of f.
     approximation : Laplace, ExpectationPropagation, "laplace" or "ep"
-        Where importance samples come from; it need not be the one that was sampled with.
+        Source of the importance samples; it need not be the approximation that was sampled.
     latent : variable or str, optional
-        Which multivariate normal variable is f, if the model has several.
+        The variable f, if the model has several multivariate normal variables.
     random_seed : int or numpy.random.Generator, optional
     compile_kwargs : dict, optional
-        For PyTensor, as in `pymc.sample`.
+        Passed to PyTensor, as in `pymc.sample`.
     progressbar : bool
 
     Returns
@@ -73,20 +73,20 @@ def correct(
         In ``posterior`` the variables of `idata`, and f; in ``sample_stats`` the estimate ``log_marginal_likelihood``
         and, of draws that are not resampled, ``log_weight``; other groups as they were. The attributes ``pareto_k``,
         ``effective_size`` and ``words`` of the tree say whether the weights can be trusted; ``log_mean_weight``
-        estimates log p(y) - log p~(y), how far off the approximation's evidence of the whole model is.
+        estimates log p(y) - log p~(y), the error of the approximation's evidence of the whole model.
 
     Warns
     -----
     UserWarning
-        If the weights cannot be trusted: then use `PseudoMarginal`.
+        If the weights cannot be trusted; use `PseudoMarginal` then.
 
     Raises
     ------
     ModelError
         If the model is not of the form that `PseudoMarginal` needs.
     ValueError
-        If the posterior lacks variables, for ``estimator="none"``, which corrects nothing, and if all weights of a
-        chain vanish.
+        If the posterior lacks variables, if ``estimator="none"``, which corrects nothing, and if all weights of a chain
+        vanish.
     """
     if estimator == "none" or isinstance(estimator, ApproximateEvidence):
         raise ValueError('estimator="none" estimates nothing, so that nothing would be corrected; use "importance"')
@@ -95,7 +95,7 @@ def correct(
     posterior = posterior_of(idata, hyperparameters(model, [f]))
     if LOG_EVIDENCE not in posterior:
         raise ValueError(
-            f"the posterior has no draws of {LOG_EVIDENCE}: give those of pmgp.marginal.approximate's model"
+            f"the posterior has no draws of {LOG_EVIDENCE}: give draws of pmgp.marginal.approximate's model"
         )
     parts = share(model, latent, compile_kwargs=compile_kwargs, given_theta=False).parts
     size, rng = parts.initial_moments[0].size, np.random.default_rng(random_seed)
@@ -117,7 +117,7 @@ def correct(
 
 
 def _drawn(estimates: Estimates, rng: np.random.Generator, theta: np.ndarray, size: int) -> tuple[float, np.ndarray]:
-    """An estimate of log p(y|theta), and a draw of f; not a number where the estimate is zero."""
+    """An estimate of log p(y|theta), and a draw of f; NaN where the estimate is zero."""
     ready = estimates.ready(theta)
     estimate = None if ready is None else estimates.fresh(rng, ready)
     if estimate is None or not np.isfinite(estimate.log_evidence):
@@ -126,7 +126,7 @@ def _drawn(estimates: Estimates, rng: np.random.Generator, theta: np.ndarray, si
 
 
 def _latent(model: pm.Model, f: TensorVariable, values: np.ndarray) -> xr.DataArray:
-    """Draws of f with the dimension and the coordinates that it has in the model: (chains, draws, n)."""
+    """Draws of f with its dimension and coordinates from the model: (chains, draws, n)."""
     [dimension] = model.named_vars_to_dims.get(f.name) or [f"{f.name}_dim_0"]
     labels = model.coords.get(dimension)
     index = np.arange(values.shape[-1]) if labels is None else np.asarray(labels)
@@ -156,7 +156,7 @@ def _verdict(log_weights: np.ndarray) -> dict[str, Any]:
 
 
 def _taken(draws: xr.Dataset, chosen: list[np.ndarray]) -> xr.Dataset:
-    """Other draws of each chain, in the places of those that were."""
+    """Replace the draws of each chain by the chosen ones."""
     rows = [draws.isel(chain=[i], draw=index).drop_vars("draw") for i, index in enumerate(chosen)]
     return xr.concat(rows, "chain")
 

@@ -13,13 +13,13 @@ __all__ = ["copied"]
 
 
 def copied(model: pm.Model, without: list[TensorVariable] | None = None) -> pm.Model:
-    """A model with variables, data and initial values of its own.
+    """Copy a model with its variables, data and initial values.
 
     Parameters
     ----------
     model : pymc.Model
     without : list of variables
-        That are left out, with the data that nothing else depends on. Nothing that stays may depend on them.
+        Variables to leave out, with data that only they use. No other variable may depend on them.
     """
     graph, copies = fgraph_from_model(_without_initial_values(model))
     for variable in without or []:
@@ -44,13 +44,13 @@ def _remove_unused_data(graph: FunctionGraph) -> None:
     named = [output for output in graph.outputs if isinstance(output.owner.op, ModelNamed)]
     used = set(ancestors([output for output in graph.outputs if output not in named]))
     for output in named:
-        # Where it is what was observed, the graph refers to the data beneath the name.
+        # For observed data the graph refers to the data beneath the name.
         if not {output, *output.owner.inputs} & used:
             graph.remove_output(graph.outputs.index(output))
 
 
 def _plain(value: object) -> object:
-    """An initial value that does not refer to variables of the model it was given in; none where it does."""
+    """An initial value if it does not refer to variables of the original model, otherwise None."""
     if isinstance(value, Constant):
         return value.data
     return None if isinstance(value, Variable) else value

@@ -19,7 +19,7 @@ __all__ = ["ApproximateEvidence", "LogEvidence"]
 
 
 class ApproximateEvidence:
-    """Theta to the approximation's log-evidence and its gradient, which share a fit.
+    """The approximation's log-evidence and its gradient as functions of theta, which share a fit.
 
     Parameters
     ----------
@@ -34,12 +34,12 @@ class ApproximateEvidence:
         self._last: tuple[np.ndarray, Posterior | None] | None = None
 
     def value(self, theta: np.ndarray) -> float:
-        """Log p~(y|theta); minus infinity where there is none."""
+        """Log p~(y|theta); minus infinity if there is no fit."""
         q = self._fit(theta)
         return -np.inf if q is None else q.log_evidence
 
     def gradient(self, theta: np.ndarray) -> np.ndarray:
-        """Its gradient, (dimension,); zero where there is none."""
+        """Gradient of log p~(y|theta), (dimension,); zero if there is no fit."""
         q = self._fit(theta)
         if q is None:
             return np.zeros_like(theta)
@@ -48,7 +48,7 @@ class ApproximateEvidence:
         return np.zeros_like(theta) if gradient is None else np.where(np.isfinite(gradient), gradient, 0.0)
 
     def _fit(self, theta: np.ndarray) -> Posterior | None:
-        # Read once, as another thread may set it; a fit is a function of theta, so that any serves.
+        # Read once, because another thread may set it; a fit is a function of theta, so any will do.
         last = self._last
         if last is not None and np.array_equal(last[0], theta):
             return last[1]
@@ -62,12 +62,12 @@ class ApproximateEvidence:
         return q
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the n x n matrices behind when a model is pickled."""
+        """Leave the n x n matrices out when a model is pickled."""
         return self.__dict__ | {"_last": None}
 
 
 class _OfTheta(Op):
-    """An operation on theta, one vector; two of them are the same if they are the same object."""
+    """An operation on the vector theta; two operations are equal only if they are the same object."""
 
     def __init__(self, evidence: ApproximateEvidence) -> None:
         self.evidence = evidence
@@ -106,12 +106,12 @@ class LogEvidence(_OfTheta):
         output_storage[0][0] = np.asarray(self.evidence.value(np.asarray(inputs[0])))
 
     def pullback(self, inputs: Any, outputs: Any, cotangents: Any) -> list[Variable]:
-        """The gradient is another operation, which is not called where it is not needed."""
+        """Return the gradient as another operation, which is called only if it is needed."""
         return [cotangents[0] * self.of_gradient(inputs[0])]
 
 
 class LogEvidenceGradient(_OfTheta):
-    """Its gradient.
+    """Gradient of the approximate log p(y|theta).
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ class LogEvidenceGradient(_OfTheta):
         return theta.type()
 
     def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
-        """Use the fit that was made for the value, if that was at the same theta."""
+        """Compute the gradient, reusing the value's fit at the same theta."""
         output_storage[0][0] = self.evidence.gradient(np.asarray(inputs[0]))
 
 

@@ -1,6 +1,6 @@
-"""The Gaussian that chains of a process on inducing inputs start from, if nobody says where they do.
+"""The Gaussian from which chains of a process on inducing inputs start by default.
 
-From the prior's center a short chain spends its tuning on the way to the posterior, and learns proposals on that way.
+From the prior's center a short chain would spend its tuning on the way to the posterior, and learn proposals there.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ __all__ = ["fitted_gaussian", "follow"]
 
 _log = logging.getLogger("pymc.pmgp")
 
-# Of each of two stages. The last of them change a start by less than its draws differ.
+# Iterations of each of two stages; further ones would change a start by less than its draws differ.
 ITERATIONS = 100
 
 
 def fitted_gaussian(model: pm.Model, *, progressbar: bool, quiet: bool) -> OptimizedInducing | None:
-    """The Gaussian of the whitened values, and hyper-parameters, where its bound is largest.
+    """Fit the Gaussian of the whitened values and the hyper-parameters that maximize the bound.
 
     Parameters
     ----------
@@ -35,8 +35,8 @@ def fitted_gaussian(model: pm.Model, *, progressbar: bool, quiet: bool) -> Optim
     Returns
     -------
     OptimizedInducing or None
-        None where the model has no process on inducing inputs, or where the bound cannot be optimized, of which a
-        warning tells the reason.
+        None if the model has no process on inducing inputs, or if the bound cannot be optimized; a warning gives the
+        reason.
     """
     try:
         process = inducing_process(model)
@@ -47,7 +47,7 @@ def fitted_gaussian(model: pm.Model, *, progressbar: bool, quiet: bool) -> Optim
         )
     except (ValueError, NotImplementedError, NullTypeGradError) as error:
         if not quiet:
-            _log.warning(f"Chains start from the model's own initial point, and not near the posterior: {error}")
+            _log.warning(f"Chains start from the model's own initial point, not near the posterior: {error}")
         return None
     if not quiet:
         _log.info(
@@ -58,12 +58,12 @@ def fitted_gaussian(model: pm.Model, *, progressbar: bool, quiet: bool) -> Optim
 
 
 def follow(step: BlockedStep | CompoundStep, found: OptimizedInducing, model: pm.Model) -> None:
-    """Let a step method for several outputs follow the Gaussian: for classes a search for modes ends anywhere.
+    """Let a step method for several outputs follow the Gaussian: for classes a search for modes may end anywhere.
 
     Parameters
     ----------
     step : step method
-        Those of other kinds, and of one output, stay as they are.
+        Step methods of other kinds, and for one output, stay as they are.
     found : OptimizedInducing
     model : pymc.Model
     """

@@ -1,4 +1,4 @@
-"""Whether a run can be trusted, in words: R-hat, effective sample sizes, the spread of the estimates, and what to do.
+"""Report whether a run can be trusted: R-hat, effective sample sizes, the spread of the estimates, and advice.
 
 The limits for R-hat and the effective sample sizes are those of Vehtari et al. (2021).
 """
@@ -18,18 +18,18 @@ from pmgp.diagnostics import MIN_DRAWS
 __all__ = ["ENOUGH", "Convergence", "Report", "convergence", "report"]
 
 ENOUGH = 400
-"""Effective draws, of all chains together, from which on quantiles and R-hat can be relied on."""
+"""Smallest number of effective draws, over all chains, with which quantiles and R-hat are reliable."""
 LARGE_RHAT = 1.01
 LARGE_SPREAD = 0.7
-"""Reached where fewer than two of the importance samples count; more than one cannot be told from their weights."""
+"""Reached if fewer than two importance samples are effective; weights cannot show a larger spread."""
 FAILED = 0.05
-"""Share of proposals whose approximation may fail before something should be done about it."""
-# So many elements of a variable are looked at, spread over it: those of f are alike, and there may be thousands.
+"""Largest share of proposals whose approximation may fail without a finding."""
+# Number of elements of a variable that are checked, evenly spaced: f may have thousands of similar elements.
 ELEMENTS = 50
 
 
 class Convergence(NamedTuple):
-    """The worst of what was looked at, each with the element that has it; NaN where it cannot be computed."""
+    """The worst values over the checked elements, each with its element; NaN where they cannot be computed."""
 
     r_hat: float
     r_hat_of: str
@@ -40,7 +40,7 @@ class Convergence(NamedTuple):
 
     @property
     def ess(self) -> float:
-        """The smaller of the two effective sample sizes, zero where there are none."""
+        """The smaller of the two effective sample sizes, zero if there are none."""
         smallest = min(self.bulk, self.tail)
         return float(smallest) if np.isfinite(smallest) else 0.0
 
@@ -54,10 +54,10 @@ class Report:
     convergence : Convergence or None
         None for fewer than ten draws a chain.
     spread : float or None
-        Standard deviation of the logs of the estimates of p(y|theta), as their effective numbers of importance samples
-        imply it; the median over the draws. None for step methods without estimates.
+        Standard deviation of the logs of the estimates of p(y|theta), computed from their effective numbers of
+        importance samples; the median over the draws. None for step methods without estimates.
     findings : tuple of str
-        What is wrong, and what to do about it, a sentence or two each; empty where all is well.
+        Problems with their remedies, a sentence or two each; empty if all is well.
     """
 
     convergence: Convergence | None
@@ -66,7 +66,7 @@ class Report:
 
     @property
     def good(self) -> bool:
-        """Whether there is nothing to be done."""
+        """Whether there are no findings."""
         return not self.findings
 
     def __str__(self) -> str:
@@ -75,7 +75,7 @@ class Report:
 
     def _figures(self) -> str:
         if self.convergence is None:
-            return f"Fewer than {MIN_DRAWS} draws a chain: they say nothing about convergence."
+            return f"Fewer than {MIN_DRAWS} draws a chain: too few to judge convergence."
         worst = self.convergence
         figures = [f"effective draws at least {worst.bulk:.0f} (bulk) and {worst.tail:.0f} (tail)"]
         if np.isfinite(worst.r_hat):
@@ -89,13 +89,13 @@ class Report:
 def convergence(posterior: xr.Dataset) -> Convergence | None:
     """R-hat and effective sample sizes of all variables, up to fifty elements each; None for a few draws.
 
-    What is the same in all chains is a constant, and left out. ArviZ takes what never moved for as many effective draws
-    as there are; here it has none if it stayed in one chain and the chains differ.
+    An element with the same value in all chains is constant, and left out. If an element never moves within a chain,
+    ArviZ counts all its draws as effective; here it has no effective draws if the chains differ.
 
     Parameters
     ----------
     posterior : Dataset
-        With dimensions ``chain`` and ``draw``.
+        Draws with dimensions ``chain`` and ``draw``.
     """
     if posterior.sizes["draw"] < MIN_DRAWS:
         return None
@@ -110,7 +110,7 @@ def convergence(posterior: xr.Dataset) -> Convergence | None:
 
 
 def _elements(variable: xr.DataArray) -> Iterator[tuple[str, np.ndarray]]:
-    """Draws of each element that is looked at, (chains, draws), under its name with places, as ``f[3]``."""
+    """Draws of each checked element, (chains, draws), with its indexed name, such as ``f[3]``."""
     values = variable.transpose("chain", "draw", ...).to_numpy()
     shape = values.shape[2:]
     flat = values.reshape(*values.shape[:2], -1)
@@ -123,7 +123,7 @@ def _element(name: str, place: int, shape: tuple[int, ...]) -> str:
 
 
 def _largest(column: Any) -> tuple[float, str]:
-    """R-hat is not known of a single chain, nor of an element that never moved, which has no effective draws either."""
+    """Return the largest R-hat; unknown for a single chain, and for an element that never moved."""
     known = column.dropna()
     return (float("nan"), "") if known.empty else (float(known.max()), str(known.idxmax()))
 
@@ -134,14 +134,14 @@ def _smallest(column: Any) -> tuple[float, str]:
 
 
 def report(idata: xr.DataTree, ess: float = ENOUGH) -> Report:
-    """Say whether draws can be relied on, and what to do where they cannot.
+    """Report whether draws can be relied on, and what to do if not.
 
     Parameters
     ----------
     idata : DataTree
-        With groups ``posterior`` and ``sample_stats``, from any step method.
+        Draws with groups ``posterior`` and ``sample_stats``, from any step method.
     ess : float
-        How many effective draws are wanted, of all chains together.
+        Required number of effective draws, over all chains.
 
     Returns
     -------
@@ -179,11 +179,11 @@ def _of_convergence(found: Convergence | None, chains: int, draws: int, ess: flo
         return ["draw more: draws=1000 is a good beginning"]
     findings = []
     if chains == 1:
-        findings.append("there is one chain, so that R-hat is not known: sample four, chains=4")
+        findings.append("there is one chain, so R-hat is not known: sample four, chains=4")
     if found.r_hat > LARGE_RHAT:
         findings.append(
             f"R-hat of {found.r_hat_of} is {found.r_hat:.4f} (at most {LARGE_RHAT} is good): the chains have not "
-            "forgotten where they started. Tune longer (tune=2000) and draw more; if that does not help, look at the "
+            "forgotten their starts. Tune longer (tune=2000) and draw more; if that does not help, look at the "
             "traces, at the priors, and at what pmgp.recommend lists besides"
         )
     if not found.ess >= ess:
@@ -205,7 +205,7 @@ def _more(found: Convergence, draws: int, ess: float) -> str:
 
 
 def _rounded(value: float) -> int:
-    """Up to two digits."""
+    """Round up to two significant digits."""
     digits = 10 ** max(0, int(np.log10(value)) - 1)
     return int(np.ceil(value / digits)) * digits
 
@@ -221,7 +221,7 @@ def _of_spread(spread: float | None, stats: xr.Dataset) -> list[str]:
 
 
 def _estimator(stats: xr.Dataset) -> str:
-    """Name the estimator of most draws."""
+    """Name the estimator with which most draws were made."""
     others = {"orthants": "OrthantSampling", "sequential": "SequentialSampling"}
     used = [name for statistic, name in others.items() if statistic in stats and stats[statistic].mean() > 0.5]
     return used[0] if used else "ImportanceSampling"
@@ -231,7 +231,7 @@ def _of_failures(stats: xr.Dataset) -> list[str]:
     share = {name: float(stats[name].mean()) for name in ("exact", "indefinite", "converged") if name in stats}
     findings = []
     if share.get("exact", 1.0) < 1.0:
-        findings.append('the draws are those of the approximation (estimator="none"), and not of the posterior')
+        findings.append('the draws come from the approximation (estimator="none"), not from the posterior')
     if share.get("indefinite", 0.0) > FAILED:
         findings.append(
             f"at {share['indefinite']:.0%} of the proposals the covariance of f could not be factorized: raise the "

@@ -1,4 +1,4 @@
-"""`sample` and `resume`: a run from the choice of step methods to the words on its draws."""
+"""`sample` and `resume`: a run from the choice of step methods to the report on its draws."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["resume", "sample"]
 _log = logging.getLogger("pymc.pmgp")
 
 MOST = 20
-"""How many times the draws asked for are made at most, to reach a number of effective ones."""
+"""Largest multiple of the requested draws that is made to reach a number of effective draws."""
 REFUSED = ("nuts_sampler", "nuts_sampler_kwargs", "return_inferencedata", "trace")
 
 
@@ -47,46 +47,45 @@ def sample(
     flush_every: float = 1.0,
     **options: Any,
 ) -> xr.DataTree:
-    """Sample a model with a latent Gaussian process, and say what the draws are worth.
+    """Sample a model with a latent Gaussian process, and report whether the draws can be relied on.
 
-    The draws are those that ``pymc.sample`` makes with the same step methods, seed and ``initvals``. If these are not
-    given, chains of a process on inducing inputs start from :func:`pmgp.gp.optimize_inducing`, with the inducing inputs
-    as they are, and draws of its Gaussian that follow from `random_seed`; ``initvals={}`` takes the model's own initial
-    point.
+    The draws are those that ``pymc.sample`` makes with the same step methods, seed and ``initvals``. Without
+    ``initvals``, chains of a process on inducing inputs start from :func:`pmgp.gp.optimize_inducing`, with the inducing
+    inputs fixed, and from draws of its Gaussian that follow from `random_seed`; ``initvals={}`` uses the model's own
+    initial point.
 
     Parameters
     ----------
     model : pymc.Model, optional
-        That of the ``with`` block by default.
+        The model of the ``with`` block by default.
     draws : int
         Draws of each chain, after tuning.
     tune : int, optional
-        Tuning iterations of each chain; what the step methods ask for by default.
+        Tuning iterations of each chain; by default the step methods choose the number.
     chains, cores, random_seed
-        As of ``pymc.sample``.
+        See ``pymc.sample``.
     step : step method or sequence of them, optional
-        Those that `recommend` names by default; with inducing inputs, several outputs and no `initvals`, that is
-        :class:`SparseGibbs` with the Gaussian that chains start from as its ``approximation``. For variables that are
-        left PyMC chooses.
+        By default the recommendation of `recommend`; with inducing inputs, several outputs and no `initvals` it is
+        :class:`SparseGibbs`, with the Gaussian from which chains start as its ``approximation``. PyMC chooses step
+        methods for the remaining variables.
     ess : float, optional
-        Go on until there are so many effective draws (the smaller of bulk and tail, of all chains together) of each
-        variable, or `max_draws`. The chains continue: they do not tune again, and their draws are those of one longer
-        run.
+        Continue until each variable has this many effective draws (the smaller of bulk and tail, over all chains), or
+        until `max_draws`. The chains do not tune again, so their draws are those of one longer run.
     max_draws : int, optional
-        Of each chain; twenty times `draws` by default. Only with `ess`.
+        Largest number of draws of each chain; twenty times `draws` by default. Only with `ess`.
     out : str or Path, optional
-        A folder, new or empty, for draws and sampling states as they come. If the run is interrupted, by Ctrl-C or a
-        kill, `resume` goes on with it.
+        A new or empty folder in which draws and sampling states are stored as they are made. If the run is interrupted,
+        by Ctrl-C or a kill, `resume` continues it.
     flush_every : float
-        Seconds between two times that they are written, for each chain. It does not change the draws.
+        Seconds between two writes, for each chain. It does not change the draws.
     **options
-        Whatever else ``pymc.sample`` takes, but for other samplers and other forms of the result. For `out`,
-        ``initvals`` have to be numbers, arrays, or names.
+        Other arguments of ``pymc.sample``, except for other samplers and other forms of the result. With `out`,
+        ``initvals`` must be numbers, arrays, or names.
 
     Returns
     -------
     DataTree
-        As of ``pymc.sample``; its attribute ``pmgp_report`` holds the words that are logged.
+        See ``pymc.sample``; its attribute ``pmgp_report`` holds the logged report.
 
     Raises
     ------
@@ -95,9 +94,9 @@ def sample(
     StoreError
         If `out` is not empty.
     NoDrawsError
-        If it is interrupted while tuning: a ``pymc.exceptions.SamplingError``.
+        If it is interrupted during tuning; a ``pymc.exceptions.SamplingError``.
     ValueError
-        For settings out of range, and options that are refused.
+        For settings out of range, and for refused options.
 
     Examples
     --------
@@ -120,7 +119,7 @@ def sample(
         int(draws),
         get_default_tune_steps(made, tune),
         int(chains),
-        # As PyMC does, but said: a stored run goes on with as many.
+        # PyMC's default, made explicit because a stored run continues with the same number.
         min(4, max(1, (os.cpu_count() or 2) // 2)) if cores is None else int(cores),
         ess,
         MOST * int(draws) if max_draws is None else int(max_draws),
@@ -149,45 +148,44 @@ def resume(
     flush_every: float = 1.0,
     **options: Any,
 ) -> xr.DataTree:
-    """Go on with a run that was interrupted, or make one longer.
+    """Continue a run that was interrupted, or make one longer.
 
     The draws are those that the run would have given without an interruption, bit for bit with the same versions of
-    the packages on the same machine. Each chain goes on from its last whole state, and what was drawn after that is
-    drawn again.
+    the packages on the same machine. Each chain continues from its last whole state, and later draws are made again.
 
     Parameters
     ----------
     out : str or Path
         The folder that was given to `sample`.
     model : pymc.Model, optional
-        The same model with the same data; that of the ``with`` block by default.
+        The same model with the same data; the model of the ``with`` block by default.
     step : step method or sequence of them, optional
-        As they were given to `sample`.
+        The step methods that were given to `sample`.
     draws : int, optional
-        Draws of each chain, in all; what the run was asked for by default.
+        Total number of draws of each chain; by default that of the run.
     ess : float, optional
-        Go on until there are so many effective draws, as of `sample`.
+        Continue until there are this many effective draws, see `sample`.
     cores : int, optional
-        Chains that run at a time, as many as before by default. Above a thousand points this is also a matter of
-        BLAS's threads, and so of rounding.
+        Chains that run at a time, as many as before by default. Above a thousand points this also affects the number of
+        BLAS threads, and so rounding.
     flush_every : float
-        As of `sample`.
+        See `sample`.
     **options
-        As of `sample`, but for ``initvals``, which are kept.
+        See `sample`; ``initvals`` are those of the run.
 
     Returns
     -------
     DataTree
-        All draws, those before the interruption too.
+        All draws, including those before the interruption.
 
     Raises
     ------
     StoreError
-        If there is no run in the folder, its description is damaged, another process writes to it, or the model or
-        the step methods are not those of the run. Damaged draws or states of a chain are no error: it is said that
-        they are, and the chain goes on from what is whole.
+        If there is no run in the folder, if its description is damaged, if another process writes to it, or if the
+        model or the step methods are not those of the run. Damaged draws or states of a chain are not an error: a
+        warning reports them, and the chain continues from the last whole state.
     ValueError
-        For settings out of range, and options that are refused.
+        For settings out of range, and for refused options.
 
     Examples
     --------
@@ -230,13 +228,13 @@ def _check(
         raise ValueError(f"flush_every must be a number of seconds, not {flush_every}")
     refused = sorted({*REFUSED, *given} & options.keys())
     if refused:
-        raise ValueError(f"{refused[0]} cannot be given here; call pymc.sample(step=...) for it")
+        raise ValueError(f"{refused[0]} cannot be given here; use pymc.sample(step=...) instead")
     if ess is not None and "callback" in options:
         raise ValueError("callback cannot be given together with ess, which calls pymc.sample several times")
 
 
 def _assembled(model: pm.Model, step: Steps | None, options: dict[str, Any]) -> BlockedStep | CompoundStep:
-    """Step methods for all variables, as one."""
+    """Combine step methods for all variables into one."""
     if step is None:
         recommendation = recommend(model)
         if not options.get("quiet"):
@@ -249,17 +247,17 @@ def _assembled(model: pm.Model, step: Steps | None, options: dict[str, Any]) -> 
 
 
 def _shown(options: dict[str, Any]) -> dict[str, bool]:
-    """Return the options that decide what is shown and logged."""
+    """Return the options that control display and logging."""
     quiet = bool(options.get("quiet"))
     return {"progressbar": bool(options.get("progressbar", True)) and not quiet, "quiet": quiet}
 
 
 def _say_where(run: StoredRun) -> None:
-    """Say how far each chain is, and what is damaged."""
+    """Log how far each chain is, and what is damaged."""
     chains = run.chains()
     counts = ", ".join(str(chain.iterations) for chain in chains)
     length = run.settings.tune + run.settings.draws
-    _log.info(f"Going on with the run in {run.folder}: its chains are at iterations {counts} of {length}")
+    _log.info(f"Continuing the run in {run.folder}: its chains are at iterations {counts} of {length}")
     for number, chain in enumerate(chains):
         if chain.damage is not None:
             _log.warning(
