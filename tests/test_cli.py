@@ -663,7 +663,7 @@ def test_inducing_inputs_can_be_asked_for_or_refused(csv, tmp_path, monkeypatch)
     assert "--sparse 7" in asked.settings.command()
     with pytest.raises(RunError, match="--sparse 49 asks for more inducing inputs than there are different points, 48"):
         prepared(49)
-    with pytest.raises(RunError, match="--sparse must be a number of inducing inputs, or 0 for none, it is -1"):
+    with pytest.raises(RunError, match="--sparse must be a number of inducing inputs, or 0 for none, not -1"):
         prepared(-1)
 
 
