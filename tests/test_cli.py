@@ -203,7 +203,7 @@ def test_the_page_needs_no_other_file(finished):
         (["crabs", "--missing", "drop"], "--missing is for CSV files"),
         (["crabs", "--no-header"], "--no-header is for CSV files"),
         (["crabs", "--likelihood", "poisson"], "--likelihood poisson is for CSV files"),
-        (["crabs", "--likelihood", "ordinal"], "has two classes, for probit or logit"),
+        (["crabs", "--likelihood", "ordinal"], "have two classes, for probit or logit"),
         (["crabs", "--likelihood", "multinomial"], "--likelihood multinomial is for CSV files"),
         (["absent.csv", "--order", "a,b", "--likelihood", "multinomial"], "--order is for ordered categories"),
         (["absent.csv", "--order", "a,b"], "--order is for ordered categories"),
