@@ -41,6 +41,13 @@ def trend(
         The same of the points that were kept for testing.
     axis, name : str
         What the axes show.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd, pmgp
+    >>> time = np.arange(12.0)
+    >>> table = pd.DataFrame({"time": time, "low": 1.0, "median": 2.0, "high": 3.0, "forecast": time > 9.0})
+    >>> figure = pmgp.plots.trend(table, (time[:10], np.arange(10) % 4), (time[10:], [2, 1]), axis="week")
     """
     with style():
         figure, axes = plt.subplots(figsize=(WIDTH, 4.4))
