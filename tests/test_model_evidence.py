@@ -145,7 +145,7 @@ def test_theta_of_a_hierarchical_prior_is_transformed_by_its_own_bounds():
         f = pm.MvNormal("f", np.zeros(3), cov=np.eye(3))
         pmgp.BernoulliProbit("y", f, observed=[0, 1, 1])
     draws = posterior(lower=low, lengthscale=low[:, None] + ratio, f=rng.normal(size=(50, 3)))["posterior"].to_dataset()
-    found = theta_draws(draws, model, model["f"])
+    found = theta_draws(draws, model, [model["f"]])
     assert_allclose(found[:, 0], np.log((low - 0.5) / (3.0 - low)), rtol=1e-8)
     assert_allclose(found[:, 1:], np.log(ratio / (1.0 - ratio)), rtol=1e-8)
 

@@ -17,6 +17,7 @@ from pytensor.tensor.shape import Shape, Shape_i
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.core.markov import Part
+from pmgp.interface.model.effects import is_normal
 from pmgp.interface.model.fields import field_of, is_field
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.model.latent_variable import below, find_latents
@@ -142,6 +143,8 @@ def _latent_vector(rv: TensorVariable, shape: tuple[int, ...]) -> str:
     """Shape of a latent variable, and its kind, or the matrices with a row for each element that K is made of."""
     if is_markov(rv):
         return f"{_size(shape)}; {_series(rv)}"
+    if is_normal(rv):
+        return f"{_size(shape)}; independent normal elements, in linear predictors"
     covariance = rv.owner.op.dist_params(rv.owner)[1]
     data = [v for v in ancestors([covariance]) if isinstance(v, Constant | SharedVariable)]
     found = [(v.name or "a constant", np.shape(v.data if isinstance(v, Constant) else v.get_value())) for v in data]
@@ -176,6 +179,10 @@ def _acts_on(model: pm.Model, latents: list[TensorVariable], rv: TensorVariable)
         if is_markov(f):
             graphs = parameters_of(f)._asdict()
             parts |= {f"the {name.replace('_', ' ')} of {f.name}": [graph] for name, graph in graphs.items()}
+            continue
+        if is_normal(f):
+            mean, deviation, *_ = f.owner.op.dist_params(f.owner)
+            parts |= {f"the mean of {f.name}": [mean], f"the standard deviation of {f.name}": [deviation]}
             continue
         mean, covariance, *_ = f.owner.op.dist_params(f.owner)
         parts |= {f"the mean of {f.name}": [mean], f"the covariance of {f.name}": [covariance]}

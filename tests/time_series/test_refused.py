@@ -61,7 +61,6 @@ REFUSED = {
     heavy_steps: r"its innovations are Laplace, and only normal ones",
     several_rows: r"it has 2 dimensions: give it one",
     transformed: r"it has a transform",
-    two_series: r"'trend', 'x' among them: a time series is integrated out alone",
     neighbors: r"does not factorize over 'x'",
     no_hyperparameters: r"no hyper-parameters besides 'x'",
 }

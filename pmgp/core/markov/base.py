@@ -62,6 +62,13 @@ class Pattern(Protocol):
         """Factorize Q; None where it is indefinite."""
         ...
 
+    def upper(self) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """Rows and columns of the upper triangle of Q, and the place of each element in its values.
+
+        None where the values are not those of Q.
+        """
+        ...
+
     def with_sites(self, values: np.ndarray, precision: np.ndarray) -> np.ndarray:
         """Values of Q + A' W A: those of Q, and (n,)."""
         ...

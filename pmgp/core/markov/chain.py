@@ -133,6 +133,15 @@ class ChainPattern:
         log_determinant = loop("blocks.factorize")(values[0], values[1], inverse, gain)
         return ChainFactor(inverse, gain, log_determinant) if np.isfinite(log_determinant) else None
 
+    def upper(self) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """Rows and columns of the upper triangle of Q, and the place of each element in its values."""
+        length, d = self.shape
+        below, t, i, j = np.indices((2, length, d, d)).reshape(4, -1)
+        # Of the blocks on the diagonal a triangle; block (t, t - 1) is below it, and its transpose above.
+        rows, columns = np.where(below, (t - 1) * d + j, t * d + i), np.where(below, t * d + i, t * d + j)
+        chosen = np.flatnonzero(np.where(below, t > 0, i <= j))
+        return rows[chosen], columns[chosen], chosen
+
     def with_sites(self, values: np.ndarray, precision: np.ndarray) -> np.ndarray:
         """Values of Q + A' W A."""
         out = np.array(values, dtype=np.float64, order="C")

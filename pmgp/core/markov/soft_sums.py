@@ -86,6 +86,9 @@ class SoftSumPattern(SparsePattern):
         gains = left * direction / updated
         return SoftSumFactor(self, grounded.values, updated, direction, gains, grounded, added)
 
+    def upper(self) -> None:
+        """None: the sum of all is not among the values."""
+
     def product(self, values: np.ndarray, x: np.ndarray) -> np.ndarray:
         """(Q + w 1 1') x: (m,)."""
         return super().product(values, x) + self.weight * x.sum()

@@ -207,9 +207,17 @@ class SparsePattern:
                 "the precision has another pattern than the one at first; store the same elements for every theta, "
                 "those that are zero included"
             )
+        return self.placed(upper.data)
+
+    def placed(self, upper: np.ndarray) -> np.ndarray:
+        """Values of a precision, from those in its upper triangle, by columns, with the pattern that was given."""
         out = np.zeros(len(self._upper.indices))
-        out[self._given_places] = upper.data
+        out[self._given_places] = upper
         return out
+
+    def upper(self) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """Rows and columns of the upper triangle of Q, and the place of each element in its values."""
+        return *self.places, np.arange(len(self._upper.indices))
 
     @cached_property
     def _given_places(self) -> np.ndarray:

@@ -76,6 +76,9 @@ class StatePattern(ChainPattern):
         loading = _loading(lines)
         return cls(times.where, np.broadcast_to(loading, (len(times.where), len(loading))), len(times.distinct))
 
+    def upper(self) -> None:
+        """None: the values are not those of Q."""
+
     def factorize(self, values: np.ndarray) -> ChainFactor | None:
         """Factorize Q, (3, T, d, d); None where it is indefinite."""
         values = np.ascontiguousarray(values, dtype=np.float64)

@@ -21,7 +21,7 @@ from pytensor.tensor.basic import Alloc, AllocEmpty, Join, MakeVector, ScalarFro
 from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
 from pytensor.tensor.extra_ops import CumOp
 from pytensor.tensor.math import Dot
-from pytensor.tensor.shape import Shape, Shape_i
+from pytensor.tensor.shape import Shape, Shape_i, SpecifyShape
 from pytensor.tensor.subtensor import IncSubtensor, Subtensor, indices_from_subtensor
 from pytensor.tensor.variable import TensorVariable
 
@@ -221,6 +221,10 @@ def _same(node: Any) -> Call:
     return np.asarray, node.inputs
 
 
+def _unchecked(node: Any) -> Call:
+    return np.asarray, node.inputs[:1]
+
+
 def _cumulative(node: Any) -> Call:
     return partial(np.cumsum if node.op.mode == "add" else np.cumprod, axis=node.op.axis), node.inputs
 
@@ -288,6 +292,7 @@ RULES: dict[type, Callable[[Any], Call]] = {
     Dot: _dot,
     Shape: _shape,
     Shape_i: _shape,
+    SpecifyShape: _unchecked,
     Alloc: _alloc,
     AllocEmpty: _alloc,
     ScalarFromTensor: _same,

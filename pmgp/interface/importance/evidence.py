@@ -22,7 +22,7 @@ from pmgp.interface.importance.estimates import Estimates
 from pmgp.interface.importance.proper_prior import refuse_improper
 from pmgp.interface.importance.theta_draws import posterior_of, theta_draws
 from pmgp.interface.importance.trust import Trust, trust_in
-from pmgp.interface.model.latent_gaussian import find_latent
+from pmgp.interface.model.latent_variable import find_together
 from pmgp.interface.model.missing import hyperparameters
 from pmgp.interface.steps.shared import share
 
@@ -144,15 +144,15 @@ def evidence(
     if draws < 100:
         raise ValueError(f"draws must be at least 100 for an error that can be trusted, not {draws}")
     model = pm.modelcontext(model)
-    f = find_latent(model, latent)
-    refuse_improper(model, f)
-    posterior = posterior_of(idata, hyperparameters(model, [f]))
+    latents = find_together(model, latent)
+    refuse_improper(model, latents)
+    posterior = posterior_of(idata, hyperparameters(model, latents))
     parts = share(model, latent, compile_kwargs=compile_kwargs, given_theta=False).parts
     parts.checks.refuse_discrete()
     estimates = Estimates(parts, estimator, approximation)
     rng = np.random.default_rng(random_seed)
     with threads_limited(suitable_threads(parts.initial_moments[0].size)):
-        proposal = fitted(rng, theta_draws(posterior, model, f))
+        proposal = fitted(rng, theta_draws(posterior, model, latents))
         theta = proposal.sample(rng, draws)
         shown = track(theta, "Weighing", disable=not progressbar)
         log_weights = np.array([estimates.log_joint(rng, one) for one in shown]) - proposal.log_density(theta)

@@ -15,7 +15,6 @@ import arviz
 import numpy as np
 import pymc as pm
 import xarray as xr
-from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 from rich.progress import track
 
@@ -27,7 +26,8 @@ from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.interface.importance.estimates import Estimates
 from pmgp.interface.importance.theta_draws import latent_draws, posterior_of, theta_draws
 from pmgp.interface.importance.trust import FEWEST
-from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError, find_latent
+from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
+from pmgp.interface.model.latent_variable import below, find_together
 from pmgp.interface.model.missing import hyperparameters
 from pmgp.interface.model.time_series import is_markov, kind_of
 from pmgp.interface.steps.shared import share
@@ -96,8 +96,8 @@ def loo(
 
     Notes
     -----
-    If several observations belong to one latent value, as in ``f[index]``, they are left out together, and the results
-    belong to the observed latent values.
+    If several observations belong to one latent value, as in ``f[index]``, or to one latent sum of a linear predictor,
+    they are left out together, and the results belong to the observed latent values.
 
     References
     ----------
@@ -121,9 +121,9 @@ def loo(
     if isinstance(particles, bool) or particles < 2 or particles % 2:
         raise ValueError(f"particles must be an even number, at least 2, not {particles}")
     model = pm.modelcontext(model)
-    f = find_latent(model, latent)
-    _refuse_long(f, int(model.eval_rv_shapes()[f.name][-1]))
-    posterior = posterior_of(idata, [f, *hyperparameters(model, [f])], draws)
+    latents = find_together(model, latent)
+    _refuse_long(latents[0], int(model.eval_rv_shapes()[latents[0].name][-1]))
+    posterior = posterior_of(idata, [*latents, *hyperparameters(model, latents)], draws)
     parts = share(model, latent, compile_kwargs=compile_kwargs, given_theta=False).parts
     _refuse_joint_terms(parts)
     estimates = Estimates(parts, ImportanceSampling(particles), approximation)
@@ -131,10 +131,10 @@ def loo(
     _refuse_few(posterior)
     rng = np.random.default_rng(random_seed)
     with threads_limited(suitable_threads(size)):
-        theta, values = theta_draws(posterior, model, f), latent_draws(posterior, f, size)
+        theta, values = theta_draws(posterior, model, latents), latent_draws(posterior, latents, parts)
         rows = list(_log_densities(estimates, rng, theta, values, progressbar))
     log_densities = np.array(rows)[:, (places := _observed_places(parts, values[:1]))]
-    return arviz.loo(_tree(posterior, log_densities, *_labels(idata, model, parts, places)), pointwise=True)
+    return arviz.loo(_tree(posterior, log_densities, *_labels(idata, model, parts, latents, places)), pointwise=True)
 
 
 def _refuse_long(f: TensorVariable, length: int) -> None:
@@ -148,7 +148,7 @@ def _refuse_long(f: TensorVariable, length: int) -> None:
 def _refuse_joint_terms(parts: LatentGaussianModel) -> None:
     if not parts.sites_known or not hasattr(parts.likelihood(parts.initial_theta), "log_density"):
         raise ModelError(
-            f"it is not known which value of {parts.latent.name!r} belongs to an observation: a term of the likelihood "
+            f"it is not known which value of {parts.latent_name!r} belongs to an observation: a term of the likelihood "
             "depends on several of them, or the likelihood has no method log_density"
         )
 
@@ -192,16 +192,18 @@ def _observed_places(parts: LatentGaussianModel, f: np.ndarray) -> np.ndarray:
     return np.flatnonzero((likelihood.log_density(rows) != 0.0).any(axis=0))
 
 
-def _labels(idata: Any, model: pm.Model, parts: LatentGaussianModel, places: np.ndarray) -> tuple[str, str, np.ndarray]:
-    """Name, dimension and coordinates of the observations, or of f unless there is one for each value in order."""
-    observed = [rv for rv in model.observed_RVs if parts.latent in set(ancestors([rv]))]
-    in_order = len(observed) == 1 and (parts.terms is None or parts.terms.in_order)
-    name = str(observed[0].name if in_order else parts.latent.name)
-    group = "observed_data" if in_order else "posterior"
+def _labels(
+    idata: Any, model: pm.Model, parts: LatentGaussianModel, latents: list[TensorVariable], places: np.ndarray
+) -> tuple[str, str, np.ndarray]:
+    """Name, dimension and coordinates of the observations, or of f where they are not one for each."""
+    observed = below(model, latents)
+    rows = parts.latent_vector.rows_at(places, parts.terms) if len(observed) == 1 else None
+    name = str(parts.latent_name if rows is None else observed[0].name)
+    group = "posterior" if rows is None else "observed_data"
     if group not in idata or name not in idata[group]:
         return name, f"{name}_dim_0", places
     dimension = str(idata[group][name].dims[-1])
-    return name, dimension, idata[group][name][dimension].to_numpy()[places]
+    return name, dimension, idata[group][name][dimension].to_numpy()[places if rows is None else rows]
 
 
 def _tree(

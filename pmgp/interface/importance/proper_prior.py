@@ -20,7 +20,7 @@ __all__ = ["improper", "refuse_improper"]
 PRIOR_DRAWS = 4000
 
 
-def refuse_improper(model: pm.Model, latent: TensorVariable) -> None:
+def refuse_improper(model: pm.Model, latents: list[TensorVariable]) -> None:
     """Refuse improper priors, and warn of priors whose normalizing constant differs from PyMC's.
 
     Raises
@@ -33,14 +33,14 @@ def refuse_improper(model: pm.Model, latent: TensorVariable) -> None:
     UserWarning
         If a potential changes the prior of theta, or a transformation confines it to a part of its support.
     """
-    theta = hyperparameters(model, [latent])
+    theta = hyperparameters(model, latents)
     flat = improper(theta)
     if flat:
         raise ModelError(
             f"the prior of {', '.join(flat)} is improper, and a model with an improper prior has no evidence: give "
             "it a proper prior"
         )
-    potentials = [p.name for p in model.potentials if latent not in set(ancestors([p]))]
+    potentials = [p.name for p in model.potentials if not set(latents) & set(ancestors([p]))]
     if potentials:
         warnings.warn(
             f"the potential {', '.join(potentials)} changes the prior of the hyper-parameters, which may no longer "

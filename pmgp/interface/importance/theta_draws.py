@@ -12,6 +12,7 @@ from pymc.pytensorf import replace_vars_in_graphs
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.graphs.compilation import INTERPRETED
+from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.model.missing import hyperparameters
 
 __all__ = ["latent_draws", "posterior_of", "theta_draws", "transformed"]
@@ -47,7 +48,7 @@ def posterior_of(idata: Any, needed: list[TensorVariable], draws: int | None = N
     return posterior.isel(chain=slice(0, chains), draw=chosen)
 
 
-def theta_draws(posterior: xr.Dataset, model: pm.Model, latent: TensorVariable) -> np.ndarray:
+def theta_draws(posterior: xr.Dataset, model: pm.Model, latents: list[TensorVariable]) -> np.ndarray:
     """Theta as one vector for each draw, see `LatentGaussianModel.ravel`: (draws, dimension), chain by chain.
 
     Parameters
@@ -55,10 +56,10 @@ def theta_draws(posterior: xr.Dataset, model: pm.Model, latent: TensorVariable) 
     posterior : xarray.Dataset
         Draws on the scales of the model's variables.
     model : pymc.Model
-    latent : variable
-        f, which is left out.
+    latents : list of variables
+        Those that make up f, which are left out.
     """
-    variables = hyperparameters(model, [latent])
+    variables = hyperparameters(model, latents)
     inputs = [rv.type(name=rv.name) for rv in variables]
     outputs = replace_vars_in_graphs(transformed(model, variables), dict(zip(variables, inputs, strict=True)))
     function = compile_pytensor(inputs, outputs, on_unused_input="ignore", mode=INTERPRETED)
@@ -75,21 +76,31 @@ def transformed(model: pm.Model, variables: list[TensorVariable]) -> list[Tensor
     ]
 
 
-def latent_draws(posterior: xr.Dataset, latent: TensorVariable, size: int) -> np.ndarray:
+def latent_draws(posterior: xr.Dataset, latents: list[TensorVariable], parts: LatentGaussianModel) -> np.ndarray:
     """Draws of f: (draws, n), chain by chain.
+
+    Parameters
+    ----------
+    posterior : xarray.Dataset
+    latents : list of variables
+        Those that make up f.
+    parts : LatentGaussianModel
 
     Raises
     ------
     ValueError
         If the number of latent values differs from the model's.
     """
-    f = _rows(posterior, latent)
-    if f.shape[1] != size:
-        raise ValueError(
-            f"the posterior has {f.shape[1]} values of {latent.name!r}, but the model has {size} inputs: "
-            "set the data back to those that were sampled"
-        )
-    return f
+    rows = [_rows(posterior, rv) for rv in latents]
+    for rv, found in zip(latents, rows, strict=True):
+        size = parts.latent_vector.lengths[rv.name]
+        if found[0].size != size:
+            raise ValueError(
+                f"the posterior has {found[0].size} values of {rv.name!r}, but the model has {size} of them: "
+                "set the data back to those that were sampled"
+            )
+    names = [rv.name for rv in latents]
+    return np.array([parts.ravel_latent(dict(zip(names, each, strict=True))) for each in zip(*rows, strict=True)])
 
 
 def _rows(posterior: xr.Dataset, variable: TensorVariable) -> np.ndarray:

@@ -101,7 +101,7 @@ def correct(
     size, rng = parts.initial_moments[0].size, np.random.default_rng(random_seed)
     estimates = Estimates(parts, estimator, approximation)
     with threads_limited(suitable_threads(size)):
-        theta = track(theta_draws(posterior, model, f), "Correcting", disable=not progressbar)
+        theta = track(theta_draws(posterior, model, [f]), "Correcting", disable=not progressbar)
         log_evidence, latent_values = zip(*[_drawn(estimates, rng, one, size) for one in theta], strict=True)
     shape = posterior.sizes["chain"], posterior.sizes["draw"]
     found = xr.DataArray(np.reshape(log_evidence, shape), posterior[LOG_EVIDENCE].coords, ("chain", "draw"))

@@ -15,6 +15,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pmgp.core.gaussians import DensePrior
 from pmgp.core.likelihoods.checks import places
+from pmgp.interface.model.latent_pieces import LatentPieces
 from pmgp.interface.model.latent_variable import ONE_PROCESS, ModelError, has_inputs, whitened_processes
 from pmgp.interface.model.latent_vector import LatentVector
 from pmgp.interface.model.likelihood_terms import LikelihoodTerms, binary_masks, moved
@@ -91,7 +92,11 @@ def not_finite(observations: Observations, name: str, wrong: np.ndarray, values:
 
 
 def refuse_other_processes(
-    model: pm.Model, latent: LatentVector, theta: ThetaVector, terms: LikelihoodTerms | None, probes: Probes
+    model: pm.Model,
+    latent: LatentVector | LatentPieces,
+    theta: ThetaVector,
+    terms: LikelihoodTerms | None,
+    probes: Probes,
 ) -> None:
     """Refuse a second latent process among the hyper-parameters, which theta's proposals would hardly move.
 
@@ -102,7 +107,7 @@ def refuse_other_processes(
     Parameters
     ----------
     model : pymc.Model
-    latent : LatentVector
+    latent : LatentVector or LatentPieces
         f.
     theta : ThetaVector
     terms : LikelihoodTerms or None
@@ -119,8 +124,9 @@ def refuse_other_processes(
     for rv in model.free_RVs:
         if is_markov(rv) and rv not in latent.variables:
             raise ModelError(
-                f"the model has a second latent process besides {latent.name!r}: {rv.name!r} is a {kind_of(rv)}, and "
-                "one alone is integrated out; PyMC's NUTS samples models of several"
+                f"the model has a second latent process besides {latent.name!r}: {rv.name!r} is a {kind_of(rv)}. "
+                "Name both with latent=[...], or leave latent out: they are integrated out together, if neither has a "
+                "dense covariance; PyMC's NUTS samples models where one has"
             )
         if rv in latent.variables or rv.owner is None or not isinstance(rv.owner.op, MvNormalRV):
             continue

@@ -17,6 +17,7 @@ from pmgp.core.gaussians import Prior
 from pmgp.core.likelihoods import Likelihood
 from pmgp.interface.graphs.compilation import Compiler, announced
 from pmgp.interface.model.joint_terms import Graphs
+from pmgp.interface.model.latent_pieces import LatentPieces
 from pmgp.interface.model.latent_variable import ModelError, find_latent
 from pmgp.interface.model.latent_vector import LatentVector
 from pmgp.interface.model.likelihood_terms import LikelihoodTerms
@@ -37,7 +38,7 @@ class LatentGaussianModel:
 
     Attributes
     ----------
-    latent_vector : LatentVector
+    latent_vector : LatentVector or LatentPieces
         f.
     theta : ThetaVector
     theta_prior : ThetaPrior
@@ -55,7 +56,7 @@ class LatentGaussianModel:
     checks : ModelChecks
     """
 
-    latent_vector: LatentVector
+    latent_vector: LatentVector | LatentPieces
     theta: ThetaVector
     theta_prior: ThetaPrior
     latent_prior: ModelPrior
@@ -184,7 +185,7 @@ class LatentGaussianModel:
 
     def sites_of(self, point: dict[str, np.ndarray]) -> int:
         """Number of values that each latent vector has at a point of the model."""
-        return point[self.latent_vector.names[0]].shape[-1]
+        return self.latent_vector.sites(point)
 
     def of_theta(self, outputs: list[TensorVariable]) -> tuple[list[TensorVariable], TensorVariable]:
         """Write graphs of the value variables as graphs of theta, one vector, which is returned with them."""

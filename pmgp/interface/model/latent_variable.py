@@ -14,14 +14,18 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.basic import MvNormalRV
 from pytensor.tensor.variable import TensorVariable
 
+from pmgp.interface.model.effects import effects, is_normal, why_not_effect
 from pmgp.interface.model.time_series import is_markov, kind_of, why_not_gaussian
 
 __all__ = [
     "ModelError",
+    "are_summed",
     "below",
     "find_latent",
     "find_latents",
+    "find_together",
     "has_inputs",
+    "names_of",
     "refuse_children",
     "refuse_time_series",
     "whitened_processes",
@@ -52,13 +56,15 @@ class ModelError(ValueError):
 def find_latents(
     model: pm.Model, latent: TensorVariable | str | Sequence[TensorVariable | str] | None = None
 ) -> list[TensorVariable]:
-    """Find the latent vectors that make up f: all free multivariate normal variables; time series and fields otherwise.
+    """Find the latent vectors that make up f.
+
+    All free multivariate normal variables, or without any the time series, fields and effects of groups.
 
     Parameters
     ----------
     model : pymc.Model
     latent : variable or str, or a sequence of them, optional
-        Which ones, if others are hyper-parameters.
+        Which ones, if others are hyper-parameters; normal variables, too, that would not be found.
 
     Raises
     ------
@@ -75,13 +81,14 @@ def find_latents(
     """
     if latent is not None and not isinstance(latent, list | tuple):
         return [_named(model, latent)]
-    found = _candidates(model) or _time_series(model) if latent is None else [_named(model, one) for one in latent]
-    series = [rv for rv in found if is_markov(rv)]
-    if series and len(found) > 1:
+    found = _candidates(model) or _pieces(model) if latent is None else [_named(model, one) for one in latent]
+    dense = [rv.name for rv in found if _made_by(rv, MvNormalRV)]
+    if dense and len(dense) < len(found):
+        others = [rv.name for rv in found if rv.name not in dense]
         raise ModelError(
-            f"the model has several latent variables with {', '.join(repr(rv.name) for rv in series)} among them: a "
-            f"{kind_of(series[0])} is integrated out alone. If the others are hyper-parameters, say which is f with "
-            "latent=..."
+            f"{', '.join(map(repr, dense))} has a dense covariance, and {', '.join(map(repr, others))} a sparse "
+            "precision: they cannot be integrated out together. Name the ones that are f with latent=..., and the "
+            "others are hyper-parameters, which no second process may be"
         )
     if not found:
         raise ModelError(f"the model has no latent multivariate normal variable; {_instead(model)}")
@@ -120,6 +127,13 @@ def find_latent(model: pm.Model, latent: TensorVariable | str | None = None) -> 
     'f'
     """
     found = find_latents(model, latent)
+    if are_summed(found):
+        names = ", ".join(repr(rv.name) for rv in found)
+        raise ModelError(
+            f"{names} are integrated out as parts of linear predictors, by pmgp.PseudoMarginal, pmgp.find_map, "
+            "pmgp.evidence and pmgp.loo; this function takes one latent vector. With latent=... one is f, and the "
+            "others are hyper-parameters"
+        )
     if len(found) > 1:
         names = ", ".join(rv.name for rv in found)
         raise ModelError(
@@ -130,16 +144,30 @@ def find_latent(model: pm.Model, latent: TensorVariable | str | None = None) -> 
     return _check_vector(found[0])
 
 
+def find_together(
+    model: pm.Model, latent: TensorVariable | str | Sequence[TensorVariable | str] | None = None
+) -> list[TensorVariable]:
+    """Find the latent variables of a model of one process, or of sums of several in linear predictors.
+
+    Raises
+    ------
+    ModelError
+        As of :func:`find_latent`.
+    """
+    found = find_latents(model, latent)
+    return found if are_summed(found) else [find_latent(model, latent)]
+
+
 def _named(model: pm.Model, latent: TensorVariable | str) -> TensorVariable:
-    candidates = [*_candidates(model), *_time_series(model)]
+    candidates = [*_candidates(model), *_time_series(model), *filter(is_normal, model.free_RVs)]
     name = latent if isinstance(latent, str) else latent.name
     for rv in candidates:
         if rv.name == name or model.rvs_to_values[rv].name == name:
             return _check_shape(model, rv)
     names = ", ".join(rv.name for rv in candidates) or "none"
     raise ModelError(
-        f"{name!r} is not a free multivariate normal variable of the model, nor a time series or a field; those are: "
-        f"{names}"
+        f"{name!r} is not a free multivariate normal variable of the model, nor a time series, a field or a normal "
+        f"variable; those are: {names}"
     )
 
 
@@ -155,6 +183,23 @@ def _time_series(model: pm.Model) -> list[TensorVariable]:
     return [rv for rv in model.free_RVs if is_markov(rv)]
 
 
+def _pieces(model: pm.Model) -> list[TensorVariable]:
+    """The time series and the effects of groups, in the order in which they were defined."""
+    found = {*_time_series(model), *effects(model)}
+    return [rv for rv in model.free_RVs if rv in found]
+
+
+def are_summed(latents: list[TensorVariable]) -> bool:
+    """Whether latent variables make up linear predictors together: all but a single process, or dense ones."""
+    pieces = [rv for rv in latents if is_markov(rv) or is_normal(rv)]
+    return len(pieces) > 1 or any(map(is_normal, pieces))
+
+
+def names_of(latents: list[TensorVariable]) -> str:
+    """Return the names of variables, for errors."""
+    return ", ".join(rv.name for rv in latents)
+
+
 def refuse_time_series(variables: list[TensorVariable], what: str, instead: str) -> None:
     """Refuse a time series or a field where the covariance of f at inputs is needed.
 
@@ -163,6 +208,13 @@ def refuse_time_series(variables: list[TensorVariable], what: str, instead: str)
     ModelError
         Naming it, and what to use instead.
     """
+    if are_summed(variables):
+        names = ", ".join(repr(rv.name) for rv in variables)
+        raise ModelError(
+            f"{names} are parts of linear predictors, which have no inputs of their own: {what} are made by PyMC. Set "
+            "new data with pm.set_data and call pm.sample_posterior_predictive(idata), as the draws have all parts; a "
+            "group without observations has an element in its variable that nothing looks at yet"
+        )
     for rv in variables:
         if is_markov(rv):
             raise ModelError(f"{rv.name!r} is a {kind_of(rv)}, of which {what} are not to be had: {instead}")
@@ -186,6 +238,11 @@ def _check_shape(model: pm.Model, rv: TensorVariable) -> TensorVariable:
         reason = why_not_gaussian(model, rv)
         if reason is not None:
             raise ModelError(f"the {kind_of(rv)} {rv.name!r} cannot be f: {reason}")
+        return rv
+    if is_normal(rv):
+        reason = why_not_effect(model, rv)
+        if reason is not None:
+            raise ModelError(f"the normal variable {rv.name!r} cannot be integrated out: {reason}")
         return rv
     if rv.ndim not in (1, 2):
         raise ModelError(

@@ -12,6 +12,7 @@ from pytensor.graph.replace import clone_replace
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.model.latent_variable import ModelError
+from pmgp.interface.model.likelihood_terms import LikelihoodTerms
 
 __all__ = ["LatentVector"]
 
@@ -50,6 +51,7 @@ class LatentVector:
         shapes = [np.shape(point[value.name]) for value in self.values]
         self._rows = [shape[0] if len(shape) == 2 else None for shape in shapes]
         self.number = sum(rows or 1 for rows in self._rows)
+        self._sizes = [int(np.prod(shape)) for shape in shapes]
         lengths = {shape[-1] for shape in shapes}
         if len(lengths) > 1:
             raise ModelError(
@@ -95,6 +97,31 @@ class LatentVector:
             found[name] = (blocks[start] if rows is None else blocks[start : start + rows]).copy()
             start += rows or 1
         return found
+
+    def sites(self, point: dict[str, np.ndarray]) -> int:
+        """Number of values that each latent vector has at a point of the model."""
+        return int(point[self.names[0]].shape[-1])
+
+    @property
+    def predictors(self) -> LatentVector:
+        """The likelihood's terms are functions of f itself."""
+        return self
+
+    def in_words(self) -> str | None:
+        """None: what f is goes without saying."""
+        return None
+
+    @property
+    def lengths(self) -> dict[str, int]:
+        """Number of elements of each variable."""
+        return dict(zip(self.names, self._sizes, strict=True))
+
+    def rows_at(self, places: np.ndarray, terms: LikelihoodTerms | None) -> np.ndarray | None:
+        """The observations of latent values at some places; None where they are not one for each in its order."""
+        return places if terms is None or terms.in_order else None
+
+    def refresh_data(self) -> None:
+        """There are no data in it."""
 
     def write(self, graphs: list[TensorVariable]) -> list[TensorVariable]:
         """Write graphs of the value variables as graphs of the flat vector."""

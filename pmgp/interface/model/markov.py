@@ -33,6 +33,8 @@ class SeriesPrior:
 
     Attributes
     ----------
+    elements : list of int
+        The elements of theta that p(f|theta) depends on.
     initial_moments : tuple of (n,) arrays
         Means and variances of f at the initial theta.
     """
@@ -47,7 +49,7 @@ class SeriesPrior:
         self.name = latent.name
         graphs = model.replace_rvs_by_values(list(parameters_of(rv)))
         self._parameters_at = theta.compile_small(graphs)
-        self._elements = theta.elements_of(graphs)
+        self.elements = theta.elements_of(graphs)
         self._theta = theta
 
     def __call__(self, theta: np.ndarray) -> PrecisionPrior:
@@ -82,7 +84,7 @@ class SeriesPrior:
         mean_bar : (n,) array
         """
         total = np.zeros_like(theta)
-        for element in self._elements:
+        for element in self.elements:
             shift = np.zeros_like(theta)
             shift[element] = STEP
             above, below = self(theta + shift), self(theta - shift)

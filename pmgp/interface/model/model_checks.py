@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pymc as pm
 
 from pmgp.interface.model.checks import refuse_other_processes
+from pmgp.interface.model.latent_pieces import LatentPieces
 from pmgp.interface.model.latent_vector import LatentVector
 from pmgp.interface.model.model_likelihood import ModelLikelihood
 from pmgp.interface.model.model_prior import ModelPrior
@@ -29,7 +30,7 @@ class ModelChecks:
         Only f is to be updated; the likelihood need not factorize over f.
     """
 
-    latent_vector: LatentVector
+    latent_vector: LatentVector | LatentPieces
     theta: ThetaVector
     theta_prior: ThetaPrior
     latent_prior: ModelPrior

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
 
 from pmgp.core.likelihoods import Likelihood
+from pmgp.core.likelihoods.shared_sites import SharingLikelihood
 from pmgp.interface.distributions.closed_forms import ClosedForm
 from pmgp.interface.model.checks import refuse_impossible
 from pmgp.interface.model.factorization import HessianInF
@@ -18,6 +20,7 @@ from pmgp.interface.model.graph_likelihood import (
     compile_likelihood,
 )
 from pmgp.interface.model.joint_terms import JointTerms
+from pmgp.interface.model.latent_pieces import LatentPieces, PredictorValues
 from pmgp.interface.model.latent_variable import ModelError
 from pmgp.interface.model.latent_vector import LatentVector
 from pmgp.interface.model.likelihood_terms import LikelihoodTerms
@@ -26,7 +29,7 @@ from pmgp.interface.model.observations import Observations
 from pmgp.interface.model.probes import Probes
 from pmgp.interface.model.theta_vector import ThetaVector
 
-__all__ = ["ClosedFormLikelihood", "GraphLikelihood", "ModelLikelihood", "naming_gradients_in_f"]
+__all__ = ["ClosedFormLikelihood", "GraphLikelihood", "ModelLikelihood", "SummedLikelihood", "naming_gradients_in_f"]
 
 
 class ModelLikelihood(Protocol):
@@ -106,8 +109,8 @@ class GraphLikelihood:
     Parameters
     ----------
     joint : JointTerms
-    latent : LatentVector
-        f.
+    latent : LatentVector or PredictorValues
+        f, or linear predictors.
     theta : ThetaVector
     observations : Observations
     point : dict
@@ -119,7 +122,7 @@ class GraphLikelihood:
     def __init__(
         self,
         joint: JointTerms,
-        latent: LatentVector,
+        latent: LatentVector | PredictorValues,
         theta: ThetaVector,
         observations: Observations,
         point: dict[str, np.ndarray],
@@ -198,6 +201,69 @@ class GraphLikelihood:
         function = self.functions.derivatives if second else self.functions.gradient
         function.compile()
         function(f, theta)
+
+
+class SummedLikelihood:
+    """A likelihood of linear predictors, as a function of the latent pieces and their sums.
+
+    Parameters
+    ----------
+    inner : GraphLikelihood
+        Of a predictor for each observation.
+    latent : LatentPieces
+        f.
+    """
+
+    def __init__(self, inner: GraphLikelihood, latent: LatentPieces) -> None:
+        self._inner, self._latent = inner, latent
+
+    @property
+    def terms(self) -> LikelihoodTerms:
+        """Its terms, and which predictor each of them belongs to."""
+        return self._inner.terms
+
+    def __call__(self, theta: np.ndarray) -> Likelihood:
+        """p(y|f, theta)."""
+        return SharingLikelihood(self._inner(theta), self._latent.shared)
+
+    def _of_predictors(self, probes: Probes) -> Probes:
+        """Where the likelihood is looked at, as a function of predictors."""
+        shared = self._latent.shared
+        return replace(probes, mean=shared.predictors(probes.mean), variance=shared.predictors(probes.variance))
+
+    def refresh_data(self, probes: Probes) -> None:
+        """Read the data again.
+
+        Raises
+        ------
+        ModelError
+            If the observations do not have the shape of their parameters.
+        """
+        self._inner.refresh_data(self._of_predictors(probes))
+
+    def refuse_impossible(self, probes: Probes) -> None:
+        """Refuse observations whose likelihood is zero or not a number wherever it was looked at.
+
+        Raises
+        ------
+        ModelError
+            Naming the variable, the rows and the observed values.
+        """
+        self._inner.refuse_impossible(self._of_predictors(probes))
+
+    def require_factorizing(self) -> None:
+        """Refuse a likelihood that does not factorize over the predictors.
+
+        Raises
+        ------
+        ModelError
+            Saying what keeps it from that.
+        """
+        self._latent.require_factorizing(self._inner.terms.separate)
+
+    def compile_derivatives(self, second: bool, theta: np.ndarray, f: np.ndarray) -> None:
+        """Compile the gradient in f, or with the `second` derivative; Numba does it at the first call."""
+        self._inner.compile_derivatives(second, theta, self._latent.shared.predictors(f))
 
 
 def naming_gradients_in_f(latent: str) -> AbstractContextManager[None]:

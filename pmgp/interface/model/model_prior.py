@@ -12,10 +12,12 @@ from pytensor.tensor.variable import TensorVariable
 from pmgp.core.gaussians import Prior
 from pmgp.interface.model.field_prior import FieldPrior
 from pmgp.interface.model.fields import is_field
+from pmgp.interface.model.latent_pieces import LatentPieces
 from pmgp.interface.model.latent_prior import latent_prior
 from pmgp.interface.model.latent_vector import LatentVector
 from pmgp.interface.model.markov import SeriesPrior
 from pmgp.interface.model.state_space import ProcessPrior
+from pmgp.interface.model.sums import SumPrior
 from pmgp.interface.model.theta_vector import ThetaVector
 from pmgp.interface.model.time_series import is_markov, is_process
 
@@ -92,15 +94,17 @@ KINDS: list[tuple[Callable[[TensorVariable], bool], Callable[..., ModelPrior]]] 
 ]
 
 
-def model_prior(model: pm.Model, latent: LatentVector, theta: ThetaVector) -> ModelPrior:
+def model_prior(model: pm.Model, latent: LatentVector | LatentPieces, theta: ThetaVector) -> ModelPrior:
     """Theta to p(f|theta), of the kind that the first latent variable is of.
 
     Parameters
     ----------
     model : pymc.Model
-    latent : LatentVector
+    latent : LatentVector or LatentPieces
     theta : ThetaVector
     """
+    if isinstance(latent, LatentPieces):
+        return SumPrior(model, latent, theta, model_prior)
     first = latent.variables[0]
     make = next((make for is_of_kind, make in KINDS if is_of_kind(first)), latent_prior)
     return make(model, latent, theta)

@@ -13,8 +13,7 @@ from pytensor.graph.basic import Constant
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.distributions.base import broadcasts_to
-from pmgp.interface.model.latent_variable import ModelError
-from pmgp.interface.model.latent_vector import LatentVector
+from pmgp.interface.model.latent_variable import ModelError, are_summed, names_of
 
 __all__ = ["Observations", "naming_shapes", "refuse_shapes"]
 
@@ -73,7 +72,7 @@ class Observations:
 
 def refuse_shapes(
     model: pm.Model,
-    latent: LatentVector,
+    latents: list[TensorVariable],
     variables: list[TensorVariable],
     point: dict[str, np.ndarray],
     static: bool = False,
@@ -83,7 +82,8 @@ def refuse_shapes(
     Parameters
     ----------
     model : pymc.Model
-    latent : LatentVector
+    latents : list of variables
+        Those that make up f.
     variables : list of variables
         Those that depend on f.
     point : dict
@@ -96,19 +96,24 @@ def refuse_shapes(
     ModelError
         Naming both shapes.
     """
-    n = latent.ravel(point).size // latent.number
+    names = names_of(latents)
+    lengths = {np.shape(point[model.rvs_to_values[rv].name])[-1:] for rv in latents}
+    n = None if are_summed(latents) or len(lengths) > 1 else int(*lengths.pop())
     for rv in [v for v in variables if v in model.observed_RVs]:
         value = _value(model.rvs_to_values[rv])
         shapes = _parameter_shapes(model, rv, None if static else point)
         expected = value.shape[: value.ndim - (rv.owner.op.ndim_supp or 0)]
         wrong = [shape for shape in shapes if not broadcasts_to(shape, expected)]
         if wrong:
-            raise ModelError(_wrong_shape(rv.name, value.shape, wrong[0], latent.name, n))
+            raise ModelError(_wrong_shape(rv.name, value.shape, wrong[0], names, n))
 
 
 @contextmanager
 def naming_shapes(
-    model: pm.Model, latent: LatentVector, variables: list[TensorVariable], point: dict[str, np.ndarray]
+    model: pm.Model,
+    latents: list[TensorVariable],
+    variables: list[TensorVariable],
+    point: dict[str, np.ndarray],
 ) -> Iterator[None]:
     """Raise the error of :func:`refuse_shapes` in place of PyTensor's, where that comes from shapes.
 
@@ -122,7 +127,7 @@ def naming_shapes(
     except ModelError:
         raise
     except (ValueError, TypeError, AssertionError):
-        refuse_shapes(model, latent, variables, point)
+        refuse_shapes(model, latents, variables, point)
         raise
 
 
@@ -143,7 +148,13 @@ def _parameter_shapes(
     return [shape[: len(shape) - core] for shape, core in zip(shapes, dimensions, strict=True)]
 
 
-def _wrong_shape(name: str, observed: tuple[int, ...], other: tuple[int, ...], latent: str, n: int) -> str:
+def _wrong_shape(name: str, observed: tuple[int, ...], other: tuple[int, ...], latent: str, n: int | None) -> str:
+    """Compare shapes in words; there is no n where observations depend on sums of latent values."""
+    if n is None:
+        return (
+            f"{name!r} has observations of shape {observed}, but its parameters, which depend on {latent}, have shape "
+            f"{other}: give one observation for each of them"
+        )
     advice = "give one observation for each latent value it depends on, such as one for each row of X"
     if len(observed) == 2 and 1 in observed:
         advice = "give a vector of observations, observed=y.ravel()"

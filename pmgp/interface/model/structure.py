@@ -12,7 +12,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.model.joint_terms import JointTerms, split_terms, theta_values
-from pmgp.interface.model.latent_variable import ModelError, below, find_latents
+from pmgp.interface.model.latent_variable import ModelError, are_summed, below, find_latents, names_of
 from pmgp.interface.model.latent_vector import LatentVector
 from pmgp.interface.model.missing import imputed
 from pmgp.interface.model.model_likelihood import naming_gradients_in_f
@@ -30,8 +30,10 @@ class ModelStructure:
     model : pymc.Model
     point : dict
         Values of all variables, for their shapes.
-    latent : LatentVector
-        f.
+    latents : list of variables
+        Those that make up f.
+    latent : LatentVector, optional
+        f; None where linear predictors are sums of several latent variables, which takes functions to find out.
     terms : JointTerms
         Of the log-density, but for that of f.
     theta : list of variables
@@ -42,7 +44,8 @@ class ModelStructure:
 
     model: pm.Model
     point: dict[str, np.ndarray]
-    latent: LatentVector
+    latents: list[TensorVariable]
+    latent: LatentVector | None
     terms: JointTerms
     theta: list[TensorVariable]
     missing: list[TensorVariable]
@@ -50,7 +53,7 @@ class ModelStructure:
     @property
     def prior_values(self) -> list[TensorVariable]:
         """The value variables of the free variables that the distribution of f depends on directly."""
-        inputs = [one for variable in self.latent.variables for one in variable.owner.inputs]
+        inputs = [one for variable in self.latents for one in variable.owner.inputs]
         read = set(ancestors(inputs, blockers=self.model.basic_RVs))
         return [self.model.rvs_to_values[rv] for rv in self.model.free_RVs if rv in read]
 
@@ -62,8 +65,8 @@ class ModelStructure:
         ------
         ModelError
         """
-        shapes = naming_shapes(self.model, self.latent, self.terms.variables, self.point)
-        with shapes, naming_gradients_in_f(self.latent.name):
+        shapes = naming_shapes(self.model, self.latents, self.terms.variables, self.point)
+        with shapes, naming_gradients_in_f(names_of(self.latents)):
             yield
 
 
@@ -87,13 +90,13 @@ def structure_of(
     """
     point = model.initial_point() if initial_point is None else initial_point
     latents = find_latents(model, latent)
-    vector = LatentVector(model, latents, point)
-    refuse_shapes(model, vector, below(model, latents), point, static=True)
+    vector = None if are_summed(latents) else LatentVector(model, latents, point)
+    refuse_shapes(model, latents, below(model, latents), point, static=True)
     terms = split_terms(model, latents, hierarchical=given_theta)
     theta = theta_values(model, latents)
     if not theta and not given_theta:
         raise ModelError(
-            f"the model has no hyper-parameters besides {vector.name!r}, so that only the latent values "
+            f"the model has no hyper-parameters besides {names_of(latents)!r}, so that only the latent values "
             "are to be drawn: pm.sample(step=pmgp.EllipticalSlice()) does that"
         )
-    return ModelStructure(model, point, vector, terms, theta, imputed(model, latents))
+    return ModelStructure(model, point, latents, vector, terms, theta, imputed(model, latents))

@@ -15,9 +15,16 @@ from pmgp.core.numerics.threads import threads_limited
 from pmgp.interface.distributions.closed_forms import ClosedForm, find_closed_form
 from pmgp.interface.graphs.compilation import Compiler, announced
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
+from pmgp.interface.model.latent_pieces import LatentPieces
+from pmgp.interface.model.latent_vector import LatentVector
 from pmgp.interface.model.missing import Imputation
 from pmgp.interface.model.model_checks import ModelChecks
-from pmgp.interface.model.model_likelihood import ClosedFormLikelihood, GraphLikelihood, ModelLikelihood
+from pmgp.interface.model.model_likelihood import (
+    ClosedFormLikelihood,
+    GraphLikelihood,
+    ModelLikelihood,
+    SummedLikelihood,
+)
 from pmgp.interface.model.model_prior import model_prior
 from pmgp.interface.model.observations import Observations
 from pmgp.interface.model.structure import ModelStructure, structure_of
@@ -77,14 +84,15 @@ def take_apart(
 
 def _computed(structure: ModelStructure, compiler: Compiler, given_theta: bool) -> LatentGaussianModel:
     """Make functions of what was found."""
-    model, latent, terms = structure.model, structure.latent, structure.terms
+    model, terms = structure.model, structure.terms
     theta = ThetaVector(structure.theta, structure.point, compiler)
+    latent = structure.latent or LatentPieces(model, structure.latents, structure.point, terms.likelihood, theta)
     theta_prior = ThetaPrior(terms.prior, theta)
     prior = model_prior(model, latent, theta)
     if not given_theta:
         theta.refuse([value for value in theta.discrete if value in structure.prior_values])
     observations = Observations(model, latent.name, terms.variables)
-    likelihood = _likelihood(structure, theta, observations, prior.markov)
+    likelihood = _likelihood(structure, latent, theta, observations, prior.markov)
     return LatentGaussianModel(
         latent,
         theta,
@@ -101,15 +109,20 @@ def _computed(structure: ModelStructure, compiler: Compiler, given_theta: bool) 
 
 
 def _likelihood(
-    structure: ModelStructure, theta: ThetaVector, observations: Observations, divided: bool
+    structure: ModelStructure,
+    latent: LatentVector | LatentPieces,
+    theta: ThetaVector,
+    observations: Observations,
+    divided: bool,
 ) -> ModelLikelihood:
     """The likelihood in closed form where it has one, and by its graph elsewhere."""
-    model, latent, terms, point = structure.model, structure.latent, structure.terms, structure.point
+    model, terms, point = structure.model, structure.terms, structure.point
     closed_form = find_closed_form(model, latent.variables, terms.variables, theta.compile_small, point)
     if closed_form is not None and (not divided or _is_divisible(closed_form, theta)):
         return ClosedFormLikelihood(closed_form, observations)
     with structure.naming_faults():
-        return GraphLikelihood(terms, latent, theta, observations, point, divided)
+        graphs = GraphLikelihood(terms, latent.predictors, theta, observations, point, divided)
+    return SummedLikelihood(graphs, latent) if isinstance(latent, LatentPieces) else graphs
 
 
 def _is_divisible(closed_form: ClosedForm, theta: ThetaVector) -> bool:

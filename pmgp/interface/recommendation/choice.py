@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pymc as pm
+from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.model.inducing_process import inducing_process
+from pmgp.interface.model.latent_variable import ModelError, are_summed, find_latents
 from pmgp.interface.model.time_series import is_markov
 from pmgp.interface.recommendation import schemes
 from pmgp.interface.recommendation.result import Recommendation
@@ -62,6 +64,8 @@ def recommend(model: pm.Model | None = None, *, latent: Any = None) -> Recommend
     process = inducing_process(model)
     if process is not None:
         return schemes.on_inducing_inputs(model, process)
+    if (latents := _summed(model, latent)) is not None:
+        return schemes.summed(model, latents, latent)
     exact = _exact(model, latent)
     if any(is_markov(rv) for rv in model.free_RVs):
         return exact
@@ -69,6 +73,15 @@ def recommend(model: pm.Model | None = None, *, latent: Any = None) -> Recommend
         exact = schemes.with_additive_nuts(exact)
     points = number_of_latent_values(model)
     return exact if points < MANY_POINTS else schemes.with_approximation(exact, points)
+
+
+def _summed(model: pm.Model, latent: Any) -> list[TensorVariable] | None:
+    """The latent variables of a model whose linear predictors are sums of several."""
+    try:
+        latents = find_latents(model, latent)
+    except ModelError:
+        return None
+    return latents if are_summed(latents) else None
 
 
 def _exact(model: pm.Model, latent: Any) -> Recommendation:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pymc as pm
+from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.model.inducing_process import InducingProcess
 from pmgp.interface.model.latent_gaussian import ModelError
+from pmgp.interface.model.missing import hyperparameters
 from pmgp.interface.recommendation.result import Recommendation, StepCall
 from pmgp.interface.recommendation.traits import Traits
 from pmgp.interface.recommendation.weighted_sums import ADDITIVE_NUTS
@@ -25,6 +28,7 @@ __all__ = [
     "on_inducing_inputs",
     "processes",
     "several_latent_vectors",
+    "summed",
     "time_series",
     "with_additive_nuts",
     "with_approximation",
@@ -107,6 +111,30 @@ def time_series(model: pm.Model, traits: Traits) -> Recommendation:
         ('pmgp.PseudoMarginal(approximation="laplace") as a check: another q, the same posterior',)
         if traits.dimension
         else ("PyMC's NUTS",),
+        model,
+    )
+
+
+def summed(model: pm.Model, latents: list[TensorVariable], latent: Any) -> Recommendation:
+    """For time series and effects of groups that are summed in linear predictors.
+
+    Raises
+    ------
+    ModelError
+        Where the likelihood does not factorize over these.
+    """
+    names = [rv.name for rv in latents]
+    given = {} if latent is None else {"latent": names if len(names) > 1 else names[0]}
+    known = not hyperparameters(model, latents)
+    share(model, latent, given_theta=known).parts.require_factorizing()
+    return Recommendation(
+        "Latent values alone" if known else "Pseudo-marginal chain with sums of latent variables",
+        (StepCall(EllipticalSlice if known else PseudoMarginal, given),),
+        f"{', '.join(names)} are summed in linear predictors, and integrated out together by a sparse precision.",
+        "none in n^3 for a matrix with a row for each observation; a sparse factorization for each sweep",
+        ("PyMC's NUTS",)
+        if known
+        else ('pmgp.PseudoMarginal(approximation="laplace") as a check: another q, the same posterior',),
         model,
     )
 

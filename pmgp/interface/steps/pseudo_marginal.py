@@ -23,7 +23,7 @@ from pmgp.core.marginal.pseudo_marginal import Frozen, PseudoMarginalChain, Stat
 from pmgp.core.marginal.screen import ScreenDensity
 from pmgp.core.marginal.tuning import Tuning
 from pmgp.core.transitions.base import AdaptiveTransition, Point
-from pmgp.interface.graphs.compilation import announced
+from pmgp.interface.graphs.compilation import announced, logger
 from pmgp.interface.steps.base import GaussianProcessStep, PyMCArguments
 from pmgp.interface.steps.chosen import chosen_approximation, chosen_estimators
 from pmgp.interface.steps.kernels import compile_kernels
@@ -98,8 +98,12 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
         needs gradients. ``"auto"`` is ``"emulated"`` for up to six hyper-parameters, or without gradients; for more,
         with one latent vector or one for each class, it is ``"mixture"`` and trajectories by turns, in shares that
         tuning measures, by squared jumps and operations.
-    latent : variable or str, optional
-        Which multivariate normal variable or time series is f, if the model has several.
+    latent : variable or str, or a sequence of them, optional
+        Which variables are f. By default all multivariate normal ones; in a model without any, the time series and the
+        effects of groups: normal variables with several elements, a standard deviation that depends on a
+        hyper-parameter, and no free variable that depends on them. What enters a likelihood by linear predictors
+        together, ``b0 + Z @ beta + u[group] + s[time]``, is integrated out together. Other normal variables may be
+        named, too, such as ``latent=["beta", "u", "s"]``.
     target_acceptance : float, optional
         Acceptance rate on the screen that theta's moves are tuned to, between 0 and 1; by default 0.25 for the random
         walk, and 0.8 for trajectories. Where these take turns, it is that of the latter.
@@ -185,6 +189,8 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
     ) -> None:
         check_settings(latent_moves, refresh_every, transitions)
         super().__init__(vars, latent=latent, **others)
+        if (found := self.latent_model.latent_vector.in_words()) is not None:
+            logger.info(found)
         self.approximation = chosen_approximation(approximation, self.latent_model)
         target = self.latent_model if self._alone else self._moving
         self._evaluate = Evaluator(target, self.approximation, persistent=not self._alone)

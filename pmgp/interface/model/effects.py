@@ -1,0 +1,47 @@
+"""Normal variables that can be integrated out: effects of groups, and coefficients with a normal prior.
+
+By default those are effects that have several elements, a standard deviation that depends on a hyper-parameter, and no
+free variable that depends on them. All other normal variables are hyper-parameters, if they are not named.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pymc as pm
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.random.basic import NormalRV
+from pytensor.tensor.variable import TensorVariable
+
+__all__ = ["effects", "is_normal", "why_not_effect"]
+
+
+def is_normal(rv: TensorVariable) -> bool:
+    """Whether a variable is made of independent normal elements."""
+    return rv.owner is not None and type(rv.owner.op) is NormalRV
+
+
+def effects(model: pm.Model) -> list[TensorVariable]:
+    """The normal variables that are integrated out where the user names none."""
+    return [rv for rv in model.free_RVs if is_normal(rv) and _is_grouped(model, rv) and _is_last(model, rv)]
+
+
+def why_not_effect(model: pm.Model, rv: TensorVariable) -> str | None:
+    """What keeps a normal variable from being integrated out, and what to write; None where nothing does."""
+    if model.rvs_to_transforms[rv] is not None:
+        return "it has a transform: leave that out"
+    return None
+
+
+def _is_grouped(model: pm.Model, rv: TensorVariable) -> bool:
+    if model.rvs_to_transforms[rv] is not None or int(np.prod(model.eval_rv_shapes()[rv.name])) < 2:
+        return False
+    deviation = rv.owner.op.dist_params(rv.owner)[1]
+    return bool(set(model.free_RVs) & set(ancestors([deviation])))
+
+
+def _is_last(model: pm.Model, rv: TensorVariable) -> bool:
+    """Whether no free variable depends on it but missing observations, and an observed variable or potential does."""
+    children = [other for other in model.free_RVs if other is not rv and rv in set(ancestors([other]))]
+    return rv in set(ancestors([*model.observed_RVs, *model.potentials])) and all(
+        child.name.endswith("_unobserved") for child in children
+    )

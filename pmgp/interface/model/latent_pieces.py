@@ -1,0 +1,210 @@
+"""f of a model whose linear predictors are sums of latent pieces: the pieces x, and their sums A x.
+
+f holds x itself first, then each sum in A x that is none of its elements, once. So a draw of f has the pieces in it,
+and observations with the same row of A share an element.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pymc as pm
+from pytensor.tensor.variable import TensorVariable
+from scipy import sparse
+
+from pmgp.core.likelihoods.shared_sites import SharedSites
+from pmgp.interface.model.latent_variable import ModelError
+from pmgp.interface.model.latent_vector import LatentVector
+from pmgp.interface.model.likelihood_terms import LikelihoodTerms
+from pmgp.interface.model.linear_predictor import LinearPredictor
+from pmgp.interface.model.theta_vector import ThetaVector
+
+__all__ = ["LatentPieces", "PredictorValues"]
+
+
+class PredictorValues:
+    """A x, an element for each predictor, as what a likelihood's graph is a function of.
+
+    Parameters
+    ----------
+    predictor : LinearPredictor
+    """
+
+    number = 1
+    several = False
+
+    def __init__(self, predictor: LinearPredictor) -> None:
+        self.vector, self.write, self._predictor = predictor.vector, predictor.write, predictor
+
+    def ravel(self, point: dict[str, np.ndarray]) -> np.ndarray:
+        """A x at a point of the model: (N,)."""
+        return self._predictor.values_at(point)
+
+
+class LatentPieces:
+    """The latent variables of a model whose likelihood is a function of linear predictors of them.
+
+    It takes the place of a `LatentVector`.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    variables : list of variables
+    point : dict
+        Values of all variables, for their shapes.
+    terms : list of variables
+        Of the log-likelihood.
+    theta : ThetaVector
+
+    Attributes
+    ----------
+    values : list of variables
+        Their value variables.
+    shapes : dict
+        Of the variables, by name.
+    predictor : LinearPredictor
+    design : (n, m) sparse array
+        D, which makes f = D x of the m elements of all pieces: the identity, with sums below it.
+    shared : SharedSites
+        Which element of f each predictor is.
+    """
+
+    number = 1
+    several = False
+
+    def __init__(
+        self,
+        model: pm.Model,
+        variables: list[TensorVariable],
+        point: dict[str, np.ndarray],
+        terms: list[TensorVariable],
+        theta: ThetaVector,
+    ) -> None:
+        self.variables = variables
+        self.values = [model.rvs_to_values[variable] for variable in variables]
+        self.shapes = {value.name: np.shape(point[value.name]) for value in self.values}
+        self._sizes = [int(np.prod(shape)) for shape in self.shapes.values()]
+        self.predictor = LinearPredictor(terms, self.values, theta, point)
+        self.predictors = PredictorValues(self.predictor)
+        self.vector, self.write = self.predictor.vector, self.predictor.write
+        self._rows: Any = None
+        self.refresh_data()
+
+    def alone(self, model: pm.Model, rv: TensorVariable) -> LatentVector:
+        """One of the variables as f."""
+        name = model.rvs_to_values[rv].name
+        return LatentVector(model, [rv], {name: np.zeros(self.shapes[name])})
+
+    def refresh_data(self) -> None:
+        """Find A again, as `pymc.set_data` may have changed it."""
+        rows = self.predictor.design()
+        if self._rows is None or not _equal(rows, self._rows):
+            self._rows = rows
+            self.design, self.shared = distinct_rows(rows)
+
+    @property
+    def name(self) -> str:
+        """The names of the variables, for errors."""
+        return ", ".join(self.names)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the value variables, which are those of the variables."""
+        return list(self.shapes)
+
+    def in_words(self) -> str:
+        """Say what is integrated out."""
+        return f"Integrated out, in linear predictors: {self.name}. Choose others with latent=[...]"
+
+    @property
+    def lengths(self) -> dict[str, int]:
+        """Number of elements of each variable."""
+        return dict(zip(self.names, self._sizes, strict=True))
+
+    def rows_at(self, places: np.ndarray, terms: LikelihoodTerms | None) -> np.ndarray | None:
+        """The observations of elements of f at some places; None where they are not one for each."""
+        counted = self.shared.counted_at
+        if terms is None or not terms.in_order or (np.bincount(counted, minlength=self.shared.sites)[places] > 1).any():
+            return None
+        rows = np.zeros(self.shared.sites, dtype=int)
+        rows[counted] = np.arange(len(counted))
+        return rows[places]
+
+    def ravel(self, point: dict[str, np.ndarray]) -> np.ndarray:
+        """f, from a point of the model: (n,)."""
+        return self.design @ np.concatenate([np.ravel(point[name]) for name in self.names])
+
+    def unravel(self, f: np.ndarray) -> dict[str, np.ndarray]:
+        """Values of the variables by name, from f."""
+        parts = np.split(f[: sum(self._sizes)], np.cumsum(self._sizes)[:-1])
+        return {
+            name: part.reshape(shape).copy() for (name, shape), part in zip(self.shapes.items(), parts, strict=True)
+        }
+
+    def sites(self, point: dict[str, np.ndarray]) -> int:
+        """Number of elements of f."""
+        return int(self.design.shape[0])
+
+    def require_factorizing(self, separate: bool) -> None:
+        """Refuse a likelihood some of whose terms depend on several predictors.
+
+        Raises
+        ------
+        ModelError
+            Naming the predictors that there are.
+        """
+        if separate:
+            return
+        raise ModelError(
+            f"the likelihood does not factorize over linear predictors of {self.name}: some of its terms depend on "
+            f"several values of them. {self.predictor.in_words()} Each observation must depend on one sum of latent "
+            "values times data. A scale belongs into the prior of an effect: pm.Normal('u', 0, tau, shape=G), and not "
+            "tau * u with a standard normal u; other variables are hyper-parameters if latent=[...] leaves them out"
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the variables behind, as PyMC's random variables cannot be pickled; their values have their names."""
+        return self.__dict__ | {"variables": self.values}
+
+
+def distinct_rows(rows: Any) -> tuple[Any, SharedSites]:
+    """The identity with each other row of a matrix once below it, and where each row stands in that.
+
+    Parameters
+    ----------
+    rows : (N, m) sparse array
+        Sorted, each element once.
+    """
+    counts, size = np.diff(rows.indptr), rows.shape[1]
+    where = np.full(rows.shape[0], -1)
+    unit = np.flatnonzero(counts == 1)
+    unit = unit[rows.data[rows.indptr[unit]] == 1.0]
+    where[unit] = rows.indices[rows.indptr[unit]]
+    others = np.flatnonzero((where < 0) & (counts > 0))
+    first, found = _distinct(rows, others, counts[others].max(initial=1))
+    where[others] = size + found
+    below = rows[others[first]]
+    where[counts == 0] = size + len(first)
+    design = sparse.csr_array(sparse.vstack([sparse.eye_array(size, format="csr"), below], format="csr"))
+    return design, SharedSites(where, int(design.shape[0]))
+
+
+def _distinct(rows: Any, chosen: np.ndarray, widest: int) -> tuple[np.ndarray, np.ndarray]:
+    """Which of the chosen rows come first of their kind, and for each of them the number of its kind."""
+    starts, ends = rows.indptr[chosen][:, None], rows.indptr[chosen + 1][:, None]
+    places = starts + np.arange(widest)
+    inside = places < ends
+    places = np.where(inside, places, 0)
+    keys = np.hstack([np.where(inside, rows.indices[places], -1), np.where(inside, rows.data[places], 0.0)])
+    _, first, found = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    return first[order], rank[found.ravel()]
+
+
+def _equal(one: Any, other: Any) -> bool:
+    return one.shape == other.shape and all(
+        np.array_equal(getattr(one, name), getattr(other, name)) for name in ("indptr", "indices", "data")
+    )

@@ -1,0 +1,267 @@
+"""Linear predictors in a graph: where it is linear in latent variables x with coefficients that are data.
+
+Going up from x, a node is linear if the derivative of its value in what depends on x depends neither on x nor on theta.
+The last nodes of this kind are the predictors, eta = A x + c(theta), one vector for all of them. The likelihood is then
+a function of A x and theta, and A is found by evaluating the derivative of eta in x.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.replace import clone_replace
+from pytensor.graph.traversal import io_toposort, walk
+from pytensor.scalar.basic import Second
+from pytensor.tensor.elemwise import Elemwise
+from pytensor.tensor.shape import Shape, Shape_i
+from pytensor.tensor.variable import TensorVariable
+from scipy import sparse
+
+from pmgp.interface.model.latent_variable import ModelError
+from pmgp.interface.model.likelihood_terms import binary_masks
+from pmgp.interface.model.theta_vector import ThetaVector
+
+__all__ = ["LinearPredictor", "values_read"]
+
+# A piece with more elements than this must give each predictor one of them at most.
+MOST_COLUMNS = 5000
+# Of a predictor's change, relative to its size.
+SAME = 1e-6
+
+
+class LinearPredictor:
+    """The linear predictors of a likelihood, as one vector.
+
+    Parameters
+    ----------
+    terms : list of variables
+        Of the log-likelihood, in terms of value variables.
+    values : list of variables
+        Value variables of the latent pieces x.
+    theta : ThetaVector
+    point : dict
+        Values of all variables by name.
+
+    Attributes
+    ----------
+    vector : vector
+        A x in graphs, an element for each predictor.
+    """
+
+    def __init__(
+        self,
+        terms: list[TensorVariable],
+        values: list[TensorVariable],
+        theta: ThetaVector,
+        point: dict[str, np.ndarray],
+    ) -> None:
+        self._theta = theta
+        self._point = [np.asarray(point[value.name], dtype=value.dtype) for value in values]
+        self._values, self._nodes = values, predictors(terms, values, theta.values)
+        self.vector = pt.vector("predictors", shape=(_length(self._nodes),), dtype="float64")
+        self._rest = clone_replace(self._nodes, dict(zip(values, map(pt.constant, self._zeros()), strict=True)))
+        self._at = theta.compile(values, [*self._nodes, *self._rest], interpreted=True)
+        self._change = theta.compile(
+            [*values, *(moves := _like(values))], _derivative(self._nodes, values, moves), True
+        )
+        self.shapes = [np.shape(found) for found in self._at(*self._point, theta.initial)[: len(self._nodes)]]
+
+    def _zeros(self) -> list[np.ndarray]:
+        return [np.zeros_like(value) for value in self._point]
+
+    def write(self, graphs: list[TensorVariable]) -> list[TensorVariable]:
+        """Write graphs of the latent values as graphs of `vector`, A x."""
+        replace, start = {}, 0
+        alone = len(self._nodes) == 1
+        for node, rest, shape in zip(self._nodes, self._rest, self.shapes, strict=True):
+            size = int(np.prod(shape))
+            part = self.vector if alone else self.vector[start : start + size]
+            if len(shape) != 1:
+                part = part.reshape((-1, *shape[1:]) if shape else ())
+            single = [axis for axis, length in enumerate(node.type.shape) if length == 1]
+            part = pt.specify_broadcastable(part, *single) if single else part
+            replace[node] = (part + rest).astype(node.dtype)
+            start += size
+        return clone_replace(graphs, replace, rebuild_strict=False)
+
+    def in_words(self) -> str:
+        """Say which variables each predictor is made of."""
+        names = {value: value.name for value in self._values}
+        found = [sorted(names[one] for one in values_read([node]) if one in names) for node in self._nodes]
+        return "Found are predictors of " + " and of ".join(f"({', '.join(each)})" for each in found) + "."
+
+    def values_at(self, point: dict[str, np.ndarray]) -> np.ndarray:
+        """A x at a point of the model: (N,)."""
+        x = [np.asarray(point[value.name], dtype=value.dtype) for value in self._values]
+        return _flat(self._change(*self._point, *x, self._theta.initial))
+
+    def design(self) -> Any:
+        """A, with the data as they are now: a sparse array with a row for each predictor and a column for each of x.
+
+        Raises
+        ------
+        ModelError
+            If it would take too many evaluations, or is not constant after all.
+        """
+        parts = [
+            _columns(self._moved_by(piece), self._point[piece].size, value.name)
+            for piece, value in enumerate(self._values)
+        ]
+        found = sparse.csr_array(sparse.hstack(parts, format="csr"))
+        found.sum_duplicates()
+        found.sort_indices()
+        self._check(found)
+        return found
+
+    def _moved_by(self, piece: int) -> Callable[[np.ndarray], np.ndarray]:
+        """A x for x that is zero but for one of the pieces."""
+
+        def moved(x: np.ndarray) -> np.ndarray:
+            moves = self._zeros()
+            moves[piece] = np.array(x, dtype=moves[piece].dtype, order="C").reshape(moves[piece].shape)
+            return _flat(self._change(*self._point, *moves, self._theta.initial))
+
+        return moved
+
+    def _check(self, design: Any) -> None:
+        """Compare A x with what the predictors do themselves."""
+        rng = np.random.default_rng(0)
+        for scale in (0.1, 1.0):
+            x = [np.asarray(scale * rng.standard_normal(v.shape), dtype=v.dtype) for v in self._point]
+            found = self._at(*x, self._theta.initial)
+            number = len(self._nodes)
+            with np.errstate(invalid="ignore"):
+                change = _flat(found[:number]) - _flat(found[number:])
+            expected = design @ np.concatenate([np.ravel(one) for one in x])
+            finite = np.isfinite(change)
+            size = 1.0 + np.abs(_flat(found[number:])[finite])
+            if not (np.abs(change - expected)[finite] <= SAME * (size + np.abs(expected[finite]))).all():
+                names = ", ".join(repr(value.name) for value in self._values)
+                raise ModelError(f"the likelihood is not a function of linear predictors of {names}")
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the graphs behind: all that is needed of them are functions."""
+        return self.__dict__ | {"_nodes": [None] * len(self._nodes), "_rest": []}
+
+
+def predictors(
+    terms: list[TensorVariable], values: list[TensorVariable], theta: list[TensorVariable]
+) -> list[TensorVariable]:
+    """The last nodes that are linear in values with coefficients that are data, each once.
+
+    A node that is used in a function that is not linear ends a predictor; what else is made of it is a function of it.
+    """
+    linear, varies, ends = set(values), {*values, *theta}, dict.fromkeys(one for one in terms if one in set(values))
+    depends: set[Variable] = set(values)
+    for node in io_toposort([*values, *theta], terms):
+        read = [one for one in _inputs(node) if one in varies]
+        varies.update(node.outputs if read else [])
+        own = [one for one in read if one in depends]
+        if not own:
+            continue
+        depends.update(node.outputs)
+        if all(one in linear for one in own) and _is_linear(node, own, varies):
+            linear.update(node.outputs)
+            ends |= dict.fromkeys(one for one in node.outputs if one in terms)
+        else:
+            ends |= dict.fromkeys(one for one in own if one in linear)
+    return [node for node in ends if not _is_made_of(node, [one for one in ends if one is not node], values)]
+
+
+def _is_made_of(node: TensorVariable, others: Iterable[TensorVariable], values: list[TensorVariable]) -> bool:
+    """Whether a node depends on the values through others alone."""
+    stops = set(others)
+
+    def inputs(variable: Variable) -> list[Variable]:
+        return [] if variable in stops or variable.owner is None else _inputs(variable.owner)
+
+    return not set(values) & (set(walk([node], inputs)) - stops)
+
+
+def _is_linear(node: Apply, own: list[Variable], varies: set[Variable]) -> bool:
+    """Whether the derivative of a node in its own inputs, times weights, depends on these weights and data alone."""
+    if len(node.outputs) != 1 or node.outputs[0].dtype not in ("float64", "float32"):
+        return False
+    fresh = {one: one.type() for one in own}
+    out = node.clone_with_new_inputs([fresh.get(one, one) for one in node.inputs]).outputs[0]
+    weights = out.type()
+    try:
+        gradients = pytensor.grad(None, list(fresh.values()), known_grads={out: weights}, disconnected_inputs="raise")
+    except Exception:  # What has no derivative is not linear, whatever it raises.
+        return False
+    found = [values_read([gradient]) for gradient in gradients]
+    return all(weights in read and not read & (varies | set(fresh.values())) for read in found)
+
+
+def values_read(graphs: list[TensorVariable]) -> set[Variable]:
+    """All variables that graphs depend on by their values, and not by their shapes alone."""
+    return set(walk(graphs, lambda variable: [] if variable.owner is None else _inputs(variable.owner)))
+
+
+def _inputs(node: Apply) -> list[Variable]:
+    """The inputs whose values a node reads."""
+    if isinstance(node.op, Shape | Shape_i):
+        return []
+    # The first input of a fill gives it its shape.
+    filled = isinstance(node.op, Elemwise) and isinstance(node.op.scalar_op, Second)
+    return node.inputs[1:] if filled else node.inputs
+
+
+def _length(nodes: list[TensorVariable]) -> int | None:
+    """The number of elements of nodes together, as far as their types say it."""
+    lengths = [length for node in nodes for length in node.type.shape]
+    return None if None in lengths else sum(int(np.prod(node.type.shape)) for node in nodes)
+
+
+def _like(values: list[TensorVariable]) -> list[TensorVariable]:
+    return [value.type(f"{value.name}_move") for value in values]
+
+
+def _derivative(
+    nodes: list[TensorVariable], values: list[TensorVariable], moves: list[TensorVariable]
+) -> list[TensorVariable]:
+    """How nodes move with values: the derivative in weights of the derivative of the weighted sum."""
+    weights = [node.type() for node in nodes]
+    total = pt.add(*[(node * weight).sum() for node, weight in zip(nodes, weights, strict=True)], 0.0)
+    gradients = pytensor.grad(total, values, disconnected_inputs="ignore")
+    inner = pt.add(*[(gradient * move).sum() for gradient, move in zip(gradients, moves, strict=True)], 0.0)
+    found = pytensor.grad(inner, weights, disconnected_inputs="ignore")
+    # It may depend on the shapes of weights, which are those of the nodes.
+    return clone_replace(found, dict(zip(weights, nodes, strict=True)))
+
+
+def _flat(parts: list[np.ndarray]) -> np.ndarray:
+    return np.concatenate([np.ravel(part) for part in parts])
+
+
+def _columns(moved: Callable[[np.ndarray], np.ndarray], size: int, name: str) -> Any:
+    """The matrix of a linear function of a vector: (N, size), sparse.
+
+    Rows that have one element are known from a few evaluations: it moves if the binary digits of its column are moved.
+    """
+    weights = np.random.default_rng(0).uniform(1.0, 2.0, size)
+    marks = np.array([moved(mask * weights) for mask in binary_masks(size)]) != 0.0
+    ones, zeros = np.split(marks, 2)
+    several = (ones & zeros).any(axis=0)
+    single = np.flatnonzero((ones | zeros).any(axis=0) & ~several)
+    columns = ((1 << np.arange(len(ones))) @ ones)[single]
+    rows, coefficients = single, moved(np.ones(size))[single]
+    if several.any():
+        dense = sparse.coo_array(_each_column(moved, size, name) * several[:, None])
+        rows, columns = np.concatenate([rows, dense.row]), np.concatenate([columns, dense.col])
+        coefficients = np.concatenate([coefficients, dense.data])
+    return sparse.csr_array((coefficients, (rows, columns)), shape=(marks.shape[1], size))
+
+
+def _each_column(moved: Callable[[np.ndarray], np.ndarray], size: int, name: str) -> np.ndarray:
+    if size > MOST_COLUMNS:
+        raise ModelError(
+            f"some linear predictors depend on several of the {size} elements of {name!r}; that is supported for up to "
+            f"{MOST_COLUMNS} elements. Let each predictor depend on one of them, as {name}[index]"
+        )
+    return np.stack([moved(np.eye(1, size, column)[0]) for column in range(size)], axis=1)

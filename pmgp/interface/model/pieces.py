@@ -1,0 +1,180 @@
+"""Priors of single latent pieces, each with a sparse precision: blocks of the precision of all of them.
+
+A piece is anything that gives the upper triangle of its precision on a fixed pattern, and its mean: effects of groups
+have a diagonal one, and each prior of one latent vector that is a `PrecisionPrior` is a piece as it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import pymc as pm
+from pytensor.tensor.variable import TensorVariable
+from scipy import sparse
+
+from pmgp.interface.model.effects import is_normal
+from pmgp.interface.model.latent_pieces import LatentPieces
+from pmgp.interface.model.latent_variable import ModelError
+from pmgp.interface.model.latent_vector import LatentVector
+from pmgp.interface.model.markov import SeriesPrior
+from pmgp.interface.model.theta_vector import ThetaVector
+
+__all__ = ["Block", "Piece", "piece_of"]
+
+
+class Block(NamedTuple):
+    """One piece at one theta.
+
+    Attributes
+    ----------
+    upper : (nnz,) array
+        The upper triangle of its precision, by columns.
+    mean : (m,) array
+    """
+
+    upper: np.ndarray
+    mean: np.ndarray
+
+
+class Piece(Protocol):
+    """Theta to the prior of one latent piece.
+
+    Attributes
+    ----------
+    pattern : (m, m) sparse array
+        The upper triangle of its precision, by columns.
+    elements : list of int
+        The elements of theta that it depends on.
+    """
+
+    pattern: Any
+    elements: list[int]
+
+    def __call__(self, theta: np.ndarray) -> Block:
+        """Precision and mean; not numbers where parameters are impossible."""
+        ...
+
+
+class NormalPiece:
+    """Independent normal elements.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    rv : variable
+        Normal.
+    theta : ThetaVector
+    shape : tuple of int
+    """
+
+    def __init__(self, model: pm.Model, rv: TensorVariable, theta: ThetaVector, shape: tuple[int, ...]) -> None:
+        graphs = [one.astype("float64") for one in model.replace_rvs_by_values(list(rv.owner.op.dist_params(rv.owner)))]
+        self._parameters_at = theta.compile_small(graphs)
+        self.elements = theta.elements_of(graphs)
+        self._shape = shape
+        self.pattern = sparse.eye_array(int(np.prod(shape)), format="csc")
+
+    def __call__(self, theta: np.ndarray) -> Block:
+        """Precision and mean."""
+        mean, deviation = (np.broadcast_to(one, self._shape).ravel() for one in self._parameters_at(theta))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            precision = np.where(deviation > 0.0, 1.0 / np.square(deviation), np.nan)
+        return Block(precision, mean)
+
+    def refresh_data(self) -> None:
+        """Read the data again."""
+        self._parameters_at.refresh_data()
+
+
+class PriorPiece:
+    """A piece whose prior is known as that of a single latent vector.
+
+    Parameters
+    ----------
+    name : str
+    prior : SeriesPrior
+        Of any kind, whose f are elements of its x, each once.
+    theta : (dimension,) array
+        At which the pattern is looked at.
+
+    Raises
+    ------
+    ModelError
+        If the precision of its values is not known.
+    """
+
+    pattern: Any
+
+    def __init__(self, name: str, prior: SeriesPrior, theta: np.ndarray) -> None:
+        self._name, self._prior, self._theta = name, prior, theta
+        self.elements, self._known = prior.elements, None
+        self.refresh_data()
+
+    def refresh_data(self) -> None:
+        """Read the data again."""
+        self._prior.refresh_data()
+        pattern: Any = self._prior(self._theta).pattern
+        if pattern is not self._known:
+            self._known = pattern
+            self._find(pattern)
+
+    def _find(self, pattern: Any) -> None:
+        """Find the upper triangle of the precision among the pattern's values."""
+        found, chosen = pattern.upper(), _chosen(pattern)
+        if found is None or chosen is None:
+            raise ModelError(
+                f"{self._name!r} cannot be summed with other latent variables: the precision of its values is not "
+                "made. Let it be the only one, with latent=..., and the others are hyper-parameters"
+            )
+        place = np.full(int(np.prod(pattern.shape)), -1)
+        place[chosen] = np.arange(len(chosen))
+        rows, columns = place[found[0]], place[found[1]]
+        kept = np.flatnonzero((rows >= 0) & (columns >= 0))
+        low, high = np.minimum(rows, columns)[kept], np.maximum(rows, columns)[kept]
+        order = np.lexsort((low, high))
+        self._places = found[2][kept[order]]
+        ones, size = np.ones(len(order)), len(chosen)
+        self.pattern = sparse.csc_array((ones, (low[order], high[order])), shape=(size, size))
+
+    def __call__(self, theta: np.ndarray) -> Block:
+        """Precision and mean."""
+        prior = self._prior(theta)
+        return Block(prior.values.ravel()[self._places], prior.mean)
+
+
+def _chosen(pattern: Any) -> np.ndarray | None:
+    """The element of x that each of a pattern's sites is; None where sites are combinations.
+
+    What no site looks at must be independent of the others, as values are that fill a chain's last block.
+    """
+    numbers = np.arange(int(np.prod(pattern.shape)), dtype=float).reshape(pattern.shape)
+    values = np.random.default_rng(0).standard_normal(pattern.shape)
+    found = np.rint(pattern.observe(numbers)).astype(int)
+    inside = ((found >= 0) & (found < numbers.size)).all()
+    return found if inside and np.array_equal(values.ravel()[found], pattern.observe(values)) else None
+
+
+def piece_of(
+    model: pm.Model,
+    rv: TensorVariable,
+    latent: LatentPieces,
+    theta: ThetaVector,
+    single: Callable[[pm.Model, LatentVector, ThetaVector], Any],
+) -> Any:
+    """The prior of one latent piece of a model.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    rv : variable
+    latent : LatentPieces
+    theta : ThetaVector
+    single : callable
+        Makes the prior of a latent vector that is alone.
+    """
+    name = model.rvs_to_values[rv].name
+    if is_normal(rv):
+        return NormalPiece(model, rv, theta, latent.shapes[name])
+    return PriorPiece(name, single(model, latent.alone(model, rv), theta), theta.initial)

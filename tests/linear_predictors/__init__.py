@@ -1,0 +1,1 @@
+"""Sums of latent variables in linear predictors."""

@@ -1,0 +1,149 @@
+"""Linear predictors are found wherever they stand in a graph, and what is no sum of latent values is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import pmgp
+from pmgp.interface.graphs.compilation import Compiler
+from pmgp.interface.model.effects import effects
+from pmgp.interface.model.latent_gaussian import ModelError
+from pmgp.interface.model.latent_pieces import distinct_rows
+from pmgp.interface.model.linear_predictor import LinearPredictor
+from pmgp.interface.model.taking_apart import take_apart
+from pmgp.interface.model.theta_vector import ThetaVector
+
+GROUP, TIME = np.array([0, 1, 2, 3, 0, 1, 2, 0]), np.array([0, 1, 1, 2, 3, 4, 4, 4])
+Z, COUNTS = np.linspace(-1.0, 2.0, 8), np.array([0, 1, 2, 3, 1, 0, 4, 2])
+BASIS = np.stack([Z, Z**2, Z**3], axis=1)
+
+
+def pieces():
+    tau = pm.HalfNormal("tau", 1.0)
+    level, beta = pm.Normal("level", 0.0, 1.0), pm.Normal("beta", 0.0, 1.0, shape=3)
+    u, w = pm.Normal("u", 0.0, tau, shape=4), pm.Normal("w", 0.0, tau, shape=4)
+    s = pm.GaussianRandomWalk("s", sigma=tau, init_dist=pm.Normal.dist(0, 1), shape=5)
+    return tau, level, beta, u, w, s
+
+
+def indexed():
+    _, level, beta, u, _, s = pieces()
+    group = pm.Data("group", GROUP)
+    pm.Poisson("y", pm.math.exp(level + BASIS @ beta + u[group] + s[TIME]), observed=COUNTS)
+    return "u", "s"
+
+
+def slopes():
+    _, level, beta, u, w, _ = pieces()
+    eta = level + pm.math.dot(BASIS, beta) + u[GROUP] + Z * w[GROUP] / 2.0
+    pm.Bernoulli("y", logit_p=eta, observed=COUNTS > 1)
+    return "level", "beta", "u", "w"
+
+
+def sums_of_several():
+    tau, level, _, u, _, s = pieces()
+    eta = level + u[GROUP] - s.mean() + s[1:][np.minimum(TIME, 3)]
+    pm.NegativeBinomial("y", mu=pm.math.exp(eta), alpha=tau, observed=COUNTS)
+    return "u", "s"
+
+
+def several_observed():
+    tau, level, _, u, _, s = pieces()
+    eta = level + u[GROUP] + s[TIME]
+    pm.Poisson("y", pm.math.exp(eta), observed=COUNTS)
+    pm.Normal("r", eta, tau, observed=Z)
+    return "u", "s"
+
+
+def table():
+    _, level, _, u, _, s = pieces()
+    observed = np.arange(20).reshape(4, 5) % 3
+    pm.Poisson("y", pm.math.exp(level + u[:, None] + s[None, :]), observed=observed)
+    return "u", "s"
+
+
+@pytest.mark.parametrize("build", [indexed, slopes, sums_of_several, several_observed, table])
+def test_the_likelihood_is_a_function_of_the_predictors(build):
+    with pm.Model() as model:
+        names = build()
+    values = [model.rvs_to_values[model[name]] for name in names]
+    point, rng = model.initial_point(), np.random.default_rng(1)
+    theta = ThetaVector([one for one in model.value_vars if one not in values], point, Compiler())
+    terms = model.logp(vars=model.observed_RVs, sum=False)
+    found = LinearPredictor(terms, values, theta, point)
+    written = theta.compile([found.vector], found.write(terms), interpreted=True)
+    given = theta.compile(values, terms, interpreted=True)
+    x = [np.asarray(rng.normal(size=np.shape(point[value.name]))) for value in values]
+    at = theta.initial + 0.1 * rng.normal(size=theta.dimension)
+    predictors = found.design() @ np.concatenate([np.ravel(one) for one in x])
+    for one, other in zip(written(predictors, at), given(*x, at), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-10)
+
+
+def test_rows_that_are_the_same_share_an_element():
+    from scipy import sparse
+
+    rows = np.array([[1.0, 0, 0], [0, 2, 0], [1, 1, 0], [0, 0, 0], [0, 2, 0], [0, 0, 1], [1, 1, 0]])
+    design, shared = distinct_rows(sparse.csr_array(rows))
+    np.testing.assert_array_equal(design.toarray(), np.vstack([np.eye(3), [[0, 2, 0], [1, 1, 0]]]))
+    np.testing.assert_array_equal(shared.where, [0, 3, 4, 5, 3, 2, 4])
+    x = np.array([0.3, -1.0, 2.0])
+    np.testing.assert_allclose(shared.predictors(design @ x), rows @ x)
+    np.testing.assert_array_equal(shared.collect(np.arange(7.0)), [3.0, 0.0, 5.0, 5.0, 8.0])
+
+
+def test_effects_of_groups_are_found_and_other_normal_variables_are_not():
+    with pm.Model() as model:
+        indexed()
+        mean = pm.Normal("mean", 0.0, model["tau"], shape=3)
+        pm.Normal("below", mean, 1.0, shape=3)
+    assert [rv.name for rv in effects(model)] == ["u"]
+
+
+def scaled():
+    tau, level, _, _, _, s = pieces()
+    raw = pm.Normal("raw", 0.0, 1.0, shape=4)
+    pm.Poisson("y", pm.math.exp(level + tau * raw[GROUP] + s[TIME]), observed=COUNTS)
+
+
+def mixed():
+    _, _, _, u, _, _ = pieces()
+    f = pm.MvNormal("f", np.zeros(8), np.eye(8))
+    pm.Poisson("y", pm.math.exp(f + u[GROUP]), observed=COUNTS)
+
+
+def deviations():
+    _, level, _, u, _, s = pieces()
+    pm.Normal("y", level + s[TIME], pm.math.exp(u[GROUP]), observed=Z)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("build", "latent", "words"),
+    [
+        (scaled, ["raw", "s"], r"predictors of \(raw\) and of \(s\).*pm\.Normal\('u', 0, tau, shape=G\)"),
+        (mixed, ["f", "u"], r"'f' has a dense covariance, and 'u' a sparse precision"),
+        (deviations, None, r"does not factorize over linear predictors of u, s"),
+        (indexed, ["u", "h"], r"'h' is not a free multivariate normal variable"),
+    ],
+)
+def test_models_are_refused_in_words(build, latent, words):
+    with pm.Model() as model:
+        build()
+    with pytest.raises(ModelError, match=words):
+        take_apart(model, latent)
+
+
+@pytest.mark.full
+def test_descriptions_and_recommendations():
+    with pm.Model() as model:
+        _, level, beta, u, _, s = pieces()
+        pm.Poisson("y", pm.math.exp(level + BASIS @ beta + u[GROUP] + s[TIME]), observed=COUNTS)
+    found = pmgp.describe(model)
+    assert found.latent_vectors["u"] == "vector of 4; independent normal elements, in linear predictors"
+    assert "the standard deviation of u" in found.hyperparameters["tau"]
+    assert pmgp.recommend(model).code == "pmgp.PseudoMarginal()"
+    recommended = pmgp.recommend(model, latent=["beta", "u", "s"])
+    assert recommended.code == "pmgp.PseudoMarginal(latent=['beta', 'u', 's'])"

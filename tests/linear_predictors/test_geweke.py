@@ -1,0 +1,92 @@
+"""Geweke's test of the chain with two latent pieces: a model's own draws of theta, x and y are the truth.
+
+Some iterations from there must leave all moments (Gandy and Scott 2020).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pymc as pm
+import pytest
+
+from pmgp.core.approximations import Laplace
+from pmgp.core.estimators import ImportanceSampling
+from pmgp.core.marginal.evaluation import Evaluator
+from pmgp.core.marginal.pseudo_marginal import Frozen, PseudoMarginalChain, State
+from pmgp.core.markov import PathSampling, SparsePattern
+from pmgp.interface.model.latent_gaussian import LatentGaussianModel
+from pmgp.interface.model.taking_apart import take_apart
+from tests.marginal.geweke import ready_point
+from tests.markov.test_geweke import LEARNED
+
+REPLICATES, BOUND = 400, 4.0
+GROUP, TIME = np.array([0, 1, 2, 0, 1, 2]), np.array([0, 0, 1, 2, 2, 2])
+
+
+def joint_model() -> pm.Model:
+    with pm.Model() as model:
+        log_tau, log_scale = pm.Normal("log_tau", -0.2, 0.3), pm.Normal("log_scale", -0.3, 0.3)
+        u = pm.Normal("u", 0.3, pm.math.exp(log_tau), shape=3)
+        s = pm.GaussianRandomWalk(
+            "s", sigma=pm.math.exp(log_scale), init_dist=pm.Normal.dist(0.0, np.float64(0.7)), shape=3
+        )
+        counts = pm.Data("counts", np.ones(6, dtype=int))
+        pm.Poisson("y", pm.math.exp(u[GROUP] + s[TIME] + 0.2 * log_tau), observed=counts)
+    return model
+
+
+def statistics(theta: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    u, s = x[:3], x[3:]
+    eta = u[GROUP] + s[TIME]
+    return np.array([*theta, *theta**2, u[0], u @ u, s[2], s @ s, u.sum() * s.sum(), y @ eta, u @ u * theta[0]])
+
+
+def largest_change(estimator, spoil=lambda parts: None, iterations: int = 4) -> float:
+    model, rows = joint_model(), []
+    names = ("log_tau", "log_scale", "u", "s", "y")
+    drawn = pm.draw([model[name] for name in names], REPLICATES, random_seed=1)
+    scheme = PseudoMarginalChain(estimator, latent_moves=1, refresh_every=1)
+    parts, rng, frozen = take_apart(model), np.random.default_rng(2), Frozen(LEARNED, None, estimator.draws)
+    spoil(parts)
+    evaluate = Evaluator(parts, Laplace(sweeps=0))
+    for log_tau, log_scale, u, s, y in zip(*drawn, strict=True):
+        model.set_data("counts", y)
+        parts.model_likelihood._inner.functions.refresh_data()
+        theta, x = np.array([log_tau, log_scale]), np.concatenate([u, s])
+        current = ready_point(evaluate, theta)
+        start = State(theta, parts.latent_vector.design @ x, 0.0, 1.0, 0)
+        state = scheme.refresh(rng, start, current.payload, frozen)
+        for _ in range(iterations):
+            state, current, _ = scheme.step(rng, state, current, evaluate, frozen)
+        rows.append(statistics(state.theta, state.particle[:6], y) - statistics(theta, x, y))
+    changes = np.array(rows)
+    return float(np.max(np.abs(changes.mean(axis=0)) / (changes.std(axis=0) / np.sqrt(REPLICATES))))
+
+
+PATHS, IMPORTANCE = PathSampling(3, width=2, threshold=1.0), ImportanceSampling(3, antithetic=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("estimator", [PATHS, IMPORTANCE], ids=["paths", "importance"])
+def test_joint_distribution_is_kept(estimator):
+    assert largest_change(estimator) < 0.75 * BOUND
+
+
+def forget_the_trend(parts: LatentGaussianModel) -> None:
+    """A twin whose sums leave the trend out."""
+    design = parts.latent_vector.design.copy()
+    design.data[7::2] = 0.0
+    parts.latent_vector.design = design
+    parts.latent_prior._arrange()
+
+
+@pytest.mark.slow
+def test_a_twin_that_forgets_entries_of_the_design_is_rejected():
+    assert largest_change(PATHS, forget_the_trend) > 2.0 * BOUND
+
+
+@pytest.mark.slow
+def test_a_twin_whose_retained_path_is_not_the_particle_is_rejected(monkeypatch):
+    """Its effects are on the other side of the approximation's mean."""
+    monkeypatch.setattr(SparsePattern, "drawn_given", lambda self, rng, values, f: -f[: self.shape[0]])
+    assert largest_change(PATHS) > 2.0 * BOUND

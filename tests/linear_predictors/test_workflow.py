@@ -1,0 +1,77 @@
+"""What surrounds a run takes sums of latent variables, and the chain agrees with NUTS."""
+
+from __future__ import annotations
+
+import warnings
+
+import arviz as az
+import numpy as np
+import pymc as pm
+import pytest
+
+import pmgp
+from pmgp.interface.model.latent_gaussian import ModelError
+from tests.linear_predictors.models import crossed, rows
+
+DATA = rows(60, 8, 6)
+NAMES = ["level", "slope", "tau", "omega"]
+QUIET = {"progressbar": False, "random_seed": 1}
+
+
+@pytest.fixture(scope="module")
+def model():
+    return crossed(DATA, 8, 6)
+
+
+@pytest.fixture(scope="module")
+def idata(model):
+    with warnings.catch_warnings(), model:
+        warnings.simplefilter("ignore", UserWarning)
+        return pm.sample(1500, tune=600, chains=2, cores=1, step=pmgp.PseudoMarginal(), **QUIET)
+
+
+@pytest.mark.slow
+def test_the_posterior_is_that_of_nuts(model, idata):
+    with warnings.catch_warnings(), model:
+        warnings.simplefilter("ignore", UserWarning)
+        other = pm.sample(1500, tune=1000, chains=2, cores=1, target_accept=0.95, **QUIET)
+    found, expected = (az.summary(one, var_names=[*NAMES, "u", "v"], round_to="none") for one in (idata, other))
+    errors = np.hypot(found["mcse_mean"], expected["mcse_mean"])
+    assert (np.abs(found["mean"] - expected["mean"]) / errors).max() < 4.0
+    spread = np.hypot(found["mcse_sd"], expected["mcse_sd"])
+    assert (np.abs(found["sd"] - expected["sd"]) / spread).max() < 4.0
+
+
+@pytest.mark.slow
+def test_evidence_maximum_and_left_out_observations(model, idata):
+    """The same model with all effects named, and so by another route through the same code, has the same evidence."""
+    evidence = pmgp.evidence(idata, model=model, draws=300, **QUIET)
+    assert evidence.standard_error < 0.2
+    more = pmgp.evidence(idata, model=model, latent=["level", "slope", "u", "v"], draws=300, **QUIET)
+    error = np.hypot(evidence.standard_error, more.standard_error)
+    assert abs(evidence.log_evidence - more.log_evidence) < 4.0 * error < 0.8
+    left_out = pmgp.loo(idata, model=model, draws=200, **QUIET)
+    assert left_out.n_data_points == len({*zip(DATA.first, DATA.second, strict=True)})
+    found = pmgp.find_map(model)
+    assert found.converged
+    assert found.point["u"].shape == (8,)
+
+
+@pytest.mark.slow
+def test_runs_go_on_and_draw_the_same(model, tmp_path):
+    settings = {"tune": 40, "draws": 20, "chains": 2, "cores": 1, **QUIET}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        stored = pmgp.sample(model, out=tmp_path / "run", **settings)
+        again = pmgp.resume(tmp_path / "run", model=model, progressbar=False)
+    for name in ("tau", "u"):
+        np.testing.assert_array_equal(stored["posterior"][name], again["posterior"][name])
+
+
+@pytest.mark.slow
+def test_predictions_are_left_to_pymc(model, idata):
+    with pytest.raises(ModelError, match=r"parts of linear predictors.*pm\.sample_posterior_predictive"):
+        pmgp.predict(idata, np.ones((3, 1)), model=model)
+    with model:
+        drawn = pm.sample_posterior_predictive(idata, **QUIET)
+    assert drawn["posterior_predictive"]["y"].shape[-1] == 60
