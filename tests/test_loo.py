@@ -197,7 +197,7 @@ def test_what_cannot_be_left_out_is_refused(model, idata):
         pmgp.loo(idata, model=model, particles=3, **SETTINGS)
     with pytest.raises(ValueError, match="the posterior has no draws of f"):
         pmgp.loo(chain_of(model, scale=np.ones(9)), model=model, **SETTINGS)
-    with pytest.raises(ValueError, match="the posterior has 2 values of 'f', but the model has 30 inputs"):
+    with pytest.raises(ValueError, match="the posterior has 2 values of 'f', but the model has 30 of them"):
         pmgp.loo(chain_of(model, scale=np.ones(30), f=np.ones((30, 2))), model=model, **SETTINGS)
     with pytest.raises(ValueError, match="9 draws are too few to judge the weights; at least 25 are needed"):
         pmgp.loo(chain_of(model, scale=np.ones(9), f=np.ones((9, N))), model=model, **SETTINGS)
