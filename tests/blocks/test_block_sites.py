@@ -151,5 +151,5 @@ def test_a_shared_covariance_is_factorized_once():
 
 
 def test_vectors_of_different_lengths_are_refused():
-    with pytest.raises(ValueError, match="as long as each other, not of \\[2, 3\\] elements"):
+    with pytest.raises(ValueError, match="the same length, not \\[2, 3\\] elements"):
         BlockPrior([DensePrior(np.zeros(n), np.eye(n, order="F")) for n in (2, 3)])

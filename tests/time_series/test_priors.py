@@ -145,7 +145,7 @@ def test_terms_of_some_values_are_those_of_the_whole(model):
     ("model", "fast"), [("counts", True), ("returns", True), ("student", True), ("several times", False)]
 )
 def test_elementwise_terms_are_computed_alone(model, fast):
-    parts = take_apart(LIKELIHOODS[model](800))
+    parts = take_apart(LIKELIHOODS[model](4800))
     assert parts.terms.divisible is fast
     # Groups are wider where each of them takes the whole likelihood.
-    assert chosen_estimators("auto", parts)[0].width == (32 if fast else 50)
+    assert chosen_estimators("auto", parts)[0].width == (PathSampling.width if fast else 300)
