@@ -100,7 +100,7 @@ def sweeps() -> Iterator[dict[str, Any]]:
 
 
 def _best(call: Callable[[], Any], repeats: int = 3) -> tuple[Any, float]:
-    """What a call returns, and the shortest of its times."""
+    """Return the result of a call and the shortest of its times."""
     seconds = []
     for _ in range(repeats):
         start = process_time()

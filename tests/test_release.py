@@ -1,4 +1,4 @@
-"""What is said about a release stands in several files: these say the same."""
+"""Several files describe a release; they must agree."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class Scale:
     cap: int
 
     def settings(self) -> dict[str, Any]:
-        """What a finished cell depends on besides its own fields."""
+        """Settings that a finished cell depends on besides its own fields."""
         return asdict(self)
 
 
@@ -103,7 +103,7 @@ class Kernel:
 
 
 class Problem(NamedTuple):
-    """What a preconditioner is made of."""
+    """The parts of a covariance from which a preconditioner is made."""
 
     X: np.ndarray
     kernel: Kernel

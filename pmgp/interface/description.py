@@ -153,7 +153,7 @@ def _latent_vector(rv: TensorVariable, shape: tuple[int, ...]) -> str:
 
 
 def _series(rv: TensorVariable) -> str:
-    """What kind of time series or field it is."""
+    """Name the kind of time series or field."""
     if is_field(rv):
         return field_of(rv).described(rv)
     if is_process(rv):

@@ -1,4 +1,4 @@
-"""What surrounds a run takes fields like any other model, or refuses them in words."""
+"""Evidence, maximum, leave-one-out and resumed runs take fields like any other model, or refuse them in words."""
 
 from __future__ import annotations
 

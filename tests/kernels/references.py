@@ -550,7 +550,7 @@ def by_numpy() -> Iterator[None]:
 
 
 def _module(path: str) -> SimpleNamespace:
-    """What stands for the module of kernels."""
+    """The stand-in for the module of kernels."""
     folder = path.rpartition(".")[2] + "."
     of_module = {name.removeprefix(folder): one for name, one in REFERENCES.items() if name.startswith(folder)}
     return SimpleNamespace(**{name: SimpleNamespace(compiled=one) for name, one in of_module.items()})

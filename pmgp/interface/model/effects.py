@@ -26,7 +26,7 @@ def effects(model: pm.Model) -> list[TensorVariable]:
 
 
 def why_not_effect(model: pm.Model, rv: TensorVariable) -> str | None:
-    """What keeps a normal variable from being integrated out, and what to write; None where nothing does."""
+    """Say why a normal variable cannot be integrated out, and what to write instead; None if it can."""
     if model.rvs_to_transforms[rv] is not None:
         return "it has a transform: leave that out"
     return None

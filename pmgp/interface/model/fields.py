@@ -82,11 +82,11 @@ class Field(ABC):
 
     @abstractmethod
     def parameters(self, rv: TensorVariable) -> Any:
-        """What theta may change, a named tuple of graphs in terms of random variables."""
+        """Parameters that theta may change: a named tuple of graphs in terms of random variables."""
 
     @abstractmethod
     def constants(self, rv: TensorVariable) -> dict[str, Any]:
-        """What it may not: graphs, by what is to be said where it does."""
+        """Parameters that theta must not change: graphs, by the message if it does."""
 
     @abstractmethod
     def structure(self, rv: TensorVariable) -> Callable[..., Given]:
@@ -97,7 +97,7 @@ class Field(ABC):
 
     @abstractmethod
     def described(self, rv: TensorVariable) -> str:
-        """What kind it is, in a few words."""
+        """Name the kind in a few words."""
 
 
 class _Conditional(Field):
@@ -191,7 +191,7 @@ def field_of(rv: TensorVariable) -> Field:
 
 
 def value_of(graph: Any) -> Any:
-    """What a graph without random variables is at present."""
+    """Return the present value of a graph without random variables."""
     if isinstance(graph, SharedVariable):
         return graph.get_value()
     return graph.data if isinstance(graph, Constant) else graph.eval()

@@ -85,12 +85,12 @@ def is_markov(rv: TensorVariable) -> bool:
 
 
 def kind_of(rv: TensorVariable) -> str:
-    """What such a variable is called."""
+    """Name such a variable for messages."""
     return "field" if is_field(rv) else "time series"
 
 
 def why_not_gaussian(model: pm.Model, rv: TensorVariable) -> str | None:
-    """What keeps a time series or a field from being a Gaussian latent vector, and what to write; None for nothing."""
+    """Say why a time series or a field is no Gaussian latent vector, and what to write instead; None if it is one."""
     if model.rvs_to_transforms[rv] is not None:
         return "it has a transform: leave that out"
     if rv.ndim != 1:

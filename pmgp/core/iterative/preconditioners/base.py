@@ -1,4 +1,4 @@
-"""What preconditioners know of a covariance K, without the noise on its diagonal."""
+"""The protocol of a covariance K for preconditioners, without the noise on its diagonal."""
 
 from __future__ import annotations
 

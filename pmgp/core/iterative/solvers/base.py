@@ -1,4 +1,4 @@
-"""What a solver knows of a matrix and of a preconditioner, and how it says that it has failed."""
+"""Protocols of matrices and preconditioners for solvers, and the error of a solver that has failed."""
 
 from __future__ import annotations
 
