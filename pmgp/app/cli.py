@@ -17,8 +17,6 @@ from rich.text import Text
 from pmgp._version import __version__
 from pmgp.app.defaults import CHAINS, CORES
 
-__all__ = ["app"]
-
 ERROR = 2
 INTERRUPTED = 130
 

@@ -2,8 +2,6 @@
 
 import os
 
-__all__ = ["CHAINS", "CORES"]
-
 CHAINS = 4
 """The usual number for R-hat (Vehtari et al. 2021)."""
 CORES = min(CHAINS, os.cpu_count() or 1)

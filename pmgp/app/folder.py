@@ -6,8 +6,6 @@ from pathlib import Path
 
 from pmgp.app.settings import RunError, Settings
 
-__all__ = ["PICTURES", "RESULTS", "STORE", "check_folder", "clear", "clear_store"]
-
 PICTURES = (
     *("calibration", "categories", "classes", "counts", "trend"),
     *("trace", "rank", "autocorrelation", "rhat", "lengthscale"),

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from pmgp.interface.sampling.report import Report
 
-__all__ = ["Outcome"]
-
 
 @dataclass(frozen=True)
 class Outcome:

@@ -11,8 +11,6 @@ from pmgp.app.settings import RunError, Settings
 from pmgp.app.tasks import TASKS, Inducing, Problem, Task
 from pmgp.datasets import Dataset, Standardizer, load, read_csv, train_test_split
 
-__all__ = ["prepare"]
-
 
 def prepare(settings: Settings) -> Problem:
     """Load and split the data, standardize on the training part only, and build the model.

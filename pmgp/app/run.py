@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     import xarray as xr
     from rich.console import Console
 
-__all__ = ["execute", "sample"]
-
 
 def execute(settings: Settings, console: Console) -> Outcome:
     """Run everything and write the results into ``settings.out``.

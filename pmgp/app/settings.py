@@ -11,8 +11,6 @@ from pmgp.app.defaults import CHAINS, CORES
 from pmgp.datasets import available
 from pmgp.datasets.csv_columns import join_names
 
-__all__ = ["RunError", "Settings"]
-
 
 class RunError(ValueError):
     """Settings are invalid, or a run has no results."""

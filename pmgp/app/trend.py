@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from pmgp.app.tasks import Problem
 
-__all__ = ["forecast_times", "trend"]
-
 TIMES = 300
 """Times of the picture that lie among the observations."""
 LEVELS = (0.05, 0.5, 0.95)

@@ -10,8 +10,6 @@ import numpy as np
 from pmgp.core.gaussians import Prior
 from pmgp.core.likelihoods.base import Likelihood
 
-__all__ = ["DifferentiableMarginal", "DifferentiableModel", "LatentModel"]
-
 
 class LatentModel(Protocol):
     """The parts of the joint density as functions of theta on the unconstrained scale, of shape (dimension,)."""

@@ -12,8 +12,6 @@ from typing import NamedTuple
 from pmgp.datasets.csv_table import few
 from pmgp.datasets.dataset import DatasetError
 
-__all__ = ["Columns", "choose_columns", "in_shell", "join_names", "nearest", "split_names"]
-
 N_LISTED = 30
 """Number of columns that an error message lists."""
 

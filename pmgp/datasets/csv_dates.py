@@ -9,8 +9,6 @@ from pmgp.datasets.dataset import DatasetError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["days"]
-
 DATES = ("ISO8601", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y")
 """Formats of dates, in the notation of pandas."""
 

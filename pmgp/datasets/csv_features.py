@@ -15,8 +15,6 @@ from pmgp.datasets.dataset import Category, DatasetError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Features", "encode_features"]
-
 MAX_CATEGORIES = 20
 N_SHOWN = 3
 """Number of offending cells or columns that an error message names."""

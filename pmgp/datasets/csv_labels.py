@@ -15,8 +15,6 @@ from pmgp.datasets.dataset import DatasetError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Labels", "binary_labels", "class_labels", "count_labels", "exposures", "ordered_labels"]
-
 N_SHOWN = 3
 """Number of offending rows that an error message names."""
 MAX_ORDERED = 12

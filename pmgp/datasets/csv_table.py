@@ -12,8 +12,6 @@ from pmgp.datasets.dataset import DatasetError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Table", "as_numbers", "few", "is_missing", "read_table"]
-
 MISSING = frozenset({"", "?", "na", "n/a", "#n/a", "nan", "null"})
 """Cells without a value, in lower case."""
 

@@ -8,8 +8,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Category", "Dataset", "DatasetError"]
-
 
 class DatasetError(ValueError):
     """A data set is not available, or does not suit the model.

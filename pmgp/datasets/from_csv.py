@@ -15,8 +15,6 @@ from pmgp.datasets.dataset import Dataset, DatasetError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["read_csv"]
-
 
 def read_csv(
     path: str | Path,

@@ -18,8 +18,6 @@ from pmgp.datasets.dataset import DatasetError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["fetch_frame", "from_openml"]
-
 Arrays = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 N_SPECT_TRAIN = 80

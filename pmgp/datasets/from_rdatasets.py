@@ -13,8 +13,6 @@ from pmgp.datasets.dataset import DatasetError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["from_rdatasets"]
-
 Arrays = tuple[NDArray[np.float64], NDArray[np.float64] | None]
 
 

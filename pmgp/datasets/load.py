@@ -14,8 +14,6 @@ from pmgp.datasets.dataset import Dataset, DatasetError
 from pmgp.datasets.from_openml import from_openml
 from pmgp.datasets.from_rdatasets import from_rdatasets
 
-__all__ = ["available", "load"]
-
 FOLDER_VARIABLE = "PMGP_DATA"
 
 

@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from pmgp.datasets.dataset import Dataset, DatasetError
 
-__all__ = ["train_test_split"]
-
 
 def train_test_split(dataset: Dataset, test_fraction: float, seed: int) -> tuple[Dataset, Dataset]:
     """Divide a data set at random, class by class.

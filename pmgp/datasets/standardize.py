@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from pmgp.datasets.dataset import Category, DatasetError
 
-__all__ = ["Standardizer"]
-
 
 @dataclass(frozen=True, eq=False)
 class Standardizer:

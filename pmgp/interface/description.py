@@ -26,8 +26,6 @@ from pmgp.interface.model.taking_apart import take_apart
 from pmgp.interface.model.time_series import is_markov, is_process, parameters_of
 from pmgp.interface.steps.chosen import chosen_approximation, chosen_estimators
 
-__all__ = ["Description", "describe"]
-
 
 @dataclass(frozen=True)
 class Description:

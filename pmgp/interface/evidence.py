@@ -20,8 +20,6 @@ from pmgp.interface.model.taking_apart import take_apart
 from pmgp.interface.steps.chosen import named_estimator
 from pmgp.interface.steps.starts import unusable_start
 
-__all__ = ["LogLikelihood", "log_likelihood"]
-
 
 class LogLikelihood(NamedTuple):
     """An estimate of log p(y|theta).

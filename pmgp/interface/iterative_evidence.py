@@ -19,8 +19,6 @@ from pmgp.interface.importance.targets import gaussian_observations, observed_no
 from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.model.points import value_point
 
-__all__ = ["IterativeDensity", "IterativeLogLikelihood", "iterative_log_likelihood"]
-
 # Higher ranks of the preconditioner cost more than the iterations that they save.
 LARGEST_RANK = 500
 

@@ -20,8 +20,6 @@ from pmgp.core.iterative.ulisse import Ulisse
 from pmgp.interface.iterative_evidence import IterativeDensity
 from pmgp.interface.steps.chain_step import ChainStep
 
-__all__ = ["StochasticGradientLangevin"]
-
 # Up to so many points a factorization takes seconds, and exact methods are better in all respects.
 AFFORDABLE = 5000
 

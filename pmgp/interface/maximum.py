@@ -24,8 +24,6 @@ from pmgp.interface.model.points import value_point
 from pmgp.interface.model.taking_apart import take_apart
 from pmgp.interface.steps.starts import unusable_start
 
-__all__ = ["Maximum", "find_map"]
-
 # The gradient holds at the fixed point; fits are tighter here than in a chain, whose exactness does not depend on it.
 TIGHT: dict[str, Differentiable] = {
     "laplace": Laplace(tolerance=1e-12),

@@ -12,8 +12,6 @@ from numpy.typing import ArrayLike
 from pmgp import scores
 from pmgp.plots.style import WIDTH, style
 
-__all__ = ["abstention"]
-
 TITLES = {"accuracy": "accuracy", "auc": "AUC"}
 
 

@@ -13,8 +13,6 @@ from scipy.stats import binomtest
 
 from pmgp.plots.style import ACCENT, GRAY, WIDTH, style
 
-__all__ = ["Reliability", "calibration", "draw_reliability", "reliability"]
-
 CONFIDENCE = 0.9
 """Coverage of the error bars."""
 

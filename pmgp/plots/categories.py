@@ -15,8 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 from pmgp.plots.calibration import draw_reliability, reliability
 from pmgp.plots.style import WIDTH, style
 
-__all__ = ["categories", "draw_bars"]
-
 COLUMNS = 3
 """Panels a row."""
 BINS = 5

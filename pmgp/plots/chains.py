@@ -16,8 +16,6 @@ from matplotlib.figure import Figure
 from pmgp import diagnostics
 from pmgp.plots.style import GRAY, WIDTH, style
 
-__all__ = ["autocorrelation", "posterior", "rank", "rhat", "trace"]
-
 RHAT_LIMIT = 1.01
 """Chains whose R-hat is below it agree well enough (Vehtari et al. 2021)."""
 

@@ -14,8 +14,6 @@ from pmgp import scores
 from pmgp.plots.categories import draw_bars
 from pmgp.plots.style import ACCENT, GRAY, WIDTH, style
 
-__all__ = ["classes"]
-
 PALETTES = ("tab10", "tab20")
 """The first one with enough colors; beyond them a continuous one is divided."""
 FEW = 5

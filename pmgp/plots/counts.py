@@ -12,8 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from pmgp.plots.style import ACCENT, GRAY, WIDTH, style
 
-__all__ = ["counts", "transform_histogram"]
-
 CONFIDENCE = 0.9
 LARGE = 50
 """Beyond counts of this size an axis is logarithmic."""

@@ -13,8 +13,6 @@ from matplotlib.ticker import LogLocator
 
 from pmgp.plots.style import ACCENT, GRAY, WIDTH, style
 
-__all__ = ["lengthscale"]
-
 UNIT = "standard deviations of the feature"
 PROBABILITIES = (0.5, 0.9)
 """Probability of the thick and of the thin central interval."""

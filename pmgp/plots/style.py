@@ -9,8 +9,6 @@ import arviz  # noqa: F401  registers its styles with matplotlib
 import matplotlib
 import matplotlib.pyplot as plt
 
-__all__ = ["ACCENT", "GRAY", "WIDTH", "style"]
-
 WIDTH = 10.0
 """Width of every figure in inches. Pages show it at nine tenths of that, so that letters of ten points have nine."""
 

@@ -14,8 +14,6 @@ from pmgp.plots.style import ACCENT, GRAY, WIDTH, style
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["trend"]
-
 FORECAST = "#c0392b"
 FEW = 400
 """Beyond so many observations their markers become points."""

@@ -12,17 +12,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = [
-    "AbstentionCurve",
-    "abstention_curve",
-    "accuracy",
-    "area_under_curve",
-    "brier_score",
-    "capacity",
-    "log_loss",
-    "summarize",
-]
-
 Labels = NDArray[np.int64]
 Probabilities = NDArray[np.float64]
 

@@ -13,16 +13,6 @@ from pmgp.scores.binary import AbstentionCurve
 from pmgp.scores.ordinal import accuracy, log_loss
 from pmgp.scores.validation import categories_and_probabilities
 
-__all__ = [
-    "abstention_curve",
-    "accuracy",
-    "balanced_accuracy",
-    "brier_score",
-    "confusion_matrix",
-    "log_loss",
-    "summarize",
-]
-
 
 def balanced_accuracy(y: ArrayLike, probabilities: ArrayLike) -> float:
     """Mean over classes of the fraction of a class's points that are predicted right; 1 / r by chance.

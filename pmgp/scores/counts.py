@@ -13,8 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 from scipy.stats import norm, poisson
 
-__all__ = ["PredictedCounts", "summarize"]
-
 N_RATES = 500
 """Rates that stand for a log-normal distribution."""
 

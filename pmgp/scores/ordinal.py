@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike
 
 from pmgp.scores.validation import categories_and_probabilities
 
-__all__ = ["accuracy", "log_loss", "ranked_probability_score", "summarize"]
-
 
 def accuracy(y: ArrayLike, probabilities: ArrayLike) -> float:
     """Fraction of points whose most probable category is the true one.

@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["categories_and_probabilities"]
-
 ROUNDING = 1e-6
 """By how much probabilities may miss the sum 1."""
 

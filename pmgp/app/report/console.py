@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from pmgp.app.outcome import Outcome
     from pmgp.app.tasks import Problem
 
-__all__ = ["print_outcome", "print_problem"]
-
 
 def print_problem(console: Console, problem: Problem) -> None:
     """Print the model that will be sampled, and notices about the data."""

@@ -13,8 +13,6 @@ from pmgp.models import lengthscale_prior
 if TYPE_CHECKING:
     from pmgp.app.outcome import Outcome
 
-__all__ = ["pictures"]
-
 
 def pictures(outcome: Outcome) -> Iterator[Picture]:
     """Yield the pictures for which there are enough draws; an interrupted run may have only a trace."""

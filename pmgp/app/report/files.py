@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from pmgp.app.outcome import Outcome
     from pmgp.datasets import Category, Dataset
 
-__all__ = ["save_posterior", "versions", "write"]
-
 RESOLUTION = 140
 """Dots per inch of the figures, sharp at the width of the page on high-resolution screens."""
 

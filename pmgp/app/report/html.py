@@ -15,8 +15,6 @@ from pmgp.app.report import tables
 if TYPE_CHECKING:
     from pmgp.app.outcome import Outcome
 
-__all__ = ["Embedded", "render"]
-
 
 class Embedded(NamedTuple):
     """A picture on disk that is embedded in the page."""

@@ -15,17 +15,6 @@ if TYPE_CHECKING:
     from pmgp.app.tasks import Problem
     from pmgp.datasets import Category, Dataset
 
-__all__ = [
-    "a_second",
-    "data_rows",
-    "efficiency_rows",
-    "model_rows",
-    "notices",
-    "sampling_notices",
-    "score_rows",
-    "summary",
-]
-
 Rows = list[tuple[str, str]]
 
 _KERNELS = {

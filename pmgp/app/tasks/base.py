@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from pmgp.app.settings import Settings
     from pmgp.datasets import Dataset, Standardizer
 
-__all__ = ["Inducing", "Picture", "Problem", "Scores", "Task"]
-
-
 type Inducing = NDArray[np.float64] | None
 """Inducing inputs (m, d) of an approximation, or None."""
 

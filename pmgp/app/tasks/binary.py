@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from pmgp.app.tasks.base import Problem
     from pmgp.datasets import Dataset
 
-__all__ = ["BinaryTask"]
-
 _SCORES = {
     "accuracy": "accuracy",
     "log_loss": "log loss (nats a point)",

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from pmgp.app.tasks.base import Problem
     from pmgp.datasets import Dataset
 
-__all__ = ["ClassTask"]
-
 _SCORES = {
     "accuracy": "accuracy",
     "balanced_accuracy": "balanced accuracy (mean over classes)",

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from pmgp.app.tasks.base import Problem
     from pmgp.datasets import Dataset
 
-__all__ = ["CountTask"]
-
 INTERVAL = (0.05, 0.95)
 
 _SCORES = {

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from pmgp.app.tasks.base import Problem
     from pmgp.datasets import Dataset
 
-__all__ = ["class_columns", "class_names", "frequencies", "probabilities"]
-
 PREFIX = "probability_"
 """Prefix of the columns of predicted probabilities, before the name of the class."""
 

@@ -16,8 +16,6 @@ from scipy.linalg.lapack import dpstrf
 
 from pmgp.core.numerics.storable import storable
 
-__all__ = ["Emulator", "Visited", "fitted"]
-
 # Largest number of visited values that are kept.
 VISITED = 800
 # Number of values that the emulator interpolates: for each element of theta, and at most.

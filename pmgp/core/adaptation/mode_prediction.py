@@ -20,8 +20,6 @@ from scipy.linalg import cho_factor, cho_solve
 from pmgp.core.numerics.compiled.loading import compiled, vectors
 from pmgp.core.numerics.storable import storable
 
-__all__ = ["ModePredictor", "Predictor", "SameStart"]
-
 RIDGE = 1e-6
 # In units of the scale: elements of theta are clipped at this distance from the location.
 FARTHEST = 6.0

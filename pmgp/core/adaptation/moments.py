@@ -8,8 +8,6 @@ import numpy as np
 
 from pmgp.core.numerics.storable import storable
 
-__all__ = ["Moments"]
-
 
 @storable
 @dataclass

@@ -10,8 +10,6 @@ from pmgp.core.adaptation.moments import Moments
 from pmgp.core.adaptation.step_size import StepSize
 from pmgp.core.numerics.storable import storable
 
-__all__ = ["Scaling"]
-
 # Fractions of tuning after which the covariance of the draws since the last time is taken over.
 WINDOWS = (0.25, 0.5, 0.75)
 

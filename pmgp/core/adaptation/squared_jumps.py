@@ -12,8 +12,6 @@ import numpy as np
 
 from pmgp.core.numerics.storable import storable
 
-__all__ = ["SquaredJumps"]
-
 
 @storable
 class SquaredJumps(NamedTuple):

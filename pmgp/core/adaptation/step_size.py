@@ -8,8 +8,6 @@ import numpy as np
 
 from pmgp.core.numerics.storable import storable
 
-__all__ = ["StepSize"]
-
 GAIN = 2.0
 DECAY = 0.6
 AVERAGING = 0.75

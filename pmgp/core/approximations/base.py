@@ -10,8 +10,6 @@ from pmgp.core.approximations.gradients import EvidenceGradient
 from pmgp.core.gaussians import Posterior, Prior
 from pmgp.core.likelihoods.base import Likelihood
 
-__all__ = ["Approximation", "Differentiable"]
-
 
 class Approximation(Protocol):
     """Finds q(f), a Gaussian close to p(f|y, theta), as a function of theta alone."""

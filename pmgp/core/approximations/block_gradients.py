@@ -23,8 +23,6 @@ from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.likelihoods.blocks import BlockLikelihood
 from pmgp.core.numerics.block_matrices import flat
 
-__all__ = ["laplace_block_gradient", "matched_block_gradient"]
-
 # Step of the central differences of a curvature.
 STEP = 1e-5
 

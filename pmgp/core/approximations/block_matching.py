@@ -18,8 +18,6 @@ from pmgp.core.likelihoods.blocks import BlockLikelihood, BlockMoments
 from pmgp.core.numerics.block_matrices import BlockMatrix, ContrastBlocks, flat, stacked
 from pmgp.core.numerics.compiled.loading import compiled, vectors
 
-__all__ = ["BlockCavities", "MatchedBlocks", "block_cavities", "match_block_moments", "matched_blocks"]
-
 # Relative rounding of variances of q, which are at most those of the prior if K is positive semidefinite.
 ROUNDING = 1e-6
 # Smallest eigenvalue of a cavity, relative to q's marginal precision; below, it is a rounding error.

@@ -13,8 +13,6 @@ from pmgp.core.numerics.block_matrices import ContrastBlocks, flat, stacked
 from pmgp.core.numerics.block_shrinkage import Shrinkage
 from pmgp.core.numerics.compiled.loading import compiled, vectors
 
-__all__ = ["propagated"]
-
 # Smallest fraction of the way to the matching sites that a sweep moves.
 SMALLEST_STEP = 0.05
 # Fraction for precisions that are expected curvatures, from the second sweep on: a full step would overshoot.

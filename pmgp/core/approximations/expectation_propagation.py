@@ -20,8 +20,6 @@ from pmgp.core.approximations.propagation import Failure, propagated
 from pmgp.core.gaussians import ConditionedPrior, Posterior, Prior
 from pmgp.core.likelihoods.base import Likelihood
 
-__all__ = ["ExpectationPropagation"]
-
 
 @dataclass(frozen=True)
 class ExpectationPropagation:

@@ -21,8 +21,6 @@ from pmgp.core.likelihoods.base import Likelihood, SiteLikelihood
 from pmgp.core.likelihoods.blocks import BlockLikelihood
 from pmgp.core.numerics.block_matrices import BlockMatrix, ContrastBlocks
 
-__all__ = ["SiteFamily", "family_of"]
-
 # If a sweep from a predicted start moves q further than this, in nats a site, Laplace's start is used instead.
 POOR_START = 0.5
 

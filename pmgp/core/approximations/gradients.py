@@ -16,8 +16,6 @@ from pmgp.core.approximations.moment_matching import cavities
 from pmgp.core.gaussians import Posterior
 from pmgp.core.likelihoods.base import Likelihood, SiteLikelihood
 
-__all__ = ["EvidenceGradient", "laplace_gradient", "matched_gradient"]
-
 
 class EvidenceGradient(NamedTuple):
     """Gradient of the log-evidence.

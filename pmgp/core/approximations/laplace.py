@@ -20,8 +20,6 @@ from pmgp.core.gaussians import SMALLEST_PRECISION, Posterior, Prior
 from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.numerics.compiled.outcomes import INDEFINITE
 
-__all__ = ["Laplace"]
-
 MAX_HALVINGS = 20
 
 

@@ -21,17 +21,6 @@ from pmgp.core.numerics.compiled.loading import compiled, vectors
 from pmgp.core.numerics.compiled.outcomes import INDEFINITE
 from pmgp.core.numerics.quadrature import TiltedMoments
 
-__all__ = [
-    "Cavities",
-    "Conditioned",
-    "MatchedSites",
-    "Terms",
-    "UnknownMomentsError",
-    "cavities",
-    "match_moments",
-    "matched_sites",
-]
-
 # Up to rounding, diagonal elements of B^-1 are at most one if the covariance is positive semidefinite.
 LARGEST_SHARE = 1.0 + 1e-6
 

@@ -11,8 +11,6 @@ from pmgp.core.gaussians import SMALLEST_PRECISION, ConditionedPrior, Posterior,
 from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.numerics.compiled.outcomes import INDEFINITE, MATCHED, NOT_CONVERGED
 
-__all__ = ["Failure", "propagated", "propagated_from"]
-
 # Smallest fraction of the way to the matching sites that a sweep moves. Sites that overshoot together, such as those of
 # duplicate inputs, converge if they overshoot by less than a factor of twenty.
 SMALLEST_STEP = 0.05

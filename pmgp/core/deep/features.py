@@ -8,8 +8,6 @@ from typing import Any
 
 import jax.numpy as jnp
 
-__all__ = ["KERNELS", "Kernel"]
-
 
 @dataclass(frozen=True)
 class Kernel:

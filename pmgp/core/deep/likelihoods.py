@@ -11,8 +11,6 @@ import jax.numpy as jnp
 from jax.scipy.special import gammaln, ndtr
 from jax.scipy.stats import norm
 
-__all__ = ["LIKELIHOODS", "JaxLikelihood"]
-
 
 @dataclass(frozen=True)
 class JaxLikelihood:

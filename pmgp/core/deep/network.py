@@ -15,8 +15,6 @@ import jax.numpy as jnp
 
 from pmgp.core.deep.features import KERNELS
 
-__all__ = ["OMEGA", "Network", "normal_divergence"]
-
 OMEGA = ("var-fixed", "var-resampled", "prior-fixed")
 LOG_SPREAD = -3.0  # q(W) starts narrow: from the prior's spread, training takes several times the steps.
 

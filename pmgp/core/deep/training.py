@@ -13,8 +13,6 @@ from jax.scipy.special import logsumexp
 from pmgp.core.deep.likelihoods import JaxLikelihood
 from pmgp.core.deep.network import Network
 
-__all__ = ["Stage", "TrainingState", "advance", "begin", "bound", "latent_draws", "predictive_density"]
-
 
 class Stage(NamedTuple):
     """How steps are taken.

@@ -18,8 +18,6 @@ from pmgp.core.gaussians import Gaussian, Posterior
 from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.transitions.parallel_slices import slices_on_ellipses
 
-__all__ = ["AnnealedImportanceSampling", "annealing_schedule"]
-
 # Section V of the article: half of the temperatures are above MIDDLE, half between it and COLDEST.
 MIDDLE, COLDEST = 0.2, 1e-6
 # Default number of auxiliary draws of a particle, by its start. From a q that fits, three give log p^ the same spread

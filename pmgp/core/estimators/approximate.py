@@ -10,8 +10,6 @@ from pmgp.core.estimators.importance import WeightedParticles
 from pmgp.core.gaussians import Posterior
 from pmgp.core.likelihoods.base import Likelihood
 
-__all__ = ["ApproximateEvidence"]
-
 
 @dataclass(frozen=True)
 class ApproximateEvidence:

@@ -9,8 +9,6 @@ import numpy as np
 from pmgp.core.gaussians import Posterior
 from pmgp.core.likelihoods.base import Likelihood
 
-__all__ = ["Calibrated", "Demanding", "Estimate", "Estimator", "Priced", "Repeated", "SharesDraws", "Size", "Weighted"]
-
 
 class Estimate(Protocol):
     """An estimate of p(y|theta), with draws of f."""

@@ -8,8 +8,6 @@ from pmgp.core.estimators.orthant import OrthantSampling
 from pmgp.core.estimators.sequential import SequentialSampling
 from pmgp.core.likelihoods.base import Likelihood
 
-__all__ = ["suitable"]
-
 # For one latent vector, and for several, whose posteriors may be far from any Gaussian.
 OF_ONE: tuple[Priced, ...] = (ImportanceSampling(), OrthantSampling())
 OF_SEVERAL: tuple[Priced, ...] = (ImportanceSampling(), SequentialSampling())

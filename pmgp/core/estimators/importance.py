@@ -20,15 +20,6 @@ from pmgp.core.gaussians import Posterior
 from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.numerics.compiled.loading import compiled, vectors
 
-__all__ = [
-    "ImportanceSampling",
-    "WeightedParticles",
-    "check_draws",
-    "check_positive",
-    "log_mean_exp",
-    "number_of_draws",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class WeightedParticles:

@@ -30,8 +30,6 @@ from pmgp.core.orthants.recursion import Paths, Recursion, tilted, twisted
 from pmgp.core.orthants.sites import weakened
 from pmgp.core.orthants.tilting import saddle_point
 
-__all__ = ["NoisyParticles", "OrthantSampling"]
-
 METHODS = ("ep", "ghk", "tilted")
 # Smallest relative distance of the sites' precision from that of the noise: sites in v stay finite.
 SMALLEST_REST = 1e-6

@@ -39,8 +39,6 @@ from pmgp.core.likelihoods.blocks import Divisible
 from pmgp.core.numerics.block_matrices import flat
 from pmgp.core.numerics.storable import storable
 
-__all__ = ["ResampledParticles", "SequentialSampling", "ancestors", "effective_number"]
-
 
 @dataclass(frozen=True, eq=False)
 class ResampledParticles(WeightedParticles):

@@ -34,18 +34,6 @@ import numpy as np
 
 from pmgp.core.likelihoods.base import Likelihood
 
-__all__ = [
-    "SMALLEST_PRECISION",
-    "ConditionedPrior",
-    "Coordinates",
-    "Gaussian",
-    "Observed",
-    "Posterior",
-    "Prior",
-    "Reached",
-    "UnsupportedError",
-]
-
 # Sites need a positive precision; below this one the data say nothing about that latent value.
 SMALLEST_PRECISION = 1e-10
 

@@ -9,8 +9,6 @@ import numpy as np
 from pmgp.core.gaussians.base import Observed, Prior
 from pmgp.core.gaussians.observed import ObservedPrior
 
-__all__ = ["BlockObservedPrior"]
-
 
 class BlockObservedPrior(Observed):
     """N(m, (K^-1 + W)^-1) for a diagonal W: f given observations, without their effect on the mean.

@@ -24,8 +24,6 @@ from pmgp.core.numerics.block_matrices import BlockMatrix, ContrastBlocks, stack
 from pmgp.core.numerics.block_shrinkage import Shrinkage
 from pmgp.core.numerics.compiled.loading import for_rows, vectors
 
-__all__ = ["BlockApproximation", "BlockConditioning"]
-
 
 @dataclass(frozen=True, eq=False)
 class BlockApproximation(Posterior):

@@ -17,8 +17,6 @@ from pmgp.core.gaussians.block_sites import BlockConditioning
 from pmgp.core.gaussians.dense import DensePrior
 from pmgp.core.gaussians.held import HeldCovariances
 
-__all__ = ["BlockPrior"]
-
 
 class BlockPrior(HeldCovariances):
     """N(f|m, K) with a block-diagonal K.

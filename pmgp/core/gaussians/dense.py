@@ -14,8 +14,6 @@ from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.numerics import linalg
 from pmgp.core.numerics.compiled.loading import vectors
 
-__all__ = ["INDEFINITE", "DensePrior"]
-
 # Jitter relative to the mean prior variance, tried in turn when a factorization fails. The sequence is fixed, so that
 # the resulting covariance is a function of theta alone.
 RELATIVE_JITTERS = (1e-8, 1e-6, 1e-4)

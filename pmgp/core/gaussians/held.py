@@ -11,8 +11,6 @@ from pmgp.core.gaussians.base import Prior
 from pmgp.core.numerics.block_matrices import BlockMatrix
 from pmgp.core.numerics.block_shrinkage import Shrinkage
 
-__all__ = ["HeldCovariance", "HeldCovariances"]
-
 
 class HeldCovariance(Prior):
     """N(f|m, K) with K as a matrix.

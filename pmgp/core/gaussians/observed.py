@@ -10,8 +10,6 @@ from pmgp.core.gaussians.base import Observed
 from pmgp.core.gaussians.held import HeldCovariance
 from pmgp.core.numerics import linalg
 
-__all__ = ["ObservedPrior", "observed"]
-
 
 @dataclass(frozen=True, eq=False)
 class ObservedPrior(Observed):

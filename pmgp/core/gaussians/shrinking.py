@@ -16,8 +16,6 @@ from pmgp.core.gaussians.base import ConditionedPrior, Posterior, Prior
 from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.numerics.conditioning import log_normalizer, log_sites
 
-__all__ = ["Shrinkage", "ShrinkingPrior", "ShrunkConditioning", "ShrunkPosterior"]
-
 
 class Shrinkage(ABC):
     """S = (K^-1 + W)^-1 for a diagonal W with positive elements.

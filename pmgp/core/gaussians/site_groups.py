@@ -25,8 +25,6 @@ from pmgp.core.numerics import linalg
 from pmgp.core.numerics.block_matrices import BlockMatrix, flat
 from pmgp.core.numerics.ledger import record
 
-__all__ = ["Group", "SiteGroups", "site_groups"]
-
 
 class Group(NamedTuple):
     """Sites from `start` to `stop`, s of them with C latent values each.

@@ -17,8 +17,6 @@ from scipy.special import logsumexp
 from pmgp.core.approximations.moment_matching import Cavities, cavities
 from pmgp.core.gaussians import Posterior
 
-__all__ = ["SiteDensities", "log_evidence_left_out"]
-
 # Size of an array of moved particles that fits the cache.
 BLOCK = 100_000
 

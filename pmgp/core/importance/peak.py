@@ -15,8 +15,6 @@ from scipy.optimize import minimize
 
 from pmgp.core.importance.student_mixture import StudentMixture
 
-__all__ = ["Density", "Peak", "curvature", "peak", "student_at"]
-
 Density = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
 # Relative change of the log-density at which the search ends, and number of restarts from where it ended.

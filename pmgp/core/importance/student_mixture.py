@@ -12,8 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
-__all__ = ["StudentMixture", "fitted"]
-
 DEGREES_OF_FREEDOM = 5.0
 # Share and scale of a component that is wider than the draws, for regions that a chain has missed.
 WIDE_SHARE, WIDE_SCALE = 0.1, 3.0

@@ -7,8 +7,6 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-__all__ = ["LogMean", "effective_size", "log_mean", "resampled"]
-
 
 class LogMean(NamedTuple):
     """Log of a mean of weights, and the standard error of that log."""

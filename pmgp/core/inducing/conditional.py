@@ -23,8 +23,6 @@ from pmgp.core.numerics.linalg import (
 from pmgp.core.numerics.storable import storable
 from pmgp.core.transitions.elliptical_slice import slice_on_ellipse
 
-__all__ = ["Derivatives", "GaussianFit", "Sites", "WhitenedConditional", "fitted", "fitted_by_sites", "slices"]
-
 # Newton's method has arrived where a step gains less than this in log-density; the Gaussian need not be exact.
 ARRIVED = 0.01
 STEPS = 25

@@ -15,8 +15,6 @@ import numpy as np
 from pmgp.core.likelihoods.base import FactorizingLikelihood
 from pmgp.core.numerics.quadrature import normal_rule
 
-__all__ = ["ExpectedTerms"]
-
 # Standard deviations up to which so many nodes leave an error below 2e-10 for an observation, whatever the mean.
 LIMITS = np.array([0.05, 0.1, 0.2, 0.25, 0.4, 0.5, 0.6, 0.75])
 NODES = (3, 4, 5, 6, 8, 10, 12, 16)

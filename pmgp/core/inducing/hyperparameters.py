@@ -15,8 +15,6 @@ from pmgp.core.adaptation.mode_prediction import ModePredictor
 from pmgp.core.inducing.conditional import GaussianFit, Sites, WhitenedConditional, fitted, fitted_by_sites
 from pmgp.core.transitions.base import Point
 
-__all__ = ["Known", "ModeSearch", "ThetaDensity", "known_at"]
-
 # From theta, on the unconstrained scale, to its log-prior and the density of v.
 ConditionalAt = Callable[[np.ndarray], tuple[float, WhitenedConditional]]
 

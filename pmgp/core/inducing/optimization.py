@@ -14,8 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import OptimizeResult, minimize
 
-__all__ = ["ExpectedLogDensity", "Maximized", "Variational", "bound", "maximized"]
-
 # In place of the bound where there is none: lower than the last by so many times the largest gain of a step so far, and
 # by so many nats at the least. Far lower, and the line search would interpolate a step of no length.
 FALL = 4.0

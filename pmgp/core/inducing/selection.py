@@ -13,8 +13,6 @@ from collections.abc import Callable
 import numpy as np
 from scipy.cluster.vq import kmeans2, vq
 
-__all__ = ["cluster_centers", "largest_conditional_variances"]
-
 # As parts of the largest prior variance: pivots below are rounding.
 NEGLIGIBLE = 1e-10
 

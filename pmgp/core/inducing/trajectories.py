@@ -16,8 +16,6 @@ from pmgp.core.adaptation.step_size import StepSize
 from pmgp.core.inducing.conditional import GaussianFit, WhitenedConditional
 from pmgp.core.numerics.linalg import triangular_solve
 
-__all__ = ["Moved", "angle_to_learn", "trajectory"]
-
 # What is turned through at once is tuned to this acceptance rate, and a trajectory makes about a quarter of a turn.
 TARGET = 0.85
 QUARTER = 0.5 * pi

@@ -6,8 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["CovarianceBar"]
-
 
 class CovarianceBar(NamedTuple):
     """How a function changes with K and with the noise on its diagonal.

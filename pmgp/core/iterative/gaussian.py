@@ -15,8 +15,6 @@ from pmgp.core.iterative.preconditioners import Kernel
 from pmgp.core.iterative.probes import Probes
 from pmgp.core.iterative.solvers import ConjugateGradients, Preconditioner, Product, Solution, log_determinant
 
-__all__ = ["EvidenceEstimate", "IterativeEvidence"]
-
 # The residual of a probe's solution may be so large beside the probe itself.
 PROBE_TOLERANCE = 1e-3
 

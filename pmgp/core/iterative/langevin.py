@@ -15,8 +15,6 @@ import numpy as np
 
 from pmgp.core.numerics.storable import storable
 
-__all__ = ["LangevinState", "StochasticLangevin"]
-
 
 @storable
 class LangevinState(NamedTuple):

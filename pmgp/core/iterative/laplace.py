@@ -20,8 +20,6 @@ from pmgp.core.iterative.probes import Probes
 from pmgp.core.iterative.solvers import ConjugateGradients, NotConvergedError, log_determinant
 from pmgp.core.likelihoods.base import SiteLikelihood
 
-__all__ = ["IterativeLaplace", "Mode"]
-
 MAX_HALVINGS = 20
 
 

@@ -19,8 +19,6 @@ from pmgp.core.iterative.preconditioners import Kernel
 from pmgp.core.iterative.preconditioners.low_rank import Diagonal, LowRank, factor_of, stable_cholesky
 from pmgp.core.iterative.solvers import columnwise
 
-__all__ = ["Probes"]
-
 
 class Probes:
     """Draws from N(0, P), and what traces are made of once C^-1 of them is known.

@@ -20,8 +20,6 @@ import numpy as np
 from pmgp.core.iterative.solvers import NotConvergedError, Preconditioner, Product, columnwise
 from pmgp.core.iterative.solvers.conjugate_gradients import Conjugate
 
-__all__ = ["Matched", "Printed", "Roulette", "Survival", "increments"]
-
 # Residuals so small beside the right-hand side are rounding, and so is what would follow.
 ROUNDING = 1e-13
 

@@ -18,8 +18,6 @@ from pmgp.core.iterative.preconditioners import Kernel
 from pmgp.core.iterative.roulette import Roulette
 from pmgp.core.iterative.solvers import Preconditioner
 
-__all__ = ["Ulisse", "UnbiasedGradient"]
-
 
 class UnbiasedGradient(NamedTuple):
     """An unbiased estimate of a gradient.

@@ -10,8 +10,6 @@ from pmgp.core.gaussians import Prior
 from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.transitions.base import Point, TransitionInfo
 
-__all__ = ["LatentUpdate"]
-
 
 class LatentUpdate(Protocol):
     """A transition that leaves p(f|theta, y) invariant.

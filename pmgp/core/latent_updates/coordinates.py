@@ -13,8 +13,6 @@ from pmgp.core.gaussians import Coordinates, Prior
 from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.transitions.base import NOT_COMPUTED, Point
 
-__all__ = ["LatentDensity", "ScaledDensity", "latent", "scaled_by_posterior", "scaled_by_prior"]
-
 # Smallest element of C, relative to the prior precision. Any diagonal C is exact, but I - B^-1 cancels for small ones.
 SMALLEST_INFORMATION = 1e-3
 

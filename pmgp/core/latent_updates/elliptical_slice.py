@@ -20,8 +20,6 @@ from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.transitions.base import Point, TransitionInfo
 from pmgp.core.transitions.elliptical_slice import slice_on_ellipse
 
-__all__ = ["EllipticalSliceUpdate", "SliceTarget"]
-
 
 class SliceTarget(NamedTuple):
     """The Gaussians that give the ellipses, in turn, and the likelihood."""

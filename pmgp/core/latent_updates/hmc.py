@@ -21,8 +21,6 @@ from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.transitions.base import Point, TransitionInfo
 from pmgp.core.transitions.hamiltonian import hamiltonian
 
-__all__ = ["HamiltonianUpdate"]
-
 MASSES: dict[str, Callable[[Prior, Likelihood], LatentDensity | ScaledDensity | None]] = {
     "posterior": scaled_by_posterior,
     "prior": scaled_by_prior,

@@ -20,8 +20,6 @@ from pmgp.core.numerics.block_matrices import BlockMatrix, DenseBlocks
 from pmgp.core.numerics.block_shrinkage import Shrinkage
 from pmgp.core.transitions.riemannian import Metric
 
-__all__ = ["METRICS", "MovingMetricDensity", "best_constant", "local_curvature_known"]
-
 # Smallest curvature; below it an observation carries no information.
 SMALLEST_CURVATURE = 1e-10
 # Newton's steps to the constant f that fits the data best; without observations of a class they do not converge.

@@ -14,8 +14,6 @@ from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.transitions.base import Point, TransitionInfo
 from pmgp.core.transitions.metropolis_hastings import metropolis_choice, random_walk
 
-__all__ = ["MetropolisUpdate"]
-
 PROPOSALS = ("autoregressive", "random_walk", "isotropic")
 
 

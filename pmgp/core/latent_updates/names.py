@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["check_name"]
-
 
 def check_name(given: str, known: tuple[str, ...], argument: str) -> None:
     """Refuse an unknown name.

@@ -14,8 +14,6 @@ from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.transitions.base import Point, TransitionInfo
 from pmgp.core.transitions.riemannian import Solver, riemannian
 
-__all__ = ["RiemannianUpdate"]
-
 DEFAULT_SOLVER = Solver()
 
 

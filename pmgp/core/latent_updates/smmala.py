@@ -13,8 +13,6 @@ from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.transitions.base import Point, TransitionInfo
 from pmgp.core.transitions.langevin import langevin
 
-__all__ = ["LangevinUpdate", "ManifoldDensity"]
-
 
 class ManifoldDensity(LatentDensity):
     """The density of f with the metric G(f) = K^-1 + R(f), R the Fisher information (appendix A.1).

@@ -9,8 +9,6 @@ import numpy as np
 
 from pmgp.core.numerics.quadrature import TiltedMoments, tilted_moments
 
-__all__ = ["FactorizingLikelihood", "Likelihood", "NoisyLimits", "SiteLikelihood", "Thresholded"]
-
 
 class Likelihood(Protocol):
     """p(y|f) = prod_i p(y_i|f_i) with the data inside; leading axes of f are independent draws.

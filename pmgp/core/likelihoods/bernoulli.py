@@ -16,8 +16,6 @@ from pmgp.core.likelihoods.normal_tails import excess, hazard, third_derivative
 from pmgp.core.numerics.compiled.loading import compiled, for_rows, vectors
 from pmgp.core.numerics.quadrature import TiltedMoments, normal_expectation
 
-__all__ = ["BernoulliLogit", "BernoulliProbit"]
-
 LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
 # Slope at which Phi(f / PROBIT_SCALE) is closest to the logistic function: they differ by less than 0.01.
 PROBIT_SCALE = 1.702

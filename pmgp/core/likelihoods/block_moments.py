@@ -13,18 +13,6 @@ from scipy.special import ndtri
 from pmgp.core.likelihoods.blocks import BlockMoments
 from pmgp.core.numerics.quadrature import RESOLUTION, normal_rule
 
-__all__ = [
-    "ORDERS",
-    "PlacedNodes",
-    "contrasts_of",
-    "log_ratio",
-    "moments_by_nodes",
-    "normal_nodes",
-    "normalized",
-    "pairs",
-    "placed_nodes",
-]
-
 # Gauss-Hermite nodes for each of one or two dimensions; for more dimensions, POINTS points of a Sobol sequence.
 ORDERS = {1: 32, 2: 24}
 # Relative to a node's largest weight: leaving out smaller ones changes moments by less than the rule's own error.

@@ -9,8 +9,6 @@ import numpy as np
 from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.numerics.block_matrices import BlockMatrix
 
-__all__ = ["BlockLikelihood", "BlockMoments", "Divisible"]
-
 
 class BlockMoments(NamedTuple):
     """Moments of the densities proportional to ``p(y_i|f_i) N(H f_i|mean, covariance)`` of d contrasts H f_i.

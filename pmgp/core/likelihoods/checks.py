@@ -4,19 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = [
-    "check_binary",
-    "check_categories",
-    "check_class_counts",
-    "check_classes",
-    "check_counts",
-    "check_finite",
-    "check_positive",
-    "check_same_length",
-    "check_thresholds",
-    "places",
-]
-
 SHOWN = 5
 
 

@@ -13,18 +13,6 @@ from pmgp.core.likelihoods.multinomial_logit import MultinomialLogit
 from pmgp.core.likelihoods.ordinal import OrdinalProbit
 from pmgp.core.numerics.compiled.loading import compiled
 
-__all__ = [
-    "BLOCK_LOG_RATIOS",
-    "ESTIMATED",
-    "LOG_RATIOS",
-    "NEWTON",
-    "RENEWED",
-    "SLICE",
-    "SWEEPS",
-    "WEIGHED",
-    "kernel_with_terms",
-]
-
 SWEEPS, NEWTON, LOG_RATIOS = "sweeps", "newton", "log_ratios"
 BLOCK_LOG_RATIOS = "block_log_ratios"
 WEIGHED, ESTIMATED, SLICE, RENEWED = "weighed", "estimated", "slice_move", "renewed"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["Impossible"]
-
 
 class Impossible:
     """p(y|f) = 0 for every f, so that a theta with this likelihood is rejected.

@@ -10,8 +10,6 @@ from scipy.special import gammaln
 from pmgp.core.likelihoods.base import FactorizingLikelihood
 from pmgp.core.likelihoods.checks import check_counts, check_positive, check_same_length
 
-__all__ = ["MAX_LOG_RATE", "LogGaussianCox"]
-
 # Larger log-rates are cut off, so that rates, their squares and their sums stay finite.
 MAX_LOG_RATE = 300.0
 

@@ -14,8 +14,6 @@ from pmgp.core.likelihoods.checks import check_class_counts
 from pmgp.core.likelihoods.softmax_moments import softmax_moments, tilted_modes
 from pmgp.core.numerics.block_matrices import BlockMatrix, ContrastBlocks, flat, stacked
 
-__all__ = ["MultinomialLogit"]
-
 # Smallest expected count, which scales the sites.
 SMALLEST_SCALE = 1e-10
 

@@ -17,8 +17,6 @@ from scipy.special import erfcx, log_ndtr
 
 from pmgp.core.likelihoods.normal_tails import excess, hazard, third_derivative
 
-__all__ = ["NormalInterval"]
-
 NODES, WEIGHTS = leggauss(32)
 # For wider intervals, or a density that falls by more than exp(-STEEP) over them, the closed form loses no digits.
 NARROW = 1.0

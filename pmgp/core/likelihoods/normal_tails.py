@@ -10,8 +10,6 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import erfcx
 
-__all__ = ["excess", "hazard", "third_derivative"]
-
 # Left of this point the fraction has converged to rounding error after DEPTH terms; right of it little cancels.
 TAIL = -5.0
 DEPTH = 40

@@ -15,8 +15,6 @@ from pmgp.core.likelihoods.checks import check_categories, check_positive, check
 from pmgp.core.likelihoods.normal_interval import NormalInterval
 from pmgp.core.numerics.compiled.loading import compiled, for_rows
 
-__all__ = ["OrdinalProbit"]
-
 NO_SITES = np.empty(0)
 
 

@@ -15,8 +15,6 @@ from scipy import sparse
 
 from pmgp.core.numerics.quadrature import TiltedMoments, tilted_moments
 
-__all__ = ["SharedSites", "SharingLikelihood"]
-
 
 @dataclass(frozen=True, eq=False)
 class SharedSites:

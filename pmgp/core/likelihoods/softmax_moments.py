@@ -17,8 +17,6 @@ from pmgp.core.likelihoods.block_moments import (
 from pmgp.core.likelihoods.blocks import BlockMoments
 from pmgp.core.numerics.compiled.loading import compiled, vectors
 
-__all__ = ["softmax_moments", "tilted_modes"]
-
 # Bound on the third derivative of log sum exp, relative to the second derivative in the same direction.
 SELF_CONCORDANCE = float(np.sqrt(2.0))
 # Newton's method stops at this fraction of the step that is safe: nodes need not be placed more accurately.

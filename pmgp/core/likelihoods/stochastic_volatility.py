@@ -9,8 +9,6 @@ import numpy as np
 from pmgp.core.likelihoods.base import FactorizingLikelihood
 from pmgp.core.likelihoods.checks import check_finite
 
-__all__ = ["StochasticVolatility"]
-
 LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
 # Larger logs of a squared standardized observation are cut off, so that squares and sums stay finite.
 MAX_LOG_SQUARE = 300.0

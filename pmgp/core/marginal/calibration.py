@@ -21,8 +21,6 @@ from pmgp.core.estimators.base import Calibrated, Estimate, Estimator, Repeated
 from pmgp.core.estimators.importance import log_mean_exp
 from pmgp.core.marginal.evaluation import Evaluator, Fitted, Ready
 
-__all__ = ["LARGE_SPREAD", "Price", "choose_draws", "inefficiency", "measured_beside"]
-
 Price = Callable[[int, float], float]
 """Price of an effective draw of the chain, given the number of draws of an estimate and its log's spread."""
 

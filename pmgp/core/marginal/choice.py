@@ -37,8 +37,6 @@ from pmgp.core.marginal.calibration import (
 from pmgp.core.marginal.evaluation import Evaluator, Fitted
 from pmgp.core.marginal.pseudo_marginal import PseudoMarginalChain
 
-__all__ = ["Choice", "choose_estimator"]
-
 # Share of iterations in which the screen leads to a new theta, where an estimate is made.
 PASSING = 0.5
 # If this number of importance samples or fewer reach the target, their pool shows the spread well, and there is no

@@ -13,8 +13,6 @@ from pmgp.core.gaussians import Posterior
 from pmgp.core.joint_density import LatentModel
 from pmgp.core.likelihoods.base import Likelihood
 
-__all__ = ["Evaluated", "Evaluation", "Evaluator", "Fitted", "Indefinite", "OutsideSupport", "Ready"]
-
 
 class OutsideSupport(NamedTuple):
     """Theta has prior density zero; nothing else was computed."""

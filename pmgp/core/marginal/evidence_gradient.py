@@ -16,8 +16,6 @@ from pmgp.core.joint_density import DifferentiableMarginal
 from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.marginal.evaluation import Evaluation, Evaluator, Fitted
 
-__all__ = ["evidence_gradient", "screen_gradient"]
-
 # Step of the central differences.
 STEP = 1e-5
 

@@ -10,8 +10,6 @@ from pmgp.core.gaussians import Prior
 from pmgp.core.joint_density import DifferentiableMarginal
 from pmgp.core.likelihoods.base import Likelihood
 
-__all__ = ["GivenElements"]
-
 
 class GivenElements:
     """The joint density as a function of the elements of theta that move.

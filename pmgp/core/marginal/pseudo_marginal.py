@@ -36,8 +36,6 @@ from pmgp.core.transitions.base import AdaptiveTransition, Point, TransitionInfo
 from pmgp.core.transitions.metropolis_hastings import Proposing
 from pmgp.core.transitions.mixture import IndependenceMixture
 
-__all__ = ["Frozen", "Info", "PseudoMarginalChain", "State"]
-
 
 @storable
 class State(NamedTuple):

@@ -14,8 +14,6 @@ from pmgp.core.estimators.importance import ImportanceSampling, WeightedParticle
 from pmgp.core.gaussians import Posterior
 from pmgp.core.likelihoods.base import Likelihood
 
-__all__ = ["renewed"]
-
 
 def renewed(
     rng: np.random.Generator,

@@ -13,8 +13,6 @@ from pmgp.core.marginal.evaluation import Evaluation, Evaluator, Fitted, Indefin
 from pmgp.core.marginal.evidence_gradient import screen_gradient
 from pmgp.core.transitions.base import NOT_COMPUTED, Point
 
-__all__ = ["ScreenDensity"]
-
 
 class ScreenDensity:
     """The density for one iteration, which counts evaluations. The payload of a point is the evaluation there.

@@ -19,8 +19,6 @@ from pmgp.core.marginal.screen import ScreenDensity
 from pmgp.core.numerics.storable import storable
 from pmgp.core.transitions.base import AdaptiveTransition, Point, TransitionInfo
 
-__all__ = ["Tuning"]
-
 # Fractions of tuning: draws before BURN_IN are forgotten; from KEPT_FROM on draws are kept. Starts are regressed on
 # theta from PREDICTED_FROM on, and afresh from ANEW on: starts on the way to the posterior do not help there.
 BURN_IN = 0.2

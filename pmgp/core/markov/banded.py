@@ -9,8 +9,6 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg.lapack import dtbtrs
 
-__all__ = ["autoregression", "expected_values", "random_walk", "stationary_variance"]
-
 
 def autoregression(
     coefficients: np.ndarray, innovation_variance: float, initial: np.ndarray, length: int

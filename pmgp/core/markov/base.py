@@ -12,8 +12,6 @@ import numpy as np
 
 from pmgp.core.markov.walks import Walk
 
-__all__ = ["Factor", "Pattern"]
-
 
 class Factor(Protocol):
     """A Cholesky factor of a precision with some pattern."""

@@ -11,8 +11,6 @@ import numpy as np
 from pmgp.core.markov.loading import loop
 from pmgp.core.markov.walks import ChainWalk, Group
 
-__all__ = ["ChainFactor", "ChainPattern"]
-
 
 @dataclass(frozen=True, eq=False)
 class ChainFactor:

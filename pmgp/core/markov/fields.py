@@ -19,17 +19,6 @@ from pmgp.core.markov.prior import PrecisionPrior
 from pmgp.core.markov.soft_sums import SoftSumPattern
 from pmgp.core.markov.sparse import SparsePattern
 
-__all__ = [
-    "SummedPrecision",
-    "autoregression_coefficients",
-    "autoregression_on_areas",
-    "checked_neighbors",
-    "intrinsic_autoregression",
-    "matern_coefficients",
-    "matern_on_mesh",
-    "number_of_pieces",
-]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SummedPrecision:

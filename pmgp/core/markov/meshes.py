@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-__all__ = ["Lattice", "Mesh"]
-
 
 @dataclass(frozen=True, eq=False)
 class Mesh:

@@ -20,8 +20,6 @@ from pmgp.core.markov.prior import PrecisionPosterior
 from pmgp.core.markov.walks import Group, Walk
 from pmgp.core.numerics.conditioning import log_sites
 
-__all__ = ["PathSampling", "SampledPaths"]
-
 
 @dataclass(frozen=True, eq=False)
 class SampledPaths:

@@ -14,8 +14,6 @@ import numpy as np
 from pmgp.core.gaussians.shrinking import Shrinkage, ShrinkingPrior, ShrunkConditioning, ShrunkPosterior
 from pmgp.core.markov.base import Factor, Pattern
 
-__all__ = ["PrecisionPosterior", "PrecisionPrior", "PrecisionShrinkage"]
-
 # A site that pins f down has so many times the precision of q's marginal; each step then takes the rest of what is
 # missing down by a factor of this size, but for combinations of sites that q knows far better than each of them.
 PENALTY, PENALTY_STEPS, SMALLEST_MISS = 1e7, 30, 1e-9

@@ -15,8 +15,6 @@ import numpy as np
 from pmgp.core.markov.loading import loop
 from pmgp.core.markov.sparse import SparseFactor, SparsePattern
 
-__all__ = ["SoftSumFactor", "SoftSumPattern"]
-
 
 @dataclass(frozen=True, eq=False)
 class SoftSumFactor(SparseFactor):

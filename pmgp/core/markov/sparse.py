@@ -16,8 +16,6 @@ from scipy import sparse
 from pmgp.core.markov.loading import loop
 from pmgp.core.markov.walks import Group, SparseWalk
 
-__all__ = ["SparseFactor", "SparsePattern"]
-
 
 @dataclass(frozen=True, eq=False)
 class SparseFactor:

@@ -14,8 +14,6 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ive
 
-__all__ = ["MOST_HARMONICS", "TOLERANCE", "Line", "Part", "lines_of"]
-
 TOLERANCE = 1e-8
 """Largest error of a periodic kernel, whose variance is one, by the cosines that are left out."""
 MOST_HARMONICS = 64

@@ -17,8 +17,6 @@ from pmgp.core.markov.chain import ChainFactor, ChainPattern
 from pmgp.core.markov.loading import loop
 from pmgp.core.markov.spectra import Line
 
-__all__ = ["StatePattern", "Times", "log_density", "sample_path", "transitions"]
-
 STATES: dict[float, int] = {0.5: 1, 1.5: 2, 2.5: 3}
 """Elements of the state of a process of each order."""
 # Covariances of a process with its derivatives, for a variance and a rate of one.

@@ -14,8 +14,6 @@ import numpy as np
 
 from pmgp.core.markov.loading import loop
 
-__all__ = ["ChainWalk", "Group", "SparseWalk", "Walk"]
-
 
 class Group(NamedTuple):
     """Elements that are drawn together, and the sites that can be passed after them.

@@ -16,8 +16,6 @@ import numpy as np
 
 from pmgp.core.numerics.block_shrinkage import ContrastShrinkage, DenseShrinkage, Shrinkage
 
-__all__ = ["BlockMatrix", "ContrastBlocks", "DenseBlocks", "flat", "stacked"]
-
 # Smallest value of a positive parameter; below it a site carries no information.
 SMALLEST = 1e-10
 LARGEST_LOGARITHM = 30.0

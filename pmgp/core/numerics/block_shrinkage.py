@@ -24,8 +24,6 @@ from pmgp.core.numerics import linalg
 from pmgp.core.numerics.compiled.loading import compiled, vectors
 from pmgp.core.numerics.ledger import record
 
-__all__ = ["ContrastShrinkage", "DenseShrinkage", "Shrinkage"]
-
 
 class Shrinkage(Protocol):
     """S = (K^-1 + W)^-1."""

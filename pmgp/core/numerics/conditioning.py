@@ -16,8 +16,6 @@ import numpy as np
 from pmgp.core.numerics.compiled.loading import compiled, for_rows, vectors
 from pmgp.core.numerics.ledger import record, record_several
 
-__all__ = ["condition", "deviations", "log_normalizer", "log_sites", "stepped", "swept"]
-
 
 def condition(
     covariance: np.ndarray, prior_mean: np.ndarray, linear: np.ndarray, precision: np.ndarray, memory: np.ndarray

@@ -15,8 +15,6 @@ from contextvars import ContextVar
 from threading import Lock
 from typing import Literal, NamedTuple, Self
 
-__all__ = ["Ledger", "Operation", "OperationCounts", "counted", "record", "record_several"]
-
 Operation = Literal["cholesky", "inverse", "matmul", "matvec"]
 
 

@@ -17,26 +17,6 @@ from scipy.linalg.lapack import dlauum, dpotrf, dpotrs, dtrtrs
 from pmgp.core.numerics.compiled.loading import compiled
 from pmgp.core.numerics.ledger import record
 
-__all__ = [
-    "NotPositiveDefiniteError",
-    "add_outer",
-    "cholesky",
-    "cholesky_pullback",
-    "cholesky_pushforward",
-    "cholesky_solve",
-    "inverse",
-    "inverse_diagonal",
-    "log_determinant",
-    "matrix_product",
-    "product_traces",
-    "scaled_plus_identity",
-    "symmetric_product",
-    "symmetrized",
-    "triangular_inverse",
-    "triangular_product",
-    "triangular_solve",
-]
-
 # Columns handled at a time by `scaled_plus_identity`: 64 columns of a lower triangle stay in the second-level
 # cache, and skipping the upper triangle halves the work.
 BLOCK = 64

@@ -9,8 +9,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
 
-__all__ = ["TiltedMoments", "normal_expectation", "normal_rule", "tilted_moments"]
-
 # A density narrower than the distance between nodes appears to have variance zero. With this lower bound, relative to
 # the variance of the normal that places the nodes, iterations that place them about the last answer still converge.
 RESOLUTION = 0.03

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from dataclasses import is_dataclass
 
-__all__ = ["qualified_name", "storable", "storable_types"]
-
 _registered: dict[str, type] = {}
 
 

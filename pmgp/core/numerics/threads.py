@@ -15,8 +15,6 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["SMALLEST_THREADED", "available_cores", "blas_threads", "suitable_threads", "threads_limited"]
-
 # From this many latent values on, a second core is worth its risk: a fit of expectation propagation and a factorization
 # of K, alone on two idle cores, took .76 of the time at n = 400, .73 at 700, .63 at 1000 and 1400.
 SMALLEST_THREADED = 1000

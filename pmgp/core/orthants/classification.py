@@ -15,8 +15,6 @@ from pmgp.core.likelihoods.checks import check_binary
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.core.orthants.probability import OrthantProbability, log_probability
 
-__all__ = ["OrthantClassification", "classify"]
-
 # Of conditional variances, which noise of variance one keeps above one but for rounding.
 SMALLEST_VARIANCE = 0.5
 

@@ -23,8 +23,6 @@ from pmgp.core.numerics.compiled.declaration import (
 )
 from pmgp.core.orthants.compiled_normal import LOG_SQRT_2PI, visit
 
-__all__ = ["draw_block", "order_block"]
-
 WRITTEN_INDICES = types.Array(COUNT, 1, "C")
 # Draws handled at a time, so that their values for a block of variables stay in the first-level cache.
 CHUNK = 64

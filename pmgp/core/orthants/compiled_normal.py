@@ -13,8 +13,6 @@ import numpy as np
 
 from pmgp.core.numerics.compiled.declaration import NOTHING, VECTOR, WRITTEN_VECTOR, inlined, kernel
 
-__all__ = ["LOG_SQRT_2PI", "truncated", "visit"]
-
 SQRT_HALF = math.sqrt(0.5)
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 # Beyond this point probabilities are kept as logarithms, by the asymptotic series of Mills' ratio.

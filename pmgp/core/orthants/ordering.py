@@ -10,8 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Ordered", "ordered"]
-
 BLOCK = 48
 # Variances, in units of the variables' own, that count as zero; how negative one, or an eigenvalue, may be by rounding.
 SMALLEST_VARIANCE = 1e-12

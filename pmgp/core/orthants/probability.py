@@ -15,8 +15,6 @@ from pmgp.core.orthants.resampling import Particles, hard_count, sequential_mont
 from pmgp.core.orthants.sites import matched_limits
 from pmgp.core.orthants.tilting import saddle_point
 
-__all__ = ["METHODS", "OrthantProbability", "log_probability", "recursion"]
-
 # Independent populations that resampled particles are divided into, for a standard error.
 POPULATIONS = 10
 

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["TruncatedNormal"]
-
 # Relative differences between the two triangles of a covariance that are taken for rounding.
 ASYMMETRY = 1e-8
 

@@ -21,8 +21,6 @@ import numpy as np
 from pmgp.core.numerics import linalg
 from pmgp.core.orthants.ordering import Ordered
 
-__all__ = ["Paths", "Recursion", "tilted", "twisted"]
-
 BLOCK = 32
 
 

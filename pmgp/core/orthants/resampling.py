@@ -14,8 +14,6 @@ from scipy.special import ndtr, ndtri
 
 from pmgp.core.orthants.ordering import Ordered
 
-__all__ = ["Particles", "hard_count", "sequential_monte_carlo", "soft_count"]
-
 
 class Particles(NamedTuple):
     """A population at the end of its way: log of the estimate, and values (n, particles) that weigh the same."""

@@ -12,8 +12,6 @@ from pmgp.core.likelihoods.normal_tails import excess, hazard
 from pmgp.core.numerics.quadrature import TiltedMoments
 from pmgp.core.orthants.problem import TruncatedNormal
 
-__all__ = ["Limits", "matched_limits", "weakened"]
-
 # Of the variance that the other limits leave, what one leaves at least. Narrower ones get wider sites, with which the
 # draws are as exact; precisions beyond this lose their last digits where they are subtracted.
 SMALLEST_SHARE = 1e-6

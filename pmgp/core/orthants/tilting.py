@@ -12,8 +12,6 @@ import numpy as np
 from pmgp.core.likelihoods.normal_interval import NormalInterval
 from pmgp.core.orthants.ordering import Ordered
 
-__all__ = ["saddle_point"]
-
 
 def saddle_point(problem: Ordered) -> np.ndarray:
     """Shifts s of the draws: (n,), zero where a variable is a function of those before it.

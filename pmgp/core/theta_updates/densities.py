@@ -16,8 +16,6 @@ from pmgp.core.joint_density import DifferentiableModel
 from pmgp.core.numerics.linalg import NotPositiveDefiniteError
 from pmgp.core.transitions.base import NOT_COMPUTED, Point
 
-__all__ = ["AncillaryDensity", "JointState", "LatentPart", "SufficientDensity", "ThetaDensity", "factorized"]
-
 
 class LatentPart(NamedTuple):
     """The latent quantities that belong to a theta.

@@ -13,8 +13,6 @@ from pmgp.core.gaussians import Posterior
 from pmgp.core.joint_density import DifferentiableModel
 from pmgp.core.theta_updates.densities import JointState, LatentPart, ThetaDensity
 
-__all__ = ["JointDensity"]
-
 
 class JointDensity(ThetaDensity):
     """p(theta) p(y|f, theta) N(f|m, K) / q(f|theta), with the chain's f at its theta and a draw from q elsewhere.

@@ -14,8 +14,6 @@ from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.numerics import linalg
 from pmgp.core.theta_updates.densities import JointState, LatentPart, ThetaDensity
 
-__all__ = ["SurrogateDensity", "surrogate_noise"]
-
 # Bounds of S relative to the prior variance: for observations with full and with no information.
 BOUNDS = (1e-4, 1e4)
 

@@ -8,8 +8,6 @@ import numpy as np
 
 from pmgp.core.theta_updates.densities import JointState, LatentPart, factorized
 
-__all__ = ["ConjugateVariance"]
-
 
 @dataclass(frozen=True)
 class ConjugateVariance:

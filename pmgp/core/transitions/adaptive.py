@@ -20,8 +20,6 @@ from pmgp.core.transitions.hamiltonian import hamiltonian
 from pmgp.core.transitions.langevin import langevin
 from pmgp.core.transitions.metropolis_hastings import Proposed, metropolis_hastings
 
-__all__ = ["HamiltonianMonteCarlo", "ManifoldLangevin", "RandomWalk", "check_target"]
-
 
 def check_target(target_acceptance: float) -> None:
     """Refuse a target acceptance rate outside (0, 1)."""

@@ -19,8 +19,6 @@ from pmgp.core.transitions.adaptive import HamiltonianMonteCarlo
 from pmgp.core.transitions.base import Density, Point, TransitionInfo
 from pmgp.core.transitions.mixture import IndependenceMixture, LearnedMixture
 
-__all__ = ["TRAJECTORY", "Alternation", "LearnedAlternation"]
-
 # Component number of trajectories, after those of the mixture.
 TRAJECTORY = 2
 # Fractions of tuning from which turns are measured, and measured afresh, when both kinds have their final form.

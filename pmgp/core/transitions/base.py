@@ -12,9 +12,6 @@ import numpy as np
 
 from pmgp.core.numerics.storable import storable
 
-__all__ = ["NOT_COMPUTED", "AdaptiveTransition", "Density", "MetricDensity", "Point", "TransitionInfo"]
-
-
 NOT_COMPUTED = np.empty(0)
 
 

@@ -7,8 +7,6 @@ from math import cos, pi, sin
 
 import numpy as np
 
-__all__ = ["slice_on_ellipse"]
-
 # Below this width only rounding can keep the current point, to which the bracket shrinks, from being accepted.
 SMALLEST_BRACKET = 1e-12
 

@@ -7,8 +7,6 @@ import numpy as np
 from pmgp.core.transitions.base import Density, Point, TransitionInfo
 from pmgp.core.transitions.metropolis_hastings import metropolis_choice
 
-__all__ = ["hamiltonian"]
-
 
 def hamiltonian(
     rng: np.random.Generator,

@@ -8,8 +8,6 @@ from pmgp.core.numerics import linalg
 from pmgp.core.transitions.base import MetricDensity, Point, TransitionInfo
 from pmgp.core.transitions.metropolis_hastings import metropolis_choice
 
-__all__ = ["langevin"]
-
 
 def langevin(
     rng: np.random.Generator, point: Point, density: MetricDensity, step_size: float

@@ -16,8 +16,6 @@ from pmgp.core.transitions.adaptive import check_target
 from pmgp.core.transitions.base import MetricDensity, Point, TransitionInfo
 from pmgp.core.transitions.riemannian import Solver, riemannian
 
-__all__ = ["RiemannianMonteCarlo"]
-
 # Step of the central differences of a metric, whose error is of the order of its square.
 DIFFERENCE = 3e-5
 DEFAULT_SOLVER = Solver()

@@ -13,8 +13,6 @@ import numpy as np
 
 from pmgp.core.transitions.base import AdaptiveTransition, Density, Point, TransitionInfo
 
-__all__ = ["Proposed", "Proposing", "metropolis_choice", "metropolis_hastings", "random_walk"]
-
 
 class Proposed(NamedTuple):
     """A proposed position x' with log g(x|x') - log g(x'|x), and the component of the mixture g that made it."""

@@ -19,8 +19,6 @@ from pmgp.core.transitions.base import Density, Point, TransitionInfo
 from pmgp.core.transitions.metropolis_hastings import Proposed, metropolis_hastings
 from pmgp.core.transitions.proposals import INDEPENDENT, WALK, AdaptiveProposal
 
-__all__ = ["IndependenceMixture", "LearnedMixture"]
-
 # Fractions of tuning: draws before BURN_IN are forgotten; from MIXED on the independence component takes part.
 BURN_IN = 0.2
 MIXED = 0.5

@@ -11,8 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Slices", "slices_on_ellipses"]
-
 # Below this width only rounding can keep the current point, to which the bracket shrinks, from being accepted.
 SMALLEST_BRACKET = 1e-12
 

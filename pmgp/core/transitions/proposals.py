@@ -26,8 +26,6 @@ from pmgp.core.numerics.compiled.loading import compiled, vectors
 from pmgp.core.numerics.storable import storable
 from pmgp.core.transitions.metropolis_hastings import Proposed
 
-__all__ = ["INDEPENDENT", "WALK", "AdaptiveProposal"]
-
 # The components.
 WALK, INDEPENDENT = 0, 1
 

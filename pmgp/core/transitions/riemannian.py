@@ -16,8 +16,6 @@ import numpy as np
 from pmgp.core.transitions.base import Density, Point, TransitionInfo
 from pmgp.core.transitions.metropolis_hastings import metropolis_choice
 
-__all__ = ["Metric", "Moving", "RiemannianDensity", "Solver", "leapfrog", "riemannian"]
-
 
 class Metric(Protocol):
     """G at one position.

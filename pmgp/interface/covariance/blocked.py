@@ -26,8 +26,6 @@ from pmgp.interface.graphs.compilation import CompiledOnRequest, Compiler
 from pmgp.interface.graphs.numpy_graph import UnsupportedGraphError
 from pmgp.interface.graphs.theta_function import NumpyFunction, ThetaFunction, simplified
 
-__all__ = ["BlockedCovariance"]
-
 
 class BlockedCovariance:
     """Compiled theta -> (m, K), K in Fortran order with its lower triangle only.

@@ -17,20 +17,6 @@ import numpy as np
 from pmgp.interface.covariance.program import Instruction
 from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
 
-__all__ = [
-    "BLOCK_ELEMENTS",
-    "Gathered",
-    "Inputs",
-    "MomentParts",
-    "OnDiagonal",
-    "Rectangle",
-    "bands",
-    "by_kind",
-    "intervals",
-    "run",
-    "trapezia",
-]
-
 # Elements of a block: a few arrays of that size stay in the second-level cache.
 BLOCK_ELEMENTS = 32_768
 SMALLEST_BLOCK = 32

@@ -15,8 +15,6 @@ from pmgp.interface.covariance.executor import Rectangle, trapezia
 from pmgp.interface.covariance.packed import parts
 from pmgp.interface.covariance.program import Instruction
 
-__all__ = ["Block", "Part", "blocks", "packed_parts"]
-
 Fill = Callable[[np.ndarray, dict[str, list[Any]]], None]
 
 

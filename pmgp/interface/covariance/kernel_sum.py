@@ -16,8 +16,6 @@ from numpy.typing import ArrayLike
 from pytensor.graph.basic import Constant
 from pytensor.tensor.variable import TensorVariable
 
-__all__ = ["KernelSum", "Sources"]
-
 
 class KernelSum(pm.gp.cov.Covariance):
     """The sum of kernels times their weights, a covariance function like those of `pymc.gp.cov`.

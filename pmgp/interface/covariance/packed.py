@@ -12,8 +12,6 @@ from pytensor.tensor.variable import TensorVariable
 from pmgp.core.numerics.compiled.loading import compiled
 from pmgp.interface.covariance.program import Instruction
 
-__all__ = ["elementwise", "packed", "parts", "unpack"]
-
 
 def elementwise(code: list[Instruction], leaves: list[TensorVariable]) -> bool:
     """Whether instructions take nothing but matrices of distances and numbers."""

@@ -22,8 +22,6 @@ from pytensor.tensor.variable import TensorVariable
 from pmgp.interface.covariance.separated import scalar_of, separated
 from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError, numpy_function
 
-__all__ = ["Instruction", "Program"]
-
 # How many matrices of distances are kept at most.
 KEPT = 2
 

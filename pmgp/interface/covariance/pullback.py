@@ -18,8 +18,6 @@ from pmgp.interface.covariance.executor import Gathered, Inputs, Rectangle, band
 from pmgp.interface.covariance.program import Instruction
 from pmgp.interface.graphs.numpy_graph import UnsupportedGraphError
 
-__all__ = ["differentiable", "of_columns", "of_pairs", "of_symmetric", "pull_back"]
-
 Rule = Callable[..., np.ndarray] | None
 # For each operand, the gradient in it from that in the result, the result, and the operands; none where it has none.
 RULES: dict[Any, tuple[Rule, ...]] = {

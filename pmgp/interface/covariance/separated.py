@@ -16,8 +16,6 @@ from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
 from pytensor.tensor.math import Dot
 from pytensor.tensor.variable import TensorVariable
 
-__all__ = ["Separated", "scalar_of", "separated"]
-
 Separated = tuple[Counter[TensorVariable], TensorVariable]
 """Scalars with their powers, and what these multiply."""
 

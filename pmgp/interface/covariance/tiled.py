@@ -19,8 +19,6 @@ from pmgp.interface.covariance.pullback import of_columns, of_pairs
 from pmgp.interface.graphs.compilation import Compiler
 from pmgp.interface.graphs.numpy_graph import UnsupportedGraphError
 
-__all__ = ["TiledCovariance", "TiledMoments"]
-
 # Above so many points no matrix of n by n is kept, whatever it is made of.
 LARGEST_WHOLE = 10_000
 

@@ -11,8 +11,6 @@ from typing import Any
 import jax
 import numpy as np
 
-__all__ = ["fingerprint", "load", "store"]
-
 
 def fingerprint(settings: dict[str, Any], *arrays: np.ndarray) -> str:
     """Digest of what a run was started with: settings as text, and the bytes of its data."""

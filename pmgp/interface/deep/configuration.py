@@ -11,8 +11,6 @@ from pmgp.core.deep.features import KERNELS
 from pmgp.core.deep.likelihoods import LIKELIHOODS, JaxLikelihood
 from pmgp.core.deep.network import OMEGA
 
-__all__ = ["check_choices", "check_counts", "device_of", "likelihood_of", "samples_at"]
-
 
 def check_counts(**counts: int) -> None:
     """Refuse what is no integer of at least one."""

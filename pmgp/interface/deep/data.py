@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["checked_inputs", "checked_observations"]
-
 RANGES = {"binary": "0 or 1", "classes": "integers from 0", "counts": "integers from 0"}
 
 

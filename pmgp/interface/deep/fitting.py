@@ -19,8 +19,6 @@ from pmgp.interface.deep.checkpoint import load, store
 from pmgp.interface.deep.configuration import samples_at
 from pmgp.interface.deep.progress import fit_progress
 
-__all__ = ["Plan", "Problem", "train"]
-
 HELDOUT_SAMPLES = 50
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-__all__ = ["fit_progress"]
-
 
 class _Speed(ProgressColumn):
     """Steps a second."""

@@ -24,8 +24,6 @@ from pmgp.interface.deep.configuration import check_choices, check_counts, devic
 from pmgp.interface.deep.data import checked_inputs, checked_observations
 from pmgp.interface.deep.fitting import Plan, Problem, train
 
-__all__ = ["RandomFeatureGP"]
-
 LENGTH_ONLY = ("steps", "patience", "device")  # A run may go on with other ones of these.
 
 

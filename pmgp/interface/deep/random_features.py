@@ -15,8 +15,6 @@ from pymc.gp.cov import Covariance, ExpQuad, Prod
 from pymc.gp.mean import Mean, Zero
 from pytensor.tensor.variable import TensorVariable
 
-__all__ = ["RandomFeatures"]
-
 
 class RandomFeatures:
     r"""Gaussian process :math:`f = m + \Phi w` with :math:`w \sim \mathcal N(0, I)` and :math:`E[\Phi\Phi^\top] = K`.

@@ -14,17 +14,6 @@ from pytensor.graph.basic import Constant, Variable
 from pytensor.tensor.random.utils import normalize_size_param
 from pytensor.tensor.variable import TensorVariable
 
-__all__ = [
-    "LatentVariable",
-    "as_parameter",
-    "broadcasts_to",
-    "known_observations",
-    "known_value",
-    "log_ndtr",
-    "ndtr",
-    "resized",
-]
-
 
 class LatentVariable(SymbolicRandomVariable):
     """An observation given a latent value and other parameters; subclasses draw it."""

@@ -24,8 +24,6 @@ from pmgp.core.likelihoods.impossible import Impossible
 from pmgp.interface.distributions.records import LikelihoodRecord, record_of
 from pmgp.interface.graphs.theta_function import ThetaFunction
 
-__all__ = ["ClosedForm", "find_closed_form"]
-
 
 class ClosedForm:
     """The core likelihood of an observed variable, as a function of theta.

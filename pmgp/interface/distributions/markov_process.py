@@ -16,8 +16,6 @@ from pytensor.tensor.variable import TensorVariable
 
 from pmgp.core.markov import Part, StatePattern, Times, lines_of, log_density, sample_path, transitions
 
-__all__ = ["MarkovConditionalRV", "MarkovProcessRV"]
-
 
 class MarkovProcessRV(RandomVariable):
     """A sum of independent processes at given times, in any order.

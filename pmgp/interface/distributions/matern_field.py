@@ -16,8 +16,6 @@ from pytensor.tensor.variable import TensorVariable
 
 from pmgp.core.markov.fields import SummedPrecision, matern_coefficients
 
-__all__ = ["MaternFieldRV"]
-
 
 class MaternFieldRV(RandomVariable):
     """A Matern field of order 1: at points first, if there are any, then at all nodes of a mesh.

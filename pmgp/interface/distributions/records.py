@@ -16,8 +16,6 @@ from pytensor.tensor.variable import TensorVariable
 
 from pmgp.core.likelihoods import Likelihood
 
-__all__ = ["Expected", "LikelihoodRecord", "record_of", "register"]
-
 
 @dataclass(frozen=True)
 class Expected:

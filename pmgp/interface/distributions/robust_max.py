@@ -14,8 +14,6 @@ from pytensor.tensor.variable import TensorVariable
 from pmgp.core.likelihoods.checks import check_classes
 from pmgp.interface.distributions.base import LatentVariable, as_parameter, known_observations, known_value
 
-__all__ = ["RobustMax", "RobustMaxRV"]
-
 
 class RobustMaxRV(LatentVariable):
     """Random variable of `RobustMax`; its first parameter has the classes along its last axis."""

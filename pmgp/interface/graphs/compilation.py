@@ -23,8 +23,6 @@ from pytensor.link.vm import VMLinker
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.variable import TensorVariable
 
-__all__ = ["INTERPRETED", "CompiledOnRequest", "CompiledWhenCalled", "Compiler", "announced", "logger"]
-
 # Shown as PyMC shows its own messages.
 logger = logging.getLogger("pymc.pmgp")
 

@@ -21,8 +21,6 @@ from pytensor.tensor.basic import Split
 from pytensor.tensor.elemwise import CAReduce, Elemwise
 from pytensor.tensor.variable import TensorVariable
 
-__all__ = ["ColumnSquares", "RankOne", "rewritten"]
-
 INCLUDED = ("merge", "canonicalize", "local_check_parameter_to_ninf_switch", "stabilize", "specialize")
 
 

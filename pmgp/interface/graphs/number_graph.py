@@ -25,8 +25,6 @@ from pytensor.tensor.variable import TensorVariable
 from pmgp.interface.graphs.numpy_graph import Call, NumpyGraph, places
 from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
 
-__all__ = ["NumberGraph"]
-
 
 class NumberGraph:
     """Numbers as functions of the elements of a vector.

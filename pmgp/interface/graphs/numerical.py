@@ -25,8 +25,6 @@ from pmgp.interface.graphs.numpy_graph import Call, NumpyGraph, call_of
 from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
 from pmgp.interface.graphs.registers import NewArray
 
-__all__ = ["NumericalFunction"]
-
 
 class NumericalFunction:
     """From values of inputs to those of outputs.

@@ -28,8 +28,6 @@ from pytensor.tensor.variable import TensorVariable
 from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError, numpy_function
 from pmgp.interface.graphs.registers import LARGE, Call, NewArray, in_registers
 
-__all__ = ["Call", "NumpyGraph", "call_of", "places"]
-
 
 class NumpyGraph:
     """Outputs as functions of the inputs, one call of NumPy for each operation that depends on these.

@@ -11,8 +11,6 @@ import pytensor.scalar as ps
 from pytensor.scalar.math import Log1mexp, Sigmoid, Softplus, TriGamma
 from scipy import special
 
-__all__ = ["UnsupportedGraphError", "numpy_function"]
-
 
 class UnsupportedGraphError(TypeError):
     """A graph with an operation that has no equivalent here."""

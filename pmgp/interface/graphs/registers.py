@@ -13,8 +13,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["LARGE", "Call", "NewArray", "in_registers"]
-
 # A function, and the variables that it takes.
 Call = tuple[Callable[..., Any], list[Any]]
 

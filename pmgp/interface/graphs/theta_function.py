@@ -16,8 +16,6 @@ from pytensor.tensor.variable import TensorVariable
 from pmgp.interface.graphs.numpy_graph import NumpyGraph
 from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
 
-__all__ = ["NumpyFunction", "ThetaFunction", "simplified"]
-
 # Their results share memory with what they are taken from.
 VIEWS = (DimShuffle, Subtensor, ScalarFromTensor, TensorFromScalar)
 REMEMBERED = 2

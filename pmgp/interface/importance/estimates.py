@@ -14,8 +14,6 @@ from pmgp.core.registry import resolve
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.steps.chosen import named_estimator
 
-__all__ = ["DRAWS", "Estimates"]
-
 # Default number of importance samples of an estimate: they cost little compared with a fit without a start, and with
 # fewer samples rare large weights would make the evidence uncertain.
 DRAWS = 256

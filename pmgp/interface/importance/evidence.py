@@ -26,8 +26,6 @@ from pmgp.interface.model.latent_variable import find_together
 from pmgp.interface.model.missing import hyperparameters
 from pmgp.interface.steps.shared import share
 
-__all__ = ["Evidence", "evidence"]
-
 
 class Evidence(NamedTuple):
     """An estimate of log p(y).

@@ -32,8 +32,6 @@ from pmgp.interface.model.missing import hyperparameters
 from pmgp.interface.model.time_series import is_markov, kind_of
 from pmgp.interface.steps.shared import share
 
-__all__ = ["loo"]
-
 # Leaving values out takes an n x n matrix, which a series does not need otherwise.
 LONGEST_SERIES = 2000
 

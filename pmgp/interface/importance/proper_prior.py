@@ -15,8 +15,6 @@ from pmgp.interface.importance.theta_draws import transformed
 from pmgp.interface.model.latent_variable import ModelError
 from pmgp.interface.model.missing import hyperparameters
 
-__all__ = ["improper", "refuse_improper"]
-
 PRIOR_DRAWS = 4000
 
 

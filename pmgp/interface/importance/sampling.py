@@ -35,8 +35,6 @@ from pmgp.interface.maximum import TIGHT
 from pmgp.interface.model.points import value_point
 from pmgp.interface.steps.shared import share
 
-__all__ = ["importance"]
-
 # Smallest effective number of draws for each hyper-parameter.
 WORTH_EACH = 5
 # ArviZ's summaries need at least four draws.

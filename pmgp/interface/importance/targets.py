@@ -25,8 +25,6 @@ from pmgp.interface.model.latent_prior import LatentPrior
 from pmgp.interface.model.theta_prior import ThetaPrior
 from pmgp.interface.model.theta_vector import ThetaVector
 
-__all__ = ["LatentTarget", "MarginalTarget", "Target", "Weighed", "gaussian_observations", "observed_normal"]
-
 
 class Weighed(NamedTuple):
     """One value of theta with an unbiased estimate of its posterior density.

@@ -15,8 +15,6 @@ from pmgp.interface.graphs.compilation import INTERPRETED
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.model.missing import hyperparameters
 
-__all__ = ["latent_draws", "posterior_of", "theta_draws", "transformed"]
-
 
 def posterior_of(idata: Any, needed: list[TensorVariable], draws: int | None = None) -> xr.Dataset:
     """The posterior's draws, or at most `draws` of them, evenly spaced, the same of each chain.

@@ -9,8 +9,6 @@ from arviz_stats.base import array_stats
 
 from pmgp.core.importance import effective_size
 
-__all__ = ["FEWEST", "Trust", "trust_in"]
-
 # The tail of fewer weights cannot be judged.
 FEWEST = 25
 

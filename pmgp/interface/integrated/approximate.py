@@ -19,8 +19,6 @@ from pmgp.interface.model.latent_gaussian import find_latent
 from pmgp.interface.model.missing import hyperparameters
 from pmgp.interface.model.taking_apart import take_apart
 
-__all__ = ["LOG_EVIDENCE", "approximate"]
-
 # The variable of a marginalized model that holds log p~(y|theta), for the correction.
 LOG_EVIDENCE = "log_marginal_likelihood"
 

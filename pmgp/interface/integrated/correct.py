@@ -28,8 +28,6 @@ from pmgp.interface.model.latent_gaussian import find_latent
 from pmgp.interface.model.missing import hyperparameters
 from pmgp.interface.steps.shared import share
 
-__all__ = ["correct"]
-
 
 def correct(
     idata: Any,

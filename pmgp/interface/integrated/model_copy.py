@@ -9,8 +9,6 @@ from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
-__all__ = ["copied"]
-
 
 def copied(model: pm.Model, without: list[TensorVariable] | None = None) -> pm.Model:
     """Copy a model with its variables, data and initial values.

@@ -15,8 +15,6 @@ from pmgp.core.gaussians import Posterior
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.interface.maximum import Objective
 
-__all__ = ["ApproximateEvidence", "LogEvidence"]
-
 
 class ApproximateEvidence:
     """The approximation's log-evidence and its gradient as functions of theta, which share a fit.

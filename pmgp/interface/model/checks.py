@@ -24,13 +24,6 @@ from pmgp.interface.model.probes import Probes
 from pmgp.interface.model.theta_vector import ThetaVector
 from pmgp.interface.model.time_series import is_markov, kind_of
 
-__all__ = [
-    "not_finite",
-    "refuse_impossible",
-    "refuse_infinite_inputs",
-    "refuse_other_processes",
-]
-
 
 def refuse_infinite_inputs(latent: str, graphs: list[TensorVariable], prior: DensePrior) -> None:
     """Refuse NaN and infinity in the arrays that the mean and the covariance of f are computed from.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["same_values"]
-
 # Relative to the largest value. A covariance taken apart wrongly is far off; one that takes the root of a squared
 # distance differs from itself by the root of its rounding error.
 SAME = 1e-7

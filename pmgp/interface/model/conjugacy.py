@@ -15,8 +15,6 @@ from pmgp.core.gaussians import Prior
 from pmgp.core.theta_updates.variance import ConjugateVariance
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 
-__all__ = ["find_conjugate_variance"]
-
 # Of log sigma. What does not scale with sigma, like the jitter that gp.prior adds by default, shows where it is small.
 SPAN = 25.0
 TOLERANCE = 1e-12

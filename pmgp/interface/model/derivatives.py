@@ -15,8 +15,6 @@ from pmgp.core.likelihoods import Likelihood
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.model.missing_gradients import naming_missing_gradients
 
-__all__ = ["DifferentiableLatentModel"]
-
 
 class DifferentiableLatentModel:
     """The parts of a model and their derivatives, for schemes that move theta.

@@ -12,8 +12,6 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.basic import NormalRV
 from pytensor.tensor.variable import TensorVariable
 
-__all__ = ["effects", "is_normal", "why_not_effect"]
-
 
 def is_normal(rv: TensorVariable) -> bool:
     """Whether a variable is made of independent normal elements."""

@@ -16,8 +16,6 @@ from pytensor.tensor.variable import TensorVariable
 from pmgp.interface.graphs.compilation import CompiledWhenCalled
 from pmgp.interface.model.theta_vector import ThetaVector
 
-__all__ = ["HessianInF"]
-
 
 class HessianInF:
     """The Hessian of log p(y|f, theta) in f, times a vector.

@@ -15,8 +15,6 @@ from pmgp.interface.model.latent_vector import LatentVector
 from pmgp.interface.model.markov import SeriesPrior
 from pmgp.interface.model.theta_vector import ThetaVector
 
-__all__ = ["FieldPrior"]
-
 
 class FieldPrior(SeriesPrior):
     """Theta to p(f|theta), f a field.

@@ -18,16 +18,6 @@ from pytensor.tensor.variable import TensorVariable
 from pmgp.core.markov import PrecisionPrior, fields
 from pmgp.interface.distributions.matern_field import MaternFieldRV
 
-__all__ = [
-    "ConditionalAutoregression",
-    "Field",
-    "IntrinsicAutoregression",
-    "MaternField",
-    "field_of",
-    "is_field",
-    "value_of",
-]
-
 Given = Callable[..., PrecisionPrior]
 NEIGHBORS = "its neighbors depend on hyper-parameters; they must be data"
 SIGMA = (

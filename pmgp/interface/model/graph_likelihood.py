@@ -25,14 +25,6 @@ from pmgp.interface.graphs.theta_function import NumpyFunction
 from pmgp.interface.graphs.unrolling import NotElementwiseError, elementwise
 from pmgp.interface.model.likelihood_terms import LikelihoodTerms
 
-__all__ = [
-    "DivisibleLikelihood",
-    "LikelihoodFunctions",
-    "PyTensorBlockLikelihood",
-    "PyTensorLikelihood",
-    "compile_likelihood",
-]
-
 CHECKS_AS_SWITCHES = in2out(local_check_parameter_to_ninf_switch)
 LOGS_OF_SUMS = in2out(local_log_add_exp, local_log_sum_exp, name="logs_of_sums")
 # Relative to a term and absolute.

@@ -10,8 +10,6 @@ from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.model.latent_variable import ModelError
 
-__all__ = ["InducingProcess", "attach", "inducing_process"]
-
 
 class InducingProcess(Protocol):
     """The methods of a process on inducing inputs; :class:`pmgp.gp.Sparse` has them."""

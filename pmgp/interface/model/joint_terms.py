@@ -11,8 +11,6 @@ from pytensor.tensor.variable import TensorVariable
 from pmgp.interface.model.latent_variable import ModelError, refuse_children
 from pmgp.interface.model.missing import hyperparameters, imputed, without_missing
 
-__all__ = ["Graphs", "JointTerms", "split_terms", "theta_values"]
-
 
 class Graphs(NamedTuple):
     """The parts of the joint density as PyTensor graphs of the model's value variables.

@@ -20,8 +20,6 @@ from pmgp.interface.model.likelihood_terms import LikelihoodTerms
 from pmgp.interface.model.linear_predictor import LinearPredictor
 from pmgp.interface.model.theta_vector import ThetaVector
 
-__all__ = ["LatentPieces", "PredictorValues"]
-
 
 class PredictorValues:
     """A x, an element for each predictor, as what a likelihood's graph is a function of.

@@ -23,8 +23,6 @@ from pmgp.interface.model.comparison import same_values
 from pmgp.interface.model.latent_vector import LatentVector
 from pmgp.interface.model.theta_vector import ThetaVector
 
-__all__ = ["BlockLatentPrior", "LatentPrior", "latent_prior"]
-
 
 class LatentPrior:
     """Theta to p(f|theta).

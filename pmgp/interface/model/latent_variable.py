@@ -17,20 +17,6 @@ from pytensor.tensor.variable import TensorVariable
 from pmgp.interface.model.effects import effects, is_normal, why_not_effect
 from pmgp.interface.model.time_series import is_markov, kind_of, why_not_gaussian
 
-__all__ = [
-    "ModelError",
-    "are_summed",
-    "below",
-    "find_latent",
-    "find_latents",
-    "find_together",
-    "has_inputs",
-    "names_of",
-    "refuse_children",
-    "refuse_time_series",
-    "whitened_processes",
-]
-
 ONE_PROCESS = (
     "a sum of independent processes is one process with the summed covariance: "
     "f = (gp1 + gp2).prior(..., reparameterize=False)"

@@ -14,8 +14,6 @@ from pytensor.tensor.variable import TensorVariable
 from pmgp.interface.model.latent_variable import ModelError
 from pmgp.interface.model.likelihood_terms import LikelihoodTerms
 
-__all__ = ["LatentVector"]
-
 
 class LatentVector:
     """The latent variables of a model, as one vector.

@@ -15,8 +15,6 @@ from scipy.sparse import csr_array
 
 from pmgp.interface.graphs.theta_function import NumpyFunction
 
-__all__ = ["LikelihoodTerms", "binary_masks", "moved"]
-
 # Relative to a term; vectorized functions differ from each other in the last digits.
 SAME = 1e-9
 # Elements of f that NumPy is given at once.

@@ -26,8 +26,6 @@ from pmgp.interface.model.latent_variable import ModelError
 from pmgp.interface.model.likelihood_terms import binary_masks
 from pmgp.interface.model.theta_vector import ThetaVector
 
-__all__ = ["LinearPredictor", "values_read"]
-
 # A piece with more elements than this must give each predictor one of them at most.
 MOST_COLUMNS = 5000
 # Of a predictor's change, relative to its size.

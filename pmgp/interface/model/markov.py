@@ -15,8 +15,6 @@ from pmgp.interface.model.latent_vector import LatentVector
 from pmgp.interface.model.theta_vector import ThetaVector
 from pmgp.interface.model.time_series import Autoregression, parameters_of
 
-__all__ = ["SeriesPrior"]
-
 # Of central differences in theta.
 STEP = 1e-5
 

@@ -17,8 +17,6 @@ from pmgp.core.markov import Part
 from pmgp.interface.distributions.markov_process import MarkovConditionalRV, MarkovProcessRV
 from pmgp.interface.model.latent_variable import ModelError
 
-__all__ = ["Markov"]
-
 ORDERS = {Matern12: 0.5, Exponential: 0.5, Matern32: 1.5, Matern52: 2.5}
 FACTORS = {Cosine: "cosine", Periodic: "periodic"}
 ACCEPTED = (

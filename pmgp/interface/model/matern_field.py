@@ -14,8 +14,6 @@ from pmgp.core.markov.meshes import Lattice, Mesh
 from pmgp.interface.distributions.matern_field import MaternFieldRV
 from pmgp.interface.model.latent_variable import ModelError
 
-__all__ = ["SPDE"]
-
 
 class SPDE:
     """Matern field of order 1 in the plane with a sparse precision: for thousands of cells.

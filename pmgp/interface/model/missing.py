@@ -26,8 +26,6 @@ from pytensor.tensor.variable import TensorVariable
 from pmgp.interface.graphs.compilation import INTERPRETED
 from pmgp.interface.model.latent_variable import ModelError
 
-__all__ = ["Imputation", "hyperparameters", "imputed", "without_missing"]
-
 SUFFIX = "_unobserved"
 
 

@@ -9,8 +9,6 @@ from pytensor.gradient import DisconnectedInputError, NullTypeGradError
 
 from pmgp.interface.model.latent_variable import ModelError
 
-__all__ = ["naming_missing_gradients"]
-
 
 @contextmanager
 def naming_missing_gradients(variables: str, advice: str) -> Iterator[None]:

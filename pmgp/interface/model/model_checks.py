@@ -15,8 +15,6 @@ from pmgp.interface.model.probes import Probes
 from pmgp.interface.model.theta_prior import ThetaPrior
 from pmgp.interface.model.theta_vector import ThetaVector
 
-__all__ = ["ModelChecks"]
-
 
 @dataclass(frozen=True)
 class ModelChecks:

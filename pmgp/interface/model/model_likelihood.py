@@ -29,8 +29,6 @@ from pmgp.interface.model.observations import Observations
 from pmgp.interface.model.probes import Probes
 from pmgp.interface.model.theta_vector import ThetaVector
 
-__all__ = ["ClosedFormLikelihood", "GraphLikelihood", "ModelLikelihood", "SummedLikelihood", "naming_gradients_in_f"]
-
 
 class ModelLikelihood(Protocol):
     """The likelihood of a model, in the form that the core takes."""

@@ -21,8 +21,6 @@ from pmgp.interface.model.sums import SumPrior
 from pmgp.interface.model.theta_vector import ThetaVector
 from pmgp.interface.model.time_series import is_markov, is_process
 
-__all__ = ["ModelPrior", "model_prior"]
-
 
 class ModelPrior(Protocol):
     """Theta to p(f|theta), a `Prior` of any kind.

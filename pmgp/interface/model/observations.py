@@ -15,8 +15,6 @@ from pytensor.tensor.variable import TensorVariable
 from pmgp.interface.distributions.base import broadcasts_to
 from pmgp.interface.model.latent_variable import ModelError, are_summed, names_of
 
-__all__ = ["Observations", "naming_shapes", "refuse_shapes"]
-
 
 class Observations:
     """The observed variables that depend on f: their shapes and values.

@@ -21,8 +21,6 @@ from pmgp.interface.model.latent_vector import LatentVector
 from pmgp.interface.model.markov import SeriesPrior
 from pmgp.interface.model.theta_vector import ThetaVector
 
-__all__ = ["Block", "Piece", "piece_of"]
-
 
 class Block(NamedTuple):
     """One piece at one theta.

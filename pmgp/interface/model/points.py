@@ -10,8 +10,6 @@ from pymc.initial_point import make_initial_point_fn
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
-__all__ = ["value_point"]
-
 
 def value_point(model: pm.Model, point: dict[str, Any] | None) -> dict[str, np.ndarray]:
     """Initial values of all value variables, with those replaced that `point` names, transformed or not.

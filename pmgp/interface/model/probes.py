@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-__all__ = ["Probes"]
-
 # How often the likelihood is looked at to see what it depends on.
 PROBES = 4
 

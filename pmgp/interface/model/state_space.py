@@ -12,8 +12,6 @@ from pmgp.interface.model.markov import SeriesPrior
 from pmgp.interface.model.theta_vector import ThetaVector
 from pmgp.interface.model.time_series import process_of
 
-__all__ = ["ProcessPrior"]
-
 
 class ProcessPrior(SeriesPrior):
     """Theta to p(f|theta), f a sum of Matern processes in time, perhaps times cosines.

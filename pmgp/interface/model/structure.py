@@ -18,8 +18,6 @@ from pmgp.interface.model.missing import imputed
 from pmgp.interface.model.model_likelihood import naming_gradients_in_f
 from pmgp.interface.model.observations import naming_shapes, refuse_shapes
 
-__all__ = ["ModelStructure", "structure_of"]
-
 
 @dataclass(frozen=True)
 class ModelStructure:

@@ -17,8 +17,6 @@ from pmgp.interface.model.markov import SeriesPrior
 from pmgp.interface.model.pieces import piece_of
 from pmgp.interface.model.theta_vector import ThetaVector
 
-__all__ = ["SumPrior"]
-
 
 class SumPrior(SeriesPrior):
     """Theta to p(f|theta), f made of independent latent pieces and of their sums.

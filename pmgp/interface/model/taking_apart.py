@@ -31,8 +31,6 @@ from pmgp.interface.model.structure import ModelStructure, structure_of
 from pmgp.interface.model.theta_prior import ThetaPrior
 from pmgp.interface.model.theta_vector import ThetaVector
 
-__all__ = ["take_apart"]
-
 
 @threads_limited(1)
 @announced()

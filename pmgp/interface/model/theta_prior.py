@@ -16,8 +16,6 @@ from pmgp.interface.graphs.unrolling import unrolled_sum
 from pmgp.interface.model.comparison import same_values
 from pmgp.interface.model.theta_vector import ThetaVector
 
-__all__ = ["ThetaPrior"]
-
 
 class ThetaPrior:
     """Theta to log p(theta) on the unconstrained scale.

@@ -18,17 +18,6 @@ from pytensor.tensor.variable import TensorVariable
 from pmgp.interface.distributions.markov_process import MarkovProcessRV
 from pmgp.interface.model.fields import field_of, is_field
 
-__all__ = [
-    "Autoregression",
-    "MarkovProcess",
-    "is_markov",
-    "is_process",
-    "kind_of",
-    "parameters_of",
-    "process_of",
-    "why_not_gaussian",
-]
-
 
 class Autoregression(NamedTuple):
     """x_t = drift + sum_k rho_k x_{t-k} + sigma e_t after p first values that are normal, in graphs.

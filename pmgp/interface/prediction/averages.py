@@ -9,8 +9,6 @@ import numpy as np
 from pmgp.core.likelihoods.block_moments import normal_nodes
 from pmgp.core.numerics.quadrature import normal_expectation
 
-__all__ = ["expectation_over", "number_of_nodes"]
-
 # Pairs of points of a Sobol sequence, f and its mirror image, for one draw of the posterior; the next draw uses the
 # next points.
 PAIRS = 32

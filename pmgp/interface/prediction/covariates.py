@@ -10,8 +10,6 @@ import pymc as pm
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
-__all__ = ["check_at", "check_inputs"]
-
 
 def check_inputs(Xnew: Any, X: np.ndarray) -> np.ndarray:
     """Refuse new inputs that do not fit the old ones, X of shape (n, d).

@@ -17,8 +17,6 @@ from pmgp.interface.covariance.executor import MomentParts, by_kind
 from pmgp.interface.covariance.program import Program
 from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
 
-__all__ = ["JointMoments", "Parts", "compile_joint_moments"]
-
 # Relative to the largest covariance.
 SAME = 1e-12
 

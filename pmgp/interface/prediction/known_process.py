@@ -14,8 +14,6 @@ from pytensor.graph.basic import equal_computations
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
-__all__ = ["KnownProcess", "known_processes"]
-
 
 class KnownProcess:
     """A process whose prior has been taken at some inputs.

@@ -27,8 +27,6 @@ from pmgp.interface.prediction.new_points import NewInputs
 from pmgp.interface.prediction.point_function import QUICKLY
 from pmgp.interface.prediction.rules import NotPointwiseError
 
-__all__ = ["FEWEST_POINTS", "LARGEST", "Conditional", "LatentProcess", "Moments"]
-
 Moments = tuple[TensorVariable, TensorVariable]
 
 # Elements of the largest array: 4 million numbers are 32 MB.

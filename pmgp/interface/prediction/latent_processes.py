@@ -23,8 +23,6 @@ from pmgp.interface.prediction.latent_process import FEWEST_POINTS, LARGEST, Con
 from pmgp.interface.prediction.latent_rows import LatentRows
 from pmgp.interface.prediction.state_process import StateConditional, StateProcess
 
-__all__ = ["GivenTheta", "LatentProcesses"]
-
 
 class LatentProcesses:
     """The processes of the latent vectors.

@@ -8,8 +8,6 @@ from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.model.latent_gaussian import ModelError
 
-__all__ = ["LatentRows"]
-
 
 class LatentRows:
     """The latent variables of a model as rows of a matrix, (C, n): one for each vector, in order for each matrix.

@@ -22,8 +22,6 @@ from pytensor.tensor.variable import TensorVariable
 from pmgp.interface.prediction import rules
 from pmgp.interface.prediction.rules import Axes, Level, NotPointwiseError
 
-__all__ = ["NewInputs", "NewPoints", "Rewriter"]
-
 
 class Rewriter(ABC):
     """Builds graphs whose demanded axes have another length.

@@ -20,8 +20,6 @@ from pmgp.interface.prediction.latent_rows import LatentRows
 from pmgp.interface.prediction.new_points import NewPoints
 from pmgp.interface.prediction.rules import NotPointwiseError
 
-__all__ = ["QUICKLY", "PointFunction", "PointModel"]
-
 # Without machine code: a few passes over arrays are not worth seconds of compilation.
 QUICKLY = "FAST_COMPILE"
 

@@ -10,8 +10,6 @@ from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.prediction.latent_rows import LatentRows
 
-__all__ = ["Draws", "check_variables", "evenly_spaced"]
-
 
 @dataclass
 class Draws:

@@ -13,8 +13,6 @@ from pmgp.interface.model.inducing_process import inducing_process
 from pmgp.interface.prediction.responses import Expectation, expectations_of
 from pmgp.interface.prediction.setting import PredictionTask, prepare
 
-__all__ = ["predict"]
-
 LATENT = ("latent_mean", "square", "latent_variance")
 
 

@@ -29,16 +29,6 @@ from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor, indices_from
 from pytensor.tensor.type_other import NoneTypeT
 from pytensor.tensor.variable import TensorVariable
 
-__all__ = [
-    "Axes",
-    "Level",
-    "NotPointwiseError",
-    "apply",
-    "inner_graph",
-    "is_selection",
-    "selection_of",
-]
-
 Axes = frozenset[int]
 Level = tuple[Any, ...]
 NOWHERE: Axes = frozenset()

@@ -14,8 +14,6 @@ from pmgp.interface.prediction.point_function import PointFunction
 from pmgp.interface.prediction.rules import NotPointwiseError
 from pmgp.interface.prediction.setting import PredictionTask, prepare
 
-__all__ = ["sample_predictions"]
-
 
 def sample_predictions(
     idata: Any,

@@ -25,8 +25,6 @@ from pmgp.interface.prediction.point_function import PointModel
 from pmgp.interface.prediction.posterior import Draws, check_variables, evenly_spaced
 from pmgp.interface.prediction.rules import NotPointwiseError
 
-__all__ = ["PredictionTask", "prepare"]
-
 FORECAST = (
     "make it longer, with missing observations (NaN) where there are none yet; its values there, and the observations, "
     "are drawn with the others. A map on a lattice is drawn as a whole, at points too if its prior is given them"

@@ -20,8 +20,6 @@ from pmgp.core.markov import Line, StatePattern, Times, lines_of, sample_path, t
 from pmgp.interface.model.time_series import process_of
 from pmgp.interface.prediction.point_function import QUICKLY
 
-__all__ = ["StateConditional", "StateProcess"]
-
 
 class StateProcess:
     """A process made by :class:`pmgp.gp.Markov`.

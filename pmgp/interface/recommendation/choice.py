@@ -16,8 +16,6 @@ from pmgp.interface.recommendation.traits import is_latent, number_of_latent_val
 from pmgp.interface.recommendation.weighted_sums import number_of_weights
 from pmgp.interface.steps.transitions import FEW
 
-__all__ = ["MANY_POINTS", "recommend"]
-
 MANY_WEIGHTS = 5
 MANY_POINTS = 1500
 """From so many latent values on, a chain of 2,000 iterations takes five minutes or more, and eight times as long with

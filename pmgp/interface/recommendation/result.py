@@ -10,8 +10,6 @@ import pymc as pm
 
 import pmgp
 
-__all__ = ["Recommendation", "StepCall"]
-
 
 class StepCall(NamedTuple):
     """A step method and its arguments."""

@@ -19,21 +19,6 @@ from pmgp.interface.steps import Ancillary, EllipticalSlice, LatentHMC, PseudoMa
 from pmgp.interface.steps.shared import share
 from pmgp.interface.steps.transitions import many_to_follow_gradients
 
-__all__ = [
-    "MANY_HYPERPARAMETERS",
-    "any_likelihood",
-    "few_hyperparameters",
-    "known_hyperparameters",
-    "many_hyperparameters",
-    "on_inducing_inputs",
-    "processes",
-    "several_latent_vectors",
-    "summed",
-    "time_series",
-    "with_additive_nuts",
-    "with_approximation",
-]
-
 MANY_HYPERPARAMETERS = 8
 """From so many elements of theta on, gradients pay beside an f that the likelihood does not factorize over."""
 

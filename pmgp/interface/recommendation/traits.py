@@ -13,8 +13,6 @@ from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
 from pmgp.interface.model.missing import hyperparameters
 from pmgp.interface.steps.shared import share
 
-__all__ = ["Traits", "is_latent", "number_of_latent_values", "traits_of"]
-
 # Where the curvature of the likelihood is looked at, in standard deviations of the prior of f.
 PROBES = np.linspace(-4.0, 4.0, 9)
 

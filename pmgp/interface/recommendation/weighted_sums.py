@@ -19,8 +19,6 @@ from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.model.latent_variable import find_latents
 
-__all__ = ["ADDITIVE_NUTS", "number_of_weights"]
-
 ADDITIVE_NUTS = (
     "NUTS, PyMC's or nutpie's, on the model whitened additively, far ahead with few observations: covariances are sums "
     "of fixed matrices C_s times weights w_s here. Factor them once, C_s = L_s L_s', with all L_s side by side "

@@ -13,8 +13,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-__all__ = ["Block", "append", "blocks_of", "previous", "read", "replace", "replace_text", "written"]
-
 MAGIC = b"pmgp-b01"
 HEADER = struct.Struct("<8sQQI")
 """Magic, length, first iteration, checksum of the rest and of these two."""

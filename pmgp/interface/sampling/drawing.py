@@ -21,8 +21,6 @@ from pmgp.interface.sampling.stored_run import RunSettings
 from pmgp.interface.steps.chain_step import ChainStep
 from pmgp.interface.steps.threads import ThreadShare
 
-__all__ = ["REPORT", "NoDrawsError", "Run"]
-
 _log = logging.getLogger("pymc.pmgp")
 
 REPORT = "pmgp_report"

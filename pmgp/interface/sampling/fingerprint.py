@@ -19,8 +19,6 @@ from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.traversal import io_toposort
 
-__all__ = ["differences", "of_model", "of_steps"]
-
 ADDRESS = re.compile(r"0x[0-9a-f]+")
 
 

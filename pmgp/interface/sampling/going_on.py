@@ -12,8 +12,6 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from pmgp.interface.sampling.report import convergence
 
-__all__ = ["EffectiveDraws", "effective", "enough", "more_draws", "progress_towards"]
-
 # An estimate from a few draws is rough: runs grow by steps that are neither too small to be worth a look nor too bold.
 LEAST_GROWTH, MOST_GROWTH = 1.25, 4.0
 MARGIN = 1.1

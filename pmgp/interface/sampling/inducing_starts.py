@@ -15,8 +15,6 @@ from pytensor.gradient import NullTypeGradError
 from pmgp.interface.model.inducing_process import inducing_process
 from pmgp.interface.sparse import OptimizedInducing, Sparse, SparseGibbs, optimize_inducing
 
-__all__ = ["fitted_gaussian", "follow"]
-
 _log = logging.getLogger("pymc.pmgp")
 
 # Iterations of each of two stages; further ones would change a start by less than its draws differ.

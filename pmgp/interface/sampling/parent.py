@@ -10,8 +10,6 @@ import os
 import threading
 import time
 
-__all__ = ["end_with_parent"]
-
 EVERY = 0.2
 """Seconds between two looks."""
 

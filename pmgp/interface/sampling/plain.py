@@ -19,8 +19,6 @@ from pymc.util import RandomGeneratorState
 
 from pmgp.core.numerics.storable import qualified_name, storable, storable_types
 
-__all__ = ["BIT_GENERATORS", "from_bytes", "to_bytes"]
-
 storable(RandomGeneratorState)
 
 PLAIN = (bool, int, float, str)

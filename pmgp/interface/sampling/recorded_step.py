@@ -23,8 +23,6 @@ from pmgp.interface.sampling.parent import end_with_parent
 from pmgp.interface.sampling.plain import from_bytes
 from pmgp.interface.sampling.stored_chain import Iteration, StoredChain
 
-__all__ = ["RecordedStep", "chain_folder"]
-
 
 def chain_folder(run: Path, chain: int) -> Path:
     """Where a chain of a run is stored."""

@@ -15,8 +15,6 @@ import xarray as xr
 
 from pmgp.diagnostics import MIN_DRAWS
 
-__all__ = ["ENOUGH", "Convergence", "Report", "convergence", "report"]
-
 ENOUGH = 400
 """Smallest number of effective draws, over all chains, with which quantiles and R-hat are reliable."""
 LARGE_RHAT = 1.01

@@ -20,8 +20,6 @@ from pmgp.interface.sampling.drawing import Run
 from pmgp.interface.sampling.inducing_starts import fitted_gaussian, follow
 from pmgp.interface.sampling.stored_run import RunSettings, Seed, StoredRun, check_free
 
-__all__ = ["resume", "sample"]
-
 _log = logging.getLogger("pymc.pmgp")
 
 MOST = 20

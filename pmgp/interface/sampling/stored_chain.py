@@ -22,8 +22,6 @@ try:
 except ImportError:  # There are no such locks on Windows.
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["DRAWS", "STATE", "Iteration", "Recovered", "StoreError", "StoredChain", "recovered", "seconds_spent"]
-
 DRAWS, STATE = "draws", "state"
 PATIENCE = 10.0
 """Seconds to wait for a process that still writes: workers end soon after a parent that was killed."""

@@ -18,8 +18,6 @@ from pmgp.interface.sampling.plain import BIT_GENERATORS, from_bytes, to_bytes
 from pmgp.interface.sampling.recorded_step import chain_folder
 from pmgp.interface.sampling.stored_chain import DRAWS, STATE, Recovered, StoreError, recovered
 
-__all__ = ["RunSettings", "Seed", "StoreError", "StoredRun", "check_free", "delete"]
-
 MANIFEST, START = "run.json", "start"
 FORMAT = 1
 # The last part of a spawn key that no chain gets: theirs count from zero.

@@ -14,8 +14,6 @@ import numpy as np
 from pmgp.core.inducing import Variational, bound
 from pmgp.interface.sparse.bound import BoundFunction
 
-__all__ = ["beginning", "nothing_told"]
-
 # The median share of the prior variances at observations that the inducing inputs tell, below which they tell nothing,
 # and the one that is looked for then.
 LITTLE, ENOUGH = 0.01, 0.5

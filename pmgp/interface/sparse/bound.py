@@ -15,8 +15,6 @@ from pmgp.interface.sparse.inputs import current_value
 from pmgp.interface.sparse.parts import SparseParts, log_prior_of
 from pmgp.interface.sparse.process import Sparse
 
-__all__ = ["BoundFunction"]
-
 
 class BoundFunction:
     """E_q log p(y|f) + log p(theta) of a model, without Jacobian, and its gradient.

@@ -21,8 +21,6 @@ from pmgp.interface.distributions.log_gaussian_cox import LogGaussianCoxRV
 from pmgp.interface.distributions.robust_max import RobustMaxRV
 from pmgp.interface.sparse.linear import Linear, linear, log_linear
 
-__all__ = ["ClosedForm", "closed_form", "largest_probability"]
-
 # Of value, mean and variance.
 Expectation = Callable[[TensorVariable, TensorVariable, TensorVariable], TensorVariable]
 

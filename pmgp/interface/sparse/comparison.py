@@ -12,8 +12,6 @@ import pymc as pm
 from pmgp.interface.sparse.process import Sparse
 from pmgp.interface.steps import PseudoMarginal
 
-__all__ = ["LARGEST", "compare_with_exact"]
-
 # Points that the exact chain is run for.
 LARGEST = 2000
 

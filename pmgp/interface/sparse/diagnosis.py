@@ -11,8 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Diagnosis", "diagnosis_of"]
-
 # In nats. To first order the mean of no hyper-parameter moves by more than this part of its standard deviation. Draws
 # keep away from where the penalty is large, so that more may be behind it: hence not larger.
 NEGLIGIBLE = 0.05

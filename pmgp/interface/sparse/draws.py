@@ -12,8 +12,6 @@ from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.graphs.numerical import NumericalFunction
 
-__all__ = ["at_draws", "spaced_draws"]
-
 
 def spaced_draws(idata: Any, model: pm.Model, number: int | None) -> list[dict[str, np.ndarray]]:
     """Values of the model's free variables at draws that are evenly spaced over all chains.

@@ -12,8 +12,6 @@ from pytensor.tensor.variable import TensorVariable
 from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.sparse.likelihood import LatentLikelihood
 
-__all__ = ["whole_model"]
-
 
 def whole_model(
     model: pm.Model,

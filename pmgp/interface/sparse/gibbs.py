@@ -41,8 +41,6 @@ from pmgp.interface.steps.base import ACCEPTANCE, EVALUATIONS
 from pmgp.interface.steps.progress import ThetaProgress
 from pmgp.interface.steps.validation import check_acceptance
 
-__all__ = ["SparseGibbs"]
-
 # The part of tuning after which modes are learned from, and how often they are fitted.
 SETTLED = 0.3
 FIT_EVERY = 50

@@ -29,8 +29,6 @@ from pmgp.interface.steps.base import ACCEPTANCE, EVALUATIONS
 from pmgp.interface.steps.progress import AcceptanceProgress
 from pmgp.interface.steps.validation import check_acceptance
 
-__all__ = ["SparseHMC"]
-
 # Parts of tuning after which the covariance of the draws since the one before is taken for the scale.
 WINDOWS = (0.1, 0.25, 0.45, 0.7)
 # The share of a window's trajectories that must have been accepted for its draws to tell of a scale.

@@ -13,8 +13,6 @@ from pytensor.graph.traversal import ancestors
 from pmgp.core.likelihoods.checks import places
 from pmgp.interface.distributions.base import known_value
 
-__all__ = ["check_inputs", "check_new_inputs", "check_table", "current_value", "refuse_minibatches"]
-
 
 def current_value(array: Any) -> np.ndarray | None:
     """Numbers of an array, a constant or a `pymc.Data`, as they are now; None for what is computed from others."""

@@ -20,8 +20,6 @@ from pytensor.tensor.variable import TensorVariable
 from pmgp.core.numerics.quadrature import normal_rule
 from pmgp.interface.sparse.closed_forms import closed_form
 
-__all__ = ["LatentLikelihood"]
-
 
 @dataclass(frozen=True)
 class LatentLikelihood:

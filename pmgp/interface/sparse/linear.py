@@ -13,8 +13,6 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.variable import TensorVariable
 
-__all__ = ["Linear", "linear", "log_linear"]
-
 
 class Linear(NamedTuple):
     """``slope * f + intercept``, neither of which depends on f."""

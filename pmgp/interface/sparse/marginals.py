@@ -12,8 +12,6 @@ from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.sparse.inputs import current_value
 
-__all__ = ["InducingInputs", "Marginals"]
-
 # The smallest gamma, as a part of the prior variance: at inducing inputs it is zero, and the quadrature divides by its
 # square root.
 SMALLEST = 1e-12

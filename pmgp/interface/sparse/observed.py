@@ -19,8 +19,6 @@ from pmgp.interface.model.points import value_point
 from pmgp.interface.sparse.inputs import current_value
 from pmgp.interface.sparse.likelihood import LatentLikelihood
 
-__all__ = ["check_distribution", "check_terms"]
-
 
 def check_distribution(model: pm.Model, likelihood: LatentLikelihood, arguments: list[TensorVariable]) -> None:
     """Refuse what is no distribution, and one that uses variables of the model that it is not given.

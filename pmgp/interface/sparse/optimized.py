@@ -20,8 +20,6 @@ from pmgp.interface.sparse.beginning import beginning, nothing_told
 from pmgp.interface.sparse.bound import BoundFunction
 from pmgp.interface.sparse.process import Sparse
 
-__all__ = ["OptimizedInducing", "optimize_inducing"]
-
 NOTHING_TOLD = (
     "Where the bound is largest, the values at the inducing inputs tell next to nothing of those at other inputs, and "
     "predictions will be the prior's: length-scales are far below the distances between inputs. Give the length-scales "

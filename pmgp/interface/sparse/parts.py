@@ -30,8 +30,6 @@ from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.sparse.process import OBSERVATIONS, WHITENED
 from pmgp.interface.sparse.terms import Terms, terms_of
 
-__all__ = ["SparseParts", "log_prior_of"]
-
 ELSEWHERE = "pmgp.steps.SparseHMC takes any model whose variables are continuous"
 
 

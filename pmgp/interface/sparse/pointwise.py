@@ -10,8 +10,6 @@ from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.sparse.likelihood import LatentLikelihood
 
-__all__ = ["extend_with_log_likelihood"]
-
 
 def extend_with_log_likelihood(
     idata: Any,

@@ -24,8 +24,6 @@ from pmgp.interface.sparse.pointwise import extend_with_log_likelihood
 from pmgp.interface.sparse.responses import Expectations
 from pmgp.interface.sparse.selection import select_inducing
 
-__all__ = ["Predicting", "table_of"]
-
 
 class Predicting:
     """Mixin of `Sparse`."""

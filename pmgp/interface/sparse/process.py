@@ -27,8 +27,6 @@ from pmgp.interface.sparse.marginals import InducingInputs, Marginals
 from pmgp.interface.sparse.observed import check_distribution, check_terms
 from pmgp.interface.sparse.predicting import Predicting, table_of
 
-__all__ = ["OBSERVATIONS", "WHITENED", "Sparse"]
-
 # By these a model's variables are known: how the name of the whitened values ends, and the operation of observations.
 WHITENED = "_rotated_"
 OBSERVATIONS = "ExpectedLogLikelihood"

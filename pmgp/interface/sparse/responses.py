@@ -24,8 +24,6 @@ from pmgp.interface.sparse.draws import at_draws
 from pmgp.interface.sparse.likelihood import LatentLikelihood
 from pmgp.interface.sparse.marginals import Marginals
 
-__all__ = ["Expectations"]
-
 # Nodes where there is no closed form, as for predictions of other models.
 ORDER = 32
 LATENT = ("latent_mean", "square", "latent_variance")

@@ -17,8 +17,6 @@ from pmgp.interface.graphs.compilation import INTERPRETED
 from pmgp.interface.model.points import value_point
 from pmgp.interface.sparse.inputs import check_table
 
-__all__ = ["METHODS", "select_inducing", "suggested_number"]
-
 METHODS = ("kmeans", "conditional_variance", "random")
 
 

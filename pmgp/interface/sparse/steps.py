@@ -11,8 +11,6 @@ from pymc.util import get_random_generator
 from pmgp.interface.sparse.inputs import current_value
 from pmgp.interface.steps.chain_step import ChainStep
 
-__all__ = ["SparseStep"]
-
 
 class SparseStep(ChainStep):
     """A step method for all variables of a model, which are continuous.

@@ -22,8 +22,6 @@ from pmgp.interface.graphs.numerical import NumericalFunction
 from pmgp.interface.model.inducing_process import inducing_process
 from pmgp.interface.sparse.inputs import current_value
 
-__all__ = ["RobustMaxTerms", "Terms", "terms_of"]
-
 SMOOTH = (BernoulliProbit.rv_type, BernoulliLogit.rv_type)
 
 

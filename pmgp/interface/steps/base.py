@@ -14,8 +14,6 @@ from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.steps.chain_step import ChainStep
 from pmgp.interface.steps.shared import share
 
-__all__ = ["ACCEPTANCE", "COUNTS", "EVALUATIONS", "Arguments", "GaussianProcessStep", "PyMCArguments"]
-
 COUNTS: dict[str, Any] = {"n_cholesky": (np.int64, []), "n_inverse": (np.int64, []), "n_matmul": (np.int64, [])}
 """Sample statistics of every step method: its operations in O(n^3)."""
 ACCEPTANCE: dict[str, Any] = {"tune": (bool, []), "accepted": (np.float64, []), "acceptance_rate": (np.float64, [])}

@@ -10,8 +10,6 @@ from pymc.step_methods.compound import BlockedStep
 from pmgp.core.numerics.threads import threads_limited
 from pmgp.interface.steps.threads import ThreadShare
 
-__all__ = ["ChainStep"]
-
 
 class ChainStep(BlockedStep):
     """A step method that is pickled with its functions, and without what only its constructor needed.

@@ -14,8 +14,6 @@ from pmgp.core.markov import PathSampling
 from pmgp.core.registry import resolve
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 
-__all__ = ["chosen_approximation", "chosen_estimators", "named_estimator"]
-
 GROUPS = 16
 
 

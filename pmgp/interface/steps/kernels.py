@@ -12,8 +12,6 @@ from pmgp.core.estimators import Estimator, OrthantSampling
 from pmgp.core.gaussians import DensePrior
 from pmgp.core.likelihoods import BernoulliLogit, BernoulliProbit, Likelihood, OrdinalProbit
 
-__all__ = ["compile_kernels"]
-
 LABELS = np.array([0, 1])
 
 

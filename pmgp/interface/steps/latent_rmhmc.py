@@ -11,8 +11,6 @@ from pmgp.interface.steps.base import Arguments
 from pmgp.interface.steps.latent_updates import LatentStep
 from pmgp.interface.steps.public import public_step
 
-__all__ = ["LatentRMHMC"]
-
 
 @public_step
 class LatentRMHMC(LatentStep):

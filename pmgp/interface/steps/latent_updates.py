@@ -23,8 +23,6 @@ from pmgp.interface.steps.public import public_step
 from pmgp.interface.steps.starts import refusing_start
 from pmgp.interface.steps.validation import check_acceptance, latent_of
 
-__all__ = ["EllipticalSlice", "LatentHMC", "LatentMetropolis", "LatentSMMALA", "LatentStep"]
-
 
 @dataclass_state
 class LatentState(StepMethodState):

@@ -12,8 +12,6 @@ from rich.console import Console
 from rich.progress import TextColumn
 from rich.table import Column
 
-__all__ = ["AcceptanceProgress", "EvaluationsProgress", "EvidenceProgress", "ThetaProgress"]
-
 # Characters of a terminal that PyMC's columns leave room in for others.
 WIDE_ENOUGH = 96
 

@@ -40,8 +40,6 @@ from pmgp.interface.steps.validation import (
     unconverged_proposals,
 )
 
-__all__ = ["PseudoMarginal"]
-
 START_ATTEMPTS = 20
 
 

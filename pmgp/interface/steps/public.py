@@ -12,8 +12,6 @@ from string import Template
 
 from pmgp.interface.steps.base import Arguments, GaussianProcessStep
 
-__all__ = ["public_step"]
-
 ARGUMENTS = """\
 model, rng, initial_point, compile_kwargs, blocked
     As in every PyMC step method.

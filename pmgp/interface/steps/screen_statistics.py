@@ -11,8 +11,6 @@ from pmgp.core.marginal.pseudo_marginal import Frozen, Info, State
 from pmgp.core.transitions.base import Point, TransitionInfo
 from pmgp.interface.steps.base import ACCEPTANCE, COUNTS
 
-__all__ = ["STATISTICS", "sampling_statistics", "tuning_statistics"]
-
 STATISTICS: dict[str, Any] = {
     **ACCEPTANCE,
     "log_marginal_likelihood": (np.float64, []),

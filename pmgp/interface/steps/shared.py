@@ -16,8 +16,6 @@ from pmgp.core.gaussians import Prior
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.model.taking_apart import take_apart
 
-__all__ = ["SharedModel", "share"]
-
 
 class SharedModel:
     """A model taken apart, that remembers the prior of f at one theta.

@@ -15,8 +15,6 @@ from pmgp.core.numerics import linalg
 from pmgp.interface.model.checks import not_finite
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 
-__all__ = ["refusing_start", "unusable_latent_start", "unusable_start"]
-
 # Where the likelihood is looked at, in standard deviations of f from its prior mean.
 DEVIATIONS = (0.0, -1.0, 1.0, -3.0, 3.0)
 

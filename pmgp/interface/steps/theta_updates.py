@@ -27,8 +27,6 @@ from pmgp.interface.steps.starts import refusing_start
 from pmgp.interface.steps.transitions import chosen_operator
 from pmgp.interface.steps.validation import check_hyperparameters
 
-__all__ = ["Ancillary", "Interweaving", "JointUpdate", "Sufficient", "Surrogate"]
-
 
 @dataclass_state
 class ThetaState(StepMethodState):

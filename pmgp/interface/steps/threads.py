@@ -13,8 +13,6 @@ from typing import Any, NamedTuple
 
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 
-__all__ = ["ThreadShare"]
-
 # Cores that `pymc.sample` uses at most by default.
 CORES = 4
 

@@ -16,8 +16,6 @@ from pmgp.core.transitions.mixture import IndependenceMixture
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
 from pmgp.interface.model.model_likelihood import ClosedFormLikelihood
 
-__all__ = ["ThetaTarget", "chosen_operator", "chosen_proposal", "many_to_follow_gradients"]
-
 # Of trajectories on the screen: leapfrog steps are uniform between these two, four on average. In turns with proposals
 # they may all be long; alone, many of about half a period would change signs and little else.
 LEAPFROG_ALONE, LEAPFROG_BY_TURNS = (1, 7), (3, 5)

@@ -10,17 +10,6 @@ import pymc as pm
 from pmgp.core.marginal.calibration import LARGE_SPREAD
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
 
-__all__ = [
-    "check_acceptance",
-    "check_hyperparameters",
-    "check_settings",
-    "indefinite_proposals",
-    "large_spread",
-    "latent_of",
-    "moved_values",
-    "unconverged_proposals",
-]
-
 
 def check_acceptance(target_acceptance: float) -> None:
     """Refuse a target acceptance rate that is not one."""

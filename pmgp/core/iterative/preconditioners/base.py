@@ -8,8 +8,6 @@ import numpy as np
 
 from pmgp.core.iterative.solvers import ConjugateGradients
 
-__all__ = ["INNER", "Base", "Kernel", "UnknownLogDeterminantError", "refuse_log_determinant"]
-
 INNER = ConjugateGradients(tolerance=1e-4, cap=10_000)
 """The solver inside of a preconditioner that iterates; it measures residuals relative to the right-hand side."""
 

@@ -9,8 +9,6 @@ from scipy.linalg import cho_factor, cho_solve
 
 from pmgp.core.iterative.preconditioners.base import Kernel
 
-__all__ = ["BlockDiagonal", "block_jacobi", "consecutive"]
-
 
 class BlockDiagonal:
     """A block-diagonal matrix, factorized.

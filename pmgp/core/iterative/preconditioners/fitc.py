@@ -7,8 +7,6 @@ import numpy as np
 from pmgp.core.iterative.preconditioners.base import Kernel
 from pmgp.core.iterative.preconditioners.low_rank import Diagonal, LowRank, factor_of
 
-__all__ = ["fitc"]
-
 
 def fitc(kernel: Kernel, noise: np.ndarray, points: np.ndarray) -> LowRank:
     """Precondition by the fully independent training conditional.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["Identity"]
-
 
 class Identity:
     """P = I, so that conjugate gradients are those without a preconditioner.

@@ -7,8 +7,6 @@ from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
 
 from pmgp.core.iterative.preconditioners.base import Base
 
-__all__ = ["Diagonal", "LowRank", "factor_of", "stable_cholesky"]
-
 # What is added to the diagonal of K_UU, as a part of its mean: points may lie together.
 JITTER = 1e-10
 

@@ -11,8 +11,6 @@ import numpy as np
 from pmgp.core.iterative.preconditioners.base import Kernel
 from pmgp.core.iterative.preconditioners.low_rank import Diagonal, LowRank
 
-__all__ = ["partial_svd"]
-
 # Columns beyond the rank, as Halko et al. recommend.
 EXCESS = 10
 

@@ -8,8 +8,6 @@ from pmgp.core.iterative.preconditioners.base import Kernel
 from pmgp.core.iterative.preconditioners.block_jacobi import BlockDiagonal, consecutive
 from pmgp.core.iterative.preconditioners.low_rank import LowRank, factor_of
 
-__all__ = ["pitc"]
-
 
 def pitc(kernel: Kernel, noise: np.ndarray, points: np.ndarray, width: int) -> LowRank:
     """Precondition by the partially independent training conditional.

@@ -13,8 +13,6 @@ from pmgp.core.iterative.preconditioners.base import Kernel
 from pmgp.core.iterative.preconditioners.low_rank import LowRank
 from pmgp.core.iterative.preconditioners.nystrom import nystrom
 
-__all__ = ["pivoted_cholesky"]
-
 
 def pivoted_cholesky(kernel: Kernel, noise: np.ndarray, rank: int) -> LowRank:
     """Precondition by the largest pivots.

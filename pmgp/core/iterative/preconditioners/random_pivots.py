@@ -14,8 +14,6 @@ from pmgp.core.iterative.preconditioners.base import Kernel
 from pmgp.core.iterative.preconditioners.low_rank import LowRank
 from pmgp.core.iterative.preconditioners.nystrom import nystrom
 
-__all__ = ["random_pivots", "random_points"]
-
 # Of the largest variance: what is left below it is rounding.
 NEGLIGIBLE = 1e-10
 # Pivots that are proposed at a time.

@@ -8,8 +8,6 @@ from pmgp.core.iterative.preconditioners.base import INNER, Kernel, refuse_log_d
 from pmgp.core.iterative.preconditioners.identity import Identity
 from pmgp.core.iterative.solvers import ConjugateGradients
 
-__all__ = ["Regularized"]
-
 
 class Regularized:
     """The matrix itself with more on its diagonal; for `FlexibleConjugateGradients`.

@@ -6,8 +6,6 @@ import numpy as np
 
 from pmgp.core.iterative.preconditioners.low_rank import Diagonal, LowRank
 
-__all__ = ["spectral"]
-
 
 def spectral(X: np.ndarray, variance: float, frequencies: np.ndarray, noise: np.ndarray) -> LowRank:
     """Precondition by random Fourier features of a stationary kernel.

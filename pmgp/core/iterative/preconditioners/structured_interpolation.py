@@ -14,8 +14,6 @@ from pmgp.core.iterative.preconditioners.base import INNER, refuse_log_determina
 from pmgp.core.iterative.preconditioners.low_rank import JITTER, Diagonal
 from pmgp.core.iterative.solvers import ConjugateGradients
 
-__all__ = ["StructuredInterpolation"]
-
 
 class StructuredInterpolation:
     """Structured kernel interpolation; for `FlexibleConjugateGradients`.

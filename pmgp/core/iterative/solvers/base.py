@@ -7,8 +7,6 @@ from typing import Protocol
 
 import numpy as np
 
-__all__ = ["IndefiniteMatrixError", "NotConvergedError", "Preconditioner", "Product", "columnwise"]
-
 Product = Callable[[np.ndarray], np.ndarray]
 """A symmetric matrix times columns: (n, k) -> (n, k)."""
 

@@ -22,8 +22,6 @@ from pmgp.core.iterative.solvers.base import (
     columnwise,
 )
 
-__all__ = ["ConjugateGradients", "Directions", "Solution"]
-
 # A pass that leaves more of a residual than this has stagnated.
 STAGNATION = 0.5
 

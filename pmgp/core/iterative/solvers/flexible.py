@@ -14,8 +14,6 @@ import numpy as np
 from pmgp.core.iterative.solvers.base import Preconditioner, columnwise
 from pmgp.core.iterative.solvers.conjugate_gradients import ConjugateGradients, Directions
 
-__all__ = ["FlexibleConjugateGradients"]
-
 
 class Kept:
     """p = z less its parts along the directions kept, in the inner product of C."""

@@ -15,8 +15,6 @@ from scipy.linalg import eigh_tridiagonal
 from pmgp.core.iterative.solvers.base import IndefiniteMatrixError, Preconditioner
 from pmgp.core.iterative.solvers.conjugate_gradients import Solution
 
-__all__ = ["Estimated", "log_determinant"]
-
 
 class Estimated(NamedTuple):
     """An estimate and its error.

@@ -17,8 +17,6 @@ from numba import types
 
 from pmgp.core.numerics.compiled.declaration import COUNTS, NOTHING, NUMBER, ROWS, VECTOR, WRITTEN_ROWS, kernel
 
-__all__ = ["add_sites", "backward", "factorize", "neighbors", "observe", "site_variances", "solve"]
-
 BLOCKS = types.Array(NUMBER, 3, "C", readonly=True)
 WRITTEN_BLOCKS = types.Array(NUMBER, 3, "C")
 WRITTEN_VECTOR = types.Array(NUMBER, 1, "C")

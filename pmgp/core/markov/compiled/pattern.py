@@ -20,8 +20,6 @@ from pmgp.core.numerics.compiled.declaration import (
     kernel,
 )
 
-__all__ = ["backward", "forward", "selected_inverse", "solve"]
-
 
 @kernel(NOTHING, COUNTS, COUNTS, VECTOR, VECTOR, WRITTEN_VECTOR, WRITTEN_VECTOR)
 def selected_inverse(

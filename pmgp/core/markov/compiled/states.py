@@ -14,8 +14,6 @@ import numpy as np
 from pmgp.core.markov.compiled.blocks import BLOCKS, WRITTEN_BLOCKS
 from pmgp.core.numerics.compiled.declaration import NOTHING, NUMBER, ROWS, VECTOR, WRITTEN_ROWS, kernel
 
-__all__ = ["density", "factorize", "interpolate"]
-
 
 @kernel(NOTHING, WRITTEN_ROWS, WRITTEN_ROWS)
 def solve(matrix: np.ndarray, right: np.ndarray) -> None:

@@ -21,8 +21,6 @@ from pmgp.core.numerics.compiled.declaration import (
 )
 from pmgp.core.numerics.compiled.small import factorized, inverse_from, projected, quadratic
 
-__all__ = ["asked", "cavities", "divergence", "matched"]
-
 # As in `core.numerics.block_matrices`.
 SMALLEST = 1e-10
 ROUNDING = 1e-24

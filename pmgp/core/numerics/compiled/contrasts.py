@@ -34,8 +34,6 @@ from pmgp.core.numerics.compiled.routines import (
     dtrmv,
 )
 
-__all__ = ["balanced", "conditioned", "marginals", "shrunk"]
-
 
 @inlined
 def _add_product(

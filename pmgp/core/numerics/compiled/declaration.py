@@ -19,23 +19,6 @@ from typing import Any
 
 from numba import njit, types
 
-__all__ = [
-    "COUNT",
-    "COUNTS",
-    "FLAG",
-    "NOTHING",
-    "NUMBER",
-    "ROWS",
-    "STRIDED",
-    "VECTOR",
-    "WRITTEN_ROWS",
-    "WRITTEN_VECTOR",
-    "Kernel",
-    "digest_of",
-    "inlined",
-    "kernel",
-]
-
 NOTHING, NUMBER, COUNT, FLAG = types.void, types.float64, types.int64, types.boolean
 # Arguments that are read: an array that may be written to is one of these too. What LAPACK takes for a matrix is passed
 # as its transpose: numba says of an array of one element, which is in both orders, that it is in C's.

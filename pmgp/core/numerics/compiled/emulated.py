@@ -23,8 +23,6 @@ from pmgp.core.numerics.compiled.declaration import (
 from pmgp.core.numerics.compiled.exponential import SMALLEST, exponential
 from pmgp.core.numerics.compiled.routines import LEFT, LOWER, NOT_TRANSPOSED, NOT_UNIT, ddot, dtrmm
 
-__all__ = ["transition"]
-
 # As in `core.transitions.proposals`.
 DEGREES_OF_FREEDOM = 5.0
 INFLATION = 1.15

@@ -11,8 +11,6 @@ from numba.extending import intrinsic
 
 from pmgp.core.numerics.compiled.declaration import inlined
 
-__all__ = ["SMALLEST", "exponential"]
-
 SMALLEST = -700.0
 """Of the arguments: for smaller ones the result is no normal number, and anything."""
 # 2^k times Taylor's series, ln 2 in two parts. A number that is added to ROUND is rounded to a whole one, which then

@@ -19,8 +19,6 @@ from pmgp.core.numerics.compiled.declaration import (
     kernel,
 )
 
-__all__ = ["log_ratios_of", "normalized", "weighing"]
-
 
 @kernel(NUMBER, VECTOR, WRITTEN_VECTOR)
 def normalized(log_weights: np.ndarray, weights: np.ndarray) -> float:

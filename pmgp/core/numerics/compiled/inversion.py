@@ -7,8 +7,6 @@ import numpy as np
 from pmgp.core.numerics.compiled.declaration import NOTHING, WRITTEN_ROWS, inlined, kernel
 from pmgp.core.numerics.compiled.routines import LEFT, LOWER, NOT_TRANSPOSED, NOT_UNIT, RIGHT, dtrmm
 
-__all__ = ["inverted", "triangular_inverse"]
-
 # Triangles of this size are inverted by loops here, and joined to larger ones by products.
 SMALL_TRIANGLE = 16
 

@@ -14,8 +14,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["compiled", "for_rows", "uniform_numbers", "vectors"]
-
 
 @cache
 def compiled(name: str) -> Callable[..., Any]:

@@ -20,8 +20,6 @@ from pmgp.core.numerics.compiled.declaration import (
 from pmgp.core.numerics.compiled.inversion import inverted
 from pmgp.core.numerics.compiled.routines import ddot
 
-__all__ = ["cavities", "cavity", "inverse_diagonal", "log_site", "matched", "matching"]
-
 
 @kernel(NOTHING, WRITTEN_ROWS, WRITTEN_VECTOR)
 def inverse_diagonal(

@@ -21,8 +21,6 @@ from pmgp.core.numerics.compiled.declaration import (
 from pmgp.core.numerics.compiled.probit import derivatives, log_ratio
 from pmgp.core.numerics.compiled.sites import condition
 
-__all__ = ["probit_newton"]
-
 # Rows of the memory that is worked with: f and a = K^-1 (f - m) of the current point and of the one that was reached.
 F, A, REACHED_F, REACHED_A = range(4)
 

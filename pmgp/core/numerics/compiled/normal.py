@@ -10,8 +10,6 @@ import numpy as np
 from pmgp.core.numerics.compiled.declaration import NOTHING, VECTOR, WRITTEN_VECTOR, kernel
 from pmgp.core.numerics.compiled.exponential import exponential
 
-__all__ = ["probabilities"]
-
 # Beyond this point the probability is that of the point itself, a number that is still normal.
 FAR = 37.0
 # (a + CENTER) Phi(-a) exp(a^2 / 2) for a between 0 and 40, to 4e-16 of it: the polynomial in t = (a - CENTER) /

@@ -23,8 +23,6 @@ from pmgp.core.numerics.compiled.renewal import estimating, renewing
 from pmgp.core.numerics.compiled.routines import erfcx, log_ndtr
 from pmgp.core.numerics.compiled.slices import slicing
 
-__all__ = ["estimated", "log_ratios", "renewed", "slice_move", "weighed"]
-
 SQRT_2 = math.sqrt(2.0)
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 # As in `core.likelihoods.normal_interval`.

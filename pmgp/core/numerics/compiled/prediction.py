@@ -7,8 +7,6 @@ from numba import types
 
 from pmgp.core.numerics.compiled.declaration import COUNT, NOTHING, NUMBER, VECTOR, WRITTEN_VECTOR, kernel
 
-__all__ = ["features"]
-
 PLACES = types.Array(COUNT, 2, "C", readonly=True)
 
 

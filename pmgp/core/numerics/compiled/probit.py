@@ -20,8 +20,6 @@ from pmgp.core.numerics.compiled.renewal import estimating, renewing
 from pmgp.core.numerics.compiled.routines import erfcx, log_ndtr
 from pmgp.core.numerics.compiled.slices import slicing
 
-__all__ = ["derivatives", "estimated", "log_ratios", "renewed", "slice_move", "tilted", "tilted_moments", "weighed"]
-
 SQRT_2 = math.sqrt(2.0)
 SCALE = math.sqrt(2.0 / math.pi)
 # As in `core.likelihoods.normal_tails`.

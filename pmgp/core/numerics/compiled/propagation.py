@@ -21,8 +21,6 @@ from pmgp.core.numerics.compiled.outcomes import INDEFINITE, MATCHED, NOT_CONVER
 from pmgp.core.numerics.compiled.probit import tilted
 from pmgp.core.numerics.compiled.sites import condition, log_normalizer
 
-__all__ = ["probit_sweeps"]
-
 # Rows of the memory that sweeps work with: what the sites are to change by, and q's mean and variances before they do.
 CHANGE_B, CHANGE_W, MEAN, VARIANCE = range(4)
 

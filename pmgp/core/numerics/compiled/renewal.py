@@ -27,8 +27,6 @@ from pmgp.core.numerics.compiled.declaration import (
 from pmgp.core.numerics.compiled.routines import uniform
 from pmgp.core.numerics.compiled.sites import deviations
 
-__all__ = ["estimating", "picked", "renewing"]
-
 # Sites b and w, and the mean; L, K and the factor of B; the log of the integral of the prior times the sites.
 OF_Q = *[VECTOR] * 3, *[ROWS] * 3, NUMBER
 # Standard normals, two arrays; particles, the logs of their weights, and the weights.

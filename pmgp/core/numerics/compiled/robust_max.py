@@ -13,8 +13,6 @@ import numpy as np
 from pmgp.core.numerics.compiled.declaration import COUNTS, NOTHING, NUMBER, ROWS, VECTOR, WRITTEN_ROWS, kernel
 from pmgp.core.numerics.compiled.routines import ndtr
 
-__all__ = ["right", "slopes"]
-
 # Deviations of a difference beyond which its sign is sure, to 1e-9.
 REACH = 6.0
 DENSITY = 1.0 / math.sqrt(2.0 * math.pi)

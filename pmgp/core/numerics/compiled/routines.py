@@ -16,29 +16,6 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import get_cython_function_address, intrinsic
 
-__all__ = [
-    "LEFT",
-    "LOWER",
-    "NOT_TRANSPOSED",
-    "NOT_UNIT",
-    "RIGHT",
-    "TRANSPOSED",
-    "ddot",
-    "dgemm",
-    "dlauum",
-    "dpotrf",
-    "dpotrs",
-    "dsymm",
-    "dsymv",
-    "dtrmm",
-    "dtrmv",
-    "dtrsv",
-    "erfcx",
-    "log_ndtr",
-    "ndtr",
-    "uniform",
-]
-
 LOWER, LEFT, RIGHT, NOT_TRANSPOSED, TRANSPOSED, NOT_UNIT = (ord(letter) for letter in "LLRNTN")
 BLAS, LAPACK, SPECIAL = "scipy.linalg.cython_blas", "scipy.linalg.cython_lapack", "scipy.special.cython_special"
 

@@ -35,8 +35,6 @@ from pmgp.core.numerics.compiled.routines import (
     dtrsv,
 )
 
-__all__ = ["condition", "deviations", "factorize", "log_normalizer", "log_sites", "unpack"]
-
 # As in `core.numerics.conditioning`.
 INFORMATIVE = 1e-8
 

@@ -10,8 +10,6 @@ import numpy as np
 from pmgp.core.numerics.compiled.declaration import COUNT, NUMBER, VECTOR, WRITTEN_VECTOR, Kernel, kernel
 from pmgp.core.numerics.compiled.routines import uniform
 
-__all__ = ["slicing"]
-
 # As in `core.transitions.elliptical_slice`.
 SMALLEST_BRACKET = 1e-12
 

@@ -8,8 +8,6 @@ import numpy as np
 
 from pmgp.core.numerics.compiled.declaration import inlined
 
-__all__ = ["bounded", "factorized", "inverse_from", "projected", "quadratic", "triangular_inverse_from"]
-
 # Of Jacobi's method: what is left off the diagonal relative to the whole, in squares, and how often it may be swept.
 NEGLIGIBLE = 1e-32
 MAX_SWEEPS = 30

@@ -25,8 +25,6 @@ from pmgp.core.numerics.compiled.exponential import SMALLEST, exponential
 from pmgp.core.numerics.compiled.routines import NOT_TRANSPOSED, ddot, dgemm
 from pmgp.core.numerics.compiled.small import bounded, factorized, inverse_from, triangular_inverse_from
 
-__all__ = ["log_ratios", "modes", "tilted"]
-
 # As in `core.numerics.quadrature`: of eigenvalues of covariances, in units of what places the nodes.
 RESOLUTION = 0.03
 # A product of sums is turned into a logarithm when it is larger.

@@ -10,8 +10,6 @@ from pytensor.graph.basic import Constant
 from pytensor.scalar.math import Sigmoid, Softplus
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 
-__all__ = ["always_holds"]
-
 Bounds = tuple[float, float]
 NONE: Bounds = (-np.inf, np.inf)
 OF_OPERATIONS: dict[type, Bounds] = {

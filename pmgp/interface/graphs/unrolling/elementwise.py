@@ -11,8 +11,6 @@ from pytensor.tensor.variable import TensorVariable
 from pmgp.interface.graphs.unrolling.rules import RULES
 from pmgp.interface.graphs.unrolling.unrolled import NotElementwiseError, Unrolled, array_of, leaf
 
-__all__ = ["elementwise", "unrolled_sum"]
-
 
 def elementwise(term: TensorVariable, latent: TensorVariable) -> TensorVariable:
     """A graph of the same vector that is an elementwise function of the latent vector, of data and of scalars.

@@ -25,8 +25,6 @@ from pytensor.tensor.subtensor import AdvancedSubtensor, IncSubtensor, Subtensor
 from pmgp.interface.graphs.unrolling.bounds import always_holds
 from pmgp.interface.graphs.unrolling.unrolled import NotElementwiseError, Unrolled, array_of, is_short
 
-__all__ = ["RULES", "Unroller"]
-
 
 class Unroller(Protocol):
     """Unrolls the inputs of a node."""

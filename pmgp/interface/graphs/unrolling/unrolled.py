@@ -10,8 +10,6 @@ import numpy as np
 import pytensor.tensor as pt
 from pytensor.graph.basic import Constant
 
-__all__ = ["NotElementwiseError", "Unrolled", "array_of", "is_short", "leaf"]
-
 # Longer axes are not unrolled.
 LONGEST_UNROLLED = 12
 
