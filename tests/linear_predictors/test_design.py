@@ -119,10 +119,18 @@ def deviations():
     pm.Normal("y", level + s[TIME], pm.math.exp(u[GROUP]), observed=Z)
 
 
+def two_maps():
+    level = pm.Normal("level", 0.0, 1.0)
+    neighbors = np.eye(8, k=1) + np.eye(8, k=-1)
+    s, r = (pm.CAR(name, np.zeros(8), neighbors, alpha=0.5, tau=pm.math.exp(level)) for name in ("m", "r"))
+    pm.Poisson("y", pm.math.exp(s + r), observed=COUNTS)
+
+
 @pytest.mark.full
 @pytest.mark.parametrize(
     ("build", "latent", "words"),
     [
+        (two_maps, ["m"], r"second latent process besides 'm': 'r' is a field. Name both"),
         (scaled, ["raw", "s"], r"predictors of \(raw\) and of \(s\).*pm\.Normal\('u', 0, tau, shape=G\)"),
         (mixed, ["f", "u"], r"'f' has a dense covariance, and 'u' a sparse precision"),
         (deviations, None, r"does not factorize over linear predictors of u, s"),

@@ -69,9 +69,9 @@ def test_runs_go_on_and_draw_the_same(model, tmp_path):
 
 
 @pytest.mark.slow
-def test_predictions_are_left_to_pymc(model, idata):
+def test_draws_of_predictions_are_left_to_pymc(model, idata):
     with pytest.raises(ModelError, match=r"parts of linear predictors.*pm\.sample_posterior_predictive"):
-        pmgp.predict(idata, np.ones((3, 1)), model=model)
+        pmgp.sample_predictions(idata, np.ones((3, 1)), model=model)
     with model:
         drawn = pm.sample_posterior_predictive(idata, **QUIET)
     assert drawn["posterior_predictive"]["y"].shape[-1] == 60

@@ -15,7 +15,7 @@ from pytensor.tensor.random.basic import MvNormalRV
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.model.effects import effects, is_normal, why_not_effect
-from pmgp.interface.model.time_series import is_markov, kind_of, why_not_gaussian
+from pmgp.interface.model.time_series import is_markov, is_process, kind_of, why_not_gaussian
 
 ONE_PROCESS = (
     "a sum of independent processes is one process with the summed covariance: "
@@ -181,6 +181,11 @@ def are_summed(latents: list[TensorVariable]) -> bool:
     return len(pieces) > 1 or any(map(is_normal, pieces))
 
 
+def have_rows(latents: list[TensorVariable]) -> bool:
+    """Whether latent variables have no inputs, but the rows of an index: effects, series, fields and their sums."""
+    return are_summed(latents) or all(is_markov(rv) and not is_process(rv) for rv in latents)
+
+
 def names_of(latents: list[TensorVariable]) -> str:
     """Return the names of variables, for errors."""
     return ", ".join(rv.name for rv in latents)
@@ -198,8 +203,8 @@ def refuse_time_series(variables: list[TensorVariable], what: str, instead: str)
         names = ", ".join(repr(rv.name) for rv in variables)
         raise ModelError(
             f"{names} are parts of linear predictors, which have no inputs of their own: {what} are made by PyMC. Set "
-            "new data with pm.set_data and call pm.sample_posterior_predictive(idata), as the draws have all parts; a "
-            "group without observations has an element in its variable that nothing looks at yet"
+            "new data with pm.set_data and call pm.sample_posterior_predictive(idata), as the draws have all parts; "
+            "pmgp.predict(idata) takes new groups and times too"
         )
     for rv in variables:
         if is_markov(rv):

@@ -98,6 +98,10 @@ class LinearPredictor:
         x = [np.asarray(point[value.name], dtype=value.dtype) for value in self._values]
         return _flat(self._change(*self._point, *x, self._theta.initial))
 
+    def offsets(self, theta: np.ndarray) -> np.ndarray:
+        """c(theta), the predictors where x is zero: (N,)."""
+        return _flat(self._at(*self._point, theta)[len(self._nodes) :])
+
     def design(self) -> Any:
         """A, with the data as they are now: a sparse array with a row for each predictor and a column for each of x.
 

@@ -1,6 +1,7 @@
 """Predictions at new inputs: expectations averaged over the posterior, and draws.
 
-May import: core, interface.graphs, interface.covariance, interface.distributions, interface.model.
+May import: core, interface.graphs, interface.covariance, interface.distributions, interface.importance,
+interface.model.
 """
 
 from pmgp.interface.prediction.predict import predict

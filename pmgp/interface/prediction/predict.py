@@ -10,15 +10,17 @@ import xarray as xr
 
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.interface.model.inducing_process import inducing_process
+from pmgp.interface.model.latent_variable import ModelError, find_latents, have_rows
+from pmgp.interface.prediction.predictor_rows import predict_rows
 from pmgp.interface.prediction.responses import Expectation, expectations_of
-from pmgp.interface.prediction.setting import PredictionTask, prepare
+from pmgp.interface.prediction.setting import PredictionTask, observed_below, prepare
 
 LATENT = ("latent_mean", "square", "latent_variance")
 
 
 def predict(
     idata: Any,
-    Xnew: Any,
+    Xnew: Any = None,
     *,
     model: pm.Model | None = None,
     latent: Any = None,
@@ -35,7 +37,8 @@ def predict(
     idata : xarray.DataTree
         Result of `pymc.sample`, with f and the hyper-parameters in its posterior group.
     Xnew : (m, d) array
-        New inputs, on the scale of the inputs that the model was built with; of a process in time also a vector.
+        New inputs, on the scale of the inputs that the model was built with; of a process in time also a vector. A
+        model of effects of groups, autoregressions and random walks has none: leave it out, see the notes.
     model : pymc.Model, optional
         The model that was sampled; taken from the context if it is not given.
     latent : variable or str, optional
@@ -93,6 +96,12 @@ def predict(
     If the model has a process on inducing inputs, :class:`pmgp.gp.Sparse`, predictions are those of that approximation,
     from its method `predict`; `latent`, `gp`, `at` and `block_size` cannot be given then.
 
+    Of linear predictors, such as ``level + z * beta + u[group] + s[time]``, the rows are those of the model's data as
+    they are now: set new ones with `pymc.set_data`, and call this function without `Xnew`. New groups are new
+    elements of ``u``, new times those at the end of ``s``: give the variables ``dims``, and lengthen these with
+    ``model.set_dim("group", 12, coord_values=...)``. Given theta, a new group has its prior's distribution, and a
+    series goes on from its last value. ``latent_mean`` and ``latent_variance`` are then those of the whole predictor.
+
     An observation may select one latent value, as in ``f[index]``: a new point is then one more place, observed once.
 
     Examples
@@ -114,6 +123,13 @@ def predict(
         given = {"latent": latent, "gp": gp, "at": at, "block_size": block_size}
         _refuse([name for name, value in given.items() if value is not None])
         return process.predict(idata, Xnew, model=model, draws=draws)
+    latents = find_latents(pm.modelcontext(model), latent)
+    if have_rows(latents):
+        _refuse_inputs({"Xnew": Xnew, "gp": gp, "at": at, "block_size": block_size})
+        model = pm.modelcontext(model)
+        return predict_rows(idata, model, latents, observed_below(model, latents), draws)
+    if Xnew is None:
+        raise ValueError("Xnew is needed: the new inputs of the process, an array with a row for each new point")
     setting = prepare(idata, Xnew, model, latent, at, draws, gp)
     found = setting.understood("Expected observations", lambda variable: expectations_of(setting.points, variable))
     prefixed = len(setting.observed) > 1
@@ -136,6 +152,15 @@ def predict(
 def _refuse(names: list[str]) -> None:
     if names:
         raise ValueError(f"{names[0]} cannot be given for a process on inducing inputs: see gp.predict")
+
+
+def _refuse_inputs(given: dict[str, Any]) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise ModelError(
+                f"{name} cannot be given: parts of linear predictors have no inputs of their own. Make covariates and "
+                "indices of groups and times pm.Data, set new ones with pm.set_data, and call predict(idata) without it"
+            )
 
 
 def _sums(

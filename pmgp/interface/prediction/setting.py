@@ -102,7 +102,7 @@ def prepare(
     latents = find_latents(model, latent)
     refuse_time_series([rv for rv in latents if not is_process(rv)], "predictions at new inputs", FORECAST)
     rows = LatentRows(latents)
-    observed = _observed(model, rows.variables)
+    observed = observed_below(model, rows.variables)
     needed = set(ancestors([*rows.variables, *observed.values()]))
     theta = [rv for rv in model.free_RVs if rv not in rows.variables and rv in needed]
     of_processes = set(ancestors(rows.variables))
@@ -118,7 +118,7 @@ def prepare(
     return PredictionTask(processes, points, observed, chosen, coordinates)
 
 
-def _observed(model: pm.Model, latents: list[TensorVariable]) -> dict[str, TensorVariable]:
+def observed_below(model: pm.Model, latents: list[TensorVariable]) -> dict[str, TensorVariable]:
     """The observed variables that depend on f, by name; where observations are missing, the complete ones."""
     found = {}
     for variable in model.observed_RVs:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import pytensor.scalar as ps
 import pytensor.tensor as pt
+from numpy.lib.array_utils import normalize_axis_tuple
 from pymc.logprob.utils import CheckParameterValue
 from pytensor.compile.builders import OpFromGraph
 from pytensor.graph.basic import Constant
@@ -139,7 +140,9 @@ def _cumulative(unroll: Unroller, node: Any) -> Unrolled:
 
 def _reduction(unroll: Unroller, node: Any) -> Unrolled:
     elements, kept = unroll(node.inputs[0])
-    axes = tuple(range(elements.ndim)) if node.op.axis is None else tuple(node.op.axis)
+    # A number may be summed over an axis that it does not have, as in PyMC's density of pm.CAR.
+    every = node.op.axis is None or elements.ndim == 0
+    axes = normalize_axis_tuple(range(elements.ndim) if every else node.op.axis, elements.ndim)
     if kept in axes:
         raise NotElementwiseError("reduced over observations")
     combine = Elemwise(node.op.scalar_op)

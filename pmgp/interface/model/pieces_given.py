@@ -1,0 +1,46 @@
+"""Latent pieces that have grown: their new elements given theta and the elements that were sampled.
+
+A series that goes on, and effects of groups that have come up since, are independent of the observations given theta
+and the elements before, so that their distribution is that of the prior, conditioned.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import linalg, sparse
+
+
+@dataclass(frozen=True, eq=False)
+class GrownPiece:
+    """A piece, some of whose elements are known.
+
+    Attributes
+    ----------
+    piece : Piece
+        Theta to the prior of all of its elements.
+    known : (m,) array of bool
+    """
+
+    piece: Any
+    known: np.ndarray
+
+    def given(self, theta: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean of the new elements, and the lower Cholesky factor of their precision.
+
+        Parameters
+        ----------
+        theta : (dimension,) array
+        x : (m,) array
+            Only the known elements are looked at.
+        """
+        block, pattern = self.piece(theta), self.piece.pattern
+        upper = sparse.csc_array((block.upper, pattern.indices, pattern.indptr), shape=pattern.shape)
+        precision = sparse.csr_array(upper + sparse.triu(upper, k=1).T)
+        rows = precision[np.flatnonzero(~self.known)]
+        own, cross = rows[:, np.flatnonzero(~self.known)].toarray(), rows[:, np.flatnonzero(self.known)]
+        factor = linalg.cholesky(own, lower=True)
+        pull = cross @ (x - block.mean)[self.known]
+        return block.mean[~self.known] - linalg.cho_solve((factor, True), pull), factor

@@ -1,0 +1,76 @@
+"""Which elements of a latent piece the posterior has draws of, now that the model's data have been set anew."""
+
+from __future__ import annotations
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from pytensor.tensor.variable import TensorVariable
+
+from pmgp.interface.model.effects import is_normal
+from pmgp.interface.model.fields import is_field
+from pmgp.interface.model.latent_variable import ModelError
+from pmgp.interface.model.time_series import is_process, kind_of
+
+
+def places_in_posterior(model: pm.Model, rv: TensorVariable, shape: tuple[int, ...], drawn: xr.DataArray) -> np.ndarray:
+    """The place of each element of a variable among its elements in the posterior; -1 for a new one.
+
+    Elements are the same where their coordinates are, if the variable has dimensions with coordinates, and otherwise
+    where their numbers are.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    rv : variable
+    shape : tuple of int
+        Its shape now.
+    drawn : xarray.DataArray
+        Its draws, over chains, draws and the axes of the variable.
+
+    Returns
+    -------
+    (m,) array of int
+
+    Raises
+    ------
+    ModelError
+        For a series that does not begin with the elements that were sampled, and a field that has others.
+    """
+    dims = model.named_vars_to_dims.get(rv.name) or (None,) * len(shape)
+    axes = [one for one in drawn.dims if one not in ("chain", "draw")]
+    if len(axes) != len(shape):
+        raise ModelError(f"{rv.name!r} has {len(shape)} axes in the model, and {len(axes)} in the posterior")
+    found = [_along(model, dim, n, drawn[axis]) for dim, n, axis in zip(dims, shape, axes, strict=True)]
+    old = np.arange(int(np.prod([drawn.sizes[axis] for axis in axes]))).reshape([drawn.sizes[axis] for axis in axes])
+    grid = np.ix_(*found) if found else ()
+    new = np.zeros(shape, dtype=bool)
+    for place in grid:
+        new |= place < 0
+    places = np.where(new, -1, old[grid]).ravel()
+    if not is_normal(rv):
+        _require_growth(rv, places, old.size)
+    return places
+
+
+def _along(model: pm.Model, dim: str | None, length: int, labels: xr.DataArray) -> np.ndarray:
+    """Places along an axis."""
+    now = None if dim is None else model.coords.get(dim)
+    if now is None or len(now) != length or len(set(now)) != length:
+        return np.where(np.arange(length) < labels.size, np.arange(length), -1)
+    known = {label: place for place, label in enumerate(labels.to_numpy().tolist())}
+    return np.array([known.get(label, -1) for label in np.asarray(now).tolist()])
+
+
+def _require_growth(rv: TensorVariable, places: np.ndarray, before: int) -> None:
+    if np.array_equal(places[:before], np.arange(before)) and (len(places) == before or _goes_on(rv)):
+        return
+    raise ModelError(
+        f"the {kind_of(rv)} {rv.name!r} has {before} values in the posterior, and others in the model as it is now: "
+        "pm.AR and pm.GaussianRandomWalk may go on after their last value, which needs all values before in their "
+        "order. Areas and cells without observations belong into the model that is sampled"
+    )
+
+
+def _goes_on(rv: TensorVariable) -> bool:
+    return not (is_field(rv) or is_process(rv))

@@ -1,0 +1,181 @@
+"""Expectations of a model of linear predictors with the data that it has now, averaged over the posterior.
+
+The rows are those of the model's data as `pymc.set_data` has left them. Given theta and the latent elements that were
+sampled, the predictors are normal: elements that have come up since have their prior's distribution, given the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from pymc.distributions.moments import mean as conditional_mean
+from pymc.exceptions import UndefinedMomentException
+from pytensor.tensor.random.op import RandomVariable
+from pytensor.tensor.type_other import NoneConst
+from pytensor.tensor.variable import TensorVariable
+from scipy import linalg
+
+from pmgp.core.numerics.quadrature import normal_expectation
+from pmgp.interface.distributions.records import Expected, record_of
+from pmgp.interface.graphs.compilation import Compiler
+from pmgp.interface.importance.theta_draws import posterior_of, theta_draws
+from pmgp.interface.model.latent_pieces import LatentPieces
+from pmgp.interface.model.latent_variable import ModelError
+from pmgp.interface.model.missing import hyperparameters
+from pmgp.interface.model.model_prior import model_prior
+from pmgp.interface.model.pieces import piece_of
+from pmgp.interface.model.pieces_given import GrownPiece
+from pmgp.interface.model.theta_vector import ThetaVector
+from pmgp.interface.prediction.grown import places_in_posterior
+
+
+def predict_rows(
+    idata: Any, model: pm.Model, latents: list[TensorVariable], observed: dict[str, TensorVariable], draws: int | None
+) -> xr.Dataset:
+    """Expected observations and moments of the linear predictors, for the rows of the model's data.
+
+    Parameters
+    ----------
+    idata : xarray.DataTree
+    model : pymc.Model
+    latents : list of variables
+        The pieces of the predictors.
+    observed : dict
+        The observed variables that depend on them, by name.
+    draws : int or None
+        At most this many draws of the posterior.
+
+    Raises
+    ------
+    ValueError
+        If the posterior lacks a variable.
+    ModelError
+        If the variables do not go on from those that were sampled, or an index points beyond the last element.
+    """
+    needed = hyperparameters(model, latents)
+    posterior = posterior_of(idata, [*latents, *needed], draws)
+    graphs = _expected_graphs(observed)
+    try:
+        rows = PredictorRows(model, latents, needed, list(graphs.values()), posterior)
+    except IndexError as error:
+        raise ModelError(
+            f"an index in the model's data points beyond the last element of a latent variable "
+            f"({str(error).splitlines()[0]}): for new groups and times give the variable dims, as dims='group', and "
+            "lengthen them before the prediction, as model.set_dim('group', 12, coord_values=...)"
+        ) from error
+    thetas = theta_draws(posterior, model, latents)
+    values = [posterior[rv.name].stack(sample=("chain", "draw")).transpose("sample", ...).to_numpy() for rv in latents]
+    moments = [rows.moments(theta, x) for theta, *x in zip(thetas, *values, strict=True)]
+    means, variances = (np.array(each) for each in zip(*moments, strict=True))
+    found = {
+        name: np.mean([function(theta, *one) for theta, one in zip(thetas, moments, strict=True)], axis=0)
+        for name, function in zip(graphs, rows.expectations, strict=True)
+    }
+    found |= {"latent_mean": means.mean(axis=0), "latent_variance": variances.mean(axis=0) + means.var(axis=0)}
+    return _dataset(found, len(thetas))
+
+
+def _expected_graphs(observed: dict[str, TensorVariable]) -> dict[str, TensorVariable]:
+    prefixed = len(observed) > 1
+    return {
+        f"{name}_{kind}" if prefixed else kind: _given_predictors(name, variable, expected)
+        for name, variable in observed.items()
+        for kind, expected in record_of(variable).expected.items()
+    }
+
+
+def _given_predictors(name: str, observed: TensorVariable, expected: Expected) -> TensorVariable:
+    """Expectation given the predictors, as long as these, and not as long as the observations are."""
+    node = observed.owner
+    parameters = node.op.dist_params(node)
+    if expected.given_f is not None:
+        return expected.given_f(*parameters)
+    if isinstance(node.op, RandomVariable):
+        observed = node.op.make_node(node.inputs[0], NoneConst, *parameters).outputs[1]
+    try:
+        return conditional_mean(observed)
+    except (UndefinedMomentException, NotImplementedError) as error:
+        raise ModelError(f"the distribution of {name!r} has no mean that PyMC knows: {error}") from error
+
+
+class PredictorRows:
+    """The linear predictors of a model's rows, given draws of theta and of the latent pieces.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    latents : list of variables
+    needed : list of variables
+        The hyper-parameters.
+    graphs : list of variables
+        Expectations of observations.
+    posterior : xarray.Dataset
+
+    Attributes
+    ----------
+    expectations : list of callables
+        Functions of theta, and of means and variances of the predictors, one for each graph.
+    """
+
+    def __init__(
+        self,
+        model: pm.Model,
+        latents: list[TensorVariable],
+        needed: list[TensorVariable],
+        graphs: list[TensorVariable],
+        posterior: xr.Dataset,
+    ) -> None:
+        point = model.initial_point()
+        theta = ThetaVector([model.rvs_to_values[rv] for rv in needed], point, Compiler(None))
+        terms = model.replace_rvs_by_values(graphs)
+        self._latent = LatentPieces(model, latents, point, terms, theta)
+        self._rows = self._latent.predictor.design()
+        self._places = [
+            places_in_posterior(model, rv, self._latent.shapes[rv.name], posterior[rv.name]) for rv in latents
+        ]
+        self._grown = [
+            GrownPiece(piece_of(model, rv, self._latent, theta, model_prior), places >= 0) if places.min() < 0 else None
+            for rv, places in zip(latents, self._places, strict=True)
+        ]
+        written = self._latent.write(terms)
+        self.expectations = [self._expectation(theta.compile([self._latent.vector], [one], True)) for one in written]
+
+    def moments(self, theta: np.ndarray, values: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of each predictor, given theta and the pieces that were sampled: two (N,) arrays."""
+        x = [np.append(np.ravel(one), 0.0)[places] for one, places in zip(values, self._places, strict=True)]
+        variance, start = np.zeros(self._rows.shape[0]), 0
+        for own, grown in zip(x, self._grown, strict=True):
+            if grown is not None:
+                own[~grown.known], factor = grown.given(theta, own)
+                columns = start + np.flatnonzero(~grown.known)
+                spread = linalg.solve_triangular(factor, self._rows[:, columns].toarray().T, lower=True)
+                variance += np.square(spread).sum(axis=0)
+            start += len(own)
+        return self._rows @ np.concatenate(x) + self._latent.predictor.offsets(theta), variance
+
+    def _expectation(self, function: Callable[..., Any]) -> Callable[..., np.ndarray]:
+        offsets = self._latent.predictor.offsets
+
+        def expectation(theta: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+            latent = mean - offsets(theta)
+            if not variance.any():
+                return np.asarray(function(latent, theta)[0])
+            at = lambda points: np.array([function(each, theta)[0] for each in points])  # noqa: E731
+            return normal_expectation(at, latent, variance)
+
+        return expectation
+
+
+def _dataset(found: dict[str, np.ndarray], draws: int) -> xr.Dataset:
+    number = len(found["latent_mean"])
+    variables: dict[str, Any] = {}
+    for name, values in found.items():
+        core = name.endswith("probabilities")
+        flat = values.reshape(-1, values.shape[-1]) if core else values.ravel()
+        point = "point" if len(flat) == number else f"{name}_point"
+        variables[name] = ((point, name.replace("probabilities", "category"))[: flat.ndim], flat)
+    return xr.Dataset(variables, coords={"point": np.arange(number)}, attrs={"draws": draws})

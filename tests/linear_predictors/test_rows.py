@@ -1,0 +1,117 @@
+"""Predictions for rows of new data: new groups and times have closed forms given theta, which are averaged exactly."""
+
+from __future__ import annotations
+
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+
+import pmgp
+from pmgp.interface.model.latent_gaussian import ModelError
+from pmgp.interface.model.pieces_given import GrownPiece
+
+GROUPS, TIMES, DRAWS = 4, 5, 7
+
+
+def model_of_rows(series: str = "walk") -> pm.Model:
+    """Counts with a covariate, effects of groups, slopes that differ by group, and a series."""
+    with pm.Model(coords={"group": list("abcd"), "time": np.arange(TIMES)}) as model:
+        group, time, z = pm.Data("group_of", [0, 1, 2, 3]), pm.Data("time_of", [0, 1, 2, 4]), pm.Data("z", np.ones(4))
+        level, beta = pm.Normal("level", 0, 2), pm.Normal("beta", 0, 1)
+        tau, sigma, rho = pm.HalfNormal("tau", 1), pm.HalfNormal("sigma", 1), pm.Uniform("rho", -1, 1)
+        u, w = pm.Normal("u", 0, tau, dims="group"), pm.Normal("w", 0.1, tau, dims="group")
+        if series == "walk":
+            s = pm.GaussianRandomWalk("s", sigma=sigma, init_dist=pm.Normal.dist(0, 0.5), dims="time")
+        else:
+            s = pm.AR("s", rho=rho, sigma=sigma, init_dist=pm.Normal.dist(0, 0.5), dims="time")
+        pm.Poisson("y", pm.math.exp(level + beta * z + u[group] + z * w[group] + s[time]), observed=[1, 0, 2, 3])
+    return model
+
+
+def draws_of(model: pm.Model) -> xr.DataTree:
+    """Draws from the prior in place of a posterior: predictions are the same function of them."""
+    drawn = pm.draw(model.free_RVs, DRAWS, random_seed=1)
+    shapes = {rv.name: ("chain", "draw", *model.named_vars_to_dims.get(rv.name, ())) for rv in model.free_RVs}
+    values = {rv.name: (shapes[rv.name], one[None]) for rv, one in zip(model.free_RVs, drawn, strict=True)}
+    labels = {name: list(model.coords[name]) for name in ("group", "time")}
+    return xr.DataTree.from_dict({"posterior": xr.Dataset(values, coords=labels)})
+
+
+def with_new_rows(model: pm.Model) -> None:
+    """A known group first, a new group at the last known time, a new group two steps later."""
+    model.set_dim("group", 3, coord_values=["b", "new", "other"])
+    model.set_dim("time", TIMES + 2, coord_values=np.arange(TIMES + 2))
+    for name, values in {"group_of": [0, 1, 2], "time_of": [1, 4, 6], "z": [0.0, 0.5, 2.0]}.items():
+        model.set_data(name, np.array(values))
+
+
+def expected(posterior: xr.Dataset, rho: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Means and variances of the predictors in each draw, (3, draws) each."""
+    level, beta, tau, sigma, u, s = (
+        posterior[name].to_numpy()[0] for name in ("level", "beta", "tau", "sigma", "u", "s")
+    )
+    last = s[:, -1]
+    means = [level + u[:, 1] + s[:, 1], level + 0.5 * beta + 0.05 + last, level + 2 * beta + 0.2 + rho**2 * last]
+    variances = [0 * tau, tau**2 * 1.25, tau**2 * 5.0 + sigma**2 * (1.0 + rho**2)]
+    return np.array(means), np.array(variances)
+
+
+def difference(series: str) -> float:
+    model = model_of_rows(series)
+    idata = draws_of(model)
+    with_new_rows(model)
+    posterior = idata["posterior"].to_dataset()
+    rho = posterior["rho"].to_numpy()[0] if series == "regression" else np.ones(DRAWS)
+    means, variances = expected(posterior, rho)
+    found = pmgp.predict(idata, model=model)
+    truth = {
+        "latent_mean": means.mean(axis=1),
+        "latent_variance": variances.mean(axis=1) + means.var(axis=1),
+        "mean": np.exp(means + 0.5 * variances).mean(axis=1),
+    }
+    return max(float(np.abs(found[name].to_numpy() / value - 1.0).max()) for name, value in truth.items())
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("series", ["walk", "regression"])
+def test_new_groups_and_times_have_their_closed_forms(series):
+    assert difference(series) < 1e-8
+
+
+@pytest.mark.full
+def test_a_twin_that_forgets_what_was_sampled_is_rejected(monkeypatch):
+    """New times would be drawn from the prior, whatever came before."""
+    given = GrownPiece.given
+    monkeypatch.setattr(GrownPiece, "given", lambda self, theta, x: given(self, theta, 0.0 * x))
+    assert difference("walk") > 1e-2
+
+
+def test_a_series_alone_goes_on():
+    with pm.Model(coords={"time": np.arange(3)}) as model:
+        rho = pm.Uniform("rho", -1, 1)
+        s = pm.AR("s", rho=rho, sigma=np.float64(1.0), init_dist=pm.Normal.dist(0, 1), dims="time")
+        pm.Normal("y", s, 1.0, observed=np.zeros(3))
+    values = {"rho": (("chain", "draw"), [[0.5]]), "s": (("chain", "draw", "time"), [[[0.0, 1.0, 2.0]]])}
+    idata = xr.DataTree.from_dict({"posterior": xr.Dataset(values, coords={"time": np.arange(3)})})
+    model.set_dim("time", 5, coord_values=np.arange(5))
+    found = pmgp.predict(idata, model=model)
+    np.testing.assert_allclose(found["mean"], [0.0, 1.0, 2.0, 1.0, 0.5], rtol=1e-10)
+    np.testing.assert_allclose(found["latent_variance"], [0.0, 0.0, 0.0, 1.0, 1.25], atol=1e-10)
+
+
+@pytest.mark.full
+def test_what_has_no_prediction_is_refused_in_words():
+    model = model_of_rows()
+    idata = draws_of(model)
+    with pytest.raises(ModelError, match=r"Xnew cannot be given.*pm\.set_data.*without it"):
+        pmgp.predict(idata, np.ones((3, 1)), model=model)
+    model.set_data("group_of", np.array([0, 1, 2, 7]))
+    with pytest.raises(ModelError, match=r"beyond the last element.*model\.set_dim\('group'"):
+        pmgp.predict(idata, model=model)
+    model.set_data("group_of", np.array([0, 1, 2, 3]))
+    model.set_dim("time", TIMES, coord_values=np.arange(1, TIMES + 1))
+    with pytest.raises(ModelError, match=r"'s' has 5 values in the posterior, and others.*all values before"):
+        pmgp.predict(idata, model=model)
+    with pytest.raises(ValueError, match="Xnew is needed"):
+        pmgp.predict(idata, model=pmgp.models.classifier([[0.0], [1.0]], [0, 1]))
