@@ -16,6 +16,7 @@ WHY = {
     "latent_updates/test_agreement.py": "moments of long chains; see latent_updates/test_transitions.py",
     "latent_updates/test_geweke_operators.py": "Geweke's test of operators; see latent_updates/test_transitions.py",
     "linear_predictors/test_geweke.py": "Geweke's test of chains; see linear_predictors/test_exact.py",
+    "linear_predictors/test_geweke_maps.py": "Geweke's test of chains; see linear_predictors/test_maps.py",
     "linear_predictors/test_workflow.py": "whole runs; see linear_predictors/test_design.py",
     "marginal/test_estimator_agreement.py": "moments of long chains; see marginal/test_pseudo_marginal_chain.py",
     "marginal/test_orthant_agreement.py": "moments of long chains; see estimators/test_orthant.py",

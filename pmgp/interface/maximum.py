@@ -216,7 +216,7 @@ def _log_prior_without_jacobian(model: pm.Model, parts: LatentGaussianModel) -> 
 def _natural_point(
     model: pm.Model, parts: LatentGaussianModel, theta: np.ndarray, f: np.ndarray
 ) -> dict[str, np.ndarray]:
-    values = parts.unravel(theta) | parts.unravel_latent(f)
+    values = parts.unravel(theta) | parts.unravel_latent(f, theta)
     variables = get_default_varnames(model.unobserved_value_vars, include_transformed=False)
     outputs = model.compile_fn(variables, inputs=model.value_vars)(values)
     return {variable.name: value for variable, value in zip(variables, outputs, strict=True)}

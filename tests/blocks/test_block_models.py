@@ -152,7 +152,7 @@ def test_values_of_the_variables_go_to_one_vector_and_back():
     for build, shapes in ((softmax_of_several, {f"f{c}": (N,) for c in range(3)}), (softmax_of_a_batch, {"f": (3, N)})):
         parts = split(build)
         f = RNG.normal(size=CLASSES * N)
-        values = parts.unravel_latent(f)
+        values = parts.unravel_latent(f, parts.initial_theta)
         assert {name: value.shape for name, value in values.items()} == shapes
         assert np.array_equal(parts.ravel_latent(values), f)
 

@@ -64,7 +64,16 @@ def table():
     return "u", "s"
 
 
-@pytest.mark.parametrize("build", [indexed, slopes, sums_of_several, several_observed, table])
+def scales_before():
+    tau, level, _, _, w, s = pieces()
+    rho = pm.Uniform("rho", 0.0, 1.0)
+    raw = pm.Normal("raw", 0.0, 1.0, shape=4)
+    eta = tau * (pm.math.sqrt(1.0 - rho) * raw[GROUP] + Z * w[GROUP] / (2.0 * tau)) - rho * s[TIME]
+    pm.Poisson("y", pm.math.exp(level + eta), observed=COUNTS)
+    return "raw", "w", "s"
+
+
+@pytest.mark.parametrize("build", [indexed, slopes, sums_of_several, several_observed, table, scales_before])
 def test_the_likelihood_is_a_function_of_the_predictors(build):
     with pm.Model() as model:
         names = build()
@@ -77,7 +86,7 @@ def test_the_likelihood_is_a_function_of_the_predictors(build):
     given = theta.compile(values, terms, interpreted=True)
     x = [np.asarray(rng.normal(size=np.shape(point[value.name]))) for value in values]
     at = theta.initial + 0.1 * rng.normal(size=theta.dimension)
-    predictors = found.design() @ np.concatenate([np.ravel(one) for one in x])
+    predictors = found.design() @ (found.column_scales(at) * np.concatenate([np.ravel(one) for one in x]))
     for one, other in zip(written(predictors, at), given(*x, at), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-10)
 
@@ -94,6 +103,12 @@ def test_rows_that_are_the_same_share_an_element():
     np.testing.assert_array_equal(shared.collect(np.arange(7.0)), [3.0, 0.0, 5.0, 5.0, 8.0])
 
 
+def test_effects_with_a_scale_before_them_are_found():
+    with pm.Model() as model:
+        scales_before()
+    assert [rv.name for rv in effects(model)] == ["w", "raw"]
+
+
 def test_effects_of_groups_are_found_and_other_normal_variables_are_not():
     with pm.Model() as model:
         indexed()
@@ -103,9 +118,9 @@ def test_effects_of_groups_are_found_and_other_normal_variables_are_not():
 
 
 def scaled():
-    tau, level, _, _, _, s = pieces()
-    raw = pm.Normal("raw", 0.0, 1.0, shape=4)
-    pm.Poisson("y", pm.math.exp(level + tau * raw[GROUP] + s[TIME]), observed=COUNTS)
+    _, level, *_, s = pieces()
+    raw, several = pm.Normal("raw", 0.0, 1.0, shape=4), pm.HalfNormal("several", 1.0, shape=4)
+    pm.Poisson("y", pm.math.exp(level + several[GROUP] * raw[GROUP] + s[TIME]), observed=COUNTS)
 
 
 def mixed():

@@ -95,7 +95,7 @@ def test_the_order_of_groups_does_not_matter():
         q = ExpectationPropagation(tolerance=1e-10).fit(
             parts.prior(parts.initial_theta), parts.likelihood(parts.initial_theta)
         )
-        found.append((q.log_evidence, parts.latent_vector.unravel(q.mean)["u"]))
+        found.append((q.log_evidence, parts.unravel_latent(q.mean, parts.initial_theta)["u"]))
     assert found[0][0] == pytest.approx(found[1][0], abs=1e-8)
     np.testing.assert_allclose(found[0][1], found[1][1][order], atol=1e-5)
 

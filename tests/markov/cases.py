@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from pmgp.core.markov import ChainPattern, Pattern, SparsePattern
-from pmgp.core.markov.soft_sums import SoftSumPattern
+from pmgp.core.markov.soft_sums import soft_sum
 
 __all__ = ["Case", "chain_case", "disconnected_case", "lattice_case", "soft_sum_case", "sparse_case"]
 
@@ -91,6 +91,5 @@ def soft_sum_case(rows: int = 5, columns: int = 4, deviation: float = 0.1) -> Ca
     pattern = lattice_case(rows, columns).precision
     off = pattern - np.diag(np.diag(pattern))
     laplacian = off - np.diag(off.sum(axis=0))
-    summed = SoftSumPattern(sparse.csc_array(laplacian), weight=deviation**-2)
-    values = summed.values(sparse.csc_array(laplacian))
+    summed, values = soft_sum(sparse.csc_array(laplacian), deviation**-2)
     return Case(summed, values, laplacian + deviation**-2, np.eye(rows * columns))

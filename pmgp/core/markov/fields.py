@@ -16,7 +16,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from pmgp.core.markov.prior import PrecisionPrior
-from pmgp.core.markov.soft_sums import SoftSumPattern
+from pmgp.core.markov.soft_sums import soft_sum
 from pmgp.core.markov.sparse import SparsePattern
 
 
@@ -120,8 +120,8 @@ def intrinsic_autoregression(neighbors: Any, deviation: float, deviation_of_mean
         )
     number = neighbors.shape[0]
     laplacian = sparse.csc_array(sparse.diags_array(np.asarray(neighbors.sum(axis=0))) - neighbors)
-    pattern = SoftSumPattern(laplacian, weight=1.0 / (deviation_of_mean * number) ** 2)
-    return PrecisionPrior.centered(pattern, pattern.values(laplacian) / deviation**2)
+    pattern, values = soft_sum(laplacian / deviation**2, 1.0 / (deviation_of_mean * number) ** 2)
+    return PrecisionPrior.centered(pattern, values)
 
 
 def matern_on_mesh(mass: np.ndarray, stiffness: Any, design: Any = None) -> SummedPrecision:

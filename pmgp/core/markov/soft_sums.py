@@ -1,8 +1,11 @@
-"""Precisions with a sum that is known up to an error: Q + w 1 1', of which the dense part is never formed.
+"""Precisions with a sum that is known up to an error: Q + w v v', of which the dense part is never formed.
 
-Q is that of an intrinsic autoregression, perhaps with sites: the differences of x have a density, and the sum has one
-by itself. A triangular factor of the whole is that of Q times one that two vectors describe (Gill, Golub, Murray and
-Saunders 1974, method C1), so that solutions and draws, element after element too, cost what they cost for Q.
+A triangular factor of the whole is that of Q times one that two vectors describe (Gill, Golub, Murray and Saunders
+1974, method C1), so that solutions and draws, element after element too, cost what they cost for Q.
+
+The differences of an intrinsic autoregression have a density, and the sum has one by itself: the precision without that
+of the sum, P, is singular. P + w 1 1' is therefore written as Q + w v v', where v lacks a part of one element, and Q
+has a row and a column more for that element.
 """
 
 from __future__ import annotations
@@ -11,6 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
+from scipy.sparse.linalg import splu
 
 from pmgp.core.markov.loading import loop
 from pmgp.core.markov.sparse import SparseFactor, SparsePattern
@@ -18,85 +23,122 @@ from pmgp.core.markov.sparse import SparseFactor, SparsePattern
 
 @dataclass(frozen=True, eq=False)
 class SoftSumFactor(SparseFactor):
-    """Q + w 1 1', factorized.
+    """Q + w v v', factorized.
 
     Attributes
     ----------
-    grounded : SparseFactor
-        Of Q with a number added to its last element.
-    added : float
-        That number.
+    alone : SparseFactor
+        Of Q.
+    weight : float
+        w.
     """
 
     pattern: SoftSumPattern
-    grounded: SparseFactor
-    added: float
+    alone: SparseFactor
+    weight: float
 
     def covariances(self) -> np.ndarray:
-        """Elements of (Q + w 1 1')^-1 on the pattern, by Woodbury's identity: as long as Q's values."""
-        pattern, last = self.pattern, self.pattern.order[-1]
-        ones, unit = np.ones(pattern.shape), np.zeros(pattern.shape)
-        unit[last] = 1.0
-        directions = np.stack([ones, unit])
-        solved = np.stack([self.grounded.solve(one) for one in directions])
-        small = np.diag([1.0 / self.pattern.weight, -1.0 / self.added]) + directions @ solved.T
-        removed = np.linalg.solve(small, solved)
-        return self.grounded.covariances() - sum(map(pattern.outer, removed, solved))
+        """Elements of C = (Q + w v v')^-1 on the pattern, by Woodbury's identity, and v' C v."""
+        pattern = self.pattern
+        solved = self.alone.solve(pattern.direction)
+        shrunk = 1.0 + self.weight * (along := float(pattern.direction @ solved))
+        removed = SparsePattern.outer(pattern, solved, solved) * (self.weight / shrunk)
+        return np.append(self.alone.covariances() - removed, along / shrunk)
 
 
 class SoftSumPattern(SparsePattern):
-    """A sparse precision, and the sum of all elements beside it.
+    """A sparse precision, and a sum of elements times weights beside it.
 
-    Values are those of the sparse part.
+    Values are those of the sparse part, and w at the end.
 
     Parameters
     ----------
     precision, design : sparse arrays
         As of `SparsePattern`.
-    weight : float
-        Precision of the sum.
+    direction : (m,) array
+        v.
     """
 
-    def __init__(self, precision: Any, design: Any = None, *, weight: float) -> None:
+    def __init__(self, precision: Any, design: Any = None, *, direction: np.ndarray) -> None:
         super().__init__(precision, design)
-        self.weight = weight
+        self.direction = direction
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
         """By what it was made of."""
-        return _made_of, (self._given, self.design, self.weight)
+        return _made_of, (self._given, self.design, self.direction)
+
+    def placed(self, upper: np.ndarray) -> np.ndarray:
+        """Values, from those in the upper triangle of Q, by columns, and w at the end."""
+        return np.append(super().placed(upper[:-1]), upper[-1])
 
     def factorize(self, values: np.ndarray) -> SoftSumFactor | None:
-        """Factorize Q + w 1 1'; None where it is indefinite."""
-        # Q alone may be singular, with a last pivot of zero. What is added to the last element is in that pivot alone.
-        last = np.flatnonzero(self._on_diagonal)[self.order[-1]]
-        added = float(np.abs(values[self._on_diagonal]).max())
-        grounded = super().factorize(_with(values, last, values[last] + added))
-        if grounded is None:
+        """Factorize Q + w v v'; None where Q is indefinite."""
+        alone, weight = super().factorize(values[:-1]), float(values[-1])
+        if alone is None or not 0.0 <= weight < np.inf:
             return None
-        pivots = _with(grounded.pivots, -1, grounded.pivots[-1] - added)
-        direction = np.ones(self.shape)
-        loop("pattern.forward")(*self.columns, grounded.values, direction)
-        known = np.concatenate([[0.0], np.cumsum(np.square(direction[:-1]) / pivots[:-1])])
-        left = self.weight / (1.0 + self.weight * known)
-        updated = pivots + left * np.square(direction)
-        if not (updated > 0.0).all():
-            return None
-        gains = left * direction / updated
-        return SoftSumFactor(self, grounded.values, updated, direction, gains, grounded, added)
+        direction = np.ascontiguousarray(self.direction[self.order], dtype=np.float64)
+        loop("pattern.forward")(*self.columns, alone.values, direction)
+        known = np.concatenate([[0.0], np.cumsum(np.square(direction[:-1]) / alone.pivots[:-1])])
+        left = weight / (1.0 + weight * known)
+        updated = alone.pivots + left * np.square(direction)
+        return SoftSumFactor(self, alone.values, updated, direction, left * direction / updated, alone, weight)
 
-    def upper(self) -> None:
-        """None: the sum of all is not among the values."""
+    def with_sites(self, values: np.ndarray, precision: np.ndarray) -> np.ndarray:
+        """Values of Q + A' W A, and w."""
+        return np.append(super().with_sites(values[:-1], precision), values[-1])
+
+    def site_variances(self, covariances: np.ndarray) -> np.ndarray:
+        """Diagonal of A C A': (n,)."""
+        return self._by_site.T @ super().counted(covariances[:-1])
 
     def product(self, values: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """(Q + w 1 1') x: (m,)."""
-        return super().product(values, x) + self.weight * x.sum()
+        """(Q + w v v') x: (m,)."""
+        return super().product(values[:-1], x) + values[-1] * (self.direction @ x) * self.direction
+
+    def outer(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """The symmetric part of x y' on the pattern, and (v'x) (v'y)."""
+        return np.append(super().outer(x, y), (self.direction @ x) * (self.direction @ y))
+
+    def counted(self, values: np.ndarray) -> np.ndarray:
+        """Values times one on the diagonal and for w, two above the diagonal."""
+        return np.append(super().counted(values[:-1]), values[-1])
 
 
-def _made_of(precision: Any, design: Any, weight: float) -> SoftSumPattern:
-    return SoftSumPattern(precision, design, weight=weight)
+def _made_of(precision: Any, design: Any, direction: np.ndarray) -> SoftSumPattern:
+    return SoftSumPattern(precision, design, direction=direction)
 
 
-def _with(values: np.ndarray, place: int, value: float) -> np.ndarray:
-    changed = values.copy()
-    changed[place] = value
-    return changed
+def soft_sum(singular: Any, weight: float) -> tuple[SoftSumPattern, np.ndarray]:
+    """P + w 1 1' for a P whose null space is spanned by a vector of ones: a pattern, and values.
+
+    Parameters
+    ----------
+    singular : (m, m) sparse array
+        P.
+    weight : float
+        w.
+    """
+    number = singular.shape[0]
+    chosen = int(np.argmax(singular.diagonal()))
+    # So small that what is taken from P leaves it positive, and so large that the sum gets as much as differences have.
+    part = min(1.0, 0.5 / (weight * number * _generalized_variance(singular, chosen)))
+    direction = np.ones(number)
+    direction[chosen] -= part
+    row = sparse.csc_array((np.ones(number), (np.full(number, chosen), np.arange(number))), shape=(number, number))
+    corner = sparse.csc_array(([1.0], ([chosen], [chosen])), shape=(number, number))
+    proper = sparse.csc_array(singular + weight * part * (row + row.T - part * corner))
+    pattern = SoftSumPattern(proper, direction=direction)
+    return pattern, pattern.placed(np.append(_upper_of(proper), weight))
+
+
+def _upper_of(matrix: Any) -> np.ndarray:
+    upper = sparse.csc_array(sparse.triu(matrix, format="csc"))
+    upper.sort_indices()
+    return upper.data
+
+
+def _generalized_variance(singular: Any, chosen: int) -> float:
+    """An element on the diagonal of the pseudo-inverse of P, from P without the row and column of that element."""
+    others = np.flatnonzero(np.arange(singular.shape[0]) != chosen)
+    grounded = sparse.csc_matrix(sparse.csc_array(singular)[others][:, others])
+    return float(splu(grounded).solve(np.ones(len(others))).sum() / singular.shape[0] ** 2)

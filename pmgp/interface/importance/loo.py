@@ -129,7 +129,8 @@ def loo(
     _refuse_few(posterior)
     rng = np.random.default_rng(random_seed)
     with threads_limited(suitable_threads(size)):
-        theta, values = theta_draws(posterior, model, latents), latent_draws(posterior, latents, parts)
+        theta = theta_draws(posterior, model, latents)
+        values = latent_draws(posterior, latents, parts, theta)
         rows = list(_log_densities(estimates, rng, theta, values, progressbar))
     log_densities = np.array(rows)[:, (places := _observed_places(parts, values[:1]))]
     return arviz.loo(_tree(posterior, log_densities, *_labels(idata, model, parts, latents, places)), pointwise=True)

@@ -115,7 +115,7 @@ class LatentTarget:
 
     def unravel(self, theta: np.ndarray, f: np.ndarray | None) -> dict[str, np.ndarray]:
         """Values of the model's value variables by name."""
-        return self._parts.unravel(theta) | ({} if f is None else self._parts.unravel_latent(f))
+        return self._parts.unravel(theta) | ({} if f is None else self._parts.unravel_latent(f, theta))
 
     def ravel(self, point: dict[str, np.ndarray]) -> np.ndarray:
         """Theta from a point of the model."""

@@ -74,7 +74,9 @@ def transformed(model: pm.Model, variables: list[TensorVariable]) -> list[Tensor
     ]
 
 
-def latent_draws(posterior: xr.Dataset, latents: list[TensorVariable], parts: LatentGaussianModel) -> np.ndarray:
+def latent_draws(
+    posterior: xr.Dataset, latents: list[TensorVariable], parts: LatentGaussianModel, theta: np.ndarray
+) -> np.ndarray:
     """Draws of f: (draws, n), chain by chain.
 
     Parameters
@@ -83,6 +85,8 @@ def latent_draws(posterior: xr.Dataset, latents: list[TensorVariable], parts: La
     latents : list of variables
         Those that make up f.
     parts : LatentGaussianModel
+    theta : (draws, dimension) array
+        The draws of theta.
 
     Raises
     ------
@@ -98,7 +102,8 @@ def latent_draws(posterior: xr.Dataset, latents: list[TensorVariable], parts: La
                 "set the data back to those that were sampled"
             )
     names = [rv.name for rv in latents]
-    return np.array([parts.ravel_latent(dict(zip(names, each, strict=True))) for each in zip(*rows, strict=True)])
+    points = [dict(zip(names, each, strict=True)) for each in zip(*rows, strict=True)]
+    return np.array([parts.ravel_latent(point | parts.unravel(at)) for point, at in zip(points, theta, strict=True)])
 
 
 def _rows(posterior: xr.Dataset, variable: TensorVariable) -> np.ndarray:

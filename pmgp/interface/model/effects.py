@@ -1,7 +1,8 @@
 """Normal variables that can be integrated out: effects of groups, and coefficients with a normal prior.
 
-By default those are effects that have several elements, a standard deviation that depends on a hyper-parameter, and no
-free variable that depends on them. All other normal variables are hyper-parameters, if they are not named.
+By default those are effects that have several elements and a standard deviation that depends on a hyper-parameter,
+which is their own or a number that stands before them. No free variable may depend on them. All other normal variables
+are hyper-parameters, if they are not named.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import pymc as pm
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.basic import NormalRV
 from pytensor.tensor.variable import TensorVariable
+
+from pmgp.interface.model.linear_nodes import predictors
 
 
 def is_normal(rv: TensorVariable) -> bool:
@@ -34,7 +37,14 @@ def _is_grouped(model: pm.Model, rv: TensorVariable) -> bool:
     if model.rvs_to_transforms[rv] is not None or int(np.prod(model.eval_rv_shapes()[rv.name])) < 2:
         return False
     deviation = rv.owner.op.dist_params(rv.owner)[1]
-    return bool(set(model.free_RVs) & set(ancestors([deviation])))
+    return bool(set(model.free_RVs) & set(ancestors([deviation]))) or _is_scaled(model, rv)
+
+
+def _is_scaled(model: pm.Model, rv: TensorVariable) -> bool:
+    """Whether a hyper-parameter stands before a variable wherever it is observed."""
+    terms = [one for observed in model.observed_RVs for one in observed.owner.inputs if rv in set(ancestors([one]))]
+    found = predictors(terms, [rv], [other for other in model.free_RVs if other is not rv])
+    return bool(found) and all(one.factors[rv] for one in found.values())
 
 
 def _is_last(model: pm.Model, rv: TensorVariable) -> bool:

@@ -179,9 +179,9 @@ class LatentGaussianModel:
         """f as one vector from a point of the model: (C n,)."""
         return self.latent_vector.ravel(point)
 
-    def unravel_latent(self, f: np.ndarray) -> dict[str, np.ndarray]:
-        """Values of the latent variables by name, from one vector."""
-        return self.latent_vector.unravel(f)
+    def unravel_latent(self, f: np.ndarray, theta: np.ndarray) -> dict[str, np.ndarray]:
+        """Values of the latent variables by name, from one vector for f and one for theta."""
+        return self.latent_vector.unravel(f, theta)
 
     def sites_of(self, point: dict[str, np.ndarray]) -> int:
         """Number of values that each latent vector has at a point of the model."""

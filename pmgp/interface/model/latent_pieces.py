@@ -1,7 +1,8 @@
 """f of a model whose linear predictors are sums of latent pieces: the pieces x, and their sums A x.
 
-f holds x itself first, then each sum in A x that is none of its elements, once. So a draw of f has the pieces in it,
-and observations with the same row of A share an element.
+x are the pieces, each times the hyper-parameters that stand before it, as in sigma * s[area]: the prior of x has the
+scale, and A is made of data alone. f holds x itself first, then each sum in A x that is none of its elements, once. So
+a draw of f has the pieces in it, and observations with the same row of A share an element.
 """
 
 from __future__ import annotations
@@ -83,6 +84,7 @@ class LatentPieces:
         self.values = [model.rvs_to_values[variable] for variable in variables]
         self.shapes = {value.name: np.shape(point[value.name]) for value in self.values}
         self._sizes = [int(np.prod(shape)) for shape in self.shapes.values()]
+        self._theta = theta
         self.predictor = LinearPredictor(terms, self.values, theta, point)
         self.predictors = PredictorValues(self.predictor)
         self.vector, self.write = self.predictor.vector, self.predictor.write
@@ -131,11 +133,16 @@ class LatentPieces:
 
     def ravel(self, point: dict[str, np.ndarray]) -> np.ndarray:
         """f, from a point of the model: (n,)."""
-        return self.design @ np.concatenate([np.ravel(point[name]) for name in self.names])
+        x = np.concatenate([np.ravel(point[name]) for name in self.names])
+        return self.design @ (
+            self.predictor.column_scales(self._theta.ravel(point)) * x if self.predictor.scaled else x
+        )
 
-    def unravel(self, f: np.ndarray) -> dict[str, np.ndarray]:
+    def unravel(self, f: np.ndarray, theta: np.ndarray) -> dict[str, np.ndarray]:
         """Values of the variables by name, from f."""
-        parts = np.split(f[: sum(self._sizes)], np.cumsum(self._sizes)[:-1])
+        x = f[: sum(self._sizes)]
+        x = x / self.predictor.column_scales(theta) if self.predictor.scaled else x
+        parts = np.split(x, np.cumsum(self._sizes)[:-1])
         return {
             name: part.reshape(shape).copy() for (name, shape), part in zip(self.shapes.items(), parts, strict=True)
         }
@@ -157,8 +164,9 @@ class LatentPieces:
         raise ModelError(
             f"the likelihood does not factorize over linear predictors of {self.name}: some of its terms depend on "
             f"several values of them. {self.predictor.in_words()} Each observation must depend on one sum of latent "
-            "values times data. A scale belongs into the prior of an effect: pm.Normal('u', 0, tau, shape=G), and not "
-            "tau * u with a standard normal u; other variables are hyper-parameters if latent=[...] leaves them out"
+            "values times data. A number may stand before an effect, as in tau * u, the same wherever the effect is; a "
+            "scale that differs by element belongs into its prior, pm.Normal('u', 0, tau, shape=G). Other variables "
+            "are hyper-parameters if latent=[...] leaves them out"
         )
 
     def __getstate__(self) -> dict[str, Any]:

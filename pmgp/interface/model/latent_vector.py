@@ -86,8 +86,8 @@ class LatentVector:
             return point[self.values[0].name]
         return np.concatenate([np.ravel(point[name]) for name in self.names])
 
-    def unravel(self, f: np.ndarray) -> dict[str, np.ndarray]:
-        """Values of the variables by name, from the flat vector."""
+    def unravel(self, f: np.ndarray, theta: np.ndarray) -> dict[str, np.ndarray]:
+        """Values of the variables by name, from the flat vector, whatever theta is."""
         if not self.several:
             return {self.values[0].name: f}
         blocks, found, start = f.reshape(self.number, -1), {}, 0

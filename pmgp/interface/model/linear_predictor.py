@@ -1,29 +1,23 @@
-"""Linear predictors in a graph: where it is linear in latent variables x with coefficients that are data.
+"""Linear predictors as functions: eta = A x + c(theta), one vector for all of them.
 
-Going up from x, a node is linear if the derivative of its value in what depends on x depends neither on x nor on theta.
-The last nodes of this kind are the predictors, eta = A x + c(theta), one vector for all of them. The likelihood is then
-a function of A x and theta, and A is found by evaluating the derivative of eta in x.
+The likelihood is a function of A x and theta, and A is found by evaluating the derivative of eta in x.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
-from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.replace import clone_replace
-from pytensor.graph.traversal import io_toposort, walk
-from pytensor.scalar.basic import Second
-from pytensor.tensor.elemwise import Elemwise
-from pytensor.tensor.shape import Shape, Shape_i
 from pytensor.tensor.variable import TensorVariable
 from scipy import sparse
 
 from pmgp.interface.model.latent_variable import ModelError
 from pmgp.interface.model.likelihood_terms import binary_masks
+from pmgp.interface.model.linear_nodes import predictors, theta_scales, values_read
 from pmgp.interface.model.theta_vector import ThetaVector
 
 # A piece with more elements than this must give each predictor one of them at most.
@@ -48,7 +42,9 @@ class LinearPredictor:
     Attributes
     ----------
     vector : vector
-        A x in graphs, an element for each predictor.
+        A x in graphs, an element for each predictor; x are the pieces times their scales.
+    elements : list of int
+        The elements of theta that the scales depend on.
     """
 
     def __init__(
@@ -60,12 +56,18 @@ class LinearPredictor:
     ) -> None:
         self._theta = theta
         self._point = [np.asarray(point[value.name], dtype=value.dtype) for value in values]
-        self._values, self._nodes = values, predictors(terms, values, theta.values)
+        found = predictors(terms, values, theta.values)
+        self._values, self._nodes = values, list(found)
+        self._scales, factors = theta_scales(found, values)
+        self.elements = theta.elements_of(factors)
+        self._factors_at = theta.compile_small(factors) if factors else None
         self.vector = pt.vector("predictors", shape=(_length(self._nodes),), dtype="float64")
         self._rest = clone_replace(self._nodes, dict(zip(values, map(pt.constant, self._zeros()), strict=True)))
         self._at = theta.compile(values, [*self._nodes, *self._rest], interpreted=True)
         self._change = theta.compile(
-            [*values, *(moves := _like(values))], _derivative(self._nodes, values, moves), True
+            [*values, *(moves := _like(values))],
+            _derivative([one.plain for one in found.values()], values, moves),
+            True,
         )
         self.shapes = [np.shape(found) for found in self._at(*self._point, theta.initial)[: len(self._nodes)]]
 
@@ -95,8 +97,28 @@ class LinearPredictor:
 
     def values_at(self, point: dict[str, np.ndarray]) -> np.ndarray:
         """A x at a point of the model: (N,)."""
-        x = [np.asarray(point[value.name], dtype=value.dtype) for value in self._values]
+        scales = self.scales(self._theta.ravel(point)) if self._scales else np.ones(len(self._values))
+        x = [
+            np.asarray(scale * point[value.name], dtype=value.dtype)
+            for scale, value in zip(scales, self._values, strict=True)
+        ]
         return _flat(self._change(*self._point, *x, self._theta.initial))
+
+    @property
+    def scaled(self) -> bool:
+        """Whether hyper-parameters stand before pieces."""
+        return bool(self._scales)
+
+    def scales(self, theta: np.ndarray) -> np.ndarray:
+        """The factors that stand before the pieces: (pieces,), ones where there are none."""
+        out = np.ones(len(self._values))
+        if self._factors_at is not None:
+            out[self._scales] = [np.asarray(one).item() for one in self._factors_at(theta)]
+        return out
+
+    def column_scales(self, theta: np.ndarray) -> np.ndarray:
+        """The factor that stands before each element of x."""
+        return np.repeat(self.scales(theta), [value.size for value in self._point])
 
     def offsets(self, theta: np.ndarray) -> np.ndarray:
         """c(theta), the predictors where x is zero: (N,)."""
@@ -132,14 +154,14 @@ class LinearPredictor:
 
     def _check(self, design: Any) -> None:
         """Compare A x with what the predictors do themselves."""
-        rng = np.random.default_rng(0)
+        rng, scales = np.random.default_rng(0), self.column_scales(self._theta.initial)
         for scale in (0.1, 1.0):
             x = [np.asarray(scale * rng.standard_normal(v.shape), dtype=v.dtype) for v in self._point]
             found = self._at(*x, self._theta.initial)
             number = len(self._nodes)
             with np.errstate(invalid="ignore"):
                 change = _flat(found[:number]) - _flat(found[number:])
-            expected = design @ np.concatenate([np.ravel(one) for one in x])
+            expected = design @ (scales * np.concatenate([np.ravel(one) for one in x]))
             finite = np.isfinite(change)
             size = 1.0 + np.abs(_flat(found[number:])[finite])
             if not (np.abs(change - expected)[finite] <= SAME * (size + np.abs(expected[finite]))).all():
@@ -149,69 +171,6 @@ class LinearPredictor:
     def __getstate__(self) -> dict[str, Any]:
         """Leave the graphs behind: all that is needed of them are functions."""
         return self.__dict__ | {"_nodes": [None] * len(self._nodes), "_rest": []}
-
-
-def predictors(
-    terms: list[TensorVariable], values: list[TensorVariable], theta: list[TensorVariable]
-) -> list[TensorVariable]:
-    """The last nodes that are linear in values with coefficients that are data, each once.
-
-    A node that is used in a function that is not linear ends a predictor; what else is made of it is a function of it.
-    """
-    linear, varies, ends = set(values), {*values, *theta}, dict.fromkeys(one for one in terms if one in set(values))
-    depends: set[Variable] = set(values)
-    for node in io_toposort([*values, *theta], terms):
-        read = [one for one in _inputs(node) if one in varies]
-        varies.update(node.outputs if read else [])
-        own = [one for one in read if one in depends]
-        if not own:
-            continue
-        depends.update(node.outputs)
-        if all(one in linear for one in own) and _is_linear(node, own, varies):
-            linear.update(node.outputs)
-            ends |= dict.fromkeys(one for one in node.outputs if one in terms)
-        else:
-            ends |= dict.fromkeys(one for one in own if one in linear)
-    return [node for node in ends if not _is_made_of(node, [one for one in ends if one is not node], values)]
-
-
-def _is_made_of(node: TensorVariable, others: Iterable[TensorVariable], values: list[TensorVariable]) -> bool:
-    """Whether a node depends on the values through others alone."""
-    stops = set(others)
-
-    def inputs(variable: Variable) -> list[Variable]:
-        return [] if variable in stops or variable.owner is None else _inputs(variable.owner)
-
-    return not set(values) & (set(walk([node], inputs)) - stops)
-
-
-def _is_linear(node: Apply, own: list[Variable], varies: set[Variable]) -> bool:
-    """Whether the derivative of a node in its own inputs, times weights, depends on these weights and data alone."""
-    if len(node.outputs) != 1 or node.outputs[0].dtype not in ("float64", "float32"):
-        return False
-    fresh = {one: one.type() for one in own}
-    out = node.clone_with_new_inputs([fresh.get(one, one) for one in node.inputs]).outputs[0]
-    weights = out.type()
-    try:
-        gradients = pytensor.grad(None, list(fresh.values()), known_grads={out: weights}, disconnected_inputs="raise")
-    except Exception:  # What has no derivative is not linear, whatever it raises.
-        return False
-    found = [values_read([gradient]) for gradient in gradients]
-    return all(weights in read and not read & (varies | set(fresh.values())) for read in found)
-
-
-def values_read(graphs: list[TensorVariable]) -> set[Variable]:
-    """All variables that graphs depend on by their values, and not by their shapes alone."""
-    return set(walk(graphs, lambda variable: [] if variable.owner is None else _inputs(variable.owner)))
-
-
-def _inputs(node: Apply) -> list[Variable]:
-    """The inputs whose values a node reads."""
-    if isinstance(node.op, Shape | Shape_i):
-        return []
-    # The first input of a fill gives it its shape.
-    filled = isinstance(node.op, Elemwise) and isinstance(node.op.scalar_op, Second)
-    return node.inputs[1:] if filled else node.inputs
 
 
 def _length(nodes: list[TensorVariable]) -> int | None:

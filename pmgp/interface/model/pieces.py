@@ -14,6 +14,7 @@ import pymc as pm
 from pytensor.tensor.variable import TensorVariable
 from scipy import sparse
 
+from pmgp.core.markov.soft_sums import SoftSumPattern
 from pmgp.interface.model.effects import is_normal
 from pmgp.interface.model.latent_pieces import LatentPieces
 from pmgp.interface.model.latent_variable import ModelError
@@ -30,10 +31,13 @@ class Block(NamedTuple):
     upper : (nnz,) array
         The upper triangle of its precision, by columns.
     mean : (m,) array
+    weight : float
+        Precision of the sum of elements times the piece's direction, if it has one.
     """
 
     upper: np.ndarray
     mean: np.ndarray
+    weight: float = 0.0
 
 
 class Piece(Protocol):
@@ -45,10 +49,13 @@ class Piece(Protocol):
         The upper triangle of its precision, by columns.
     elements : list of int
         The elements of theta that it depends on.
+    direction : (m,) array or None
+        Weights of a sum with a precision of its own, which is beside the pattern.
     """
 
     pattern: Any
     elements: list[int]
+    direction: np.ndarray | None
 
     def __call__(self, theta: np.ndarray) -> Block:
         """Precision and mean; not numbers where parameters are impossible."""
@@ -66,6 +73,8 @@ class NormalPiece:
     theta : ThetaVector
     shape : tuple of int
     """
+
+    direction = None
 
     def __init__(self, model: pm.Model, rv: TensorVariable, theta: ThetaVector, shape: tuple[int, ...]) -> None:
         graphs = [one.astype("float64") for one in model.replace_rvs_by_values(list(rv.owner.op.dist_params(rv.owner)))]
@@ -104,6 +113,7 @@ class PriorPiece:
     """
 
     pattern: Any
+    direction: np.ndarray | None
 
     def __init__(self, name: str, prior: SeriesPrior, theta: np.ndarray) -> None:
         self._name, self._prior, self._theta = name, prior, theta
@@ -124,7 +134,10 @@ class PriorPiece:
         if found is None or chosen is None:
             raise ModelError(
                 f"{self._name!r} cannot be summed with other latent variables: the precision of its values is not "
-                "made. Let it be the only one, with latent=..., and the others are hyper-parameters"
+                "made, as of pmgp.gp.Markov with states of several values, and of pmgp.gp.SPDE at points. Write pm.AR "
+                "or pm.GaussianRandomWalk for a series, and for a map pmgp.gp.SPDE(...).prior('f') on all cells and "
+                "f[cell_of_point] in the predictor; or let it be the only latent variable, latent=..., and the others "
+                "hyper-parameters"
             )
         place = np.full(int(np.prod(pattern.shape)), -1)
         place[chosen] = np.arange(len(chosen))
@@ -134,12 +147,14 @@ class PriorPiece:
         order = np.lexsort((low, high))
         self._places = found[2][kept[order]]
         ones, size = np.ones(len(order)), len(chosen)
+        self.direction = pattern.direction[chosen] if isinstance(pattern, SoftSumPattern) else None
         self.pattern = sparse.csc_array((ones, (low[order], high[order])), shape=(size, size))
 
     def __call__(self, theta: np.ndarray) -> Block:
         """Precision and mean."""
         prior = self._prior(theta)
-        return Block(prior.values.ravel()[self._places], prior.mean)
+        weight = 0.0 if self.direction is None else float(prior.values[-1])
+        return Block(prior.values.ravel()[self._places], prior.mean, weight)
 
 
 def _chosen(pattern: Any) -> np.ndarray | None:

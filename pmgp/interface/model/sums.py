@@ -10,11 +10,12 @@ import pymc as pm
 from scipy import sparse
 
 from pmgp.core.markov import PrecisionPrior, SparsePattern
+from pmgp.core.markov.soft_sums import SoftSumPattern
 from pmgp.interface.model.latent_pieces import LatentPieces
 from pmgp.interface.model.latent_variable import ModelError
 from pmgp.interface.model.latent_vector import LatentVector
 from pmgp.interface.model.markov import SeriesPrior
-from pmgp.interface.model.pieces import piece_of
+from pmgp.interface.model.pieces import Block, piece_of
 from pmgp.interface.model.theta_vector import ThetaVector
 
 
@@ -42,7 +43,8 @@ class SumPrior(SeriesPrior):
     ) -> None:
         self.name, self._latent, self._theta = latent.name, latent, theta
         self._pieces = [piece_of(model, rv, latent, theta, single) for rv in latent.variables]
-        self.elements = sorted({element for piece in self._pieces for element in piece.elements})
+        found = {element for piece in self._pieces for element in piece.elements}
+        self.elements = sorted(found | set(latent.predictor.elements))
         self._joined: list[Any] = []
         self._arrange()
 
@@ -52,13 +54,35 @@ class SumPrior(SeriesPrior):
         if [id(part) for part in parts] != [id(part) for part in self._joined]:
             self._joined = parts
             joined = sparse.csc_array(sparse.block_diag(parts[1:], format="csc"))
-            self._pattern = SparsePattern(joined, parts[0])
+            direction = self._direction()
+            self._pattern = (
+                SparsePattern(joined, parts[0])
+                if direction is None
+                else SoftSumPattern(joined, parts[0], direction=direction)
+            )
+
+    def _direction(self) -> np.ndarray | None:
+        """Weights of the sum that has a precision of its own, over all pieces; None where no piece has one."""
+        names = [name for name, one in zip(self._latent.names, self._pieces, strict=True) if one.direction is not None]
+        if not names:
+            return None
+        if len(names) > 1:
+            raise ModelError(
+                f"{', '.join(names)} are several pm.ICAR in one predictor, and one is supported: write the others as "
+                "pm.CAR with an alpha near one, which has no sum of its own"
+            )
+        sizes = self._latent.lengths.values()
+        found = [one.direction for one in self._pieces]
+        return np.concatenate([np.zeros(n) if one is None else one for n, one in zip(sizes, found, strict=True)])
 
     def __call__(self, theta: np.ndarray) -> PrecisionPrior:
         """p(f|theta); its precision is not a number where parameters are impossible."""
-        blocks = [piece(theta) for piece in self._pieces]
-        values = self._pattern.placed(np.concatenate([block.upper for block in blocks]))
-        mean = np.concatenate([block.mean for block in blocks])
+        scales = self._latent.predictor.scales(theta)
+        blocks = [_scaled(piece(theta), scale) for piece, scale in zip(self._pieces, scales, strict=True)]
+        upper, mean = (np.concatenate(each) for each in zip(*[block[:2] for block in blocks], strict=True))
+        if isinstance(self._pattern, SoftSumPattern):
+            upper = np.append(upper, sum(block.weight for block in blocks))
+        values = self._pattern.placed(upper)
         if not np.isfinite(mean).all():
             values, mean = np.full_like(values, np.nan), np.zeros_like(mean)
         return PrecisionPrior(self._pattern, values, mean, np.zeros(self._pattern.sites))
@@ -94,3 +118,11 @@ class SumPrior(SeriesPrior):
             "that works without it is pmgp.PseudoMarginal. If some of them are hyper-parameters, say which are f with "
             "latent=..."
         )
+
+
+def _scaled(block: Block, scale: float) -> Block:
+    """The prior of a piece times a number; not numbers where that is zero or infinite."""
+    if scale == 1.0:
+        return block
+    squared = scale**2 if 0.0 < abs(scale) < np.inf else np.nan
+    return Block(block.upper / squared, scale * block.mean, block.weight / squared)

@@ -146,16 +146,19 @@ class PredictorRows:
 
     def moments(self, theta: np.ndarray, values: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of each predictor, given theta and the pieces that were sampled: two (N,) arrays."""
+        scales = self._latent.predictor.column_scales(theta)
         x = [np.append(np.ravel(one), 0.0)[places] for one, places in zip(values, self._places, strict=True)]
         variance, start = np.zeros(self._rows.shape[0]), 0
         for own, grown in zip(x, self._grown, strict=True):
             if grown is not None:
                 own[~grown.known], factor = grown.given(theta, own)
                 columns = start + np.flatnonzero(~grown.known)
-                spread = linalg.solve_triangular(factor, self._rows[:, columns].toarray().T, lower=True)
+                spread = linalg.solve_triangular(
+                    factor, (self._rows[:, columns] * scales[columns]).toarray().T, lower=True
+                )
                 variance += np.square(spread).sum(axis=0)
             start += len(own)
-        return self._rows @ np.concatenate(x) + self._latent.predictor.offsets(theta), variance
+        return self._rows @ (scales * np.concatenate(x)) + self._latent.predictor.offsets(theta), variance
 
     def _expectation(self, function: Callable[..., Any]) -> Callable[..., np.ndarray]:
         offsets = self._latent.predictor.offsets

@@ -107,13 +107,15 @@ class LatentStep(AcceptanceProgress, GaussianProcessStep):
 
     def _update(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         with refusing_start(self.latent_model, point):
-            before = self._synchronized(self.latent_model.ravel_latent(point), self.latent_model.ravel(point))
+            theta = self.latent_model.ravel(point)
+            before = self._synchronized(self.latent_model.ravel_latent(point), theta)
         value = self.step_size.value if self.tune else self.step_size.frozen
         self._point, info = self.operator.step(self.rng, before, self._target, value)
         self.chain = self._point._replace(metric_factor=NOT_COMPUTED)
         if self.tune:
             self.step_size = self.step_size.updated(info.acceptance_rate, self.target_acceptance)
-        return self.latent_model.unravel_latent(self.chain.payload), self._statistics(info) | {"step_size": value}
+        moved = self.latent_model.unravel_latent(self.chain.payload, theta)
+        return moved, self._statistics(info) | {"step_size": value}
 
     def _synchronized(self, f: np.ndarray, theta: np.ndarray) -> Point:
         """The chain's point, made anew where another step method has moved theta or f."""

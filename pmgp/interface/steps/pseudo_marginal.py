@@ -260,8 +260,8 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
         elif not self.latent_model.stands_in(point, self._whole()):
             self._follow(self.latent_model.ravel(point))
         stats, model = self._move(), self.latent_model
-        values = model.unravel(self._whole())
-        return {name: values[name] for name in self._moved_names} | model.unravel_latent(self.latent), stats
+        values, latent = model.unravel(theta := self._whole()), model.unravel_latent(self.latent, theta)
+        return {name: values[name] for name in self._moved_names} | latent, stats
 
     def _follow(self, theta: np.ndarray) -> None:
         """Go on from a theta in which other step methods have moved their variables.

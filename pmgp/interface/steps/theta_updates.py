@@ -63,7 +63,7 @@ class _ThetaStep(ThetaProgress, GaussianProcessStep):
         self._current, self.adaptations = outcome.current, outcome.adaptations
         theta, together = outcome.current
         self.shared_model.remember(theta, together.prior)
-        moved = self.latent_model.unravel(theta) | self.latent_model.unravel_latent(together.f)
+        moved = self.latent_model.unravel(theta) | self.latent_model.unravel_latent(together.f, theta)
         return moved, self._statistics(*outcome.infos)
 
     def _synchronized(self, point: dict[str, np.ndarray]) -> JointState:

@@ -1,0 +1,157 @@
+"""Where a graph is linear in latent variables x, with coefficients that are data times scales of whole variables.
+
+Going up from x, a node is linear if the derivative of its value in what depends on x depends neither on x nor on theta,
+or if it is a linear node times a number. The last nodes of this kind are the linear predictors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import pytensor
+import pytensor.tensor as pt
+from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.traversal import io_toposort, walk
+from pytensor.scalar.basic import Mul, Second, TrueDiv
+from pytensor.tensor.elemwise import Elemwise
+from pytensor.tensor.shape import Shape, Shape_i
+from pytensor.tensor.variable import TensorVariable
+
+
+class Linear(NamedTuple):
+    """A node that is linear in pieces.
+
+    Attributes
+    ----------
+    plain : variable
+        The same without the factors that depend on theta.
+    factors : dict
+        For each piece in it, by its value variable, scalars that depend on theta and stand before it.
+    """
+
+    plain: TensorVariable
+    factors: dict[Variable, tuple[TensorVariable, ...]]
+
+
+def predictors(
+    terms: list[TensorVariable], values: list[TensorVariable], theta: list[TensorVariable]
+) -> dict[TensorVariable, Linear]:
+    """The last nodes that are linear in values, with coefficients that are data times scales of whole pieces.
+
+    A node that is used in a function that is not linear ends a predictor; what else is made of it is a function of it.
+    If a piece has another scale in one predictor than in another one, predictors end before scales.
+    """
+    found = _predictors(terms, values, theta, scaled=True)
+    for value in values:
+        if len({one.factors[value] for one in found.values() if value in one.factors}) > 1:
+            return _predictors(terms, values, theta, scaled=False)
+    return found
+
+
+def _predictors(
+    terms: list[TensorVariable], values: list[TensorVariable], theta: list[TensorVariable], scaled: bool
+) -> dict[TensorVariable, Linear]:
+    linear: dict[Variable, Linear] = {value: Linear(value, {value: ()}) for value in values}
+    varies, ends = {*values, *theta}, dict.fromkeys(one for one in terms if one in linear)
+    depends: set[Variable] = set(values)
+    for node in io_toposort([*values, *theta], terms):
+        read = [one for one in _inputs(node) if one in varies]
+        varies.update(node.outputs if read else [])
+        own = [one for one in read if one in depends]
+        if not own:
+            continue
+        depends.update(node.outputs)
+        found = _linear(node, own, linear, varies, scaled) if all(one in linear for one in own) else None
+        if found is not None:
+            linear[node.outputs[0]] = found
+            ends |= dict.fromkeys(one for one in node.outputs if one in terms)
+        else:
+            ends |= dict.fromkeys(one for one in own if one in linear)
+    kept = [node for node in ends if not _is_made_of(node, [one for one in ends if one is not node], values)]
+    return {node: linear[node] for node in kept}
+
+
+def _linear(
+    node: Apply, own: list[Variable], linear: dict[Variable, Linear], varies: set[Variable], scaled: bool
+) -> Linear | None:
+    """A node as a linear one; None if it is none."""
+    scale = _scale(node, own, varies) if scaled else None
+    if scale is not None:
+        [one] = own
+        rest = [other for other in node.inputs if other is not one and other not in varies]
+        plain = pt.mul(linear[one].plain, *rest) if rest else linear[one].plain
+        return Linear(plain, {value: (*factors, scale) for value, factors in linear[one].factors.items()})
+    if not _is_linear(node, own, varies):
+        return None
+    together: dict[Variable, tuple[TensorVariable, ...]] = {}
+    for one in own:
+        for value, factors in linear[one].factors.items():
+            if together.setdefault(value, factors) != factors:
+                return None
+    if not any(together.values()):
+        return Linear(node.outputs[0], together)
+    plain = [linear[one].plain if one in own else one for one in node.inputs]
+    return Linear(node.clone_with_new_inputs(plain, strict=False).outputs[0], together)
+
+
+def _scale(node: Apply, own: list[Variable], varies: set[Variable]) -> TensorVariable | None:
+    """The number that depends on theta and multiplies one linear node; None if the node is something else."""
+    operation = getattr(node.op, "scalar_op", None)
+    others = [one for one in node.inputs if one not in own and one in varies]
+    if len(own) != 1 or not others or not all(all(one.type.broadcastable) for one in others):
+        return None
+    if isinstance(operation, Mul):
+        return pt.mul(*numbers) if len(numbers := [one.dimshuffle() for one in others]) > 1 else numbers[0]
+    if isinstance(operation, TrueDiv) and node.inputs[0] is own[0]:
+        return 1.0 / others[0].dimshuffle()
+    return None
+
+
+def theta_scales(
+    found: dict[TensorVariable, Linear], values: list[TensorVariable]
+) -> tuple[list[int], list[TensorVariable]]:
+    """Which pieces have scales that depend on theta, and these scales."""
+    factors = {value: scale for one in found.values() for value, scale in one.factors.items() if scale}
+    places = [place for place, value in enumerate(values) if value in factors]
+    products = [pt.prod(pt.stack(factors[values[place]])).astype("float64") for place in places]
+    return places, products
+
+
+def _is_made_of(node: TensorVariable, others: Iterable[TensorVariable], values: list[TensorVariable]) -> bool:
+    """Whether a node depends on the values through others alone."""
+    stops = set(others)
+
+    def inputs(variable: Variable) -> list[Variable]:
+        return [] if variable in stops or variable.owner is None else _inputs(variable.owner)
+
+    return not set(values) & (set(walk([node], inputs)) - stops)
+
+
+def _is_linear(node: Apply, own: list[Variable], varies: set[Variable]) -> bool:
+    """Whether the derivative of a node in its own inputs, times weights, depends on these weights and data alone."""
+    if len(node.outputs) != 1 or node.outputs[0].dtype not in ("float64", "float32"):
+        return False
+    fresh = {one: one.type() for one in own}
+    out = node.clone_with_new_inputs([fresh.get(one, one) for one in node.inputs]).outputs[0]
+    weights = out.type()
+    try:
+        gradients = pytensor.grad(None, list(fresh.values()), known_grads={out: weights}, disconnected_inputs="raise")
+    except Exception:  # What has no derivative is not linear, whatever it raises.
+        return False
+    found = [values_read([gradient]) for gradient in gradients]
+    return all(weights in read and not read & (varies | set(fresh.values())) for read in found)
+
+
+def values_read(graphs: list[TensorVariable]) -> set[Variable]:
+    """All variables that graphs depend on by their values, and not by their shapes alone."""
+    return set(walk(graphs, lambda variable: [] if variable.owner is None else _inputs(variable.owner)))
+
+
+def _inputs(node: Apply) -> list[Variable]:
+    """The inputs whose values a node reads."""
+    if isinstance(node.op, Shape | Shape_i):
+        return []
+    # The first input of a fill gives it its shape.
+    filled = isinstance(node.op, Elemwise) and isinstance(node.op.scalar_op, Second)
+    return node.inputs[1:] if filled else node.inputs
