@@ -69,7 +69,7 @@ LIKELIHOODS = {
 DISCRETE = {"poisson", "binomial", "cox", "negative binomial", "ordered", "ordinal", "zero-inflated", "probit", "logit"}
 SELECTIONS = {"all": np.arange(N), "repeated": np.repeat(np.arange(N), 2)[::-1], "part": np.arange(N)[2:9]}
 COVARIATES = ("none", "own", "inputs")
-CASES = list(range(14))
+CASES = list(range(len(LIKELIHOODS)))
 
 
 @dataclass

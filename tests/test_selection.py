@@ -9,7 +9,6 @@ from tests.selection import SEEN, files, mark_full, modules_without, names_of_no
 # Of these the quick loop runs nothing: a test of a chain takes seconds at least, and what is quick to see of the same
 # samplers is in other files.
 WHY = {
-    "blocks/test_article_agreement.py": "moments of long chains",
     "blocks/test_block_operators.py": "Geweke's test of operators; see blocks/test_article_samplers.py",
     "fields/test_agreement.py": "moments of long chains; see fields/test_autoregressions.py",
     "fields/test_geweke.py": "Geweke's test of chains; see fields/test_autoregressions.py",

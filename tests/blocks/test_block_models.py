@@ -300,7 +300,7 @@ def test_trajectories_with_a_metric_have_the_posterior_of_sums(metric, truth):
     """Samplers (e) and (f) of the article."""
     with linear_model():
         steps = [pmgp.steps.LatentRMHMC(metric=metric, max_leapfrog=4), pmgp.steps.Ancillary()]
-        idata = pm.sample(2000, tune=700, chains=2, cores=1, step=steps, progressbar=False, random_seed=6)
+        idata = pm.sample(1000, tune=400, chains=2, cores=1, step=steps, progressbar=False, random_seed=6)
     assert max(distances(idata, truth)) < 4.0
 
 
@@ -318,7 +318,7 @@ THETA = {
 def test_schemes_beside_f_have_the_posterior_of_sums(name, truth):
     with linear_model():
         steps = [THETA[name](), pmgp.EllipticalSlice(moves=3)]
-        idata = pm.sample(4000, tune=1000, chains=2, cores=1, step=steps, progressbar=False, random_seed=5)
+        idata = pm.sample(1500, tune=500, chains=2, cores=1, step=steps, progressbar=False, random_seed=5)
     assert max(distances(idata, truth)) < 4.0
 
 

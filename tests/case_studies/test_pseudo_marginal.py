@@ -73,7 +73,7 @@ def test_the_model_has_the_simulations_covariance_and_the_articles_priors(proble
 
 def grid_means(problem: Problem) -> np.ndarray:
     """Posterior means of theta from a grid, with p(y|theta) by many importance samples."""
-    axes = np.linspace(-9.0, 6.0, 31), np.linspace(-8.0, 6.0, 29)
+    axes = np.linspace(-9.0, 6.0, 16), np.linspace(-8.0, 6.0, 15)
     points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 2)
     evaluate, rng = Evaluator(problem.model.parts, APPROXIMATIONS["EP"]), np.random.default_rng(4)
     values = []
@@ -92,7 +92,7 @@ def expected(problem) -> np.ndarray:
 
 def worst_z_score(problem: Problem, expected: np.ndarray, sampler) -> float:
     """Distance of four chains' mean of theta from the grid's, in Monte Carlo standard errors."""
-    scale = replace(TINY, tune=300, draws=4000, checkpoints=(4000,))
+    scale = replace(TINY, tune=300, draws=1500, checkpoints=(1500,))
     chains = [
         run_chain(
             np.random.default_rng([seed, 2]), sampler, problem, problem.start(np.random.default_rng([seed, 1])), scale
@@ -125,7 +125,7 @@ def test_a_chain_that_counts_the_jacobian_twice_is_found_out(problem, expected, 
         "_estimate",
         lambda self, rng, evaluate, evaluation: right(self, rng, evaluate, evaluation) + evaluation.theta.sum(),
     )
-    assert worst_z_score(problem, expected, PlainPseudoMarginal(APPROXIMATIONS["LA"], 1, 1.5)) > 4.0
+    assert worst_z_score(problem, expected, PlainPseudoMarginal(APPROXIMATIONS["LA"], 1, 1.5)) > 8.0
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from pmgp.core.estimators import Estimator, ImportanceSampling
 from pmgp.core.estimators.base import Calibrated, SharesDraws
 from pmgp.core.gaussians import DensePrior
 from pmgp.core.likelihoods import BernoulliProbit
+from tests.confirmation import confirmed
 from tests.exercises.loading import exercise
 from tests.test_open_interfaces import distance, sampled
 from tests.truths import low_rank_problem, posterior_by_summation, standard_errors_from
@@ -94,9 +95,9 @@ def errors(draws: np.ndarray) -> float:
     return max(*found, *(standard_errors_from(squares[:, site], variance[site]) for site in (0, 1)))
 
 
-def chain(estimator: Estimator, steps: int = 30_000) -> np.ndarray:
+def chain(estimator: Estimator, steps: int = 30_000, seed: int = 4) -> np.ndarray:
     """Draws of f from conditional estimates, each given the draw before: (batches, length, 2)."""
-    rng = np.random.default_rng(4)
+    rng = np.random.default_rng(seed)
     f, path = Q.sample(rng, 1)[0], np.empty((steps, 2))
     for index in range(steps):
         f = estimator.estimate_given(rng, Q, LIKELIHOOD, f).choose(rng)
@@ -122,12 +123,12 @@ class ParticlesAlone(controlled.Controlled):
 @pytest.mark.slow
 @pytest.mark.parametrize("draws", [2, 6])
 def test_conditional_estimates_leave_the_posterior_invariant(draws):
-    assert errors(chain(controlled.ControlVariate(draws))) < 4.0
+    assert confirmed(lambda seed: errors(chain(controlled.ControlVariate(draws), seed=seed)), 4.0) < 4.0
 
 
 @pytest.mark.slow
 def test_retaining_always_does_not():
-    assert errors(chain(KeepsAlways(2))) > 6.0
+    assert errors(chain(KeepsAlways(2), 90_000)) > 8.0
 
 
 @pytest.mark.slow

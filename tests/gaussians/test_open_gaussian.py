@@ -204,7 +204,7 @@ def test_the_test_of_unbiasedness_rejects_a_broken_twin(estimator):
     assert standard_errors(estimator, Tilted, EXACT["ep"]) > 5.0
 
 
-def chain(kind: type, iterations: int = 3000) -> tuple[np.ndarray, np.ndarray]:
+def chain(kind: type, iterations: int = 5000) -> tuple[np.ndarray, np.ndarray]:
     """Draws of the log scale, and the exact mean and variance."""
     truth = ScaledLowRank(10)
     model = Scaled(truth.y, np.random.default_rng(0).normal(size=10)[:, None], kind=kind)
@@ -238,7 +238,7 @@ def test_the_exact_chain_agrees_with_quadrature():
 
 @pytest.mark.slow
 def test_the_comparison_with_quadrature_rejects_a_broken_twin():
-    assert distance(Tilted) > 6.0
+    assert distance(Tilted) > 7.0
 
 
 def test_elliptical_slices_move_about_it():

@@ -51,10 +51,10 @@ def test_a_choice_by_the_state_after_tuning_is_rejected(monkeypatch):
     right = Alternation.step
 
     def broken(self, rng, point, density, learned):
-        return right(self, rng, point, density, learned._replace(share=0.9 if point.position[1] > 0.9 else 0.1))
+        return right(self, rng, point, density, learned._replace(share=0.99 if point.position[1] > 0.9 else 0.01))
 
     monkeypatch.setattr(Alternation, "step", broken)
-    assert score(1500) > BOUND
+    assert score(3000) > 2.0 * BOUND
 
 
 # What the shares are learned from

@@ -1,4 +1,4 @@
-"""Many routes, one posterior: every scheme on theta, the pseudo-marginal chain, and PyMC's NUTS on the whitened model.
+"""Many routes, one posterior: schemes on theta, the pseudo-marginal chain, and PyMC's NUTS on the whitened model.
 
 The Poisson likelihood on the coal mining disasters, counted in cells of 2.8 years. A sixth of the prior variance is
 white noise and the priors have light tails, so that slow routes can be compared at all in a short time: where f is
@@ -60,7 +60,6 @@ def beside_f(scheme: Callable[..., Any], **settings: Any) -> Callable[[], Any]:
 ROUTES = {
     "pseudo-marginal": Route(pmgp.PseudoMarginal, 2000),
     "ancillary": Route(beside_f(pmgp.steps.Ancillary), 16_000),
-    "sufficient": Route(beside_f(pmgp.steps.Sufficient), 20_000),
     "interweaving": Route(beside_f(pmgp.steps.Interweaving), 8000),
     "surrogate": Route(beside_f(pmgp.steps.Surrogate), 10_000),
     "joint": Route(beside_f(pmgp.steps.JointUpdate), 2500),
