@@ -19,6 +19,7 @@ from pytensor.tensor.variable import TensorVariable
 from pmgp.core.markov import Part
 from pmgp.interface.model.effects import is_normal
 from pmgp.interface.model.fields import field_of, is_field
+from pmgp.interface.model.identification import unidentified
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.model.latent_variable import below, find_latents
 from pmgp.interface.model.missing import hyperparameters, imputed
@@ -108,7 +109,8 @@ def describe(model: pm.Model | None = None, *, latent: Any = None) -> Descriptio
     refused = None
     try:
         latents = find_latents(model, latent)
-        computation = _computation(take_apart(model, latent))
+        parts = take_apart(model, latent)
+        computation = _computation(parts) | _identified(model, parts)
     except ValueError as error:
         refused = str(error)
     shapes = model.eval_rv_shapes()
@@ -124,6 +126,11 @@ def describe(model: pm.Model | None = None, *, latent: Any = None) -> Descriptio
         computation,
         refused,
     )
+
+
+def _identified(model: pm.Model, parts: LatentGaussianModel) -> dict[str, str]:
+    found = unidentified(model, parts)
+    return {} if found is None else {"not identified": found}
 
 
 def _section(title: str, parts: dict[str, str]) -> str:

@@ -104,6 +104,11 @@ class LatentPieces:
             self.design, self.shared = distinct_rows(rows)
 
     @property
+    def rows(self) -> Any:
+        """A, a row for each predictor: sparse."""
+        return self._rows
+
+    @property
     def name(self) -> str:
         """The names of the variables, for errors."""
         return ", ".join(self.names)

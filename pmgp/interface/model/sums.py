@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import combinations, pairwise
 from typing import Any, NoReturn
 
 import numpy as np
@@ -95,6 +96,37 @@ class SumPrior(SeriesPrior):
         self._arrange()
         prior = self(self._theta.initial)
         self.initial_moments = prior.mean, prior.variance
+
+    def shifts(self, theta: np.ndarray) -> dict[str, float]:
+        """The pieces that can shift all predictors alike, and the prior's standard deviation of such a shift."""
+        scales, found = self._latent.predictor.scales(theta), {}
+        parts = zip(self._latent.names, self._pieces, self._columns(), scales, strict=True)
+        for name, piece, columns, scale in parts:
+            moved = columns @ np.ones(columns.shape[1])
+            if not moved[0] or not np.allclose(moved, moved[0]):
+                continue
+            block, number = piece(theta), columns.shape[1]
+            rows, at = piece.pattern.indices, np.repeat(np.arange(number), np.diff(piece.pattern.indptr))
+            precision = np.where(rows == at, 1.0, 2.0) @ block.upper
+            precision += 0.0 if piece.direction is None else block.weight * piece.direction.sum() ** 2
+            found[name] = float(abs(scale * moved[0]) / np.sqrt(precision))
+        return found
+
+    def same_index(self) -> list[tuple[str, str]]:
+        """Pairs of pieces with independent elements that are the same functions of the data."""
+        parts = [
+            (name, columns)
+            for name, piece, columns in zip(self._latent.names, self._pieces, self._columns(), strict=True)
+            if piece.pattern.nnz == columns.shape[1]
+        ]
+        pairs = combinations(parts, 2)
+        return [(a, b) for (a, one), (b, other) in pairs if one.shape == other.shape and not (one != other).nnz]
+
+    def _columns(self) -> list[Any]:
+        """The parts of A that belong to the pieces."""
+        ends = np.cumsum([0, *self._latent.lengths.values()])
+        rows = sparse.csc_array(self._latent.rows)
+        return [rows[:, start:end] for start, end in pairwise(ends)]
 
     @staticmethod
     def fault(name: str, prior: PrecisionPrior) -> str | None:

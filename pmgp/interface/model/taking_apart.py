@@ -14,6 +14,7 @@ from pmgp.core.likelihoods.blocks import Divisible
 from pmgp.core.numerics.threads import threads_limited
 from pmgp.interface.distributions.closed_forms import ClosedForm, find_closed_form
 from pmgp.interface.graphs.compilation import Compiler, announced
+from pmgp.interface.model.identification import unidentified
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.model.latent_pieces import LatentPieces
 from pmgp.interface.model.latent_vector import LatentVector
@@ -77,6 +78,7 @@ def take_apart(
         parts.refresh_data()
     if not given_theta:
         parts.checks.refuse_other_processes(model)
+        unidentified(model, parts)
     return parts
 
 

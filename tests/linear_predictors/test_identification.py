@@ -1,0 +1,72 @@
+"""Parts that the data cannot tell apart are named where only wide priors separate them, and nowhere else."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import pmgp
+from pmgp.interface.model.identification import unidentified
+from pmgp.interface.model.latent_gaussian import ModelError
+from pmgp.interface.model.taking_apart import take_apart
+
+GROUP, TIME = np.arange(12) % 3, np.arange(12) // 3
+COUNTS = np.arange(12) % 4
+
+
+def model_of(level=lambda: pm.Normal("level", 0, 10), first=100.0, more=lambda tau: 0.0) -> pm.Model:
+    with pm.Model() as model:
+        tau = pm.HalfNormal("tau", 1)
+        u = pm.Normal("u", 0, tau, shape=3)
+        s = pm.GaussianRandomWalk("s", sigma=tau, init_dist=pm.Normal.dist(0, np.float64(first)), shape=4)
+        pm.Poisson("y", pm.math.exp(level() + u[GROUP] + s[TIME] + more(tau)), observed=COUNTS)
+    return model
+
+
+def found_in(model: pm.Model) -> str | None:
+    return unidentified(model, take_apart(model))
+
+
+def same_index(tau):
+    return pm.Normal("v", 0, 2.0 * tau, shape=3)[GROUP]
+
+
+def flat_and_shift():
+    return pm.Flat("level") + pm.Flat("shift")
+
+
+@pytest.mark.full
+def test_wide_levels_of_two_parts_are_named():
+    assert "sum of 'level' (10), 's' (100) alone" in (found_in(model_of()) or "")
+    assert "sum of 'level' (inf), 's' (100) alone" in (found_in(model_of(lambda: pm.Flat("level"))) or "")
+    both = found_in(model_of(first=0.5, more=same_index))
+    assert (both or "").startswith("'u' and 'v' are independent effects over the same index")
+
+
+@pytest.mark.full
+def test_what_priors_separate_is_not_named():
+    """A twin of the warning that always speaks would fail here."""
+    assert found_in(model_of(first=0.5)) is None
+    assert found_in(model_of(lambda: 0.0)) is None
+    assert found_in(model_of(lambda: pm.Normal("level", 0, 2))) is None
+    slope = lambda tau: pm.Normal("slope", 0, 50) * np.linspace(-1, 1, 12)  # noqa: E731
+    assert found_in(model_of(first=0.5, more=slope)) is None
+
+
+def test_an_improper_posterior_is_refused():
+    with pytest.raises(ModelError, match=r"posterior is improper.*'level', 'shift'.*normal priors"):
+        take_apart(model_of(flat_and_shift))
+
+
+@pytest.mark.full
+def test_descriptions_and_steps_say_so():
+    model = model_of()
+    assert "sum of 'level' (10), 's' (100) alone" in pmgp.describe(model).computation["not identified"]
+    with model, pytest.warns(UserWarning, match=r"leave out a level beside it"):
+        pmgp.PseudoMarginal()
+    with model_of(first=0.5), warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        pmgp.PseudoMarginal()
