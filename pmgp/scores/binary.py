@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 Labels = NDArray[np.int64]
 Probabilities = NDArray[np.float64]
 
-# Of the probability's distance from 1/2: from 0 to 0.5 at increments of 0.01.
+# Rejection thresholds on the probability's distance from 1/2, in steps of 0.01.
 THRESHOLDS = np.arange(51) / 100
 # A probability at a threshold, up to rounding, is not within it.
 ROUNDING = 1e-12

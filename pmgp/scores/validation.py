@@ -1,4 +1,4 @@
-"""What scores of several categories ask of labels and of predicted probabilities."""
+"""Checks of labels and predicted probabilities for scores of several categories."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class Stage(NamedTuple):
 
 
 class TrainingState(NamedTuple):
-    """What the next step needs: its number, the parameters, and Adam's moments for q and for theta."""
+    """The state that the next step needs: its number, the parameters, and Adam's moments for q and for theta."""
 
     step: Any
     parameters: dict[str, Any]

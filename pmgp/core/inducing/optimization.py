@@ -1,6 +1,6 @@
 """Inducing inputs, a Gaussian q(v) and hyper-parameters by L-BFGS on the bound of the evidence.
 
-The start of Hensman et al. (2015), section 3: q(v) = N(m, C C') first, then with all else. The bound is
+The start of Hensman et al. (2015), section 3: q(v) = N(m, C C') first, then together with all the others. The bound is
 E_q log p(y|f) - KL[q(v) || N(0, I)] + log p(theta). L-BFGS moves in coordinates in which q is standard normal where it
 begins: there the bound's Hessian in q is about minus the identity, however unlike each other the elements of v are.
 """

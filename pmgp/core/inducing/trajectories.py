@@ -16,7 +16,7 @@ from pmgp.core.adaptation.step_size import StepSize
 from pmgp.core.inducing.conditional import GaussianFit, WhitenedConditional
 from pmgp.core.numerics.linalg import triangular_solve
 
-# What is turned through at once is tuned to this acceptance rate, and a trajectory makes about a quarter of a turn.
+# The angle of one turn is tuned to this acceptance rate, and a trajectory makes about a quarter of a full turn.
 TARGET = 0.85
 QUARTER = 0.5 * pi
 FIRST = 0.6

@@ -52,7 +52,7 @@ class NormalInterval:
     Parameters
     ----------
     lower, upper : array
-        The limits, of which one may be infinite.
+        The limits; one may be infinite.
     width : array
         Their difference, which cannot be computed without rounding from limits far out.
     """

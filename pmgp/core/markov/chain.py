@@ -135,7 +135,7 @@ class ChainPattern:
         """Rows and columns of the upper triangle of Q, and the place of each element in its values."""
         length, d = self.shape
         below, t, i, j = np.indices((2, length, d, d)).reshape(4, -1)
-        # Of the blocks on the diagonal a triangle; block (t, t - 1) is below it, and its transpose above.
+        # One triangle of each diagonal block; block (t, t - 1) is below it, and its transpose above.
         rows, columns = np.where(below, (t - 1) * d + j, t * d + i), np.where(below, t * d + i, t * d + j)
         chosen = np.flatnonzero(np.where(below, t > 0, i <= j))
         return rows[chosen], columns[chosen], chosen

@@ -1,4 +1,4 @@
-"""Precisions with a sum that is known up to an error: Q + w v v', of which the dense part is never formed.
+"""Precisions with a sum that is known up to an error: Q + w v v', whose dense part is never formed.
 
 A triangular factor of the whole is that of Q times one that two vectors describe (Gill, Golub, Murray and Saunders
 1974, method C1), so that solutions and draws, element after element too, cost what they cost for Q.

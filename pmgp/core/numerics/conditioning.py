@@ -130,7 +130,7 @@ def deviations(
     Parameters
     ----------
     transposed_prior_factor, transposed, transposed_factor : (n, n) array
-        L, K and the factor of B: their transposes, in C order, of which the upper triangles are read.
+        L, K and the factor of B: their transposes, in C order; the upper triangles are read.
     precision : (n,) array
     normals : (2, size, n) array
         In C order; they are lost.

@@ -15,7 +15,7 @@ from pmgp.core.likelihoods.checks import check_binary
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.core.orthants.probability import OrthantProbability, log_probability
 
-# Of conditional variances, which noise of variance one keeps above one but for rounding.
+# A bound on conditional variances, which noise of variance one keeps above one except for rounding.
 SMALLEST_VARIANCE = 0.5
 
 

@@ -12,8 +12,8 @@ from pmgp.core.likelihoods.normal_tails import excess, hazard
 from pmgp.core.numerics.quadrature import TiltedMoments
 from pmgp.core.orthants.problem import TruncatedNormal
 
-# Of the variance that the other limits leave, what one leaves at least. Narrower ones get wider sites, with which the
-# draws are as exact; precisions beyond this lose their last digits where they are subtracted.
+# The smallest share that one limit may leave of the variance that the others leave. Narrower ones get wider sites,
+# with which the draws are as exact; precisions beyond this lose their last digits where they are subtracted.
 SMALLEST_SHARE = 1e-6
 TOLERANCE = 0.01
 # How far sites that say next to nothing are weakened, and how fast that ceases for those that say more: measured. At a

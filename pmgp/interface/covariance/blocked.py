@@ -100,7 +100,7 @@ class BlockedCovariance:
 
     @np.errstate(all="ignore")
     def parts(self, theta: np.ndarray) -> MomentParts:
-        """Mean and covariance at theta, of which parts and products are computed when they are asked for."""
+        """Return the mean and covariance at theta; parts and products are computed when they are asked for."""
         mean, *values = self._at(theta)
         return MomentParts(mean, self._whole_code, by_kind(values, self._shape) | self._kept())
 

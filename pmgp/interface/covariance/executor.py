@@ -193,7 +193,7 @@ def run(code: list[Instruction], inputs: Inputs, place: Rectangle | Gathered | O
 
 
 class MomentParts:
-    """The mean and the covariance of a vector, of which a part is computed when it is asked for.
+    """The mean and the covariance of a vector; a part is computed when it is asked for.
 
     Parameters
     ----------

@@ -96,7 +96,7 @@ def _weights(lower: np.ndarray, rows: slice) -> np.ndarray:
     block = lower.T[rows, rows.start :]
     counted = np.multiply(block, 2.0)
     square = block[:, : len(block)]
-    # What stands below the diagonal may be no number.
+    # Elements below the diagonal may be NaN.
     np.copyto(counted[:, : len(block)], 0.0, where=_below_diagonal(len(block)))
     np.einsum("ii->i", counted[:, : len(block)])[:] = np.einsum("ii->i", square)
     return counted

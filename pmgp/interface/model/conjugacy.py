@@ -15,7 +15,7 @@ from pmgp.core.gaussians import Prior
 from pmgp.core.theta_updates.variance import ConjugateVariance
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 
-# Of log sigma. What does not scale with sigma, like the jitter that gp.prior adds by default, shows where it is small.
+# A step in log sigma. A part that does not scale with sigma, such as gp.prior's jitter, shows where sigma is small.
 SPAN = 25.0
 TOLERANCE = 1e-12
 # With which products are compared.

@@ -1,4 +1,4 @@
-"""p(f|theta): K in blocks where its graph allows it, by PyTensor's own function else."""
+"""p(f|theta): K in blocks where its graph allows it, otherwise from PyTensor's own function."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ class BlockLatentPrior:
 
 
 def _fault(name: str, prior: DensePrior | BlockPrior) -> str | None:
-    """What is wrong with a covariance."""
+    """Return what is wrong with a covariance."""
     if not prior.is_finite:
         rows = np.concatenate([~np.isfinite(np.tril(part.covariance)).all(axis=1) for part in prior.parts])
         return f"the prior covariance of {name!r} is not finite in {places(rows)}, though its inputs are"

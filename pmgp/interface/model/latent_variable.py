@@ -208,7 +208,7 @@ def refuse_time_series(variables: list[TensorVariable], what: str, instead: str)
         )
     for rv in variables:
         if is_markov(rv):
-            raise ModelError(f"{rv.name!r} is a {kind_of(rv)}, of which {what} are not to be had: {instead}")
+            raise ModelError(f"{rv.name!r} is a {kind_of(rv)}, and {what} are not available for it: {instead}")
 
 
 def _made_by(rv: TensorVariable, kind: type) -> bool:

@@ -133,7 +133,7 @@ class LikelihoodTerms:
         self.possible = bool(np.isfinite(values).any(axis=(0, 1)).all())
         ones, zeros = np.split(np.any([moved(rows) for rows in values], axis=0), 2)
         self.separate = not np.any(ones & zeros)
-        # What no f moves goes where it would stand in a vector of sites.
+        # A value that no f moves goes where it would stand in a vector of sites.
         index = np.where((ones | zeros).any(axis=0), (1 << np.arange(len(ones))) @ ones, self._own_positions(f, theta))
         self._places = _scatter(np.minimum(index, n - 1), n) if self.separate else None
 

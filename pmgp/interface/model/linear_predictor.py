@@ -22,7 +22,7 @@ from pmgp.interface.model.theta_vector import ThetaVector
 
 # A piece with more elements than this must give each predictor one of them at most.
 MOST_COLUMNS = 5000
-# Of a predictor's change, relative to its size.
+# Tolerance on a predictor's change, relative to its size.
 SAME = 1e-6
 
 

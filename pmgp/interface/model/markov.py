@@ -15,7 +15,7 @@ from pmgp.interface.model.latent_vector import LatentVector
 from pmgp.interface.model.theta_vector import ThetaVector
 from pmgp.interface.model.time_series import Autoregression, parameters_of
 
-# Of central differences in theta.
+# Step of central differences in theta.
 STEP = 1e-5
 
 

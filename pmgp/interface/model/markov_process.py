@@ -189,7 +189,7 @@ class _Known(NamedTuple):
 
 
 class _Factor(NamedTuple):
-    """What a Matern kernel is multiplied by.
+    """A factor that multiplies a Matern kernel.
 
     Attributes
     ----------

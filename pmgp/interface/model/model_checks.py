@@ -18,7 +18,7 @@ from pmgp.interface.model.theta_vector import ThetaVector
 
 @dataclass(frozen=True)
 class ModelChecks:
-    """What a model must fulfill, and what is learned of its likelihood where that is looked at.
+    """The conditions that a model must fulfill, and what checking them reveals about its likelihood.
 
     Parameters
     ----------

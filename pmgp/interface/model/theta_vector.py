@@ -21,7 +21,7 @@ from pmgp.interface.graphs.theta_function import NumpyFunction, ThetaFunction, s
 from pmgp.interface.model.latent_variable import ModelError
 from pmgp.interface.model.missing_gradients import naming_missing_gradients
 
-# What would make the stable form of an unrolled log of a sum stable again.
+# Rewrites that would make the stable form of an unrolled log of a sum stable again.
 UNROLLED = ("local_log_add_exp", "local_log_sum_exp")
 
 

@@ -1,4 +1,4 @@
-"""The mean and the covariance of f at old and new inputs together, of which only the needed parts are computed.
+"""The mean and the covariance of f at old and new inputs together; only the parts that are needed are computed.
 
 If the graph of the covariance can be written as instructions (`interface.covariance.program`), it can be evaluated on
 any rectangle, and on the diagonal alone. Other graphs are evaluated as a whole.

@@ -16,8 +16,8 @@ from pmgp.interface.prediction.averages import expectation_over
 from pmgp.interface.prediction.point_function import PointModel
 from pmgp.interface.prediction.rules import NotPointwiseError
 
-# Of means and variances of the latent vectors at the new points of a slice, (C, m) each, theta, the slice, and the
-# number of the draw: of shape (m,), or (m, categories).
+# A function of means and variances of the latent vectors at the new points of a slice, (C, m) each, theta, the slice,
+# and the number of the draw; its values have shape (m,) or (m, categories).
 Expectation = Callable[[np.ndarray, np.ndarray, list[np.ndarray], slice, int], np.ndarray]
 
 

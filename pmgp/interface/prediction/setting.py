@@ -58,7 +58,7 @@ class PredictionTask:
         return self.processes.rows
 
     def conditionals(self, block_size: int | None, progressbar: bool) -> Iterator[tuple[np.ndarray, GivenTheta]]:
-        """For each theta: the indices of its draws, and the processes given it and their latent values."""
+        """Yield, for each theta, the indices of its draws, and the processes given it with their latent values."""
         if block_size is not None and block_size < 1:
             raise ValueError(f"block_size must be at least 1, not {block_size}")
         Xnew = self.points.Xnew

@@ -34,7 +34,7 @@ WHITENED_NUTS = (
 
 
 def few_hyperparameters(model: pm.Model, traits: Traits) -> Recommendation:
-    """For a likelihood that factorizes, and a theta that proposals move in."""
+    """Recommend step methods for a likelihood that factorizes, and a theta that proposals move in."""
     reason = f"{_count(traits)}: theta moves in its own posterior, with f integrated out, and so nearly independently."
     if not traits.log_concave:
         reason += (
@@ -60,7 +60,7 @@ def few_hyperparameters(model: pm.Model, traits: Traits) -> Recommendation:
 
 
 def many_hyperparameters(model: pm.Model, traits: Traits) -> Recommendation:
-    """For a likelihood that factorizes, and a theta of more elements."""
+    """Recommend step methods for a likelihood that factorizes, and a theta of more elements."""
     return Recommendation(
         "Pseudo-marginal chain with trajectories",
         (StepCall(PseudoMarginal, traits.latent),),
@@ -77,7 +77,7 @@ def many_hyperparameters(model: pm.Model, traits: Traits) -> Recommendation:
 
 
 def time_series(model: pm.Model, traits: Traits) -> Recommendation:
-    """For a time series or a field, with or without hyper-parameters.
+    """Recommend step methods for a time series or a field, with or without hyper-parameters.
 
     Raises
     ------
@@ -101,7 +101,7 @@ def time_series(model: pm.Model, traits: Traits) -> Recommendation:
 
 
 def summed(model: pm.Model, latents: list[TensorVariable], latent: Any) -> Recommendation:
-    """For time series and effects of groups that are summed in linear predictors.
+    """Recommend step methods for time series and effects of groups that are summed in linear predictors.
 
     Raises
     ------
@@ -125,7 +125,7 @@ def summed(model: pm.Model, latents: list[TensorVariable], latent: Any) -> Recom
 
 
 def any_likelihood(model: pm.Model, traits: Traits) -> Recommendation:
-    """For a likelihood of which the value alone is known."""
+    """Recommend step methods for a likelihood whose value alone is known."""
     operator = {} if traits.dimension < MANY_HYPERPARAMETERS else {"operator": "hmc"}
     return Recommendation(
         "Ancillary augmentation",
@@ -142,7 +142,7 @@ def any_likelihood(model: pm.Model, traits: Traits) -> Recommendation:
 
 
 def known_hyperparameters(model: pm.Model, traits: Traits) -> Recommendation:
-    """For a model without hyper-parameters."""
+    """Recommend step methods for a model without hyper-parameters."""
     if traits.factorizes:
         call, reason = StepCall(LatentHMC, traits.latent), "trajectories scaled by (K^-1 + C)^-1 mix best."
     else:
@@ -158,7 +158,7 @@ def known_hyperparameters(model: pm.Model, traits: Traits) -> Recommendation:
 
 
 def processes(model: pm.Model) -> Recommendation | None:
-    """For latent vectors that make up one f; None where they cannot, or the likelihood does not factorize over it."""
+    """Recommend step methods for latent vectors that make up one f; None where that is not possible."""
     try:
         parts = share(model, given_theta=False).parts
     except ModelError:
@@ -184,7 +184,7 @@ def processes(model: pm.Model) -> Recommendation | None:
 
 
 def several_latent_vectors(model: pm.Model, names: list[str]) -> Recommendation:
-    """For latent vectors that make up no f."""
+    """Recommend step methods for latent vectors that make up no single f."""
     return Recommendation(
         "A step method for each latent vector",
         tuple(StepCall(EllipticalSlice, {"latent": name}) for name in names),
@@ -200,7 +200,7 @@ def several_latent_vectors(model: pm.Model, names: list[str]) -> Recommendation:
 
 
 def on_inducing_inputs(model: pm.Model, process: InducingProcess) -> Recommendation:
-    """For a process of `pmgp.gp.Sparse`."""
+    """Recommend step methods for a process of `pmgp.gp.Sparse`."""
     other = "pmgp.steps.SparseHMC, which follows gradients, where there are more than five hyper-parameters"
     start = (
         "pmgp.sample, whose chains start near the posterior; for pymc.sample give "

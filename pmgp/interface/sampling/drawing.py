@@ -46,7 +46,7 @@ class Run:
     def completed(self) -> xr.DataTree:
         """All draws, with the report."""
         if self.settings.ess is not None and self.folder is None:
-            # What chains need to go on is in a store, if only for a while.
+            # The state that chains need to go on is in a store, if only for a while.
             with tempfile.TemporaryDirectory(prefix="pmgp-") as folder:
                 return replace(self, folder=Path(folder)).completed()
         idata = self._drawn(self.settings.draws)

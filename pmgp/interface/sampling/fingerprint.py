@@ -1,4 +1,4 @@
-"""What tells one model, and one step method, from another: a stored run is continued only with those it was made with.
+"""Fingerprints of models and step methods: a stored run is continued only with those it was made with.
 
 A model is compared by its variables with shapes and transforms, by its observations, and by the graph of its random
 variables: operations in their order, constants, data. Nothing is compiled for that.
@@ -129,7 +129,7 @@ def _leaf(variable: Variable) -> Iterator[str | bytes]:
 
 
 def _data(value: Any) -> Iterator[str | bytes]:
-    """Values of arrays; random generators, of which every model has its own, are left out."""
+    """Return the values of arrays; random generators are left out, since every model has its own."""
     if isinstance(value, np.random.Generator):
         return
     if hasattr(value, "toarray"):

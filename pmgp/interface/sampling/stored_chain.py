@@ -185,6 +185,6 @@ def _stacked(values: Sequence[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
 def _iterations(stacked: list[Any]) -> Iterator[Iteration]:
     for length, points, stats in stacked:
         for row in range(length):
-            # What was a scalar comes back as an array without dimensions in points, which compiled functions need.
+            # Scalars come back as arrays without dimensions, which compiled functions need in points.
             point = {name: values[row, ...].copy() for name, values in points.items()}
             yield Iteration(point, [{name: values[row] for name, values in method.items()} for method in stats])

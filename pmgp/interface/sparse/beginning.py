@@ -1,4 +1,4 @@
-"""Where the optimization of the bound begins: where the inducing inputs tell of the observations.
+"""Where the optimization of the bound begins: where the inducing inputs are informative about the observations.
 
 Where they do not, as with length-scales far below the distances between inputs, the bound is that of observations which
 have nothing to do with each other. It has no slope towards other length-scales there, and a maximum whose predictions
@@ -79,7 +79,7 @@ def _elsewhere(function: BoundFunction, theta: np.ndarray) -> Iterator[Variation
 
 
 def _directions(function: BoundFunction, theta: np.ndarray) -> Iterator[np.ndarray]:
-    """Of each variable on its unconstrained scale, which is a logarithm of what is positive; and of all together."""
+    """Return a direction for each variable on its unconstrained scale, and one for all together."""
     parts = [np.isin(np.arange(theta.size), places) for places in function.places]
     everything = [np.ones(theta.size, dtype=bool)] if len(parts) > 1 else []
     for part in (*parts, *everything):

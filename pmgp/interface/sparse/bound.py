@@ -81,7 +81,7 @@ class BoundFunction:
 
     @property
     def places(self) -> list[np.ndarray]:
-        """Of the elements of each variable in theta."""
+        """Places of each variable's elements in theta."""
         sizes = [self._point[name].size for name in self.parts.theta_names]
         return np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1]) if sizes else []
 

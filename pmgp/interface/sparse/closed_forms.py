@@ -21,12 +21,12 @@ from pmgp.interface.distributions.log_gaussian_cox import LogGaussianCoxRV
 from pmgp.interface.distributions.robust_max import RobustMaxRV
 from pmgp.interface.sparse.linear import Linear, linear, log_linear
 
-# Of value, mean and variance.
+# Functions of value, mean and variance.
 Expectation = Callable[[TensorVariable, TensorVariable, TensorVariable], TensorVariable]
 
 
 class ClosedForm(NamedTuple):
-    """What is known of a likelihood.
+    """The closed forms known for a likelihood.
 
     Attributes
     ----------

@@ -20,7 +20,7 @@ FEW_POINTS = 2000
 
 
 class Diagnosis(NamedTuple):
-    """What the variance left by the inducing inputs does to the target.
+    """The effect on the target of the variance that the inducing inputs leave.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class Diagnosis(NamedTuple):
         return None if self.good else self.enough
 
     def __str__(self) -> str:
-        """What it means, and what to do."""
+        """Return what the figures mean, and what to do."""
         said = (
             f"{self.inducing} inducing inputs leave {100.0 * self.unexplained:.2g} % of the prior variance. The target "
             f"is lower than without it by {self.penalty:.2g} nats, with a standard deviation of "

@@ -282,7 +282,7 @@ class SparseGibbs(ThetaProgress, SparseStep):
         return ModeSearch(self.predictor, self.start, self.sites)
 
     def _at(self, point: dict[str, np.ndarray], theta: np.ndarray) -> Known:
-        """What is known at the chain's point, whose w is that of the state unless another step has moved it."""
+        """Return what is known at the chain's point; w is the state's unless another step has moved it."""
         same = self.variables is not None and np.array_equal(self._vector(point), self.variables)
         if same and self._known is not None:
             return self._known

@@ -31,7 +31,7 @@ from pmgp.interface.steps.validation import check_acceptance
 
 # Parts of tuning after which the covariance of the draws since the one before is taken for the scale.
 WINDOWS = (0.1, 0.25, 0.45, 0.7)
-# The share of a window's trajectories that must have been accepted for its draws to tell of a scale.
+# The share of a window's trajectories that must have been accepted for its draws to show a scale.
 MOVED = 0.5
 # The part after which lengths take turns, with the step size as it is.
 LENGTHS = 0.8
@@ -212,7 +212,7 @@ class SparseHMC(AcceptanceProgress, SparseStep):
         """Take the coordinates of the draws since the last time, less those correlations that are not sure.
 
         Those of a chain that mostly stayed where it was have hardly any variance: they would say that the next steps
-        are to be tiny, of which all are accepted, and the chain would stay there for good.
+        would be tiny, all of them accepted, and the chain would stay there for good.
         """
         count = self.draws.count
         if count > 1 and self.moves > MOVED * count:

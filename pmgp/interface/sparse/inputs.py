@@ -1,4 +1,4 @@
-"""What inputs, inducing inputs and data must satisfy; the errors name the rows that do not."""
+"""Checks of inputs, inducing inputs and data; the errors name the rows that fail them."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ class InducingInputs:
         ]
 
     def _for_outputs(self, parts: list[TensorVariable]) -> TensorVariable:
-        """What each output has, in a stack; as it is where there is one output."""
+        """Stack the parts of several outputs; return the part itself where there is one output."""
         if self.n_outputs == 1:
             return parts[0]
         return pt.stack(parts * self.n_outputs if len(parts) == 1 else parts)

@@ -1,4 +1,4 @@
-"""What observations and their likelihood must satisfy: in the support, each of one latent value, nothing hidden."""
+"""Checks of observations: in the support, each with one latent value, and none missing."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def check_distribution(model: pm.Model, likelihood: LatentLikelihood, arguments:
 def check_terms(
     model: pm.Model, name: str, likelihood: LatentLikelihood, value: TensorVariable, arguments: list[TensorVariable]
 ) -> None:
-    """Refuse observations outside the support, and a likelihood of which a term depends on several latent values.
+    """Refuse observations outside the support, and a likelihood with a term that depends on several latent values.
 
     The log-density is looked at for latent values at random, and with half of them moved.
 

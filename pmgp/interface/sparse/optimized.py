@@ -25,7 +25,7 @@ NOTHING_TOLD = (
     "predictions will be the prior's: length-scales are far below the distances between inputs. Give the length-scales "
     "a prior with room for these distances (standardized features help), and start=..., or take more inducing inputs"
 )
-# What moves together, one after another.
+# The groups of variables that move together, one group after another.
 STAGES = ("q", "q and theta", "q, theta and Z")
 
 

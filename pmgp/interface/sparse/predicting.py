@@ -1,4 +1,4 @@
-"""What a process on inducing inputs says after sampling: at new inputs, of observations, and of itself."""
+"""Predictions of a process on inducing inputs, at new inputs and for observations, and its diagnosis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is expected of an observation where its latent value is normal: means, and probabilities of classes."""
+"""Expected observations for normal latent values: means, and probabilities of classes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Response(NamedTuple):
 
 
 class Expectations(NamedTuple):
-    """What is averaged over draws: moments of f, and expected observations.
+    """Quantities that are averaged over draws: moments of f, and expected observations.
 
     Attributes
     ----------
@@ -130,7 +130,7 @@ def _dims(name: str, values: np.ndarray) -> tuple[str, ...]:
 def _responses_of(
     likelihood: LatentLikelihood, moments: Marginals, others: list[TensorVariable], outputs: int
 ) -> list[Response]:
-    """What is expected of observations with latent values of given moments.
+    """Return the expected observations for latent values with given moments.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What the step methods for models of `Sparse` share: they move all variables together, and compile nothing."""
+"""The base of the step methods for models of `Sparse`: they move all variables together, and compile nothing."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class SparseStep(ChainStep):
         self._reset(0, 0)
 
     def _function_of(self, model: pm.Model, point: dict[str, np.ndarray]) -> Any:
-        """What is computed of the model; it has `refresh_data`."""
+        """Return the function computed from the model; it has `refresh_data`."""
         raise NotImplementedError
 
     def _refresh_data(self) -> None:

@@ -1,4 +1,4 @@
-"""Expected log-likelihoods as functions of the means of f: by kernels for labels and classes, by their graphs else."""
+"""Expected log-likelihoods as functions of the means of f: kernels for labels and classes, graphs for the others."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class GraphTerms:
 
 
 class BinaryTerms:
-    """Of the labels of one observed variable, as functions of the means of f and their variances.
+    """Terms for the labels of one observed variable, as functions of the means of f and their variances.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ class BinaryTerms:
 
 
 class _Deviations(NamedTuple):
-    """Of latent values, and of their differences from the labeled ones."""
+    """Deviations of latent values, and of their differences from the labeled ones."""
 
     variance: np.ndarray
     deviation: np.ndarray
@@ -175,7 +175,7 @@ class _Deviations(NamedTuple):
 
 
 class RobustMaxTerms:
-    """Of the classes of one observed variable, as functions of the means of f and their variances.
+    """Terms for the classes of one observed variable, as functions of the means of f and their variances.
 
     Parameters
     ----------
@@ -247,7 +247,7 @@ class RobustMaxTerms:
         return self._labels, np.ascontiguousarray(mean), deviation, spread, *self._rule
 
     def _at(self, variance: np.ndarray) -> _Deviations:
-        """For these variances, which stay the same array while theta does."""
+        """Return the deviations for these variances, which stay the same array while theta does."""
         if self._known is None or self._known.variance is not variance:
             if variance.shape != (self._outputs, len(self._labels)):
                 raise ValueError(

@@ -1,4 +1,4 @@
-"""What the step methods of a latent Gaussian model share: its parts, counted operations, imputed observations."""
+"""The base of step methods for a latent Gaussian model: its parts, counted operations, imputed observations."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EVALUATIONS: dict[str, Any] = {"n_evaluations": (np.int64, [])}
 
 
 class PyMCArguments(TypedDict, total=False):
-    """What PyMC gives every step method by name."""
+    """The arguments that PyMC gives every step method by name."""
 
     model: pm.Model | None
     rng: Any
@@ -33,7 +33,7 @@ class PyMCArguments(TypedDict, total=False):
 
 
 class Arguments(PyMCArguments, total=False):
-    """What every step method takes by name: which variables are f, and what PyMC gives."""
+    """The arguments that every step method takes by name: which variables are f, and those of PyMC."""
 
     latent: Any
 
@@ -126,7 +126,7 @@ class GaussianProcessStep(ChainStep):
         }
 
     def _finish_tuning(self) -> None:
-        """What is to be done between tuning and sampling: nothing."""
+        """Do nothing between tuning and sampling."""
 
     def _caches(self) -> dict[str, Any]:
         """Attributes that are functions of the state, with what stands there until they are computed."""

@@ -1,4 +1,4 @@
-"""What PyMC asks of a step method, once for all of them: chains, states, pickles, threads."""
+"""The contract that PyMC asks of a step method, kept in one place: chains, states, pickles, threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pseudo-marginal step works with: the approximation and the estimators that are asked for, or that suit."""
+"""The approximation and the estimators of a pseudo-marginal step: those asked for, or those that suit the model."""
 
 from __future__ import annotations
 

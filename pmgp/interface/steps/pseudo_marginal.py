@@ -110,7 +110,7 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
         Screen proposals with the approximation before the estimate is made. Exact either way.
     transitions : int
         How many times theta moves on the screen before an estimate is made where it has got to: more than once where
-        estimates are much dearer than approximations.
+        estimates cost much more than approximations.
     latent_moves : int
         Elliptical slice moves of f in every iteration.
     refresh_every : int, optional

@@ -1,4 +1,4 @@
-"""What the signatures and docstrings of the public step methods have in common, written once.
+"""Common parts of the signatures and docstrings of the public step methods, written once.
 
 A step method declares its own arguments and takes those of all as ``**others: Unpack[Arguments]``. In its docstring,
 ``$name`` at the beginning of a line stands for the text of that name here. :func:`public_step` puts in both, so that
@@ -55,7 +55,7 @@ vars : list of variables, optional
 operator : "metropolis", "mixture", "hmc", "smmala", "hmc-identity", "rmhmc" or AdaptiveTransition
     How theta moves: a random walk with the covariance of the tuning draws, the same mixed with independent proposals,
     hybrid Monte Carlo scaled by it, Langevin proposals with a metric, or a transition of your own. For comparison,
-    hybrid Monte Carlo that is not scaled ("hmc-identity"), or with the metric ("rmhmc"), whose steps are dear.""",
+    hybrid Monte Carlo that is not scaled ("hmc-identity"), or with the metric ("rmhmc"), whose steps are expensive.""",
     "target_of_operator": """\
 target_acceptance : float, optional
     Rate that the step size is tuned to, by default 0.25, that of the random walk in "mixture" too; 0.65 for those of

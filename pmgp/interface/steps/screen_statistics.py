@@ -34,7 +34,7 @@ LARGEST_ENERGY_ERROR = 1000.0
 
 
 def tuning_statistics(point: Point, info: TransitionInfo) -> dict[str, Any]:
-    """Of an iteration on the screen alone, which led to `point`."""
+    """Return the statistics of an iteration on the screen alone, which led to `point`."""
     approximation = point.payload.approximation
     return {
         "tune": True,
@@ -54,7 +54,7 @@ def tuning_statistics(point: Point, info: TransitionInfo) -> dict[str, Any]:
 
 
 def sampling_statistics(chain: State, info: Info, frozen: Frozen, estimator: Estimator, exact: bool) -> dict[str, Any]:
-    """Of an iteration that ended in `chain`."""
+    """Return the statistics of an iteration that ended in `chain`."""
     return {
         "tune": False,
         "accepted": float(info.accepted),
@@ -73,7 +73,7 @@ def sampling_statistics(chain: State, info: Info, frozen: Frozen, estimator: Est
 
 
 def _on_screen(infos: tuple[TransitionInfo, ...]) -> dict[str, Any]:
-    """What the transitions on the screen did; a proposal that was not screened is one evaluation."""
+    """Return what the transitions on the screen did; a proposal that was not screened is one evaluation."""
     if not infos:
         rate, evaluations, error, step_size = np.nan, 1, np.nan, np.nan
     else:

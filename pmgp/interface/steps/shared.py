@@ -1,4 +1,4 @@
-"""What the step methods of one model share: its compiled functions, and the prior of f at the last theta.
+"""The parts that step methods of one model share: its compiled functions, and the prior of f at the last theta.
 
 Step methods that are combined in one `pymc.sample` meet the same theta one after another. K is built and factorized
 by the first that needs it, and not again.

@@ -58,7 +58,7 @@ def _listed(values: dict[str, Any]) -> str:
 
 
 def _of_theta(model: LatentGaussianModel, theta: np.ndarray) -> str | None:
-    """What is wrong with the prior of theta, with the parameters of the likelihood, or with the prior of f."""
+    """Return what is wrong with the prior of theta, the parameters of the likelihood, or the prior of f."""
     if not np.isfinite(model.log_prior(theta)):
         return "the prior density of the hyper-parameters is not finite there; give other initvals"
     likelihood = model.likelihood(theta)
@@ -76,7 +76,7 @@ def _of_prior(model: LatentGaussianModel, theta: np.ndarray) -> str | None:
 
 
 def _of_likelihood(model: LatentGaussianModel, theta: np.ndarray) -> str | None:
-    """What is wrong with the likelihood for f at its prior mean, and whether another f would help."""
+    """Return what is wrong with the likelihood for f at its prior mean, and whether another f would help."""
     prior = model.prior(theta)
     deviation = np.sqrt(prior.variance)
     rows = prior.mean + np.multiply.outer(DEVIATIONS, deviation)

@@ -138,7 +138,7 @@ class Sufficient(_ThetaStep):
     $vars_but_f
     $operator
     conjugate_variance : bool
-        Draw a variance with an inverse-gamma prior, to which K is proportional, from its full conditional besides.
+        Also draw a variance to which K is proportional, if its prior is inverse-gamma, from its full conditional.
         Needs ``gp.prior(..., jitter=0)``; see :func:`pmgp.interface.model.conjugacy.find_conjugate_variance`.
     $target_of_operator
     $rest_of_theta_and_references

@@ -16,7 +16,7 @@ from pmgp.core.transitions.mixture import IndependenceMixture
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
 from pmgp.interface.model.model_likelihood import ClosedFormLikelihood
 
-# Of trajectories on the screen: leapfrog steps are uniform between these two, four on average. In turns with proposals
+# Trajectories on the screen have leapfrog steps uniform between these two, four on average. In turns with proposals
 # they may all be long; alone, many of about half a period would change signs and little else.
 LEAPFROG_ALONE, LEAPFROG_BY_TURNS = (1, 7), (3, 5)
 TRAJECTORY_ACCEPTANCE = 0.8
@@ -70,7 +70,7 @@ class ThetaTarget(NamedTuple):
 def chosen_proposal(
     given: AdaptiveTransition | str, target_acceptance: float | None, setting: ThetaTarget
 ) -> AdaptiveTransition:
-    """What moves theta with f integrated out; its derivatives are compiled.
+    """Return the transition that moves theta with f integrated out, its derivatives compiled.
 
     Parameters
     ----------

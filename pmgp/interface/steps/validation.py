@@ -85,12 +85,12 @@ def moved_values(vars: Any, model: pm.Model, parts: LatentGaussianModel) -> list
     return moved
 
 
-# What the draws of an estimator are called.
+# The names of an estimator's draws.
 DRAWS = {"ImportanceSampling": "importance sample", "SequentialSampling": "particle"}
 
 
 def large_spread(draws: int, spread: float, estimator: str) -> str:
-    """What to do when the draws chosen are not enough."""
+    """Advise what to do when the draws chosen are not enough."""
     noun = DRAWS.get(estimator, "draw") + ("" if draws == 1 else "s")
     return (
         f"with {draws} {noun} the log of the estimated p(y|theta) still has a standard deviation of "

@@ -17,7 +17,7 @@ class UnknownLogDeterminantError(ValueError):
 
 
 class Kernel(Protocol):
-    """A covariance matrix K, of which parts are computed when they are asked for.
+    """A covariance matrix K whose parts are computed when they are asked for.
 
     Attributes
     ----------

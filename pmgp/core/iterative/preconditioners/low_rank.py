@@ -7,7 +7,7 @@ from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
 
 from pmgp.core.iterative.preconditioners.base import Base
 
-# What is added to the diagonal of K_UU, as a part of its mean: points may lie together.
+# Added to the diagonal of K_UU, as a share of its mean: points may coincide.
 JITTER = 1e-10
 
 

@@ -3,7 +3,7 @@
 Chen, Epperly, Tropp and Webber (2024), Randomly pivoted Cholesky: each pivot is drawn with the probability of its
 variance given those before it, so that neither outliers (as by the largest pivots) nor dense regions (as by uniform
 draws, Nystrom's) take all of them. Drawn in blocks, as in their algorithm 4 of the accelerated version: proposals of
-the same variances, of which those are kept that a scan accepts by what is left of their variances.
+the same variances, and a scan keeps those that their remaining variances let it accept.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pmgp.core.iterative.preconditioners.base import Kernel
 from pmgp.core.iterative.preconditioners.low_rank import LowRank
 from pmgp.core.iterative.preconditioners.nystrom import nystrom
 
-# Of the largest variance: what is left below it is rounding.
+# A share of the largest variance; a remainder below it is rounding.
 NEGLIGIBLE = 1e-10
 # Pivots that are proposed at a time.
 PROPOSED = 32

@@ -116,7 +116,7 @@ def _nearest(
     coupling: np.ndarray,
     r: np.ndarray,
 ) -> None:
-    """Write positive r of which the products are near to the elements of a matrix off its diagonal, which is zero."""
+    """Write positive r whose products are close to the off-diagonal elements of a matrix with a zero diagonal."""
     if number == 2:
         r[0] = r[1] = math.sqrt(max(coupling[1], 0.0))
     else:
@@ -213,7 +213,7 @@ def matched(
         for c in range(number):
             nearest = max(r[c] * summed, SMALLEST)
             matched_scale[c, i] = nearest if weight == 1.0 else scale[c, i] + weight * (nearest - scale[c, i])
-        # What gives q the tilted means beside sites of these precisions.
+        # The linear terms that give q the tilted means, beside sites of these precisions.
         for e in range(d):
             known[e] = linear[i, e]
             if good:

@@ -12,7 +12,7 @@ from numba.extending import intrinsic
 from pmgp.core.numerics.compiled.declaration import inlined
 
 SMALLEST = -700.0
-"""Of the arguments: for smaller ones the result is no normal number, and anything."""
+"""The smallest argument: below it the result is not a normal number, and may be anything."""
 # 2^k times Taylor's series, ln 2 in two parts. A number that is added to ROUND is rounded to a whole one, which then
 # stands in the last bits of the sum.
 ROUND = 1.5 * 2.0**52

@@ -64,7 +64,7 @@ def log_ratio(
     """The sum of log P(lower < f + noise e < upper) - b f + w f^2 / 2, e standard normal.
 
     Without sites no term is positive: then it may be minus infinity as soon as the sum is seen to fall below `least`,
-    which is looked at after each part of the terms. What takes long, and is least of all, comes after all else.
+    checked after each part of the terms. The slowest and smallest part comes last.
     """
     total, product, n = 0.0, 1.0, len(f)
     work = np.empty((4, n))

@@ -1,4 +1,4 @@
-"""What the start of an approximation is predicted from (`core.adaptation.mode_prediction`)."""
+"""Features from which the start of an approximation is predicted (`core.adaptation.mode_prediction`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an iteration makes of q in one call: an estimate, and at the theta that it has reached a move of f beside it.
+"""One call for all that an iteration makes of q: an estimate, and a move of f beside it at the theta reached.
 
 Kernels for it are a row of others that are there one by one, so that nothing differs from calling these: draws of q
 less its mean, and particles with their weights. Where f moves, the first draw gives the ellipse on which it does, the

@@ -53,7 +53,7 @@ def right(
         if near == 0:
             total += 1.0
         elif near == 1 and deviation[label, i] <= deviation[nearest, i]:
-            # What the quadrature gives to 2e-11, by no node.
+            # The quadrature's value to 2e-11, without a node.
             total += ndtr((own - f[nearest, i]) / spread[nearest, i])
         else:
             for j in range(len(nodes)):

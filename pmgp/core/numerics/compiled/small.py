@@ -8,7 +8,7 @@ import numpy as np
 
 from pmgp.core.numerics.compiled.declaration import inlined
 
-# Of Jacobi's method: what is left off the diagonal relative to the whole, in squares, and how often it may be swept.
+# Jacobi's method: the squares left off the diagonal relative to all, and the largest number of sweeps.
 NEGLIGIBLE = 1e-32
 MAX_SWEEPS = 30
 

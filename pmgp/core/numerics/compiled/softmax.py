@@ -118,7 +118,7 @@ def tilted(
         log_scale = 0.5 * (log_scale - log_covariance)
         triangular_inverse_from(d, factor, inverse)
         trials = 0.0
-        # What makes nodes standard for the normal to be multiplied, and latent values.
+        # Maps from latent values to standard nodes of the normal distribution that multiplies, and back.
         for c in range(d + number):
             for g in range(d):
                 slope[c, g] = 0.0

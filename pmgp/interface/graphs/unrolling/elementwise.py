@@ -81,7 +81,7 @@ class _Unroller:
         except NotElementwiseError:
             if self._roots & set(ancestors([variable])):
                 raise
-            # What does not depend on f is computed as it stands, and its elements are taken.
+            # An operand that does not depend on f is computed as it stands, and its elements are taken.
             return leaf(variable)
 
     def inside(self, inputs: dict[Any, Unrolled]) -> _Unroller:
