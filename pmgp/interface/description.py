@@ -17,7 +17,7 @@ from pytensor.tensor.shape import Shape, Shape_i
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.core.markov import Part
-from pmgp.interface.model.effects import is_normal
+from pmgp.interface.model.effects import is_correlated, is_normal
 from pmgp.interface.model.fields import field_of, is_field
 from pmgp.interface.model.identification import unidentified
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
@@ -150,6 +150,8 @@ def _latent_vector(rv: TensorVariable, shape: tuple[int, ...]) -> str:
         return f"{_size(shape)}; {_series(rv)}"
     if is_normal(rv):
         return f"{_size(shape)}; independent normal elements, in linear predictors"
+    if is_correlated(rv):
+        return f"{_size(shape)}; correlated elements in each row, in linear predictors"
     covariance = rv.owner.op.dist_params(rv.owner)[1]
     data = [v for v in ancestors([covariance]) if isinstance(v, Constant | SharedVariable)]
     found = [(v.name or "a constant", np.shape(v.data if isinstance(v, Constant) else v.get_value())) for v in data]

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 import pymc as pm
+from pymc.distributions.multivariate import LKJCorrRV, _LKJCholeskyCovRV
 from pytensor.graph.traversal import ancestors
-from pytensor.tensor.random.basic import NormalRV
+from pytensor.tensor.random.basic import MvNormalRV, NormalRV
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.model.linear_nodes import predictors
@@ -19,6 +20,15 @@ from pmgp.interface.model.linear_nodes import predictors
 def is_normal(rv: TensorVariable) -> bool:
     """Whether a variable is made of independent normal elements."""
     return rv.owner is not None and type(rv.owner.op) is NormalRV
+
+
+def is_correlated(rv: TensorVariable) -> bool:
+    """Whether a variable has a row for each group, and all rows one covariance, made of an LKJ distribution."""
+    if rv.owner is None or not isinstance(rv.owner.op, MvNormalRV) or rv.ndim != 2:
+        return False
+    covariance = rv.owner.op.dist_params(rv.owner)[1]
+    made_of = {type(one.owner.op) for one in ancestors([covariance]) if one.owner is not None}
+    return set(covariance.type.shape[:-2]) <= {1} and bool(made_of & {_LKJCholeskyCovRV, LKJCorrRV})
 
 
 def effects(model: pm.Model) -> list[TensorVariable]:

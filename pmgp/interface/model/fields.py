@@ -104,7 +104,10 @@ class _Conditional(Field):
         return _on_areas
 
     def described(self, rv: TensorVariable) -> str:
-        neighbors = fields.checked_neighbors(value_of(self.constants(rv)[NEIGHBORS]))
+        try:
+            neighbors = fields.checked_neighbors(value_of(self.constants(rv)[NEIGHBORS]))
+        except ValueError:  # The model is refused, with the reason.
+            return "conditional autoregression on areas"
         return f"conditional autoregression on areas{_pieces(neighbors)}"
 
 

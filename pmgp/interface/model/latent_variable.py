@@ -14,7 +14,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.basic import MvNormalRV
 from pytensor.tensor.variable import TensorVariable
 
-from pmgp.interface.model.effects import effects, is_normal, why_not_effect
+from pmgp.interface.model.effects import effects, is_correlated, is_normal, why_not_effect
 from pmgp.interface.model.time_series import is_markov, is_process, kind_of, why_not_gaussian
 
 ONE_PROCESS = (
@@ -68,7 +68,7 @@ def find_latents(
     if latent is not None and not isinstance(latent, list | tuple):
         return [_named(model, latent)]
     found = _candidates(model) or _pieces(model) if latent is None else [_named(model, one) for one in latent]
-    dense = [rv.name for rv in found if _made_by(rv, MvNormalRV)]
+    dense = [rv.name for rv in found if _made_by(rv, MvNormalRV) and not is_correlated(rv)]
     if dense and len(dense) < len(found):
         others = [rv.name for rv in found if rv.name not in dense]
         raise ModelError(
@@ -145,7 +145,8 @@ def find_together(
 
 
 def _named(model: pm.Model, latent: TensorVariable | str) -> TensorVariable:
-    candidates = [*_candidates(model), *_time_series(model), *filter(is_normal, model.free_RVs)]
+    others = [rv for rv in model.free_RVs if is_normal(rv) or is_correlated(rv)]
+    candidates = [*_candidates(model), *_time_series(model), *others]
     name = latent if isinstance(latent, str) else latent.name
     for rv in candidates:
         if rv.name == name or model.rvs_to_values[rv].name == name:
@@ -159,7 +160,7 @@ def _named(model: pm.Model, latent: TensorVariable | str) -> TensorVariable:
 
 def _candidates(model: pm.Model) -> list[TensorVariable]:
     """The multivariate normal variables that are free, but for conditionals of others at new inputs."""
-    normal = [rv for rv in model.free_RVs if _made_by(rv, MvNormalRV)]
+    normal = [rv for rv in model.free_RVs if _made_by(rv, MvNormalRV) and not is_correlated(rv)]
     data = set(ancestors([*model.observed_RVs, *model.potentials]))
     return [rv for rv in normal if rv in data or not set(normal) & (set(ancestors([rv])) - {rv})]
 
@@ -171,14 +172,14 @@ def _time_series(model: pm.Model) -> list[TensorVariable]:
 
 def _pieces(model: pm.Model) -> list[TensorVariable]:
     """The time series and the effects of groups, in the order in which they were defined."""
-    found = {*_time_series(model), *effects(model)}
+    found = {*_time_series(model), *effects(model), *filter(is_correlated, model.free_RVs)}
     return [rv for rv in model.free_RVs if rv in found]
 
 
 def are_summed(latents: list[TensorVariable]) -> bool:
     """Whether latent variables make up linear predictors together: all but a single process, or dense ones."""
-    pieces = [rv for rv in latents if is_markov(rv) or is_normal(rv)]
-    return len(pieces) > 1 or any(map(is_normal, pieces))
+    pieces = [rv for rv in latents if is_markov(rv) or is_normal(rv) or is_correlated(rv)]
+    return len(pieces) > 1 or any(not is_markov(rv) for rv in pieces)
 
 
 def have_rows(latents: list[TensorVariable]) -> bool:

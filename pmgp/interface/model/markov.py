@@ -55,7 +55,7 @@ class SeriesPrior:
         given = Autoregression(*self._parameters_at(theta))
         coefficients, length = np.asarray(given.coefficients, dtype=float), int(given.length)
         mean = expected_values(coefficients, float(given.drift), given.initial_mean, length)
-        initial, variance = _precision(np.atleast_2d(given.initial_covariance)), _variance(float(given.deviation))
+        initial, variance = precision_of(np.atleast_2d(given.initial_covariance)), _variance(float(given.deviation))
         pattern = _pattern(length, len(coefficients))
         if not (np.isfinite(mean).all() and np.isfinite(initial).all() and np.isfinite(variance)):
             impossible = np.full((2, *pattern.shape, len(coefficients)), np.nan)
@@ -140,7 +140,7 @@ def _variance(deviation: float) -> float:
     return deviation**2 if deviation > 0.0 else np.nan
 
 
-def _precision(covariance: np.ndarray) -> np.ndarray:
+def precision_of(covariance: np.ndarray) -> np.ndarray:
     """Inverse of a positive definite matrix; not numbers where it is none."""
     try:
         root: Any = np.linalg.inv(np.linalg.cholesky(covariance))

@@ -15,11 +15,11 @@ from pytensor.tensor.variable import TensorVariable
 from scipy import sparse
 
 from pmgp.core.markov.soft_sums import SoftSumPattern
-from pmgp.interface.model.effects import is_normal
+from pmgp.interface.model.effects import is_correlated, is_normal
 from pmgp.interface.model.latent_pieces import LatentPieces
 from pmgp.interface.model.latent_variable import ModelError
 from pmgp.interface.model.latent_vector import LatentVector
-from pmgp.interface.model.markov import SeriesPrior
+from pmgp.interface.model.markov import SeriesPrior, precision_of
 from pmgp.interface.model.theta_vector import ThetaVector
 
 
@@ -89,6 +89,41 @@ class NormalPiece:
         with np.errstate(divide="ignore", invalid="ignore"):
             precision = np.where(deviation > 0.0, 1.0 / np.square(deviation), np.nan)
         return Block(precision, mean)
+
+    def refresh_data(self) -> None:
+        """Read the data again."""
+        self._parameters_at.refresh_data()
+
+
+class CorrelatedPiece:
+    """Rows of correlated elements, a row for each group, all with one covariance.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    rv : variable
+        Multivariate normal.
+    theta : ThetaVector
+    shape : tuple of int
+        Of groups and of elements in a row.
+    """
+
+    direction = None
+
+    def __init__(self, model: pm.Model, rv: TensorVariable, theta: ThetaVector, shape: tuple[int, ...]) -> None:
+        graphs = [one.astype("float64") for one in model.replace_rvs_by_values(list(rv.owner.op.dist_params(rv.owner)))]
+        self._parameters_at = theta.compile_small(graphs)
+        self.elements = theta.elements_of(graphs)
+        self._shape = shape
+        upper = np.triu(np.ones((shape[1], shape[1])))
+        self.pattern = sparse.csc_array(sparse.block_diag([sparse.csc_array(upper)] * shape[0], format="csc"))
+
+    def __call__(self, theta: np.ndarray) -> Block:
+        """Precision and mean."""
+        mean, covariance = self._parameters_at(theta)
+        columns, rows = np.tril_indices(self._shape[1])
+        upper = precision_of(np.reshape(covariance, (self._shape[1], self._shape[1])))[rows, columns]
+        return Block(np.tile(upper, self._shape[0]), np.broadcast_to(mean, self._shape).ravel())
 
     def refresh_data(self) -> None:
         """Read the data again."""
@@ -190,4 +225,6 @@ def piece_of(
     name = model.rvs_to_values[rv].name
     if is_normal(rv):
         return NormalPiece(model, rv, theta, latent.shapes[name])
+    if is_correlated(rv):
+        return CorrelatedPiece(model, rv, theta, latent.shapes[name])
     return PriorPiece(name, single(model, latent.alone(model, rv), theta), theta.initial)

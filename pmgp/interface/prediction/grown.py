@@ -7,7 +7,7 @@ import pymc as pm
 import xarray as xr
 from pytensor.tensor.variable import TensorVariable
 
-from pmgp.interface.model.effects import is_normal
+from pmgp.interface.model.effects import is_correlated, is_normal
 from pmgp.interface.model.fields import is_field
 from pmgp.interface.model.latent_variable import ModelError
 from pmgp.interface.model.time_series import is_process, kind_of
@@ -48,7 +48,7 @@ def places_in_posterior(model: pm.Model, rv: TensorVariable, shape: tuple[int, .
     for place in grid:
         new |= place < 0
     places = np.where(new, -1, old[grid]).ravel()
-    if not is_normal(rv):
+    if not (is_normal(rv) or is_correlated(rv)):
         _require_growth(rv, places, old.size)
     return places
 

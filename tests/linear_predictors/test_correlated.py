@@ -1,0 +1,71 @@
+"""Intercepts and slopes that differ by group, with a covariance of an LKJ distribution, by dense algebra."""
+
+from __future__ import annotations
+
+import numpy as np
+import pymc as pm
+import pytest
+from scipy.stats import multivariate_normal
+
+import pmgp
+from pmgp.core.approximations import Laplace
+from pmgp.core.marginal.evidence_gradient import evidence_gradient
+from pmgp.core.markov import PathSampling
+from pmgp.interface.model.taking_apart import take_apart
+
+GROUP, Z, Y = np.arange(24) % 5, np.linspace(-1.0, 2.0, 24), np.sin(np.arange(24))
+
+
+def model_of() -> pm.Model:
+    with pm.Model() as model:
+        chol, _, _ = pm.LKJCholeskyCov("chol", n=2, eta=2.0, sd_dist=pm.Exponential.dist(1.0))
+        uw = pm.MvNormal("uw", np.array([0.3, -0.2]), chol=chol, shape=(5, 2))
+        pm.Normal("y", uw[GROUP, 0] + Z * uw[GROUP, 1], np.float64(0.5), observed=Y)
+    return model
+
+
+def dense_evidence(packed: np.ndarray) -> float:
+    """With the factor [[exp(a), 0], [b, exp(c)]]."""
+    factor = np.array([[np.exp(packed[0]), 0.0], [packed[1], np.exp(packed[2])]])
+    design = np.stack([np.ones(24), Z], axis=1)
+    same = np.equal.outer(GROUP, GROUP)
+    covariance = same * (design @ factor @ factor.T @ design.T) + 0.25 * np.eye(24)
+    return float(multivariate_normal.logpdf(Y, 0.3 - 0.2 * Z, covariance))
+
+
+@pytest.fixture(scope="module")
+def parts():
+    return take_apart(model_of())
+
+
+def fitted(parts, theta):
+    return Laplace(sweeps=0).fit(parts.prior(theta), parts.likelihood(theta))
+
+
+THETA = np.array([0.2, -0.6, -0.3])
+
+
+def test_the_evidence_is_that_of_dense_algebra(parts):
+    q = fitted(parts, THETA)
+    estimate = PathSampling(8).estimate(np.random.default_rng(1), q, parts.likelihood(THETA))
+    np.testing.assert_allclose([q.log_evidence, estimate.log_evidence], dense_evidence(THETA), rtol=1e-10)
+    # A twin whose intercepts and slopes are independent.
+    assert abs(dense_evidence(THETA * [1.0, 0.0, 1.0]) - q.log_evidence) > 1e-2
+
+
+def test_the_gradient_is_that_of_differences(parts):
+    found = evidence_gradient(parts, Laplace(sweeps=0), THETA, fitted(parts, THETA), parts.likelihood(THETA))
+    steps = 1e-5 * np.eye(3)
+    expected = [(dense_evidence(THETA + step) - dense_evidence(THETA - step)) / 2e-5 for step in steps]
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.full
+def test_they_are_found_described_and_sampled():
+    model = model_of()
+    assert pmgp.describe(model).latent_vectors["uw"].endswith("correlated elements in each row, in linear predictors")
+    with model:
+        settings = {"chains": 1, "cores": 1, "progressbar": False, "random_seed": 1, "quiet": True}
+        idata = pm.sample(30, tune=60, step=pmgp.PseudoMarginal(), compute_convergence_checks=False, **settings)
+    assert idata["posterior"]["uw"].shape == (1, 30, 5, 2)
+    assert np.ptp(idata["posterior"]["uw"].to_numpy(), axis=1).min() > 0.0
