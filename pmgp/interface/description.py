@@ -141,7 +141,7 @@ def _section(title: str, parts: dict[str, str]) -> str:
 def _size(shape: tuple[int, ...]) -> str:
     if not shape:
         return "number"
-    return f"vector of {shape[0]}" if len(shape) == 1 else f"array of shape {tuple(shape)}"
+    return f"vector of {shape[0]}" if len(shape) == 1 else f"array of shape {tuple(map(int, shape))}"
 
 
 def _latent_vector(rv: TensorVariable, shape: tuple[int, ...]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pymc as pm
 import pytest
+import xarray as xr
 from scipy.stats import multivariate_normal
 
 import pmgp
@@ -17,10 +18,11 @@ GROUP, Z, Y = np.arange(24) % 5, np.linspace(-1.0, 2.0, 24), np.sin(np.arange(24
 
 
 def model_of() -> pm.Model:
-    with pm.Model() as model:
+    with pm.Model(coords={"group": range(5)}) as model:
+        group, z = pm.Data("group_of", GROUP), pm.Data("z", Z)
         chol, _, _ = pm.LKJCholeskyCov("chol", n=2, eta=2.0, sd_dist=pm.Exponential.dist(1.0))
-        uw = pm.MvNormal("uw", np.array([0.3, -0.2]), chol=chol, shape=(5, 2))
-        pm.Normal("y", uw[GROUP, 0] + Z * uw[GROUP, 1], np.float64(0.5), observed=Y)
+        uw = pm.MvNormal("uw", np.array([0.3, -0.2]), chol=chol, shape=(model.dim_lengths["group"], 2))
+        pm.Normal("y", uw[group, 0] + z * uw[group, 1], np.float64(0.5), observed=Y)
     return model
 
 
@@ -43,6 +45,7 @@ def fitted(parts, theta):
 
 
 THETA = np.array([0.2, -0.6, -0.3])
+UW = np.arange(10.0).reshape(1, 1, 5, 2)
 
 
 def test_the_evidence_is_that_of_dense_algebra(parts):
@@ -69,3 +72,17 @@ def test_they_are_found_described_and_sampled():
         idata = pm.sample(30, tune=60, step=pmgp.PseudoMarginal(), compute_convergence_checks=False, **settings)
     assert idata["posterior"]["uw"].shape == (1, 30, 5, 2)
     assert np.ptp(idata["posterior"]["uw"].to_numpy(), axis=1).min() > 0.0
+
+
+@pytest.mark.full
+def test_new_groups_have_the_covariance_of_the_others():
+    model, packed = model_of(), np.array([0.8, -0.6, 0.5])
+    values = {"chol": (("chain", "draw", "packed"), packed[None, None]), "uw": (("chain", "draw", "g", "k"), UW)}
+    idata = xr.DataTree.from_dict({"posterior": xr.Dataset(values)})
+    model.set_dim("group", 6, coord_values=range(6))
+    with model:
+        pm.set_data({"group_of": np.array([1, 5]), "z": np.array([2.0, 2.0])})
+    found = pmgp.predict(idata, model=model)
+    factor, at = np.array([[0.8, 0.0], [-0.6, 0.5]]), np.array([1.0, 2.0])
+    np.testing.assert_allclose(found["latent_mean"], [UW[0, 0, 1] @ at, 0.3 - 0.4], rtol=1e-10)
+    np.testing.assert_allclose(found["latent_variance"], [0.0, np.square(factor.T @ at).sum()], atol=1e-10)

@@ -246,6 +246,23 @@ def field() -> pm.Model:
     return model
 
 
+def groups_and_series() -> pm.Model:
+    with pm.Model() as model:
+        tau, group = pm.HalfNormal("tau", 1.0), np.arange(len(LABELS)) % 3
+        u, f = pm.Normal("u", 0.0, tau, shape=3), autoregression(shape=len(LABELS), init_dist=pm.Normal.dist(0.0, 1.0))
+        pmgp.BernoulliProbit("y", u[group] + f, observed=LABELS)
+    return model
+
+
+def structured_and_unstructured() -> pm.Model:
+    with pm.Model() as model:
+        number = len(LABELS)
+        line, rho = np.eye(number, k=1) + np.eye(number, k=-1), pm.Uniform("rho", 0.0, 1.0)
+        theta, f = pm.Normal("theta", 0.0, 1.0, shape=number), pm.ICAR("f", W=line)
+        pmgp.BernoulliProbit("y", pm.math.sqrt(1.0 - rho) * theta + pm.math.sqrt(rho) * f, observed=LABELS)
+    return model
+
+
 FEATURES: dict[str, Callable[[Make], None]] = {
     "`coords` and `dims`": named_dimensions,
     "`pm.Data`, and `pm.set_data` with another n": new_data,
@@ -262,6 +279,8 @@ FEATURES: dict[str, Callable[[Make], None]] = {
     "`pmgp.gp.Markov` for f": runs(process_in_time),
     "`pm.CAR` for f": runs(areas),
     "`pmgp.gp.SPDE` for f": runs(field),
+    "effects of groups beside a time series": runs(groups_and_series),
+    "BYM2: `pm.ICAR` beside effects of areas": runs(structured_and_unstructured),
     "a random variable between f and the data": runs(variable_between),
     "a discrete variable of the likelihood, for a step method of its own": runs(discrete_switch),
     "a discrete hyper-parameter of the covariance": runs(discrete_parameter),
