@@ -7,6 +7,9 @@ import pymc as pm
 import pytest
 
 import pmgp
+from pmgp.interface import description
+from pmgp.interface.model import structure
+from pmgp.interface.model.latent_variable import find_latents
 from tests.support.models import COUNTS, COVARIANCES, LABELS, X, classifier, hsgp, latent, three_processes
 
 
@@ -28,7 +31,7 @@ def test_a_plain_model():
     }
     assert found.likelihood == {"y": "BernoulliProbit"}
     assert found.computation == {
-        "covariance": "in blocks",
+        "covariance": "in blocks of rows, by NumPy",
         "likelihood": "closed form",
         "approximation": "ExpectationPropagation",
         "estimator": "ImportanceSampling or OrthantSampling",
@@ -43,7 +46,7 @@ def test_hyperparameters_act_on_their_own_process_or_on_the_likelihood():
         pm.Normal("counts", model["f"], pm.HalfNormal("noise"), observed=range(8))
     found = pmgp.describe(model)
     assert found.hyperparameters["noise"].endswith("acts on counts")
-    assert found.computation["likelihood"] == "its graph"
+    assert found.computation["likelihood"] == "from its graph"
 
 
 def test_missing_observations_are_no_hyperparameters():
@@ -75,3 +78,26 @@ def test_a_refused_model_is_described_with_the_reason():
     assert "HSGP" in found.refused
     assert found.computation == {}
     assert "lengthscale" in str(found)
+
+
+def test_a_model_is_inspected_once(monkeypatch):
+    inspected = []
+
+    def counting(*arguments):
+        inspected.append(arguments)
+        return find_latents(*arguments)
+
+    for module in (structure, description):
+        monkeypatch.setattr(module, "find_latents", counting)
+    pmgp.describe(classifier())
+    assert len(inspected) == 1
+
+
+def test_a_model_whose_parts_cannot_be_separated_is_described_with_its_latent_vector():
+    with classifier() as model:
+        pm.Normal("child", model["f"].sum())
+    found = pmgp.describe(model)
+    assert "child depend on" in found.refused
+    assert list(found.latent_vectors) == ["f"]
+    assert list(found.hyperparameters) == ["lengthscale", "child"]
+    assert found.likelihood == {"y": "BernoulliProbit"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +24,8 @@ from pmgp.interface.model.identification import unidentified
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.model.latent_variable import below, find_latents
 from pmgp.interface.model.missing import hyperparameters, imputed
-from pmgp.interface.model.taking_apart import take_apart
+from pmgp.interface.model.structure import structure_of
+from pmgp.interface.model.taking_apart import parts_of
 from pmgp.interface.model.time_series import is_markov, is_process, parameters_of
 from pmgp.interface.steps.chosen import chosen_approximation, chosen_estimators
 
@@ -98,31 +100,54 @@ def describe(model: pm.Model | None = None, *, latent: Any = None) -> Descriptio
     likelihood
       y  BernoulliProbit
     computation
-      covariance     in blocks
+      covariance     in blocks of rows, by NumPy
       likelihood     closed form
       approximation  ExpectationPropagation
       estimator      ImportanceSampling or OrthantSampling
     """
     model = pm.modelcontext(model)
-    latents: list[TensorVariable] = []
+    try:
+        structure = structure_of(model, latent)
+    except ValueError as error:
+        return _unstructured(model, latent, str(error))
     computation: dict[str, str] = {}
     refused = None
     try:
-        latents = find_latents(model, latent)
-        parts = take_apart(model, latent)
+        parts = parts_of(structure)
         computation = _computation(parts) | _identified(model, parts)
     except ValueError as error:
         refused = str(error)
+    theta = [model.values_to_rvs[value] for value in structure.theta]
+    observed = [rv for rv in structure.terms.variables if rv in model.observed_RVs]
+    return _description(model, structure.latents, theta, observed, structure.missing, computation, refused)
+
+
+def _unstructured(model: pm.Model, latent: Any, refused: str) -> Description:
+    """Describe a model that is not of the form that is needed: as far as its variables are known."""
+    latents: list[TensorVariable] = []
+    with suppress(ValueError):
+        latents = find_latents(model, latent)
+    theta, missing = hyperparameters(model, latents), imputed(model, latents)
+    return _description(model, latents, theta, below(model, latents), missing, {}, refused)
+
+
+def _description(
+    model: pm.Model,
+    latents: list[TensorVariable],
+    theta: list[TensorVariable],
+    observed: list[TensorVariable],
+    missing: list[TensorVariable],
+    computation: dict[str, str],
+    refused: str | None,
+) -> Description:
+    """Put what was found into words."""
     shapes = model.eval_rv_shapes()
-    sizes = {rv: f"{_size(shapes[rv.name])}; {_distribution(rv)}" for rv in model.free_RVs}
+    sizes = {rv: f"{_size(shapes[rv.name])}; {_distribution(rv)}" for rv in (*theta, *missing)}
     return Description(
         {rv.name: _latent_vector(rv, shapes[rv.name]) for rv in latents},
-        {
-            rv.name: f"{sizes[rv]}; {_transform(model, rv)}; acts on {_acts_on(model, latents, rv)}"
-            for rv in hyperparameters(model, latents)
-        },
-        {rv.name: _distribution(rv) for rv in below(model, latents)},
-        {rv.name: f"{sizes[rv]}; drawn given f" for rv in imputed(model, latents)},
+        {rv.name: f"{sizes[rv]}; {_transform(model, rv)}; acts on {_acts_on(model, latents, rv)}" for rv in theta},
+        {rv.name: _distribution(rv) for rv in observed},
+        {rv.name: f"{sizes[rv]}; drawn given f" for rv in missing},
         computation,
         refused,
     )
@@ -220,7 +245,7 @@ def _computation(model: LatentGaussianModel) -> dict[str, str]:
     names = [type(e).__name__ for group in [chosen_estimators("auto", model)] for e in (group[0], *group[1])]
     return {
         "covariance": model.latent_prior.computed,
-        "likelihood": "closed form" if model.terms is None else "its graph",
+        "likelihood": "closed form" if model.terms is None else "from its graph",
         "approximation": type(chosen_approximation("auto", model)).__name__,
         "estimator": " or ".join(names),
     }

@@ -33,7 +33,7 @@ class FieldPrior(SeriesPrior):
     """
 
     kind = "field"
-    computed = "none: a sparse precision stands for it"
+    computed = "not needed: the field has a sparse precision"
 
     def __init__(self, model: pm.Model, latent: LatentVector, theta: ThetaVector) -> None:
         [rv] = latent.variables

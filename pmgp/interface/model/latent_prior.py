@@ -104,7 +104,7 @@ class LatentPrior:
     @property
     def computed(self) -> str:
         """How the covariance is computed, in words."""
-        return "PyTensor's function of its graph" if self.blocked is None else "in blocks"
+        return "from its graph, by PyTensor" if self.blocked is None else "in blocks of rows, by NumPy"
 
     @staticmethod
     def fault(name: str, prior: DensePrior) -> str | None:

@@ -39,7 +39,7 @@ class SeriesPrior:
 
     markov: ClassVar[bool] = True
     kind: ClassVar[str] = "time series"
-    computed: ClassVar[str] = "none: a banded precision stands for it, in O(n)"
+    computed: ClassVar[str] = "not needed: the series has a banded precision, in O(n)"
     initial_moments: tuple[np.ndarray, np.ndarray]
 
     def __init__(self, model: pm.Model, latent: LatentVector, theta: ThetaVector) -> None:

@@ -29,7 +29,7 @@ class ProcessPrior(SeriesPrior):
         If its times depend on hyper-parameters.
     """
 
-    computed = "none: the states of the process stand for it, in O(n)"
+    computed = "not needed: the process is a chain of states, in O(n)"
     _times: Times
 
     def __init__(self, model: pm.Model, latent: LatentVector, theta: ThetaVector) -> None:

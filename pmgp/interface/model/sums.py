@@ -32,7 +32,7 @@ class SumPrior(SeriesPrior):
         Makes the prior of a latent vector that is alone.
     """
 
-    computed = "none: a sparse precision of all latent variables stands for it"
+    computed = "not needed: all latent variables together have a sparse precision"
     _pattern: SparsePattern
 
     def __init__(

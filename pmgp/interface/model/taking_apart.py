@@ -33,8 +33,6 @@ from pmgp.interface.model.theta_prior import ThetaPrior
 from pmgp.interface.model.theta_vector import ThetaVector
 
 
-@threads_limited(1)
-@announced()
 def take_apart(
     model: pm.Model,
     latent: TensorVariable | str | Sequence[TensorVariable | str] | None = None,
@@ -71,14 +69,34 @@ def take_apart(
     >>> parts.prior(parts.initial_theta).size
     20
     """
-    structure = structure_of(model, latent, initial_point, given_theta)
+    return parts_of(structure_of(model, latent, initial_point, given_theta), compile_kwargs, given_theta)
+
+
+@threads_limited(1)
+@announced()
+def parts_of(
+    structure: ModelStructure, compile_kwargs: dict[str, Any] | None = None, given_theta: bool = False
+) -> LatentGaussianModel:
+    """Make functions of the parts that were found in a model's graph, and check them with the model's data.
+
+    Parameters
+    ----------
+    structure : ModelStructure
+    compile_kwargs, given_theta
+        As of :func:`take_apart`.
+
+    Raises
+    ------
+    ModelError
+        If the data, or the values of the parts, rule the model out; the message says why.
+    """
     parts = _computed(structure, Compiler(compile_kwargs), given_theta)
     # Closed forms name their own faults.
     with nullcontext() if parts.terms is None else structure.naming_faults():
         parts.refresh_data()
     if not given_theta:
-        parts.checks.refuse_other_processes(model)
-        unidentified(model, parts)
+        parts.checks.refuse_other_processes(structure.model)
+        unidentified(structure.model, parts)
     return parts
 
 
