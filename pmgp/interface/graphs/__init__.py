@@ -1,4 +1,4 @@
-"""PyTensor's graphs as functions: compiled, interpreted, by NumPy, unrolled.
+"""Functions made of PyTensor's graphs: compiled, interpreted, computed with NumPy, or unrolled.
 
 May import: core.numerics.
 """

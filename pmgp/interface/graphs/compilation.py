@@ -1,7 +1,7 @@
-"""How the graphs of a model become functions: compiled, interpreted, or compiled when they are first called.
+"""Functions made of a model's graphs: compiled, interpreted, or compiled when they are first called.
 
-Numba takes seconds for a graph and microseconds for a call. What is called a few times, or perhaps never, is not worth
-that.
+Numba takes seconds to compile a graph and microseconds for a call. A function that is called only a few times, or
+perhaps never, is not worth compiling.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from pytensor.link.vm import VMLinker
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.variable import TensorVariable
 
-# Shown as PyMC shows its own messages.
+# A child of PyMC's logger, so that messages appear as PyMC's own do.
 logger = logging.getLogger("pymc.pmgp")
 
 
 def _inlined(fgraph: Any, node: Any) -> list[Any]:
-    """The operations of a graph within the graph, such as softmax: by itself it would be compiled, by a C compiler."""
+    """Inline a nested graph, such as softmax, which PyTensor would otherwise compile with a C compiler."""
     return inline_ofg_node(node)
 
 
 def _divided(fgraph: Any, node: Any) -> list[Any] | None:
-    """A sum or product of more terms than a function of NumPy takes, as that of parts."""
+    """Nest a sum or product that has more terms than a NumPy function takes."""
     terms = list(node.inputs)
     if not isinstance(node.op.scalar_op, ps.Add | ps.Mul) or len(terms) <= MOST_TERMS:
         return None
@@ -44,9 +44,9 @@ def _divided(fgraph: Any, node: Any) -> list[Any] | None:
 
 
 MOST_TERMS = 31
-# As a position among PyTensor's rewrites: they look for softmax, and make it.
+# A position among PyTensor's rewrites, some of which look for softmax and introduce it.
 AFTER_SPECIALIZATION = 48.0
-# Each operation by NumPy, with the rewrites that make it accurate and without those that only make it fast.
+# NumPy computes each operation; rewrites for accuracy are kept, and those that are only for speed are left out.
 FAST_ONLY = ["cxx_only", "fusion", "inplace", "BlasOpt"]
 INTERPRETED = Mode(
     linker=VMLinker(use_cloop=False, c_thunks=False),
@@ -58,12 +58,12 @@ INTERPRETED = Mode(
 
 
 class Compiler:
-    """Makes functions of graphs; inputs are trusted to be float64 arrays, in C order.
+    """Makes functions from graphs; inputs are trusted to be float64 arrays in C order.
 
     Parameters
     ----------
     settings : dict
-        For PyTensor, as `compile_kwargs` in `pymc.sample`.
+        Settings of PyTensor, like `compile_kwargs` in `pymc.sample`.
     """
 
     def __init__(self, settings: dict[str, Any] | None = None) -> None:
@@ -71,19 +71,19 @@ class Compiler:
 
     @property
     def mode_given(self) -> bool:
-        """Whether the user chose how PyTensor computes."""
+        """Whether the user chose PyTensor's mode."""
         return "mode" in self.settings
 
     def __call__(
         self, inputs: list[TensorVariable], outputs: list[TensorVariable], interpreted: bool = False
     ) -> Callable[..., Any]:
-        """A function from inputs to a list of outputs.
+        """Return a function that maps inputs to a list of outputs.
 
         Parameters
         ----------
         inputs, outputs : list of variables
         interpreted : bool
-            For a few calls: ready at once, and slow. The user's own mode takes precedence.
+            Whether to interpret the graph, which is ready at once but slow. The user's own mode takes precedence.
         """
         mode = {"mode": INTERPRETED} if interpreted else {}
         function = compile_pytensor(inputs, outputs, on_unused_input="ignore", **{**mode, **self.settings})
@@ -92,7 +92,7 @@ class Compiler:
 
 
 class CompiledWhenCalled:
-    """A function that is compiled by its first call; compiled or not, it can be pickled."""
+    """A function that is compiled at its first call; it can be pickled before and after that."""
 
     def __init__(self, compile_function: Callable[[], Callable[..., Any]]) -> None:
         self.compile_function = compile_function
@@ -105,19 +105,19 @@ class CompiledWhenCalled:
         return self.function(*args)
 
     def compile(self) -> None:
-        """Compile it now."""
+        """Compile the function now, unless it is compiled."""
         if self.function is None:
             self.function = self.compile_function()
 
 
 class CompiledOnRequest(CompiledWhenCalled):
-    """A function that another one stands in for, until it is told to be compiled for many calls.
+    """A function with a substitute that stands in until the function is compiled for many calls.
 
     Parameters
     ----------
     compile_function : callable
     make_substitute : callable
-        Makes the same function, slower and ready at once; None where there is none, and the function is compiled.
+        Makes the same function, slower but ready at once, or returns None, and then the function is compiled.
     """
 
     def __init__(
@@ -136,14 +136,14 @@ class CompiledOnRequest(CompiledWhenCalled):
         return super().__call__(*args)
 
     def refresh_data(self) -> None:
-        """Read the data again, which a compiled function reads at each call."""
+        """Let the substitute read the data again; a compiled function reads them at each call."""
         if self.substitute is not None:
             self.substitute.refresh_data()
 
 
 @contextmanager
 def announced(after: float = 2.0) -> Iterator[None]:
-    """Say that functions are being compiled, in PyMC's log, if that takes longer than so many seconds."""
+    """Write to PyMC's log that functions are being compiled, if that takes longer than `after` seconds."""
     timer = Timer(after, lambda: logger.info("Compiling the model (the next run finds the result on disk)"))
     timer.daemon = True
     timer.start()

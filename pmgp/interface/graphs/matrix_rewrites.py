@@ -1,7 +1,7 @@
 """Rewrites for graphs that NumPy computes: fewer passes over large matrices, and fewer of them in memory at a time.
 
-To make an array takes longer than to fill it, and each pass over one that does not fit into the processor's cache takes
-as long as any other, whatever is computed. A compiler would fuse such passes; here each is a call.
+Making an array takes longer than filling it, and each pass over an array that exceeds the processor's cache takes about
+the same time, whatever it computes. A compiler would fuse such passes; here each of them is a call.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ INCLUDED = ("merge", "canonicalize", "local_check_parameter_to_ninf_switch", "st
 
 
 def rewritten(outputs: list[TensorVariable], rearranged: bool) -> list[TensorVariable]:
-    """The outputs by a graph that takes less time.
+    """Return the outputs of an equivalent graph that takes less time.
 
     Parameters
     ----------
     outputs : list of variables
     rearranged : bool
-        Whether sums and products may be taken in another order, which changes last digits.
+        Whether sums and products may be taken in another order, which changes the last digits.
     """
     outputs = rewrite_graph(outputs, include=INCLUDED, custom_rewrite=in2out(_parts_of_split))
     if not rearranged:
@@ -46,7 +46,7 @@ class ColumnSquares(Op):
     __props__ = ()
 
     def make_node(self, matrix: Any) -> Apply:
-        """From the matrix to a vector."""
+        """Return the node that maps the matrix to a vector."""
         return Apply(self, [matrix], [matrix.type.clone(shape=matrix.type.shape[1:])()])
 
     def perform(self, node: Any, inputs: list[Any], outputs: list[list[Any]]) -> None:
@@ -60,7 +60,7 @@ class RankOne(Op):
     __props__ = ()
 
     def make_node(self, matrix: Any, column: Any, row: Any) -> Apply:
-        """From these to a matrix."""
+        """Return the node that maps these to a matrix."""
         return Apply(self, [matrix, column, row], [matrix.type()])
 
     def perform(self, node: Any, inputs: list[Any], outputs: list[list[Any]]) -> None:
@@ -71,7 +71,7 @@ class RankOne(Op):
 
 @node_rewriter([Split])
 def _parts_of_split(_: Any, node: Any) -> list[Any] | None:
-    """Parts of an array, each an operation with one output."""
+    """Replace a split, which has several outputs, with one slice for each part."""
     whole, axis, lengths = node.inputs[0], node.op.axis, node.inputs[-1]
     if not isinstance(lengths, Constant):
         return None
@@ -81,7 +81,7 @@ def _parts_of_split(_: Any, node: Any) -> list[Any] | None:
 
 @node_rewriter([Elemwise])
 def _shared_products(_: Any, node: Any) -> list[Any] | None:
-    """A product of matrices by itself, since others may need it too: then times masks, then times what is smaller."""
+    """Multiply the matrices first, since other nodes may share their product, then masks, then smaller factors."""
     [result] = node.outputs
     if node.op.scalar_op != ps.mul or result.ndim < 2 or len(node.inputs) < 3:
         return None
@@ -96,7 +96,7 @@ def _shared_products(_: Any, node: Any) -> list[Any] | None:
 
 @node_rewriter([CAReduce])
 def _sums_of_squares(_: Any, node: Any) -> list[Any] | None:
-    """Without an array of the squares."""
+    """Sum squares without making an array of them."""
     [squares] = node.inputs
     if node.op.scalar_op != ps.add or node.op.axis != (0,) or squares.ndim != 2 or squares.dtype != "float64":
         return None
@@ -107,7 +107,7 @@ def _sums_of_squares(_: Any, node: Any) -> list[Any] | None:
 
 @node_rewriter([Elemwise])
 def _rank_one(_: Any, node: Any) -> list[Any] | None:
-    """Without an array of the product."""
+    """Add the product of a column and a row without making an array of it."""
     [result] = node.outputs
     if node.op.scalar_op != ps.add or result.type.broadcastable != (False, False) or len(node.inputs) != 2:
         return None

@@ -1,8 +1,7 @@
 """Graphs of single numbers as lists of calls of Python's own functions.
 
-The log-density of a few hyper-parameters is some twenty operations on numbers. Python's `math` takes a twentieth of a
-microsecond for each, so that the whole takes as long as the call of a compiled function, and there is nothing to
-compile.
+The log-density of a few hyper-parameters takes some twenty operations on numbers. Python's `math` takes a twentieth of
+a microsecond for each, so the whole takes as long as one call of a compiled function, and nothing has to be compiled.
 """
 
 from __future__ import annotations
@@ -33,12 +32,12 @@ class NumberGraph:
     ----------
     vector : vector
     outputs : list of scalars
-        Of constants and of single elements of the vector.
+        Functions of constants and of single elements of the vector.
 
     Raises
     ------
     UnsupportedGraphError
-        If they are not, or an operation has no equivalent in Python.
+        If they depend on anything else, or an operation has no equivalent in Python.
     """
 
     def __init__(self, vector: TensorVariable, outputs: list[TensorVariable]) -> None:
@@ -48,7 +47,7 @@ class NumberGraph:
         self._numbers = [number.item() for number in self._numbers]
 
     def __call__(self, vector: np.ndarray) -> list[float]:
-        """The values; Python has exceptions in place of infinities, where NumPy steps in."""
+        """Compute the outputs; NumPy does so where Python raises an exception instead of returning infinity."""
         try:
             return self._by_number(self._numbers, vector.tolist())
         except (ArithmeticError, ValueError):
@@ -63,7 +62,7 @@ def _constant(variable: Any) -> np.ndarray:
 
 
 def _call(node: Any) -> Call:
-    """The vector and its parts are lists; all else is a number."""
+    """Return the call for a node, in which the vector and its parts are lists, and everything else is a number."""
     if isinstance(node.op, Subtensor) and node.inputs[0].ndim == 1:
         return itemgetter(*places(node.inputs[1:], node.op)), node.inputs[:1]
     if getattr(node.outputs[0], "ndim", 0) > 0:

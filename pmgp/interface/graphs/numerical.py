@@ -1,7 +1,7 @@
-"""Functions by NumPy and LAPACK calls, for graphs of linear algebra that a sampler needs at once.
+"""Functions of NumPy and LAPACK calls, for graphs of linear algebra that a sampler needs at once.
 
-`NumpyGraph` knows what covariances and priors are made of. Here are factorizations and triangular solves
-besides, and what has no rule is left to the operation's own `perform`, at some microseconds more.
+`NumpyGraph` has rules for the operations of covariances and priors. This module adds factorizations and triangular
+solves, and leaves operations without a rule to their own `perform`, which takes a few microseconds more.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from pmgp.interface.graphs.registers import NewArray
 
 
 class NumericalFunction:
-    """From values of inputs to those of outputs.
+    """A function that maps the values of inputs to those of outputs.
 
     Parameters
     ----------
     inputs : list of variables
     outputs : list of variables
     rearranged : bool
-        Whether sums and products may be taken in another order, which changes last digits and takes less time where
+        Whether sums and products may be taken in another order, which changes the last digits and takes less time where
         matrices are large.
     """
 
@@ -45,17 +45,17 @@ class NumericalFunction:
         self.refresh_data()
 
     def refresh_data(self) -> None:
-        """Compute again what does not depend on the inputs, as `pymc.set_data` may have changed it."""
+        """Recompute the values that do not depend on the inputs, as `pymc.set_data` may have changed them."""
         self._fixed = self._at_rest()
 
     def __call__(self, *values: np.ndarray) -> list[np.ndarray]:
-        """Values of all outputs; not a number where a matrix is not positive definite."""
+        """Compute the outputs; they are not a number where a matrix is not positive definite."""
         with np.errstate(all="ignore"):
             return self._graph(self._fixed, *values)
 
 
 def _call(node: Any) -> Call:
-    """The call for a node, and the inputs that it takes."""
+    """Return the call for a node, and the inputs that it takes."""
     op = node.op
     core = op.core_op if isinstance(op, Blockwise) and op.batch_ndim(node) == 0 else op
     if isinstance(core, Cholesky):
@@ -77,13 +77,13 @@ def _call(node: Any) -> Call:
 
 
 def _cholesky(lower: bool, _: None, matrix: np.ndarray) -> np.ndarray:
-    # The matrix is symmetric, and its transpose in Fortran's order costs no copy.
+    # The matrix is symmetric, and its transpose is in Fortran order without a copy.
     factor, info = dpotrf(matrix.T if matrix.flags.c_contiguous else matrix, lower=lower, clean=1)
     return factor if info == 0 else np.full_like(factor, np.nan)
 
 
 def _solve(lower: bool, place: int | None, factor: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """X with A X = B, by way of X' A' = B' where B lies row by row, so that nothing is copied."""
+    """Solve A X = B, or X' A' = B' where B is in C order, so that nothing is copied."""
     over = place is not None
     turned = not factor.flags.f_contiguous
     matrix, low = (factor.T, not lower) if turned else (factor, lower)
@@ -97,7 +97,7 @@ def _column_squares(_: None, matrix: np.ndarray) -> np.ndarray:
 
 
 def _rank_one(place: int | None, matrix: np.ndarray, column: np.ndarray, row: np.ndarray) -> np.ndarray:
-    """Matrix + column * row; of the matrix or its transpose, as it lies in memory."""
+    """Compute matrix + column * row on the matrix or its transpose, whichever is in Fortran order."""
     over = place is not None
     if matrix.flags.f_contiguous:
         return dger(1.0, column[:, 0], row[0], a=matrix, overwrite_a=over)
@@ -110,7 +110,7 @@ class _Performed:
     def __init__(self, node: Any) -> None:
         if len(node.outputs) > 1:
             raise UnsupportedGraphError(f"{node.op} has several outputs")
-        # Apart from the graph, so that it can be pickled without that.
+        # A node of its own, so that it can be pickled without the graph.
         self._node = node.op.make_node(*[part if isinstance(part, Constant) else part.type() for part in node.inputs])
         node.op.prepare_node(self._node, {}, {}, "py")
 

@@ -1,8 +1,8 @@
-"""Graphs as lists of calls of NumPy: ready at once, where Numba takes seconds.
+"""Graphs as lists of NumPy calls: ready at once, where Numba takes seconds.
 
-What a covariance needs before its blocks are filled are a few operations on thin arrays. NumPy spends a microsecond on
-each of them, next to nothing beside the blocks. The terms of a likelihood are elementwise functions of many draws of f;
-NumPy's loops over logarithms and exponentials use the processor's vector instructions, which Numba's do not.
+A covariance needs a few operations on thin arrays before its blocks are filled. NumPy spends a microsecond on each of
+them, which is negligible beside the blocks. The terms of a likelihood are elementwise functions of many draws of f;
+NumPy's loops over logarithms and exponentials use the processor's vector instructions, and Numba's do not.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from pmgp.interface.graphs.registers import LARGE, Call, NewArray, in_registers
 
 
 class NumpyGraph:
-    """Outputs as functions of the inputs, one call of NumPy for each operation that depends on these.
+    """Outputs as functions of the inputs, with one NumPy call for each operation that depends on the inputs.
 
     Parameters
     ----------
     inputs : list of variables
     outputs : list of variables
     translate : callable, optional
-        From a node of the graph to the call that computes its output, and the variables that this takes.
+        Maps a node of the graph to the call that computes its output and the variables that this call takes.
     retain : bool
-        Whether memory of large matrices is kept from one call to the next.
+        Whether the memory of large matrices is kept from one call to the next.
 
     Attributes
     ----------
     fixed : list of variables
-        What the calls take besides, and what does not depend on the inputs.
+        Variables that do not depend on the inputs, and that the calls or the outputs need.
 
     Raises
     ------
@@ -75,12 +75,12 @@ class NumpyGraph:
         self._outputs = [known[output] for output in outputs]
 
     def __call__(self, fixed: list[Any], *inputs: Any) -> list[Any]:
-        """Values of the outputs, from those of `fixed` and of the inputs."""
+        """Compute the outputs from the values of `fixed` and of the inputs."""
         return self._program(*fixed, *inputs)
 
     @cached_property
     def _program(self) -> Callable[..., list[Any]]:
-        """The calls in one function, a line for each: a loop over them takes half as long again as they take."""
+        """One function with a line for each call; a loop over the calls would add half of their time."""
         called = {f"f{place}": function for place, (function, _, _) in enumerate(self._calls)}
         lines = [
             f"r{target} = f{place}({_registers(sources)})" for place, (_, sources, target) in enumerate(self._calls)
@@ -99,7 +99,7 @@ def _registers(places: Iterable[int]) -> str:
 
 
 def _with_results(node: Any, translate: Callable[[Any], Call]) -> list[tuple[Call, Any]]:
-    """The calls for a node, each with what it computes: one, or one for each part of what is split."""
+    """Return the calls for a node, each with its result: a single call, or one for each part of a split."""
     if not isinstance(node.op, Split):
         return [(translate(node), node.outputs[0])]
     whole, lengths = node.inputs
@@ -112,7 +112,7 @@ def _with_results(node: Any, translate: Callable[[Any], Call]) -> list[tuple[Cal
 
 
 def call_of(node: Any) -> Call:
-    """The call that computes a node's output, and the node's inputs that it takes."""
+    """Return the call that computes a node's output, and those of the node's inputs that it takes."""
     rule = next((rule for kind, rule in RULES.items() if isinstance(node.op, kind)), None)
     if rule is None or len(node.outputs) > 1:
         raise UnsupportedGraphError(f"no equivalent of {node.op} in NumPy")
@@ -128,7 +128,7 @@ def _elementwise(node: Any) -> Call:
     function = numpy_function(operation)
     dtype = node.outputs[0].dtype
     if dtype.startswith("float") and not any(variable.dtype.startswith("float") for variable in inputs):
-        # NumPy would compute with half precision where the integers are small.
+        # NumPy would compute in half precision if the integers have few bits.
         function = partial(_of_floats, function, dtype)
     several = len(inputs) > 2 and operation in (ps.add, ps.mul)
     return (NewArray(partial(_folded, function), (0, 1)) if several else function), inputs
@@ -159,7 +159,7 @@ def _folded(function: Callable[..., Any], place: int | None, *values: np.ndarray
 
 
 def _dimshuffle(node: Any) -> Call:
-    """Axes dropped and added by an index; where the others change places too, after a transposition."""
+    """Drop and add axes with an index, after a transposition if the remaining axes change places."""
     order = [axis for axis in node.op.new_order if axis != "x"]
     dropped = [axis for axis in range(node.inputs[0].ndim) if axis not in order]
     added = tuple(None if axis == "x" else slice(None) for axis in node.op.new_order)
@@ -174,12 +174,12 @@ def _shuffled(axes: list[int], index: tuple[Any, ...], values: np.ndarray) -> np
 
 
 def places(indices: list[Any], op: Any) -> tuple[Any, ...]:
-    """The index of a part, in numbers.
+    """Return the index of a part of an array, as numbers.
 
     Raises
     ------
     UnsupportedGraphError
-        If they are not known.
+        If these numbers are not known.
     """
     return tuple(_known_index(index) for index in indices_from_subtensor(indices, op.idx_list))
 

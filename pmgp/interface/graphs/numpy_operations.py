@@ -17,7 +17,7 @@ class UnsupportedGraphError(TypeError):
 
 
 def numpy_function(operation: ps.ScalarOp) -> Callable[..., Any]:
-    """The equivalent of a scalar operation, for arrays.
+    """Return the equivalent of a scalar operation for arrays.
 
     Raises
     ------
@@ -50,7 +50,7 @@ def _sigmoid(values: np.ndarray) -> np.ndarray:
 
 
 def _log1mexp(values: np.ndarray) -> np.ndarray:
-    """Log(1 - exp(x)) for x < 0, by the one of two forms that keeps its digits."""
+    """Compute log(1 - exp(x)) for x < 0 in whichever of two forms is accurate at x."""
     return np.where(values > -np.log(2.0), np.log(-np.expm1(values)), np.log1p(-np.exp(values)))
 
 

@@ -1,7 +1,7 @@
-"""Calls whose results go into registers, and whose memory these take.
+"""Registers for the results of calls, and the memory that these results take.
 
-The processor's cache holds few arrays, small ones take longer to make than to fill, and large ones must be had from the
-system: so results take the place of what nobody needs any more wherever that can be known.
+The processor's cache holds few arrays, small arrays take longer to make than to fill, and large ones take their memory
+from the system. So a result overwrites an array that is no longer needed wherever that can be known.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ import numpy as np
 # A function, and the variables that it takes.
 Call = tuple[Callable[..., Any], list[Any]]
 
-# A third argument of theirs is meant to become a third value to compare.
+# A third argument could be taken for a third value to compare.
 NOT_IN_PLACE = (np.maximum, np.minimum)
-# Numbers in an array from which making another one costs more than asking whether that is needed.
+# From this number of elements, making an array costs more than checking whether that is necessary.
 LARGE = 10_000
 
 
 @dataclass(frozen=True)
 class NewArray:
-    """A call whose result shares no memory with what it takes, or is put in the place of one of its arguments.
+    """A call whose result shares no memory with its arguments, or overwrites one of them.
 
     Parameters
     ----------
     function : callable
-        Takes the place of the argument that it may overwrite, or None, and then the arguments.
+        Takes the position of the argument that it may overwrite, or None, followed by the arguments.
     places : tuple of int
-        Those arguments, of the result's shape.
+        Positions of the arguments that may be overwritten, which have the result's shape.
     """
 
     function: Callable[..., Any]
     places: tuple[int, ...] = ()
 
     def __call__(self, *values: Any) -> Any:
-        """A new array."""
+        """Return the result as a new array."""
         return self.function(None, *values)
 
     def overwriting(self, taken: list[Any], spent: list[Any]) -> tuple[Callable[..., Any], Any] | None:
@@ -50,7 +50,7 @@ class NewArray:
 
 
 class _Retaining:
-    """A call that puts a large result where its last one was, at which nobody looks any more."""
+    """A call that writes a large result over its previous one, which is no longer needed."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
@@ -69,27 +69,28 @@ class _Retaining:
         return (shapes[0][0], shapes[1][-1]) if self._function is np.dot else np.broadcast_shapes(*shapes)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the memory behind."""
+        """Leave the memory behind when the call is pickled."""
         return self.__dict__ | {"_memory": None}
 
 
 def in_registers(
     calls: list[Call], results: list[Any], known: dict[Any, int], outputs: set[Any], retain: bool = False
 ) -> tuple[list[tuple[Callable[..., Any], list[int], int]], int]:
-    """The calls with registers for variables, and how many more of these there are; `known` learns those of results.
+    """Return the calls with registers in place of variables, and the number of registers added to `known`.
 
-    A register is used again once its value has been taken for the last time, in place where the function can do that.
+    A register is used again once its value has been taken for the last time, and overwritten if the function can do
+    that.
 
     Parameters
     ----------
     calls : list of Call
         In the order in which they are made.
     results : list of variables
-        What each computes.
+        The result of each call.
     known : dict
-        Registers of what the calls are given.
+        Registers of the variables that are given; those of the results are added to it.
     outputs : set of variables
-        What is needed afterwards.
+        Variables that are needed after the last call.
     retain : bool
         Whether calls that make large matrices keep their memory for the next time.
     """
@@ -125,7 +126,7 @@ def in_registers(
 
 
 def _in_place(function: Callable[..., Any], taken: list[Any], spent: list[Any]) -> tuple[Callable[..., Any], Any, int]:
-    """The function that overwrites one of the spent arguments, which, and whether it is to be given that once more."""
+    """Return the function that overwrites a spent argument, that argument, and how often to pass it once more."""
     if isinstance(function, NewArray):
         found = function.overwriting(taken, spent)
         return (*found, 0) if found else (function, None, 0)
@@ -135,21 +136,21 @@ def _in_place(function: Callable[..., Any], taken: list[Any], spent: list[Any]) 
 
 
 def _own_memory(calls: list[Call], results: list[Any]) -> set[Any]:
-    """Results that share memory with no other variable: of calls that make new arrays, and for such calls only."""
+    """Return the results that share no memory: calls that make new arrays make them, and only such calls take them."""
     new = [_makes_new(function) for function, _ in calls]
     made = {result for result, own in zip(results, new, strict=True) if own}
     return made - {source for (_, taken), own in zip(calls, new, strict=True) if not own for source in taken}
 
 
 def _makes_new(function: Callable[..., Any]) -> bool:
-    """Whether the result of a call never is a view of what it takes."""
+    """Return whether the result of a call is never a view of an argument."""
     if isinstance(function, np.ufunc | NewArray) or function in (np.where, np.dot):
         return True
     return isinstance(function, partial) and isinstance(getattr(function.func, "__self__", None), np.ufunc)
 
 
 def _alone(calls: list[Call], results: list[Any], begun: dict[Any, int], outputs: set[Any]) -> list[int]:
-    """The calls that make matrices in memory at which nobody looks afterwards, neither as it is nor through a view."""
+    """Return the calls that make matrices which are not needed afterwards, neither directly nor through a view."""
     seen = set(outputs)
     for (function, taken), result in reversed(list(zip(calls, results, strict=True))):
         if result in seen and not _makes_new(function):
@@ -161,6 +162,6 @@ def _alone(calls: list[Call], results: list[Any], begun: dict[Any, int], outputs
 
 
 def _alike(first: Any, second: Any) -> bool:
-    """Whether variables are arrays of one kind and of the same axes."""
+    """Return whether variables are arrays with the same type of elements and the same axes."""
     types = first.type, second.type
     return types[0].ndim > 0 and len({(kind.dtype, kind.broadcastable) for kind in types}) == 1

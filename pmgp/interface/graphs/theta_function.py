@@ -1,4 +1,4 @@
-"""Functions of theta, and of theta and other inputs: what does not depend on these is computed once."""
+"""Functions of theta, alone or with other inputs; whatever does not depend on these is computed once."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from pytensor.tensor.variable import TensorVariable
 from pmgp.interface.graphs.numpy_graph import NumpyGraph
 from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
 
-# Their results share memory with what they are taken from.
+# Operations whose results share memory with their inputs.
 VIEWS = (DimShuffle, Subtensor, ScalarFromTensor, TensorFromScalar)
 REMEMBERED = 2
 
 
 def simplified(outputs: list[TensorVariable], exclude: tuple[str, ...] = ()) -> list[TensorVariable]:
-    """Graphs of few and accurate operations, each by itself and each once."""
+    """Return equivalent graphs of few and accurate operations, not fused, in which none is repeated."""
     return rewrite_graph(
         outputs,
         include=("canonicalize", "stabilize", "specialize", "merge"),
@@ -32,7 +32,7 @@ def simplified(outputs: list[TensorVariable], exclude: tuple[str, ...] = ()) -> 
 
 
 class ThetaFunction:
-    """From theta to the values of outputs.
+    """A function that maps theta to the values of outputs.
 
     Parameters
     ----------
@@ -40,9 +40,9 @@ class ThetaFunction:
     outputs : list of variables
         Canonical and specialized.
     compile_function : callable
-        From lists of inputs and outputs, and whether to interpret, to a function; a `Compiler`.
+        Makes a function from lists of inputs and outputs, and from whether to interpret; such as a `Compiler`.
     whole : list of variables, optional
-        Outputs that are large, so that it pays to compile what moves with theta.
+        Large outputs: if one of them depends on theta, compiling is worth its time.
     """
 
     def __init__(
@@ -59,18 +59,18 @@ class ThetaFunction:
         self._number_resting = len(resting)
         self._places = [place for place, moves in enumerate(self._moves) if moves]
         self._function = compile_function([theta], moving) if graph is None else graph
-        # Once a chain, so that compiling would not pay.
+        # Called once in each chain, so that compiling is not worth its time.
         self._at_rest = compile_function([], [*resting, *([] if graph is None else graph.fixed)], interpreted=True)
         self.refresh_data()
 
     def refresh_data(self) -> None:
-        """Compute again what does not depend on theta, as `pymc.set_data` may have changed it."""
+        """Recompute the values that do not depend on theta, as `pymc.set_data` may have changed them."""
         values = self._at_rest()
         resting, self._fixed = iter(values[: self._number_resting]), values[self._number_resting :]
         self._resting = [None if moves else next(resting) for moves in self._moves]
 
     def __call__(self, theta: np.ndarray) -> list[np.ndarray]:
-        """Values of all outputs, in their order."""
+        """Compute all outputs, in their order."""
         function = self._function
         moving = function(self._fixed, theta) if isinstance(function, NumpyGraph) else function(theta)
         values: list[Any] = self._resting.copy()
@@ -87,9 +87,9 @@ def _calls_of_numpy(theta: TensorVariable, outputs: list[TensorVariable]) -> Num
 
 
 class NumpyFunction:
-    """From inputs and theta to the values of outputs, by calls of NumPy, with nothing to compile.
+    """A function of inputs and theta that consists of NumPy calls, so that nothing has to be compiled.
 
-    What depends on theta alone is computed when that changes.
+    Values that depend on theta alone are computed when theta changes.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class NumpyFunction:
     outputs : list of variables
         Canonical and specialized.
     compile_function : callable
-        As of `ThetaFunction`.
+        As for `ThetaFunction`.
 
     Raises
     ------
@@ -115,33 +115,33 @@ class NumpyFunction:
     ) -> None:
         self._graph = NumpyGraph(inputs, outputs)
         self._fixed_at = ThetaFunction(theta, self._graph.fixed, compile_function)
-        # The caller may change what is returned.
+        # The caller may change the arrays that are returned.
         kept = {*inputs, *self._graph.fixed}
         self._shared = [output in kept or isinstance(output.owner.op, VIEWS) for output in outputs]
         self._known: dict[bytes, list[np.ndarray]] = {}
 
     def refresh_data(self) -> None:
-        """Compute again what depends neither on theta nor on the inputs."""
+        """Recompute the values that depend neither on theta nor on the inputs."""
         self._fixed_at.refresh_data()
         self._known.clear()
 
     def __call__(self, *arguments: np.ndarray) -> list[np.ndarray]:
-        """All outputs, from the inputs and theta."""
+        """Compute all outputs from the inputs and theta."""
         *inputs, theta = arguments
         with np.errstate(all="ignore"):
             values = self._graph(self._fixed(theta), *inputs)
         return [np.array(v) if shared else v for v, shared in zip(values, self._shared, strict=True)]
 
     def at_places(self, places: Any, length: int, *arguments: np.ndarray) -> list[np.ndarray]:
-        """All outputs for some elements of the last axis alone, where the outputs are elementwise in that.
+        """Compute all outputs for some elements of the last axis, along which the outputs are elementwise.
 
         Parameters
         ----------
         places : slice or array of int
         length : int
-            Of that axis.
+            Length of that axis.
         *arguments
-            The inputs, whose last axis has these elements alone, and theta.
+            The inputs, whose last axis has these elements only, and theta.
         """
         *inputs, theta = arguments
         fixed = [value[..., places] if np.shape(value)[-1:] == (length,) else value for value in self._fixed(theta)]
@@ -150,7 +150,7 @@ class NumpyFunction:
         return [np.array(v) if shared else v for v, shared in zip(values, self._shared, strict=True)]
 
     def _fixed(self, theta: np.ndarray) -> list[np.ndarray]:
-        """Return the values that depend on theta alone, kept for two thetas, between which chains go back and forth."""
+        """Return the values that depend on theta alone, kept for the two values between which chains alternate."""
         key = theta.tobytes()
         if key not in self._known:
             for old in list(self._known)[: 1 - REMEMBERED]:

@@ -1,4 +1,4 @@
-"""Between which numbers the values of a graph lie, whatever its inputs: checks that always hold need not be made."""
+"""Bounds on the values of a graph for all inputs, with which checks that always hold are left out."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OF_OPERATIONS: dict[type, Bounds] = {
 
 
 def always_holds(condition: Any) -> bool:
-    """Whether a comparison is true for all inputs that are numbers."""
+    """Return whether a comparison is true for all inputs that are numbers."""
     operation, inputs = _elementwise(condition)
     if not isinstance(operation, ps.GE | ps.LE):
         return False
@@ -31,7 +31,7 @@ def always_holds(condition: Any) -> bool:
 
 
 def bounds(variable: Any) -> Bounds:
-    """The bounds of a graph's values; rounding is monotone, so that they hold for computed values too."""
+    """Return the bounds of a graph's values; they also hold for computed values, since rounding is monotone."""
     if isinstance(variable, Constant):
         values = np.asarray(variable.data)
         return (float(values.min()), float(values.max())) if values.size and not np.isnan(values).any() else NONE
@@ -45,7 +45,7 @@ def bounds(variable: Any) -> Bounds:
 
 
 def _elementwise(variable: Any) -> tuple[Any, list[Any]]:
-    """The scalar operation that makes a variable, and what it is made of."""
+    """Return the scalar operation that makes a variable, and the inputs of that operation."""
     node = variable.owner
     if node is not None and isinstance(node.op, DimShuffle):
         return ps.identity, node.inputs

@@ -13,19 +13,19 @@ from pmgp.interface.graphs.unrolling.unrolled import NotElementwiseError, Unroll
 
 
 def elementwise(term: TensorVariable, latent: TensorVariable) -> TensorVariable:
-    """A graph of the same vector that is an elementwise function of the latent vector, of data and of scalars.
+    """Return a graph of the same vector that is an elementwise function of the latent vector, data and scalars.
 
     Parameters
     ----------
     term : vector
-        Log-densities, one an observation.
+        The log-density of each observation.
     latent : vector
         f.
 
     Raises
     ------
     NotElementwiseError
-        If that cannot be.
+        If there is no such graph.
     """
     unrolled = _Unroller({latent: Unrolled(array_of([latent], (1,)), 0)})(term)
     if term.ndim != 1 or unrolled.kept != 0:
@@ -35,12 +35,12 @@ def elementwise(term: TensorVariable, latent: TensorVariable) -> TensorVariable:
 
 
 def unrolled_sum(terms: list[TensorVariable]) -> TensorVariable:
-    """The sum of all elements of the terms, those of short axes one by one.
+    """Return the sum of all elements of the terms, in which short axes are unrolled.
 
     Parameters
     ----------
     terms : list of variables
-        Of any shape; what cannot be unrolled is summed as it stands.
+        Terms of any shape; those that cannot be unrolled are summed as they stand.
     """
     return pt.add(0.0, 0.0, *[element.sum() for term in terms for element in _elements(term)])
 
@@ -58,7 +58,7 @@ class _Unroller:
     Parameters
     ----------
     roots : dict
-        Variables that are unrolled already, f or the inputs of an inner graph.
+        Variables that are already unrolled: f, or the inputs of an inner graph.
     """
 
     def __init__(self, roots: dict[Any, Unrolled]) -> None:

@@ -1,4 +1,4 @@
-"""How each operation is unrolled: from the unrolled inputs of a node to its unrolled output."""
+"""Rules that map the unrolled inputs of a node to its unrolled output, one for each kind of operation."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Unroller(Protocol):
     """Unrolls the inputs of a node."""
 
     def __call__(self, variable: Any) -> Unrolled:
-        """The unrolled variable."""
+        """Return the unrolled variable."""
 
     def inside(self, inputs: dict[Any, Unrolled]) -> Unroller:
         """Return an unroller for the graph inside an operation, whose inputs are given."""
@@ -52,7 +52,7 @@ def _elementwise(unroll: Unroller, node: Any) -> Unrolled:
 
 
 def _common_axis(parts: list[Unrolled]) -> int | None:
-    """The axis that was kept, which nothing else may run along."""
+    """Return the axis that was kept; no part may have a short axis in its place."""
     axes = {part.kept for part in parts if part.kept is not None}
     if len(axes) > 1 or any(part.elements.shape[axis] != 1 for axis in axes for part in parts):
         raise NotElementwiseError("different axes meet")
@@ -83,7 +83,7 @@ def _make_vector(unroll: Unroller, node: Any) -> Unrolled:
 
 
 def _known_index(index: Any) -> Any:
-    """An index whose parts are numbers."""
+    """Return an index whose parts are numbers."""
     if isinstance(index, slice):
         return slice(*[_known_index(bound) for bound in (index.start, index.stop, index.step)])
     if index is None or isinstance(index, int | np.integer):
@@ -154,7 +154,7 @@ def _reduction(unroll: Unroller, node: Any) -> Unrolled:
 
 
 def _dot(unroll: Unroller, node: Any) -> Unrolled:
-    """A product with few terms, such as that of covariates and their coefficients."""
+    """Unroll a matrix product with few terms, such as that of covariates and their coefficients."""
     if isinstance(node.op, Blockwise) and (not isinstance(node.op.core_op, Dot) or node.outputs[0].ndim != 2):
         raise NotElementwiseError(f"{node.op} is not elementwise")
     left, right = (unroll(variable) for variable in node.inputs)
@@ -228,7 +228,7 @@ def _choose(values: list[Any], index: Any) -> Any:
 
 
 def _counts_observations(index: Any) -> bool:
-    """Whether an index is 0, 1, 2, ... along its first axis."""
+    """Return whether an index is 0, 1, 2, ... along its first axis."""
     while index.owner is not None and isinstance(index.owner.op, Reshape | DimShuffle):
         index = index.owner.inputs[0]
     if isinstance(index, Constant):
@@ -257,7 +257,7 @@ def _check(unroll: Unroller, node: Any) -> Unrolled:
 
 
 def _conditions(variable: Any) -> list[Any]:
-    """Return the conditions that an "all" joins."""
+    """Return the conditions that an "all" combines."""
     node = variable.owner
     if node is not None and isinstance(node.op, MakeVector | ScalarFromTensor):
         return [part for source in node.inputs for part in _conditions(source)]

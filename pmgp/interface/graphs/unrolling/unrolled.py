@@ -24,7 +24,8 @@ class Unrolled(NamedTuple):
     Attributes
     ----------
     elements : array of objects
-        As many dimensions as the tensor; scalars, or vectors over the axis that was kept, whose length is 1 here.
+        It has as many dimensions as the tensor. Its elements are scalars, or vectors over the axis that was kept, which
+        has length 1 here.
     kept : int or None
         The axis over observations, if the tensor has one.
     """
@@ -34,19 +35,19 @@ class Unrolled(NamedTuple):
 
 
 def array_of(values: list[Any], shape: tuple[int, ...]) -> np.ndarray:
-    """An array of objects, which may be arrays themselves."""
+    """Return an array of objects, which may be arrays themselves."""
     array = np.empty(len(values), dtype=object)
     array[:] = values
     return array.reshape(shape)
 
 
 def is_short(length: int | None) -> bool:
-    """Whether an axis is unrolled."""
+    """Return whether an axis of this length is unrolled."""
     return length is not None and length <= LONGEST_UNROLLED
 
 
 def leaf(variable: Any) -> Unrolled:
-    """The elements of a variable, taken from it."""
+    """Unroll a variable by indexing its elements."""
     variable = pt.as_tensor(variable)
     long = [axis for axis, length in enumerate(variable.type.shape) if not is_short(length)]
     if len(long) > 1:
