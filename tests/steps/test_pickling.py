@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 
+import cloudpickle
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
@@ -109,6 +110,27 @@ def test_the_model_is_not_in_the_pickle(probit_model):
     with probit_model:
         step = pmgp.PseudoMarginal(compile_kwargs=FAST)
     assert b"pymc.model.core" not in pickle.dumps(step)
+
+
+@pytest.fixture(scope="module")
+def large() -> pm.Model:
+    """So many latent values that one covariance matrix takes nearly as many bytes as all functions of the model."""
+    X = np.linspace(0.0, 3.0, 200)[:, None]
+    return pmgp.models.classifier(X, np.sin(4.0 * X[:, 0]) > 0.0)
+
+
+@pytest.mark.representatives("slice", "sufficient")
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_pickle_in_the_middle_of_a_chain_holds_no_matrix_of_the_caches(large, method):
+    step, point = METHODS[method](large), large.initial_point()
+    unused = len(pickle.dumps(step))
+    step.setup_chain(np.random.default_rng(5), TUNE, 10)
+    advance(step, point, 0, TUNE + 2)
+    assert any(getattr(step, name) is not None for name in step._caches())
+    matrix = 8 * 200**2
+    assert len(pickle.dumps(step)) < unused + matrix / 4
+    assert len(cloudpickle.dumps(step)) < unused + matrix / 4
 
 
 def test_steps_that_are_pickled_together_still_share_their_functions(probit_model):
