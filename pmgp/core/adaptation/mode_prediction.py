@@ -1,10 +1,10 @@
 """A start for the approximation, predicted from theta.
 
 The posterior mode f^(theta), which Newton's method searches, and the sites of expectation propagation are smooth
-functions of theta. During tuning they are regressed on powers of theta. Afterwards the coefficients are constants, so
-that with a start predicted from theta' q is a function of theta' alone; a start at the current state's mode would break
-that. On the crabs data it reduces Newton's steps from six to two. With few pairs only a plane is fitted. Without
-coefficients, all fits have the same start (`SameStart`).
+functions of theta. During tuning they are regressed on powers of theta. Afterwards the coefficients are constants: q at
+theta', fitted from the start predicted there, is a function of theta' alone, which a start at the current state's mode
+would break. On the crabs data Newton's method then takes two steps instead of six. With few pairs only a plane is
+fitted. Without coefficients, all fits have the same start (`SameStart`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FARTHEST = 6.0
 
 
 class Predictor(Protocol):
-    """Predicts the approximation's start at a theta."""
+    """Predict the approximation's start from theta."""
 
     def predict(self, theta: np.ndarray) -> np.ndarray | None:
         """Return a mode, or sites, (size,); None if nothing is known."""
@@ -105,7 +105,7 @@ class ModePredictor:
                 return
 
     def predict(self, theta: np.ndarray) -> np.ndarray | None:
-        """Predicted mode (size,), or None before a fit."""
+        """Return the predicted mode, (size,); None before a fit."""
         if self.coefficients is None:
             return None
         return self.features(theta).dot(self.coefficients)

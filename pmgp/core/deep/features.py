@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel as an expectation over Omega ~ N(0, diag(l)^-2): what its features do with the projections X Omega.
+    """A kernel as an expectation over Omega ~ N(0, diag(l)^-2), given by its features of the projections X Omega.
 
     Attributes
     ----------
@@ -25,7 +25,7 @@ class Kernel:
     copies: int
 
     def features(self, projections: Any, variance: Any) -> Any:
-        """Phi, shape (n, N * copies), for projections of shape (n, N)."""
+        """Return Phi, shape (n, N * copies), for projections of shape (n, N)."""
         return jnp.sqrt(variance / projections.shape[-1]) * self.activation(projections)
 
 

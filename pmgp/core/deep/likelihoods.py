@@ -1,4 +1,4 @@
-"""Likelihoods p(y | f) as JAX functions of the last layer's values, with what is predicted from them."""
+"""Likelihoods p(y | f) as JAX functions of the last layer's values, with their predictions."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class JaxLikelihood:
     log_density : callable
         From y, shape (n,), f, shape (n, C), and the hyper-parameters, a tuple, to log densities, shape (n,).
     expectation, draw : callable or None
-        From f and the hyper-parameters to E[y | f]; from a key besides to draws of y.
+        From f and the hyper-parameters to E[y | f]; from a key, f and the hyper-parameters to draws of y.
     expected : str
-        How predictions call the expectation.
+        The name of the expectation among the predictions.
     labels : str or None
-        What y may be: "binary", "classes", "counts", or any number.
+        Allowed values of y: "binary", "classes", "counts", or None for any number.
     start : tuple of float
-        Where the hyper-parameters, on an unconstrained scale, begin.
+        Initial hyper-parameters, on an unconstrained scale.
     """
 
     log_density: Callable[[Any, Any, Any], Any]
@@ -63,7 +63,7 @@ def _poisson(y: Any, f: Any, theta: Any) -> Any:
 
 
 def _first(function: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
-    """A function of the first latent process as one of f and hyper-parameters."""
+    """Turn a function of the first latent process into one of f and the hyper-parameters."""
     return lambda f, theta: function(f[:, 0])
 
 

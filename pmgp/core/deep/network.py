@@ -1,7 +1,7 @@
 """Layers of random features, their weights and frequencies under q, and the divergence of q from the prior.
 
-The prior is W ~ N(0, 1) and Omega_ij ~ N(0, 1 / l_i^2), in each layer its own; q is a normal for each entry. In the
-formulas, rows are points: F(l + 1) = Phi(F(l) Omega(l)) W(l), and F(0) = X.
+The prior is W ~ N(0, 1) and Omega_ij ~ N(0, 1 / l_i^2), independently in each layer; q is a normal for each entry. In
+the formulas, rows are points: F(l + 1) = Phi(F(l) Omega(l)) W(l), and F(0) = X.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ LOG_SPREAD = -3.0  # q(W) starts narrow: from the prior's spread, training takes
 
 @dataclass(frozen=True)
 class Network:
-    """The form of a deep process; its numbers are in trees of parameters.
+    """The architecture of a deep process; its parameters are stored apart, in trees.
 
     Parameters
     ----------
     inputs : int
         Columns of X.
     widths : tuple of int
-        Processes that each layer gives; the last number counts the latent processes of the likelihood.
+        Number of processes in each layer; the last one is the number of latent processes of the likelihood.
     features : int
         Columns of Omega in each layer.
     kernel : str
         A name of `KERNELS`.
     omega : {"var-fixed", "var-resampled", "prior-fixed"}
-        Whether q(Omega) is learned, with the same standard normals in all steps or new ones, or Omega stays a draw
-        of its prior.
+        Learn q(Omega), with the same standard normals in all steps or with new ones, or keep Omega at a draw from its
+        prior.
     local : bool
         Whether the values of a layer are drawn for each point (local reparameterization), or its weights.
     fed_forward : bool
@@ -57,7 +57,7 @@ class Network:
         return [(self.inputs, self.widths[0]), *((below + extra, width) for below, width in pairwise(self.widths))]
 
     def start(self, dtype: Any) -> dict[str, Any]:
-        """Parameters to begin with: the prior for Omega, a narrow normal about zero for W.
+        """Return the initial parameters: the prior for Omega, and a narrow normal around zero for W.
 
         Two trees, each with a list over the layers: ``theta`` with log variances and log length-scales, and ``q`` with
         means and log standard deviations of W and of Omega.
@@ -76,7 +76,7 @@ class Network:
         return {"theta": theta, "q": q}
 
     def frozen(self, key: Any, dtype: Any) -> list[Any]:
-        """Standard normals behind the Omega of each layer, shape (inputs of the layer, features)."""
+        """Draw the standard normals for the Omega of each layer, shape (inputs of the layer, features)."""
         keys = jax.random.split(key, len(self.widths))
         return [
             jax.random.normal(one, (below, self.features), dtype)
@@ -84,9 +84,9 @@ class Network:
         ]
 
     def forward(self, parameters: dict[str, Any], frozen: list[Any], X: Any, key: Any, local: bool) -> Any:
-        """One draw of the last layer's values under q, shape (n, latent processes).
+        """Draw the last layer's values from q once: shape (n, latent processes).
 
-        With `local` only the values of single points have the right distribution; without, all points share W.
+        With `local`, the values have the right distribution at each point, but not jointly; otherwise points share W.
         """
         F = X
         layers = zip(parameters["theta"], parameters["q"], frozen, strict=True)
@@ -98,7 +98,7 @@ class Network:
         return F
 
     def layer_features(self, theta: Any, q: Any, normals: Any, inputs: Any, key: Any) -> Any:
-        """Phi of one layer, shape (n, features times copies)."""
+        """Return Phi of one layer, shape (n, features times copies)."""
         if self.omega == "var-resampled":
             normals = jax.random.normal(key, normals.shape, normals.dtype)
         if self.omega == "prior-fixed":
@@ -108,7 +108,7 @@ class Network:
         return KERNELS[self.kernel].features(inputs @ omega, jnp.exp(theta["log_variance"]))
 
     def divergence(self, parameters: dict[str, Any]) -> Any:
-        """KL(q || prior), in nats: W of all layers and, where it is learned, Omega."""
+        """Return KL(q || prior) in nats, for W of all layers and, if it is learned, Omega."""
         total = 0.0
         for theta, q in zip(parameters["theta"], parameters["q"], strict=True):
             total += normal_divergence(q["mean"], q["log_sd"], 0.0)
@@ -118,19 +118,19 @@ class Network:
 
 
 def normal_divergence(mean: Any, log_sd: Any, prior_log_sd: Any) -> Any:
-    """KL of independent normals from N(0, exp(2 prior_log_sd)), summed, in nats."""
+    """Return the summed divergence of independent normals from N(0, exp(2 prior_log_sd)), in nats."""
     log_ratio = log_sd - prior_log_sd
     return jnp.sum((jnp.exp(2 * log_ratio) + (mean * jnp.exp(-prior_log_sd)) ** 2 - 1) / 2 - log_ratio)
 
 
 def _local_values(Phi: Any, q: Any, key: Any) -> Any:
-    """Values drawn for each point from N(Phi m, Phi^2 s^2), independently."""
+    """Draw values from N(Phi m, Phi^2 s^2), independently for each point."""
     mean = Phi @ q["mean"]
     variance = Phi**2 @ jnp.exp(2 * q["log_sd"])
     return mean + jnp.sqrt(variance) * jax.random.normal(key, mean.shape, mean.dtype)
 
 
 def _drawn_values(Phi: Any, q: Any, key: Any) -> Any:
-    """Values for all points with the same drawn weights."""
+    """Draw weights once, and return the values of all points with them."""
     normals = jax.random.normal(key, q["mean"].shape, q["mean"].dtype)
     return Phi @ (q["mean"] + jnp.exp(q["log_sd"]) * normals)

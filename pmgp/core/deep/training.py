@@ -1,4 +1,4 @@
-"""The minibatch bound, and many of Adam's steps on it as one compiled function (article, equations 8 to 12)."""
+"""The minibatch bound, and a compiled function that makes many steps of Adam on it (article, equations 8 to 12)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pmgp.core.deep.network import Network
 
 
 class Stage(NamedTuple):
-    """How steps are taken.
+    """Settings of a run of steps.
 
     `length` is the number of steps in one call, `samples` the Monte Carlo samples for each point, `batch` the points
     of a step, `rate` Adam's learning rate; hyper-parameters stay where they are before step `frozen_until`.
@@ -37,7 +37,7 @@ class TrainingState(NamedTuple):
 
 
 def begin(network: Network, likelihood: JaxLikelihood, dtype: Any, rate: float) -> TrainingState:
-    """The state before the first step."""
+    """Return the state before the first step."""
     parameters = network.start(dtype)
     parameters["likelihood"] = [jnp.asarray(value, dtype) for value in likelihood.start]
     groups = _groups(parameters)
@@ -49,7 +49,7 @@ def begin(network: Network, likelihood: JaxLikelihood, dtype: Any, rate: float) 
 def latent_draws(
     network: Network, parameters: Any, frozen: Any, X: Any, key: Any, samples: int, local: bool | None = None
 ) -> Any:
-    """Draws of f under q, shape (samples, n, C); all points share the weights of a draw unless `local`."""
+    """Draw f from q, shape (samples, n, C); all points share the weights of a draw unless `local`."""
     keys = jax.random.split(key, samples)
     chosen = network.local if local is None else local
     return jax.vmap(lambda one: network.forward(parameters, frozen, X, one, chosen))(keys)
@@ -66,7 +66,7 @@ def bound(
     total: int,
     samples: int,
 ) -> Any:
-    """Unbiased estimate of the bound on log p(y), in nats, from a batch of `total` observations."""
+    """Return an unbiased estimate of the bound on log p(y), in nats, from a batch of the `total` observations."""
     f = latent_draws(network, parameters, frozen, X, key, samples)
     terms = jax.vmap(lambda one: likelihood.log_density(y, one, parameters["likelihood"]))(f)
     return total / len(y) * jnp.sum(jnp.mean(terms, axis=0)) - network.divergence(parameters)
@@ -83,9 +83,9 @@ def advance(
     y: Any,
     key: Any,
 ) -> tuple[TrainingState, Any]:
-    """Take `stage.length` steps, and give the state after them with the mean of the bounds that they saw.
+    """Take `stage.length` steps; return the state after them, and the mean of their bounds.
 
-    A step's random numbers come from the key and its number, so that it does not matter where a run was interrupted.
+    A step's random numbers depend on the key and on its number only, so that an interrupted run can be continued.
     """
 
     def objective(parameters: Any, indices: Any, step_key: Any) -> Any:
@@ -103,7 +103,7 @@ def advance(
 
 
 def _adam(state: TrainingState, gradient: Any, stage: Stage) -> TrainingState:
-    """One of Adam's steps for q, and one for theta unless it is frozen; its moments begin when it is freed."""
+    """Take a step of Adam for q, and one for theta unless it is frozen; theta's moments begin when it is freed."""
     optimizer = optax.adam(stage.rate)
     gradients, values = _groups(gradient), _groups(state.parameters)
     moments, moved = {}, {}

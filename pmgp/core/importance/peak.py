@@ -46,7 +46,7 @@ class Peak(NamedTuple):
 
 
 def peak(density: Density, start: np.ndarray, max_iterations: int = 200) -> Peak:
-    """Climb to a maximum of the log-density by L-BFGS.
+    """Climb to a maximum of the log-density with L-BFGS.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ class _Climb:
         self._first = self.lowest
 
     def negative(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """Minus the log-density, and minus its gradient."""
+        """Return minus the log-density, and minus its gradient."""
         value, gradient = self.density(theta)
         self.evaluations += 1
         if np.isfinite(value) and np.isfinite(gradient).all():

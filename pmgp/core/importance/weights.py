@@ -16,9 +16,9 @@ class LogMean(NamedTuple):
 
 
 def log_mean(log_weights: np.ndarray) -> LogMean:
-    """Log of the mean of independent weights, (size,); minus infinity, and no finite error, where all vanish.
+    """Return the log of the mean of independent weights, (size,); minus infinity, with infinite error, if all vanish.
 
-    By the delta method: the relative error of the mean is the error of its log.
+    The delta method gives the error of the log as the relative error of the mean.
     """
     value = float(logsumexp(log_weights) - np.log(len(log_weights)))
     if not np.isfinite(value):
@@ -35,7 +35,7 @@ def effective_size(log_weights: np.ndarray) -> float:
 
 
 def resampled(rng: np.random.Generator, log_weights: np.ndarray, size: int) -> np.ndarray:
-    """Indices of `size` draws by weight, in ascending order: systematic resampling.
+    """Resample systematically; return the indices of `size` draws, in ascending order.
 
     Parameters
     ----------

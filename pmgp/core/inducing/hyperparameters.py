@@ -47,7 +47,7 @@ class Known(NamedTuple):
 
 
 class ModeSearch(NamedTuple):
-    """Where the search for the mode of v begins: a function of theta, constant while a chain samples.
+    """The start of the search for the mode of v, as a function of theta that is constant while a chain samples.
 
     Attributes
     ----------

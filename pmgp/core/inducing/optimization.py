@@ -19,7 +19,7 @@ from scipy.optimize import OptimizeResult, minimize
 FALL = 4.0
 # How often L-BFGS begins anew, in coordinates of the q that it has reached, after such a place was next to a step.
 BEGINNINGS = 10
-# In nats: what a beginning must gain for there to be another one.
+# Gain of a start, in nats, below which no further start is tried.
 GAIN = 1e-4
 # Pairs of steps and gradients that L-BFGS keeps, and evaluations that a step may take.
 PAIRS = 20
@@ -199,7 +199,7 @@ class _Search:
     ) -> None:
         self.evaluate, self.coordinates, self.bounds, self.report = evaluate, coordinates, bounds, report
         self.obstructed = False
-        """Whether the last step had turned back from where there is no bound."""
+        """True if the last step had turned back from a place where the bound is not defined."""
         self._refused = False
 
     def run(self, iterations: int) -> tuple[Variational, bool, str]:

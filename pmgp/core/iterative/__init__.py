@@ -1,4 +1,4 @@
-"""Gaussians whose covariance is known by its products, never factorized: solvers, preconditioners, and what they serve.
+"""Gaussians whose covariance is known through products only and never factorized, with solvers and preconditioners.
 
 May import: core.numerics, core.inducing, core.likelihoods, core.gaussians.
 """

@@ -8,7 +8,7 @@ import numpy as np
 
 
 class CovarianceBar(NamedTuple):
-    """How a function changes with K and with the noise on its diagonal.
+    """The derivative of a function in K and in the noise on its diagonal.
 
     It changes by the sum of left_j' dK right_j over pairs of columns, plus <weights, dK[:, points]>, plus
     noise' dnoise.

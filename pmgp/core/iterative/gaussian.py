@@ -60,7 +60,7 @@ class IterativeEvidence:
 
     Notes
     -----
-    The gradient is unbiased but for what the solver's tolerance leaves.
+    The gradient is unbiased up to the solver's tolerance.
     """
 
     tolerance: float = 1e-2
@@ -97,7 +97,7 @@ class IterativeEvidence:
         start : (n,) array, optional
             C^-1 y of a similar system.
         checked_by : callable, optional
-            The product with K by which residuals are computed anew, if the kernel's is less accurate.
+            The product with K for recomputing residuals, if the kernel's own is less accurate.
 
         Raises
         ------

@@ -18,7 +18,7 @@ from pmgp.core.numerics.storable import storable
 
 @storable
 class LangevinState(NamedTuple):
-    """Where a chain is.
+    """State of a chain.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class StochasticLangevin:
         return LangevinState(state.theta + drift + noise, state.iteration + 1, held, recent)
 
     def _negligible(self, size: float, gradients: np.ndarray) -> bool:
-        """Whether the gradients' noise is small beside the normal's."""
+        """Return whether the gradients' noise is small compared with the normal's."""
         scaled = (gradients - gradients.mean(axis=0)) @ self.factor
         largest = np.linalg.eigvalsh(np.atleast_2d(scaled.T @ scaled) / (len(scaled) - 1))[-1]
         return bool(0.25 * size * largest < self.share)

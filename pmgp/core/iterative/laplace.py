@@ -57,8 +57,8 @@ class IterativeLaplace:
 
     Notes
     -----
-    The gradient is unbiased but for what the solvers' tolerances leave. One more system serves the change of the mode
-    with all elements of theta.
+    The gradient is unbiased up to the solvers' tolerances. One more linear system gives the change of the mode with all
+    elements of theta.
     """
 
     tolerance: float = 1e-8

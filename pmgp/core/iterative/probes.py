@@ -1,8 +1,8 @@
-"""Traces with C^-1, C = K + diag(noise), by probes w ~ N(0, P) and with P itself for a control variate.
+"""Traces with C^-1, C = K + diag(noise), from probes w ~ N(0, P), with P itself as a control variate.
 
 With u = P^-1 w and c = C^-1 w, E u c' = C^-1, since E w w' = P. The same average with P in place of C has the known
-expectation P^-1 = E u u', and is subtracted with its expectation added (Wenger et al. 2021): what is left of the noise
-is as small as P is close to C.
+expectation P^-1 = E u u'. It is subtracted and its expectation added (Wenger et al. 2021): the closer P is to C, the
+smaller the remaining noise.
 
 P is Nystrom's with points that are fixed, so that its derivatives are those of columns of K: with A = K_UU^-1 K_UX,
 E the columns of the identity that belong to U, and a symmetric G,
@@ -21,7 +21,7 @@ from pmgp.core.iterative.solvers import columnwise
 
 
 class Probes:
-    """Draws from N(0, P), and what traces are made of once C^-1 of them is known.
+    """Draws from N(0, P), and estimates of traces from them once their products with C^-1 are known.
 
     Parameters
     ----------

@@ -179,7 +179,7 @@ def _information(likelihood: Any, f: np.ndarray) -> BlockMatrix:
 
 
 def local_curvature_known(prior: Prior, likelihood: Likelihood) -> bool:
-    """Whether W(f) can be a metric: it must have derivatives, and be positive at the prior mean and around it."""
+    """Return whether W(f) can be a metric: it must have derivatives, and be positive at and around the prior mean."""
     if prior.vectors > 1:
         return hasattr(likelihood, "curvature_gradient")
     spread = np.sqrt(prior.variance)

@@ -1,7 +1,7 @@
-"""A normal vector conditioned on Gaussian sites, in the form of `core.gaussians.sites`: compiled, or by NumPy.
+"""A normal vector conditioned on Gaussian sites, in the form of `core.gaussians.sites`: compiled, or with NumPy.
 
-With W the diagonal of the sites' precisions and B = I + W^1/2 K W^1/2. What a function named `_like_this` computes is
-what the compiled kernel of that name does, in the same memory.
+W is the diagonal matrix of the sites' precisions, and B = I + W^1/2 K W^1/2. A function named `_like_this` computes the
+same as the compiled kernel of that name, in the same memory.
 """
 
 from __future__ import annotations

@@ -76,8 +76,8 @@ def classify(
     Raises
     ------
     ValueError
-        For other labels, shapes that do not fit, values that are not finite, and what `log_probability`
-        refuses.
+        If labels are not of the two kinds, shapes do not fit, or values are not finite, and whenever
+        `log_probability` raises it.
 
     References
     ----------

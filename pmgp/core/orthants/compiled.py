@@ -48,7 +48,7 @@ def _draw_variable(
         center = slope * kappa + offset
         log_weights[m] += kappa * (log_linear + kappa * log_square)
         if scale == 0.0:
-            # A function of those before it; what it leaves over belongs to later variables alone.
+            # The variable is a function of those before it; the rest of the column concerns later variables only.
             values[m] = values[m] if known else center
             x, _, _, _ = visit(-math.inf, math.inf, uniforms[m], 0.0, False)
             noise[m] = constant + linear * kappa + spread * x

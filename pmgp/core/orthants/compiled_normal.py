@@ -122,9 +122,10 @@ def _share(a: float, above: float, mass: float, x: float) -> float:
 
 @inlined
 def visit(alpha: float, beta: float, uniform: float, x: float, known: bool) -> tuple[float, float, float, float]:
-    """A standard normal between two limits: the draw, its share, the probability, what to add to its logarithm.
+    """Draw a standard normal between two limits; return the draw, its share, the probability, and a log-scale term.
 
-    Where the draw is `known`, its share of the probability is what is found; else the draw that has the share.
+    If the draw is `known`, its share of the probability is computed; otherwise the draw is computed from the share.
+    The last number is added to the logarithm of the probability.
     """
     if not alpha < beta:
         return min(max(x, alpha), beta), uniform, 0.0, 0.0

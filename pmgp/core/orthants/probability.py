@@ -71,7 +71,7 @@ class OrthantProbability(NamedTuple):
         weights = np.exp(self.log_weights - self.log_weights.max())
         weights /= weights.sum()
         mean = weights @ values
-        # Pairs, and populations, are independent of each other; what is in one is not.
+        # Pairs, and populations, are independent of each other; their members are not.
         residuals = weights[:, None] * (values - mean)
         if self.method in RECURSIONS:
             groups = residuals.reshape(2, len(residuals) // 2, m).sum(axis=0)

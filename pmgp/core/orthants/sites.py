@@ -72,7 +72,7 @@ class Limits:
 def matched_limits(problem: TruncatedNormal) -> tuple[np.ndarray, np.ndarray]:
     """Sites (c, u) for the limits of the standardized variables, zero for those without: two (n,) arrays.
 
-    Where sweeps do not converge, the sites are those of the last: with any, what is drawn is exact.
+    If the sweeps do not converge, the sites of the last one are returned: the draws are exact with any sites.
     """
     bound = np.flatnonzero(~problem.free)
     linear, precision = np.zeros(problem.size), np.zeros(problem.size)

@@ -1,8 +1,8 @@
 """The best exponential tilting of sequential draws: Botev (2017), section 3.
 
-Of psi(x, s) = sum_i [s_i^2 / 2 - x_i s_i + log P(l_i <= z + s_i <= u_i)], with limits that depend on x_<i, the saddle
-point bounds the weights, and is found where both gradients vanish: x = s + e and s = L~' e, for the means e of the
-truncated normals and the strict lower triangle L~ of the factor, its rows divided by the diagonal.
+The weights are bounded by the saddle point of psi(x, s) = sum_i [s_i^2 / 2 - x_i s_i + log P(l_i <= z + s_i <= u_i)],
+whose limits depend on x_<i. Both gradients vanish there: x = s + e and s = L~' e, where e are the truncated normals'
+means and L~ is the strict lower triangle of the factor with its rows divided by the diagonal.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pmgp.core.orthants.ordering import Ordered
 def saddle_point(problem: Ordered) -> np.ndarray:
     """Shifts s of the draws: (n,), zero where a variable is a function of those before it.
 
-    Where the equations are not solved, the shifts are those of the last iteration: with any, what is drawn is exact.
+    If the equations are not solved, the shifts of the last iteration are returned: the draws are exact with any shifts.
     """
     pivots = problem.factor.diagonal()
     bound = (pivots > 0.0) & (np.isfinite(problem.lower) | np.isfinite(problem.upper))

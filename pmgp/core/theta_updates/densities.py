@@ -56,7 +56,7 @@ class ThetaDensity:
         self.current = current
 
     def is_current(self, theta: np.ndarray) -> bool:
-        """Whether theta is that of the chain, whose f is then used as it is instead of computed again with rounding."""
+        """Return whether theta is the chain's, so that its f is used as it is and not recomputed with rounding."""
         return theta is self.current.theta or np.array_equal(theta, self.current.theta)
 
     def prior(self, theta: np.ndarray) -> Prior | None:

@@ -66,7 +66,7 @@ class Base(Protocol):
 
 
 def refuse_log_determinant(kind: str) -> NoReturn:
-    """Say that a preconditioner has neither a log-determinant nor draws, and what to use."""
+    """Raise an error: this preconditioner has neither a log-determinant nor draws; the message names alternatives."""
     raise UnknownLogDeterminantError(
         f"the log-determinant of a {kind} preconditioner, and draws from N(0, P), would take a factorization of all of "
         "P: it serves for solutions only. Use random_pivots, or another one of low rank"

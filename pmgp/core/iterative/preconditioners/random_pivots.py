@@ -47,7 +47,7 @@ def random_points(kernel: Kernel, rank: int, rng: np.random.Generator) -> np.nda
     Returns
     -------
     (m,) array of int, m at most `rank`
-        All different; fewer where what is left of the variance is rounding.
+        All different; fewer than `rank` if the remaining variance is rounding error.
     """
     variance = kernel.diagonal().astype(float)
     left, largest = variance.copy(), variance.max()

@@ -1,7 +1,7 @@
-"""Linear systems and log-determinants of a positive definite matrix that is known by its products only.
+"""Linear systems and log-determinants of a positive definite matrix that is known through its products only.
 
-A solver takes the product of the matrix with columns and any `Preconditioner`; what it returns has a residual that was
-computed anew, and where it does not converge there is an error and no value.
+A solver takes the product of the matrix with columns and any `Preconditioner`. It checks the solution with a recomputed
+residual, and raises an error if it does not converge.
 
 May import: core.numerics.
 """

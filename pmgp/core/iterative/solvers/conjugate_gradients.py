@@ -58,7 +58,7 @@ class Directions(Protocol):
     """The directions of one pass, of the columns that are still iterated."""
 
     def following(self, residual: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The next directions, (n, k), and the ratios beta by which the last ones enter, (k,)."""
+        """Return the next directions, (n, k), and the coefficients beta of the previous ones, (k,)."""
         ...
 
     def took(self, direction: np.ndarray, image: np.ndarray, curvature: np.ndarray) -> None:
@@ -153,7 +153,7 @@ class ConjugateGradients:
         start : (n, k) array, optional
             Solutions of a similar system; zero if not given.
         checked_by : callable, optional
-            The product by which residuals are computed anew, if `product` is less accurate, as in single precision.
+            The product for recomputing residuals, if `product` is less accurate, as in single precision.
 
         Raises
         ------

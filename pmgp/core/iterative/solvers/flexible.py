@@ -1,7 +1,7 @@
 """Conjugate gradients for preconditioners that iterate themselves, and so differ from one iteration to the next.
 
-Notay (2000), Flexible conjugate gradients: each new direction is made conjugate to those kept, with what the products
-have really been, in place of by a recursion that holds for one fixed preconditioner only.
+Notay (2000), Flexible conjugate gradients: each new direction is made conjugate to the stored ones with their actual
+products, instead of with a recursion that holds for a fixed preconditioner only.
 """
 
 from __future__ import annotations

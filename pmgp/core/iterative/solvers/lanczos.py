@@ -2,7 +2,7 @@
 
 For w ~ N(0, P), u = P^-1/2 w is standard normal and E u'log(P^-1/2 C P^-1/2) u = log|C| - log|P|. Conjugate gradients
 on C x = w with the preconditioner P make the matrix T of Lanczos' recursion from u, and u'log(.)u is |u|^2 e1'log(T) e1
-but for what the quadrature leaves out (Ubaru, Chen and Saad 2017; Wenger et al. 2021, with preconditioning).
+up to the quadrature's error (Ubaru, Chen and Saad 2017; Wenger et al. 2021, with preconditioning).
 """
 
 from __future__ import annotations

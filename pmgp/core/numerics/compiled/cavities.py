@@ -250,7 +250,7 @@ def divergence(
     new_mean: np.ndarray,
     new_linear: np.ndarray,
 ) -> float:
-    """How far q moves but for its log-determinants: tr(V dW) + dmu' (db - dW mu).
+    """Return the distance that q moves, without its log-determinants: tr(V dW) + dmu' (db - dW mu).
 
     Parameters
     ----------

@@ -145,7 +145,7 @@ def marginals(
             shrunk[j, j] += 1.0
         for i in range(n):
             own = shrunk[i, i] / d[i]
-            # Beside a prior that leaves next to no variance, what the site takes from it is lost in rounding.
+            # If the prior has almost no variance, the site's reduction of it is lost in rounding.
             found[i, c * number + c] = own if own > 0.0 else variance[c, i]
         dtrmm((LEFT, LOWER, NOT_TRANSPOSED, NOT_UNIT, n, n, 1.0, common, n, shrunk, n))
         for other in range(c):

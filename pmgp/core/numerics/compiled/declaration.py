@@ -1,10 +1,10 @@
-"""How a kernel is declared: the types of its arguments, when it is compiled, and where the result is stored.
+"""Declare kernels: the types of their arguments, when they are compiled, and where the result is stored.
 
-Half of the time that a compilation takes is spent on each function by itself: a part of a kernel that has a name of its
-own takes as long again as the kernel, and there are few. Loops run over all of a part of an array, ``for i in
-range(len(part))``: with other bounds numba asks of each index whether it counts from the end, and the processor's
-vector instructions are not used, which takes four to ten times as long. So does what is assigned to a slice: arrays are
-filled by loops, too.
+Half of the compilation time is spent on each function by itself, so that a separate function for a part of a kernel
+takes as long to compile as the kernel. There are few such functions. Loops run over a whole slice of an array, ``for i
+in range(len(part))``. With other bounds numba checks whether each index counts from the end, and does not use the
+processor's vector instructions, which makes a loop four to ten times slower. Assignments to slices are as slow, so
+arrays are filled in loops.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ def _digest_of_kernels(folder: Path) -> str:
 class Kernel:
     """A function that is compiled when it is first needed, or read from numba's cache then.
 
-    Numba takes what it has stored for good as long as the function's own file stays the same. It stores functions by
-    their names, and here these say which kernels the function was compiled with.
+    Numba considers its stored code valid as long as the function's own file stays the same. It stores functions under
+    their names; the names used here also identify the kernels that the function was compiled with.
 
-    Where no folder can be written to it is compiled in every process, and a warning says so once.
+    If no folder is writable, the function is compiled in every process, and a warning says so once.
 
     Parameters
     ----------

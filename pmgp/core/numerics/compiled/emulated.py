@@ -1,8 +1,8 @@
 """A transition of the multiple-trial independence sampler for an emulated density s (Liu 2001, section 5.4.2).
 
-Of several independent draws of a t with density g one is picked in proportion to w = s / g, and accepted with
-probability min(1, W / (W - w(x) + w(x_0))), W being the sum of the ratios at the draws, x the draw that was picked and
-x_0 the chain's position. That leaves s invariant, and is reversible.
+Several independent draws are made from a t distribution with density g. One of them, x, is picked in proportion to
+w = s / g, and accepted with probability min(1, W / (W - w(x) + w(x_0))), where W is the sum of the ratios at the draws
+and x_0 is the chain's position. The transition is reversible and leaves s invariant.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def transition(
     normals : (k, dimension) array
     chi_squares : (k,) array
     numbers : (2,) array
-        Uniform: what the choice is made with.
+        Uniform numbers for the choice and for its acceptance.
     theta : (dimension,) array
     location, factor, inverse_factor : (dimension,), (dimension, dimension) and (dimension, dimension) array
         Of the t; the factor is transposed.

@@ -1,7 +1,7 @@
 """Compiled kernels by their names, and arrays as kernels take them.
 
-A kernel is compiled when it is first needed, or read from numba's cache on disk, and the run waits for it. So the draws
-of a run depend on its seed alone, and not on what the cache holds.
+A kernel is compiled when it is first needed, or read from numba's cache on disk, and the run waits for it. The draws of
+a run therefore depend on its seed alone, and not on the content of the cache.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import numpy as np
 
 @cache
 def compiled(name: str) -> Callable[..., Any]:
-    """The compiled kernel of a name, loaded when it is first asked for.
+    """Return the compiled kernel with this name, and load it on first use.
 
     Parameters
     ----------
     name : str
-        Of the module in this folder, and of the kernel: "sites.condition".
+        Names of the module in this folder and of the kernel: "sites.condition".
     """
     module, function = name.split(".")
     return getattr(import_module(f"pmgp.core.numerics.compiled.{module}"), function).compiled
@@ -47,9 +47,9 @@ def for_rows(write: Callable[[np.ndarray, np.ndarray], Any], f: np.ndarray) -> n
 
 @lru_cache(maxsize=16)
 def uniform_numbers(rng: np.random.Generator) -> tuple[int, int]:
-    """Where a kernel gets the numbers that `rng.random()` would give next: addresses of a function and of its state.
+    """Return the addresses of a function and its state, from which a kernel gets the next numbers of `rng.random()`.
 
-    They stay the same for as long as the generator is there, which what is remembered sees to.
+    The addresses are valid as long as the generator exists; the cache keeps a reference to it.
     """
     interface = rng.bit_generator.ctypes
     # As `ctypes.cast` does, in a seventh of the time.

@@ -129,7 +129,7 @@ def matched(
     smallest: float,
     sites: np.ndarray,
 ) -> float:
-    """Write the sites b and w that give q the tilted moments; what the terms add to the evidence beside log Z_q.
+    """Write the sites b and w that give q the tilted moments; return the terms' part of the evidence, without log Z_q.
 
     Parameters
     ----------

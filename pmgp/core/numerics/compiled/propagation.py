@@ -21,7 +21,7 @@ from pmgp.core.numerics.compiled.outcomes import INDEFINITE, MATCHED, NOT_CONVER
 from pmgp.core.numerics.compiled.probit import tilted
 from pmgp.core.numerics.compiled.sites import condition, log_normalizer
 
-# Rows of the memory that sweeps work with: what the sites are to change by, and q's mean and variances before they do.
+# Rows of the sweeps' working memory: the changes of the sites, and q's mean and variances before these changes.
 CHANGE_B, CHANGE_W, MEAN, VARIANCE = range(4)
 
 

@@ -41,7 +41,7 @@ def _reference(context: Any, builder: Any, kind: Any, value: Any) -> Any:
 
 
 def _routine(library: str, name: str, result: Any = types.void) -> Callable[..., Any]:
-    """A routine of BLAS or LAPACK; what it says about success, an integer, is its result where that is so declared."""
+    """Return a routine of BLAS or LAPACK; if its result is declared as an integer, it returns its status."""
     symbol = _symbol(library, name)
     status = isinstance(result, types.Integer)
 

@@ -129,7 +129,7 @@ def bounded(
     scratch: np.ndarray,
     vectors: np.ndarray,
 ) -> None:
-    """Raise eigenvalues that are smaller to the smallest one allowed, in place; what is no number stays none."""
+    """Raise eigenvalues below the smallest one allowed to that value, in place; NaN stays NaN."""
     for e in range(d):
         for g in range(d):
             scratch[e * d + g] = matrix[e * d + g]

@@ -330,7 +330,7 @@ def log_ratios(
     Parameters
     ----------
     data : (C + 1, n) array
-        Counts of each class, and what else a log-density consists of.
+        Counts of each class, and the remaining terms of the log-density.
     linear, scale : (C, n) array
         Sites b, and the a of W.
     f : (k, C n) array
