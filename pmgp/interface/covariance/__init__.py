@@ -1,4 +1,4 @@
-"""Fast ways to K(theta), from its graph.
+"""Fast ways to compute K(theta) from its graph.
 
 May import: core.numerics, core.iterative, interface.graphs.
 """

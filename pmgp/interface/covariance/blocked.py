@@ -1,8 +1,8 @@
 """A model's covariance as a function of theta, in cache-sized blocks.
 
 K(theta) is taken apart into instructions (`program`), which NumPy's vectorized loops run block by block, on and below
-the diagonal only. PyTensor takes about as long for the whole of K as its Cholesky factorization does, this a third of
-that. Products with vectors and their gradients are made of the same blocks, without the matrix.
+the diagonal only. PyTensor takes about as long for the whole of K as the Cholesky factorization does; these loops take
+a third of that. Products with vectors and their gradients are computed from the same blocks, without the matrix.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class BlockedCovariance:
 
     @np.errstate(all="ignore")
     def __call__(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean of shape (n,) and covariance of shape (n, n) at theta; what overflows is not finite, as by PyTensor."""
+        """Return the mean (n,) and covariance (n, n) at theta; as with PyTensor, overflow gives non-finite values."""
         mean, *values = self._at(theta)
         fill = self._fill_packed if self._elementwise else self._fill
         upper = np.empty((len(mean), len(mean)))
@@ -87,7 +87,7 @@ class BlockedCovariance:
         return np.array(mean, dtype=float), upper.T
 
     def _at(self, theta: np.ndarray) -> list[np.ndarray]:
-        """Mean and thin values at theta, those of the last one being kept: a gradient follows on K itself."""
+        """Return the mean and thin values at theta; the last ones are kept, as a gradient is needed soon after K."""
         key = theta.tobytes()
         if self._last is None or key != self._last[0]:
             self._last = key, self._values(theta)
@@ -105,13 +105,13 @@ class BlockedCovariance:
         return MomentParts(mean, self._whole_code, by_kind(values, self._shape) | self._kept())
 
     def pullback(self, theta: np.ndarray, covariance_bar: np.ndarray, mean_bar: np.ndarray) -> np.ndarray:
-        """Gradient in theta of <covariance_bar, K> + mean_bar' m, the former symmetric, given by its lower triangle."""
+        """Return the gradient in theta of <covariance_bar, K> + mean_bar' m, using the former's lower triangle only."""
         return self._pulled_back(theta, of_symmetric(covariance_bar), covariance_bar.diagonal(), mean_bar)
 
     def pullback_of_pairs(
         self, theta: np.ndarray, left: np.ndarray, right: np.ndarray, mean_bar: np.ndarray
     ) -> np.ndarray:
-        """Gradient in theta of sum <a, K b> + mean_bar' m, over pairs of vectors: the columns of two (n, k) arrays."""
+        """Return the gradient in theta of sum <a, K b> + mean_bar' m, over pairs of columns of two (n, k) arrays."""
         on_diagonal = np.einsum("ij,ij->i", left, right)
         return self._pulled_back(theta, of_pairs(left, right), on_diagonal, mean_bar)
 
@@ -149,7 +149,7 @@ class BlockedCovariance:
         return depends, CompiledOnRequest(partial(_thin_pullback, *given), partial(_thin_pullback_by_numpy, *given))
 
     def _kept(self) -> Inputs:
-        """The inputs that do not depend on theta, computed when they are first needed."""
+        """Return the inputs that do not depend on theta, computed when they are first needed."""
         if self._distances is None:
             self._distances = self._distances_at()
         return {"distance": self._distances}
@@ -168,7 +168,7 @@ class BlockedCovariance:
         if not self._parts:
             self._parts = packed_parts(len(upper), self._code)
         inputs["distance"] = self._packed
-        # A matrix that is in the cache is as soon written as a whole.
+        # A matrix that fits into the cache is written as a whole in the same time.
         mirrored = len(self._parts) == 1
         for first, memory, fill in self._parts:
             fill(memory, inputs)
@@ -187,7 +187,7 @@ class BlockedCovariance:
 def _thin_pullback(
     theta: TensorVariable, outputs: list[TensorVariable], compile_function: Compiler
 ) -> Callable[..., Any]:
-    """From gradients in the outputs, and theta, to the gradient in theta."""
+    """Compile the function that maps gradients in the outputs, and theta, to the gradient in theta."""
     bars, gradient = _thin_gradient(theta, outputs)
     return compile_function([*bars, theta], [gradient])
 
@@ -212,9 +212,9 @@ def _thin_gradient(theta: TensorVariable, outputs: list[TensorVariable]) -> tupl
 
 
 def _without_last_diagonals(code: list[Instruction]) -> tuple[list[Instruction], list[Instruction]]:
-    """Set apart what is added to the diagonal at the very end, such as noise and a jitter: once will do for all blocks.
+    """Set apart the last additions to the diagonal, such as noise and a jitter, which are made once for all blocks.
 
-    All other instructions are for what it is added to, so that the last of them makes that.
+    The last of the other instructions makes the matrix that they are added to.
     """
     last = len(code)
     while code[last - 1].kind == "diagonal":

@@ -1,10 +1,10 @@
-"""Runs the instructions of a covariance, on any part of it.
+"""Runs the instructions of a covariance on any part of it.
 
-An instruction that is not a call of NumPy takes a part of an input, and the part that is asked for says which:
-`Rectangle`, `Gathered` and `OnDiagonal` are all that knows what such instructions mean. `MomentParts` gives what is
-made of parts: rectangles, the diagonal, products with vectors. No array of n by n is made for these.
+An instruction that is not a NumPy call takes a part of an input, and the requested part of K says which one:
+`Rectangle`, `Gathered` and `OnDiagonal` are the only classes that know the meaning of such instructions. `MomentParts`
+combines parts into rectangles, the diagonal and products with vectors, without making an n by n array.
 
-Arrays are those of a namespace, `numpy` or one like it, such as `jax.numpy`.
+Arrays belong to a namespace, `numpy` or one like it, such as `jax.numpy`.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import numpy as np
 from pmgp.interface.covariance.program import Instruction
 from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
 
-# Elements of a block: a few arrays of that size stay in the second-level cache.
+# Elements in a block: a few arrays of this size stay in the second-level cache.
 BLOCK_ELEMENTS = 32_768
 SMALLEST_BLOCK = 32
 Inputs = dict[str, list[Any]]
 
 
 class Rectangle:
-    """Some rows and columns of K, and what instructions make there of their inputs.
+    """Some rows and columns of K, on which instructions take their parts of the inputs.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class Rectangle:
         return left @ right if out is None else np.matmul(left, right, out=out)
 
     def diagonal(self, values: Any, matrix: Any, out: Any = None) -> Any:
-        """A matrix with the part of a vector added that belongs on the diagonal here; in `out` where that is given."""
+        """Add to a matrix the part of a vector that belongs on the diagonal here, and write to `out` if it is given."""
         met = self._met()
         if out is None and met.start == met.stop:
             return matrix
@@ -123,7 +123,7 @@ class Gathered:
         return np.full(self.shape, value)
 
     def of_diagonal(self, matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return which elements of K's diagonal are here, and the same elements of a matrix."""
+        """Return the indices of the elements of K's diagonal that are here, and the same elements of a matrix."""
         met = self._met()
         return self.columns[met], matrix[self.columns[met] - self.rows.start, met]
 
@@ -132,7 +132,7 @@ class Gathered:
 
 
 class OnDiagonal:
-    """Some elements of the diagonal of K, and what instructions make there of their inputs."""
+    """Some elements of the diagonal of K, on which instructions take their parts of the inputs."""
 
     def __init__(self, where: slice, xp: Any = np) -> None:
         self.where = where
@@ -153,7 +153,7 @@ class OnDiagonal:
         return self._xp.einsum("ij,ji->i", left[self.where], right[:, self.where])
 
     def diagonal(self, values: Any, vector: Any) -> Any:
-        """The sum of both."""
+        """Add the part of a vector that belongs here."""
         return vector + values[self.where]
 
     def constant(self, value: float) -> float:
@@ -162,7 +162,7 @@ class OnDiagonal:
 
 
 def by_kind(values: list[Any], shape: tuple[int, int]) -> Inputs:
-    """Values of a program's thin inputs, `Program.thin`, by the kind of instruction that takes them."""
+    """Return values of a program's thin inputs, `Program.thin`, keyed by the kind of instruction that takes them."""
     leaves, products = shape
     first = leaves + 2 * products
     pairs = list(zip(values[leaves:first:2], values[leaves + 1 : first : 2], strict=True))
@@ -170,13 +170,13 @@ def by_kind(values: list[Any], shape: tuple[int, int]) -> Inputs:
 
 
 def run(code: list[Instruction], inputs: Inputs, place: Rectangle | Gathered | OnDiagonal) -> list[Any]:
-    """Registers after all instructions, each in memory of its own.
+    """Return the registers after all instructions have run, each with its own memory.
 
     Parameters
     ----------
     code : list of Instruction
     inputs : dict
-        Arrays by the kind of instruction that takes them, pairs of these for products.
+        Arrays, or pairs of them for products, keyed by the kind of instruction that takes them.
     place : Rectangle, Gathered or OnDiagonal
         The part of K.
     """
@@ -200,15 +200,15 @@ class MomentParts:
     mean : (n,) array
     code : list of Instruction
     inputs : dict
-        Of the instructions: each "leaf" of shape (n, n), (n, 1), (1, n) or (1, 1), each "product" a pair of arrays of
-        shapes (n, k) and (k, n), each "diagonal" of shape (n,), each "distance" of shape (n, n).
+        Inputs of the instructions: each "leaf" has shape (n, n), (n, 1), (1, n) or (1, 1), each "product" is a pair of
+        arrays of shapes (n, k) and (k, n), each "diagonal" has shape (n,), and each "distance" has shape (n, n).
     xp : module
-        The array namespace of all.
+        The namespace of all arrays.
 
     Raises
     ------
     UnsupportedGraphError
-        If that lacks a function.
+        If the namespace lacks a function.
     """
 
     def __init__(self, mean: Any, code: list[Instruction], inputs: Inputs, xp: Any = np) -> None:
@@ -218,13 +218,13 @@ class MomentParts:
         self._xp = xp
 
     def rectangle(self, rows: slice, columns: slice) -> Any:
-        """Rows and columns of the covariance, slices with a start and a stop."""
+        """Return some rows and columns of the covariance, which are slices with a start and a stop."""
         height = max(1, BLOCK_ELEMENTS // (columns.stop - columns.start))
         starts = range(rows.start, rows.stop, height)
         return self._xp.concatenate([self._tile(slice(s, min(s + height, rows.stop)), columns) for s in starts])
 
     def gathered(self, columns: np.ndarray) -> np.ndarray:
-        """All rows and any columns of the covariance, all different: (m,) -> (n, m); for NumPy's arrays."""
+        """Return m different columns of the covariance, (m,) -> (n, m); for NumPy arrays only."""
         found = np.empty((len(self.mean), len(columns)))
         for rows in bands(*found.shape):
             place = Gathered(rows, columns)
@@ -232,7 +232,7 @@ class MomentParts:
         return found
 
     def lower_triangle(self, where: slice) -> np.ndarray:
-        """A square part on the diagonal, in Fortran order; above its own diagonal there may be anything."""
+        """Return a square part on the diagonal in Fortran order, whose upper triangle is not defined."""
         size = where.stop - where.start
         upper = np.empty((size, size))
         for rows, columns in trapezia(size):
@@ -240,12 +240,12 @@ class MomentParts:
         return upper.T
 
     def diagonal(self, where: slice) -> Any:
-        """A part of the diagonal."""
+        """Return a part of the diagonal."""
         found = run(self._code, self._inputs, OnDiagonal(where, self._xp))[-1]
         return self._xp.array(self._xp.broadcast_to(found, (where.stop - where.start,)))
 
     def product(self, vectors: Any) -> Any:
-        """The covariance times vectors, the columns of an (n, k) array; tiles that mirror each other are made once."""
+        """Multiply the covariance by the columns of an (n, k) array; each pair of mirrored tiles is computed once."""
         places = intervals(len(vectors))
         sums: list[Any] = [0.0] * len(places)
         for i, rows in enumerate(places):
@@ -257,13 +257,13 @@ class MomentParts:
         return self._xp.concatenate(sums)
 
     def _tile(self, rows: slice, columns: slice) -> Any:
-        """A rectangle at once."""
+        """Return a rectangle, computed in one piece."""
         place = Rectangle(rows, columns, self._xp)
         return self._xp.broadcast_to(run(self._code, self._inputs, place)[-1], place.shape)
 
 
 def _in_namespace(instruction: Instruction, xp: Any) -> Instruction:
-    """Return the operation with the function of that name in another namespace."""
+    """Return the instruction with the function of the same name in another namespace."""
     if instruction.kind != "call" or xp is np:
         return instruction
     name = getattr(instruction.function, "__name__", str(instruction.function))
@@ -278,7 +278,7 @@ def _shifted(part: slice, start: int) -> slice:
 
 
 def trapezia(n: int) -> list[tuple[slice, slice]]:
-    """Rows and columns of blocks that cover the upper triangle, each from the diagonal to the last column."""
+    """Return rows and columns of blocks that cover the upper triangle, each from the diagonal to the last column."""
     bounds = [0]
     while (start := bounds[-1]) < n:
         bounds.append(min(n, start + max(SMALLEST_BLOCK, BLOCK_ELEMENTS // (n - start))))
@@ -286,12 +286,12 @@ def trapezia(n: int) -> list[tuple[slice, slice]]:
 
 
 def bands(n: int, width: int) -> list[slice]:
-    """Rows of blocks of so many columns."""
+    """Return the rows of blocks that have `width` columns."""
     height = max(1, BLOCK_ELEMENTS // max(width, 1))
     return [slice(start, min(start + height, n)) for start in range(0, n, height)]
 
 
 def intervals(n: int) -> list[slice]:
-    """Rows of square blocks."""
+    """Return the rows of square blocks."""
     side = int(BLOCK_ELEMENTS**0.5)
     return [slice(start, min(start + side, n)) for start in range(0, n, side)]

@@ -1,6 +1,6 @@
-"""Fills K, block by block or part by part of its packed triangle, in memory that is used again.
+"""Fills K block by block, or its packed triangle part by part, in memory that is used again.
 
-The instructions become one function for each block, with a line for each of them.
+For each block, the instructions become one function with a line for each of them.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class Part(NamedTuple):
 
 
 def blocks(n: int, code: list[Instruction]) -> list[Block]:
-    """Blocks that cover the upper triangle, with one work space for all."""
+    """Return blocks that cover the upper triangle and share one work space."""
     found = trapezia(n)
     return [Block(*place, fill) for place, fill in zip(found, _fillings(code, found), strict=True)]
 
 
 def packed_parts(n: int, code: list[Instruction]) -> list[Part]:
-    """Parts of the packed triangle, with one memory and one work space for all."""
+    """Return the parts of the packed triangle, which share one array for their elements and one work space."""
     found = parts(n, executor.BLOCK_ELEMENTS)
     memory = np.empty((1, max(part.stop - part.start for _, part in found)))
     fillings = _fillings(code, [(slice(0, 1), part) for _, part in found])
@@ -52,7 +52,7 @@ def packed_parts(n: int, code: list[Instruction]) -> list[Part]:
 
 
 def _fillings(code: list[Instruction], places: list[tuple[slice, slice]]) -> list[Fill]:
-    """Functions that fill rectangles, given by their rows and columns."""
+    """Return functions that fill rectangles, which are given by their rows and columns."""
     rectangles = [Rectangle(*place) for place in places]
     largest = max(height * width for height, width in (rectangle.shape for rectangle in rectangles))
     buffers = _buffers(code)
@@ -67,10 +67,10 @@ def _fillings(code: list[Instruction], places: list[tuple[slice, slice]]) -> lis
 
 
 def _filling(code: list[Instruction], rectangle: Rectangle, memory: list[np.ndarray | None]) -> Fill:
-    """A function that runs the program on a rectangle, as `run` does, but in memory that it is given.
+    """Return a function that runs the program on a rectangle, as `run` does, but in memory that it is given.
 
-    One function with a line for each instruction, as of `NumpyGraph`: a loop over them takes longer than they do where
-    there are a hundred rows. The last one writes to the block itself, the others to the memory that is theirs.
+    The function has a line for each instruction, as in `NumpyGraph`: with a hundred rows, a loop over the instructions
+    takes longer than the instructions themselves. The last one writes to the block, the others to their own memory.
     """
     called: dict[str, Any] = {"rectangle": rectangle}
     lines = []
@@ -91,7 +91,7 @@ def _filling(code: list[Instruction], rectangle: Rectangle, memory: list[np.ndar
 
 
 def _buffers(code: list[Instruction]) -> list[int | None]:
-    """Assign a buffer to each instruction: that of a register that it is the last to use, or a new one."""
+    """Assign a buffer to each instruction: the buffer of a register that it is the last to use, or a new one."""
     last_use = {source: position for position, step in enumerate(code) for source in step.sources}
     buffers: list[int | None] = []
     for position, step in enumerate(code):

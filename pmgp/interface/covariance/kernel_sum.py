@@ -1,7 +1,7 @@
 """Sums of kernels over several sources of features, with weights that are inferred.
 
-The model of the article on several sources (Filippone, Marquand, Blain, Williams, Mourao-Miranda and Girolami 2012),
-section 2: K_c is the sum over sources s of w_cs C_s, where C_s is computed from the features of one source.
+The model is that of Filippone, Marquand, Blain, Williams, Mourao-Miranda and Girolami (2012), section 2: K_c is the sum
+over sources s of w_cs C_s, where C_s is computed from the features of one source.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from pytensor.tensor.variable import TensorVariable
 
 
 class KernelSum(pm.gp.cov.Covariance):
-    """The sum of kernels times their weights, a covariance function like those of `pymc.gp.cov`.
+    """A weighted sum of kernels, which is a covariance function like those of `pymc.gp.cov`.
 
     Parameters
     ----------
     kernels : sequence of covariance functions
-        Of the same inputs; each may use some of their columns (``active_dims``).
+        Kernels of the same inputs; each may use some of their columns (``active_dims``).
     weights : (S,) tensor_like of float
-        One for each kernel, positive: of any prior, as ``pm.Gamma`` or ``pm.Dirichlet``, or numbers.
+        A positive weight for each kernel, with any prior, such as ``pm.Gamma`` or ``pm.Dirichlet``, or a number.
 
     Raises
     ------
     ValueError
-        If there is no kernel, their inputs have different numbers of columns, there is not one weight for each, or
-        weights that are numbers are negative or sum to zero.
+        If there is no kernel, if the kernels' inputs have different numbers of columns, if the number of weights is not
+        that of the kernels, or if weights given as numbers are negative or sum to zero.
 
     Examples
     --------
@@ -53,11 +53,11 @@ class KernelSum(pm.gp.cov.Covariance):
         self.weights = _checked(pt.as_tensor(weights), len(kernels))
 
     def full(self, X: Any, Xs: Any = None) -> TensorVariable:
-        """The covariance matrix of inputs, or between them and others."""
+        """Return the covariance matrix of inputs, or the one between them and other inputs."""
         return self._sum([kernel(X, Xs) for kernel in self.kernels])
 
     def diag(self, X: Any) -> TensorVariable:
-        """The variances at the inputs."""
+        """Return the variances at the inputs."""
         return self._sum([kernel(X, diag=True) for kernel in self.kernels])
 
     def _sum(self, parts: list[TensorVariable]) -> TensorVariable:
@@ -82,7 +82,7 @@ class Sources:
     Parameters
     ----------
     matrices : mapping of str to (n, d_s) array_like
-        Of each source by its name: a row for each observation.
+        The features of each source by its name, with a row for each observation.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class Sources:
     Raises
     ------
     ValueError
-        If there is no source, one is no matrix, has another number of rows, or values that are not finite.
+        If there is no source, or one is not a matrix, has a different number of rows, or has non-finite values.
 
     Examples
     --------
@@ -112,12 +112,12 @@ class Sources:
         self.X = _beside(self.names, found)
 
     def join(self, matrices: Mapping[str, ArrayLike]) -> np.ndarray:
-        """Join the same features of other observations to one matrix (m, d), such as `Xnew` of a prediction.
+        """Join the same features of other observations into one matrix (m, d), such as `Xnew` for a prediction.
 
         Raises
         ------
         ValueError
-            As for the sources themselves, or if they are others or have other columns.
+            As for the sources themselves, or if names or numbers of columns differ from theirs.
         """
         if set(matrices) != set(self.names):
             raise ValueError(f"the sources must be {', '.join(self.names)}, not {', '.join(matrices)}")
@@ -128,19 +128,19 @@ class Sources:
         return _beside(self.names, found)
 
     def kernels(self, make: Callable[..., Any] | None = None) -> list[Any]:
-        """A kernel for each source, of its own columns of :attr:`X`.
+        """Return a kernel for each source, a function of its own columns of :attr:`X`.
 
         Parameters
         ----------
         make : callable, optional
-            From ``input_dim`` and ``active_dims``, arguments of every kernel of `pymc.gp.cov`, to a kernel. By default
-            products of features, X_s X_s', divided by their mean square length: so that a weight is a variance, and
-            those of sources with more columns are not larger.
+            Makes a kernel from ``input_dim`` and ``active_dims``, the arguments of every kernel of `pymc.gp.cov`. The
+            default is the product of features, X_s X_s', divided by their mean square length, so that a weight is a
+            variance and does not grow with the number of columns.
 
         Raises
         ------
         ValueError
-            If all features of a source are zero, without `make`.
+            If all features of a source are zero and `make` is not given.
         """
         total, start, made = self.X.shape[1], 0, []
         for name, width in zip(self.names, self._widths, strict=True):

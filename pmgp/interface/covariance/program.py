@@ -1,7 +1,7 @@
 """A covariance's graph as a list of instructions that NumPy can run block by block.
 
-K is taken as an elementwise function of what PyTensor computes quickly: products of an (n, d) by a (d, n) matrix,
-columns, rows and scalars.
+K is treated as an elementwise function of graphs that PyTensor computes quickly: products of an (n, d) and a (d, n)
+matrix, columns, rows and scalars.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from pytensor.tensor.variable import TensorVariable
 from pmgp.interface.covariance.separated import scalar_of, separated
 from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError, numpy_function
 
-# How many matrices of distances are kept at most.
+# The largest number of matrices of distances that are kept.
 KEPT = 2
 
 
 class Instruction(NamedTuple):
     """Fills one register of a block.
 
-    A NumPy function of other registers ("call"), a part of an input ("leaf", "product", "distance"), one plus a
-    "diagonal", or a "constant".
+    Its kind is a NumPy function of other registers ("call"), a part of an input ("leaf", "product", "distance"), a
+    register with a vector added to its "diagonal", or a "constant".
     """
 
     kind: str
@@ -55,12 +55,12 @@ class Program:
     covariance : TensorVariable
         A graph, canonical and specialized.
     theta : vector, optional
-        On which it depends; distances that do not move with it, but for a scale, are kept where it is given.
+        The vector that the covariance depends on; if it is given, distances that it only scales are kept.
 
     Raises
     ------
     UnsupportedGraphError
-        If it has an operation without equivalent in NumPy.
+        If the covariance has an operation without an equivalent in NumPy.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ class Program:
 
     @property
     def thin(self) -> list[TensorVariable]:
-        """Graphs of all inputs but distances: leaves, the factors of products one after another, and diagonals."""
+        """Graphs of all inputs except distances: leaves, the factors of each product in turn, and diagonals."""
         return [*self.leaves, *(factor for pair in self.products for factor in pair), *self.diagonals]
 
     @property
@@ -146,7 +146,7 @@ class Program:
         return first
 
     def _scaled_distance(self, inputs: list[TensorVariable]) -> int | None:
-        """c max(S, 0) where S is a number that moves with theta, and is positive, times what does not move."""
+        """Translate c max(S, 0) if S is a positive scalar that depends on theta times a graph that does not."""
         if self._theta is None or _scaled_clip(inputs) is None or len(self.distances) == KEPT:
             return None
         scale, clipped = inputs if isinstance(inputs[0], Constant) else inputs[::-1]
@@ -166,13 +166,13 @@ class Program:
         return self._append(Instruction("call", np.minimum, (register, self._bound(upper))))
 
     def _bound(self, variable: TensorVariable) -> int:
-        """NumPy's maximum with an array that is constant takes a quarter of the time of that with a scalar."""
+        """Translate a bound to a constant array: NumPy's maximum takes four times as long with a scalar."""
         if isinstance(variable, Constant) and variable.data.size == 1:
             return self._append(Instruction("constant", value=float(variable.data.item())))
         return self._visit(variable)
 
     def _add(self, inputs: list[TensorVariable]) -> int:
-        """A sum; terms that are diagonal matrices, such as a jitter, touch the diagonal only."""
+        """Translate a sum, in which terms that are diagonal matrices, such as a jitter, touch only the diagonal."""
         diagonals = {variable: _diagonal_of(variable) for variable in inputs}
         rest = [variable for variable in inputs if diagonals[variable] is None]
         if not rest:
@@ -195,9 +195,9 @@ class Program:
 def _augmented_product(
     terms: list[TensorVariable],
 ) -> tuple[tuple[TensorVariable, TensorVariable], list[TensorVariable]] | None:
-    """Factors of one product that is the sum of a scaled product, columns and rows, and the terms that are left.
+    """Return the factors of a product that absorbs a scaled product, columns and rows, and the remaining terms.
 
-    s A B + c 1' + 1 r' = [s A, c, 1] [B; 1'; r'], as in squared distances: the columns and rows cost nothing then.
+    s A B + c 1' + 1 r' = [s A, c, 1] [B; 1'; r'], as in squared distances: the columns and rows are then free.
     """
     products = [(term, parts) for term in terms if (parts := _scaled_product(term)) is not None]
     columns = [term for term in terms if term.type.broadcastable == (False, True)]
@@ -223,9 +223,9 @@ def _ones(like: TensorVariable) -> TensorVariable:
 def _scaled_clip(
     inputs: list[TensorVariable],
 ) -> tuple[tuple[TensorVariable, TensorVariable], Callable[..., np.ndarray]] | None:
-    """Factors of c S, and what limits it at zero, for c max(S, 0) with a constant c and S a product as above.
+    """Return the factors of c S, and the function that bounds it at zero, for c max(S, 0) with S an augmented product.
 
-    It is min(c S, 0) for negative c, as in exp(-distance^2 / 2), and c goes into a thin factor.
+    The bounded value is min(c S, 0) for a negative constant c, as in exp(-distance^2 / 2); c goes into a thin factor.
     """
     constants = [variable for variable in inputs if isinstance(variable, Constant) and variable.data.size == 1]
     clipped = [variable.owner for variable in inputs if _is_elementwise(variable, ps.clip)]
@@ -261,7 +261,7 @@ def _scaled_product(variable: TensorVariable) -> tuple[Any, TensorVariable, Tens
 
 
 def _increments_diagonal(node: Any) -> bool:
-    """Whether a node adds a vector to the diagonal of a matrix."""
+    """Return whether a node adds a vector to the diagonal of a matrix."""
     if not isinstance(node.op, AdvancedIncSubtensor) or node.op.set_instead_of_inc or len(node.inputs) != 4:
         return False
     rows, columns = node.inputs[2:]
@@ -269,7 +269,7 @@ def _increments_diagonal(node: Any) -> bool:
 
 
 def _diagonal_of(variable: TensorVariable) -> TensorVariable | None:
-    """Diagonal of a graph that is a diagonal matrix: an identity, a constant, or a multiple of these."""
+    """Return the diagonal of a graph that is a diagonal matrix: an identity, a constant, or a multiple of these."""
     node = variable.owner
     if isinstance(variable, Constant):
         matrix = np.asarray(variable.data)

@@ -1,9 +1,9 @@
 """The gradient of <G, K(theta)> in the thin inputs of K, block by block as K is built.
 
 The instructions of a block are run forwards and then backwards (reverse mode), so that G is contracted with the
-elementwise function while the block is in the cache. What is left are the gradients in the thin inputs: for a product
-of factors two thin products, which serve all length-scales at once. G is a matrix, or a sum of products of vectors, of
-which no matrix is made.
+elementwise function while the block is in the cache. The result is the gradients in the thin inputs: for a product of
+factors these are two thin products, which serve all length-scales at once. G is a matrix, or a sum of products of
+vectors that is never formed as a matrix.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pmgp.interface.covariance.program import Instruction
 from pmgp.interface.graphs.numpy_graph import UnsupportedGraphError
 
 Rule = Callable[..., np.ndarray] | None
-# For each operand, the gradient in it from that in the result, the result, and the operands; none where it has none.
+# For each operand, its gradient as a function of the result's gradient, the result, and the operands.
 RULES: dict[Any, tuple[Rule, ...]] = {
     **dict.fromkeys((np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal), (None, None)),
     np.where: (None, lambda g, out, c, a, b: np.where(c, g, 0.0), lambda g, out, c, a, b: np.where(c, 0.0, g)),
@@ -37,25 +37,25 @@ RULES: dict[Any, tuple[Rule, ...]] = {
     np.reciprocal: (lambda g, out, a: -g * out * out,),
     np.cos: (lambda g, out, a: -g * np.sin(a),),
     np.sin: (lambda g, out, a: g * np.cos(a),),
-    # Where both are the same, as at distance zero, neither moves.
+    # Where both are equal, as at distance zero, the gradient is zero.
     np.minimum: (lambda g, out, a, b: g * (a < b), lambda g, out, a, b: g * (b < a)),
     np.maximum: (lambda g, out, a, b: g * (a > b), lambda g, out, a, b: g * (b > a)),
 }
 
 
 def differentiable(code: list[Instruction], moves: dict[str, list[bool]]) -> list[bool]:
-    """Say which registers depend on theta.
+    """Return which registers depend on theta.
 
     Parameters
     ----------
     code : list of Instruction
     moves : dict
-        Whether each leaf, product and diagonal does.
+        Whether each leaf, product and diagonal depends on theta.
 
     Raises
     ------
     UnsupportedGraphError
-        If one of them is made by an operation without a rule.
+        If one of these registers is the result of an operation without a rule.
     """
     depends: list[bool] = []
     for kind, function, sources, place, _ in code:
@@ -71,13 +71,13 @@ Weighted = Iterator[tuple[Rectangle | Gathered, np.ndarray]]
 
 
 def of_symmetric(lower: np.ndarray) -> Weighted:
-    """Blocks for <G, K>, G symmetric, of shape (n, n), its lower triangle given."""
+    """Yield the blocks for <G, K> with a symmetric G of shape (n, n), given as its lower triangle."""
     for rows, columns in trapezia(len(lower)):
         yield Rectangle(rows, columns), _weights(lower, rows)
 
 
 def of_pairs(left: np.ndarray, right: np.ndarray) -> Weighted:
-    """Blocks for the sum of <a, K b> over pairs of vectors, the columns of two arrays of shape (n, k)."""
+    """Yield the blocks for the sum of <a, K b> over pairs of vectors, the columns of two arrays of shape (n, k)."""
     places = intervals(len(left))
     for i, rows in enumerate(places):
         yield Rectangle(rows, rows), left[rows] @ right[rows].T
@@ -86,13 +86,13 @@ def of_pairs(left: np.ndarray, right: np.ndarray) -> Weighted:
 
 
 def of_columns(points: np.ndarray, weights: np.ndarray) -> Weighted:
-    """Blocks for <weights, K[:, points]>, weights of shape (n, m), points all different."""
+    """Yield the blocks for <weights, K[:, points]>, with weights of shape (n, m) and m different points."""
     for rows in bands(*weights.shape):
         yield Gathered(rows, points), weights[rows]
 
 
 def _weights(lower: np.ndarray, rows: slice) -> np.ndarray:
-    """The part of a block in sum_ij G_ij dK_ij, from G's lower triangle: twice G above the diagonal, and G on it."""
+    """Return a block's weights in sum_ij G_ij dK_ij, from G's lower triangle: 2 G above the diagonal, and G on it."""
     block = lower.T[rows, rows.start :]
     counted = np.multiply(block, 2.0)
     square = block[:, : len(block)]
@@ -110,15 +110,15 @@ def _below_diagonal(size: int) -> np.ndarray:
 
 
 def pull_back(code: list[Instruction], depends: list[bool], inputs: Inputs, bars: Inputs, weighted: Weighted) -> None:
-    """Add the gradients in the inputs of the sum of all elements of K times their weights.
+    """Add to `bars` the gradients of the weighted sum of K's elements.
 
     Parameters
     ----------
     code : list of Instruction
     depends : list of bool
-        Of :func:`differentiable`.
+        The result of :func:`differentiable`.
     inputs, bars : dict
-        Leaves, pairs of factors and diagonals, and the gradients in them.
+        Leaves, pairs of factors, and diagonals; and the gradients in them.
     weighted : iterator
         Blocks with the gradient in their elements.
     """
@@ -164,7 +164,7 @@ def _sum(known: Any, more: Any) -> Any:
 
 
 def _add_to_leaf(bar: np.ndarray, gradient: np.ndarray, rows: slice, columns: slice | np.ndarray) -> None:
-    """Sum over what the leaf was broadcast along."""
+    """Add a block's gradient to that of a leaf, summed over the axes along which the leaf was broadcast."""
     if bar.size == 1:
         bar += gradient.sum()
     elif bar.shape[1] == 1:

@@ -1,7 +1,7 @@
-"""Graphs as products: of powers of scalars that move with theta, and of what does not.
+"""Graphs as products of two factors: powers of scalars that depend on theta, and a graph that does not.
 
-Squared distances of inputs that are divided by one length-scale are those of the inputs themselves, divided by its
-square. So they are computed once, and scaled for each theta.
+If inputs are divided by one length-scale, their squared distances are those of the inputs themselves divided by its
+square. So the distances are computed once, and scaled for each theta.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from pytensor.tensor.math import Dot
 from pytensor.tensor.variable import TensorVariable
 
 Separated = tuple[Counter[TensorVariable], TensorVariable]
-"""Scalars with their powers, and what these multiply."""
+"""Scalars with their powers, and the graph that these multiply."""
 
 
 def separated(variable: TensorVariable, theta: TensorVariable) -> Separated | None:
-    """A graph as such a product; None where it is none that is known.
+    """Return a graph as such a product, or None if no such form is known.
 
     Parameters
     ----------
@@ -69,13 +69,13 @@ def _sum(powers: list[Counter[TensorVariable]]) -> Counter[TensorVariable]:
 
 
 def _without_axes(scalar: TensorVariable) -> TensorVariable:
-    """Return the scalar itself, without axes that were added to it."""
+    """Return a scalar without the axes that were added to it."""
     while scalar.owner is not None and isinstance(scalar.owner.op, DimShuffle):
         scalar = scalar.owner.inputs[0]
     return scalar
 
 
 def scalar_of(powers: Counter[TensorVariable]) -> TensorVariable:
-    """The scalars' product as a matrix of one element."""
+    """Return the product of powers of scalars as a matrix with one element."""
     factors = [pt.sqr(scalar) if power == 2 else scalar ** float(power) for scalar, power in powers.items()]
     return pt.mul(*[factor.dimshuffle(*["x"] * (2 - factor.ndim), *range(factor.ndim)) for factor in factors], 1.0)

@@ -1,7 +1,7 @@
 """A model's covariance as a function of theta that never makes the matrix: a `Kernel` for iterative solvers.
 
-What the instructions add to the diagonal at the very end is set apart as noise: preconditioners approximate what is
-left, and solvers measure residuals in the noise's deviations.
+The last additions to the diagonal are set apart as noise: preconditioners approximate the covariance without it, and
+solvers measure residuals in units of the noise's standard deviations.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from pmgp.interface.covariance.pullback import of_columns, of_pairs
 from pmgp.interface.graphs.compilation import Compiler
 from pmgp.interface.graphs.numpy_graph import UnsupportedGraphError
 
-# Above so many points no matrix of n by n is kept, whatever it is made of.
+# With more points than this, no n by n matrix is kept, whatever it is computed from.
 LARGEST_WHOLE = 10_000
 
 
 class TiledMoments(NamedTuple):
-    """The mean m, and K + diag(noise) by parts.
+    """The mean m, and the covariance K + diag(noise) in parts.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class TiledMoments(NamedTuple):
 
 
 class TiledKernel:
-    """K in parts that are computed when they are asked for, as `core.iterative.preconditioners.Kernel` wants them.
+    """K in parts that are computed on request; a `core.iterative.preconditioners.Kernel`.
 
     Parameters
     ----------
@@ -53,19 +53,19 @@ class TiledKernel:
         self.size = len(parts.mean)
 
     def product(self, vectors: np.ndarray) -> np.ndarray:
-        """K times columns: (n, k) -> (n, k)."""
+        """Multiply K by columns: (n, k) -> (n, k)."""
         return self._parts.product(vectors)
 
     def columns(self, points: np.ndarray) -> np.ndarray:
-        """Columns of K: (m,) -> (n, m)."""
+        """Return columns of K: (m,) -> (n, m)."""
         return self._parts.gathered(points)
 
     def block(self, where: slice) -> np.ndarray:
-        """A square block on the diagonal."""
+        """Return a square block on the diagonal."""
         return self._parts.rectangle(where, where)
 
     def diagonal(self) -> np.ndarray:
-        """The diagonal of K: (n,)."""
+        """Return the diagonal of K, of shape (n,)."""
         return self._parts.diagonal(slice(0, self.size))
 
 
@@ -82,8 +82,8 @@ class TiledCovariance(BlockedCovariance):
     Raises
     ------
     UnsupportedGraphError
-        If the covariance is not of a form that has parts, if it has a whole n x n matrix among its inputs, or an
-        operation without a known derivative.
+        If the covariance has no form with parts, has a whole n x n matrix among its inputs, or an operation without a
+        known derivative.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class TiledCovariance(BlockedCovariance):
 
     @np.errstate(all="ignore")
     def moments(self, theta: np.ndarray) -> TiledMoments:
-        """The mean, K by parts, and the noise at theta.
+        """Return the mean, K in parts, and the noise at theta.
 
         Raises
         ------
@@ -112,7 +112,7 @@ class TiledCovariance(BlockedCovariance):
         return TiledMoments(np.array(mean, dtype=float), TiledKernel(MomentParts(mean, self._code, inputs)), noise)
 
     def pullback_of_bar(self, theta: np.ndarray, bar: CovarianceBar, mean_bar: np.ndarray) -> np.ndarray:
-        """Gradient in theta of what has the gradient `bar` in K and the noise, and `mean_bar` in m."""
+        """Return the gradient in theta of a function with gradients `bar` in K and the noise, and `mean_bar` in m."""
         weighted = chain(of_pairs(bar.left, bar.right), of_columns(bar.points, bar.weights))
         return self._pulled_back(theta, weighted, bar.noise, mean_bar)
 
