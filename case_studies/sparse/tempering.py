@@ -19,10 +19,10 @@ from pymc.step_methods.state import dataclass_state
 
 from case_studies.sparse.coordinates import coordinate_slices
 from case_studies.sparse.replicas import HELD, Replica, TemperedParts, exchanged, exchanges, moved, respaced
+from pmgp.core.transitions.adaptive import check_target
 from pmgp.interface.sparse.steps import SparseStep
 from pmgp.interface.steps.base import ACCEPTANCE, EVALUATIONS
 from pmgp.interface.steps.progress import ThetaProgress
-from pmgp.interface.steps.validation import check_acceptance
 
 __all__ = ["SparseTempering"]
 
@@ -144,7 +144,7 @@ class SparseTempering(ThetaProgress, SparseStep):
         compile_kwargs: dict[str, Any] | None = None,
         blocked: bool = True,
     ) -> None:
-        check_acceptance(target_acceptance)
+        check_target(target_acceptance)
         for name, number in {"temperatures": temperatures, "theta_moves": theta_moves, "sweeps": sweeps}.items():
             if number < 1:
                 raise ValueError(f"{name} must be 1 or more, not {number}")

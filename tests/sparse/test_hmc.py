@@ -172,5 +172,5 @@ def test_what_is_refused():
     model, _ = sparse(X[::3], poisson)
     with pytest.raises(ValueError, match="moves all variables together; give it lengthscale_log__, f_rotated_ too"):
         pmgp.steps.SparseHMC([model["variance"]], model=model)
-    with pytest.raises(ValueError, match="max_leapfrog must be 1 or more, not 0"):
+    with pytest.raises(ValueError, match="max_leapfrog must be an integer of at least 1, not 0"):
         pmgp.steps.SparseHMC(max_leapfrog=0, model=model)

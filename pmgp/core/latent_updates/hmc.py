@@ -18,6 +18,7 @@ from pmgp.core.latent_updates.coordinates import (
 )
 from pmgp.core.latent_updates.names import check_name
 from pmgp.core.likelihoods.base import Likelihood
+from pmgp.core.transitions.adaptive import check_leapfrog
 from pmgp.core.transitions.base import Point, TransitionInfo
 from pmgp.core.transitions.hamiltonian import hamiltonian
 
@@ -53,8 +54,7 @@ class HamiltonianUpdate:
 
     def __post_init__(self) -> None:
         check_name(self.mass, tuple(MASSES), "mass")
-        if not isinstance(self.max_leapfrog, int | np.integer) or self.max_leapfrog < 1:
-            raise ValueError(f"max_leapfrog must be an integer of at least 1, not {self.max_leapfrog}")
+        check_leapfrog(self.max_leapfrog)
 
     def initial_step_size(self, n: int) -> float:
         """Return the step size at which tuning starts, scaled with dimension like the largest stable step."""

@@ -11,6 +11,7 @@ from pmgp.core.gaussians import Prior
 from pmgp.core.latent_updates.metrics import METRICS, MovingMetricDensity
 from pmgp.core.latent_updates.names import check_name
 from pmgp.core.likelihoods.base import Likelihood
+from pmgp.core.transitions.adaptive import check_leapfrog
 from pmgp.core.transitions.base import Point, TransitionInfo
 from pmgp.core.transitions.riemannian import Solver, riemannian
 
@@ -45,8 +46,7 @@ class RiemannianUpdate:
 
     def __post_init__(self) -> None:
         check_name(self.metric, tuple(METRICS), "metric")
-        if not isinstance(self.max_leapfrog, int | np.integer) or self.max_leapfrog < 1:
-            raise ValueError(f"max_leapfrog must be an integer of at least 1, not {self.max_leapfrog}")
+        check_leapfrog(self.max_leapfrog)
 
     def initial_step_size(self, n: int) -> float:
         """Return the step size at which tuning starts, scaled with dimension like the largest stable step."""

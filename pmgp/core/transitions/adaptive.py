@@ -27,6 +27,12 @@ def check_target(target_acceptance: float) -> None:
         raise ValueError(f"target_acceptance must lie between 0 and 1, not {target_acceptance}")
 
 
+def check_leapfrog(max_leapfrog: int) -> None:
+    """Refuse a largest number of leapfrog steps that is not a positive integer."""
+    if not isinstance(max_leapfrog, int | np.integer) or max_leapfrog < 1:
+        raise ValueError(f"max_leapfrog must be an integer of at least 1, not {max_leapfrog}")
+
+
 class _Scaled:
     """Base class of transitions that learn a `Scaling`."""
 
@@ -111,8 +117,7 @@ class HamiltonianMonteCarlo(_Scaled):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.max_leapfrog, int | np.integer) or self.max_leapfrog < 1:
-            raise ValueError(f"max_leapfrog must be an integer of at least 1, not {self.max_leapfrog}")
+        check_leapfrog(self.max_leapfrog)
         if not isinstance(self.min_leapfrog, int | np.integer) or not 1 <= self.min_leapfrog <= self.max_leapfrog:
             raise ValueError(
                 f"min_leapfrog must be an integer from 1 to max_leapfrog={self.max_leapfrog}, not {self.min_leapfrog}"

@@ -12,7 +12,7 @@ import numpy as np
 
 from pmgp.core.adaptation.scaling import Scaling
 from pmgp.core.numerics import linalg
-from pmgp.core.transitions.adaptive import check_target
+from pmgp.core.transitions.adaptive import check_leapfrog, check_target
 from pmgp.core.transitions.base import MetricDensity, Point, TransitionInfo
 from pmgp.core.transitions.riemannian import Solver, riemannian
 
@@ -125,8 +125,7 @@ class RiemannianMonteCarlo:
 
     def __post_init__(self) -> None:
         check_target(self.target_acceptance)
-        if not isinstance(self.max_leapfrog, int | np.integer) or self.max_leapfrog < 1:
-            raise ValueError(f"max_leapfrog must be an integer of at least 1, not {self.max_leapfrog}")
+        check_leapfrog(self.max_leapfrog)
 
     def start(self, dimension: int, length: int) -> Scaling:
         """Begin to learn the step size; coordinates stay as they are."""

@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-# Below this width only rounding can keep the current point, to which the bracket shrinks, from being accepted.
-SMALLEST_BRACKET = 1e-12
+from pmgp.core.transitions.elliptical_slice import SMALLEST_BRACKET
 
 
 class Slices(NamedTuple):

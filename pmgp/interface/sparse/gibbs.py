@@ -31,6 +31,7 @@ from pmgp.core.inducing import (
     trajectory,
 )
 from pmgp.core.inducing.trajectories import TARGET
+from pmgp.core.transitions.adaptive import check_target
 from pmgp.core.transitions.base import Point, TransitionInfo
 from pmgp.core.transitions.mixture import IndependenceMixture, LearnedMixture
 from pmgp.interface.model.points import value_point
@@ -39,7 +40,6 @@ from pmgp.interface.sparse.parts import SparseParts
 from pmgp.interface.sparse.steps import SparseStep
 from pmgp.interface.steps.base import ACCEPTANCE, EVALUATIONS
 from pmgp.interface.steps.progress import ThetaProgress
-from pmgp.interface.steps.validation import check_acceptance
 
 # The part of tuning after which modes are learned from, and how often they are fitted.
 SETTLED = 0.3
@@ -161,7 +161,7 @@ class SparseGibbs(ThetaProgress, SparseStep):
         compile_kwargs: dict[str, Any] | None = None,
         blocked: bool = True,
     ) -> None:
-        check_acceptance(target_acceptance)
+        check_target(target_acceptance)
         for name, number in {"theta_moves": theta_moves, "slices": slices}.items():
             if number < 1:
                 raise ValueError(f"{name} must be 1 or more, not {number}")

@@ -21,13 +21,13 @@ from pmgp.core.adaptation.moments import Moments
 from pmgp.core.adaptation.squared_jumps import SquaredJumps
 from pmgp.core.adaptation.step_size import StepSize
 from pmgp.core.numerics.linalg import triangular_product, triangular_solve
+from pmgp.core.transitions.adaptive import check_leapfrog, check_target
 from pmgp.core.transitions.base import Point, TransitionInfo
 from pmgp.core.transitions.hamiltonian import hamiltonian
 from pmgp.interface.graphs.numerical import NumericalFunction
 from pmgp.interface.sparse.steps import SparseStep
 from pmgp.interface.steps.base import ACCEPTANCE, EVALUATIONS
 from pmgp.interface.steps.progress import AcceptanceProgress
-from pmgp.interface.steps.validation import check_acceptance
 
 # Parts of tuning after which the covariance of the draws since the one before is taken for the scale.
 WINDOWS = (0.1, 0.25, 0.45, 0.7)
@@ -151,9 +151,8 @@ class SparseHMC(AcceptanceProgress, SparseStep):
         compile_kwargs: dict[str, Any] | None = None,
         blocked: bool = True,
     ) -> None:
-        check_acceptance(target_acceptance)
-        if max_leapfrog < 1:
-            raise ValueError(f"max_leapfrog must be 1 or more, not {max_leapfrog}")
+        check_target(target_acceptance)
+        check_leapfrog(max_leapfrog)
         self.max_leapfrog = max_leapfrog
         self.target_acceptance = target_acceptance
         super().__init__(vars, model, rng, initial_point, blocked)

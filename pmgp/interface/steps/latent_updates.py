@@ -16,12 +16,13 @@ from pmgp.core.gaussians.dense import INDEFINITE
 from pmgp.core.latent_updates import LatentUpdate
 from pmgp.core.numerics.linalg import NotPositiveDefiniteError
 from pmgp.core.registry import resolve
+from pmgp.core.transitions.adaptive import check_target
 from pmgp.core.transitions.base import NOT_COMPUTED, Point
 from pmgp.interface.steps.base import ACCEPTANCE, COUNTS, EVALUATIONS, Arguments, GaussianProcessStep
 from pmgp.interface.steps.progress import AcceptanceProgress, EvaluationsProgress
 from pmgp.interface.steps.public import public_step
 from pmgp.interface.steps.starts import refusing_start
-from pmgp.interface.steps.validation import check_acceptance, latent_of
+from pmgp.interface.steps.validation import latent_of
 
 
 @dataclass_state
@@ -86,7 +87,7 @@ class LatentStep(AcceptanceProgress, GaussianProcessStep):
         **others: Unpack[Arguments],
     ) -> None:
         if target_acceptance is not None:
-            check_acceptance(target_acceptance)
+            check_target(target_acceptance)
         self.operator = resolve(update, {}, LatentUpdate, "update")
         self.target_acceptance = update.target_acceptance if target_acceptance is None else target_acceptance
         super().__init__(vars, factorizing=factorizing, gradient=gradient, **others)

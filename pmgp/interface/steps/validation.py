@@ -11,12 +11,6 @@ from pmgp.core.marginal.calibration import LARGE_SPREAD
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
 
 
-def check_acceptance(target_acceptance: float) -> None:
-    """Refuse a target acceptance rate that is not one."""
-    if not 0.0 < target_acceptance < 1.0:
-        raise ValueError(f"target_acceptance must lie between 0 and 1, not {target_acceptance}")
-
-
 def check_hyperparameters(vars: Any, model: pm.Model, parts: LatentGaussianModel, method: str) -> list[Any]:
     """All free variables but f, or an error that names what is missing, discrete, or a latent process itself."""
     if not parts.theta_values:
