@@ -25,12 +25,12 @@ class SiteDensities(Protocol):
     """A likelihood that knows its terms one by one."""
 
     def log_density(self, f: np.ndarray) -> np.ndarray:
-        """Log p(y_i|f_i): (draws, n) -> (draws, n)."""
+        """Return log p(y_i|f_i): (draws, n) -> (draws, n)."""
         ...
 
 
 def log_evidence_left_out(q: Posterior, likelihood: SiteDensities, particles: np.ndarray) -> np.ndarray | None:
-    """Logs of estimates of p(y_-i|theta) for each i: (n,).
+    """Return the logs of estimates of p(y_-i|theta) for each i: (n,).
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def _of_sites(
     slopes: np.ndarray,
     sites: np.ndarray,
 ) -> np.ndarray:
-    """The estimates for some of the sites: (sites,)."""
+    """Return the estimates for some of the sites: (sites,)."""
     mean, variance = q.mean[sites, None], cavity.marginal_variance[sites, None]
     scale = np.sqrt(cavity.variance[sites, None] / variance)
     own = particles[:, sites].T

@@ -1,4 +1,4 @@
-"""Whitened values v at inducing inputs, theta given: their log-density, the Gaussian at its mode, slices about it.
+"""Whitened values v at inducing inputs, given theta: their log-density, the Gaussian at its mode, and slices about it.
 
 Given theta the target of the sparse MCMC article is N(v; 0, I) times a function of f = m + A'v that factorizes over
 observations. With A at hand a value costs O(N M), and Newton's method O(N M^2) a step.
@@ -72,17 +72,17 @@ class WhitenedConditional:
         return self.derivatives(latent).slope if self.slopes is None else self.slopes(latent)
 
     def change(self, v: np.ndarray) -> np.ndarray:
-        """A'v for each output: (k, m) -> (k, n)."""
+        """Return A'v for each output: (k, m) -> (k, n)."""
         if len(self.projections) == 1:
             return v @ self.projections[0]
         return np.array([row @ A for row, A in zip(v, self.projections, strict=True)])
 
     def latent(self, v: np.ndarray) -> np.ndarray:
-        """F = m + A'v: (k, m) -> (k, n)."""
+        """Return f = m + A'v: (k, m) -> (k, n)."""
         return self.offset + self.change(v)
 
     def pulled_back(self, slope: np.ndarray) -> np.ndarray:
-        """A times a slope, for each output: (k, n) -> (k, m)."""
+        """Return A times a slope, for each output: (k, n) -> (k, m)."""
         if len(self.projections) == 1:
             return slope @ self.projections[0].T
         return np.array([A @ row for row, A in zip(slope, self.projections, strict=True)])
@@ -102,7 +102,7 @@ class WhitenedConditional:
         ]
 
     def log_density(self, v: np.ndarray, latent: np.ndarray) -> float:
-        """Log-density of v up to a constant, the latent values being known."""
+        """Return the log-density of v, given its latent values, up to a constant."""
         return self.value(latent) - 0.5 * float(np.vdot(v, v))
 
 
@@ -121,22 +121,22 @@ class GaussianFit(NamedTuple):
 
     @property
     def log_jacobian(self) -> float:
-        """Log |dv/dw|."""
+        """Return log |dv/dw|."""
         return -sum(float(np.log(factor.diagonal()).sum()) for factor in self.factors)
 
     def deviation(self, w: np.ndarray) -> np.ndarray:
-        """V - mode of whitened coordinates."""
+        """Return v - mode at whitened coordinates."""
         parts = [triangular_solve(L, row, transpose=True) for L, row in zip(self.factors, w, strict=True)]
         return np.array(parts)
 
     def whitened(self, v: np.ndarray) -> np.ndarray:
-        """W of values at the inducing inputs."""
+        """Return w at values at the inducing inputs."""
         parts = zip(self.factors, v - self.mode, strict=True)
         return np.array([triangular_product(L, row, transpose=True) for L, row in parts])
 
 
 def fitted(conditional: WhitenedConditional, start: np.ndarray) -> GaussianFit | None:
-    """The Gaussian at the mode of v, by Newton's method from a start.
+    """Return the Gaussian at the mode of v, found with Newton's method from a start.
 
     It is a function of the density and the start, so that coordinates whitened by it are deterministic in theta if the
     start is.
@@ -178,7 +178,7 @@ def fitted(conditional: WhitenedConditional, start: np.ndarray) -> GaussianFit |
 
 @storable
 class Sites(NamedTuple):
-    """A Gaussian function of the latent values in the place of their likelihood: exp(b'f - f'Wf / 2).
+    """A Gaussian function of the latent values that replaces their likelihood: exp(b'f - f'Wf / 2).
 
     Attributes
     ----------
@@ -197,7 +197,7 @@ class Sites(NamedTuple):
 
 
 def fitted_by_sites(conditional: WhitenedConditional, sites: Sites) -> GaussianFit | None:
-    """The Gaussian that v has with sites in the place of the likelihood: one factorization, and no search.
+    """Return the Gaussian of v when sites replace the likelihood: one factorization, and no search.
 
     Parameters
     ----------
@@ -219,7 +219,7 @@ def fitted_by_sites(conditional: WhitenedConditional, sites: Sites) -> GaussianF
 
 
 def _possible(conditional: WhitenedConditional, start: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-    """The start, its latent values and its log-density; that of zeros where it is larger."""
+    """Return the start, its latent values and its log-density; or those of zeros if their log-density is larger."""
     points = [(v, conditional.latent(v)) for v in (start, np.zeros_like(start))]
     values = [conditional.log_density(*point) for point in points]
     best = 0 if values[0] >= values[1] else 1

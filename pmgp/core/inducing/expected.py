@@ -1,4 +1,4 @@
-"""E log p(y|f) for f ~ N(mean, variance), by a likelihood's own kernels at as many nodes as the variance needs.
+"""E log p(y|f) for f ~ N(mean, variance), using a likelihood's own kernels at as many nodes as the variance needs.
 
 Inducing inputs that say enough leave little variance, and logarithms of Phi and of the logistic function are smooth: a
 few Gauss-Hermite nodes give what twenty do. Derivatives in the mean are expectations of those in f (Bonnet, Price), by
@@ -32,7 +32,7 @@ class _Group(NamedTuple):
 
 
 class ExpectedTerms:
-    """The sum over all observations, and its derivatives in the means.
+    """The sum of E log p(y|f) over all observations, and its derivatives in the means.
 
     Parameters
     ----------
@@ -56,21 +56,21 @@ class ExpectedTerms:
         self._repeated = constructor(np.tile(labels, len(nodes)))
 
     def value(self, mean: np.ndarray, variance: np.ndarray) -> float:
-        """E log p(y|f), of means and variances of shape (n,)."""
+        """Return the sum of E log p(y|f) for means and variances of shape (n,)."""
         return sum(
             float(weights @ likelihood.log_likelihood(mean[places] + deviations))
             for places, likelihood, deviations, weights in self._at(variance)
         )
 
     def derivatives(self, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """First and second derivatives in the means, of shape (n,) each; rough where variances are large."""
+        """Return first and second derivatives in the means, each of shape (n,); rough where variances are large."""
         f = mean + np.sqrt(variance) * self._rough_nodes
         slope, minus = self._repeated.derivatives(f.ravel())
         weights = self._rough_weights
         return weights @ slope.reshape(f.shape), -(weights @ minus.reshape(f.shape))
 
     def _at(self, variance: np.ndarray) -> list[_Group]:
-        """Groups for these variances, which stay the same array while theta does."""
+        """Return the groups for these variances, which stay the same array while theta does not change."""
         if variance is not self._variance:
             scale = np.sqrt(variance)
             kind = np.searchsorted(LIMITS, scale)

@@ -1,4 +1,4 @@
-"""Hyper-parameters given whitened values, in the coordinates of the Gaussian at the mode of these.
+"""Hyper-parameters given whitened values, in the coordinates of the Gaussian at the mode of the whitened values.
 
 With v = m(theta) + L(theta)^-T w the density of theta and w is that of theta and v times |dv/dw|, whatever m and L are;
 where N(m, (L L')^-1) fits, w is independent of theta.
@@ -37,7 +37,7 @@ class Known(NamedTuple):
     start: np.ndarray
 
     def values(self, w: np.ndarray) -> np.ndarray:
-        """V of whitened coordinates."""
+        """Return v at whitened coordinates."""
         return self.fit.mode + self.fit.deviation(w)
 
     def log_density(self, w: np.ndarray) -> float:
@@ -63,12 +63,12 @@ class ModeSearch(NamedTuple):
     sites: Sites | None = None
 
     def start(self, theta: np.ndarray) -> np.ndarray:
-        """The first v."""
+        """Return the first v."""
         predicted = None if self.predictor is None else self.predictor.predict(theta)
         return self.otherwise if predicted is None else predicted.reshape(self.otherwise.shape)
 
     def fit(self, conditional: WhitenedConditional, start: np.ndarray) -> GaussianFit | None:
-        """The Gaussian that stands for v; None where the density is not finite."""
+        """Return the Gaussian that approximates v; None where the density is not finite."""
         return fitted(conditional, start) if self.sites is None else fitted_by_sites(conditional, self.sites)
 
 
@@ -93,12 +93,12 @@ class ThetaDensity(NamedTuple):
         return Point(position, -np.inf if known is None else known.log_density(self.w), known)
 
     def gradient(self, position: np.ndarray) -> np.ndarray:
-        """Refuse: the gradient is not known."""
+        """Raise an error: the gradient is not known."""
         raise NotImplementedError("theta moves without gradients")
 
 
 def known_at(conditional_at: ConditionalAt, theta: np.ndarray, start: np.ndarray, search: ModeSearch) -> Known | None:
-    """All that is needed at a theta; None where its density is zero."""
+    """Return the results at one theta; None where its density is zero."""
     log_prior, conditional = conditional_at(theta)
     if not np.isfinite(log_prior):
         return None

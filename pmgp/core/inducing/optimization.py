@@ -1,4 +1,4 @@
-"""Inducing inputs, a Gaussian q(v) and hyper-parameters by L-BFGS on the bound of the evidence.
+"""Inducing inputs, a Gaussian q(v) and hyper-parameters, optimized with L-BFGS on the bound of the evidence.
 
 The start of Hensman et al. (2015), section 3: q(v) = N(m, C C') first, then together with all the others. The bound is
 E_q log p(y|f) - KL[q(v) || N(0, I)] + log p(theta). L-BFGS moves in coordinates in which q is standard normal where it
@@ -48,7 +48,7 @@ class Variational(NamedTuple):
 
 
 class ExpectedLogDensity(NamedTuple):
-    """E_q log p(y|f) + log p(theta) with its derivatives, each of the shape of what it is in.
+    """E_q log p(y|f) + log p(theta) with its derivatives, each of the shape of its variable.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ def bound(evaluate: Evaluate, at: Variational) -> ExpectedLogDensity:
 
 @dataclass(frozen=True)
 class VariationalCoordinates:
-    """A vector of what moves: m = m0 + C0 e, C = C0 T with T lower triangular, theta, and Z in units of its own.
+    """A vector of all optimized values: m = m0 + C0 e, C = C0 T with T lower triangular, theta, and Z in its own units.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class VariationalCoordinates:
 
     @property
     def start(self) -> np.ndarray:
-        """The vector of the origin."""
+        """Return the vector of the origin."""
         unit = np.broadcast_to(np.eye(self.origin.mean.shape[1]), self.origin.factor.shape)
         return self._joined(np.zeros_like(self.origin.mean), unit, self.origin.theta, self.origin.inducing / self.units)
 
@@ -119,7 +119,7 @@ class VariationalCoordinates:
         )
 
     def gradient(self, slopes: Variational) -> np.ndarray:
-        """The gradient in the vector, of one in what it stands for."""
+        """Return the gradient in the vector, from the gradient in the values that it encodes."""
         shift = np.einsum("kij,ki->kj", self.origin.factor, slopes.mean)
         triangle = self.origin.factor.transpose(0, 2, 1) @ slopes.factor
         return self._joined(shift, triangle, slopes.theta, slopes.inducing * self.units)
@@ -159,7 +159,7 @@ def maximized(
     iterations: int,
     report: Callable[[float], None],
 ) -> Maximized:
-    """Maximize the bound over q, and over what else is to move, by L-BFGS.
+    """Maximize the bound over q, and over the other optimized values, with L-BFGS.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ def maximized(
 
 
 class _Search:
-    """One run of L-BFGS; the bounds of its steps are added to those there are."""
+    """One run of L-BFGS; the bounds of its steps are appended to the list of bounds."""
 
     def __init__(
         self,
@@ -232,7 +232,7 @@ class _Search:
 
 
 def _somewhere(evaluate: Evaluate, at: Variational) -> ExpectedLogDensity:
-    """The bound; not a number where a covariance of q is singular."""
+    """Return the bound; NaN if a covariance of q is singular."""
     try:
         return bound(evaluate, at)
     except np.linalg.LinAlgError:

@@ -18,7 +18,7 @@ NEGLIGIBLE = 1e-10
 
 
 def cluster_centers(X: np.ndarray, m: int, rng: np.random.Generator, iterations: int = 20) -> np.ndarray:
-    """Centers of m clusters, by k-means.
+    """Return the centers of m clusters, found with k-means.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def cluster_centers(X: np.ndarray, m: int, rng: np.random.Generator, iterations:
 def largest_conditional_variances(
     variance: np.ndarray, covariance_with: Callable[[int], np.ndarray], m: int
 ) -> np.ndarray:
-    """Indices of points, each of the largest variance given those before it.
+    """Return indices of points, each with the largest variance given those before it.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
-"""Trajectories of v about its Gaussian, whose own part of the motion is solved exactly.
+"""Trajectories of v about its Gaussian, whose part of the motion is solved exactly.
 
 In w, where the Gaussian is N(0, I), position and momentum turn about the origin, and only the rest of the density kicks
 the momentum (Beskos et al. 2011; Shahbaba et al. 2014): where the Gaussian fits, a quarter of a turn is an independent
-draw. A kick may be any function of the position, so that rough derivatives cost acceptance and nothing else.
+draw. A kick may be any function of the position, so that rough derivatives only lower the acceptance rate.
 """
 
 from __future__ import annotations
@@ -42,22 +42,22 @@ class Moved(NamedTuple):
 
 
 class _Rest(NamedTuple):
-    """The density of w, less that of N(0, I)."""
+    """The density of w divided by that of N(0, I)."""
 
     conditional: WhitenedConditional
     fit: GaussianFit
 
     def place(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """V and the latent values."""
+        """Return v and the latent values."""
         v = self.fit.mode + self.fit.deviation(w)
         return v, self.conditional.latent(v)
 
     def value(self, w: np.ndarray, v: np.ndarray, latent: np.ndarray) -> float:
-        """Its logarithm."""
+        """Return the logarithm of the density."""
         return self.conditional.log_density(v, latent) + 0.5 * float(np.vdot(w, w))
 
     def kick(self, w: np.ndarray) -> np.ndarray:
-        """Its gradient in w, as far as the derivatives are exact."""
+        """Return the log-density's gradient in w, as exact as the likelihood's derivatives."""
         v, latent = self.place(w)
         slope = self.conditional.pulled_back(self.conditional.slope(latent)) - v
         return np.array([triangular_solve(L, row) for L, row in zip(self.fit.factors, slope, strict=True)]) + w
@@ -71,7 +71,7 @@ def angle_to_learn() -> StepSize:
 def trajectory(
     rng: np.random.Generator, conditional: WhitenedConditional, fit: GaussianFit, w: np.ndarray, angle: float
 ) -> Moved:
-    """Move w by a trajectory, accepted or not by the density itself.
+    """Move w along a trajectory, whose end is accepted or rejected with the exact density.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def trajectory(
 
 
 def _turned(rest: _Rest, w: np.ndarray, momentum: np.ndarray, turn: float, steps: int) -> tuple[np.ndarray, np.ndarray]:
-    """Turns with half a kick before the first one, half of one after the last one, and whole ones between."""
+    """Make turns with half a kick before the first, half a kick after the last, and whole kicks between them."""
     cosine, sine = cos(turn), sin(turn)
     momentum = momentum + 0.5 * turn * rest.kick(w)
     for step in range(steps):

@@ -1,4 +1,4 @@
-"""Gradients in K and in the noise on its diagonal, as few vectors in place of a matrix."""
+"""Gradients in K and in the noise on its diagonal, stored as a few vectors instead of a matrix."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ class IterativeEvidence:
     def solved_probes(
         self, product: Product, preconditioner: Preconditioner, w: np.ndarray, checked: Product | None
     ) -> Solution:
-        """C^-1 w, to a tolerance that is relative to each probe."""
+        """Return C^-1 w, to a tolerance that is relative to each probe."""
         solver = ConjugateGradients(PROBE_TOLERANCE, self.cap)
         return solver.solve(product, w, preconditioner, units=np.linalg.norm(w, axis=0), checked_by=checked)
 
@@ -136,7 +136,7 @@ class IterativeEvidence:
 
 
 def product_with(product: Product, noise: np.ndarray) -> Product:
-    """The product with C = K + diag(noise), from that with K."""
+    """Return the product with C = K + diag(noise), from the product with K."""
     return lambda x: product(x) + noise[:, None] * x
 
 
@@ -145,7 +145,7 @@ def _column(x: np.ndarray | None) -> np.ndarray | None:
 
 
 def joined(pair: tuple[np.ndarray, np.ndarray], trace: CovarianceBar, noise: np.ndarray) -> CovarianceBar:
-    """Pairs of columns with a gradient in the noise, less half of a trace."""
+    """Return the bar of pairs of columns and of a gradient in the noise, minus half of a trace."""
     left = np.hstack([pair[0], -0.5 * trace.left])
     right = np.hstack([pair[1], trace.right])
     return CovarianceBar(left, right, trace.points, -0.5 * trace.weights, noise - 0.5 * trace.noise)

@@ -1,4 +1,4 @@
-"""Stochastic gradient Langevin dynamics for theta, from gradients without bias.
+"""Stochastic gradient Langevin dynamics for theta, with unbiased gradients.
 
 Filippone and Engler (2015), sections 2.3 and 5: theta moves by (eps / 2) M g plus N(0, eps M), with eps = a / (b + t)
 that falls until the gradients' noise hardly adds to the normal's, and is held then. **Not exact**: no proposal is
@@ -69,7 +69,7 @@ class StochasticLangevin:
             raise ValueError(f"batch must be at least 2 and horizon at least 1, not {self.batch} and {self.horizon}")
 
     def size(self, state: LangevinState) -> float:
-        """The step of the next iteration."""
+        """Return the step size of the next iteration."""
         if state.held:
             return state.held
         # a / (b + t) that is `first` at 0 and `last` at the horizon.
@@ -77,7 +77,7 @@ class StochasticLangevin:
         return self.first * b / (b + state.iteration)
 
     def step(self, rng: np.random.Generator, state: LangevinState, gradient: np.ndarray) -> LangevinState:
-        """Move by an estimate of the log-density's gradient at the state."""
+        """Move along an estimate of the log-density's gradient at the state."""
         size = self.size(state)
         drift = 0.5 * size * (self.factor @ (self.factor.T @ gradient))
         noise = np.sqrt(size) * (self.factor @ rng.standard_normal(len(gradient)))

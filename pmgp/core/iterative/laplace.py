@@ -113,7 +113,7 @@ class IterativeLaplace:
         return EvidenceEstimate(value, 0.5 * determinant.standard_error, bar, a + by_shift, a, iterations)
 
     def mode(self, kernel: Kernel, mean: np.ndarray, likelihood: SiteLikelihood, probes: Probes) -> Mode:
-        """The mode of p(f|y, theta), by Newton's method from m."""
+        """Return the mode of p(f|y, theta), found with Newton's method from m."""
         current = Mode(mean, np.zeros_like(mean), float(likelihood.log_likelihood(mean)))
         for _ in range(self.max_iterations):
             reached = self._step(kernel, mean, likelihood, probes, current)
@@ -159,7 +159,7 @@ def _at(likelihood: SiteLikelihood, mean: np.ndarray, f: np.ndarray, a: np.ndarr
 
 
 def _precision(likelihood: SiteLikelihood, f: np.ndarray) -> np.ndarray:
-    """The curvature, or the Fisher information in its place where it is not positive."""
+    """Return the curvature, replaced with the Fisher information where it is not positive."""
     precision = likelihood.curvature(f)
     if np.any(precision <= 0.0):
         precision = np.where(precision > 0.0, precision, likelihood.fisher_information(f))

@@ -37,11 +37,11 @@ class Probes:
         self._interpolation = cho_solve((stable_cholesky(columns[points]), True), columns.T)
 
     def preconditioner(self, noise: np.ndarray) -> LowRank:
-        """P for noise of shape (n,)."""
+        """Return P for noise of shape (n,)."""
         return LowRank(self._factor, Diagonal(noise))
 
     def inverse(self, preconditioner: LowRank, w: np.ndarray, solutions: np.ndarray) -> CovarianceBar:
-        """A bar whose expectation gives tr(C^-1 dC) for any change dC.
+        """Return a bar whose expectation gives tr(C^-1 dC) for any change dC.
 
         Parameters
         ----------
@@ -63,11 +63,11 @@ class Probes:
 
     @staticmethod
     def inverse_diagonal(preconditioner: LowRank, w: np.ndarray, solutions: np.ndarray) -> np.ndarray:
-        """An array whose expectation is the diagonal of C^-1: (n,)."""
+        """Return an array whose expectation is the diagonal of C^-1: (n,)."""
         u = preconditioner.solve(w)
         return columnwise(u.T, solutions.T) / w.shape[1] + _excess(preconditioner, u)
 
 
 def _excess(preconditioner: LowRank, u: np.ndarray) -> np.ndarray:
-    """Diagonal of P^-1 - mean u u', whose expectation is zero."""
+    """Return the diagonal of P^-1 - mean u u', whose expectation is zero."""
     return preconditioner.inverse_diagonal() - np.square(u).mean(axis=1)

@@ -25,7 +25,7 @@ ROUNDING = 1e-13
 
 
 class Survival(Protocol):
-    """Probabilities with which increments after the threshold enter."""
+    """Probabilities of keeping the increments after the threshold."""
 
     def probability(self, before: float, number: int, decrease: float) -> float:
         """P_j from P_(j-1).
@@ -60,7 +60,7 @@ class Printed:
 
 @dataclass(frozen=True)
 class Matched:
-    """P_j falls as the residual does, so that weighed increments stay of one size."""
+    """P_j falls in proportion to the residual, so that the weighted increments keep their size."""
 
     def probability(self, before: float, number: int, decrease: float) -> float:
         """P_j from P_(j-1)."""
@@ -88,7 +88,7 @@ def increments(product: Product, b: np.ndarray, preconditioner: Preconditioner) 
 
 @dataclass(frozen=True)
 class Roulette:
-    """Solve C x = b without bias, by conjugate gradients that stop at random.
+    """Solve C x = b without bias, with conjugate gradients that stop at random.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ class Roulette:
     def solve(
         self, rng: np.random.Generator, product: Product, b: np.ndarray, preconditioner: Preconditioner, size: int = 1
     ) -> np.ndarray:
-        """Independent unbiased estimates of C^-1 b from one run of conjugate gradients: (n, size).
+        """Return independent unbiased estimates of C^-1 b from one run of conjugate gradients: (n, size).
 
         Raises
         ------
@@ -118,7 +118,7 @@ class Roulette:
     def stopped_at(
         self, uniforms: np.ndarray, product: Product, b: np.ndarray, preconditioner: Preconditioner
     ) -> np.ndarray:
-        """Estimates that go on while P_j is over their uniform number: (size,) -> (n, size)."""
+        """Return estimates that add increments while P_j exceeds their uniform number: (size,) -> (n, size)."""
         x = np.zeros((len(b), len(uniforms)))
         limit, reached, probability, after = self.threshold * np.sqrt(len(b)), 0.0, 1.0, 0
         for number, (increment, norm) in enumerate(increments(product, b, preconditioner)):

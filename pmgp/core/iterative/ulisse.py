@@ -1,4 +1,4 @@
-"""Gradients of log N(y|m, K + diag(noise)) without bias, from solutions that are stopped at random.
+"""Unbiased gradients of log N(y|m, K + diag(noise)), from solvers that are stopped at random.
 
 Filippone and Engler (2015), section 4: the trace by Rademacher vectors r, r'C^-1 dC r, each with one estimate of
 C^-1 r; the quadratic term by two independent estimates of C^-1 (y - m) from one run. The article's print lacks the
@@ -36,7 +36,7 @@ class UnbiasedGradient(NamedTuple):
 
 @dataclass(frozen=True)
 class Ulisse:
-    """Estimate gradients by solutions that are stopped at random.
+    """Estimate gradients with solvers that are stopped at random.
 
     Parameters
     ----------

@@ -47,5 +47,5 @@ class LatentUpdate(Protocol):
     def step(
         self, rng: np.random.Generator, point: Point, target: Any, step_size: float
     ) -> tuple[Point, TransitionInfo]:
-        """One transition; f is the new point's payload."""
+        """Make one transition; f is the new point's payload."""
         ...

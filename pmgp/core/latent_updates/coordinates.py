@@ -98,19 +98,19 @@ class ScaledDensity:
 
 
 def latent(prior: Prior, likelihood: Likelihood) -> LatentDensity | None:
-    """Density of f itself; None where K is indefinite, as in the next two functions."""
+    """Return the density of f itself; None where K is indefinite, as in the next two functions."""
     factorized = prior.factorized()
     return None if factorized is None else LatentDensity(factorized, likelihood)
 
 
 def scaled_by_prior(prior: Prior, likelihood: Likelihood) -> ScaledDensity | None:
-    """Density with D = L, the Cholesky factor of K, without a further O(n^3) operation."""
+    """Return the density with D = L, the Cholesky factor of K, without a further O(n^3) operation."""
     factorized = prior.factorized()
     return None if factorized is None else ScaledDensity(factorized, likelihood)
 
 
 def scaled_by_posterior(prior: Prior, likelihood: Likelihood) -> ScaledDensity | None:
-    """Density with C the Fisher information at the prior mean, using two factorizations and one inversion.
+    """Return the density with C the Fisher information at the prior mean; two factorizations and one inversion.
 
     Section 3.6 of the comparative evaluation; K itself is not factorized.
     """

@@ -22,7 +22,7 @@ from pmgp.core.transitions.elliptical_slice import slice_on_ellipse
 
 
 class SliceTarget(NamedTuple):
-    """The Gaussians that give the ellipses, in turn, and the likelihood."""
+    """The likelihood, and the Gaussians that define the ellipses, used in turn."""
 
     references: tuple[Gaussian, ...]
     likelihood: Likelihood
@@ -34,7 +34,7 @@ class SliceTarget(NamedTuple):
 
 @dataclass(frozen=True)
 class EllipticalSliceUpdate:
-    """One or more elliptical slice transitions.
+    """An update that makes one or more elliptical slice transitions.
 
     Parameters
     ----------

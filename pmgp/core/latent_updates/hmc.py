@@ -75,5 +75,5 @@ class HamiltonianUpdate:
     def step(
         self, rng: np.random.Generator, point: Point, target: LatentDensity | ScaledDensity, step_size: float
     ) -> tuple[Point, TransitionInfo]:
-        """One trajectory."""
+        """Make one trajectory."""
         return hamiltonian(rng, point, target, step_size, self.max_leapfrog)

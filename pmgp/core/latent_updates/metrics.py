@@ -43,11 +43,11 @@ class IdentityMetric:
         self.size = size
 
     def momentum(self, rng: np.random.Generator) -> np.ndarray:
-        """Standard normals."""
+        """Draw standard normals."""
         return rng.standard_normal(self.size)
 
     def velocity(self, momentum: np.ndarray) -> np.ndarray:
-        """The momentum."""
+        """Return the momentum itself."""
         return momentum
 
     def force(self, velocity: np.ndarray) -> np.ndarray:
@@ -79,12 +79,12 @@ class PosteriorMetric:
         return self.shrinkage.log_determinant
 
     def momentum(self, rng: np.random.Generator) -> np.ndarray:
-        """A draw from N(0, G), the sum of a draw for each term."""
+        """Draw from N(0, G), as the sum of a draw for each term."""
         of_prior, of_sites = rng.standard_normal((2, self.prior.size))
         return self.prior.solve(self.prior.deviation(of_prior)) + self.precision.root_product(of_sites)
 
     def velocity(self, momentum: np.ndarray) -> np.ndarray:
-        """G^-1 p."""
+        """Return G^-1 p."""
         return self.shrinkage.product(momentum)
 
     def force(self, velocity: np.ndarray) -> np.ndarray:
@@ -143,7 +143,7 @@ class MovingMetricDensity(LatentDensity):
         self.constant = constant
 
     def metric_at(self, position: np.ndarray) -> Metric | None:
-        """G at a position; None where the curvature is negative or not finite."""
+        """Return G at a position; None where the curvature is negative or not finite."""
         if self.constant is not None:
             return self.constant
         precision = _curvature(self.likelihood, position)
@@ -161,7 +161,7 @@ class MovingMetricDensity(LatentDensity):
 
 
 def _curvature(likelihood: Any, f: np.ndarray) -> BlockMatrix | None:
-    """W(f); None where it is negative or not finite."""
+    """Return W(f); None where it is negative or not finite."""
     curvature = likelihood.derivatives(f)[1]
     if not isinstance(curvature, np.ndarray):
         return curvature
@@ -188,7 +188,7 @@ def local_curvature_known(prior: Prior, likelihood: Likelihood) -> bool:
 
 
 def best_constant(prior: Prior, likelihood: Likelihood) -> np.ndarray:
-    """The f that fits the data best among those that are constant in each latent vector: (C n,).
+    """Return the f that fits the data best among those that are constant in each latent vector: (C n,).
 
     For labels of classes its probabilities are n_c / n. Newton's method finds it from the prior mean.
     """

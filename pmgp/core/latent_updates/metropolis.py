@@ -66,7 +66,7 @@ class MetropolisUpdate:
     def step(
         self, rng: np.random.Generator, point: Point, target: LatentDensity | ScaledDensity, step_size: float
     ) -> tuple[Point, TransitionInfo]:
-        """One transition."""
+        """Make one transition."""
         if isinstance(target, ScaledDensity) and self.proposal == "autoregressive":
             return _autoregressive(rng, point, target, min(step_size, 1.0))
         return random_walk(rng, point, target, step_size)

@@ -69,5 +69,5 @@ class RiemannianUpdate:
     def step(
         self, rng: np.random.Generator, point: Point, target: MovingMetricDensity, step_size: float
     ) -> tuple[Point, TransitionInfo]:
-        """One trajectory."""
+        """Make one trajectory."""
         return riemannian(rng, point, target, step_size, self.max_leapfrog, self.solver)

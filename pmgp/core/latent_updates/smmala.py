@@ -67,5 +67,5 @@ class LangevinUpdate:
     def step(
         self, rng: np.random.Generator, point: Point, target: ManifoldDensity, step_size: float
     ) -> tuple[Point, TransitionInfo]:
-        """One transition."""
+        """Make one transition."""
         return langevin(rng, point, target, step_size)

@@ -39,7 +39,7 @@ class Factor(Protocol):
 
 
 class Pattern(Protocol):
-    """Where Q and A are not zero."""
+    """The nonzero elements of Q and A."""
 
     @property
     def shape(self) -> tuple[int, ...]:

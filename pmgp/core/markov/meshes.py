@@ -171,7 +171,7 @@ class Lattice:
 
     @cached_property
     def interior(self) -> np.ndarray:
-        """Whether a cell is not part of the border: (m,)."""
+        """True for each cell that is not part of the border: (m,)."""
         inside = np.pad(np.ones(self.shape, dtype=bool), self.border)
         return inside.ravel()
 

@@ -64,7 +64,7 @@ class SoftSumPattern(SparsePattern):
         self.direction = direction
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        """By what it was made of."""
+        """Pickle the arguments of the constructor."""
         return _made_of, (self._given, self.design, self.direction)
 
     def placed(self, upper: np.ndarray) -> np.ndarray:

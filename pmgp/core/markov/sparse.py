@@ -91,7 +91,7 @@ class SparseFactor:
 
 
 class SparsePattern:
-    """Where a precision is not zero, and what the sites look at.
+    """The nonzero elements of a precision, and the elements of x that the sites depend on.
 
     Values of a precision are those in the upper triangle of the sum of the patterns of Q and A'A, by columns.
 
@@ -131,7 +131,7 @@ class SparsePattern:
         return True
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        """By what it was made of: qdldl's memory stays where it is."""
+        """Pickle the arguments of the constructor, and not qdldl's memory."""
         return SparsePattern, (self._given, self.design)
 
     @property
@@ -165,17 +165,17 @@ class SparsePattern:
 
     @property
     def columns(self) -> tuple[np.ndarray, np.ndarray]:
-        """Where each column of L starts, (m + 1,), and the rows of its elements."""
+        """Start of each column of L, (m + 1,), and the rows of its elements."""
         return self._symbolic[:2]
 
     @property
     def order(self) -> np.ndarray:
-        """Which element of x comes when: (m,)."""
+        """Order of the elements of x in the factorization: (m,)."""
         return self._symbolic[2]
 
     @cached_property
     def in_factor(self) -> np.ndarray:
-        """Where each value of Q stands in D followed by L's values."""
+        """Position of each value of Q in D followed by L's values."""
         starts, rows = self.columns
         number = self.shape[0]
         place = np.empty(number, dtype=np.int64)
@@ -322,7 +322,7 @@ def _keys(upper: Any) -> np.ndarray:
 
 
 def _at_pattern(upper: Any, part: Any) -> np.ndarray:
-    """Where the elements of a part stand in a pattern."""
+    """Return the positions of a part's elements in a pattern."""
     return np.searchsorted(_keys(upper), _keys(part))
 
 

@@ -21,7 +21,7 @@ MOST_HARMONICS = 64
 
 
 class Part(NamedTuple):
-    """A Matern process, and what its kernel is multiplied by.
+    """A Matern process, and the kernels that its own is multiplied with.
 
     Attributes
     ----------

@@ -218,9 +218,9 @@ def _regression(size: int, elapsed: np.ndarray) -> np.ndarray:
 
 
 def _new(order: float, elapsed: np.ndarray) -> np.ndarray:
-    """Covariance of what is new in the state after a time, for a variance and a rate of one: (T, d, d).
+    """Return the covariance of the state's innovation after a time, for a variance and a rate of one: (T, d, d).
 
-    The integral of g g', g the response to an impulse: no difference of nearly equal numbers.
+    It is the integral of g g', where g is the response to an impulse, without differences of nearly equal numbers.
     """
     polynomials = IMPULSES[order]
     size = len(polynomials)

@@ -1,4 +1,4 @@
-"""Probabilities that a Gaussian vector lies between limits, estimated without bias, and draws of it given that.
+"""Unbiased estimates of the probability that a Gaussian vector lies between limits, and draws of it between them.
 
 NumPy and SciPy, and in `compiled` and `compiled_normal` numba; these two are loaded where they are first needed.
 `pmgp.core.estimators` uses it for likelihoods whose latent value, with normal noise, lies between limits.

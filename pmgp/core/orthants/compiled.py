@@ -1,4 +1,4 @@
-"""The loops that are compiled: variables drawn one after another, and the order to take them in.
+"""Compiled loops: draw variables one after another, and choose their order.
 
 Everything here works on a block of variables and many draws; products between blocks are left to BLAS.
 """
@@ -41,7 +41,7 @@ def _draw_variable(
     log_weights: np.ndarray,
     known: bool,
 ) -> None:
-    """One variable of a few draws: (draws,) arrays; probabilities are multiplied into `products`."""
+    """Draw one variable of a few paths, in (draws,) arrays; multiply the probabilities into `products`."""
     lower, upper, slope, offset, scale, constant, linear, spread, log_linear, log_square, tilt = coefficients
     for m in range(len(kappas)):
         kappa = kappas[m]
@@ -130,7 +130,7 @@ def _log_probability(alpha: float, beta: float) -> float:
 
 @inlined
 def _mean(alpha: float, beta: float) -> float:
-    """Mean of a standard normal between limits; zero where these have no probability."""
+    """Return the mean of a standard normal between limits; zero if the interval has no probability."""
     log_scale = LOG_SQRT_2PI + _log_probability(alpha, beta)
     if log_scale == -math.inf:
         return 0.0
@@ -141,7 +141,7 @@ def _mean(alpha: float, beta: float) -> float:
 
 @inlined
 def _least_likely(start: int, states: np.ndarray, tolerance: float) -> int:
-    """The variable from `start` on that is least likely to keep its limits; those without variance are last.
+    """Return the variable from `start` on that is least likely to lie between its limits; those without variance last.
 
     With one limit it is the variable whose limit is farthest in, which needs no probability.
     """
@@ -179,7 +179,7 @@ def _exchange(matrix: np.ndarray, factor: np.ndarray, states: np.ndarray, order:
 def _eliminate(
     start: int, j: int, matrix: np.ndarray, factor: np.ndarray, states: np.ndarray, tolerance: float
 ) -> float:
-    """One column of the factor, and what it leaves of variances and expected values; see `order_block`."""
+    """Compute one column of the factor, and update variances and expected values with it; see `order_block`."""
     variance = states[2, j]
     defect = -variance
     zero = variance <= tolerance
@@ -211,7 +211,7 @@ def order_block(
     tolerance: float,
     choose: bool,
 ) -> float:
-    """Factorize some columns, the next variable always the one that is least likely to lie between its limits.
+    """Factorize some columns; each next variable is the one that is least likely to lie between its limits.
 
     Parameters
     ----------

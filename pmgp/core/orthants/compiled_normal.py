@@ -53,13 +53,13 @@ def _ratio(coefficients: Any, x: float) -> float:
 
 @inlined
 def _tail(x: float) -> float:
-    """Q(x), the probability above x."""
+    """Return Q(x), the probability above x."""
     return 0.5 * math.erfc(SQRT_HALF * x)
 
 
 @inlined
 def _tail_quantile(p: float) -> float:
-    """The x with Q(x) = p."""
+    """Return the x with Q(x) = p."""
     q = 0.5 - p
     if abs(q) <= 0.425:
         return q * _ratio(CENTER, 0.180625 - q * q)
@@ -101,7 +101,7 @@ def _mass(a: float, b: float) -> tuple[float, float, float]:
 
 @inlined
 def _quantile(a: float, b: float, above: float, mass: float, uniform: float) -> float:
-    """The point of the interval with the share `uniform` of its probability below."""
+    """Return the point below which the interval has the share `uniform` of its probability."""
     p = above - uniform * mass
     if a <= FAR:
         return min(max(_tail_quantile(max(p, TINY)), a), b)

@@ -17,7 +17,7 @@ LARGEST_DEFECT = 1e-8
 
 
 class Ordered(NamedTuple):
-    """A truncated Gaussian in the order that it is drawn in.
+    """A truncated Gaussian with its variables in the order of drawing.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Ordered(NamedTuple):
         return len(self.order)
 
     def original(self, values: np.ndarray) -> np.ndarray:
-        """Draws in the variables' own order: (n, draws) to (draws, n)."""
+        """Return draws with the variables in their original order: (n, draws) to (draws, n)."""
         result = np.empty_like(values.T)
         result[:, self.order] = values.T
         return result
@@ -91,7 +91,7 @@ def _reproduces(factor: np.ndarray, correlation: np.ndarray, places: np.ndarray)
 
 
 def _by_eigenvalues(matrix: np.ndarray) -> np.ndarray:
-    """The factor by a root of the matrix and its QR decomposition, which no order makes inaccurate.
+    """Return the factor from a root of the matrix and its QR decomposition, which is accurate in any order.
 
     Raises
     ------

@@ -153,7 +153,7 @@ def log_probability(
 
 
 def check_draws(draws: Any, smallest: int) -> None:
-    """Refuse an odd number of draws, or too few of them."""
+    """Raise an error if the number of draws is odd or too small."""
     if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < smallest or draws % 2:
         raise ValueError(f"draws must be an even number, at least {smallest}, not {draws!r}")
 

@@ -1,4 +1,4 @@
-"""A Gaussian vector between limits, as it was asked for and as the methods see it: centered, with unit variances."""
+"""A Gaussian vector between limits, as given by the user and as the methods use it: centered, with unit variances."""
 
 from __future__ import annotations
 
@@ -84,12 +84,12 @@ class TruncatedNormal:
 
     @property
     def free(self) -> np.ndarray:
-        """Say which variables have no limit, or no variance: (n,) of bool."""
+        """Return which variables have no limit, or no variance: (n,) of bool."""
         lower, upper = self.limits
         return (np.isneginf(lower) & np.isposinf(upper)) | (self.covariance.diagonal() == 0.0)
 
     def restored(self, values: np.ndarray) -> np.ndarray:
-        """Standardized draws in the units of v, and between its limits where rounding left them: (k, n)."""
+        """Return standardized draws in the units of v, moved back between the limits after rounding: (k, n)."""
         lower, upper = self.limits
         inside = (values >= lower) & (values <= upper)
         draws = self.mean + self.scale * values
@@ -127,7 +127,7 @@ def _vector(name: str, value: Any, n: int) -> np.ndarray:
 
 
 def _first(values: np.ndarray, wrong: np.ndarray) -> str:
-    """The first value that is wrong, and where it is."""
+    """Return the first wrong value, and its position."""
     index = np.argwhere(wrong)[0]
     place = str(index[0]) if index.size == 1 else str(tuple(index.tolist()))
     return f"{values[tuple(index)]} at {place}"

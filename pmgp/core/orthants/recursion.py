@@ -68,11 +68,11 @@ class Recursion:
     log_constant: float
 
     def draw(self, uniforms: np.ndarray) -> Paths:
-        """Draws made of uniform numbers: (n, draws)."""
+        """Make draws from uniform numbers: (n, draws)."""
         return self._run(np.array(uniforms, order="C"), np.empty(uniforms.shape), known=False)
 
     def replayed(self, values: np.ndarray) -> Paths:
-        """The weights of paths, and the uniform numbers they would be made of: (n, draws)."""
+        """Return the weights of paths, and the uniform numbers that would give these paths: (n, draws)."""
         return self._run(np.zeros(values.shape), np.array(values, order="C"), known=True)
 
     def _run(self, uniforms: np.ndarray, values: np.ndarray, known: bool) -> Paths:

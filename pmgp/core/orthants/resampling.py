@@ -1,4 +1,4 @@
-"""Particles that are resampled: the counts of the article on orthant integrals, and sequential Monte Carlo.
+"""Resampled particles: the counts of the article on orthant integrals, and sequential Monte Carlo.
 
 All add one variable after another to many particles. The counts draw it without looking at its limits and let those
 particles die that leave them; survivors take their places. Sequential Monte Carlo draws it between its limits,
@@ -16,19 +16,19 @@ from pmgp.core.orthants.ordering import Ordered
 
 
 class Particles(NamedTuple):
-    """A population at the end of its way: log of the estimate, and values (n, particles) that weigh the same."""
+    """A finished population: the log of the estimate, and values (n, particles) with equal weights."""
 
     log_estimate: float
     values: np.ndarray
 
 
 def hard_count(rng: np.random.Generator, problem: Ordered, particles: int) -> Particles:
-    """Count survivors: an estimate without bias, and zero if none is left."""
+    """Count survivors: an unbiased estimate, which is zero if none is left."""
     return _counted(rng, problem, particles, soft=False)
 
 
 def soft_count(rng: np.random.Generator, problem: Ordered, particles: int) -> Particles:
-    """Average the survivors' chances, as the article prints it: **biased**.
+    """Average the survivors' probabilities, as the article prints it: **biased**.
 
     The next particles are those that survived by count, and the product of averages does not normalize these.
     """

@@ -22,7 +22,7 @@ WEAKENING, FADING = 0.6, 6
 
 
 class Limits:
-    """Terms 1[lower <= v <= upper], as far as moment matching needs to know them.
+    """Terms 1[lower <= v <= upper], with the methods that moment matching needs.
 
     Parameters
     ----------
@@ -50,12 +50,12 @@ class Limits:
         return TiltedMoments(mean + scale * shift, variance * share, log_probability)
 
     def alone(self) -> tuple[np.ndarray, np.ndarray]:
-        """Sites that match where the others say nothing, for variables with mean zero and variance one."""
+        """Return the sites that match without information from others, for variables with mean 0 and variance 1."""
         mean, variance, _ = self.tilted_moments(np.zeros_like(self.lower), np.ones_like(self.lower))
         return mean / variance, np.maximum(1.0 / variance - 1.0, SMALLEST_PRECISION)
 
     def _of_intervals(self, mean: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Standardized: mean, how much less than one the variance is, and log-probability."""
+        """Return, standardized, the mean, one minus the variance, and the log-probability."""
         width = (self.upper - self.lower) / scale
         interval = NormalInterval((self.lower - mean) / scale, (self.upper - mean) / scale, width)
         return interval.mean(), interval.variance_deficit(), interval.log_probability()
@@ -91,7 +91,7 @@ def matched_limits(problem: TruncatedNormal) -> tuple[np.ndarray, np.ndarray]:
 
 
 def weakened(linear: np.ndarray, precision: np.ndarray, left: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sites to draw with, from those that match.
+    """Return the sites for drawing, from the matched ones.
 
     A limit that is far away leaves the variable as it is, while a Gaussian site decays in its tails. Many such sites
     make q too narrow in directions where no limit is, and the weights uneven, above all those of antithetic pairs.

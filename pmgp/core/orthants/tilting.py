@@ -14,7 +14,7 @@ from pmgp.core.orthants.ordering import Ordered
 
 
 def saddle_point(problem: Ordered) -> np.ndarray:
-    """Shifts s of the draws: (n,), zero where a variable is a function of those before it.
+    """Return the shifts s of the draws: (n,), zero where a variable is a function of those before it.
 
     If the equations are not solved, the shifts of the last iteration are returned: the draws are exact with any shifts.
     """
@@ -54,7 +54,7 @@ class _Equations:
         return value, jacobian
 
     def _moments(self, moved: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Means of normals between the limits less what is moved, and how much less than one their variances are."""
+        """Return means of normals between the shifted limits, and one minus their variances."""
         mean, deficit = np.zeros(len(moved)), np.zeros(len(moved))
         b = self.bound
         interval = NormalInterval((self.lower - moved)[b], (self.upper - moved)[b], (self.upper - self.lower)[b])

@@ -1,4 +1,4 @@
-"""Factors of a precision that is given as a process: transitions of states, and what is known of them.
+"""Factors of a precision that is given as a process: transitions between states, and sites that observe them.
 
 x_t = F_t x_{t-1} + noise with covariance S_t, and sites of precision w_t look at h'x_t. The precision itself, whose
 blocks are sums of S_t^-1 and F'S^-1 F, loses the digits of a process whose steps are short. Covariances of each state
