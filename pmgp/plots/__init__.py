@@ -1,8 +1,8 @@
-"""Pictures of a sampled Gaussian process model.
+"""Plots of a sampled Gaussian process model.
 
-ArviZ draws everything it has a plot for; the R-hat over iterations, the length-scales beside their
-prior and the pictures of predictions are ours. Every function returns a new matplotlib figure and shows
-nothing, so that it works without a display.
+ArviZ draws every plot that it offers; R-hat over iterations, the length-scales beside their prior, and plots of
+predictions are drawn here. Every function returns a new matplotlib figure and shows nothing, so that it works without
+a display.
 
 May import: scores, diagnostics.
 """

@@ -1,4 +1,4 @@
-"""Accuracy and AUC against the degree of abstention: whether confident predictions are the right ones."""
+"""Accuracy and AUC against the degree of abstention, which show whether confident predictions are right."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ TITLES = {"accuracy": "accuracy", "auc": "AUC"}
 
 
 def abstention(y: ArrayLike, probability: ArrayLike | Mapping[str, ArrayLike]) -> Figure:
-    """Curves of accuracy and AUC against the degree of abstention (Figure 5 of the pseudo-marginal article).
+    """Plot accuracy and AUC against the degree of abstention (Filippone and Girolami 2014, figure 5).
 
     Parameters
     ----------
     y : array_like of shape (n,)
         Labels 0 and 1.
     probability : array_like of shape (n,), or mapping of str to them
-        Predicted probabilities of label 1, of one classifier or of several by name.
+        Predicted probabilities of label 1 from one classifier, or from several by name.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Calibration: whether events predicted with probability 0.3 happen three times in ten."""
+"""Calibration, which shows whether events predicted with probability 0.3 happen three times in ten."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ CONFIDENCE = 0.9
 class Reliability(NamedTuple):
     """Predicted and observed frequencies in the bins of probability that hold points.
 
-    Vectors of one length: mean predicted probability, observed frequency of label 1, its Wilson
-    binomial interval from ``low`` to ``high``, and the number of points.
+    These are vectors of the same length: mean predicted probability, observed frequency of label 1, its Wilson binomial
+    interval from ``low`` to ``high``, and the number of points.
     """
 
     predicted: NDArray[np.float64]
@@ -66,14 +66,14 @@ def calibration(
     classes: tuple[str, str] = ("class 0", "class 1"),
     bins: int = 10,
 ) -> Figure:
-    """Reliability diagram with binomial error bars above a histogram of the predictions.
+    """Plot a reliability diagram with binomial error bars above a histogram of the predictions.
 
     Parameters
     ----------
     y, probability, bins
         As for :func:`reliability`.
     classes : tuple of two str
-        What labels 0 and 1 stand for.
+        Names of the classes with labels 0 and 1.
 
     Examples
     --------
@@ -87,7 +87,7 @@ def calibration(
     with style():
         figure, (top, bottom) = plt.subplots(2, 1, figsize=(0.65 * WIDTH, 6.6), sharex=True, height_ratios=(3, 1))
         draw_reliability(top, reliability(y, probability, bins))
-        # Above the axes: within them no corner is free of error bars on every data set.
+        # Above the axes, since error bars may occupy any corner within them.
         top.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
         top.set_ylabel(f"observed frequency of {classes[1]}")
         edges = np.linspace(0, 1, 2 * bins + 1)

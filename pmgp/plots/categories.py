@@ -19,11 +19,11 @@ COLUMNS = 3
 """Panels a row."""
 BINS = 5
 GAP = 0.02
-"""Between the points of two categories, of the width of the picture."""
+"""Gap between the points of two categories, as a fraction of the plot's width."""
 
 
 def categories(y: ArrayLike, probabilities: ArrayLike, classes: Sequence[str]) -> Figure:
-    """Probabilities of every point as a divided bar, and a reliability diagram for each cut point.
+    """Plot the probabilities of every point as a divided bar, and a reliability diagram for each cut point.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def draw_bars(
     rank: NDArray[Any],
     what: str = "category",
 ) -> None:
-    """Draw one bar a point, grouped by observed category and sorted by rank in it."""
+    """Draw one bar for each point, grouped by observed category and sorted by rank within it."""
     order = np.lexsort((rank, y))
     groups = np.unique(y)
     gap = max(1.0, GAP * len(y))

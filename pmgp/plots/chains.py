@@ -17,10 +17,10 @@ from pmgp import diagnostics
 from pmgp.plots.style import GRAY, WIDTH, style
 
 RHAT_LIMIT = 1.01
-"""Chains whose R-hat is below it agree well enough (Vehtari et al. 2021)."""
+"""Chains agree well enough if R-hat is below this value (Vehtari et al. 2021)."""
 
 LEAST_EXCESS = 1e-3
-"""Smaller values of R-hat - 1, and negative ones, are noise; they are drawn at this height."""
+"""Values of R-hat - 1 below this one are noise, and are drawn at this height."""
 
 PANEL_HEIGHT = 2.4
 COLUMNS = 3
@@ -31,18 +31,18 @@ UNITS = {
     "cutpoints": "scale of f",
 }
 N_NAMED = 8
-"""Curves with a color and a name of their own; ArviZ's color cycle has as many."""
+"""Number of curves with a color and a name of their own, the length of ArviZ's color cycle."""
 
 
 def trace(idata: xr.DataTree, var_names: Sequence[str] | None = None) -> Figure:
-    """Values of the hyper-parameters against the draw, one line a chain.
+    """Plot the values of the hyper-parameters against the draw, with one line for each chain.
 
     Parameters
     ----------
     idata : DataTree
         With group ``posterior``.
     var_names : sequence of str, optional
-        By default the hyper-parameters, see :func:`pmgp.diagnostics.hyperparameter_names`.
+        The hyper-parameters by default; see :func:`pmgp.diagnostics.hyperparameter_names`.
 
     Examples
     --------
@@ -59,7 +59,7 @@ def trace(idata: xr.DataTree, var_names: Sequence[str] | None = None) -> Figure:
 
 
 def rank(idata: xr.DataTree, var_names: Sequence[str] | None = None) -> Figure:
-    """Difference of each chain's rank distribution from uniform; chains that agree stay near zero.
+    """Plot the difference of each chain's rank distribution from uniform, near zero for chains that agree.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def rank(idata: xr.DataTree, var_names: Sequence[str] | None = None) -> Figure:
     Raises
     ------
     ValueError
-        If there is only one chain, which has nothing to agree with.
+        If there is only one chain, as ranks compare several.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def rank(idata: xr.DataTree, var_names: Sequence[str] | None = None) -> Figure:
 
 
 def autocorrelation(idata: xr.DataTree, var_names: Sequence[str] | None = None, max_lag: int = 100) -> Figure:
-    """Autocorrelation of the hyper-parameters against the lag in draws.
+    """Plot the autocorrelation of the hyper-parameters against the lag in draws.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def autocorrelation(idata: xr.DataTree, var_names: Sequence[str] | None = None, 
     >>> figure = pmgp.plots.autocorrelation(idata)
     """
     lags = min(max_lag, idata["posterior"].sizes["draw"])
-    # ArviZ computes the width of its band from the lags shown, not from the draws: leave it out.
+    # ArviZ's band is left out because its width is computed from the lags shown, not from the draws.
     visuals = {"credible_interval": False}
     return _facets(
         arviz.plot_autocorr,
@@ -115,7 +115,7 @@ def autocorrelation(idata: xr.DataTree, var_names: Sequence[str] | None = None, 
 
 
 def posterior(idata: xr.DataTree, var_names: Sequence[str] | None = None) -> Figure:
-    """Marginal posterior densities with mean and credible interval.
+    """Plot marginal posterior densities with mean and credible interval.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def _facets(
     legend: bool = True,
     **options: Any,
 ) -> Figure:
-    """Lay out one of ArviZ's faceted plots, three panels a row, and label its axes."""
+    """Lay out one of ArviZ's faceted plots with three panels in a row, and label its axes."""
     names = diagnostics.hyperparameter_names(idata) if var_names is None else list(var_names)
     rows = math.ceil(len(_units(idata, names)) / COLUMNS)
     layout = {
@@ -163,19 +163,19 @@ def _facets(
 
 
 def _units(idata: xr.DataTree, var_names: Sequence[str] | None) -> list[str]:
-    """Return the unit of every panel: of each scalar that the variables hold in one draw."""
+    """Return the unit of every panel, one for each scalar that the variables hold in a draw."""
     names = diagnostics.hyperparameter_names(idata) if var_names is None else var_names
     draw = idata["posterior"].to_dataset().isel(chain=0, draw=0)
     return [UNITS.get(name, "value") for name in names for _ in range(draw[name].size)]
 
 
 def rhat(idata: xr.DataTree, var_names: Sequence[str] | None = None) -> Figure:
-    """R-hat of the first draws against their number, on a logarithmic scale of R-hat - 1.
+    """Plot R-hat of the first draws against their number, on a logarithmic scale of R-hat - 1.
 
     Parameters
     ----------
     idata, var_names
-        As for :func:`trace`. Of many elements, those that end highest are named.
+        As for :func:`trace`. If there are many elements, those with the highest final R-hat are named.
 
     Raises
     ------
@@ -204,7 +204,7 @@ def rhat(idata: xr.DataTree, var_names: Sequence[str] | None = None) -> Figure:
 
 
 def _curves(rhats: xr.Dataset) -> dict[str, np.ndarray]:
-    """Return the curve of every element by its label, highest at the end first, and the draws."""
+    """Return the draws, and the curve of every element by its label, in descending order of the final value."""
     curves = {
         label: values.to_numpy()
         for name, variable in rhats.data_vars.items()
@@ -225,7 +225,7 @@ def _labeled(name: str, variable: xr.DataArray) -> list[tuple[str, xr.DataArray]
 
 
 def _scale_excess(axes: Axes) -> None:
-    """Show R-hat - 1 on a logarithmic axis whose ticks say R-hat."""
+    """Show R-hat - 1 on a logarithmic axis, with ticks labeled with R-hat."""
     top = max(0.1, axes.dataLim.y1)
     axes.set(yscale="log", ylim=(LEAST_EXCESS * 0.9, 1.3 * top))
     ticks = [tick for tick in (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3) if tick <= 1.3 * top]

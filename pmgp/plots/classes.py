@@ -15,13 +15,13 @@ from pmgp.plots.categories import draw_bars
 from pmgp.plots.style import ACCENT, GRAY, WIDTH, style
 
 PALETTES = ("tab10", "tab20")
-"""The first one with enough colors; beyond them a continuous one is divided."""
+"""Color maps, of which the first with enough colors is used; for more classes, a continuous one is divided."""
 FEW = 5
-"""With more classes their names are turned."""
+"""Largest number of classes whose names are not turned."""
 
 
 def classes(y: ArrayLike, probabilities: ArrayLike, names: Sequence[str]) -> Figure:
-    """Probabilities of every point as a divided bar, the confusion matrix, and accuracy against points left undecided.
+    """Plot every point's probabilities as a divided bar, the confusion matrix, and accuracy against undecided points.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def _layout(number: int) -> tuple[Figure, Axes, Axes, Axes]:
 
 
 def _colors(number: int) -> NDArray[np.float64]:
-    """Give colors (r, 4) that tell neighbors apart, as there is no order to show."""
+    """Return colors (r, 4) that distinguish neighbors, as there is no order to show."""
     for name in PALETTES:
         palette = plt.get_cmap(name)
         if number <= palette.N:
@@ -77,7 +77,7 @@ def _colors(number: int) -> NDArray[np.float64]:
 
 
 def _turn(names: Sequence[str]) -> int:
-    """Degrees by which names are turned, so that they do not overlap."""
+    """Return the angle in degrees by which names are turned, so that they do not overlap."""
     return 0 if len(names) <= FEW else 90
 
 

@@ -14,7 +14,7 @@ from pmgp.plots.style import ACCENT, GRAY, WIDTH, style
 
 CONFIDENCE = 0.9
 LARGE = 50
-"""Beyond counts of this size an axis is logarithmic."""
+"""An axis is logarithmic for counts above this one."""
 
 
 class Interval(NamedTuple):
@@ -32,7 +32,7 @@ def counts(
     name: str = "count",
     bins: int = 10,
 ) -> Figure:
-    """Observed counts against predicted means, beside the histogram of the probability integral transform.
+    """Plot observed counts against predicted means, beside the histogram of the probability integral transform.
 
     Parameters
     ----------
@@ -41,13 +41,13 @@ def counts(
     mean : array_like of shape (m,)
         Predicted means.
     interval : two array_like of shape (m,)
-        Lower and upper end of the central predictive interval of 90 %.
+        Lower and upper ends of the central 90 % predictive interval.
     transform : two array_like of shape (m,)
-        Predictive probabilities of less than the observed count, and of no more than it.
+        Predictive probabilities of counts below the observed one, and of counts up to and including it.
     name : str
-        What is counted.
+        Name of the count, for labels.
     bins : int
-        Of the histogram.
+        Number of bins of the histogram.
 
     Examples
     --------
@@ -71,10 +71,10 @@ def counts(
 
 
 def transform_histogram(below: ArrayLike, up_to: ArrayLike, bins: int = 10) -> NDArray[np.float64]:
-    """Heights of the histogram of the probability integral transform of counts, 1 on average.
+    """Return the heights of the histogram of the probability integral transform of counts, which are 1 on average.
 
-    Each count spreads over the interval between the predictive probabilities of smaller counts and of counts up to
-    it: the histogram is level, up to chance, if the predictive distributions are right (Czado, Gneiting and Held 2009).
+    Each count is spread over the interval between P(Y < y) and P(Y <= y). Apart from chance, the histogram is level if
+    the predictive distributions are right (Czado, Gneiting and Held 2009).
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def transform_histogram(below: ArrayLike, up_to: ArrayLike, bins: int = 10) -> N
     """
     below, up_to = np.asarray(below, dtype=np.float64)[:, None], np.asarray(up_to, dtype=np.float64)[:, None]
     edges = np.linspace(0, 1, bins + 1)
-    # A count that nothing was foreseen for has an interval of length zero.
+    # A count with predictive probability zero has an interval of length zero.
     width = np.maximum(up_to - below, np.finfo(float).tiny)
     shares: NDArray[np.float64] = np.clip((edges - below) / width, 0.0, 1.0)
     shares[:, -1] = 1.0

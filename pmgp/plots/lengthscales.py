@@ -15,7 +15,7 @@ from pmgp.plots.style import ACCENT, GRAY, WIDTH, style
 
 UNIT = "standard deviations of the feature"
 PROBABILITIES = (0.5, 0.9)
-"""Probability of the thick and of the thin central interval."""
+"""Probabilities of the thick and the thin central interval."""
 
 
 class Prior(Protocol):
@@ -32,10 +32,10 @@ class Prior(Protocol):
 
 
 def lengthscale(idata: xr.DataTree, prior: Prior | None = None, name: str = "lengthscale") -> Figure:
-    """Posterior of the length-scale: a density, or intervals a feature where there are several.
+    """Plot the posterior of the length-scale as a density, or as an interval for each of several features.
 
-    A short length-scale means a feature that the latent function varies with; one that stays at its
-    prior was not informed by the data.
+    A short length-scale means that the latent function varies with the feature. If the posterior equals the prior, the
+    data do not inform the length-scale.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ import matplotlib
 import matplotlib.pyplot as plt
 
 WIDTH = 10.0
-"""Width of every figure in inches. Pages show it at nine tenths of that, so that letters of ten points have nine."""
+"""Width of every figure in inches; pages show it at nine tenths of its size, and letters of ten points at nine."""
 
 ACCENT = "#1b7ea3"
 GRAY = "0.45"
@@ -29,7 +29,7 @@ _SETTINGS: dict[str, Any] = {
 
 
 def style() -> AbstractContextManager[None]:
-    """Return a context in which new figures have the shared look; settings outside it stay."""
-    # Resolves the backend now: inside the context that would be undone, with the interactive mode of a notebook.
+    """Return a context in which new figures have the shared look; settings outside it do not change."""
+    # Resolve the backend now: leaving the context would undo that, and a notebook's interactive mode with it.
     matplotlib.get_backend()
     return plt.style.context(["arviz-variat", _SETTINGS])

@@ -1,4 +1,4 @@
-"""An expected observation over time, with what has been observed and a forecast."""
+"""An expected observation over time, with the observations and a forecast."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 FORECAST = "#c0392b"
 FEW = 400
-"""Beyond so many observations their markers become points."""
+"""Largest number of observations that are shown as circles rather than points."""
 
 
 def trend(
@@ -26,19 +26,19 @@ def trend(
     axis: str = "time",
     name: str = "expected observation",
 ) -> Figure:
-    """Bands over time, observations, and the forecast in a color of its own.
+    """Plot bands over time, observations, and the forecast in a color of its own.
 
     Parameters
     ----------
     table : DataFrame
-        A row for each time, with columns ``time``, ``low``, ``median``, ``high`` and ``forecast`` (bool), and perhaps
-        ``count_low`` and ``count_high``, the interval of an observation itself.
+        A row for each time, with columns ``time``, ``low``, ``median``, ``high`` and ``forecast`` (bool). Optional
+        columns are ``count_low`` and ``count_high``, the interval of an observation itself.
     observations : two array_like of shape (n,)
-        Times, and what was observed.
+        Times and observed values.
     left_out : two array_like of shape (m,)
-        The same of the points that were kept for testing.
+        Times and observed values of the points that were kept for testing.
     axis, name : str
-        What the axes show.
+        Labels of the axes.
 
     Examples
     --------
@@ -53,7 +53,7 @@ def trend(
         later = table.loc[table["forecast"]]
         parts = [(table.loc[~table["forecast"]], ACCENT, "trend")]
         if len(later):
-            # From the last time of the trend on, so that there is no gap between them.
+            # The forecast begins at the last time of the trend, so that there is no gap between them.
             import pandas as pd
 
             parts.append((pd.concat([last, later]), FORECAST, "forecast"))

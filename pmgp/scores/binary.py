@@ -1,7 +1,7 @@
 """Scores of predicted probabilities against binary outcomes.
 
-Proper scores (log loss, Brier) reward honest probabilities, accuracy and AUC only their order. The capacities of the
-pseudo-marginal article (its section 5.3) ask whether the confident predictions are the right ones.
+Proper scores (log loss, Brier) reward honest probabilities; accuracy and AUC depend only on their order. The capacities
+of Filippone and Girolami (2014), section 5.3, measure whether confident predictions are right.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ Probabilities = NDArray[np.float64]
 THRESHOLDS = np.arange(51) / 100
 # A probability at a threshold, up to rounding, is not within it.
 ROUNDING = 1e-12
-# How far from 1 both probabilities may sum to: they may be of quadrature.
+# Largest deviation from 1 of the sum of both probabilities, which quadrature may have computed.
 SUM = 1e-6
 
 
 class AbstentionCurve(NamedTuple):
     """A score of the predictions that are made, against the proportion of points for which none is made.
 
-    Vectors of one length; where the score does not exist (nothing is predicted, or AUC and one class only) there is no
-    entry.
+    Both are vectors of the same length. They have no entry where the score does not exist: if nothing is predicted, or
+    for AUC if only one class is left.
     """
 
     abstention: NDArray[np.float64]
@@ -35,7 +35,7 @@ class AbstentionCurve(NamedTuple):
 
     @property
     def area(self) -> float:
-        """Area under the curve over the largest abstention: 1 for a classifier that is always right."""
+        """Area under the curve, divided by the largest abstention: 1 for a classifier that is always right."""
         largest = float(self.abstention[-1])
         if largest == 0.0:
             return float(self.score[-1])
@@ -43,7 +43,7 @@ class AbstentionCurve(NamedTuple):
 
 
 def accuracy(y: ArrayLike, probability: ArrayLike) -> float:
-    """Fraction of points whose more probable class is the true one; probability 1/2 means class 1.
+    """Return the fraction of points whose more probable class is the true one; probability 1/2 means class 1.
 
     Parameters
     ----------
@@ -68,17 +68,17 @@ def accuracy(y: ArrayLike, probability: ArrayLike) -> float:
 
 
 def log_loss(y: ArrayLike, probability: ArrayLike, complement: ArrayLike | None = None) -> float:
-    """Mean negative log-probability of the true class, in nats a point.
+    """Return the mean negative log-probability of the true class, in nats per point.
 
-    A class that was given probability zero and came true costs infinity: nothing is clipped.
+    The loss is infinite if a true class has probability zero: nothing is clipped.
 
     Parameters
     ----------
     y, probability : array_like of shape (n,)
         As for :func:`accuracy`.
     complement : array_like of shape (n,), optional
-        Predicted probabilities of label 0, as of :func:`pmgp.predict`. Without them a probability within 1e-16 of 1 is
-        as good as 1.
+        Predicted probabilities of label 0, as :func:`pmgp.predict` returns them. Without them, a probability within
+        1e-16 of 1 counts as 1.
 
     Raises
     ------
@@ -100,7 +100,7 @@ def log_loss(y: ArrayLike, probability: ArrayLike, complement: ArrayLike | None 
 
 
 def brier_score(y: ArrayLike, probability: ArrayLike) -> float:
-    """Mean squared difference of probability and outcome: 0 is perfect, 1/4 is a constant 1/2.
+    """Return the mean squared difference of probability and outcome: 0 is perfect, and constant 1/2 scores 1/4.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def brier_score(y: ArrayLike, probability: ArrayLike) -> float:
 
 
 def area_under_curve(y: ArrayLike, probability: ArrayLike) -> float:
-    """Area under the receiver operating characteristic (AUC), from scikit-learn.
+    """Return the area under the receiver operating characteristic (AUC), from scikit-learn.
 
     Parameters
     ----------
@@ -154,10 +154,10 @@ def area_under_curve(y: ArrayLike, probability: ArrayLike) -> float:
 
 
 def abstention_curve(y: ArrayLike, probability: ArrayLike, score: str = "accuracy") -> AbstentionCurve:
-    """Accuracy or AUC against the degree of abstention.
+    """Return the accuracy or AUC against the degree of abstention.
 
-    For thresholds r from 0 to 0.5 no prediction is made where ``0.5 - r < probability < 0.5 + r``; the score is that of
-    the other points.
+    For thresholds r from 0 to 0.5, no prediction is made where ``0.5 - r < probability < 0.5 + r``, and the score is
+    that of the other points.
 
     Parameters
     ----------
@@ -168,13 +168,13 @@ def abstention_curve(y: ArrayLike, probability: ArrayLike, score: str = "accurac
     Raises
     ------
     ValueError
-        As :func:`accuracy`, for another score, and for AUC if only one class is present.
+        As :func:`accuracy`, for an unknown score, and for AUC if only one class is present.
     ImportError
         As :func:`area_under_curve`.
 
     Examples
     --------
-    The predictions that are left when the least certain ones are withheld are all right:
+    After the least certain predictions are withheld, all others are right:
 
     >>> import pmgp
     >>> curve = pmgp.scores.abstention_curve([0, 0, 1, 1], [0.1, 0.6, 0.7, 0.9])
@@ -195,10 +195,10 @@ def abstention_curve(y: ArrayLike, probability: ArrayLike, score: str = "accurac
 
 
 def capacity(y: ArrayLike, probability: ArrayLike, score: str = "accuracy") -> float:
-    """Area under :func:`abstention_curve` over the largest degree of abstention: "capacity accuracy", "capacity AUC".
+    """Return the area under :func:`abstention_curve` divided by the largest degree of abstention.
 
-    Close to one for a classifier that is right wherever it is confident. Where it never abstains, as with all
-    probabilities 0 or 1, this is the score itself.
+    This is the "capacity accuracy" or "capacity AUC". It is close to one for a classifier that is right wherever it is
+    confident. If the classifier never abstains, as with all probabilities 0 or 1, it is the score itself.
 
     Parameters
     ----------
@@ -240,8 +240,8 @@ def summarize(y: ArrayLike, probability: ArrayLike, complement: ArrayLike | None
     Returns
     -------
     dict of str to float
-        ``accuracy``, ``log_loss`` (nats a point), ``brier_score`` and, where both classes are
-        present, ``auc``: one that does not exist is left out rather than reported as NaN.
+        ``accuracy``, ``log_loss`` (nats per point), ``brier_score`` and, if both classes are present, ``auc``; an AUC
+        that does not exist is left out rather than reported as NaN.
 
     Raises
     ------

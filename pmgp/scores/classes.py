@@ -1,7 +1,7 @@
 """Scores of predicted probabilities of several classes that have no order.
 
-Those of the article on several sources (Filippone, Marquand, Blain, Williams, Mourao-Miranda and Girolami 2012): the
-balanced accuracy, the Brier score summed over classes, and accuracy against the fraction of points left undecided.
+These are the scores of Filippone, Marquand, Blain, Williams, Mourao-Miranda and Girolami (2012): the balanced accuracy,
+the Brier score summed over classes, and accuracy against the fraction of points left undecided.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from pmgp.scores.validation import categories_and_probabilities
 
 
 def balanced_accuracy(y: ArrayLike, probabilities: ArrayLike) -> float:
-    """Mean over classes of the fraction of a class's points that are predicted right; 1 / r by chance.
+    """Return the mean over classes of the fraction of a class's points that are predicted right; 1 / r by chance.
 
-    Classes without a point have no such fraction, and are left out of the mean.
+    Classes without points are left out of the mean.
 
     Parameters
     ----------
@@ -43,9 +43,9 @@ def balanced_accuracy(y: ArrayLike, probabilities: ArrayLike) -> float:
 
 
 def brier_score(y: ArrayLike, probabilities: ArrayLike) -> float:
-    """Mean over points of the squared differences of probabilities and outcome, summed over classes: from 0 to 2.
+    """Return the mean squared difference of probabilities and outcome, summed over classes: from 0 to 2.
 
-    With two classes it is twice `pmgp.scores.brier_score`.
+    With two classes, it is twice `pmgp.scores.brier_score`.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def brier_score(y: ArrayLike, probabilities: ArrayLike) -> float:
 
 
 def confusion_matrix(y: ArrayLike, probabilities: ArrayLike) -> NDArray[np.int64]:
-    """Numbers of points by true class, a row each, and most probable class, a column each: (r, r).
+    """Return the numbers of points, (r, r), with a row for each true class and a column for each most probable class.
 
     Parameters
     ----------
@@ -95,10 +95,10 @@ def confusion_matrix(y: ArrayLike, probabilities: ArrayLike) -> NDArray[np.int64
 
 
 def abstention_curve(y: ArrayLike, probabilities: ArrayLike) -> AbstentionCurve:
-    """Accuracy of the predictions made, against the fraction of points for which none is made.
+    """Return the accuracy of the predictions made, against the fraction of points for which none is made.
 
-    The least certain points, by the largest of their probabilities, are left undecided first; points that are equally
-    certain together. It begins with all points.
+    The points with the smallest largest probability are left undecided first; points with the same one are left
+    undecided together. The curve begins with all points.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def summarize(y: ArrayLike, probabilities: ArrayLike) -> dict[str, float]:
     Returns
     -------
     dict of str to float
-        ``accuracy``, ``balanced_accuracy``, ``log_loss`` (nats a point) and ``brier_score``.
+        ``accuracy``, ``balanced_accuracy``, ``log_loss`` (nats per point) and ``brier_score``.
 
     Raises
     ------

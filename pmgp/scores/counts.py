@@ -1,6 +1,6 @@
 """Scores of predicted counts, and the predictive distribution behind them.
 
-The log predictive density judges the whole distribution, the absolute and the squared error its mean alone.
+The log predictive density judges the whole distribution; the absolute and the squared error judge only its mean.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from scipy.special import logsumexp
 from scipy.stats import norm, poisson
 
 N_RATES = 500
-"""Rates that stand for a log-normal distribution."""
+"""Number of rates that represent a log-normal distribution."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,30 +42,30 @@ class PredictedCounts:
 
     @classmethod
     def log_normal(cls, mean: ArrayLike, variance: ArrayLike, exposure: ArrayLike = 1.0) -> Self:
-        """Distributions of counts whose log-rate is normal, by equally probable quantiles.
+        """Return distributions of counts whose log-rate is normal, represented by equally probable quantiles.
 
         Parameters
         ----------
         mean, variance : array_like of shape (m,)
-            Of the logarithm of the rate for one unit of exposure.
+            Mean and variance of the logarithm of the rate for one unit of exposure.
         exposure : array_like of shape (m,), optional
-            Of each count.
+            Exposure of each count.
         """
         quantiles = norm.ppf((np.arange(N_RATES) + 0.5) / N_RATES)
         deviations = quantiles[:, None] * np.sqrt(np.asarray(variance, dtype=np.float64))
         return cls(np.asarray(exposure) * np.exp(np.asarray(mean, dtype=np.float64) + deviations))
 
     def log_density(self, y: ArrayLike) -> NDArray[np.float64]:
-        """Log probability of the counts y (m,)."""
+        """Return the log-probabilities (m,) of the counts y (m,)."""
         each: NDArray[np.float64] = logsumexp(poisson.logpmf(np.asarray(y), self.rates), axis=0)
         return each - np.log(len(self.rates))
 
     def cumulative(self, y: ArrayLike) -> NDArray[np.float64]:
-        """Probability (m,) of counts up to and with y (m,); 0 for y = -1."""
+        """Return the probabilities (m,) of counts up to and including y (m,); 0 for y = -1."""
         return np.asarray(poisson.cdf(np.asarray(y), self.rates)).mean(axis=0)
 
     def quantile(self, probability: float) -> NDArray[np.int64]:
-        """Smallest counts (m,) whose cumulative probability is at least that, by bisection."""
+        """Return the smallest counts (m,) whose cumulative probability is at least `probability`, using bisection."""
         # The mixture's quantile lies between those of its components.
         each = np.asarray(poisson.ppf(probability, self.rates))
         low, high = each.min(axis=0).astype(np.int64) - 1, each.max(axis=0).astype(np.int64)
@@ -91,8 +91,8 @@ def summarize(y: ArrayLike, mean: ArrayLike, log_density: ArrayLike) -> dict[str
     Returns
     -------
     dict of str to float
-        ``log_density``, its mean (nats a point); ``mean_absolute_error`` and ``root_mean_squared_error`` of the means,
-        in counts, from scikit-learn.
+        ``log_density``, the mean of the log-densities (nats per point); ``mean_absolute_error`` and
+        ``root_mean_squared_error`` of the means, in counts, from scikit-learn.
 
     Raises
     ------

@@ -1,7 +1,7 @@
 """Scores of predicted probabilities of ordered categories.
 
-The log loss looks at the probability of what came true alone; the ranked probability score also at how far away the
-rest of the probability is (Gneiting and Raftery 2007, section 4.2).
+The log loss depends only on the probability of the true category; the ranked probability score also depends on how far
+from it the rest of the probability is (Gneiting and Raftery 2007, section 4.2).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pmgp.scores.validation import categories_and_probabilities
 
 
 def accuracy(y: ArrayLike, probabilities: ArrayLike) -> float:
-    """Fraction of points whose most probable category is the true one.
+    """Return the fraction of points whose most probable category is the true one.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def accuracy(y: ArrayLike, probabilities: ArrayLike) -> float:
 
 
 def log_loss(y: ArrayLike, probabilities: ArrayLike) -> float:
-    """Mean negative log-probability of the true category, in nats a point; nothing is clipped.
+    """Return the mean negative log-probability of the true category, in nats per point; nothing is clipped.
 
     Parameters
     ----------
@@ -62,9 +62,9 @@ def log_loss(y: ArrayLike, probabilities: ArrayLike) -> float:
 
 
 def ranked_probability_score(y: ArrayLike, probabilities: ArrayLike) -> float:
-    """Mean Brier score of the r - 1 events that the category is at most 0, ..., r - 2: 0 is perfect, 1 the worst.
+    """Return the mean Brier score of the r - 1 events that the category is at most 0, ..., r - 2: 0 is best, 1 worst.
 
-    With two categories it is the Brier score.
+    With two categories, it is the Brier score.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def ranked_probability_score(y: ArrayLike, probabilities: ArrayLike) -> float:
 
     Examples
     --------
-    A wrong category costs less, the nearer it is to the true one:
+    A wrong category costs less the closer it is to the true one:
 
     >>> from pmgp.scores import ordinal
     >>> near = ordinal.ranked_probability_score([0], [[0.0, 1.0, 0.0]])
@@ -102,7 +102,7 @@ def summarize(y: ArrayLike, probabilities: ArrayLike) -> dict[str, float]:
     Returns
     -------
     dict of str to float
-        ``accuracy``, ``log_loss`` (nats a point) and ``ranked_probability_score``.
+        ``accuracy``, ``log_loss`` (nats per point) and ``ranked_probability_score``.
 
     Raises
     ------

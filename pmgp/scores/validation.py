@@ -6,13 +6,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 ROUNDING = 1e-6
-"""By how much probabilities may miss the sum 1."""
+"""Largest deviation from 1 of the sum of probabilities."""
 
 
 def categories_and_probabilities(
     y: ArrayLike, probabilities: ArrayLike
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Both as arrays of shapes (n,) and (n, r).
+    """Return both as arrays of shapes (n,) and (n, r), after checking them.
 
     Raises
     ------

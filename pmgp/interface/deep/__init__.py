@@ -1,4 +1,4 @@
-"""Random features for users: deep processes fitted with JAX, and features inside a PyMC model, which need no JAX.
+"""Random features: deep processes fitted with JAX, and features inside a PyMC model, which do not need JAX.
 
 May import: core.deep.
 """

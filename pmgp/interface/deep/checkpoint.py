@@ -1,4 +1,4 @@
-"""A run's state in a file, replaced as a whole, from which the run goes on to the same numbers."""
+"""A run's state in a file that is replaced as a whole, and from which the run continues to the same numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 
 
 def fingerprint(settings: dict[str, Any], *arrays: np.ndarray) -> str:
-    """Digest of what a run was started with: settings as text, and the bytes of its data."""
+    """Return a digest of the settings and the data that a run was started with."""
     digest = hashlib.sha256(repr(sorted(settings.items())).encode())
     for array in arrays:
         digest.update(np.ascontiguousarray(array).tobytes())
@@ -30,7 +30,7 @@ def store(path: Path, tree: Any, history: list[dict[str, float]], mark: str) -> 
 
 
 def load(path: Path, template: Any, mark: str) -> tuple[Any, list[dict[str, float]]]:
-    """The tree, of the template's form, and the history that `store` wrote."""
+    """Return the tree, in the template's form, and the history that `store` wrote."""
     with np.load(path) as file:
         if str(file["fingerprint"]) != mark:
             raise ValueError(f"{path} is of a run with other settings or data: give another path, or delete it")

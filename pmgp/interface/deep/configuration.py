@@ -1,4 +1,4 @@
-"""The arguments of a deep process, checked in words, and what they say to the core."""
+"""Checks of the arguments of a deep process, and their translation for the core."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pmgp.core.deep.network import OMEGA
 
 
 def check_counts(**counts: int) -> None:
-    """Refuse what is no integer of at least one."""
+    """Refuse values that are not integers of at least one."""
     for name, value in counts.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ValueError(f"{name}={value!r}: give an integer of at least 1")
 
 
 def check_choices(kernel: str, omega: str, dtype: str) -> None:
-    """Refuse names that are not known."""
+    """Refuse unknown names."""
     known = {"kernel": (kernel, tuple(KERNELS)), "omega": (omega, OMEGA), "dtype": (dtype, ("float32", "float64"))}
     for name, (value, names) in known.items():
         if value not in names:
@@ -28,7 +28,7 @@ def check_choices(kernel: str, omega: str, dtype: str) -> None:
 
 
 def likelihood_of(given: str | JaxLikelihood | Callable[[Any, Any], Any]) -> JaxLikelihood:
-    """A likelihood by its name, as it is, or made of a log density of y and f."""
+    """Return a likelihood, given as itself, as its name, or as a log density of y and f."""
     if isinstance(given, JaxLikelihood):
         return given
     if callable(given):
@@ -40,7 +40,7 @@ def likelihood_of(given: str | JaxLikelihood | Callable[[Any, Any], Any]) -> Jax
 
 
 def samples_at(step: int, samples: int | Mapping[int, int]) -> int:
-    """Monte Carlo samples at a step: a number, or the one of the last step in the mapping that has been reached."""
+    """Return the number of Monte Carlo samples at a step: a constant, or that of the last step reached in a mapping."""
     if not isinstance(samples, Mapping):
         return samples
     reached = [start for start in samples if start <= step]
@@ -48,7 +48,7 @@ def samples_at(step: int, samples: int | Mapping[int, int]) -> int:
 
 
 def device_of(name: str | None) -> Any:
-    """JAX's device of a kind, or the one that JAX chooses."""
+    """Return JAX's device of a kind, or the one that JAX chooses."""
     try:
         return jax.devices(name)[0]
     except RuntimeError as error:

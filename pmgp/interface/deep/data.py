@@ -10,7 +10,7 @@ RANGES = {"binary": "0 or 1", "classes": "integers from 0", "counts": "integers 
 
 
 def checked_inputs(X: Any, columns: int | None = None) -> np.ndarray:
-    """X as an array of floats, shape (n, d), all finite."""
+    """Return X as an array of finite floats of shape (n, d)."""
     values = np.asarray(X, dtype=float)
     if values.ndim != 2 or 0 in values.shape:
         raise ValueError(f"X has shape {values.shape}: give one row for each point and at least one column")
@@ -21,7 +21,7 @@ def checked_inputs(X: Any, columns: int | None = None) -> np.ndarray:
 
 
 def checked_observations(y: Any, number: int, labels: str | None) -> np.ndarray:
-    """Observations as an array of floats, shape (n,), in the range of the likelihood."""
+    """Return observations as an array of floats of shape (n,), in the range of the likelihood."""
     values = np.asarray(y, dtype=float)
     if values.shape != (number,):
         raise ValueError(f"y has shape {values.shape}, but X has {number} rows: give one observation for each")

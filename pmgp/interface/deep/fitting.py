@@ -1,4 +1,4 @@
-"""Training in blocks of steps, each followed by a look at the held-out density and by a checkpoint."""
+"""Training in blocks of steps, each followed by an evaluation of the held-out density and a checkpoint."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HELDOUT_SAMPLES = 50
 
 @dataclass(frozen=True)
 class Plan:
-    """How long, and how, a process is trained; the names are those of `RandomFeatureGP`."""
+    """The settings and the length of training, with the names of `RandomFeatureGP`."""
 
     steps: int
     batch_size: int
@@ -35,15 +35,15 @@ class Plan:
     patience: int | None
 
     def stage(self, step: int) -> Stage:
-        """The block of steps that begins at a step; it ends at the next evaluation."""
+        """Return the block of steps that begins at a step and ends at the next evaluation."""
         length = min(self.evaluate_every - step % self.evaluate_every, self.steps - step)
         samples = samples_at(step, self.samples)
         return Stage(length, samples, self.batch_size, self.learning_rate, self.frozen_steps)
 
     def ends(self, history: list[dict[str, float]]) -> bool:
-        """Whether all steps are taken, or the held-out density has not risen for `patience` evaluations.
+        """Return whether all steps are taken, or the held-out density has not risen for `patience` evaluations.
 
-        Patience begins when the hyper-parameters are free.
+        Evaluations count from the step at which the hyper-parameters are free.
         """
         if not history:
             return False
@@ -55,7 +55,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Problem:
-    """A network, its likelihood, and the arrays that it learns from and is judged by."""
+    """A network, its likelihood, and the arrays for its training and evaluation."""
 
     network: Network
     likelihood: JaxLikelihood
@@ -67,7 +67,7 @@ class Problem:
     key: Any
 
     def heldout(self, parameters: Any) -> Any:
-        """Mean log predictive density of what is held out, or NaN if nothing is."""
+        """Return the mean log predictive density of the held-out data, or NaN without such data."""
         if not len(self.y_heldout):
             return jnp.nan
         held = (self.X_heldout, self.y_heldout, jax.random.fold_in(self.key, 2**32 - 1))
@@ -79,9 +79,9 @@ class Problem:
 def train(
     problem: Problem, plan: Plan, checkpoint: Path | None, mark: str, progressbar: bool
 ) -> tuple[dict[str, Any], list[dict[str, float]]]:
-    """The parameters with the highest held-out density, or the last ones if nothing is held out, and the history.
+    """Return the parameters with the highest held-out density, or the last ones without held-out data, and the history.
 
-    An entry of the history has the step, and the bound and the held-out log density, in nats an observation.
+    An entry of the history has the step, and the bound and the held-out log density in nats per observation.
     """
     state = begin(problem.network, problem.likelihood, problem.X.dtype, plan.learning_rate)
     carried: dict[str, Any] = {"state": state, "best": state.parameters, "score": jnp.asarray(-jnp.inf)}

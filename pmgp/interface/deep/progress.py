@@ -7,14 +7,14 @@ from rich.text import Text
 
 
 class _Speed(ProgressColumn):
-    """Steps a second."""
+    """Steps per second."""
 
     def render(self, task: Task) -> Text:
         return Text(f"{task.speed:.0f} steps/s" if task.speed else "")
 
 
 def fit_progress(shown: bool) -> Progress:
-    """Return rich's progress bar; tasks have the fields `bound` and `heldout`, in nats an observation."""
+    """Return rich's progress bar, whose tasks have the fields `bound` and `heldout`, in nats per observation."""
     return Progress(
         TextColumn("bound {task.fields[bound]:.3f}, held out {task.fields[heldout]:.3f}"),
         BarColumn(),

@@ -1,6 +1,6 @@
-"""Which step methods suit a model: the answer of the page "Which scheme should I use?", with its reason.
+"""Step methods that suit a model: the answer of the page "Which scheme should I use?", with its reason.
 
-The rules are read off the measured figures of ``benchmarks/results/schemes.csv``, which that page shows.
+The rules follow the measured figures in ``benchmarks/results/schemes.csv``, which that page shows.
 
 May import: core, interface.model, interface.sparse, interface.steps.
 """

@@ -1,4 +1,4 @@
-"""`recommend`: from a model to the scheme for its kind."""
+"""`recommend`, which finds the scheme for a model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pmgp.interface.steps.transitions import FEW
 
 MANY_WEIGHTS = 5
 MANY_POINTS = 1500
-"""From so many latent values on, a chain of 2,000 iterations takes five minutes or more, and eight times as long with
+"""From this many latent values on, a chain of 2,000 iterations takes five minutes or more, and eight times as long with
 twice as many: with 1,372 and two hyper-parameters an iteration takes 120 milliseconds."""
 
 
@@ -28,14 +28,14 @@ def recommend(model: pm.Model | None = None, *, latent: Any = None) -> Recommend
     Parameters
     ----------
     model : pymc.Model, optional
-        That of the ``with`` block by default.
+        The model; by default that of the ``with`` block.
     latent : variable or str, optional
         The latent vector f, if the model has several candidates; without it, each of them gets a step method.
 
     Returns
     -------
     Recommendation
-        Prints the step methods with the reason; its ``steps()`` makes them.
+        The step methods, which it prints with the reason; its ``steps()`` makes them.
 
     Raises
     ------
@@ -74,7 +74,7 @@ def recommend(model: pm.Model | None = None, *, latent: Any = None) -> Recommend
 
 
 def _summed(model: pm.Model, latent: Any) -> list[TensorVariable] | None:
-    """The latent variables of a model whose linear predictors are sums of several."""
+    """Return the latent variables of a model whose linear predictors are sums of several."""
     try:
         latents = find_latents(model, latent)
     except ModelError:
@@ -83,7 +83,7 @@ def _summed(model: pm.Model, latent: Any) -> list[TensorVariable] | None:
 
 
 def _exact(model: pm.Model, latent: Any) -> Recommendation:
-    """Step methods whose target is the posterior."""
+    """Return step methods that sample the posterior exactly."""
     candidates = [rv.name for rv in model.free_RVs if is_latent(model, rv.name)]
     if latent is None and len(candidates) > 1:
         return schemes.processes(model) or schemes.several_latent_vectors(model, candidates)

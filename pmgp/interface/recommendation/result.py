@@ -26,20 +26,20 @@ class StepCall(NamedTuple):
 
 @dataclass(frozen=True)
 class Recommendation:
-    """Step methods for a model, and why these.
+    """Step methods for a model, with the reason for them.
 
     Attributes
     ----------
     name : str
-        Of the scheme.
+        Name of the scheme.
     calls : tuple of StepCall
         The step methods.
     reason : str
-        In words.
+        Why they suit the model.
     cost : str
-        O(n^3) operations of an iteration.
+        O(n^3) operations in an iteration.
     alternatives : tuple of str
-        What else to try, and when.
+        Other methods to try, and when.
     model : pymc.Model
     """
 

@@ -1,4 +1,4 @@
-"""One function for each kind of model: the step methods that suit it, why, what they cost, and what else to try."""
+"""Recommendations for each kind of model: step methods, the reason for them, their cost, and alternatives."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
 from pmgp.interface.model.missing import hyperparameters
 from pmgp.interface.steps.shared import share
 
-# Where the curvature of the likelihood is looked at, in standard deviations of the prior of f.
+# Values of f at which the likelihood's curvature is checked, in standard deviations of the prior.
 PROBES = np.linspace(-4.0, 4.0, 9)
 
 
@@ -23,15 +23,15 @@ class Traits(NamedTuple):
     Attributes
     ----------
     latent : dict
-        How f is named to the step methods: empty where they find it by themselves.
+        The argument that names f to the step methods; empty if they find it by themselves.
     dimension : int
-        Of theta.
+        Dimension of theta.
     factorizes : bool
-        Whether the likelihood does, and no free variable depends on f.
+        Whether the likelihood factorizes, and no free variable depends on f.
     sites_known : bool
         Whether the terms of the likelihood are known one by one, so that their moments can be matched.
     log_concave : bool
-        Whether the likelihood was so wherever it was looked at.
+        Whether the likelihood is log-concave at all values that were checked.
     series : bool
         Whether f is a time series.
     """
@@ -45,7 +45,7 @@ class Traits(NamedTuple):
 
 
 def traits_of(model: pm.Model, latent: Any) -> Traits:
-    """The traits of a model with one f, or with the one that is named."""
+    """Return the traits of a model with one f, or with the one that is named."""
     parts = share(model, latent).parts
     parts.checks.refuse_other_processes(model)
     theta = parts.ravel(model.initial_point())
@@ -89,6 +89,6 @@ def is_latent(model: pm.Model, name: str) -> bool:
 
 
 def number_of_latent_values(model: pm.Model) -> int:
-    """How many the largest process has."""
+    """Return the number of values of the largest process."""
     shapes = [rv.type.shape for rv in model.free_RVs if is_latent(model, rv.name)]
     return max((shape[-1] or 0 for shape in shapes if shape), default=0)

@@ -1,7 +1,7 @@
-"""Recognize models whose covariances are sums of fixed matrices times weights: NUTS samples them without factoring.
+"""Recognizes models whose covariances are weighted sums of fixed matrices, which NUTS samples without factorizations.
 
 With C_s = L_s L_s' factored once and nu_s standard normal, f = sum_s sqrt(w_s) L_s nu_s has the covariance
-sum_s w_s C_s. So whitened, a model of several sources with many weights and few observations is easy for NUTS.
+sum_s w_s C_s. Whitened in this way, a model of several sources with many weights and few observations is easy for NUTS.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def number_of_weights(model: pm.Model) -> int:
     Returns
     -------
     int
-        0 where a covariance depends on theta otherwise, by a length-scale for example, or on nothing.
+        0 if a covariance depends on theta in another way, through a length-scale for example, or does not depend on it.
 
     Raises
     ------
