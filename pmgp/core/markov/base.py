@@ -34,7 +34,7 @@ class Factor(Protocol):
         ...
 
     def sample_from(self, normals: np.ndarray) -> np.ndarray:
-        """The same, made of standard normals: (size, elements of x) -> (size, *shape of x)."""
+        """Make draws from standard normals: (size, elements of x) -> (size, *shape of x)."""
         ...
 
 
@@ -43,7 +43,7 @@ class Pattern(Protocol):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of x."""
+        """Shape of x."""
         ...
 
     @property

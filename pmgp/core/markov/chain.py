@@ -45,7 +45,7 @@ class ChainFactor:
         return self.sample_from(rng.standard_normal((size, self.gain.shape[0] * self.gain.shape[1])))
 
     def sample_from(self, normals: np.ndarray) -> np.ndarray:
-        """The same, made of standard normals: (size, T d) -> (size, T, d)."""
+        """Make draws from standard normals: (size, T d) -> (size, T, d)."""
         number, d, _ = self.gain.shape
         values = np.array(normals, dtype=np.float64, order="C").reshape(-1, number, d)
         return self.drawn(slice(0, number), np.zeros((len(values), d)), values)

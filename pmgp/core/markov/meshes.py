@@ -12,7 +12,7 @@ from scipy import sparse
 
 @dataclass(frozen=True, eq=False)
 class Mesh:
-    """Mesh in the plane, given as the two matrices of its finite elements.
+    """A mesh in the plane, given as the two matrices of its finite elements.
 
     Parameters
     ----------

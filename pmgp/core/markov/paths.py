@@ -1,4 +1,4 @@
-"""Sequential Monte Carlo along a sparse precision: particles of q are weighed site by site while they are drawn.
+"""Sequential Monte Carlo along a sparse precision: particles of q are weighted site by site while they are drawn.
 
 As in `core.estimators.sequential`, where q is dense: the weights' product is an unbiased estimate of p(y|theta), and q,
 which knows all sites, makes particles look ahead. In one dimension an estimate is O(n), and a retained path draws its
@@ -63,7 +63,7 @@ class SampledPaths:
 
 @dataclass(frozen=True)
 class PathSampling:
-    """Estimate p(y|theta) by particles that are drawn backwards, weighed on the way and resampled where that is due.
+    """Estimate p(y|theta) with particles that are drawn backwards, and weighted and resampled on the way.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ class PathSampling:
 
     @staticmethod
     def require(likelihood: Likelihood) -> None:
-        """Refuse a likelihood whose terms are not known for some observations alone.
+        """Raise an error if the likelihood cannot evaluate the terms of some observations alone.
 
         Raises
         ------

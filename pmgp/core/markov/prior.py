@@ -72,7 +72,7 @@ class PrecisionPrior(ShrinkingPrior):
         return self.pattern.site_variances(self.covariances)
 
     def factorized(self) -> PrecisionPrior | None:
-        """The prior as it is; None where Q is indefinite."""
+        """Return the prior itself; None where Q is indefinite."""
         return None if self.factor is None else self
 
     def product(self, x: np.ndarray) -> np.ndarray:
@@ -94,14 +94,14 @@ class PrecisionPrior(ShrinkingPrior):
         return normals[..., :elements]
 
     def shrinkage(self, precision: np.ndarray) -> PrecisionShrinkage | None:
-        """S for sites of these precisions; None where Q or Q + A'WA is indefinite."""
+        """Return S for sites with these precisions; None where Q or Q + A'WA is indefinite."""
         if self.factor is None:
             return None
         factor = self.pattern.factorize(self.pattern.with_sites(self.values, precision))
         return None if factor is None else PrecisionShrinkage(self, precision, factor)
 
     def conditioning(self) -> PrecisionConditioning:
-        """The prior as a search for sites conditions it."""
+        """Return the prior in the form that a search for sites conditions."""
         return PrecisionConditioning(self)
 
 
@@ -202,7 +202,7 @@ class PrecisionPosterior(ShrunkPosterior):
         return self._searched(rng, deviation) if drawn is None else drawn
 
     def _searched(self, rng: np.random.Generator, deviation: np.ndarray) -> np.ndarray:
-        """A draw of x given f, both less their means under q, by the method of multipliers (Hestenes 1969)."""
+        """Draw x given f, both minus their means under q, with the method of multipliers (Hestenes 1969)."""
         pattern, factor, weight = self.prior.pattern, self.shrinkage.factor, PENALTY / self.variance
         drawn = factor.sample(rng, 1)[0]
         values = pattern.with_sites(self.prior.values, self.precision + weight)

@@ -256,7 +256,7 @@ class DenseBlocks:
 
 
 def _with_eigenvalues(blocks: np.ndarray, negative: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """Apply a function to the negative eigenvalues of blocks, and raise those that are too small to be factorized."""
+    """Apply a function to the negative eigenvalues of blocks, and raise eigenvalues too small for a factorization."""
     values, vectors = np.linalg.eigh(blocks)
     values = np.where(values < 0.0, negative(values), values)
     smallest = np.maximum(SMALLEST, 1e-10 * values.max(axis=1, keepdims=True))

@@ -42,11 +42,11 @@ class Shrinkage(Protocol):
         ...
 
     def marginals(self) -> np.ndarray:
-        """The n blocks of S that belong to one site each: (n, C, C)."""
+        """Return the blocks of S, one for each of the n sites: (n, C, C)."""
         ...
 
     def resistances(self) -> list[np.ndarray]:
-        """The C blocks of (K + W^-1)^-1 = W - W S W on the diagonal: (n, n), Fortran order."""
+        """Return the C diagonal blocks of (K + W^-1)^-1 = W - W S W: (n, n), Fortran order."""
         ...
 
 

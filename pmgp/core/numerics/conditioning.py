@@ -51,7 +51,7 @@ def swept(
     mean: np.ndarray,
     factor: np.ndarray,
 ) -> tuple[int, int, float, float, float]:
-    """Whole sweeps by a kernel, which changes sites, mean and factor.
+    """Make whole sweeps with a kernel, which changes sites, mean and factor.
 
     Returned are its status, the number of sweeps, the log-evidence before the last one, the log-determinant of B, and
     the log of the integral of the prior times the sites.
@@ -88,7 +88,7 @@ def stepped(
     mean: np.ndarray,
     factor: np.ndarray,
 ) -> tuple[int, float, float] | None:
-    """Newton's method by a kernel, which writes sites, mean and factor.
+    """Run Newton's method in a kernel, which writes sites, mean and factor.
 
     Returned are the number of steps, the log-evidence, and the log-determinant of B; None where that is indefinite.
 

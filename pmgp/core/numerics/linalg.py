@@ -27,7 +27,7 @@ class NotPositiveDefiniteError(np.linalg.LinAlgError):
 
 
 def cholesky(a: np.ndarray, *, overwrite: bool = False) -> np.ndarray:
-    """Lower Cholesky factor of a symmetric matrix given by its lower triangle.
+    """Return the lower Cholesky factor of a symmetric matrix, given its lower triangle.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ def triangular_product(factor: np.ndarray, x: np.ndarray, *, transpose: bool = F
 
 
 def symmetric_product(a: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """``A x`` for symmetric A given by its lower triangle and `x` of shape (n,) or (n, k)."""
+    """Return ``A x`` for a symmetric A, given its lower triangle, and `x` of shape (n,) or (n, k)."""
     if x.ndim == 1:
         record("matvec")
         return dsymv(1.0, a, x, lower=1)
@@ -219,12 +219,12 @@ def symmetrized(a: np.ndarray) -> np.ndarray:
 
 
 def matrix_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """``A B`` for symmetric A given by its lower triangle and `b` of shape (n, n)."""
+    """Return ``A B`` for a symmetric A, given its lower triangle, and `b` of shape (n, n)."""
     record("matmul")
     return dsymm(1.0, a, b, lower=1)
 
 
 def product_traces(matrices: np.ndarray) -> np.ndarray:
-    """``tr(A_i A_j)`` for all pairs of matrices of shape (p, n, n), from one product."""
+    """Return ``tr(A_i A_j)`` for all pairs of matrices of shape (p, n, n), from one product."""
     p = len(matrices)
     return matrices.reshape(p, -1) @ matrices.transpose(0, 2, 1).reshape(p, -1).T

@@ -15,7 +15,7 @@ RESOLUTION = 0.03
 
 
 class TiltedMoments(NamedTuple):
-    """Moments of the densities proportional to ``p(y_i|f_i) N(f_i|mean, variance)``, site by site.
+    """Return the moments of the densities proportional to ``p(y_i|f_i) N(f_i|mean, variance)``, for each site.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ def normal_expectation(
     variance: np.ndarray,
     order: int = 32,
 ) -> np.ndarray:
-    """E[function(f)] for f ~ N(mean, variance), element by element.
+    """Return E[function(f)] for f ~ N(mean, variance), for each element.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def tilted_moments(
     near: tuple[np.ndarray, np.ndarray] | None = None,
     order: int = 32,
 ) -> TiltedMoments:
-    """Moments of the density proportional to ``exp(log_density(f)) N(f|mean, variance)``, site by site.
+    """Return the moments of the density proportional to ``exp(log_density(f)) N(f|mean, variance)``, for each site.
 
     Parameters
     ----------

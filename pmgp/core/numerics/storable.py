@@ -49,10 +49,10 @@ def storable[T: type](kind: T) -> T:
 
 
 def storable_types() -> dict[str, type]:
-    """All registered classes by their qualified names."""
+    """Return all registered classes under their qualified names."""
     return dict(_registered)
 
 
 def qualified_name(kind: type) -> str:
-    """The name of a class with its module."""
+    """Return the name of a class with its module."""
     return f"{kind.__module__}.{kind.__qualname__}"

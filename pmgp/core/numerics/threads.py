@@ -38,7 +38,7 @@ def suitable_threads(n: int, cores: int | None = None) -> int:
 
 
 def available_cores() -> int:
-    """Cores that this process may use: those it is bound to, and no more than the quota of its container."""
+    """Return the number of cores that this process may use, given its affinity and its container's quota."""
     bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min(bound, _quota(bound)))
 
@@ -53,7 +53,7 @@ def _quota(default: int) -> int:
 
 @cache
 def _libraries() -> tuple[Any, ...]:
-    """The BLAS libraries of this process: NumPy's and SciPy's usually differ."""
+    """Return the BLAS libraries of this process: NumPy's and SciPy's usually differ."""
     return tuple(ThreadpoolController().select(user_api="blas").lib_controllers)
 
 

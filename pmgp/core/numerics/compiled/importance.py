@@ -1,4 +1,4 @@
-"""Means of importance weights that are known by their logarithms (`core.estimators.importance`)."""
+"""Means of importance weights, given their logarithms (`core.estimators.importance`)."""
 
 from __future__ import annotations
 

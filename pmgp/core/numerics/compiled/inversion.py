@@ -1,4 +1,4 @@
-"""Inverses of triangles, and of matrices by their Cholesky factors: in place, by products."""
+"""Inverses of triangular matrices, and of matrices given their Cholesky factors: in place, with matrix products."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SMALL_TRIANGLE = 16
 
 @inlined
 def inverted(factor: np.ndarray) -> None:
-    """L^-1 in the place of L, given as its transpose."""
+    """Replace L, given as its transpose, by L^-1."""
     n = len(factor)
     # Each small triangle, column by column from the last.
     for j in range(n - 1, -1, -1):

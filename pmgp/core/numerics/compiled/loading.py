@@ -1,4 +1,4 @@
-"""Compiled kernels by their names, and arrays as kernels take them.
+"""Find compiled kernels by name, and convert arrays to the form that kernels take.
 
 A kernel is compiled when it is first needed, or read from numba's cache on disk, and the run waits for it. The draws of
 a run therefore depend on its seed alone, and not on the content of the cache.

@@ -1,4 +1,4 @@
-"""Newton's method for the mode of p(f|y, theta), as `core.approximations.laplace` has it."""
+"""Newton's method for the mode of p(f|y, theta), as in `core.approximations.laplace`."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def _function(name: str, cython_name: str) -> Callable[..., Any]:
 
 @intrinsic
 def uniform(typing_context: Any, next_double: Any, state: Any) -> Any:
-    """The next number of `numpy.random.Generator.random`, by the addresses that its bit generator tells."""
+    """Return the next number of `numpy.random.Generator.random`, given the addresses from its bit generator."""
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         kind = ir.FunctionType(ir.DoubleType(), [cgutils.voidptr_t])

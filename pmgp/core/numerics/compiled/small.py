@@ -1,4 +1,4 @@
-"""Algebra of matrices of a few rows, one for each site, which stand in memory as vectors, row by row."""
+"""Algebra of matrices of a few rows, one for each site, which are stored as vectors, row by row."""
 
 from __future__ import annotations
 
