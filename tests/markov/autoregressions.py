@@ -10,14 +10,19 @@ from pmgp.core.likelihoods.base import Likelihood
 from pmgp.core.likelihoods.log_gaussian_cox import LogGaussianCox
 from pmgp.core.likelihoods.stochastic_volatility import StochasticVolatility
 from pmgp.core.markov import ChainPattern, PrecisionPrior
-from pmgp.core.markov.banded import autoregression, stationary_variance
+from pmgp.core.markov.banded import autoregression
 
-__all__ = ["DATA", "evidence_on_grid", "prior_of", "simulated"]
+__all__ = ["DATA", "evidence_on_grid", "prior_of", "simulated", "stationary_variance"]
 
 DATA: dict[str, Callable[[np.random.Generator, np.ndarray], LogGaussianCox | StochasticVolatility]] = {
     "counts": lambda rng, f: LogGaussianCox(rng.poisson(np.exp(f))),
     "returns": lambda rng, f: StochasticVolatility(rng.normal(size=len(f)) * np.exp(f)),
 }
+
+
+def stationary_variance(coefficient: float, innovation_variance: float) -> float:
+    """Variance of a stationary autoregression of order one."""
+    return innovation_variance / (1.0 - coefficient**2)
 
 
 def prior_of(size: int, coefficient: float, variance: float, mean: float = 0.0) -> PrecisionPrior:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from pmgp.core.markov import ChainPattern
-from pmgp.core.markov.banded import autoregression, random_walk, stationary_variance
+from pmgp.core.markov.banded import autoregression
+from tests.markov.autoregressions import stationary_variance
 
 
 def dense(values: np.ndarray) -> np.ndarray:
@@ -48,7 +49,7 @@ def test_a_stationary_autoregression_has_one_variance_and_decays():
 
 def test_the_variance_of_a_random_walk_grows_by_its_innovations():
     pattern = ChainPattern.elements(9)
-    factor = pattern.factorize(random_walk(0.3, 2.0, 9))
+    factor = pattern.factorize(autoregression(np.ones(1), 0.3, np.full((1, 1), 1.0 / 2.0), 9))
     np.testing.assert_allclose(pattern.site_variances(factor.covariances()), 2.0 + 0.3 * np.arange(9), rtol=1e-12)
 
 

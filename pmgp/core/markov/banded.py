@@ -71,13 +71,3 @@ def expected_values(coefficients: np.ndarray, drift: float, initial: np.ndarray,
     right[:order, 0] = initial[:length]
     means, _ = dtbtrs(bands, right, uplo="L", diag="U")
     return means[:, 0]
-
-
-def random_walk(innovation_variance: float, initial_variance: float, length: int) -> np.ndarray:
-    """Precision of a random walk from a normal first value: (2, length, 1, 1)."""
-    return autoregression(np.ones(1), innovation_variance, np.full((1, 1), 1.0 / initial_variance), length)
-
-
-def stationary_variance(coefficient: float, innovation_variance: float) -> float:
-    """Variance of a stationary autoregression of order one."""
-    return innovation_variance / (1.0 - coefficient**2)
