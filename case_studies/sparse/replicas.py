@@ -28,7 +28,7 @@ HELD = (INDUCING, WHITENED, 0.01, 1.0)
 
 The values u at the inducing inputs, or v = R^-1 u (Yu and Meng 2011); or what lies between: noisy copies of the latent
 values, whose variance this is in units of their own, and the whitened rest of v given these (Murray and Adams 2010).
-The copies tell of the directions that the likelihood determines, and the rest follows the prior.
+The copies represent the directions that the likelihood determines, and the rest follows the prior.
 """
 
 

@@ -133,7 +133,7 @@ def _values(cells: pd.Series) -> tuple[str, ...]:
 
 
 def _counts_rows(numbers: pd.Series) -> bool:
-    """Whether a column holds 0, ..., n - 1 or 1, ..., n in any order."""
+    """Return whether a column holds 0, ..., n - 1 or 1, ..., n in any order."""
     values = np.sort(numbers.to_numpy())
     return len(values) > 2 and any(np.array_equal(values, np.arange(start, start + len(values))) for start in (0, 1))
 

@@ -142,7 +142,7 @@ def as_numbers(cells: pd.Series) -> pd.Series:
 
 
 def _looks_like_data(names: list[str], rows: pd.DataFrame) -> bool:
-    """Whether the names show no sign of being names, and some sign of being values."""
+    """Return whether the names show no sign of being names, and some sign of being values."""
     numeric = [_is_numeric(rows[column]) for column in rows]
     if any(n and not _is_number(name) and name.lower() not in NO_NAMES for n, name in zip(numeric, names, strict=True)):
         return False

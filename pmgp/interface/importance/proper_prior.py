@@ -70,6 +70,6 @@ def _warn_of_confined(model: pm.Model, theta: list[TensorVariable]) -> None:
 
 
 def _transformed_otherwise(model: pm.Model, rv: TensorVariable) -> bool:
-    """Whether a variable's transformation differs from the default of its distribution."""
+    """Return whether a variable's transformation differs from the default of its distribution."""
     given = model.rvs_to_transforms[rv]
     return given is not None and type(given) is not type(_default_transform(rv.owner.op, rv))

@@ -141,7 +141,7 @@ def _two_processes(latent: str, other: str, why: str) -> str:
 
 
 def _enters_together(name: str, theta: ThetaVector, terms: LikelihoodTerms | None, probes: Probes) -> bool:
-    """Whether some observation depends on several elements of a part of theta."""
+    """Return whether some observation depends on several elements of a part of theta."""
     if terms is None:
         return False
     for at, f, _ in probes:

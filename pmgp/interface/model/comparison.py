@@ -1,4 +1,4 @@
-"""Whether two ways to compute a part of a model agree."""
+"""Comparison of two ways to compute a part of a model."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ SAME = 1e-7
 
 
 def same_values(expected: np.ndarray, found: np.ndarray) -> bool:
-    """Whether all elements are equal, up to a fraction of the largest of them; NaN equals NaN."""
+    """Return whether all elements are equal, up to a fraction of the largest of them; NaN equals NaN."""
     tolerance = SAME * np.abs(expected, where=np.isfinite(expected), out=np.zeros(expected.shape)).max(initial=0.0)
     return bool(np.allclose(found, expected, rtol=0.0, atol=tolerance, equal_nan=True))

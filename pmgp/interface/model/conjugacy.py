@@ -59,7 +59,7 @@ def _inverse_gamma_parameters(model: pm.Model, variable: TensorVariable) -> tupl
 
 
 def _alone(model: pm.Model, parts: LatentGaussianModel, variable: TensorVariable) -> bool:
-    """Whether only the prior of f and its own depend on the variable."""
+    """Return whether only the prior of f and its own depend on the variable."""
     others: list[Any] = [
         v for v in (*model.basic_RVs, *model.potentials) if v not in (variable, *parts.latent_vector.variables)
     ]
@@ -77,7 +77,7 @@ def _zeros(parts: LatentGaussianModel) -> np.ndarray:
 
 
 def _proportional(parts: LatentGaussianModel, index: int) -> bool:
-    """Whether K at random theta is proportional to the variance, and the mean does not depend on it."""
+    """Return whether K at random theta is proportional to the variance, and the mean does not depend on it."""
     rng = np.random.default_rng(0)
     vectors = np.random.default_rng(1).standard_normal((len(parts.initial_moments[0]), VECTORS))
     for _ in range(2):

@@ -18,12 +18,12 @@ from pmgp.interface.model.linear_nodes import predictors
 
 
 def is_normal(rv: TensorVariable) -> bool:
-    """Whether a variable is made of independent normal elements."""
+    """Return whether a variable is made of independent normal elements."""
     return rv.owner is not None and type(rv.owner.op) is NormalRV
 
 
 def is_correlated(rv: TensorVariable) -> bool:
-    """Whether a variable has a row for each group, and all rows one covariance, made of an LKJ distribution."""
+    """Return whether a variable has a row for each group, and all rows one covariance, made of an LKJ distribution."""
     if rv.owner is None or not isinstance(rv.owner.op, MvNormalRV) or rv.ndim != 2:
         return False
     covariance = rv.owner.op.dist_params(rv.owner)[1]
@@ -51,14 +51,14 @@ def _is_grouped(model: pm.Model, rv: TensorVariable) -> bool:
 
 
 def _is_scaled(model: pm.Model, rv: TensorVariable) -> bool:
-    """Whether a hyper-parameter stands before a variable wherever it is observed."""
+    """Return whether a hyper-parameter stands before a variable wherever it is observed."""
     terms = [one for observed in model.observed_RVs for one in observed.owner.inputs if rv in set(ancestors([one]))]
     found = predictors(terms, [rv], [other for other in model.free_RVs if other is not rv])
     return bool(found) and all(one.factors[rv] for one in found.values())
 
 
 def _is_last(model: pm.Model, rv: TensorVariable) -> bool:
-    """Whether no free variable depends on it but missing observations, and an observed variable or potential does."""
+    """Return whether an observed variable or potential depends on it, and no free variable but missing observations."""
     children = [other for other in model.free_RVs if other is not rv and rv in set(ancestors([other]))]
     return rv in set(ancestors([*model.observed_RVs, *model.potentials])) and all(
         child.name.endswith("_unobserved") for child in children

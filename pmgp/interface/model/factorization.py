@@ -1,6 +1,6 @@
-"""Whether a likelihood factorizes over f though its terms do not: by its Hessian in f.
+"""Checks with the Hessian in f whether a likelihood factorizes over f although its terms do not.
 
-So does one whose only term is a sum over all observations.
+One example is a likelihood whose only term is a sum over all observations.
 """
 
 from __future__ import annotations

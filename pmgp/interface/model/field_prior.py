@@ -72,7 +72,7 @@ class FieldPrior(SeriesPrior):
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two dense or sparse matrices are equal."""
+    """Return whether two dense or sparse matrices are equal."""
     if sparse.issparse(one) or sparse.issparse(other):
         return one.shape == other.shape and abs(sparse.csc_array(one) - sparse.csc_array(other)).sum() == 0.0
     return one is other or np.array_equal(one, other)

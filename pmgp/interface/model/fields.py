@@ -174,7 +174,7 @@ FIELDS: dict[type, Field] = {CARRV: _Conditional(), ICARRV: _Intrinsic(), Matern
 
 
 def is_field(rv: TensorVariable) -> bool:
-    """Whether a variable is a field on areas or on a mesh."""
+    """Return whether a variable is a field on areas or on a mesh."""
     return rv.owner is not None and type(rv.owner.op) in FIELDS
 
 

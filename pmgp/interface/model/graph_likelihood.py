@@ -302,7 +302,7 @@ def _elementwise_or_none(term: TensorVariable, latent: TensorVariable) -> Tensor
 
 
 def _same(expected: np.ndarray, found: np.ndarray) -> bool:
-    """Whether two evaluations of a term agree; what is impossible may be so for single observations only."""
+    """Return whether two evaluations of a term agree; what is impossible may be so for single observations only."""
     if expected.shape != found.shape or np.isfinite(expected).all() != np.isfinite(found).all():
         return False
     finite = np.isfinite(expected) & np.isfinite(found)

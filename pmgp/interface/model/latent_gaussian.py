@@ -168,7 +168,7 @@ class LatentGaussianModel:
         return self.theta.ravel(point)
 
     def stands_in(self, point: dict[str, np.ndarray], theta: np.ndarray) -> bool:
-        """Whether a point of the model has this theta."""
+        """Return whether a point of the model has this theta."""
         return self.theta.stands_in(point, theta)
 
     def unravel(self, theta: np.ndarray) -> dict[str, np.ndarray]:

@@ -210,7 +210,7 @@ class BlockLatentPrior:
 
     @property
     def computed(self) -> str:
-        """How the covariances are computed, in words: that of all, or the slower way where they differ."""
+        """Description of how the covariances are computed; where they differ, that of the slower way."""
         return next((part.computed for part in self.parts if part.blocked is None), self.parts[0].computed)
 
     @staticmethod

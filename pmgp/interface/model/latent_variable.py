@@ -177,13 +177,13 @@ def _pieces(model: pm.Model) -> list[TensorVariable]:
 
 
 def are_summed(latents: list[TensorVariable]) -> bool:
-    """Whether latent variables make up linear predictors together: all but a single process, or dense ones."""
+    """Return whether latent variables make up linear predictors together: all but a single process, or dense ones."""
     pieces = [rv for rv in latents if is_markov(rv) or is_normal(rv) or is_correlated(rv)]
     return len(pieces) > 1 or any(not is_markov(rv) for rv in pieces)
 
 
 def have_rows(latents: list[TensorVariable]) -> bool:
-    """Whether latent variables have no inputs, but the rows of an index: effects, series, fields and their sums."""
+    """Return whether latent variables have rows of an index, not inputs: effects, series, fields and their sums."""
     return are_summed(latents) or all(is_markov(rv) and not is_process(rv) for rv in latents)
 
 
@@ -275,7 +275,7 @@ def _instead(model: pm.Model) -> str:
 
 
 def has_inputs(rv: TensorVariable, size: int) -> bool:
-    """Whether the covariance of a multivariate normal variable is computed from inputs, a row for each element."""
+    """Return whether a multivariate normal variable's covariance is computed from inputs, a row for each element."""
     covariance = rv.owner.op.dist_params(rv.owner)[1]
     if covariance.owner is None:
         return False

@@ -119,7 +119,7 @@ def theta_scales(
 
 
 def _is_made_of(node: TensorVariable, others: Iterable[TensorVariable], values: list[TensorVariable]) -> bool:
-    """Whether a node depends on the values through others alone."""
+    """Return whether a node depends on the values through others alone."""
     stops = set(others)
 
     def inputs(variable: Variable) -> list[Variable]:

@@ -37,7 +37,7 @@ class ModelChecks:
 
     @property
     def probes(self) -> Probes:
-        """Where the likelihood is looked at."""
+        """Values at which the likelihood is evaluated."""
         discrete = self.theta.places(self.theta.discrete)
         moments = self.latent_prior.initial_moments
         return Probes(self.theta.initial, self.theta_prior, *moments, self.latent_vector.number, discrete)

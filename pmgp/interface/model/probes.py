@@ -1,4 +1,4 @@
-"""Where a likelihood is looked at, to see what it depends on and whether it is possible."""
+"""Points at which a likelihood is evaluated to find its dependencies and whether it can be finite."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a PyMC model to its parts as functions: what is found in the graph is made ready, then checked with the data."""
+"""Takes a PyMC model apart: its parts are found in the graph, made into functions, and checked with the data."""
 
 from __future__ import annotations
 
@@ -144,6 +144,6 @@ def _likelihood(
 
 
 def _is_divisible(closed_form: ClosedForm, theta: ThetaVector) -> bool:
-    """Whether a closed form knows the terms of some latent values without the others."""
+    """Return whether a closed form knows the terms of some latent values without the others."""
     closed_form.refresh(theta.initial)
     return isinstance(closed_form(theta.initial), Divisible)

@@ -93,7 +93,7 @@ class ThetaVector:
         return np.concatenate([np.ravel(point[name]) for name in self._point], dtype=float)
 
     def stands_in(self, point: dict[str, np.ndarray], theta: np.ndarray) -> bool:
-        """Whether a point of the model has this theta."""
+        """Return whether a point of the model has this theta."""
         # Equal bytes are equal numbers, and are compared in a fifth of the time.
         if b"".join([np.asarray(point[name]).tobytes() for name in self._point]) == theta.tobytes():
             return True

@@ -63,12 +63,12 @@ class MarkovProcess(NamedTuple):
 
 
 def is_process(rv: TensorVariable) -> bool:
-    """Whether a variable is a Matern process in time, made by :class:`pmgp.gp.Markov`."""
+    """Return whether a variable is a Matern process in time, made by :class:`pmgp.gp.Markov`."""
     return rv.owner is not None and isinstance(rv.owner.op, MarkovProcessRV)
 
 
 def is_markov(rv: TensorVariable) -> bool:
-    """Whether a variable is a time series, Gaussian or not, a process in time, or a field: its precision is sparse."""
+    """Return whether a variable is a time series, Gaussian or not, a process in time, or a field."""
     series = rv.owner is not None and isinstance(rv.owner.op, AutoRegressiveRV | RandomWalkRV | MarkovProcessRV)
     return series or is_field(rv)
 

@@ -61,11 +61,11 @@ class Rewriter(ABC):
         """Return the replacement for a leaf of the graph."""
 
     def depends(self, variable: TensorVariable) -> bool:
-        """Whether a graph must be rebuilt even if none of its axes is demanded."""
+        """Return whether a graph must be rebuilt even if none of its axes is demanded."""
         return False
 
     def runs(self, variable: TensorVariable, axis: int) -> bool:
-        """Whether an axis that is aligned with a traced axis has one element for each of its elements.
+        """Return whether an axis that is aligned with a traced axis has one element for each of its elements.
 
         The length cannot distinguish a single element from one value for all, so both are traced to the leaves.
         """
@@ -185,7 +185,7 @@ class NewPoints(Rewriter):
         return result
 
     def depends(self, variable: TensorVariable) -> bool:
-        """Whether the values, not only the shape, depend on those of f."""
+        """Return whether the values, not only the shape, depend on those of f."""
         if variable in self.points:
             return True
         if variable.owner is None or variable in self.leaves:

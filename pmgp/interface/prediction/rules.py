@@ -80,7 +80,7 @@ def _shuffled(graph: Any, variable: TensorVariable, axes: Axes, level: Level) ->
 
 
 def has_squeeze(variable: TensorVariable, leaves: set[TensorVariable]) -> bool:
-    """Whether a graph drops an axis of length one."""
+    """Return whether a graph drops an axis of length one."""
     nodes = [other.owner for other in ancestors([variable], blockers=leaves) if other.owner is not None]
     return any(isinstance(node.op, DimShuffle) and node.op.drop for node in nodes)
 
@@ -227,7 +227,7 @@ def _leads_to_latent_values(graph: Any, variable: TensorVariable, index: TensorV
 
 
 def is_selection(variable: TensorVariable) -> bool:
-    """Whether it is a slice, or indexed by one vector and nothing else."""
+    """Return whether it is a slice, or indexed by one vector and nothing else."""
     if variable.owner is None or not isinstance(variable.owner.op, Subtensor | AdvancedSubtensor):
         return False
     arrays = [index for index in _indices(variable) if not isinstance(index, slice)]

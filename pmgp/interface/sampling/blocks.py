@@ -72,7 +72,7 @@ def _next_block(file: BinaryIO) -> Block | None:
 
 
 def previous(path: Path) -> Path:
-    """Where the last version but one of a replaced file is."""
+    """Return the path of the last version but one of a replaced file."""
     return path.with_name(f"{path.name}.previous")
 
 

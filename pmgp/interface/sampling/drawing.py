@@ -94,7 +94,7 @@ class Run:
                 method.share_threads(granted)
 
     def _is_complete(self, idata: xr.DataTree, draws: int) -> bool:
-        """Whether it was not interrupted."""
+        """Return whether it was not interrupted."""
         sizes = idata["posterior"].sizes
         return (sizes["chain"], sizes["draw"]) == (self.settings.chains, draws)
 

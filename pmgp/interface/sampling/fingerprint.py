@@ -47,7 +47,7 @@ def of_model(model: pm.Model) -> dict[str, Any]:
 
 
 def differences(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
-    """How a model differs from the one that a run was made with, in words; empty where it does not."""
+    """Describe how a model differs from the one that a run was made with; empty if it does not differ."""
     found = [
         f"{what} {name!r} is {_there(other[part].get(name))} and was {_there(one[part].get(name))}"
         for part, what in (("variables", "the variable"), ("observed", "the observed variable"))

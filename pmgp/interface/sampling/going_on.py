@@ -1,4 +1,4 @@
-"""How long a run has to be for a number of effective draws, and the progress bar towards it."""
+"""The length of a run for a given number of effective draws, and the progress bar towards it."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def effective(idata: xr.DataTree) -> float:
 
 
 def enough(idata: xr.DataTree, ess: float) -> bool:
-    """Whether the draws are worth as many independent ones as asked for."""
+    """Return whether the draws are worth as many independent ones as asked for."""
     return effective(idata) >= ess
 
 
 def more_draws(idata: xr.DataTree, ess: float) -> int:
-    """How many draws each chain should have next: a little more than would be enough at the rate seen so far."""
+    """Return the next number of draws for each chain: a little more than enough at the rate observed so far."""
     draws, now = idata["posterior"].sizes["draw"], effective(idata)
     growth = MARGIN * ess / now if now > 0.0 else MOST_GROWTH
     return math.ceil(draws * min(max(growth, LEAST_GROWTH), MOST_GROWTH))

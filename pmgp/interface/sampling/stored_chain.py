@@ -86,7 +86,7 @@ def recovered(folder: Path) -> Recovered:
 
 
 def seconds_spent(folder: Path) -> float:
-    """How long it took to draw what is stored of a chain, about."""
+    """Return approximately how long the stored draws of a chain took."""
     states = [blocks.read(folder / STATE), blocks.read(blocks.previous(folder / STATE))]
     return next((from_bytes(state.data)[0] for state in states if state is not None), 0.0)
 

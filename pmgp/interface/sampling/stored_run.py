@@ -207,7 +207,7 @@ def _versions() -> dict[str, str]:
 
 
 def _occupied(folder: Path) -> bool:
-    """Whether it holds a run, or anything that is not left of one that was killed before it had begun."""
+    """Return whether it holds a run, or anything except the remains of one that was killed before it began."""
     unbegun = {*blocks.written(folder / START), *blocks.written(folder / MANIFEST)} - {folder / MANIFEST}
     return any(path not in unbegun for path in folder.iterdir())
 

@@ -1,4 +1,4 @@
-"""Where the optimization of the bound begins: where the inducing inputs are informative about the observations.
+"""Starts for optimizing the bound, at which the inducing inputs are informative about the observations.
 
 Where they do not, as with length-scales far below the distances between inputs, the bound is that of observations which
 have nothing to do with each other. It has no slope towards other length-scales there, and a maximum whose predictions
@@ -51,7 +51,7 @@ def beginning(function: BoundFunction) -> Variational:
 
 
 def nothing_told(function: BoundFunction, theta: np.ndarray) -> bool:
-    """Whether the values at the inducing inputs tell next to nothing of those at other inputs."""
+    """Return whether the values at the inducing inputs say almost nothing about those at other inputs."""
     return _share(function, theta) < LITTLE
 
 

@@ -1,4 +1,4 @@
-"""How far the target on inducing inputs is from the posterior, by its own draws.
+"""The difference between the target on inducing inputs and the posterior, estimated from draws of the target.
 
 The target has E log p(y|f) where a model whose latent values are independent given u would have log E p(y|f). The sum
 of the differences is the penalty for the variance that is left at the observations, gamma, whose sum is the trace of
@@ -61,7 +61,7 @@ class Diagnosis(NamedTuple):
 
     @property
     def advised(self) -> int | None:
-        """How many inducing inputs to take next, 0 for the exact chain; None where there is no number to give."""
+        """The number of inducing inputs to take next, 0 for the exact chain; None if no number can be given."""
         if self.exact_instead:
             return 0
         return None if self.good else self.enough

@@ -82,7 +82,7 @@ class _Start:
         self._model = model
 
     def function(self, inputs: list[TensorVariable], output: TensorVariable) -> Callable[..., np.ndarray]:
-        """From values of the inputs to the output, interpreted."""
+        """Compute the output from values of the inputs, by interpretation."""
         (graph,) = self._model.replace_rvs_by_values([output])
         known = set(ancestors([graph]))
         used = [variable for variable in self._model.value_vars if variable in known]

@@ -90,7 +90,7 @@ def select_inducing(
 
 
 def suggested_number(points: int) -> int:
-    """How many inducing inputs to begin with, before a diagnosis says more: 200 for 20,000 points.
+    """Return the number of inducing inputs to begin with, before a diagnosis: 200 for 20,000 points.
 
     Parameters
     ----------

@@ -118,7 +118,7 @@ def _by_turns(target_acceptance: float | None) -> Alternation:
 
 
 def many_to_follow_gradients(model: LatentGaussianModel, dimension: int) -> bool:
-    """Whether there are many hyper-parameters, and gradients of the evidence are no rough ones.
+    """Return whether there are many hyper-parameters, and gradients of the evidence are not rough.
 
     Those of several latent vectors are good with one for each class. Where the likelihood's derivatives are taken from
     its graph, as with a mean and a log scale, sites need not be positive definite, and gradients are rough.
@@ -128,7 +128,7 @@ def many_to_follow_gradients(model: LatentGaussianModel, dimension: int) -> bool
 
 
 def _suits(setting: ThetaTarget) -> bool:
-    """Whether trajectories are worth their gradients, and these can be had."""
+    """Return whether trajectories are worth the cost of their gradients, and these are available."""
     worthwhile = setting.screened and many_to_follow_gradients(setting.model, setting.dimension)
     if not worthwhile or missing_members(setting.approximation, Differentiable):
         return False
