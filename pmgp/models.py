@@ -1,7 +1,7 @@
 """Gaussian process models for two classes and several, counts and ordered categories, built in PyMC.
 
-The classifier is that of the pseudo-marginal article, section 4: a zero-mean process, Gamma priors on length-scale and
-variance, a probit or logit likelihood. All are plain PyMC; write your own in the same way for anything else.
+The classifier is that of Filippone and Girolami (2014), section 4: a zero-mean process, Gamma priors on length-scale
+and variance, a probit or logit likelihood. All are plain PyMC, so that you can write other models in the same way.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _COVARIANCES = {
 _DISTRIBUTIONS = {"probit": BernoulliProbit, "logit": BernoulliLogit}
 
 KERNELS = tuple(_COVARIANCES)
-"""Names of the covariance functions; ``ard`` is ``rbf`` with one length-scale a feature."""
+"""Names of the covariance functions; ``ard`` is ``rbf`` with one length-scale for each feature."""
 
 LIKELIHOODS = tuple(_DISTRIBUTIONS)
 """Names of the likelihoods of :func:`classifier`."""
@@ -66,7 +66,7 @@ def classifier(
     """Build a Gaussian process classifier whose step is :class:`pmgp.PseudoMarginal`.
 
     The priors are those of the article, ``lengthscale ~ Gamma(1, 1/sqrt(d))`` and ``variance ~ Gamma(1.1, 0.1)``.
-    They suppose standardized features.
+    They assume standardized features.
 
     Parameters
     ----------
@@ -95,8 +95,8 @@ def classifier(
     Raises
     ------
     ValueError
-        If X, y or feature_names do not fit together or are not finite numbers, labels 0 and 1 and different names,
-        or if kernel or likelihood is unknown.
+        If X, y and feature_names do not fit together; if X is not finite, y has other labels than 0 and 1, or names are
+        repeated; or if kernel or likelihood is unknown.
 
     Examples
     --------
@@ -123,11 +123,10 @@ def multiclass_classifier(
     feature_names: Sequence[str] | None = None,
     inducing: ArrayLike | None = None,
 ) -> pm.Model:
-    """Build a classifier of several classes without an order, a process for each (:class:`pmgp.MultinomialLogit`).
+    """Build a classifier for unordered classes, with a process for each (:class:`pmgp.MultinomialLogit`).
 
     The processes are independent a priori and have one covariance, so that classes are alike before there are data; its
-    hyper-parameters have the priors of :func:`classifier`. The labels depend on differences between the processes
-    alone.
+    hyper-parameters have the priors of :func:`classifier`. The labels depend only on differences between the processes.
 
     Parameters
     ----------
@@ -188,9 +187,9 @@ def count_regression(
 ) -> pm.Model:
     """Build a Poisson regression whose log-rate is a Gaussian process (:class:`pmgp.likelihoods.LogGaussianCox`).
 
-    The process has the constant mean ``level ~ Normal(log(sum(y) / sum(exposure)), 1)``, with probability 0.95 within a
-    factor of seven of the mean rate, and ``variance ~ Exponential(1)``: with variance 1, rates vary by a factor of e
-    in either direction. The length-scale has the prior of :func:`classifier`.
+    The process has the constant mean ``level ~ Normal(log(sum(y) / sum(exposure)), 1)``, which puts the rate within a
+    factor of seven of the mean rate with probability 0.95, and ``variance ~ Exponential(1)``: with variance 1, rates
+    vary by a factor of e in either direction. The length-scale has the prior of :func:`classifier`.
 
     Parameters
     ----------
@@ -201,7 +200,7 @@ def count_regression(
     kernel, feature_names
         As for :func:`classifier`.
     exposure : array_like of shape (n,), optional
-        Time, area or number that each count was collected over; 1 by default. Rates are for one unit of it.
+        Time, area or number over which each count was collected; 1 by default. Rates refer to one unit of exposure.
     inducing, in_time
         As for :func:`classifier`.
 
@@ -235,7 +234,7 @@ def count_regression(
         level = pm.Normal("level", np.log(y.sum() / units.sum()), 1.0)
         process = {"mean_func": pm.gp.mean.Constant(level), "cov_func": variance * correlation}
         settings = process | {"inducing": inducing, "in_time": in_time}
-        # Without exposures nothing in the likelihood has a length, so that the model can be asked about new inputs.
+        # Without exposures nothing in the likelihood has a length, so that the model can predict at new inputs.
         _observed(X, y, LogGaussianCox, 1.0 if exposure is None else units, **settings)
     return model
 
@@ -248,11 +247,11 @@ def ordinal_regression(
     feature_names: Sequence[str] | None = None,
     inducing: ArrayLike | None = None,
 ) -> pm.Model:
-    """Build a model of ordered categories by cut points on a Gaussian process (:class:`pmgp.OrdinalProbit`).
+    """Build a model of ordered categories with cut points on a Gaussian process (:class:`pmgp.OrdinalProbit`).
 
-    The process and the priors of its hyper-parameters are those of :func:`classifier`. A priori f plus its unit noise
+    The process and the priors of its hyper-parameters are those of :func:`classifier`. A priori, f plus its unit noise
     is N(0, 1 + variance) at any input. The cut points divide this distribution into ``proportions``, which have a
-    uniform (Dirichlet) prior: so they are ordered, and their prior follows the variance.
+    uniform (Dirichlet) prior; hence the cut points are ordered, and their prior follows the variance.
 
     Parameters
     ----------
