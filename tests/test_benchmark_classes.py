@@ -67,7 +67,7 @@ def test_digits_have_their_views(name, shape, number):
 
 
 def test_convergence_is_that_of_the_hyper_parameters_alone():
-    """Of weights, where these are what there is, and not of the latent values beside them."""
+    """Convergence is judged by the weights if they are the only hyper-parameters, not by the latent values."""
     rng = np.random.default_rng(4)
     weights, stuck = rng.normal(size=(4, 200, 3, 2)), np.arange(4.0)[:, None] + 0.1 * rng.normal(size=(4, 200))
     posterior = az.convert_to_dataset({"weights": weights, "f": stuck})

@@ -19,7 +19,7 @@ MODULES = {
     "schemes": schemes,
     "peers": peers,
 }
-"""Of the tables that have data sets."""
+"""The tables that have data sets."""
 WHOLE = "the whole table"
 
 

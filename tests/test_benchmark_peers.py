@@ -24,7 +24,7 @@ TINY = "synthetic-20"
 
 @pytest.mark.parametrize("seconds_each", [1e-6, 0.001, 0.01, 0.07, 0.4, 5.0])
 def test_the_longest_run_takes_most_of_the_budget_and_not_more(seconds_each, monkeypatch):
-    """Of sixty seconds; where the first run takes more it is the only one, and no run has more iterations than MOST."""
+    """The budget is 60 seconds. A first run that takes longer is the only one; no run has over MOST iterations."""
     lengths = []
 
     def sampler(tune, draws, seed):

@@ -43,7 +43,7 @@ def test_the_readme_says_as_much_about_other_tools_as_the_results_do(part):
 
 
 def test_the_summary_counts_only_what_has_converged(part, tmp_path):
-    """Of three problems the default has converged on two, three and ten times as fast as the next tool."""
+    """The default has converged on two of three problems, three and ten times as fast as the next tool."""
     peers, path = part("peers"), tmp_path / "peers.csv"
     rows = [
         "a,10,1,rbf,pmgp,converged,30,1.0",

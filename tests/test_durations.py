@@ -14,7 +14,7 @@ from tests.selection import FOLDER, files
 
 @pytest.fixture(scope="module")
 def figures() -> dict[str, float]:
-    """Of the files that there are."""
+    """Return the stored figures of the files that exist."""
     there = {path.relative_to(FOLDER.parent).as_posix() for path in files()}
     return {path: seconds for path, seconds in stored().items() if path in there}
 

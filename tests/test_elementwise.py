@@ -205,7 +205,7 @@ def test_importance_weights_of_draws_beside_an_impossible_one():
 
 @pytest.mark.full
 def test_the_sum_of_terms_is_that_of_their_elements():
-    """Of any shape, unrolled or too long for it, and of one that cannot be unrolled."""
+    """The sum may have any shape, and be unrolled, too long to be unrolled, or impossible to unroll."""
     theta = pt.vector("theta", shape=(3,))
     long = np.linspace(0.0, 1.0, 40)
     terms = [

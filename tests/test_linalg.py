@@ -262,7 +262,7 @@ def test_matrix_product(n, order, rng):
 
 @every_size
 def test_traces_of_products(n, rng):
-    """Of matrices that need not be symmetric."""
+    """The matrices need not be symmetric."""
     matrices = rng.normal(size=(3, n, n))
     expected = [[np.trace(a @ b) for b in matrices] for a in matrices]
     assert_allclose(linalg.product_traces(matrices), expected, rtol=1e-10, atol=1e-10)

@@ -136,7 +136,7 @@ def distance(estimates: np.ndarray) -> float:
 
 
 def test_they_are_unbiased(at_scale_one):
-    """Of thirty correlated distances the largest is below 4 standard errors."""
+    """The largest of thirty correlated distances is below 4 standard errors."""
     assert distance(relative_estimates(*at_scale_one)) < 4.0
 
 

@@ -194,7 +194,7 @@ def true_mean(problem) -> float:
 
 
 def distance(values: np.ndarray, log_weights: np.ndarray, truth: float) -> float:
-    """Of a weighted mean from the truth, in standard errors that count the dependence of the draws, (chain, draw)."""
+    """Return a weighted mean's distance from the truth, in standard errors that allow for dependent draws."""
     weights = np.exp(log_weights - log_weights.max())
     weights /= weights.mean()
     mean = (weights * values).mean()

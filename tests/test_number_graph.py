@@ -84,7 +84,7 @@ def test_log_priors_are_those_of_the_model():
 
 
 def positive(settings=None) -> tuple[ThetaPrior, ThetaVector]:
-    """Of log g, log h and the log-odds of b, beside a parameter without a say."""
+    """Return the prior of log g, log h and the log-odds of b, with a parameter that has no effect."""
     with pm.Model() as model:
         pm.Gamma("g", 2, 2)
         pm.HalfNormal("h")

@@ -167,7 +167,7 @@ OPTION = {pmgp.PseudoMarginal: "proposal", pmgp.steps.Ancillary: "operator"}
 @pytest.mark.full
 @pytest.mark.parametrize("scheme", MOVED)
 def test_a_move_of_theta_from_outside_samples_exactly(scheme):
-    """Of all of p(theta|y), and of p(theta|nu, y) beside f."""
+    """The move samples from p(theta|y), and from p(theta|nu, y) beside f."""
     assert distance(sampled(2500, scheme, **{OPTION[scheme]: SliceSampling()})) < 4.0
 
 

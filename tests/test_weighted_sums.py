@@ -46,7 +46,7 @@ def radial() -> pm.gp.cov.Covariance:
 
 
 def product() -> pm.gp.cov.Covariance:
-    """Of two sums with unknown weights: what the weights multiply is not fixed."""
+    """Return a product of two sums with unknown weights, whose factors of the weights are not fixed."""
     return pmgp.gp.KernelSum(LINEAR, pm.Gamma("u", 2, 2, shape=2)) * pmgp.gp.KernelSum(
         LINEAR, pm.Gamma("v", 2, 2, shape=2)
     )

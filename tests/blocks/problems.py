@@ -41,7 +41,7 @@ def dense_matrix(blocks: np.ndarray) -> np.ndarray:
 
 
 def site_blocks(matrix: np.ndarray, n: int) -> np.ndarray:
-    """Of a matrix over flat vectors, what belongs to one site each: (n, C, C)."""
+    """Return the blocks of a matrix over flat vectors that belong to one site each: (n, C, C)."""
     number = len(matrix) // n
     return np.einsum("cidi->icd", matrix.reshape(number, n, number, n))
 

@@ -74,7 +74,7 @@ def direction(prior: BlockPrior, rng: np.random.Generator) -> tuple[np.ndarray, 
 
 
 def slopes(method: Any, prior: BlockPrior, likelihood: Any, seed: int = 1, count: int = 4) -> np.ndarray:
-    """Of the log-evidence in some directions: by its gradient, and by differences of fits, (count, 2)."""
+    """Return slopes of the log-evidence in some directions, from its gradient and from differences: (count, 2)."""
     rng, step, rows = np.random.default_rng(seed), 1e-4, []
     gradient = method.evidence_gradient(method.fit(prior, likelihood), likelihood)
     covariance = np.array([symmetrized(block) for block in gradient.covariance])
@@ -151,7 +151,7 @@ def test_a_q_without_marginals_has_no_gradient_in_the_likelihood(monkeypatch):
 
 
 def test_gradients_in_the_prior_need_no_cavities(monkeypatch):
-    """Of which the marginals take most of the time."""
+    """Most of the time for cavities goes into the marginals."""
     prior, likelihood = classification(N, 3, seed=4)
     q = METHODS["ep"].fit(prior, likelihood)
     expected, asked = matched_block_gradient(q, likelihood), []

@@ -250,7 +250,7 @@ def truth() -> tuple[float, float]:
 
 
 def distances(idata, truth: tuple[float, float]) -> list[float]:
-    """Of the two means from the truth, in Monte Carlo standard errors."""
+    """Return the distances of the two means from the truth, in Monte Carlo standard errors."""
     f = np.stack([idata.posterior[f"f{c}"].values[..., -1] for c in range(CLASSES)])
     probability = np.exp(f[0] - logsumexp(f, axis=0))
     found = (idata.posterior["scale"].values, probability)
@@ -276,7 +276,7 @@ EXACT = {"laplace": Laplace(tolerance=1e-18), "ep": ExpectationPropagation(1e-10
     ("build", "method"), [(softmax_of_several, "laplace"), (softmax_of_several, "ep"), (additive, "laplace")]
 )
 def test_the_gradient_of_the_screen(build, method):
-    """Of processes that share a covariance, and of two with one each; compiled for trajectories."""
+    """The processes share a covariance, or two have one each; the gradient is compiled for trajectories."""
     parts = split(build)
     parts.compile_theta_gradient()
     density = ScreenDensity(Evaluator(parts, EXACT[method]), None)

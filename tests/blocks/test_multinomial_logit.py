@@ -129,7 +129,7 @@ def test_a_flat_density_has_the_moments_of_the_normal(dimension):
 
 
 def test_nodes_without_mass_are_left_out_and_moments_stay():
-    """Of the whole product of two rules, by fourth moments and by an exponential function."""
+    """Fourth moments and an exponential function agree with the whole product of two rules."""
     nodes, weights = normal_nodes(2)
     points, mass = normal_rule(ORDERS[2])
     assert nodes.shape[1] == len(weights) < 0.6 * ORDERS[2] ** 2

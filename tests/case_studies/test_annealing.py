@@ -205,7 +205,7 @@ def truth(problem):
 
 
 def distance(problem, tuned, truth, method) -> float:
-    """Of the plain chain's mean from the grid's, in Monte Carlo standard errors."""
+    """Return the distance of the plain chain's mean from the grid's, in Monte Carlo standard errors."""
     steps = chains._plain_steps(np.random.default_rng(7), problem, tuned, Laplace(sweeps=0), method)
     thetas = np.array([step.theta for step, _ in zip(steps, range(8000), strict=False)])[500:]
     errors = thetas.std(axis=0) / np.sqrt(effective_sizes(thetas))

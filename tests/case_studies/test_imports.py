@@ -17,7 +17,7 @@ FILES = sorted([*ROOT.rglob("*.py"), *ROOT.rglob("*.ipynb")])
 
 
 def source(path: Path) -> str:
-    """Of a module, or of a notebook's code cells, without what only IPython understands."""
+    """Return the source of a module, or of a notebook's code cells without IPython's own syntax."""
     if path.suffix == ".py":
         return path.read_text(encoding="utf-8")
     cells = [cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]

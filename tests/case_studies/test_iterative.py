@@ -41,7 +41,7 @@ def test_a_wrong_preconditioner_is_not_near(stored):
 
 
 def test_random_pivots_take_hardly_more_than_the_best_at_the_same_rank(stored):
-    """Of the article's with m columns, the spectral one having two for each frequency."""
+    """The others are the article's with m columns; the spectral one has two columns for each frequency."""
     table = stored.pivot_table(index=["log_noise", "log_lengthscale"], columns="preconditioner", values="iterations")
     others = table[["Nystrom", "FITC", "PITC", "SVD"]].min(axis=1)
     assert (table["random pivots"] <= 1.2 * others + 1.0).mean() > 0.6

@@ -26,7 +26,7 @@ TINY = study.Scale("tiny", seed=1, chains=3, tune=20, draws=60, checkpoints=(20,
 
 
 def test_f_is_the_same_for_all_models(monkeypatch):
-    """Of one n, d and data set; and another one for another data set."""
+    """All models of one n, d and data set have the same f; another data set has another f."""
     seen = []
     original = simulation.likelihood
 

@@ -215,7 +215,7 @@ def two_unknowns():
 
 
 def means(problem, scheme) -> tuple[np.ndarray, np.ndarray]:
-    """Of theta, and their squared standard errors."""
+    """Return the means of theta, and their squared standard errors."""
     scale = dataclasses.replace(TINY, tune=300, draws=4000, checkpoints=(4000,))
     chains = [chain(problem, scheme, 1, scale, seed) for seed in range(4)]
     squared_errors = np.mean([np.array(one["variances"][-1]) / one["ess"] for one in chains], axis=0)
@@ -247,7 +247,7 @@ def test_a_wrong_draw_of_the_variance_is_found_out(two_unknowns):
 
 
 def worst_z_score(picture_: picture.Picture, name: str) -> float:
-    """Of the law of total expectation, for theta and its squared distance from the marginal mean."""
+    """Return the largest z-score of total expectations, of theta and its squared distance from the marginal mean."""
     mean, variance = picture.moments(picture_.marginal, picture_.grid)
     means, variances = picture.moments(picture_.given[name], picture_.grid)
     squares = variances + np.square(means - mean)

@@ -44,7 +44,7 @@ def test_another_seed_is_another_stream_and_none_is_a_name():
 
 
 def test_streams_of_many_names_are_independent():
-    """Of neighboring numbers: means are as far from one half as chance takes them, and no two streams correlate."""
+    """Streams of neighboring numbers have means as far from one half as expected by chance, and do not correlate."""
     draws = np.array([stream(5, "chain", number).random(400) for number in range(200)])
     assert abs(draws.mean() - 0.5) < 4.0 / np.sqrt(12.0 * draws.size)
     correlations = np.corrcoef(draws)[np.triu_indices(200, 1)] * np.sqrt(400)

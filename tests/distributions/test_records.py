@@ -114,7 +114,7 @@ def by_quadrature(log_likelihood) -> tuple[np.ndarray, np.ndarray]:
 
 
 def distances(draws, truth) -> np.ndarray:
-    """Of the chain's means and mean squares from the truth, in Monte Carlo standard errors."""
+    """Return the distances of the chain's means and mean squares from the truth, in Monte Carlo standard errors."""
     posterior = draws["posterior"]
     values = np.concatenate([np.log(posterior["scale"].to_numpy())[..., None], posterior["f"].to_numpy()], axis=-1)
     errors = [[az.mcse(each[..., i], method="mean") for i in range(4)] for each in (values, values**2)]

@@ -112,7 +112,7 @@ def error_of_conditional_estimates(name: str, estimator: OrthantSampling, steps:
 
 
 def largest_error(batches: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> float:
-    """Of the first two moments of f, in standard errors of batch means."""
+    """Return the largest error of the first two moments of f, in standard errors of batch means."""
     means, squares = batches.mean(axis=1), np.square(batches - mean).mean(axis=1)
     pairs = [(means, mean), (squares, variance)]
     return max(standard_errors_from(found[:, i], truth[i]) for found, truth in pairs for i in range(len(mean)))

@@ -22,7 +22,7 @@ LENGTHSCALE, SIGMA = 0.8, 0.7
 
 
 def dense_covariance(mesh, lengthscale=LENGTHSCALE, sigma=SIGMA) -> np.ndarray:
-    """Of the definition: tau^2 (kappa^2 C + G) C^-1 (kappa^2 C + G), inverted."""
+    """Return the covariance by definition: the inverse of tau^2 (kappa^2 C + G) C^-1 (kappa^2 C + G)."""
     kappa = np.sqrt(2.0) / lengthscale
     tau = 1.0 / (np.sqrt(4.0 * np.pi) * kappa * sigma)
     operator = kappa**2 * np.diag(mesh.mass) + mesh.stiffness.toarray()

@@ -35,7 +35,7 @@ def log_evidence(theta):
 
 
 def derivatives(step=1e-5):
-    """Of K and of the noise, in each element of theta."""
+    """Return the derivatives of K and of the noise in each element of theta."""
     for shift in step * np.eye(3):
         (up, noise_up), (down, noise_down) = at(THETA + shift), at(THETA - shift)
         yield (up - down) / (2 * step), (noise_up - noise_down) / (2 * step)

@@ -32,7 +32,7 @@ def stationary(size, gradient_noise):
 
 
 def z_scores(draws, covariance, size):
-    """Of second moments, with the correlation time of an autoregression's squares."""
+    """Return z-scores of second moments, with the correlation time of an autoregression's squares."""
     found = draws.T @ draws / len(draws)
     rho = (1.0 - 0.5 * size) ** 2
     spread = np.sqrt(np.outer(np.diag(covariance), np.diag(covariance)) + covariance**2)

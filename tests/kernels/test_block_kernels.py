@@ -172,7 +172,7 @@ def assert_agreement(found, rtol=1e-9):
 @pytest.mark.parametrize("size", [1.0, 40.0])
 @pytest.mark.parametrize("curved", [True, False])
 def test_tilted_moments(classes, trials, size, curved):
-    """Of labels, of counts, and where nothing was observed; far out, too, where some are narrower than the nodes."""
+    """Moments agree for labels, counts and missing observations, also far out, where some are narrow for the nodes."""
     arguments, d, n = tilted_arguments(classes, trials, size), classes - 1, 21
     shapes = n, (n, d), (n, d * d), (n if curved else 0, classes**2)
     found = both(softmax.tilted, REFERENCES["softmax.tilted"], arguments, *shapes)
@@ -216,7 +216,7 @@ def test_modes_of_tilted_densities(classes, trials, size):
 @pytest.mark.parametrize("classes", [2, 3, 6])
 @pytest.mark.parametrize("trials", [0, 1, 7])
 def test_log_ratios_to_sites(classes, trials):
-    """Of particles, one of them far out, and of one that is no number."""
+    """Particles include one that is far out, and one that is NaN."""
     rng, n = np.random.default_rng(6), 700
     likelihood = MultinomialLogit(rng.multinomial(trials, np.full(classes, 1.0 / classes), size=n), classes)
     matrix, linear = ContrastBlocks(scales(n, classes, CONDITIONS[0])), rng.normal(size=classes * n)

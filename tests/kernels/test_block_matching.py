@@ -96,7 +96,7 @@ def test_sites_that_match(classes, overshoot):
 
 @pytest.mark.parametrize("classes", [2, 3, 5])
 def test_the_nearest_form(classes):
-    """Of any symmetric blocks, by the kernel for a cavity that leaves nothing of the tilted density's precision."""
+    """The kernel finds the form that is nearest to any symmetric blocks, as the NumPy version does."""
     rng = np.random.default_rng(5)
     blocks = rng.normal(size=(200, classes, classes))
     blocks = blocks + blocks.swapaxes(1, 2)

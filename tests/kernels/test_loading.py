@@ -149,7 +149,7 @@ print(repr(pmgp.orthants.log_probability(0.0, 1.0, 0.0, [[1.0, 0.5], [0.5, 1.0]]
     ],
 )
 def test_a_change_behind_a_stored_kernel_is_seen(tmp_path, module, part, changed_part, code):
-    """Of a module that the kernel's own file only imports: what stands for a transposition there, and a constant."""
+    """The change is in a module that the kernel's own file imports: a flag for transposition, or a constant."""
     shutil.copytree(Path(pmgp.__file__).parent, tmp_path / "pmgp", ignore=shutil.ignore_patterns("__pycache__"))
     imported = tmp_path / "pmgp/core" / module
     settings = {"PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}

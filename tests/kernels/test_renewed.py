@@ -58,7 +58,7 @@ def test_it_is_the_same_as_one_by_one(n, antithetic, draws, kind):
 
 
 def test_all_particles_may_be_picked():
-    """Of equal weights, nearly: those of sites that are next to exact."""
+    """The weights are nearly equal, as the sites are nearly exact."""
     q, likelihood = approximation(1), likelihoods("probit", 1)[0]
     sampling, rng, f, picked = ImportanceSampling(antithetic=False), np.random.default_rng(0), np.zeros(1), set()
     for _ in range(200):

@@ -42,7 +42,7 @@ def test_no_prediction_before_there_are_enough_pairs():
 
 @pytest.mark.parametrize("dimension", [2, 24])
 def test_with_few_pairs_a_plane_is_fitted(dimension):
-    """Of many elements, no other will do: there are as many pairs as iterations, and far more squares."""
+    """With many elements a chain can fit only a plane: it has one pair an iteration, and there are far more squares."""
     weights, theta = np.random.default_rng(1).normal(size=(4, dimension)), np.linspace(-0.7, 1.4, dimension)
 
     def bent(theta):

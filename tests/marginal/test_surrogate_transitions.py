@@ -36,7 +36,7 @@ def frozen(predictor=None, step_size: float = 0.9) -> Frozen:
 
 
 def predictor() -> ModePredictor:
-    """Of modes at draws of the prior, for one set of labels; its coefficients are constants."""
+    """Return a predictor of modes at draws of the prior, for one set of labels, with constant coefficients."""
     rng, model = np.random.default_rng(3), DifferentiableToy(LABELS)
     fitted = ModePredictor(2, 6, model.prior_mean, model.prior_scale)
     for _ in range(40):

@@ -139,7 +139,7 @@ def test_sites_stand_in_for_limits():
 
 
 def test_weakened_sites_even_the_weights_out(monkeypatch):
-    """Of antithetic pairs where the variance is large, and most limits say little: against the sites that match."""
+    """Compare with matched sites for antithetic pairs, a large variance and mostly uninformative limits."""
     rng = np.random.default_rng(2)
     X = rng.normal(size=(150, 2))
     covariance = 50.0 * np.exp(-0.5 * np.square(X[:, None] - X).sum(axis=-1))

@@ -56,7 +56,7 @@ def sparse_gaussian_process(Z, jitter=1e-10):
 
 
 def value_and_gradient(model):
-    """Of the log-density, as functions of a vector; and how long that is."""
+    """Return value and gradient of the log-density as functions of a vector, and the vector's length."""
     variables = model.continuous_value_vars
     sizes = [int(np.prod(value.type.shape)) for value in variables]
     value = model.compile_fn(model.logp(), inputs=variables, mode=INTERPRETED)

@@ -52,7 +52,7 @@ def gaussian():
 
 
 def moments():
-    """Of v with Gaussian noise."""
+    """Return the moments of v under Gaussian noise."""
     precision = np.eye(M) + A[0] @ A[0].T / NOISE**2
     return np.linalg.solve(precision, A[0] @ COUNTS[0] / NOISE**2), np.linalg.inv(precision)
 

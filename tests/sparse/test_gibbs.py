@@ -94,7 +94,7 @@ def chain(step, seed=0, tune=60, draws=10, begin=0, point=None):
 
 @pytest.fixture(scope="module")
 def step():
-    """Of a model with counts."""
+    """Return the step of a model with counts."""
     return pmgp.steps.SparseGibbs(model=sparse(Z)[0])
 
 

@@ -20,7 +20,7 @@ NOISE = 0.4
 
 @pytest.fixture(scope="module")
 def step():
-    """Of a model with counts."""
+    """Return the step of a model with counts."""
     return pmgp.steps.SparseHMC(model=sparse(X[::3])[0])
 
 

@@ -53,7 +53,7 @@ def classes():
 
 
 def gaussian_evidence(point):
-    """Of targets with noise and a Matérn covariance."""
+    """Return the evidence of targets with Gaussian noise and a Matérn covariance."""
     distance = np.sqrt(5.0) * np.abs(X - X.T) / point["lengthscale"]
     K = point["variance"] * (1.0 + distance + distance**2 / 3.0) * np.exp(-distance)
     return multivariate_normal(np.zeros(len(X)), K + point["noise"] ** 2 * np.eye(len(X))).logpdf(TARGETS)

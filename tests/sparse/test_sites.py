@@ -57,7 +57,7 @@ def test_with_gaussian_noise_they_are_the_likelihood(rng):
 
 @pytest.mark.full
 def test_at_the_largest_bound_they_give_q_back():
-    """Of counts: where derivatives averaged over q are its own precision and mean (Opper and Archambeau 2009)."""
+    """For counts, q's precision and mean are the derivatives averaged over q (Opper and Archambeau 2009)."""
     model, process = sparse(Z)
     found = optimized(model, process)
     step = pmgp.steps.SparseGibbs(model=model, approximation=found)

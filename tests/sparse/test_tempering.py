@@ -164,7 +164,6 @@ def test_without_the_density_of_the_copies_they_do_not(posterior, monkeypatch):
 
 @pytest.mark.slow
 def test_with_exchanges_the_wrong_way_round_it_does_not(posterior, monkeypatch):
-    """Of a sample of the posterior and one of the prior."""
 
     def reversed_exchange(rng, states, powers, pairs):
         return exchanged(rng, states, powers[::-1], pairs)
@@ -194,7 +193,7 @@ def weighed_prior(model, draws, seed):
 
 @pytest.mark.slow
 def test_classes_are_as_by_weighing_the_prior():
-    """Of five points: means of hyper-parameters and latent values, the kernels of robust-max taking part."""
+    """Means of hyper-parameters and latent values agree for five points, with the kernels of robust-max."""
     model = classes(X[:5], X[:5], [0, 1, 1, 2, 0], epsilon=0.2)
     known, weights = weighed_prior(model, 8000, seed=2)
     step = SparseTempering(model=model, temperatures=3, hottest=0.3)

@@ -242,7 +242,7 @@ def test_f_moves_in_every_iteration(probit_model, refresh_every):
 
 
 def assert_refreshed_in(iterations: np.ndarray, model: pm.Model, step: pmgp.PseudoMarginal) -> None:
-    """Of the iterations from 2 to 60, the stored estimate changes in those given, and where a proposal is accepted."""
+    """From iteration 2 to 60 the stored estimate changes at the given ones, and when a proposal is accepted."""
     stats = sample(model, step, draws=60)["sample_stats"]
     changed = np.diff(stats["log_marginal_likelihood"].to_numpy()[0]) != 0.0
     accepted = stats["accepted"].to_numpy()[0, 1:] == 1.0

@@ -22,7 +22,7 @@ def sample(model: pm.Model, **settings: Any) -> Any:
 
 
 class Moments(NamedTuple):
-    """Of the logarithm of a hyper-parameter: mean and standard deviation with their errors, and how sure those are."""
+    """Mean and standard deviation of a hyper-parameter's logarithm, their errors, and the errors' reliability."""
 
     mean: float
     mean_error: float

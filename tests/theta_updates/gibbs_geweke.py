@@ -51,7 +51,7 @@ class DifferentiableToy:
         return float(normal - self.shape * theta[1] - self.scale * np.exp(-theta[1]))
 
     def correlation(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Of f without its jitter, and its derivative by the log length-scale."""
+        """Return the correlation of f without jitter, and its derivative in the log length-scale."""
         squared = np.square((self.x[:, None] - self.x) / np.exp(theta[0]))
         smooth = np.exp(-0.5 * squared)
         return smooth, squared * smooth

@@ -336,7 +336,7 @@ def test_what_is_known_where_the_chain_stands_is_not_used_elsewhere(here):
 
 
 def test_operation_counts(here):
-    """Of one proposal, K of the current theta being factorized; Table 1 of the article."""
+    """Count the operations of one proposal when K at the current theta is factorized; Table 1 of the article."""
     current, model = here
     counts = {}
     for density in every_density(current, model):

@@ -60,7 +60,7 @@ def scattered(spacing: float, n: int = 40) -> np.ndarray:
 
 
 def largest_error(prior: PrecisionPrior, dense: np.ndarray) -> float:
-    """Of what sites make of the prior, relative: the log-determinant, marginal variances, and a product."""
+    """Return the largest relative error of log-determinant, marginal variances and a product, given sites."""
     rng, n = np.random.default_rng(2), len(dense)
     precision, b = rng.uniform(0.5, 100.0, n), 30.0 * rng.normal(size=n)
     precision[:5] *= -1e-3
@@ -98,7 +98,7 @@ def test_states_given_their_process_have_its_values(orders, spacing):
 
 
 def approximation_of(prior: PrecisionPrior):
-    """Of sites of precision ten."""
+    """Return an approximation with sites of precision ten."""
     precision, found = np.full(prior.size, 10.0), prior.conditioning()
     shrinkage = prior.shrinkage(precision)
     found.keep(np.ones(prior.size), precision, shrinkage.product(np.ones(prior.size)), shrinkage)
