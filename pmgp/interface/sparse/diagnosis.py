@@ -29,10 +29,10 @@ class Diagnosis(NamedTuple):
     penalty, penalty_deviation : float
         The penalty in nats: its mean and standard deviation over draws.
     shifts : dict
-        By how many of its posterior standard deviations the mean of each hyper-parameter would move without the
-        penalty, to first order, and so at least; the largest element of a vector.
+        The change of each hyper-parameter's mean without the penalty, in its posterior standard deviations; to first
+        order, and so a lower bound; for a vector, that of the element that changes most.
     inducing : int
-        Their number, M.
+        The number of inducing inputs, M.
     enough : int or None
         How many, each of the largest variance given those before it, bring the deviation of the penalty down to 0.05
         nats; None where four times as many as there are do not.
@@ -67,7 +67,7 @@ class Diagnosis(NamedTuple):
         return None if self.good else self.enough
 
     def __str__(self) -> str:
-        """Return what the figures mean, and what to do."""
+        """Return the meaning of the figures, and advice."""
         said = (
             f"{self.inducing} inducing inputs leave {100.0 * self.unexplained:.2g} % of the prior variance. The target "
             f"is lower than without it by {self.penalty:.2g} nats, with a standard deviation of "

@@ -15,7 +15,7 @@ from pmgp.interface.distributions.base import known_value
 
 
 def current_value(array: Any) -> np.ndarray | None:
-    """Numbers of an array, a constant or a `pymc.Data`, as they are now; None for what is computed from others."""
+    """Return the current value of an array, a constant or a `pymc.Data`; None for a graph of other variables."""
     if isinstance(array, SharedVariable):
         return np.asarray(array.get_value(borrow=True))
     if isinstance(array, Variable) and not isinstance(array, Constant):

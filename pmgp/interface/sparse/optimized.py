@@ -1,4 +1,4 @@
-"""Inducing inputs optimized with a Gaussian q(v) and the hyper-parameters, and a start for the sampler from these."""
+"""Inducing inputs optimized together with a Gaussian q(v) and the hyper-parameters, and starts for chains."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ STAGES = ("q", "q and theta", "q, theta and Z")
 
 @dataclass(frozen=True)
 class OptimizedInducing:
-    """Where the bound is largest.
+    """The maximum of the bound, with starts for chains.
 
     Attributes
     ----------
@@ -40,9 +40,9 @@ class OptimizedInducing:
     point : dict
         Values of the hyper-parameters on their own scale.
     mean : (n_outputs, m) array
-        Of the Gaussian q of whitened values.
+        Mean of the Gaussian q of whitened values.
     factor : (n_outputs, m, m) array
-        C of each output, the covariance of q being C C'.
+        The factor C of each output, where q has the covariance C C'.
     log_evidence : float
         The bound of log p(y|theta).
     log_prior : float
@@ -51,11 +51,11 @@ class OptimizedInducing:
         Their sum at the start and after each step; it never falls.
     converged : bool
     message : str
-        Of the optimizer.
+        Message of the optimizer.
     whitened : str
         Name of the random variable of whitened values.
     several : bool
-        Whether that has a row for each output.
+        Whether that variable has a row for each output.
     """
 
     Z: np.ndarray
@@ -71,7 +71,7 @@ class OptimizedInducing:
     several: bool
 
     def initvals(self, chains: int = 4, random_seed: Any = None) -> list[dict[str, np.ndarray]]:
-        """Where chains start: whitened values drawn from q for each, and the hyper-parameters at their maximum.
+        """Return starts for chains: whitened values drawn from q, and the hyper-parameters at their maximum.
 
         Parameters
         ----------
@@ -102,9 +102,9 @@ def optimize_inducing(
 ) -> OptimizedInducing:
     r"""Optimize inducing inputs, with a Gaussian :math:`q(v)` and the hyper-parameters, on the bound of the evidence.
 
-    What is maximized is :math:`\mathbb E_q \log p(y \mid f) - \mathrm{KL}[q(v) \| \mathcal N(0, I)] + \log p(\theta)`,
-    by L-BFGS in three stages: q alone, from the Gaussian at the mode of v; q and :math:`\theta`; both with the inducing
-    inputs, from those that the process has. As in :func:`pmgp.find_map`, the prior density is that on
+    The bound is :math:`\mathbb E_q \log p(y \mid f) - \mathrm{KL}[q(v) \| \mathcal N(0, I)] + \log p(\theta)`,
+    maximized by L-BFGS in three stages: q alone, from the Gaussian at the mode of v; q and :math:`\theta`; both and the
+    inducing inputs, from those of the process. As in :func:`pmgp.find_map`, the prior density is that on
     :math:`\theta`'s own scale. Nothing is compiled.
 
     Where the inducing inputs tell nothing of the observations at the start, as at length-scales far below the distances
@@ -117,7 +117,7 @@ def optimize_inducing(
         With its observations. Give `prior` the centers of clusters as ``Xu``, in a `pymc.Data` so that they can be set.
     model : pymc.Model, optional
     inducing : bool
-        Whether inducing inputs move; without, the result is a start for the sampler with those that there are.
+        Whether inducing inputs move; if not, the result is a start for the sampler with the present ones.
     start : dict, optional
         Values of hyper-parameters to start from, as in :func:`pmgp.find_map`.
     max_iterations : int
@@ -191,7 +191,7 @@ def optimize_inducing(
 def _in_stages(
     function: BoundFunction, inducing: bool, iterations: int, begun: Callable[[str], Callable[[float], None]]
 ) -> tuple[Maximized, np.ndarray]:
-    """The last stage's result, and the bounds of all."""
+    """Return the last stage's result, and the bounds of all stages."""
     at = beginning(function)
     spread = at.inducing.std(axis=0)
     units = np.where(spread > 0.0, spread, 1.0)
@@ -222,7 +222,7 @@ def _progress(iterations: int, shown: bool) -> Iterator[Callable[[str], Callable
 
 
 def _natural(model: pm.Model, values: dict[str, np.ndarray], v: str) -> dict[str, np.ndarray]:
-    """Hyper-parameters on their own scale."""
+    """Return the hyper-parameters on their own scale."""
     variables = [rv for rv in model.free_RVs if rv.name != v]
     outputs = model.replace_rvs_by_values(variables)
     function = model.compile_fn(outputs, inputs=model.value_vars, mode=INTERPRETED, on_unused_input="ignore")

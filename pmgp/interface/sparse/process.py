@@ -27,13 +27,13 @@ from pmgp.interface.sparse.marginals import InducingInputs, Marginals
 from pmgp.interface.sparse.observed import check_distribution, check_terms
 from pmgp.interface.sparse.predicting import Predicting, table_of
 
-# By these a model's variables are known: how the name of the whitened values ends, and the operation of observations.
+# A model's variables are recognized by these: the ending of the whitened values' name, and the observations' operation.
 WHITENED = "_rotated_"
 OBSERVATIONS = "ExpectedLogLikelihood"
 
 
 class Sparse(Predicting):
-    r"""Gaussian process that many points see through its values at a few inducing inputs.
+    r"""Gaussian process that is represented for many points by its values at a few inducing inputs.
 
     For N points and M inducing inputs Z, an evaluation of the log-density costs :math:`O(N M^2)` in place of
     :math:`O(N^3)`. What is sampled is
@@ -89,12 +89,12 @@ class Sparse(Predicting):
     def prior(
         self, name: str, X: Any, Xu: Any, n_outputs: int = 1, jitter: float = JITTER_DEFAULT, **kwargs: Any
     ) -> Marginals:
-        """Add the whitened values at the inducing inputs, and give the process at X in terms of them.
+        """Add the whitened values at the inducing inputs, and return the process at X as a function of them.
 
         Parameters
         ----------
         name : str
-            Of the process; the whitened values are the random variable ``name + "_rotated_"``.
+            Name of the process; the whitened values are the random variable ``name + "_rotated_"``.
         X : array_like of shape (n, d)
             Inputs of the observations; a `pymc.Data` can be set later.
         Xu : array_like of shape (m, d)
@@ -167,9 +167,9 @@ class Sparse(Predicting):
         f : Marginals
             As `prior` gives it.
         *parameters : tensor_like
-            What `dist` needs beside f: hyper-parameters and data.
+            Arguments of `dist` in addition to f: hyper-parameters and data.
         dist : callable
-            From latent values, and those parameters, to a distribution: ``lambda f, sigma: pm.Normal.dist(f, sigma)``.
+            Makes a distribution from latent values and parameters: ``lambda f, sigma: pm.Normal.dist(f, sigma)``.
         observed : array_like
             All observations, of the shape of f (of shape (n,) for `RobustMax`).
         order : int
@@ -190,7 +190,7 @@ class Sparse(Predicting):
             observation depends on several latent values; if `dist` uses variables of the model that are not among the
             parameters; if the observations are a `pymc.Minibatch` or ``total_size`` is given.
         TypeError
-            If `dist` gives no distribution.
+            If `dist` does not return a distribution.
         """
         model = pm.modelcontext(kwargs.pop("model", None))
         likelihood = LatentLikelihood(dist, order)
@@ -217,7 +217,7 @@ class Sparse(Predicting):
         )
 
     def likelihood(self, name: str) -> LatentLikelihood:
-        """That of an observed variable.
+        """Return the likelihood of an observed variable.
 
         Raises
         ------
@@ -249,7 +249,7 @@ class Sparse(Predicting):
     def expected_log_likelihood(
         self, Z: TensorVariable, mean: TensorVariable, factors: TensorVariable, *, model: pm.Model | None = None
     ) -> TensorVariable:
-        """The sum of the target's terms over all observations, v being normal at other inducing inputs: a graph.
+        """Return the graph of the sum of the target's terms, with a normal v at other inducing inputs.
 
         Parameters
         ----------
@@ -285,7 +285,7 @@ class Sparse(Predicting):
 
 
 def _complete(name: str, observed: Any) -> np.ndarray:
-    """Observations as an array, none of them missing."""
+    """Return the observations as an array, and refuse missing ones."""
     array = np.ma.asanyarray(observed)
     missing = np.ma.getmaskarray(array) | (np.isnan(array.filled(0)) if array.dtype.kind == "f" else False)
     if np.any(missing):

@@ -36,10 +36,10 @@ def select_inducing(
     X : array_like of shape (n, d)
         Inputs, on a scale on which the covariance treats their columns alike, such as standardized.
     M : int
-        How many; no more than X has different rows.
+        Number of inducing inputs; at most the number of different rows of X.
     method : {"kmeans", "conditional_variance", "random"}
-        Centers of clusters; points each of the largest variance given those before it, which leaves out no outlying
-        ones; points at random.
+        Centers of clusters; points that each have the largest variance given those before, which include outlying
+        ones; or random points.
     cov_func : pymc.gp.cov.Covariance, optional
         For "conditional_variance". Where it has random variables, call this within their model.
     start : dict, optional
@@ -100,7 +100,7 @@ def suggested_number(points: int) -> int:
 
 
 def _greedy(X: np.ndarray, m: int, cov_func: Any, start: dict[str, Any] | None) -> np.ndarray:
-    """Indices into X, by the covariance with its hyper-parameters as they start."""
+    """Return indices into X, using the covariance at the start of its hyper-parameters."""
     index = pt.lscalar("index")
     graphs = [cov_func(pt.as_tensor(X), diag=True), cov_func(pt.as_tensor(X), pt.as_tensor(X)[index][None, :])[:, 0]]
     model = pm.modelcontext(None) if pm.Model.get_context(error_if_none=False) else pm.Model()
