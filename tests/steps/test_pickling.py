@@ -80,8 +80,10 @@ def test_a_copy_continues_identically(models, method, kind):
         each.setup_chain(np.random.default_rng(5), TUNE, 10)
         paths.append(advance(each, start, 0, TUNE + 2))
     assert_array_equal(paths[0][1], paths[1][1])
-    # The copy of a copy, in the middle of a chain.
+    # The copy of a copy, in the middle of a chain. A copy computes again what is cached: matrices of n rows.
+    assert any(getattr(step, cache) is not None for cache in step._caches())
     twin = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(step))))
+    assert [getattr(twin, cache) for cache in step._caches()] == [None] * len(step._caches())
     assert_array_equal(twin.sampling_state.tune, step.sampling_state.tune)
     point = paths[0][0]
     expected = advance(unused, point, TUNE + 2, TUNE + 6)[1][:, :-1]
