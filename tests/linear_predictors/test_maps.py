@@ -101,11 +101,11 @@ def test_two_intrinsic_maps_are_refused():
 def test_counts_on_a_map_have_the_posterior_of_nuts():
     counts = np.random.default_rng(3).poisson(np.exp(0.5 + 0.7 * np.sin(AREA)))
     model = bym2(likelihood=lambda eta: pm.Poisson("y", pm.math.exp(eta), observed=counts))
-    settings = {"tune": 500, "chains": 2, "cores": 1, "progressbar": False, "random_seed": 1}
+    settings = {"tune": 400, "chains": 2, "cores": 1, "progressbar": False, "random_seed": 1}
     with model:
         runs = [
-            pm.sample(1500, step=pmgp.PseudoMarginal(), **settings),
-            pm.sample(1000, target_accept=0.9, **settings),
+            pm.sample(800, step=pmgp.PseudoMarginal(), **settings),
+            pm.sample(500, target_accept=0.9, **settings),
         ]
     names = ["level", "beta", "sigma", "rho", "theta", "phi"]
     found, expected = (az.summary(run, var_names=names, round_to="none") for run in runs)
