@@ -26,7 +26,7 @@ def execute(settings: Settings, console: Console) -> Outcome:
     Parameters
     ----------
     settings : Settings
-        What to run.
+        The run's settings.
     console : rich.console.Console
         Where progress and results are printed.
 

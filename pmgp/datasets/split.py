@@ -14,7 +14,7 @@ def train_test_split(dataset: Dataset, test_fraction: float, seed: int) -> tuple
     Parameters
     ----------
     dataset : Dataset
-        What to divide. Without classes the division is not stratified.
+        The data to divide. Without classes the division is not stratified.
     test_fraction : float
         Fraction of each class, rounded to whole points, in the test part: 0 <= test_fraction < 1.
         With 0 the test part is empty. Of more than two classes, a rare one may be absent from it.

@@ -34,7 +34,7 @@ class IterativeLogLikelihood(NamedTuple):
     gradient : dict
         By name of the value variable, on the unconstrained scale; the prior is not in it.
     iterations : int
-        Of conjugate gradients, the most for any right-hand side.
+        Number of iterations of conjugate gradients, the most for any right-hand side.
     """
 
     value: float
@@ -58,7 +58,7 @@ class IterativeDensity:
     model : pymc.Model
         With multivariate normal observations, and without latent ones.
     rank : int, optional
-        Of the preconditioner: a tenth of the number of points by default, and at most 500.
+        Rank of the preconditioner: a tenth of the number of points by default, and at most 500.
     method : IterativeEvidence
     compile_kwargs : dict, optional
 
@@ -189,7 +189,7 @@ def iterative_log_likelihood(
     tolerance : float
         How far the posterior mean of f may be off, in posterior standard deviations.
     rank : int, optional
-        Of the preconditioner, a partial Cholesky factorization with random pivots: a tenth of the number of points by
+        Rank of the preconditioner, a partial Cholesky factorization with random pivots: a tenth of the points by
         default, and at most 500.
     cap : int
         Iterations of conjugate gradients.

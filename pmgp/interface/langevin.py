@@ -53,7 +53,7 @@ class StochasticGradientLangevin(ChainStep):
     subset : int
         Points for whose posterior the maximum and its curvature are computed, which scale the steps.
     rank : int, optional
-        Of the preconditioner; a tenth of the points by default, and at most 500.
+        Rank of the preconditioner; a tenth of the points by default, and at most 500.
     force : bool
         Sample also where exact methods are affordable, up to 5,000 points.
     model, rng, initial_point, compile_kwargs, blocked

@@ -56,6 +56,27 @@ def test_what_priors_separate_is_not_named():
     assert found_in(model_of(first=0.5, more=slope)) is None
 
 
+@pytest.mark.full
+def test_groups_of_one_size_by_other_indices_are_told_apart():
+    other = lambda tau: pm.Normal("v", 0, 2.0 * tau, shape=3)[np.roll(GROUP, 1) - (GROUP == 0)]  # noqa: E731
+    assert found_in(model_of(first=0.5, more=other)) is None
+
+
+@pytest.mark.full
+def test_shifts_have_the_standard_deviation_of_the_prior():
+    """The mean of pm.ICAR has that of its sum over the number of areas; a scale before it multiplies."""
+    ring = np.roll(np.eye(4), 1, axis=1) + np.roll(np.eye(4), -1, axis=1)
+    with pm.Model() as model:
+        sigma, tau = pm.HalfNormal("sigma", 1), pm.HalfNormal("tau", 1)
+        u = pm.Normal("u", 0, tau, shape=3)
+        phi = pm.ICAR("phi", W=ring, zero_sum_stdev=0.3)
+        pm.Poisson("y", pm.math.exp(u[GROUP] + sigma * phi[TIME]), observed=COUNTS)
+    parts = take_apart(model)
+    theta = parts.ravel(model.initial_point() | {"sigma_log__": np.log(1.7), "tau_log__": np.log(0.6)})
+    found = parts.latent_prior.shifts(theta)
+    assert found == pytest.approx({"u": 0.6 / np.sqrt(3.0), "phi": 1.7 * 0.3})
+
+
 def test_an_improper_posterior_is_refused():
     with pytest.raises(ModelError, match=r"posterior is improper.*'level', 'shift'.*normal priors"):
         take_apart(model_of(flat_and_shift))

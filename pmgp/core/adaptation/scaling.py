@@ -24,7 +24,7 @@ class Scaling(NamedTuple):
     factor : (dimension, dimension) array
         F, lower triangular.
     moments : Moments
-        Of the positions since F was last changed.
+        Moments of the positions since F was last changed.
     iteration : int
     length : int
         Number of tuning iterations.

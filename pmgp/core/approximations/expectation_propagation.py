@@ -75,8 +75,8 @@ class ExpectationPropagation:
         Returns
         -------
         Posterior or None
-            Of the prior's kind. Not ``converged`` if it is Laplace's approximation instead. The log-evidence is minus
-            infinity where the likelihood is zero. None if K is indefinite or contains NaN.
+            An approximation of the prior's kind. Not ``converged`` if it is Laplace's approximation instead. The
+            log-evidence is minus infinity where the likelihood is zero. None if K is indefinite or contains NaN.
 
         Raises
         ------

@@ -84,7 +84,7 @@ class Laplace:
         Returns
         -------
         Posterior or None
-            Of the prior's kind; None if B is indefinite, for example because K contains NaN.
+            An approximation of the prior's kind; None if B is indefinite, for example because K contains NaN.
         """
         # A non-finite start has a non-finite norm; a start whose norm overflows is not worth keeping.
         start = start if start is not None and isfinite(start.dot(start)) else None

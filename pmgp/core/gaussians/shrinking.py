@@ -25,7 +25,7 @@ class Shrinkage(ABC):
     precision : (n,) array
         W.
     log_determinant : float
-        Of I + K W.
+        Log determinant of I + K W.
     """
 
     precision: np.ndarray

@@ -245,7 +245,7 @@ def slices(
     -------
     w : (k, m) array
     evaluations : int
-        Of the likelihood.
+        Number of evaluations of the likelihood.
     """
     shape, size = w.shape, w.size
     center = conditional.latent(fit.mode)

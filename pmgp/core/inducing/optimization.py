@@ -36,7 +36,7 @@ class Variational(NamedTuple):
     inducing : (m, d) array
         Inducing inputs, Z.
     mean : (k, m) array
-        Of q(v), for each output.
+        Mean of q(v), for each output.
     factor : (k, m, m) array
         C of each output, the covariance of q(v) being C C'.
     """
@@ -90,7 +90,7 @@ class VariationalCoordinates:
     theta, inducing : bool
         Whether these move too.
     units : (d,) array
-        Of the columns of Z.
+        Scales of the columns of Z.
     """
 
     origin: Variational
@@ -140,7 +140,7 @@ class Maximized(NamedTuple):
         The bound at the start and after each step.
     converged : bool
     message : str
-        Of the optimizer.
+        Message of the optimizer.
     """
 
     at: Variational

@@ -50,7 +50,7 @@ def largest_conditional_variances(
     Parameters
     ----------
     variance : (n,) array
-        Of the process at all points.
+        Variance of the process at all points.
     covariance_with : callable
         From the index of a point to the covariances of all points with it, of shape (n,).
     m : int

@@ -33,7 +33,7 @@ class Moved(NamedTuple):
     w : (k, m) array
     acceptance_rate : float
     evaluations : int
-        Of the likelihood and of its derivatives.
+        Number of evaluations of the likelihood and of its derivatives.
     """
 
     w: np.ndarray

@@ -34,7 +34,7 @@ class EvidenceEstimate(NamedTuple):
     weighted : (n,) array
         C^-1 (y - m), from which predictions are made, and a start for a theta near by.
     iterations : int
-        Of conjugate gradients, the most for any right-hand side.
+        Number of iterations of conjugate gradients, the most for any right-hand side.
     """
 
     log_evidence: float

@@ -53,7 +53,7 @@ class IterativeLaplace:
     cap : int
         Iterations of conjugate gradients.
     max_iterations : int
-        Of Newton's method; there is no value at this number.
+        Largest number of iterations of Newton's method; there is no value at this number.
 
     Notes
     -----

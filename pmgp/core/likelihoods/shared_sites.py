@@ -94,7 +94,7 @@ class SharingLikelihood:
     Attributes
     ----------
     inner : SiteLikelihood
-        Of N predictors, a `Divisible` one.
+        Likelihood of N predictors, a `Divisible` one.
     shared : SharedSites
     """
 

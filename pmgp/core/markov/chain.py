@@ -56,7 +56,7 @@ class ChainFactor:
         Parameters
         ----------
         part : slice
-            Of the blocks.
+            Slice of the blocks.
         following : (size, d) array
             Zeros where none follows.
         normals : (size, s, d) array

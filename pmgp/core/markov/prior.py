@@ -115,7 +115,7 @@ class PrecisionShrinkage(Shrinkage):
     precision : (n,) array
         W.
     factor : Factor
-        Of Q + A'WA.
+        Factor of Q + A'WA.
     """
 
     prior: PrecisionPrior

@@ -28,7 +28,7 @@ class SoftSumFactor(SparseFactor):
     Attributes
     ----------
     alone : SparseFactor
-        Of Q.
+        Factor of Q.
     weight : float
         w.
     """

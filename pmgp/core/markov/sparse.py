@@ -29,7 +29,7 @@ class SparseFactor:
     pivots : (m,) array
         D.
     directions, gains : (m,) array
-        What is beside L where a rank of one is added to a precision; zeros otherwise.
+        The parts beside L where a rank of one is added to a precision; zeros otherwise.
     """
 
     pattern: SparsePattern

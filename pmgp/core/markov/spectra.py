@@ -67,7 +67,7 @@ def lines_of(
     ----------
     parts : sequence of Part
     lengthscales, variances : (k,) array
-        Of the parts.
+        Lengthscales and variances of the parts.
     periods, widths : (p,) array
         Period and length-scale of each factor of each part, in order. The length-scale of a cosine is not used.
     """

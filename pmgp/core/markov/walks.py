@@ -61,7 +61,7 @@ class ChainWalk:
     ----------
     pattern : ChainPattern
     factor : ChainFactor
-        Of q's precision.
+        Factor of q's precision.
     draws, width : int
         Number of particles, and of sites in a group.
     kept : (T, d) array, optional
@@ -114,7 +114,7 @@ class SparseWalk:
     ----------
     pattern : SparsePattern
     factor : SparseFactor
-        Of q's precision.
+        Factor of q's precision.
     draws, width : int
         Number of particles, and of elements in a group.
     kept : (m,) array, optional

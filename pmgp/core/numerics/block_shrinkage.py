@@ -67,7 +67,7 @@ class ContrastShrinkage:
     factor : (n, n) array
         Lower Cholesky factor of M.
     log_determinant : float
-        Of I + K W.
+        Log determinant of I + K W.
     """
 
     covariances: Sequence[np.ndarray]

@@ -64,13 +64,13 @@ def swept(
         Lower triangle of K.
     prior_mean : (n,) array
     log_determinant : float
-        Of B; not a number where that is not factorized yet.
+        Log determinant of B; not a number where that is not factorized yet.
     settings : tuple
-        Of the kernel.
+        Settings of the kernel.
     sites : (2, n) array
     mean : (n,) array
     factor : (n, n) array
-        Of B, in Fortran order.
+        Factor of B, in Fortran order.
     """
     known = np.asfortranarray(covariance).T, np.ascontiguousarray(prior_mean, np.float64), log_determinant
     found = sweeps(*known, *settings, sites, mean, factor.T)
@@ -100,12 +100,12 @@ def stepped(
         Lower triangle of K.
     prior_mean : (n,) array
     settings : tuple
-        Of the kernel.
+        Settings of the kernel.
     sites : (2, n) array
     mean : (n,) array
         The start, which is read.
     factor : (n, n) array
-        Of B, in Fortran order.
+        Factor of B, in Fortran order.
     """
     known = np.asfortranarray(covariance).T, np.ascontiguousarray(prior_mean, np.float64)
     number, log_evidence, log_determinant = steps(*known, *settings, sites, mean, factor.T)
@@ -151,7 +151,7 @@ def log_normalizer(
     ----------
     prior_mean, linear, precision, mean : (n,) array
     log_determinant : float
-        Of B.
+        Log determinant of B.
     """
     known = vectors(prior_mean, linear, precision, mean)
     return compiled("sites.log_normalizer")(*known, log_determinant)

@@ -57,7 +57,7 @@ def normal_expectation(
     function : callable
         Takes and returns an array of shape ``(order, *mean.shape)``.
     mean, variance : array
-        Of one shape.
+        Arrays of the same shape.
     order : int
         Number of Gauss-Hermite nodes.
     """

@@ -25,7 +25,7 @@ class OrthantClassification(NamedTuple):
     Attributes
     ----------
     probability : (m,) array
-        Of the label 1.
+        Probability of the label 1.
     standard_error : (m,) array
         Of `probability`, from the draws' independent groups.
     evidence : OrthantProbability
@@ -57,11 +57,11 @@ def classify(
     covariance : (n, n) array
         Prior covariance of f.
     cross_covariance : (n, m) array
-        Of f and its values at the new points.
+        Covariance of f with its values at the new points.
     new_variance : float or (m,) array
         Prior variances at the new points.
     method : str
-        Of drawing, see `log_probability`. With ``"hard"`` or ``"soft"`` it is the article's classifier; its
+        Method of drawing, see `log_probability`. With ``"hard"`` or ``"soft"`` it is the article's classifier; its
         evidence has a bias with ``"soft"``.
     draws : int
     counted : bool

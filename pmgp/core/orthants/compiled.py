@@ -86,7 +86,7 @@ def draw_block(
         The first variable of the block.
     factor : (n, n) array
     coefficients : (n, 11) array
-        Of each variable, see `recursion.Recursion`.
+        Coefficients of each variable, see `recursion.Recursion`.
     shift : (block, draws) array
         What the variables before the block, and the mean, add to each of its own; those in the block are added.
     uniforms : (block, draws) array

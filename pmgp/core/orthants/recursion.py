@@ -34,7 +34,7 @@ class Paths(NamedTuple):
     log_weights : (draws,) array
         The mean of their exponentials is an unbiased estimate of the probability.
     uniforms : (n, draws) array
-        What they were made of.
+        The uniform numbers that they were made of.
     """
 
     values: np.ndarray
@@ -52,7 +52,7 @@ class Recursion:
     factor : (n, n) array
         Lower triangular, C order: what the innovations of the variables before add to kappa.
     mean : (n,) array
-        What kappa is without them.
+        The mean of kappa without them.
     coefficients : (n, 11) array
         For a standard normal x between limits: lower and upper limit; slope, offset and scale of
         v = slope kappa + offset + scale x; constant, slope and scale of the innovation in kappa and x; the coefficients

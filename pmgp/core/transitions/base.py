@@ -55,9 +55,9 @@ class TransitionInfo(NamedTuple):
     component : int
         Index of the transition that a mixture has made.
     energy_error, step_size : float
-        Of a trajectory of Hamiltonian Monte Carlo; a non-finite error means that it diverged.
+        Those of a trajectory of Hamiltonian Monte Carlo; a non-finite error means that it diverged.
     proposed : pair, optional
-        Of a proposal: the position, and the log-density there.
+        The proposed position, and the log-density there.
     """
 
     accepted: bool

@@ -59,7 +59,7 @@ class RandomFeatureGP:
     steps, batch_size : int
         Steps at most, and observations in each.
     learning_rate : float
-        Of Adam.
+        Learning rate of Adam.
     frozen_steps : int
         Steps before hyper-parameters move.
     samples : int or dict

@@ -32,7 +32,7 @@ class RandomFeatures:
     mean_func : pymc.gp.mean.Mean
         Zero by default.
     random_seed : int
-        Of the frequencies.
+        Seed of the frequencies.
 
     Raises
     ------

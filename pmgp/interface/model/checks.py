@@ -104,7 +104,7 @@ def refuse_other_processes(
         f.
     theta : ThetaVector
     terms : LikelihoodTerms or None
-        Of a likelihood that is given by its graph.
+        Terms of a likelihood that is given by its graph.
     probes : Probes
 
     Raises

@@ -33,7 +33,7 @@ def find_conjugate_variance(model: pm.Model, parts: LatentGaussianModel) -> Conj
     ----------
     model : pymc.Model
     parts : LatentGaussianModel
-        Of the same model.
+        Parts of the same model.
     """
     for variable in model.free_RVs:
         parameters = _inverse_gamma_parameters(model, variable)

@@ -23,7 +23,7 @@ class HessianInF:
     Parameters
     ----------
     terms : list of variables
-        Of the log-likelihood.
+        Terms of the log-likelihood.
     latent : vector
         f, as a value variable.
     theta : ThetaVector

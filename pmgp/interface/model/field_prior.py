@@ -23,7 +23,7 @@ class FieldPrior(SeriesPrior):
     ----------
     model : pymc.Model
     latent : LatentVector
-        Of one variable, a field.
+        The latent vector, a single field.
     theta : ThetaVector
 
     Raises

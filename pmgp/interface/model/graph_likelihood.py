@@ -227,9 +227,9 @@ def compile_likelihood(
     Parameters
     ----------
     names : list of str
-        Of the terms.
+        Names of the terms.
     terms : list of variables
-        Of any shape, in terms of f and theta.
+        Graphs of any shape, in terms of f and theta.
     latent : vector
         f.
     functions : FunctionsOfTheta
@@ -237,7 +237,7 @@ def compile_likelihood(
     at : tuple of arrays
         f and theta, where the graphs that are used are compared with those of the model.
     number : int
-        Of latent vectors in f.
+        Number of latent vectors in f.
     """
     evaluate, terms = _of_rows(terms, latent, functions, at)
     # Expectation propagation needs no derivatives but to begin; Laplace's method needs them all the time.

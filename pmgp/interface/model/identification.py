@@ -30,7 +30,7 @@ def unidentified(model: pm.Model, parts: Any) -> str | None:
     ----------
     model : pymc.Model
     parts : LatentGaussianModel
-        Of this model.
+        Parts of this model.
 
     Raises
     ------

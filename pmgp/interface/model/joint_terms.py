@@ -19,7 +19,7 @@ class Graphs(NamedTuple):
     ----------
     log_prior : scalar
     mean, covariance : vector and matrix
-        Of f; of several latent vectors a vector of all means, and all covariances along a first axis.
+        Moments of f; for several latent vectors, a vector of all means, and all covariances along a first axis.
     likelihood : list
         Terms of log p(y|f, theta).
     """

@@ -53,7 +53,7 @@ class LatentPieces:
     point : dict
         Values of all variables, for their shapes.
     terms : list of variables
-        Of the log-likelihood.
+        Terms of the log-likelihood.
     theta : ThetaVector
 
     Attributes
@@ -61,7 +61,7 @@ class LatentPieces:
     values : list of variables
         Their value variables.
     shapes : dict
-        Of the variables, by name.
+        Shapes of the variables, by name.
     predictor : LinearPredictor
     design : (n, m) sparse array
         D, which makes f = D x of the m elements of all pieces: the identity, with sums below it.

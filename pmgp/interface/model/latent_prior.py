@@ -30,7 +30,7 @@ class LatentPrior:
     Parameters
     ----------
     name : str
-        Of f.
+        Name of f.
     mean, covariance : vector and matrix
         In terms of the value variables.
     theta : ThetaVector
@@ -140,7 +140,7 @@ class BlockLatentPrior:
     Parameters
     ----------
     parts : list of LatentPrior
-        Of each of them; one that stands there several times is computed once.
+        The prior of each; one that occurs several times is computed once.
 
     Attributes
     ----------

@@ -35,7 +35,7 @@ class LatentVector:
     vector : vector
         f in graphs: the value variable itself where there is one latent vector.
     number : int
-        Of latent vectors.
+        Number of latent vectors.
 
     Raises
     ------

@@ -27,11 +27,11 @@ class LikelihoodTerms:
     Parameters
     ----------
     names : list of str
-        Of the observed variables and potentials.
+        Names of the observed variables and potentials.
     evaluate : callable
         (rows, theta) to one array of shape (draws, ...) for each name; rows are (draws, n).
     number : int
-        Of latent vectors in f, of n values each, so that rows are (draws, number n): a term may depend on one value of
+        Number of latent vectors in f, with n values each. Rows are (draws, number n): a term may depend on one value of
         each, with the same index.
 
     Attributes

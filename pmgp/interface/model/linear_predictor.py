@@ -32,7 +32,7 @@ class LinearPredictor:
     Parameters
     ----------
     terms : list of variables
-        Of the log-likelihood, in terms of value variables.
+        Terms of the log-likelihood, in terms of value variables.
     values : list of variables
         Value variables of the latent pieces x.
     theta : ThetaVector

@@ -26,7 +26,7 @@ class SeriesPrior:
     ----------
     model : pymc.Model
     latent : LatentVector
-        Of one variable, a time series.
+        The latent vector, a single time series.
     theta : ThetaVector
 
     Attributes

@@ -31,7 +31,7 @@ class SPDE:
     sigma : tensor_like
         Standard deviation, away from the edges of the mesh.
     mean : tensor_like
-        Of the field: a number.
+        Mean of the field, a number.
 
     Raises
     ------

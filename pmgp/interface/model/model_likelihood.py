@@ -207,7 +207,7 @@ class SummedLikelihood:
     Parameters
     ----------
     inner : GraphLikelihood
-        Of a predictor for each observation.
+        Likelihood of a predictor for each observation.
     latent : LatentPieces
         f.
     """

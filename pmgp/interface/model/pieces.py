@@ -105,7 +105,7 @@ class CorrelatedPiece:
         Multivariate normal.
     theta : ThetaVector
     shape : tuple of int
-        Of groups and of elements in a row.
+        Numbers of groups and of elements in a row.
     """
 
     direction = None
@@ -137,7 +137,7 @@ class PriorPiece:
     ----------
     name : str
     prior : SeriesPrior
-        Of any kind, whose f are elements of its x, each once.
+        Prior of any kind, whose f are elements of its x, each once.
     theta : (dimension,) array
         At which the pattern is looked at.
 

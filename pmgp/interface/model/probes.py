@@ -25,9 +25,9 @@ class Probes:
     log_prior : callable
         Theta to log p(theta).
     mean, variance : (n,) array
-        Of f at the initial theta.
+        Mean and variance of f at the initial theta.
     number : int
-        Of latent vectors in f, one after another.
+        Number of latent vectors in f, one after another.
     discrete : array of int
         Elements of theta that stay as they are.
     """

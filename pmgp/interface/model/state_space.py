@@ -20,7 +20,7 @@ class ProcessPrior(SeriesPrior):
     ----------
     model : pymc.Model
     latent : LatentVector
-        Of one variable, made by :class:`pmgp.gp.Markov`.
+        The latent vector, a single variable made by :class:`pmgp.gp.Markov`.
     theta : ThetaVector
 
     Raises

@@ -33,7 +33,7 @@ class ModelStructure:
     latent : LatentVector, optional
         f; None where linear predictors are sums of several latent variables, which takes functions to find out.
     terms : JointTerms
-        Of the log-density, but for that of f.
+        Terms of the log-density, except that of f.
     theta : list of variables
         The value variables of the hyper-parameters.
     missing : list of variables

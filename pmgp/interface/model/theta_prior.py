@@ -23,7 +23,7 @@ class ThetaPrior:
     Parameters
     ----------
     terms : list of variables
-        Of the log-density, in terms of the value variables.
+        Terms of the log-density, in terms of the value variables.
     theta : ThetaVector
 
     Attributes

@@ -49,7 +49,7 @@ class MarkovProcess(NamedTuple):
     ----------
     mean, times : (n,) vector
     lengthscales, variances : (k,) vector
-        Of the Matern processes.
+        Lengthscales and variances of the Matern processes.
     periods, widths : (p,) vector
         Periods and length-scales of what their kernels are multiplied by.
     """

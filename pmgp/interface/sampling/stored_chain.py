@@ -61,7 +61,7 @@ class Recovered(NamedTuple):
     state : bytes or None
         The seconds that were spent until then, and the state.
     damage : str or None
-        What was wrong, other than being cut off.
+        The damage, other than being cut off.
     """
 
     iterations: int

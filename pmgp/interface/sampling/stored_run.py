@@ -91,7 +91,7 @@ class StoredRun:
     steps : list of str
         As of `fingerprint.of_steps`.
     versions : dict
-        Of the packages that results depend on.
+        Versions of the packages that results depend on.
     """
 
     folder: Path

@@ -125,9 +125,9 @@ def largest_probability(
     ----------
     label : (n,) tensor
     mean, variance : (k, n) tensor
-        Of latent values that are independent.
+        Mean and variance of latent values that are independent.
     order : int
-        Of the quadrature over the labeled one.
+        Order of the quadrature over the labeled one.
     """
     nodes, weights = normal_rule(order)
     labeled = pt.eq(pt.arange(mean.shape[0])[:, None], label)

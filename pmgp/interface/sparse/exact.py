@@ -31,9 +31,9 @@ def whole_model(
     mean : (n,) tensor
     covariance : (n, n) tensor
     observations : dict
-        Of the observed variables' names: the likelihood, and what it is given after the moments of f.
+        The likelihood of each observed variable, by name, with its arguments after the moments of f.
     name : str
-        Of f.
+        Name of f.
 
     Raises
     ------

@@ -92,7 +92,7 @@ class SparseGibbs(ThetaProgress, SparseStep):
     slices : int
         Elliptical slices of w in an iteration; each costs a product of an M x N matrix with a vector.
     target_acceptance : float
-        What the random walk is tuned to.
+        The acceptance rate that the random walk is tuned to.
     approximation : OptimizedInducing, optional
         Of this model, with the inducing inputs that it has. The Gaussian at each :math:`\theta` is then that of the
         sites that its q has, and not one at a mode that is searched for: for likelihoods that are not log-concave, such

@@ -121,7 +121,7 @@ def optimize_inducing(
     start : dict, optional
         Values of hyper-parameters to start from, as in :func:`pmgp.find_map`.
     max_iterations : int
-        Of each stage.
+        Largest number of iterations of each stage.
     progressbar : bool
 
     Returns

@@ -53,11 +53,11 @@ class SparseParts:
     Attributes
     ----------
     latent_name : str
-        Of the value variable v.
+        Name of the value variable v.
     theta_names : tuple of str
-        Of the other value variables, in the order in which theta has them.
+        Names of the other value variables, in the order in which theta has them.
     shape : tuple of int
-        Of v: (k, m).
+        Shape of v: (k, m).
 
     Raises
     ------

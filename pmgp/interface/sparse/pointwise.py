@@ -26,7 +26,7 @@ def extend_with_log_likelihood(
     idata : xarray.DataTree
     model : pymc.Model
     observations : dict
-        Of the observed variables' names: the likelihood, and what it is given.
+        The likelihood of each observed variable, by name, with its arguments.
     progressbar : bool
     compile_kwargs : dict or None
     """

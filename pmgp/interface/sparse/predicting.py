@@ -148,7 +148,7 @@ class Predicting:
         parameters : tuple, optional
             What the likelihood needs beside f at the new inputs, as `observe` takes it; what that was given by default.
         name : str, optional
-            Of the observed variable that `observed` and `parameters` are for, where there are several.
+            Name of the observed variable that `observed` and `parameters` are for, where there are several.
         model : pymc.Model, optional
         draws : int or None
             At most so many, evenly spaced over all chains; None for all.
@@ -251,7 +251,7 @@ class Predicting:
         Parameters
         ----------
         name : str
-            Of the latent values, a multivariate normal variable.
+            Name of the latent values, a multivariate normal variable.
         model : pymc.Model, optional
         jitter : float
             Added to the diagonal of their covariance.

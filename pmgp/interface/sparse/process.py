@@ -255,7 +255,7 @@ class Sparse(Predicting):
         ----------
         Z : (m, d) tensor
         mean : tensor of the shape of v
-            Of v.
+            Mean of v.
         factors : (n_outputs, m, m) tensor
             C of each output, the covariance of v being C C'.
         model : pymc.Model, optional
@@ -263,7 +263,7 @@ class Sparse(Predicting):
         Returns
         -------
         scalar tensor
-            Of the model's random variables, v left out.
+            The log density of the model's random variables, v left out.
 
         Raises
         ------

@@ -37,7 +37,7 @@ class Response(NamedTuple):
     name : str
         "probability", "complement", "probabilities" or "mean".
     graphs : list of variables
-        What is needed at a draw of the model's random variables.
+        The quantities needed at a draw of the model's random variables.
     value : callable
         From their values to what is expected, of shape (n,), or (n, categories).
     """
@@ -53,7 +53,7 @@ class Expectations(NamedTuple):
     Attributes
     ----------
     moments : Marginals
-        Of f at the new inputs.
+        Moments of f at the new inputs.
     observations : dict
         By the observed variables' names: the likelihood, and its arguments.
     outputs : int

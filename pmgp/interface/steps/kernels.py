@@ -25,7 +25,7 @@ def compile_kernels(approximation: Approximation, likelihood: Likelihood, estima
     approximation : Approximation
         Those from outside of the package are left alone.
     likelihood : Likelihood
-        Of the model; the one that stands in for it has kernels where this one has.
+        Likelihood of the model; the one that stands in for it has kernels where this one has.
     estimator : Estimator
         That chains begin with. Orthants take seconds to compile. What tuning may choose in its place is compiled if
         tuning comes to measure it.

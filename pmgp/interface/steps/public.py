@@ -61,7 +61,7 @@ target_acceptance : float, optional
     Rate that the step size is tuned to, by default 0.25, that of the random walk in "mixture" too; 0.65 for those of
     hybrid Monte Carlo, 0.57 for "smmala".
 max_leapfrog : int
-    Of hybrid Monte Carlo.""",
+    Largest number of leapfrog steps of hybrid Monte Carlo.""",
     "target_of_walk": """\
 target_acceptance : float
     Rate that the random walk is tuned to, between 0 and 1.""",

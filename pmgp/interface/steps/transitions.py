@@ -33,7 +33,7 @@ def chosen_operator(
     ----------
     given : "metropolis", "mixture", "hmc", "hmc-identity", "smmala", "rmhmc" or AdaptiveTransition
     target_acceptance : float, optional
-        Of the named ones: what they tune to, if not to what is recommended for each.
+        The acceptance rate that the named ones tune to, if not the one recommended for each.
     max_leapfrog : int
         Of ``"hmc"``, ``"hmc-identity"`` and ``"rmhmc"``.
 
@@ -78,7 +78,7 @@ def chosen_proposal(
         ``"auto"`` is ``"emulated"`` where there are few hyper-parameters or no gradients to be had, and turns of the
         mixture and of trajectories otherwise, in shares that tuning measures.
     target_acceptance : float, optional
-        Of the named ones: what they tune to, if not to what is recommended for each.
+        The acceptance rate that the named ones tune to, if not the one recommended for each.
     setting : ThetaTarget
 
     Raises

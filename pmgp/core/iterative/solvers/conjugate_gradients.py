@@ -37,7 +37,7 @@ class Solution(NamedTuple):
     norms : (k,) array
         Norms of the residuals' columns, in the units given.
     iterations : (k,) array of int
-        Of each column, all passes together.
+        Number of iterations of each column, all passes together.
     products : int
         How often C was multiplied with columns.
     steps, ratios : (i, k) array

@@ -179,7 +179,7 @@ def backward(
     Parameters
     ----------
     inverse, gain : (s, d, d) array
-        Of these blocks.
+        Inverse and gain of these blocks.
     following : (draws, d) array
         Draws of the block that follows; zeros where there is none.
     values : (draws, s, d) array

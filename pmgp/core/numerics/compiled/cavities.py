@@ -59,9 +59,9 @@ def cavities(
     largest : (C, n) array
         Variances of the prior.
     rounding : float
-        Of variances, relative.
+        Relative rounding error of variances.
     smallest_share : float
-        Of a cavity's smallest eigenvalue, relative to q's marginal precision.
+        Least value of a cavity's smallest eigenvalue, relative to q's marginal precision.
     mean, covariance, precision, marginal_mean, marginal_covariance, site, linear, sound, log_site
         Fields of `core.approximations.block_matching.BlockCavities`, (n, d), (n, d d) or (n,) arrays.
     """
@@ -167,11 +167,11 @@ def matched(
     mean, precision, site, linear, sound, log_site
         As `cavities` writes them.
     log_normalizer, tilted_mean, tilted_covariance : (n,), (n, d) and (n, d d) array
-        Of the tilted densities.
+        Log normalizer, tilted mean and tilted covariance of the tilted densities.
     curvature : (n, C C) or (0, C C) array
         Which sites take for their precisions where there are any.
     scale : (C, n) array
-        Of the sites.
+        Scale of the sites.
     share : float
         How far precisions go that are curvatures.
     matched_linear, matched_scale : (C, n) array
@@ -255,9 +255,9 @@ def divergence(
     Parameters
     ----------
     marginals : (n, C C) array
-        Of the old q.
+        Marginals of the old q.
     scale, mean, linear, new_scale, new_mean, new_linear : (C, n) array
-        Of the old q and of the new one.
+        Scale, mean, linear, new scale, new mean and new linear of the old q and of the new one.
     """
     number, n = scale.shape
     total = 0.0
@@ -296,7 +296,7 @@ def asked(
     marginals : (n, C C) array
         V, covariances of q.
     scale, mean, linear, new_scale, new_linear : (C, n) array
-        Of q, and of the other sites.
+        Scale, mean, linear, new scale and new linear of q, and of the other sites.
     change : (C, n) array
     """
     number, n = scale.shape

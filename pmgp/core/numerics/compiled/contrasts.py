@@ -174,7 +174,7 @@ def shrunk(
     scale : (n,) array
         D_c.
     inverse : (n, n) array
-        Of the factor of B_c.
+        Inverse of the factor of B_c.
     x, out : (k, n) array
     """
     k, n = x.shape

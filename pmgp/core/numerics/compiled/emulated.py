@@ -67,10 +67,10 @@ def transition(
         Uniform numbers for the choice and for its acceptance.
     theta : (dimension,) array
     location, factor, inverse_factor : (dimension,), (dimension, dimension) and (dimension, dimension) array
-        Of the t; the factor is transposed.
+        Location, factor and inverse factor of the t; the factor is transposed.
     center, whitening, linear, square, nodes, weights, constant, lengthscale
-        Of the emulator: location, inverse_factor, and the others by their names; the square is an upper triangle, nodes
-        are transposed.
+        Parts of the emulator: location, inverse_factor, and the others by their names; the square is an upper triangle,
+        nodes are transposed.
     lowest, highest : float
         Bounds of its difference from the log-density of the t.
     tried : (k + 1, dimension) array

@@ -52,7 +52,7 @@ def weighing(log_ratio: Kernel, terms: Any) -> Kernel:
     log_ratio : Kernel
         From the module where the result is called "weighed".
     terms : numba type
-        Of the likelihood's data.
+        Type of the likelihood's data.
     """
     written = WRITTEN_ROWS, WRITTEN_VECTOR, WRITTEN_VECTOR
 
@@ -77,7 +77,7 @@ def weighing(log_ratio: Kernel, terms: Any) -> Kernel:
         linear, precision, mean : (n,) array
             Sites b and w, and the mean.
         deviations : (size, n) array
-            Of draws from q's mean.
+            Deviations of draws from q's mean.
         paired : bool
             Whether the mirror images of all draws come after them.
         log_normalizer : float

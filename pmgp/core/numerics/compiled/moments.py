@@ -75,7 +75,7 @@ def cavities(
     ----------
     prior_variance, q_mean, linear, precision, inverse_diagonal : (n,) array
     largest : float
-        What an element of the diagonal of B^-1 may be.
+        Largest value allowed on the diagonal of B^-1.
     mean, variance, marginal : (n,) array
         Written.
     """
@@ -135,7 +135,7 @@ def matched(
     ----------
     linear, precision : (n,) array
     mean, variance : (n,) array
-        Of the cavities.
+        Mean and variance of the cavities.
     inverse_diagonal, tilted_mean, tilted_variance, log_normalizer : (n,) array
     smallest : float
         Precision of a site.

@@ -69,7 +69,7 @@ def probit_newton(
     tolerance : float
         Mean squared change of f.
     smallest_precision : float
-        Of a site.
+        Smallest precision of a site.
     max_iterations, max_halvings : int
     trusted : bool
         Whether the start is the prior mean, or else one that is given up where it turns out to be worse than that.
@@ -78,7 +78,7 @@ def probit_newton(
     mean : (n,) array
         The start, and in the end the mode.
     factor : (n, n) array
-        Of B.
+        Factor of B.
 
     Returns
     -------

@@ -25,7 +25,7 @@ def features(
     ----------
     theta, location, scale : (dimension,) array
     farthest : float
-        Of what an element of the standardized theta may be.
+        Largest absolute value allowed for an element of the standardized theta.
     factors : (p, degree) array
         Which elements are multiplied; the last one is 1.
     features : (p,) array

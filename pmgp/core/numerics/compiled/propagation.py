@@ -55,7 +55,7 @@ def probit_sweeps(
     covariance : (n, n) array
     prior_mean : (n,) array
     log_determinant : float
-        Of B; where it is not a number, B is factorized first, and mean and factor are only written.
+        Log determinant of B; where it is not a number, B is factorized first, and mean and factor are only written.
     tolerance, largest : float
         Divergences, in nats, at which a sweep is the last one.
     smallest_step, smallest_precision, largest_share : float
@@ -64,9 +64,9 @@ def probit_sweeps(
     sites : (2, n) array
         b and w.
     mean : (n,) array
-        Of q.
+        Mean of q.
     factor : (n, n) array
-        Of B.
+        Factor of B.
 
     Returns
     -------
@@ -77,7 +77,7 @@ def probit_sweeps(
     log_evidence : float
         With the last sites but one.
     log_determinant : float
-        Of B.
+        Log determinant of B.
     log_normalizer : float
         Log of the integral of the prior times the sites; not a number unless q matches or sweeps have come to an end.
     """

@@ -37,7 +37,7 @@ def right(
     spread : (k, n) array
         Standard deviations of the differences from the labeled value.
     nodes, weights : (q,) array
-        Of the quadrature over the labeled value.
+        Nodes and weights of the quadrature over the labeled value.
     """
     total = 0.0
     for i in range(len(labels)):

@@ -211,7 +211,7 @@ def log_normalizer(
     ----------
     prior_mean, linear, precision, mean : (n,) array
     log_determinant : float
-        Of B.
+        Log determinant of B.
     """
     total = 0.0
     for i in range(len(mean)):

@@ -22,7 +22,7 @@ def slicing(log_ratio: Kernel, terms: Any) -> Kernel:
     log_ratio : Kernel
         From the module where the result is called "slice_move".
     terms : numba type
-        Of the likelihood's data.
+        Type of the likelihood's data.
     """
 
     @kernel(COUNT, terms, *[VECTOR] * 5, NUMBER, COUNT, COUNT, WRITTEN_VECTOR, WRITTEN_VECTOR, beside=log_ratio)

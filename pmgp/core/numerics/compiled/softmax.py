@@ -92,7 +92,7 @@ def tilted(
     counts : (n, C) array
     contrasts : (d, C) array
     mean, covariance : (n, d) and (n, d d) array
-        Of the normals.
+        Mean and covariance of the normals.
     center, width : (n, d) and (n, d d) array
         Means and covariances of the normals about which the nodes are placed.
     nodes : (d, nodes) array
@@ -238,10 +238,10 @@ def modes(
     counts : (n, C) array
     contrasts : (d, C) array
     mean, covariance : (n, d) and (n, d d) array
-        Of the normals.
+        Mean and covariance of the normals.
     start : (n, d) array
     concordance : float
-        Of log sum exp.
+        Concordance of log sum exp.
     near : float
         Steps end when none is longer.
     max_steps : int
