@@ -19,6 +19,7 @@ _PUBLIC = {
     "OrdinalProbit": "pmgp.interface.distributions",
     "PseudoMarginal": "pmgp.interface.steps",
     "StoreError": "pmgp.interface.sampling",
+    "WorkerError": "pmgp.interface.sampling",
     "describe": "pmgp.interface.description",
     "evidence": "pmgp.interface.importance.evidence",
     "find_map": "pmgp.interface.maximum",

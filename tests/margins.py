@@ -38,6 +38,7 @@ KERNELS = {
     "SkylakeX, 1 thread": ("SkylakeX", 1),
     "Haswell, 1 thread": ("Haswell", 1),
     "Haswell, 2 threads": ("Haswell", 2),
+    "SkylakeX, 2 threads": ("SkylakeX", 2),
 }
 """OpenBLAS has no kernels of its own for Zen: it takes Haswell's."""
 STATISTICAL = ("z_score", "distance", "geweke", "twin", "broken", "mcse", "standard_error", "standardized", "worst_")

@@ -12,6 +12,7 @@ import pytest
 import pmgp
 from pmgp.core.adaptation.squared_jumps import SquaredJumps
 from pmgp.core.adaptation.step_size import StepSize
+from tests.confirmation import confirmed
 from tests.sparse.problems import TARGETS, X, gaussian, poisson, sparse
 from tests.theta_updates import agreement
 
@@ -91,13 +92,18 @@ def test_v_given_known_hyperparameters_and_gaussian_noise_is_normal():
     precision = gradient_at[0] - np.array(gradient_at[1:])
     covariance = np.linalg.inv(precision)
     mean = covariance @ gradient_at[0]
-    draws = chain(step, seed=4, tune=600, draws=6000)[600:]
-    batches = draws.reshape(30, 200, 4)
-    for values, truth in ((batches, mean), (np.square(batches - mean), covariance.diagonal())):
-        means = values.mean(axis=1)
-        error = means.std(axis=0, ddof=1) / np.sqrt(len(means))
-        assert (np.abs(means.mean(axis=0) - truth) < 4.0 * error).all()
-        assert (error < 0.1 * np.sqrt(covariance.diagonal())).all()
+
+    def distance(seed):
+        batches = chain(step, seed=seed, tune=600, draws=6000)[600:].reshape(30, 200, 4)
+        distances = []
+        for values, truth in ((batches, mean), (np.square(batches - mean), covariance.diagonal())):
+            means = values.mean(axis=1)
+            error = means.std(axis=0, ddof=1) / np.sqrt(len(means))
+            assert (error < 0.1 * np.sqrt(covariance.diagonal())).all()
+            distances.append(np.abs(means.mean(axis=0) - truth) / error)
+        return float(np.max(distances))
+
+    assert confirmed(distance, 4.0, seeds=(4, 5)) < 4.0
 
 
 SETTINGS = {"tune": 500, "draws": 1500, "random_seed": 5}

@@ -103,9 +103,10 @@ def test_all_routes_agree(route):
 
 
 def test_a_broken_twin_disagrees(monkeypatch):
-    """Ancillary augmentation that leaves f behind fails both tests: it wanders off, with hardly an independent draw."""
+    """Ancillary augmentation that leaves f behind wanders off, by many posterior deviations, and has hardly a draw."""
     f_left_behind(monkeypatch)
     broken = moments(run("ancillary"))
     monkeypatch.undo()
-    assert distance(broken, moments_of("pseudo-marginal")) > BOUND
+    exact = moments_of("pseudo-marginal")
+    assert max(abs(broken[name].mean - exact[name].mean) / exact[name].deviation for name in NAMES) > 10.0
     assert min(m.ess for m in broken.values()) < SMALLEST_ESS / 10

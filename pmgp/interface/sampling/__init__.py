@@ -3,9 +3,10 @@
 May import: core, interface.model, interface.sparse, interface.steps, interface.recommendation, diagnostics.
 """
 
+from pmgp.interface.sampling.chain_tasks import WorkerError
 from pmgp.interface.sampling.drawing import NoDrawsError
 from pmgp.interface.sampling.report import Report, report
 from pmgp.interface.sampling.run import resume, sample
 from pmgp.interface.sampling.stored_run import StoredRun, StoreError, delete
 
-__all__ = ["NoDrawsError", "Report", "StoreError", "StoredRun", "delete", "report", "resume", "sample"]
+__all__ = ["NoDrawsError", "Report", "StoreError", "StoredRun", "WorkerError", "delete", "report", "resume", "sample"]

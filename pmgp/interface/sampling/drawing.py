@@ -13,10 +13,11 @@ import xarray as xr
 from pymc.exceptions import SamplingError
 from pymc.step_methods.compound import BlockedStep, CompoundStep, flatten_steps
 
+from pmgp.interface.sampling.chain_tasks import Executors, complete, tasks
 from pmgp.interface.sampling.going_on import enough, more_draws, progress_towards
 from pmgp.interface.sampling.recorded_step import RecordedStep, chain_folder
 from pmgp.interface.sampling.report import ENOUGH, report
-from pmgp.interface.sampling.stored_chain import seconds_spent
+from pmgp.interface.sampling.stored_chain import recovered, seconds_spent
 from pmgp.interface.sampling.stored_run import RunSettings
 from pmgp.interface.steps.chain_step import ChainStep
 from pmgp.interface.steps.threads import ThreadShare
@@ -42,10 +43,11 @@ class Run:
     options: dict[str, Any]
     folder: Path | None
     flush_every: float
+    executor: Executors | None = None
 
     def completed(self) -> xr.DataTree:
         """All draws, with the report."""
-        if self.settings.ess is not None and self.folder is None:
+        if self.folder is None and (self.settings.ess is not None or self.executor is not None):
             # The state that chains need to go on is in a store, if only for a while.
             with tempfile.TemporaryDirectory(prefix="pmgp-") as folder:
                 return replace(self, folder=Path(folder)).completed()
@@ -93,6 +95,22 @@ class Run:
             if isinstance(method, ChainStep):
                 method.share_threads(granted)
 
+    def _no_draws(self) -> NoDrawsError:
+        more = "" if self.folder is None else f"; pmgp.resume({str(self.folder)!r}, model) goes on"
+        return NoDrawsError(f"interrupted while tuning, so there are no draws{more}")
+
+    def _by_workers(self, executor: Executors, step: RecordedStep, draws: int, shows: bool) -> int:
+        """Let an executor fill the store, and return how many draws of each chain there are then."""
+        chains = tasks(self.model, self.settings, self.initvals, draws)
+        try:
+            complete(executor, step, chains, shows and not self.options.get("quiet"))
+        except KeyboardInterrupt as interruption:
+            iterations = [recovered(chain_folder(step.run, chain.number)).iterations for chain in chains]
+            draws = min(draws, min(iterations) - self.settings.tune)
+            if draws < 1:
+                raise self._no_draws() from interruption
+        return draws
+
     def _is_complete(self, idata: xr.DataTree, draws: int) -> bool:
         """Return whether it was not interrupted."""
         sizes = idata["posterior"].sizes
@@ -105,13 +123,18 @@ class Run:
         if self.folder is not None:
             step = RecordedStep(step, self.folder, seed.first_key, self.flush_every)
         arguments = {"compute_convergence_checks": False} | self.options | options
+        cores = self.settings.cores
+        if self.executor is not None and isinstance(step, RecordedStep):
+            draws = self._by_workers(self.executor, step, draws, bool(arguments.get("progressbar", True)))
+            # The draws are in the store, and this process only reads them.
+            cores, arguments["progressbar"] = 1, False
         spent = self._spent()
         try:
             idata = pm.sample(
                 draws=draws,
                 tune=self.settings.tune,
                 chains=self.settings.chains,
-                cores=self.settings.cores,
+                cores=cores,
                 random_seed=seed.generator(),
                 step=step,
                 initvals=self.initvals,
@@ -123,8 +146,7 @@ class Run:
             # PyMC's own words for an interruption during tuning.
             if "Not enough samples" not in str(error):
                 raise
-            more = "" if self.folder is None else f"; pmgp.resume({str(self.folder)!r}, model) goes on"
-            raise NoDrawsError(f"interrupted while tuning, so there are no draws{more}") from error
+            raise self._no_draws() from error
         finally:
             if isinstance(step, RecordedStep):
                 step.close()

@@ -62,13 +62,16 @@ class RecordedStep(CompoundStep):
         self._chain: StoredChain | None = None
 
     def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
-        """Begin a chain, with what is stored of it."""
-        self.close()
+        """Begin a chain in a process of PyMC's, whose number only its generator's key says."""
         end_with_parent(self._made_in)
         rng = get_random_generator(rng, copy=False)
+        self.begin(rng.bit_generator.seed_seq.spawn_key[-1] - self.first_key, rng, tune, draws)
+
+    def begin(self, chain: int, rng: np.random.Generator, tune: int, draws: int) -> None:
+        """Begin the chain with this number, with what is stored of it."""
+        self.close()
         self.inner.setup_chain(rng, tune, draws)
-        number = rng.bit_generator.seed_seq.spawn_key[-1] - self.first_key
-        self._chain = StoredChain(chain_folder(self.run, number))
+        self._chain = StoredChain(chain_folder(self.run, chain))
         self._stored = self._chain.replay()
         self._begin, self._tuned, self._end = self._chain.count, tune, tune + draws
         self._iteration, self._seconds = 0, 0.0

@@ -16,6 +16,7 @@ from pymc.sampling.mcmc import assign_step_methods, get_default_tune_steps, inst
 from pymc.step_methods.compound import BlockedStep, CompoundStep
 
 from pmgp.interface.recommendation import recommend
+from pmgp.interface.sampling.chain_tasks import Executors, check_executor
 from pmgp.interface.sampling.drawing import Run
 from pmgp.interface.sampling.inducing_starts import fitted_gaussian, follow
 from pmgp.interface.sampling.stored_run import RunSettings, Seed, StoredRun, check_free
@@ -43,6 +44,7 @@ def sample(
     max_draws: int | None = None,
     out: str | Path | None = None,
     flush_every: float = 1.0,
+    executor: Executors | None = None,
     **options: Any,
 ) -> xr.DataTree:
     """Sample a model with a latent Gaussian process, and report whether the draws can be relied on.
@@ -76,6 +78,12 @@ def sample(
         by Ctrl-C or a kill, `resume` continues it.
     flush_every : float
         Seconds between two writes, for each chain. It does not change the draws.
+    executor : concurrent.futures.Executor, or a function that makes one, optional
+        Runs each chain as a task of its own, with the same draws: a ``ProcessPoolExecutor``, also of spawned processes,
+        or ``client.get_executor()`` of a Dask client. `out` must be a folder that all workers share; without it, all
+        must be on this machine. The number of threads of each chain follows from `cores`. If a worker dies and breaks
+        its executor, a function, such as ``functools.partial(ProcessPoolExecutor, 4)``, is called again, and chains
+        continue from what is stored; with an executor, the error says how to continue.
     **options
         Other arguments of ``pymc.sample``, except for other samplers and other forms of the result. With `out`,
         ``initvals`` must be numbers, arrays, or names.
@@ -93,6 +101,8 @@ def sample(
         If `out` is not empty.
     NoDrawsError
         If it is interrupted during tuning; a ``pymc.exceptions.SamplingError``.
+    WorkerError
+        If workers of `executor` die, lack a package, or have other versions, or if the step method cannot be pickled.
     ValueError
         For settings out of range, and for refused options.
 
@@ -108,6 +118,7 @@ def sample(
     R-hat at most 1.0..., effective draws at least ... (bulk) and ... (tail), ...
     """
     _check(draws, ess, max_draws, flush_every, options)
+    check_executor(executor)
     model = pm.modelcontext(model)
     made = _assembled(model, step, options)
     folder = None if out is None else Path(out)
@@ -132,7 +143,7 @@ def sample(
                 follow(made, found, model)
     if folder is not None:
         StoredRun.create(folder, settings, model, made, initvals)
-    return Run(model, made, settings, initvals, options, folder, flush_every).completed()
+    return Run(model, made, settings, initvals, options, folder, flush_every, executor).completed()
 
 
 def resume(
@@ -144,6 +155,7 @@ def resume(
     ess: float | None = None,
     cores: int | None = None,
     flush_every: float = 1.0,
+    executor: Executors | None = None,
     **options: Any,
 ) -> xr.DataTree:
     """Continue a run that was interrupted, or make one longer.
@@ -166,7 +178,7 @@ def resume(
     cores : int, optional
         Chains that run at a time, as many as before by default. Above a thousand points this also affects the number of
         BLAS threads, and so rounding.
-    flush_every : float
+    flush_every, executor
         See `sample`.
     **options
         See `sample`; ``initvals`` are those of the run.
@@ -200,6 +212,7 @@ def resume(
     True
     """
     _check(draws or 1, ess, None, flush_every, options, given=("initvals",))
+    check_executor(executor)
     model = pm.modelcontext(model)
     run = StoredRun.load(Path(out))
     made = _assembled(model, step, options)
@@ -210,7 +223,7 @@ def resume(
         _say_where(run)
     made.sampling_state, initvals = run.start()
     settings = run.settings if cores is None else replace(run.settings, cores=cores)
-    return Run(model, made, settings, initvals, options, run.folder, flush_every).completed()
+    return Run(model, made, settings, initvals, options, run.folder, flush_every, executor).completed()
 
 
 def _check(

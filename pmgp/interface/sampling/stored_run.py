@@ -114,7 +114,7 @@ class StoredRun:
         check_free(folder)
         folder.mkdir(parents=True, exist_ok=True)
         blocks.replace(folder / START, to_bytes((step.sampling_state, initvals)), 0)
-        run = cls(folder, settings, fingerprint.of_model(model), fingerprint.of_steps(step), _versions())
+        run = cls(folder, settings, fingerprint.of_model(model), fingerprint.of_steps(step), versions())
         run._write()
         return run
 
@@ -176,7 +176,7 @@ class StoredRun:
 
     def other_versions(self) -> list[str]:
         """Name the packages whose versions have changed since the run began."""
-        now = _versions()
+        now = versions()
         return [f"{name} {now[name]} and not {old}" for name, old in self.versions.items() if now.get(name) != old]
 
 
@@ -202,7 +202,8 @@ def delete(folder: Path) -> None:
             emptied.rmdir()
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
+    """Return the versions of the packages that draws depend on."""
     return {"pmgp": __version__, **{name: version(name) for name in ("pymc", "pytensor", "numpy", "scipy")}}
 
 
