@@ -39,7 +39,22 @@ type Executors = Executor | Callable[[], Executor]
 
 
 class WorkerError(RuntimeError):
-    """A chain could not be sent to a worker, or its worker died or has other versions of the packages."""
+    """A chain could not be sent to a worker, or its worker died or has other versions of the packages.
+
+    Examples
+    --------
+    >>> import pmgp
+    >>> from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
+    >>> class Unreachable(ThreadPoolExecutor):
+    ...     def submit(self, *arguments):
+    ...         raise BrokenExecutor("the cluster does not answer")
+    >>> with pmgp.models.classifier([[0.0], [1.0]], [0, 1]):
+    ...     try:
+    ...         pmgp.sample(draws=10, tune=10, executor=Unreachable(), progressbar=False)
+    ...     except pmgp.WorkerError as error:
+    ...         print(error)
+    a worker died: the cluster does not answer. ...
+    """
 
 
 @dataclass(frozen=True)
