@@ -1,4 +1,4 @@
-"""All that knows PyMC: models taken apart, distributions, step methods, predictions.
+"""The code that knows PyMC: models taken apart, distributions, step methods, predictions.
 
 May import: core, interface.
 """

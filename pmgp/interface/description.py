@@ -1,4 +1,4 @@
-"""`describe`: the latent vectors, hyper-parameters and likelihood of a PyMC model, and how each would be computed."""
+"""Descriptions of PyMC models: their latent vectors, hyper-parameters and likelihood, and how each is computed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from pmgp.interface.steps.chosen import chosen_approximation, chosen_estimators
 
 @dataclass(frozen=True)
 class Description:
-    """The parts of a model, in words; ``print`` shows them.
+    """A description of a model's parts in words, which ``print`` shows.
 
     Attributes
     ----------
@@ -45,10 +45,10 @@ class Description:
     missing : dict
         Shape and distribution of the missing observations, which are drawn given f, by name.
     computation : dict
-        How covariance and likelihood are computed, and the default approximation and estimators. Empty for a model
-        that is refused.
+        How the covariance and the likelihood are computed, and the default approximation and estimators. It is empty
+        for a model that is refused.
     refused : str, optional
-        Why :class:`pmgp.PseudoMarginal` refuses the model.
+        The reason why :class:`pmgp.PseudoMarginal` refuses the model.
     """
 
     latent_vectors: dict[str, str]
@@ -59,7 +59,7 @@ class Description:
     refused: str | None = None
 
     def __str__(self) -> str:
-        """Return a line for each part, under a heading for each kind."""
+        """Return one line per part, under a heading for each kind."""
         sections = {
             "latent vectors": self.latent_vectors,
             "hyper-parameters": self.hyperparameters,
@@ -72,7 +72,7 @@ class Description:
 
 
 def describe(model: pm.Model | None = None, *, latent: Any = None) -> Description:
-    """Describe what pmgp finds in a model, and how it would compute each part.
+    """Describe the parts that pmgp finds in a model, and how it would compute them.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def describe(model: pm.Model | None = None, *, latent: Any = None) -> Descriptio
     Returns
     -------
     Description
-        A model that is refused is described too, with the reason.
+        A refused model is described too, with the reason for the refusal.
 
     Examples
     --------
@@ -123,7 +123,7 @@ def describe(model: pm.Model | None = None, *, latent: Any = None) -> Descriptio
 
 
 def _unstructured(model: pm.Model, latent: Any, refused: str) -> Description:
-    """Describe a model that is not of the form that is needed: as far as its variables are known."""
+    """Describe the variables that can be recognized in a model of an unsupported form."""
     latents: list[TensorVariable] = []
     with suppress(ValueError):
         latents = find_latents(model, latent)
@@ -140,7 +140,7 @@ def _description(
     computation: dict[str, str],
     refused: str | None,
 ) -> Description:
-    """Put what was found into words."""
+    """Put the parts of a model into words."""
     shapes = model.eval_rv_shapes()
     sizes = {rv: f"{_size(shapes[rv.name])}; {_distribution(rv)}" for rv in (*theta, *missing)}
     return Description(
@@ -170,7 +170,7 @@ def _size(shape: tuple[int, ...]) -> str:
 
 
 def _latent_vector(rv: TensorVariable, shape: tuple[int, ...]) -> str:
-    """Shape of a latent variable, and its kind, or the matrices with a row for each element that K is made of."""
+    """Return the shape and kind of a latent variable, or the input matrices of K: those with a row per element."""
     if is_markov(rv):
         return f"{_size(shape)}; {_series(rv)}"
     if is_normal(rv):
@@ -185,7 +185,7 @@ def _latent_vector(rv: TensorVariable, shape: tuple[int, ...]) -> str:
 
 
 def _series(rv: TensorVariable) -> str:
-    """Name the kind of time series or field."""
+    """Return the kind of a time series or field in words."""
     if is_field(rv):
         return field_of(rv).described(rv)
     if is_process(rv):
@@ -224,13 +224,13 @@ def _acts_on(model: pm.Model, latents: list[TensorVariable], rv: TensorVariable)
 
 
 def _read_by(model: pm.Model, graphs: list[TensorVariable]) -> set[Any]:
-    """All variables that graphs depend on by their values: not by shapes alone, nor through another random variable."""
+    """Return the variables whose values graphs read themselves: not shapes alone, nor through a random variable."""
 
     def inputs(variable: Any) -> list[Any]:
         node = variable.owner
         if node is None or variable in model.basic_RVs or isinstance(node.op, Shape | Shape_i):
             return []
-        # The first input of a fill gives it its shape.
+        # A fill reads only the shape of its first input.
         filled = isinstance(node.op, Elemwise) and isinstance(node.op.scalar_op, Second)
         return node.inputs[1:] if filled else node.inputs
 

@@ -1,4 +1,4 @@
-"""The marginal likelihood p(y|theta) of a PyMC model at given hyper-parameters."""
+"""Estimates of the marginal likelihood p(y|theta) of a PyMC model at given hyper-parameters."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class LogLikelihood(NamedTuple):
     value : float
         Log of the mean of the estimates of p(y|theta).
     standard_error : float
-        Standard error of `value`, from the spread of the estimates; itself unreliable unless it is far below one.
+        Standard error of `value`, from the spread of the estimates. It is reliable only if it is far below one.
     estimates : (repeats,) array
-        Logs of the single, unbiased estimates.
+        Logs of the individual, unbiased estimates.
     """
 
     value: float
@@ -39,7 +39,7 @@ class LogLikelihood(NamedTuple):
     estimates: np.ndarray
 
     def __repr__(self) -> str:
-        """The figures without the single estimates."""
+        """Return the figures without the individual estimates."""
         return (
             f"LogLikelihood({self.value:.2f} with standard error {self.standard_error:.2g}, "
             f"from {len(self.estimates)} estimates)"
@@ -64,14 +64,14 @@ def log_likelihood(
     model : pymc.Model, optional
         The model on the context stack by default.
     point : dict, optional
-        Values of the hyper-parameters by name, on their own scale ("lengthscale") or transformed
-        (``"lengthscale_log__"``); a scalar applies to all elements of a vector. Other variables have their initial
-        values.
+        Values of the hyper-parameters by name, on their own scale (``"lengthscale"``) or transformed
+        (``"lengthscale_log__"``); a scalar applies to all elements of a vector. The other variables keep their
+        initial values.
     estimator : Estimator or str
         ``"importance"``, ``"annealed"``, ``"orthant"`` (with a probit link only), ``"sequential"`` or ``"none"``, or an
-        object of :mod:`pmgp.estimators`. ``"auto"`` is importance sampling, or ``"sequential"`` for a time series. By
-        default there are 64 draws. ``"none"`` returns the approximation's own evidence, whose error is not included in
-        `standard_error`.
+        object of :mod:`pmgp.estimators`. ``"auto"`` means importance sampling, or ``"sequential"`` for a time series.
+        The default number of draws is 64. ``"none"`` returns the approximation's own evidence; `standard_error` does
+        not include its error.
     approximation : Laplace, ExpectationPropagation, "laplace" or "ep"
     repeats : int
         Number of independent estimates, at least 2.
@@ -90,8 +90,8 @@ def log_likelihood(
     ModelError
         If the model is not of the form that `PseudoMarginal` needs.
     ValueError
-        For settings out of range, an estimator that does not suit the likelihood, and invalid values in `point`; if the
-        covariance cannot be factorized there, or the prior density is zero.
+        If a setting is out of range, the estimator does not suit the likelihood, or `point` has invalid values; also if
+        the covariance at `point` cannot be factorized, or the prior density there is zero.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""log p(y|theta) of a model with Gaussian noise, and its gradient, by products with the covariance only."""
+"""Estimates of log p(y|theta) and its gradient for Gaussian noise, from products with the covariance alone."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from pmgp.interface.importance.targets import gaussian_observations, observed_no
 from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.model.points import value_point
 
-# Higher ranks of the preconditioner cost more than the iterations that they save.
+# Preconditioners of higher rank cost more than the iterations that they save.
 LARGEST_RANK = 500
 
 
 class IterativeLogLikelihood(NamedTuple):
-    """An estimate of log p(y|theta), with an unbiased one of its gradient.
+    """An estimate of log p(y|theta), with an unbiased estimate of its gradient.
 
     Attributes
     ----------
     value : float
     standard_error : float
-        Of `value`, over repetitions with other probes.
+        Standard error of `value` over repetitions with other probes.
     gradient : dict
-        By name of the value variable, on the unconstrained scale; the prior is not in it.
+        Gradient by name of the value variable, on the unconstrained scale, without the prior's part.
     iterations : int
-        Number of iterations of conjugate gradients, the most for any right-hand side.
+        Largest number of conjugate gradient iterations for any right-hand side.
     """
 
     value: float
@@ -43,7 +43,7 @@ class IterativeLogLikelihood(NamedTuple):
     iterations: int
 
     def __repr__(self) -> str:
-        """The figures without the gradient."""
+        """Return the figures without the gradient."""
         return (
             f"IterativeLogLikelihood({self.value:.2f} with standard error {self.standard_error:.2g}, "
             f"after {self.iterations} iterations)"
@@ -51,21 +51,21 @@ class IterativeLogLikelihood(NamedTuple):
 
 
 class IterativeDensity:
-    """log N(y|m, K + diag(noise)) of a model as a function of theta, in O(n) memory.
+    """A model's log N(y|m, K + diag(noise)) as a function of theta, in O(n) memory.
 
     Parameters
     ----------
     model : pymc.Model
-        With multivariate normal observations, and without latent ones.
+        Model with multivariate normal observations, and without latent values.
     rank : int, optional
-        Rank of the preconditioner: a tenth of the number of points by default, and at most 500.
+        Rank of the preconditioner. The default is a tenth of the number of points, and at most 500.
     method : IterativeEvidence
     compile_kwargs : dict, optional
 
     Raises
     ------
     ModelError
-        If the model is not of this form, or its covariance is not computed by tiles.
+        If the model is not of this form, or its covariance cannot be computed in tiles.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class IterativeDensity:
 
     @property
     def size(self) -> int:
-        """Number of observations n."""
+        """The number of observations n."""
         return len(self._y)
 
     def estimate(self, rng: np.random.Generator, theta: np.ndarray) -> EvidenceEstimate:
@@ -104,7 +104,7 @@ class IterativeDensity:
         ModelError
             If there is no noise on the diagonal.
         NotConvergedError, IndefiniteMatrixError
-            There is no value then.
+            If the solver fails, so that there is no value.
         """
         moments = self._noisy(theta)
         points = random_points(moments.kernel, self.rank, rng)
@@ -115,7 +115,7 @@ class IterativeDensity:
         self._covariance.refresh_data()
 
     def stochastic_gradient(self, rng: np.random.Generator, theta: np.ndarray, method: Ulisse) -> np.ndarray:
-        """An unbiased estimate of the gradient of log p(theta) p(y|theta): (dimension,)."""
+        """Return an unbiased estimate of the gradient of log p(theta) p(y|theta), of shape (dimension,)."""
         moments = self._noisy(theta)
         preconditioner = random_pivots(moments.kernel, moments.noise, self.rank, rng)
         found = method.gradient(rng, moments.kernel, moments.noise, self._y - moments.mean, preconditioner)
@@ -123,13 +123,13 @@ class IterativeDensity:
         return self._theta_prior.gradient(theta) + by_data
 
     def of_subset(self, theta: np.ndarray, chosen: np.ndarray) -> tuple[float, np.ndarray]:
-        """Log of p(theta) times the density of some of the observations, by a factorization, and its gradient.
+        """Return log p(theta) plus the log-density of some observations, and its gradient, from a factorization.
 
         Parameters
         ----------
         theta : (dimension,) array
         chosen : (m,) array of int
-            Which observations, all different.
+            Indices of the observations, all different.
         """
         moments, y = self._noisy(theta), np.zeros(self.size)
         C = moments.kernel.columns(chosen)[chosen] + np.diag(moments.noise[chosen])
@@ -146,7 +146,7 @@ class IterativeDensity:
         return log_prior + prior.log_density(self._y[chosen]), self._theta_prior.gradient(theta) + by_data
 
     def _noisy(self, theta: np.ndarray) -> TiledMoments:
-        """The mean and the covariance by parts, which has noise."""
+        """Return the mean and the parts of the covariance; refuse a covariance without noise."""
         moments = self._covariance.moments(theta)
         if not np.all(moments.noise > 0.0):
             raise ModelError(
@@ -156,7 +156,7 @@ class IterativeDensity:
         return moments
 
     def gradient(self, theta: np.ndarray, found: EvidenceEstimate) -> np.ndarray:
-        """The gradient in theta that belongs to an estimate there: (dimension,)."""
+        """Return the gradient in theta that belongs to an estimate at theta, of shape (dimension,)."""
         return self._covariance.pullback_of_bar(theta, found.covariance, found.mean)
 
 
@@ -173,29 +173,29 @@ def iterative_log_likelihood(
 ) -> IterativeLogLikelihood:
     """Estimate log p(y|theta) and its gradient for Gaussian noise, without a factorization or an n by n matrix.
 
-    Systems are solved by preconditioned conjugate gradients, from products with the covariance by tiles; traces are
-    unbiased, and the log-determinant comes from Lanczos' quadrature. Time is a few dozen to a few hundred products of
-    O(n^2), memory O(n rank).
+    Preconditioned conjugate gradients solve the linear systems, with products of the covariance computed in tiles.
+    Estimates of traces are unbiased, and Lanczos quadrature gives the log-determinant. The time is that of a few dozen
+    to a few hundred products, each O(n^2); the memory is O(n rank).
 
     Parameters
     ----------
     model : pymc.Model, optional
-        With multivariate normal observations, as those of `pymc.gp.Marginal`. The model on the context stack by
-        default.
+        Model with multivariate normal observations, such as those of `pymc.gp.Marginal`. The model on the context stack
+        by default.
     point : dict, optional
         Values of the hyper-parameters by name, as in :func:`pmgp.marginal.log_likelihood`.
     probes : int
-        Random right-hand sides, at least 2. Errors fall with the root of their number.
+        Number of random right-hand sides, at least 2. Errors fall with its square root.
     tolerance : float
-        How far the posterior mean of f may be off, in posterior standard deviations.
+        Largest error of the posterior mean of f, in posterior standard deviations.
     rank : int, optional
-        Rank of the preconditioner, a partial Cholesky factorization with random pivots: a tenth of the points by
-        default, and at most 500.
+        Rank of the preconditioner, a partial Cholesky factorization with random pivots. The default is a tenth of the
+        number of points, and at most 500.
     cap : int
-        Iterations of conjugate gradients.
+        Largest number of conjugate gradient iterations.
     random_seed : int or numpy.random.Generator, optional
     compile_kwargs : dict, optional
-        For PyTensor, as in `pymc.sample`.
+        Passed to PyTensor, as in `pymc.sample`.
 
     Returns
     -------
@@ -204,11 +204,11 @@ def iterative_log_likelihood(
     Raises
     ------
     ModelError
-        If the model has latent values or no Gaussian noise, or its covariance is not computed by tiles.
+        If the model has latent values or no Gaussian noise, or its covariance cannot be computed in tiles.
     NotConvergedError
-        At the cap: there is no value then. The message says the residual and what to do.
+        If the iterations reach the cap, so that there is no value. The message gives the residual and advice.
     ValueError
-        For settings out of range, and values in `point` that are not their variables' own.
+        If a setting is out of range, or `point` has values that its variables cannot take.
 
     References
     ----------

@@ -1,7 +1,8 @@
 """Stochastic gradient Langevin dynamics of hyper-parameters as a PyMC step method, for Gaussian noise and many points.
 
-Filippone and Engler (2015): gradients without bias from solutions that are stopped at random, and a matrix M from the
-curvature at the maximum for a subset of the points. Not exact, and says so.
+The method is that of Filippone and Engler (2015): randomly truncated solutions give unbiased gradients, and the matrix
+M is the inverse curvature at the maximum of the posterior given a subset of the points. The sampler is not exact, and
+its statistics say so.
 """
 
 from __future__ import annotations
@@ -20,51 +21,51 @@ from pmgp.core.iterative.ulisse import Ulisse
 from pmgp.interface.iterative_evidence import IterativeDensity
 from pmgp.interface.steps.chain_step import ChainStep
 
-# Up to so many points a factorization takes seconds, and exact methods are better in all respects.
+# Up to this many points a factorization takes seconds, and exact methods are better in every respect.
 AFFORDABLE = 5000
 
 
 @dataclass_state
 class StochasticGradientLangevinState(StepMethodState):
-    """Everything that changes while a chain runs."""
+    """The state of a chain."""
 
     tune: bool
     chain: LangevinState | None
 
 
 class StochasticGradientLangevin(ChainStep):
-    """Stochastic gradient Langevin dynamics for all hyper-parameters beside Gaussian noise, which is not exact.
+    """Stochastic gradient Langevin dynamics, an inexact sampler of all hyper-parameters for Gaussian noise.
 
-    No proposal is rejected, so that the posterior is sampled but for an error of the order of the step. The step falls
-    from `first` to `last` over `horizon` iterations, and is held once the gradients' noise is negligible; drop the
-    draws for which the statistic ``held`` is false. Effective draws are rare: prefer :func:`pmgp.importance` wherever
-    a factorization of the covariance is possible, which needs memory for one n by n matrix.
+    No proposal is rejected, so the draws follow the posterior up to an error of the order of the step. The step falls
+    from `first` to `last` over `horizon` iterations, and is held once the noise of the gradients is negligible; drop
+    the draws for which the statistic ``held`` is false. The effective sample size is small: prefer
+    :func:`pmgp.importance` wherever the covariance can be factorized, which needs memory for one n by n matrix.
 
     Parameters
     ----------
     vars : list of variables, optional
-        Must be all free variables, the default.
+        All free variables, which is the default.
     first, last : float
         Largest and smallest step.
     horizon : int
-        Iterations after which the step is the smallest.
+        Number of iterations until the step is smallest.
     probes : int
-        Rademacher vectors for each gradient.
+        Number of Rademacher vectors for each gradient.
     subset : int
-        Points for whose posterior the maximum and its curvature are computed, which scale the steps.
+        Number of points whose posterior maximum and its curvature scale the steps.
     rank : int, optional
-        Rank of the preconditioner; a tenth of the points by default, and at most 500.
+        Rank of the preconditioner. The default is a tenth of the number of points, and at most 500.
     force : bool
-        Sample also where exact methods are affordable, up to 5,000 points.
+        Whether to sample even where exact methods are affordable, up to 5,000 points.
     model, rng, initial_point, compile_kwargs, blocked
         As in every PyMC step method.
 
     Raises
     ------
     ModelError
-        If the model has latent values or no Gaussian noise, or its covariance is not computed by tiles.
+        If the model has latent values or no Gaussian noise, or its covariance cannot be computed in tiles.
     ValueError
-        Where exact methods are affordable, if `vars` are not all of its variables, and for settings out of range.
+        If exact methods are affordable, `vars` leaves out a variable, or a setting is out of range.
 
     Notes
     -----
@@ -134,11 +135,11 @@ class StochasticGradientLangevin(ChainStep):
         self._forget()
 
     def _caches(self) -> dict[str, Any]:
-        """M, which is a function of the model and of its data."""
+        """Return the factor of M, which depends only on the model and its data, as not yet computed."""
         return {"_factor": None}
 
     def step(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[dict[str, Any]]]:
-        """One step along an estimate of the gradient."""
+        """Move theta one step along an estimate of the gradient."""
         theta = self.density.theta.ravel(point)
         with self._limited(self.density.size):
             sampler = self._scaled()
@@ -155,7 +156,7 @@ class StochasticGradientLangevin(ChainStep):
         return point | self.density.theta.unravel(self.chain.theta), [stats]
 
     def _scaled(self) -> StochasticLangevin:
-        """The sampler with M of the subset."""
+        """Return the sampler with the matrix M of the subset."""
         if self._factor is None:
             self._factor = scale_of(self.density, self._subset)
         settings = self.sampler
@@ -163,13 +164,13 @@ class StochasticGradientLangevin(ChainStep):
 
 
 def scale_of(density: IterativeDensity, subset: int) -> np.ndarray:
-    """Lower Cholesky factor of M, the inverse curvature at the maximum of the posterior given some of the points.
+    """Return the lower Cholesky factor of M, the inverse curvature at the posterior maximum given some of the points.
 
     Parameters
     ----------
     density : IterativeDensity
     subset : int
-        Number of these points, which are drawn with a seed of their own.
+        Number of these points, which are drawn with a fixed seed.
     """
     chosen = np.random.default_rng(0).permutation(density.size)[:subset]
 

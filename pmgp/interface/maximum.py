@@ -1,4 +1,4 @@
-"""Hyper-parameters that maximize the approximate marginal likelihood, with or without their prior."""
+"""Maximization of the approximate marginal likelihood over hyper-parameters, with or without their prior."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from pmgp.interface.model.points import value_point
 from pmgp.interface.model.taking_apart import take_apart
 from pmgp.interface.steps.starts import unusable_start
 
-# The gradient holds at the fixed point; fits are tighter here than in a chain, whose exactness does not depend on it.
+# The gradient holds only at the fixed point. Fits are therefore tighter than in a chain, which is exact regardless.
 TIGHT: dict[str, Differentiable] = {
     "laplace": Laplace(tolerance=1e-12),
     "ep": ExpectationPropagation(tolerance=1e-8, max_sweeps=200),
 }
-# Replaces the log-density where it does not exist, so that the line search turns back.
+# Stands in for the log-density where there is none, so that the line search turns back.
 VERY_LOW = -1e25
 
 
@@ -45,8 +45,8 @@ class Maximum(NamedTuple):
     log_prior : float
         Log p(theta) on theta's own scale, without Jacobian.
     approximation : Posterior
-        q(f) at the maximum; ``approximation.sample(rng, size)`` draws from it. It has several latent vectors one after
-        another.
+        q(f) at the maximum; ``approximation.sample(rng, size)`` draws from it. If there are several latent vectors,
+        they follow one another in f.
     converged : bool
     message : str
         Message of the optimizer.
@@ -60,7 +60,7 @@ class Maximum(NamedTuple):
     message: str
 
     def __repr__(self) -> str:
-        """The figures, and the point without its long vectors."""
+        """Return the figures, and the point with arrays shown by their shapes."""
         return (
             f"Maximum(log evidence {self.log_evidence:.2f}, log prior {self.log_prior:.2f}, "
             f"{'converged' if self.converged else 'not converged'}, at {_in_words(self.point)})"
@@ -68,7 +68,7 @@ class Maximum(NamedTuple):
 
 
 def _in_words(point: dict[str, np.ndarray]) -> str:
-    """Numbers, then the shapes of arrays."""
+    """Return the numbers of a point, followed by the shapes of its arrays, as text."""
     parts = sorted(point.items(), key=lambda item: item[1].ndim)
     return ", ".join(f"{k} of shape {v.shape}" if v.ndim else f"{k} = {v:.3g}" for k, v in parts)
 
@@ -85,24 +85,25 @@ def find_map(
 ) -> Maximum:
     """Maximize log p~(y|theta) + log p(theta), with f integrated out approximately.
 
-    As in `pymc.find_MAP`, the prior density is that on theta's own scale: the Jacobian of the transformation to the
-    unconstrained scale, where the optimizer works, is left out. Unlike it, f is integrated out, so that the maximum is
-    not at a degenerate theta.
+    As in `pymc.find_MAP`, the prior density is that on theta's own scale: the optimizer works on the unconstrained
+    scale, but the Jacobian of the transformation is left out. Unlike `pymc.find_MAP`, this function integrates f out,
+    so that the maximum is not at a degenerate theta.
 
     Parameters
     ----------
     model : pymc.Model, optional
         The model on the context stack by default.
     approximation : "ep", "laplace", ExpectationPropagation or Laplace
-        The names select tight tolerances, which the gradient needs. With a softmax of four classes or more the
-        gradient of "ep" has an error of a few percent, so the result is only near its maximum; the gradient of
-        "laplace" is exact. Both are rough for several latent vectors with a likelihood that is not log-concave.
+        The names select tight tolerances, which the gradient needs. With a softmax of four or more classes the
+        gradient of "ep" has an error of a few percent, so the result is only near the maximum; the gradient of
+        "laplace" is exact. Both gradients are rough if there are several latent vectors and the likelihood is not
+        log-concave.
     prior : bool
-        If False, theta maximizes the marginal likelihood alone ("type II").
+        Whether to include the prior. If False, theta maximizes the marginal likelihood alone ("type II").
     start : dict, optional
-        Values of hyper-parameters to start from, as in :func:`pmgp.marginal.log_likelihood`.
+        Hyper-parameter values to start from, as in :func:`pmgp.marginal.log_likelihood`.
     latent : variable or str, or a sequence of them, optional
-        The variables f, if other multivariate normal variables are hyper-parameters.
+        The variables that form f, if other multivariate normal variables are hyper-parameters.
     max_iterations : int
         Largest number of iterations of L-BFGS.
     compile_kwargs : dict, optional
@@ -117,7 +118,7 @@ def find_map(
     ModelError
         If the model is not of the form that `PseudoMarginal` needs.
     ValueError
-        For unknown approximations, and if the objective is not finite at the start.
+        If the approximation is unknown, or the objective is not finite at the start.
 
     References
     ----------
@@ -155,15 +156,7 @@ def _maximize(objective: Objective, theta: np.ndarray, max_iterations: int) -> O
 
 
 class Objective:
-    """Log p~(y|theta), plus log p(theta) if `prior`, and its gradient in theta.
-
-    Parameters
-    ----------
-    model : pymc.Model
-    parts : LatentGaussianModel
-    approximation : Differentiable
-    prior : bool
-    """
+    """The function log p~(y|theta), plus log p(theta) if `prior` is true, with its gradient in theta."""
 
     def __init__(self, model: pm.Model, parts: LatentGaussianModel, approximation: Differentiable, prior: bool) -> None:
         self.parts = parts
@@ -173,7 +166,7 @@ class Objective:
         self._log_prior = CompiledWhenCalled(partial(parts.compile_gradient, [], graph))
 
     def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """Value, and gradient of shape (dimension,); a very low value where it does not exist."""
+        """Return the value and the gradient (dimension,); a very low value and zeros where they do not exist."""
         log_prior, prior_gradient = self.log_prior(theta)
         q = self.fit(theta)
         if q is None:
@@ -193,16 +186,16 @@ class Objective:
         return -value, -gradient
 
     def log_prior(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """Log p(theta) without Jacobian, and its gradient on the unconstrained scale."""
+        """Return log p(theta) without the Jacobian, and its gradient on the unconstrained scale."""
         value, gradient = self._log_prior(theta)
         return float(value), gradient
 
     def fit(self, theta: np.ndarray) -> Posterior | None:
-        """q from a start that does not depend on the optimizer's path; None where K is indefinite."""
+        """Fit q from a start that does not depend on the optimizer's path; return None where K is indefinite."""
         return self.approximation.fit(self.parts.prior(theta), self.parts.likelihood(theta))
 
     def evidence_gradient(self, theta: np.ndarray, q: Posterior) -> np.ndarray | None:
-        """Gradient of the log-evidence; None where K turns out to be indefinite."""
+        """Return the gradient of the log-evidence, or None where K is indefinite."""
         return evidence_gradient(self.parts, self.approximation, theta, q, self.parts.likelihood(theta))
 
 

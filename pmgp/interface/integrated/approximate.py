@@ -1,4 +1,4 @@
-"""A model with f integrated out by an approximation, as an ordinary PyMC model of theta."""
+"""Ordinary PyMC models of theta, in which an approximation integrates f out."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pmgp.interface.model.latent_gaussian import find_latent
 from pmgp.interface.model.missing import hyperparameters
 from pmgp.interface.model.taking_apart import take_apart
 
-# The variable of a marginalized model that holds log p~(y|theta), for the correction.
+# Name of the variable that holds log p~(y|theta) in a marginalized model; the correction reads it.
 LOG_EVIDENCE = "log_marginal_likelihood"
 
 
@@ -30,12 +30,12 @@ def approximate(
     latent: Any = None,
     compile_kwargs: dict[str, Any] | None = None,
 ) -> pm.Model:
-    """Integrate f out by expectation propagation or Laplace's method, and return a model of theta.
+    """Integrate f out with expectation propagation or Laplace's method, and return a model of theta.
 
-    The result is an ordinary PyMC model with gradients, for NUTS and `pymc.find_MAP`. It has the hyper-parameters of
-    the model, all other variables that do not depend on f, the potential ``marginal_likelihood``, and its value in the
-    trace, ``log_marginal_likelihood``. Its posterior has the approximation's error: :func:`pmgp.marginal.correct`
-    removes that from draws, and adds draws of f.
+    The result is an ordinary PyMC model with gradients, suitable for NUTS and `pymc.find_MAP`. It has the model's
+    hyper-parameters, all other variables that do not depend on f, the potential ``marginal_likelihood``, and the
+    potential's value in the trace, ``log_marginal_likelihood``. Its posterior has the error of the approximation;
+    :func:`pmgp.marginal.correct` removes that error from draws, and adds draws of f.
 
     Parameters
     ----------
@@ -51,19 +51,20 @@ def approximate(
     Returns
     -------
     pymc.Model
-        It has the current data: after `pymc.set_data`, marginalize again.
+        The model with the current data. Marginalize again after `pymc.set_data`.
 
     Raises
     ------
     ModelError
         If the model is not of the form that `PseudoMarginal` needs, or cannot be differentiated.
     ValueError
-        For an unknown approximation.
+        If the approximation is unknown.
 
     Notes
     -----
     Deterministic variables that depend on f are left out; `pymc.compute_deterministics` computes them from corrected
-    draws. Gradients in parameters of the likelihood are central differences, two evaluations of all sites for each.
+    draws. Gradients in parameters of the likelihood are central differences, which evaluate all sites twice for each
+    parameter.
 
     Examples
     --------
@@ -80,13 +81,13 @@ def approximate(
     method = TIGHT.get(approximation) if isinstance(approximation, str) else None
     method = method or resolve(approximation, approximations.NAMES, Differentiable, "approximation")
     f = find_latent(model, latent)
-    # Compile for a copy, whose data are never changed.
+    # The functions are compiled for a copy, so that later changes of the data do not reach them.
     own = copied(model)
     parts = take_apart(own, f.name, compile_kwargs=compile_kwargs)
     parts.checks.refuse_discrete()
     evidence = ApproximateEvidence(Objective(own, parts, method, prior=False), parts.initial_moments[0].size)
     marginal = copied(model, [v for v in _variables(model) if f in set(ancestors([v]))])
-    # In the order of the copy, which is not that of the model.
+    # Theta has the order of the copy, which differs from that of the model.
     theta = [marginal[rv.name] for rv in hyperparameters(own, [own[f.name]])]
     with marginal:
         value = LogEvidence(evidence)(pt.concatenate([part.ravel() for part in transformed(marginal, theta)]))
@@ -96,5 +97,5 @@ def approximate(
 
 
 def _variables(model: pm.Model) -> list[Any]:
-    """Return the variables that may depend on f, later ones first."""
+    """Return the variables that may depend on f, the later ones first."""
     return [*model.deterministics, *model.potentials, *reversed(model.basic_RVs)]

@@ -1,8 +1,8 @@
-"""Make draws of a marginalized model exact: weights for theta, draws of f, and a diagnosis.
+"""Correction of draws of a marginalized model: weights for theta, draws of f, and a diagnosis.
 
-A draw of theta has the density p(theta) p~(y|theta). With an unbiased estimate p^(y|theta), and f one of its particles
-picked by weight, the pair (theta, f) with the weight p^ / p~ is a weighted draw of p(theta, f|y): importance sampling
-on the extended distribution of the pseudo-marginal chain.
+A draw of theta has a density proportional to p(theta) p~(y|theta). Let p^(y|theta) be an unbiased estimate, and f one
+of its particles, chosen by weight. The pair (theta, f) with the weight p^ / p~ is then a weighted draw from
+p(theta, f|y): this is importance sampling on the extended distribution of the pseudo-marginal chain.
 """
 
 from __future__ import annotations
@@ -41,23 +41,24 @@ def correct(
     compile_kwargs: dict[str, Any] | None = None,
     progressbar: bool = True,
 ) -> xr.DataTree:
-    """Turn draws of a marginalized model into draws of the model itself, including f.
+    """Turn draws of a marginalized model into draws of the original model, including f.
 
     Parameters
     ----------
     idata : xarray.DataTree
-        Draws of :func:`pmgp.marginal.approximate`'s model, from any sampler, with ``log_marginal_likelihood`` in their
-        posterior.
+        Draws of the model that :func:`pmgp.marginal.approximate` returns, from any sampler, with
+        ``log_marginal_likelihood`` in their posterior.
     model : pymc.Model, optional
-        The model that was marginalized; taken from the context if it is not given.
+        The model that was marginalized; the model on the context stack by default.
     resample : bool
-        Resample the draws by weight, chain by chain, so that they can be used like those of any sampler; some then
-        occur several times. Otherwise all stay, with the logs of their weights in ``sample_stats["log_weight"]``.
+        Whether to resample the draws by weight, chain by chain. The result can be used like the draws of any sampler,
+        though some draws occur several times. If False, all draws stay, and ``sample_stats["log_weight"]`` has the logs
+        of their weights.
     estimator : Estimator, "auto", "importance", "annealed" or "sequential"
-        ``"auto"`` is importance sampling, or ``"sequential"`` for a time series. By default there are 256 importance
-        samples of f.
+        ``"auto"`` means importance sampling, or ``"sequential"`` for a time series. The default number of importance
+        samples of f is 256.
     approximation : Laplace, ExpectationPropagation, "laplace" or "ep"
-        Source of the importance samples; it need not be the approximation that was sampled.
+        Source of the importance samples; it may differ from the approximation in the marginalized model.
     latent : variable or str, optional
         The variable f, if the model has several multivariate normal variables.
     random_seed : int or numpy.random.Generator, optional
@@ -68,23 +69,24 @@ def correct(
     Returns
     -------
     xarray.DataTree
-        In ``posterior`` the variables of `idata`, and f; in ``sample_stats`` the estimate ``log_marginal_likelihood``
-        and, of draws that are not resampled, ``log_weight``; other groups as they were. The attributes ``pareto_k``,
-        ``effective_size`` and ``words`` of the tree say whether the weights can be trusted; ``log_mean_weight``
-        estimates log p(y) - log p~(y), the error of the approximation's evidence of the whole model.
+        ``posterior`` has the variables of `idata`, and f. ``sample_stats`` has the estimate
+        ``log_marginal_likelihood``, and ``log_weight`` for draws that are not resampled. Other groups are unchanged.
+        The attributes ``pareto_k``, ``effective_size`` and ``words`` of the tree say whether the weights can be
+        trusted; ``log_mean_weight`` estimates log p(y) - log p~(y), the error in the approximation's evidence for the
+        whole model.
 
     Warns
     -----
     UserWarning
-        If the weights cannot be trusted; use `PseudoMarginal` then.
+        If the weights cannot be trusted. In this case, use `PseudoMarginal`.
 
     Raises
     ------
     ModelError
         If the model is not of the form that `PseudoMarginal` needs.
     ValueError
-        If the posterior lacks variables, if ``estimator="none"``, which corrects nothing, and if all weights of a chain
-        vanish.
+        If the posterior lacks variables, the estimator is ``"none"``, which corrects nothing, or all weights of a chain
+        are zero.
     """
     if estimator == "none" or isinstance(estimator, ApproximateEvidence):
         raise ValueError('estimator="none" estimates nothing, so that nothing would be corrected; use "importance"')
@@ -115,7 +117,7 @@ def correct(
 
 
 def _drawn(estimates: Estimates, rng: np.random.Generator, theta: np.ndarray, size: int) -> tuple[float, np.ndarray]:
-    """An estimate of log p(y|theta), and a draw of f; NaN where the estimate is zero."""
+    """Return an estimate of log p(y|theta), and a draw of f, which is NaN where p(y|theta) is estimated as zero."""
     ready = estimates.ready(theta)
     estimate = None if ready is None else estimates.fresh(rng, ready)
     if estimate is None or not np.isfinite(estimate.log_evidence):
@@ -124,7 +126,7 @@ def _drawn(estimates: Estimates, rng: np.random.Generator, theta: np.ndarray, si
 
 
 def _latent(model: pm.Model, f: TensorVariable, values: np.ndarray) -> xr.DataArray:
-    """Draws of f with its dimension and coordinates from the model: (chains, draws, n)."""
+    """Return draws of f, (chains, draws, n), with the dimension and coordinates that f has in the model."""
     [dimension] = model.named_vars_to_dims.get(f.name) or [f"{f.name}_dim_0"]
     labels = model.coords.get(dimension)
     index = np.arange(values.shape[-1]) if labels is None else np.asarray(labels)

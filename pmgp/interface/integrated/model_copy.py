@@ -17,7 +17,7 @@ def copied(model: pm.Model, without: list[TensorVariable] | None = None) -> pm.M
     ----------
     model : pymc.Model
     without : list of variables
-        Variables to leave out, with data that only they use. No other variable may depend on them.
+        Variables to leave out, together with data that only they use. No other variable may depend on them.
     """
     graph, copies = fgraph_from_model(_without_initial_values(model))
     for variable in without or []:
@@ -42,13 +42,13 @@ def _remove_unused_data(graph: FunctionGraph) -> None:
     named = [output for output in graph.outputs if isinstance(output.owner.op, ModelNamed)]
     used = set(ancestors([output for output in graph.outputs if output not in named]))
     for output in named:
-        # For observed data the graph refers to the data beneath the name.
+        # The graph of an observed variable refers to the data beneath the named node.
         if not {output, *output.owner.inputs} & used:
             graph.remove_output(graph.outputs.index(output))
 
 
 def _plain(value: object) -> object:
-    """An initial value if it does not refer to variables of the original model, otherwise None."""
+    """Return an initial value, or None if it refers to variables of the original model."""
     if isinstance(value, Constant):
         return value.data
     return None if isinstance(value, Variable) else value

@@ -1,4 +1,4 @@
-"""The approximate log p(y|theta) as an operation of PyTensor with a gradient."""
+"""PyTensor operations for the approximate log p(y|theta) and its gradient."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pmgp.interface.maximum import Objective
 
 
 class ApproximateEvidence:
-    """The approximation's log-evidence and its gradient as functions of theta, which share a fit.
+    """An approximation's log-evidence and its gradient, two functions of theta that share one fit.
 
     Parameters
     ----------
@@ -32,12 +32,12 @@ class ApproximateEvidence:
         self._last: tuple[np.ndarray, Posterior | None] | None = None
 
     def value(self, theta: np.ndarray) -> float:
-        """Log p~(y|theta); minus infinity if there is no fit."""
+        """Return log p~(y|theta), or minus infinity if there is no fit."""
         q = self._fit(theta)
         return -np.inf if q is None else q.log_evidence
 
     def gradient(self, theta: np.ndarray) -> np.ndarray:
-        """Gradient of log p~(y|theta), (dimension,); zero if there is no fit."""
+        """Return the gradient of log p~(y|theta), (dimension,), or zeros if there is no fit."""
         q = self._fit(theta)
         if q is None:
             return np.zeros_like(theta)
@@ -46,7 +46,7 @@ class ApproximateEvidence:
         return np.zeros_like(theta) if gradient is None else np.where(np.isfinite(gradient), gradient, 0.0)
 
     def _fit(self, theta: np.ndarray) -> Posterior | None:
-        # Read once, because another thread may set it; a fit is a function of theta, so any will do.
+        # Read the attribute once, because another thread may set it. Any fit at theta will do.
         last = self._last
         if last is not None and np.array_equal(last[0], theta):
             return last[1]
@@ -60,7 +60,7 @@ class ApproximateEvidence:
         return q
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the n x n matrices out when a model is pickled."""
+        """Return the attributes without the last fit, whose n x n matrices need not be pickled."""
         return self.__dict__ | {"_last": None}
 
 
@@ -75,59 +75,49 @@ class _OfTheta(Op):
         return Apply(self, [theta], [self.output(theta)])
 
     def output(self, theta: Any) -> Variable:
-        """A variable for the result."""
+        """Return a variable for the result."""
         raise NotImplementedError
 
     def infer_shape(self, node: Apply, shapes: list[Any]) -> list[Any]:
-        """Return the shapes of the outputs: scalars, and theta's shape for the gradient."""
+        """Return the output's shape: that of a scalar, or theta's shape for the gradient."""
         return [shapes[0][: node.outputs[0].type.ndim]]
 
 
 class LogEvidence(_OfTheta):
-    """The approximate log p(y|theta).
-
-    Parameters
-    ----------
-    evidence : ApproximateEvidence
-    """
+    """The approximate log p(y|theta) as an operation."""
 
     def __init__(self, evidence: ApproximateEvidence) -> None:
         super().__init__(evidence)
         self.of_gradient = LogEvidenceGradient(evidence)
 
     def output(self, theta: Any) -> Variable:
-        """A scalar."""
+        """Return a scalar variable."""
         return pt.dscalar()
 
     def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
-        """Fit q."""
+        """Compute the value from a fit of q."""
         output_storage[0][0] = np.asarray(self.evidence.value(np.asarray(inputs[0])))
 
     def pullback(self, inputs: Any, outputs: Any, cotangents: Any) -> list[Variable]:
-        """Return the gradient as another operation, which is called only if it is needed."""
+        """Return the gradient as another operation, which runs only if it is needed."""
         return [cotangents[0] * self.of_gradient(inputs[0])]
 
 
 class LogEvidenceGradient(_OfTheta):
-    """Gradient of the approximate log p(y|theta).
-
-    Parameters
-    ----------
-    evidence : ApproximateEvidence
-    """
+    """The gradient of the approximate log p(y|theta) as an operation."""
 
     def output(self, theta: Any) -> Variable:
-        """A vector like theta."""
+        """Return a vector variable of theta's type."""
         return theta.type()
 
     def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
-        """Compute the gradient, reusing the value's fit at the same theta."""
+        """Compute the gradient, reusing the fit that gave the value at the same theta."""
         output_storage[0][0] = self.evidence.gradient(np.asarray(inputs[0]))
 
 
 @numba_funcify.register(_OfTheta)
 def _called_from_numba(op: _OfTheta, node: Apply, storage_map: Any = None, **kwargs: Any) -> Any:
-    """Call Python on purpose, without PyTensor's warning about it."""
+    """Return an implementation that calls Python, without PyTensor's warning about it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         return generate_fallback_impl(op, node, storage_map, **kwargs)
