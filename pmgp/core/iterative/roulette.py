@@ -1,12 +1,12 @@
-"""ULISSE: solutions of linear systems that are stopped at random, with increments weighed so that the mean is exact.
+"""ULISSE: solutions of linear systems that are stopped at random, with increments weighted so that the mean is exact.
 
 Filippone and Engler (2015), Enabling scalable stochastic gradient-based inference for Gaussian processes by employing
 the Unbiased LInear System SolvEr, section 4. Conjugate gradients make x a sum of increments; after those that bring the
 residual below a threshold, increment j enters with probability P_j, divided by P_j.
 
-The article's P_j = exp(-beta (0 + 1 + ... + j)) fall faster than the increments do. The mean is exact, but all that is
-ever seen is a truncated solution: the rare long runs have weights of such a size that the variance has no use, and on
-Concrete the formal deviation is 10^1895 times the solution. :class:`Matched` lets P_j fall as the residuals do.
+The article's P_j = exp(-beta (0 + 1 + ... + j)) fall faster than the increments do. The mean is exact, but in practice
+every solution is truncated: the rare long runs have such large weights that the variance is useless, and on Concrete
+the formal deviation is 10^1895 times the solution. With :class:`Matched` P_j falls as the residuals do.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from pmgp.core.iterative.solvers import NotConvergedError, Preconditioner, Product, columnwise
 from pmgp.core.iterative.solvers.conjugate_gradients import Conjugate
 
-# Residuals so small beside the right-hand side are rounding, and so is what would follow.
+# Residuals that are this small relative to the right-hand side are rounding errors, and so are further increments.
 ROUNDING = 1e-13
 
 
@@ -28,7 +28,7 @@ class Survival(Protocol):
     """Probabilities of keeping the increments after the threshold."""
 
     def probability(self, before: float, number: int, decrease: float) -> float:
-        """P_j from P_(j-1).
+        """Return P_j, given P_(j-1).
 
         Parameters
         ----------
@@ -37,14 +37,14 @@ class Survival(Protocol):
         number : int
             j, from zero.
         decrease : float
-            Norm of the residual beside that at the threshold.
+            Norm of the residual, divided by the first norm that was below the threshold.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Printed:
-    """The article's weights: P_j = P_(j-1) exp(-beta j).
+    """The article's probabilities, P_j = P_(j-1) exp(-beta j).
 
     Parameters
     ----------
@@ -54,26 +54,28 @@ class Printed:
     beta: float = 1.0
 
     def probability(self, before: float, number: int, decrease: float) -> float:
-        """P_j from P_(j-1)."""
+        """Return P_j, given P_(j-1)."""
         return before * float(np.exp(-self.beta * number))
 
 
 @dataclass(frozen=True)
 class Matched:
-    """P_j falls in proportion to the residual, so that the weighted increments keep their size."""
+    """Probabilities P_j in proportion to the smallest residual so far, so that weighted increments keep their size."""
 
     def probability(self, before: float, number: int, decrease: float) -> float:
-        """P_j from P_(j-1)."""
+        """Return P_j, given P_(j-1)."""
         return min(before, decrease)
 
 
 def increments(product: Product, b: np.ndarray, preconditioner: Preconditioner) -> Iterator[tuple[np.ndarray, float]]:
-    """Increments of conjugate gradients from zero, each with the norm of the residual before it, until rounding.
+    """Yield the increments of conjugate gradients from zero, each with the norm of the residual before it.
+
+    It ends where residuals are only rounding errors.
 
     Parameters
     ----------
     product : callable
-        C times columns.
+        Product of C with columns.
     b : (n,) array
     preconditioner : Preconditioner
     """
@@ -88,15 +90,15 @@ def increments(product: Product, b: np.ndarray, preconditioner: Preconditioner) 
 
 @dataclass(frozen=True)
 class Roulette:
-    """Solve C x = b without bias, with conjugate gradients that stop at random.
+    """An unbiased solver of C x = b, with conjugate gradients that stop at random.
 
     Parameters
     ----------
     threshold : float
-        q: increments enter for certain while the norm of the residual is over q times the root of n.
+        q: increments certainly enter while the norm of the residual is at least q times the root of n.
     survival : Survival
     cap : int
-        Iterations at most.
+        Largest number of iterations.
     """
 
     threshold: float = 1.0
@@ -111,7 +113,7 @@ class Roulette:
         Raises
         ------
         NotConvergedError
-            At the cap: to stop there would leave a bias.
+            At the cap, because stopping there would leave a bias.
         """
         return self.stopped_at(rng.random(size), product, b, preconditioner)
 

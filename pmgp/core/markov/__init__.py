@@ -1,8 +1,7 @@
 """Gaussians with a sparse precision: blocks in time, any other pattern, and q on the same pattern.
 
-x ~ N(m, Q^-1) is the latent process, and f = A x + c its values where observations look at it. All is O(n) for blocks
-in time, and takes a sparse factorization for another pattern. The loops, compiled by numba, are loaded where they are
-first needed, and so is qdldl.
+x ~ N(m, Q^-1) is the latent process, and f = A x + c its values at the observations. Everything is O(n) for blocks in
+time; other patterns need a sparse factorization. The loops, compiled by numba, and qdldl are loaded when first needed.
 
 May import: core.numerics, core.likelihoods, core.gaussians, core.estimators.
 """

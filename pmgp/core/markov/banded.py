@@ -1,7 +1,7 @@
-"""Precisions of autoregressions and random walks, a value for each time.
+"""Precisions of autoregressions and random walks with one value at each time.
 
-x_t = sum_k rho_k x_{t-k} + sigma e_t from the p-th value on, with a normal distribution of the first p. The sum of the
-squared innovations gives a precision whose band is p wide, which is a chain of blocks of p values.
+x_t = sum_k rho_k x_{t-k} + sigma e_t after the first p values, which have a normal distribution. The sum of the squared
+innovations gives a precision with a band of width p, which is a chain of blocks of p values.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from scipy.linalg.lapack import dtbtrs
 def autoregression(
     coefficients: np.ndarray, innovation_variance: float, initial: np.ndarray, length: int
 ) -> np.ndarray:
-    """Precision of an autoregression of order p, in blocks of p: (2, ceil(length / p), p, p).
+    """Return the precision of an autoregression of order p, in blocks of p: (2, ceil(length / p), p, p).
 
-    Values that fill the last block are independent and standard normal.
+    The last block is filled up with independent standard normal values.
 
     Parameters
     ----------
     coefficients : (p,) array
-        rho, that of the value before first.
+        rho, the coefficient of the previous value first.
     innovation_variance : float
         sigma^2.
     initial : (p, p) array
@@ -33,7 +33,7 @@ def autoregression(
     blocks = -(-length // order)
     bands = np.zeros((order + 1, (blocks + 1) * order))
     for lag in range(order + 1):
-        # Element (t, t - lag): innovations at t + k for k = 0 to p - lag, as far as there are any.
+        # Element (t, t - lag) has terms from the innovations at t + k, for k = 0 to p - lag, if they exist.
         for k in range(order + 1 - lag):
             bands[lag, max(order - k, lag) : max(length - k, 0)] += (
                 residual[k] * residual[k + lag] / innovation_variance
@@ -52,12 +52,12 @@ def autoregression(
 
 
 def expected_values(coefficients: np.ndarray, drift: float, initial: np.ndarray, length: int) -> np.ndarray:
-    """Means of an autoregression of order p, m_t = drift + sum_k rho_k m_{t-k}: (length,).
+    """Return the means of an autoregression of order p, m_t = drift + sum_k rho_k m_{t-k}: (length,).
 
     Parameters
     ----------
     coefficients : (p,) array
-        rho, that of the value before first.
+        rho, the coefficient of the previous value first.
     drift : float
     initial : (p,) array
         Means of the first p values.

@@ -1,8 +1,8 @@
-"""Precisions of fields on areas, lattices and meshes: sums of fixed matrices, times functions of hyper-parameters.
+"""Precisions of fields on areas, lattices and meshes: sums of fixed matrices times functions of hyper-parameters.
 
-Conditional autoregressions are tau (D - alpha W), W saying which areas are neighbors (Besag 1974). The solution of a
-stochastic partial differential equation on a mesh has the precision tau^2 (kappa^2 C + G) C^-1 (kappa^2 C + G), that of
-a Matern field of order 1 in two dimensions (Lindgren, Rue and Lindstrom 2011, section 2.3).
+A conditional autoregression has the precision tau (D - alpha W), where W shows which areas are neighbors (Besag 1974).
+The solution of a stochastic partial differential equation on a mesh has the precision tau^2 (kappa^2 C + G) C^-1
+(kappa^2 C + G), that of a Matern field of order 1 in two dimensions (Lindgren, Rue and Lindstrom 2011, section 2.3).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pmgp.core.markov.sparse import SparsePattern
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SummedPrecision:
-    """Q = sum_k c_k Q_k, matrices Q_k that stay the same, on one pattern.
+    """The precision Q = sum_k c_k Q_k with fixed matrices Q_k, on one pattern.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class SummedPrecision:
 
     @classmethod
     def of(cls, matrices: Sequence[Any], design: Any = None) -> SummedPrecision:
-        """Return the sum of symmetric (m, m) matrices, seen through a design of shape (n, m)."""
+        """Make the precision from symmetric (m, m) matrices Q_k, and a design A of shape (n, m)."""
         stored = [sparse.csc_array(one, copy=True) for one in matrices]
         for one in stored:
             one.eliminate_zeros()
@@ -44,12 +44,15 @@ class SummedPrecision:
         return cls(pattern, np.stack([pattern.part(one) for one in stored]))
 
     def prior(self, coefficients: np.ndarray, offset: float | np.ndarray = 0.0) -> PrecisionPrior:
-        """Return the Gaussian with this precision, and the mean of A x: (k,), and a number or (n,)."""
+        """Return the Gaussian with coefficients c, (k,), in its precision, whose A x has the mean `offset`.
+
+        The offset is a number or of shape (n,).
+        """
         return PrecisionPrior.centered(self.pattern, coefficients @ self.parts, offset)
 
 
 def checked_neighbors(weights: Any) -> sparse.csc_array:
-    """Return which areas are neighbors, as a sparse matrix, if it can be that.
+    """Return the weights of neighbors as a sparse matrix, after checks.
 
     Parameters
     ----------
@@ -81,23 +84,25 @@ def checked_neighbors(weights: Any) -> sparse.csc_array:
 
 
 def number_of_pieces(neighbors: Any) -> int:
-    """Number of groups of areas that no chain of neighbors joins."""
+    """Return the number of connected pieces of a map."""
     return int(connected_components(neighbors, directed=False, return_labels=False))
 
 
 def autoregression_on_areas(neighbors: Any) -> SummedPrecision:
-    """tau (D - alpha W) for the coefficients (tau, tau alpha), D the number of neighbors on the diagonal."""
+    """Return the precision tau (D - alpha W), with coefficients (tau, tau alpha) and the row sums of W in D."""
     return SummedPrecision.of([sparse.diags_array(np.asarray(neighbors.sum(axis=0))), -neighbors])
 
 
 def autoregression_coefficients(alpha: float, tau: float) -> np.ndarray:
-    """Coefficients of :func:`autoregression_on_areas`; not numbers for an alpha that is not between -1 and 1."""
+    """Return the coefficients of :func:`autoregression_on_areas`; NaN unless -1 < alpha < 1, 0 < tau < inf."""
     possible = -1.0 < alpha < 1.0 and 0.0 < tau < np.inf
     return np.array([tau, tau * alpha]) if possible else np.full(2, np.nan)
 
 
 def intrinsic_autoregression(neighbors: Any, deviation: float, deviation_of_mean: float) -> PrecisionPrior:
-    """Differences of neighbors with a standard deviation, and the mean of all areas with another one.
+    """Return an intrinsic autoregression whose sum is known up to an error.
+
+    Differences of neighbors have one standard deviation, and the mean of all areas has another.
 
     Parameters
     ----------
@@ -125,25 +130,25 @@ def intrinsic_autoregression(neighbors: Any, deviation: float, deviation_of_mean
 
 
 def matern_on_mesh(mass: np.ndarray, stiffness: Any, design: Any = None) -> SummedPrecision:
-    """tau^2 (kappa^2 C + G) C^-1 (kappa^2 C + G) for the coefficients tau^2 (kappa^4, 2 kappa^2, 1).
+    """Return the precision tau^2 (kappa^2 C + G) C^-1 (kappa^2 C + G), with coefficients tau^2 (kappa^4, 2 kappa^2, 1).
 
     Parameters
     ----------
     mass : (m,) array
-        The diagonal of C, the areas that nodes stand for.
+        Diagonal of C, the area of each node.
     stiffness : (m, m) sparse array
         G.
     design : (n, m) sparse array, optional
-        The field where it is looked at, as combinations of its values at the nodes.
+        A: the field at the observations is A times its values at the nodes.
     """
     twice = sparse.csc_array(stiffness @ sparse.diags_array(1.0 / mass) @ stiffness)
     return SummedPrecision.of([sparse.diags_array(mass), stiffness, twice], design)
 
 
 def matern_coefficients(lengthscale: float, deviation: float) -> np.ndarray:
-    """Coefficients of :func:`matern_on_mesh`; not numbers for a length-scale or deviation that is not positive.
+    """Return the coefficients of :func:`matern_on_mesh`; NaN unless length-scale and deviation are positive and finite.
 
-    As kappa = sqrt(2) / lengthscale, and the variance is 1 / (4 pi kappa^2 tau^2).
+    They follow from kappa = sqrt(2) / lengthscale and the variance 1 / (4 pi kappa^2 tau^2).
     """
     if not (0.0 < lengthscale < np.inf and 0.0 < deviation < np.inf):
         return np.full(3, np.nan)

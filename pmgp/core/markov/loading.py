@@ -1,4 +1,4 @@
-"""The compiled loops, loaded where they are first needed."""
+"""The compiled loops, loaded when they are first needed."""
 
 from __future__ import annotations
 

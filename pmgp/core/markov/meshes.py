@@ -1,4 +1,4 @@
-"""Lattices and meshes in the plane: the areas that nodes stand for, and how the gradients of a field hang together."""
+"""Lattices and meshes in the plane: the areas of their nodes, and integrals of products of gradients."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class Mesh:
     Parameters
     ----------
     mass : (m, m) sparse array or (m,) array
-        C, the integrals of products of the nodes' basis functions. Where it is a matrix its rows are summed.
+        C, the integrals of products of the nodes' basis functions. If it is a matrix, its rows are summed.
     stiffness : (m, m) sparse array
-        G, the integrals of products of their gradients.
+        G, the integrals of products of the gradients of the basis functions.
 
     Raises
     ------
     ValueError
-        For matrices that do not go together, areas that are not positive, and a stiffness that is not symmetric.
+        For matrices of different sizes, areas that are not positive, and a stiffness that is not symmetric.
 
     Examples
     --------
@@ -63,12 +63,12 @@ class Mesh:
         return len(self.mass)
 
     def at(self, points: Any) -> Any:
-        """Return the projection that is given: (k, m) sparse.
+        """Return the given projection: (k, m), sparse.
 
         Raises
         ------
         ValueError
-            For anything else than a sparse array with a column for each node.
+            For anything but a sparse array with one column for each node.
         """
         if not hasattr(points, "tocsr") or points.shape[1] != self.size:
             raise ValueError(
@@ -80,26 +80,26 @@ class Mesh:
 
 @dataclass(frozen=True, eq=False)
 class Lattice:
-    """Lattice of rectangular cells in the plane, with a border around it; the nodes are the cells' centers.
+    """A lattice of rectangular cells in the plane, with a border around it; the nodes are the cells' centers.
 
-    A field on a lattice has twice its variance at an edge, and four times at a corner. A border as wide as the distance
-    over which the field is correlated keeps that away from the data.
+    A field on a lattice has twice its variance at an edge, and four times its variance at a corner. A border as wide as
+    the distance over which the field is correlated keeps these effects away from the data.
 
     Parameters
     ----------
     shape : (int, int)
-        Cells along the first and the second coordinate, without the border.
+        Numbers of cells along the first and the second coordinate, without the border.
     spacing : float or (float, float)
         Sides of a cell.
     origin : (float, float)
-        Corner of the lattice with the smallest coordinates, without the border.
+        Corner with the smallest coordinates of the lattice without the border.
     border : int
-        Cells that are added on each side.
+        Number of cells that are added on each side.
 
     Raises
     ------
     ValueError
-        For numbers that make no lattice.
+        For a shape without cells, a negative border, and a spacing that is not positive and finite.
 
     Examples
     --------
@@ -124,7 +124,7 @@ class Lattice:
 
     @classmethod
     def around(cls, points: Any, spacing: Any, border: float) -> Lattice:
-        """Return a lattice that covers points, with a border of at least some width.
+        """Return a lattice that covers points, with a border of at least the given width.
 
         Parameters
         ----------
@@ -132,7 +132,7 @@ class Lattice:
         spacing : float or (float, float)
             Sides of a cell.
         border : float
-            Width, in the units of the points.
+            Width of the border, in the units of the points.
 
         Examples
         --------
@@ -150,7 +150,7 @@ class Lattice:
 
     @property
     def extended(self) -> tuple[int, int]:
-        """Cells along each coordinate, with the border."""
+        """Number of cells along each coordinate, with the border."""
         return self.shape[0] + 2 * self.border, self.shape[1] + 2 * self.border
 
     @property
@@ -171,7 +171,7 @@ class Lattice:
 
     @cached_property
     def interior(self) -> np.ndarray:
-        """True for each cell that is not part of the border: (m,)."""
+        """Mask of the cells that are not part of the border: (m,)."""
         inside = np.pad(np.ones(self.shape, dtype=bool), self.border)
         return inside.ravel()
 
@@ -182,24 +182,24 @@ class Lattice:
 
     @property
     def mass(self) -> np.ndarray:
-        """The diagonal of C: (m,)."""
+        """Diagonal of C, the area of each node: (m,)."""
         return np.full(self.size, self.area)
 
     @cached_property
     def stiffness(self) -> Any:
-        """G: (m, m) sparse."""
+        """The matrix G of products of gradients: (m, m), sparse."""
         (rows, columns), (first, second) = self.extended, self.spacing
         down = sparse.kron(_path(rows), sparse.eye_array(columns))
         across = sparse.kron(sparse.eye_array(rows), _path(columns))
         return sparse.csc_array(second / first * down + first / second * across)
 
     def at(self, points: Any) -> Any:
-        """Return the weights of the cells whose values interpolate a field at points: (k, 2) -> (k, m) sparse.
+        """Return the weights of the cells in bilinear interpolation at points: (k, 2) -> (k, m), sparse.
 
         Raises
         ------
         ValueError
-            For points that no four centers surround.
+            For points outside the rectangle that the centers span.
         """
         points = np.asarray(points, dtype=float)
         if points.ndim != 2 or points.shape[1] != 2:
@@ -232,7 +232,7 @@ class Lattice:
         Raises
         ------
         ValueError
-            For points outside of the lattice.
+            For points outside the lattice.
         """
         place = np.floor((np.asarray(points, dtype=float) - self._first) / self.spacing + 0.5).astype(int)
         if not ((place >= 0) & (place < self.extended)).all():
@@ -241,6 +241,6 @@ class Lattice:
 
 
 def _path(number: int) -> Any:
-    """The differences of neighbors along a line, squared: (number, number)."""
+    """Return the matrix of the sum of squared differences of neighbors along a line: (number, number), sparse."""
     beside = sparse.diags_array(np.ones((2, number - 1)), offsets=[1, -1], shape=(number, number))
     return sparse.diags_array(np.asarray(beside.sum(axis=0)).ravel()) - beside

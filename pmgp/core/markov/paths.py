@@ -1,8 +1,8 @@
-"""Sequential Monte Carlo along a sparse precision: particles of q are weighted site by site while they are drawn.
+"""Sequential Monte Carlo along a sparse precision: particles of q are weighted group by group while they are drawn.
 
-As in `core.estimators.sequential`, where q is dense: the weights' product is an unbiased estimate of p(y|theta), and q,
-which knows all sites, makes particles look ahead. In one dimension an estimate is O(n), and a retained path draws its
-ancestors anew, without which its end would hardly ever move.
+As in `core.estimators.sequential`, where q is dense, the product of the mean weights is an unbiased estimate of
+p(y|theta), and particles look ahead because q knows all sites. In one dimension an estimate is O(n). There a retained
+path draws its ancestors anew; otherwise its end would hardly ever move.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ class SampledPaths:
     ----------
     log_evidence : float
     log_weights : (draws,) array
-        Since the last resampling.
+        Logarithms of the weights since the last resampling.
     first : (draws,) array of int
-        Which of the particles at the beginning each descends from.
+        The particle at the beginning from which each particle descends.
     resamplings : int
+        Number of resamplings.
     approximation : PrecisionPosterior
     walk : Walk
     """
@@ -46,38 +47,38 @@ class SampledPaths:
 
     @property
     def effective_size(self) -> float:
-        """As of resampled particles beside a dense q."""
+        """Number of independent weights whose mean has the variance of this estimate, see `ResampledParticles`."""
         return self._resampled.effective_size
 
     @property
     def _resampled(self) -> ResampledParticles:
-        # Which of the particles, and not where they are.
+        # The positions are the numbers of the particles, so that `choose` returns one of them.
         index = np.arange(len(self.first))[:, None]
         return ResampledParticles(self.log_evidence, index, self.log_weights, self.first, self.resamplings)
 
     def choose(self, rng: np.random.Generator) -> np.ndarray:
-        """f of a particle picked by its weight: (n,)."""
+        """Return f of one particle, which is chosen by its weight: (n,)."""
         q, chosen = self.approximation, int(self._resampled.choose(rng)[0])
         return q.mean + q.prior.pattern.observe(self.walk.path(chosen))
 
 
 @dataclass(frozen=True)
 class PathSampling:
-    """Estimate p(y|theta) with particles that are drawn backwards, and weighted and resampled on the way.
+    """An estimator of p(y|theta) by particles that are drawn backwards, and weighted and resampled on the way.
 
     Parameters
     ----------
     draws : int or "auto"
         Number of particles. ``"auto"`` lets the scheme choose it.
     width : int
-        How many sites are passed at a time.
+        Number of sites, or of elements of x on a general pattern, that are passed at a time.
     threshold : float
-        Particles are resampled where the effective number of them is below this share; zero for never.
+        Particles are resampled when their effective number is below this share of all; zero means never.
 
     Raises
     ------
     ValueError
-        For numbers that are not positive integers, and a share that is not between 0 and 1.
+        For numbers that are not positive integers, and a threshold that is not between 0 and 1.
 
     References
     ----------
@@ -108,7 +109,7 @@ class PathSampling:
 
     @staticmethod
     def require(likelihood: Likelihood) -> None:
-        """Raise an error if the likelihood cannot evaluate the terms of some observations alone.
+        """Raise an error if the likelihood cannot evaluate the terms of only some observations.
 
         Raises
         ------
@@ -127,7 +128,7 @@ class PathSampling:
         likelihood: Likelihood,
         draws: int | None = None,
     ) -> SampledPaths:
-        """Draw particles and weigh them.
+        """Draw and weight particles.
 
         Parameters
         ----------
@@ -135,7 +136,7 @@ class PathSampling:
         approximation : PrecisionPosterior
         likelihood : Likelihood
         draws : int, optional
-            Number of particles where this estimator's own is "auto".
+            Number of particles, in place of this estimator's own.
         """
         return self._walked(rng, approximation, likelihood, draws, None)
 
@@ -147,12 +148,12 @@ class PathSampling:
         retained: np.ndarray,
         draws: int | None = None,
     ) -> SampledPaths:
-        """Draw all particles but one, whose path is kept: conditional sequential Monte Carlo.
+        """Draw and weight all particles but one, whose path is kept (conditional sequential Monte Carlo).
 
         Parameters
         ----------
         retained : (n,) array
-            f of the particle that is kept, a draw from p(f|theta, y); elements of x that f does not tell are drawn.
+            f of the kept particle, a draw from p(f|theta, y); elements of x that f does not determine are drawn.
         """
         return self._walked(rng, approximation, likelihood, draws, approximation.deviation_given(rng, retained))
 
@@ -180,7 +181,7 @@ class PathSampling:
 
 
 def _log_ratios(q: PrecisionPosterior, likelihood: Likelihood, group: Group, deviations: np.ndarray) -> np.ndarray:
-    """Log of the likelihood over the sites of a group: (draws,)."""
+    """Return the log of the likelihood over the sites for a group: (draws,)."""
     assert isinstance(likelihood, Divisible)
     where, f = group.sites, deviations + q.mean[group.sites]
     ratios = likelihood.among(where).log_likelihood(f) - log_sites(q.linear[where], q.precision[where], f)

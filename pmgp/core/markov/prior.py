@@ -1,7 +1,7 @@
 """A Gaussian with a sparse precision as the prior of f, and q on the same pattern.
 
-x ~ N(m, Q^-1) and f = A x + c. Given sites of precisions W, x has the precision Q + A'WA, so that f has the covariance
-S = A (Q + A'WA)^-1 A', which is all that Laplace's method and expectation propagation ask for.
+x ~ N(m, Q^-1) and f = A x + c. Given sites with precisions W, x has the precision Q + A'WA, and f has the covariance
+S = A (Q + A'WA)^-1 A'. Laplace's method and expectation propagation need nothing else.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ import numpy as np
 from pmgp.core.gaussians.shrinking import Shrinkage, ShrinkingPrior, ShrunkConditioning, ShrunkPosterior
 from pmgp.core.markov.base import Factor, Pattern
 
-# A site that pins f down has so many times the precision of q's marginal; each step then takes the rest of what is
-# missing down by a factor of this size, but for combinations of sites that q knows far better than each of them.
+# A site that pins f down has PENALTY times the precision of q's marginal. Each step then divides the remaining error by
+# about this factor, except for combinations of sites that q knows far better than the single sites.
 PENALTY, PENALTY_STEPS, SMALLEST_MISS = 1e7, 30, 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class PrecisionPrior(ShrinkingPrior):
-    """x ~ N(m, Q^-1), and f = A x + c.
+    """The prior of f = A x + c, where x ~ N(m, Q^-1).
 
     Attributes
     ----------
     pattern : Pattern
-        Where Q and A are not zero.
+        Pattern of Q and A.
     values : array
         Q on its pattern.
     state_mean : array
@@ -42,17 +42,17 @@ class PrecisionPrior(ShrinkingPrior):
 
     @classmethod
     def centered(cls, pattern: Pattern, values: np.ndarray, offset: float | np.ndarray = 0.0) -> PrecisionPrior:
-        """With m = 0, and an offset that is a number or one for each site."""
+        """Make the prior with m = 0, and an offset that is one number or a number for each site."""
         return cls(pattern, values, np.zeros(pattern.shape), np.full(pattern.sites, offset, dtype=float))
 
     @cached_property
     def mean(self) -> np.ndarray:  # type: ignore[override]
-        """That of f: (n,)."""
+        """Mean of f: (n,)."""
         return self.pattern.observe(self.state_mean) + self.offset
 
     @cached_property
     def factor(self) -> Factor | None:
-        """Q, factorized; None where it is indefinite."""
+        """Factor of Q; None if Q is indefinite."""
         return self.pattern.factorize(self.values)
 
     @property
@@ -63,7 +63,7 @@ class PrecisionPrior(ShrinkingPrior):
 
     @cached_property
     def covariances(self) -> np.ndarray:
-        """Elements of Q^-1 where Q is not zero; not numbers where it is indefinite."""
+        """Elements of Q^-1 where Q is not zero; NaN if Q is indefinite."""
         return np.full_like(self.values, np.nan) if self.factor is None else self.factor.covariances()
 
     @cached_property
@@ -72,19 +72,19 @@ class PrecisionPrior(ShrinkingPrior):
         return self.pattern.site_variances(self.covariances)
 
     def factorized(self) -> PrecisionPrior | None:
-        """Return the prior itself; None where Q is indefinite."""
+        """Return the prior itself, or None if Q is indefinite."""
         return None if self.factor is None else self
 
     def product(self, x: np.ndarray) -> np.ndarray:
-        """Product of f's covariance with x of shape (n,) or (n, k)."""
+        """Return the product of f's covariance with x of shape (n,) or (n, k)."""
         return _product(self.pattern, self._factor, x)
 
     def sample_deviations(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        """Draws of f - mean: (size, n)."""
+        """Draw f - mean: (size, n)."""
         return self.pattern.observe(self._factor.sample(rng, size))
 
     def deviations_from(self, normals: np.ndarray) -> np.ndarray:
-        """Draws of f - mean, made of standard normals where x has no more elements than f: (size, n) -> (size, n)."""
+        """Turn standard normals into draws of f - mean, if x has no more elements than f: (size, n) -> (size, n)."""
         return self.pattern.observe(self._factor.sample_from(self._cut(normals)))
 
     def _cut(self, normals: np.ndarray) -> np.ndarray:
@@ -94,7 +94,7 @@ class PrecisionPrior(ShrinkingPrior):
         return normals[..., :elements]
 
     def shrinkage(self, precision: np.ndarray) -> PrecisionShrinkage | None:
-        """Return S for sites with these precisions; None where Q or Q + A'WA is indefinite."""
+        """Return S for sites with these precisions, or None if Q or Q + A'WA is indefinite."""
         if self.factor is None:
             return None
         factor = self.pattern.factorize(self.pattern.with_sites(self.values, precision))
@@ -107,7 +107,7 @@ class PrecisionPrior(ShrinkingPrior):
 
 @dataclass(frozen=True, eq=False)
 class PrecisionShrinkage(Shrinkage):
-    """S = A (Q + A'WA)^-1 A'.
+    """The covariance S = A (Q + A'WA)^-1 A' of f given the sites.
 
     Attributes
     ----------
@@ -124,12 +124,12 @@ class PrecisionShrinkage(Shrinkage):
 
     @property
     def log_determinant(self) -> float:  # type: ignore[override]
-        """Log|Q + A'WA| - log|Q|."""
+        """Log-determinant of Q + A'WA, less that of Q."""
         return self.factor.log_determinant - self.prior._factor.log_determinant
 
     @cached_property
     def covariances(self) -> np.ndarray:
-        """Covariances of x where Q + A'WA is not zero."""
+        """Covariances of x given the sites, where Q + A'WA is not zero."""
         return self.factor.covariances()
 
     @cached_property
@@ -137,19 +137,20 @@ class PrecisionShrinkage(Shrinkage):
         return self.prior.pattern.site_variances(self.covariances)
 
     def diagonal(self) -> np.ndarray:
-        """Diagonal of S: (n,)."""
+        """Return the diagonal of S: (n,)."""
         return self._diagonal
 
     def product(self, x: np.ndarray) -> np.ndarray:
-        """S x for x of shape (n,) or (n, k)."""
+        """Return S x, for x of shape (n,) or (n, k)."""
         return _product(self.prior.pattern, self.factor, x)
 
     def covariance_bar(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """Gradient in Q's values of what has the gradient (x y' + y x' - R) / 2 in K = A Q^-1 A'.
+        """Return the gradient in Q's values of a function with the gradient (x y' + y x' - R) / 2 in K = A Q^-1 A'.
 
-        Where Q's values are not what a gradient is taken in, x, y and the sites' precisions stand for it, (3, n).
+        If gradients are not taken in Q's values, the result is x, y and the sites' precisions in its place: (3, n).
 
-        As dK = -A Q^-1 dQ Q^-1 A', and Q^-1 A'RA Q^-1 is the difference of the covariances of x under prior and q.
+        The formula follows from dK = -A Q^-1 dQ Q^-1 A', and because Q^-1 A'RA Q^-1 is the difference of the
+        covariances of x under the prior and under q.
         """
         prior, pattern = self.prior, self.prior.pattern
         if not pattern.differentiated:
@@ -165,37 +166,38 @@ class PrecisionConditioning(ShrunkConditioning):
     shrinkage: PrecisionShrinkage
 
     def approximation(self, log_evidence: float, iterations: int, converged: bool = True) -> PrecisionPosterior:
-        """q for the sites conditioned on last."""
+        """Return q with the sites on which the prior was last conditioned."""
         sites = self.linear, self.precision
         return PrecisionPosterior(self.prior, *sites, self.mean, self.shrinkage, log_evidence, iterations, converged)
 
 
 @dataclass(frozen=True, eq=False)
 class PrecisionPosterior(ShrunkPosterior):
-    """q(f), see `Posterior`: draws take one triangular solution, and tell x too."""
+    """The approximation q(f), see `Posterior`. A draw takes one triangular solution, and is also a draw of x."""
 
     prior: PrecisionPrior
     shrinkage: PrecisionShrinkage
 
     def conditioned(self) -> PrecisionConditioning:
-        """The prior conditioned on q's sites."""
+        """Return the prior conditioned on q's sites."""
         found = PrecisionConditioning(self.prior)
         found.keep(self.linear, self.precision, self.mean, self.shrinkage)
         return found
 
     def sample_deviations(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        """Draws of f - mean: (size, n)."""
+        """Draw f - mean: (size, n)."""
         return self.prior.pattern.observe(self.shrinkage.factor.sample(rng, size))
 
     def deviation_given(self, rng: np.random.Generator, f: np.ndarray) -> np.ndarray:
-        """A draw of x given f, less its mean under q: (n,) -> shape of x.
+        """Draw x given f, less its mean under q: (n,) -> shape of x.
 
-        A draw is moved along Q^-1 A' to where A x is as it must be. Given f, x is under the prior what it is under q.
+        Given f, x has the same distribution under the prior and under q. A draw from q is moved along Q^-1 A' until
+        A x + c is f, unless the pattern can draw directly.
 
         Raises
         ------
         FloatingPointError
-            For an f that no x gives.
+            If no x has this f.
         """
         deviation = f - self.mean
         drawn = self.prior.pattern.drawn_given(rng, self.prior.values, deviation)

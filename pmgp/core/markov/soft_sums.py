@@ -1,11 +1,11 @@
 """Precisions with a sum that is known up to an error: Q + w v v', whose dense part is never formed.
 
-A triangular factor of the whole is that of Q times one that two vectors describe (Gill, Golub, Murray and Saunders
-1974, method C1), so that solutions and draws, element after element too, cost what they cost for Q.
+Its triangular factor is that of Q times one that two vectors describe (Gill, Golub, Murray and Saunders 1974, method
+C1). Solutions and draws, also those that are made element by element, therefore cost as much as for Q.
 
-The differences of an intrinsic autoregression have a density, and the sum has one by itself: the precision without that
-of the sum, P, is singular. P + w 1 1' is therefore written as Q + w v v', where v lacks a part of one element, and Q
-has a row and a column more for that element.
+In an intrinsic autoregression the differences and the sum have separate densities, so that the precision P of the
+differences is singular. P + w 1 1' is therefore written as Q + w v v', where one element of v is less than one, and the
+row and the column of that element are dense in Q.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pmgp.core.markov.sparse import SparseFactor, SparsePattern
 
 @dataclass(frozen=True, eq=False)
 class SoftSumFactor(SparseFactor):
-    """Q + w v v', factorized.
+    """The factor of Q + w v v'.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class SoftSumFactor(SparseFactor):
     weight: float
 
     def covariances(self) -> np.ndarray:
-        """Elements of C = (Q + w v v')^-1 on the pattern, by Woodbury's identity, and v' C v."""
+        """Return the elements of C = (Q + w v v')^-1 on the pattern, with Woodbury's identity, and v' C v."""
         pattern = self.pattern
         solved = self.alone.solve(pattern.direction)
         shrunk = 1.0 + self.weight * (along := float(pattern.direction @ solved))
@@ -47,14 +47,14 @@ class SoftSumFactor(SparseFactor):
 
 
 class SoftSumPattern(SparsePattern):
-    """A sparse precision, and a sum of elements times weights beside it.
+    """The pattern of Q + w v v' with a sparse Q.
 
-    Values are those of the sparse part, and w at the end.
+    The values of a precision are those of Q, and w at the end.
 
     Parameters
     ----------
     precision, design : sparse arrays
-        As of `SparsePattern`.
+        Pattern of Q, and A, as for `SparsePattern`.
     direction : (m,) array
         v.
     """
@@ -68,11 +68,11 @@ class SoftSumPattern(SparsePattern):
         return _made_of, (self._given, self.design, self.direction)
 
     def placed(self, upper: np.ndarray) -> np.ndarray:
-        """Values, from those in the upper triangle of Q, by columns, and w at the end."""
+        """Return the values, given those in the upper triangle of Q, by columns, with w at the end."""
         return np.append(super().placed(upper[:-1]), upper[-1])
 
     def factorize(self, values: np.ndarray) -> SoftSumFactor | None:
-        """Factorize Q + w v v'; None where Q is indefinite."""
+        """Return the factor of Q + w v v', or None if Q is indefinite."""
         alone, weight = super().factorize(values[:-1]), float(values[-1])
         if alone is None or not 0.0 <= weight < np.inf:
             return None
@@ -84,23 +84,23 @@ class SoftSumPattern(SparsePattern):
         return SoftSumFactor(self, alone.values, updated, direction, left * direction / updated, alone, weight)
 
     def with_sites(self, values: np.ndarray, precision: np.ndarray) -> np.ndarray:
-        """Values of Q + A' W A, and w."""
+        """Return the values of Q + A' W A, and w."""
         return np.append(super().with_sites(values[:-1], precision), values[-1])
 
     def site_variances(self, covariances: np.ndarray) -> np.ndarray:
-        """Diagonal of A C A': (n,)."""
+        """Return the diagonal of A C A': (n,)."""
         return self._by_site.T @ super().counted(covariances[:-1])
 
     def product(self, values: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """(Q + w v v') x: (m,)."""
+        """Return (Q + w v v') x: (m,)."""
         return super().product(values[:-1], x) + values[-1] * (self.direction @ x) * self.direction
 
     def outer(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """The symmetric part of x y' on the pattern, and (v'x) (v'y)."""
+        """Return the symmetric part of x y' on the pattern, and (v'x) (v'y)."""
         return np.append(super().outer(x, y), (self.direction @ x) * (self.direction @ y))
 
     def counted(self, values: np.ndarray) -> np.ndarray:
-        """Values times one on the diagonal and for w, two above the diagonal."""
+        """Return values times one for w and on the diagonal, and times two above the diagonal."""
         return np.append(super().counted(values[:-1]), values[-1])
 
 
@@ -109,7 +109,7 @@ def _made_of(precision: Any, design: Any, direction: np.ndarray) -> SoftSumPatte
 
 
 def soft_sum(singular: Any, weight: float) -> tuple[SoftSumPattern, np.ndarray]:
-    """P + w 1 1' for a P whose null space is spanned by a vector of ones: a pattern, and values.
+    """Return the pattern and the values of P + w 1 1', for a P whose null space is spanned by a vector of ones.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def soft_sum(singular: Any, weight: float) -> tuple[SoftSumPattern, np.ndarray]:
     """
     number = singular.shape[0]
     chosen = int(np.argmax(singular.diagonal()))
-    # So small that what is taken from P leaves it positive, and so large that the sum gets as much as differences have.
+    # The part is so small that Q stays positive definite, and so large that Q knows the sum as well as differences.
     part = min(1.0, 0.5 / (weight * number * _generalized_variance(singular, chosen)))
     direction = np.ones(number)
     direction[chosen] -= part
@@ -138,7 +138,7 @@ def _upper_of(matrix: Any) -> np.ndarray:
 
 
 def _generalized_variance(singular: Any, chosen: int) -> float:
-    """An element on the diagonal of the pseudo-inverse of P, from P without the row and column of that element."""
+    """Return a diagonal element of the pseudo-inverse of P, from P without the row and column of that element."""
     others = np.flatnonzero(np.arange(singular.shape[0]) != chosen)
     grounded = sparse.csc_matrix(sparse.csc_array(singular)[others][:, others])
     return float(splu(grounded).solve(np.ones(len(others))).sum() / singular.shape[0] ** 2)

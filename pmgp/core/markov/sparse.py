@@ -1,7 +1,7 @@
-"""Precisions of any pattern: fields on lattices and areas, sums of effects.
+"""Precisions on any pattern, such as those of fields on lattices and areas, and of sums of effects.
 
-Q = L D L' by qdldl, which orders the elements so that L stays sparse; the order and L's pattern are found once. It goes
-column by column: from some 10^5 elements on, a factorization by blocks of columns would be faster.
+qdldl factorizes Q = L D L', and orders the elements so that L stays sparse; the order and L's pattern are found once.
+It works column by column. With more than some 10^5 elements, a factorization by blocks of columns would be faster.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from pmgp.core.markov.walks import Group, SparseWalk
 
 @dataclass(frozen=True, eq=False)
 class SparseFactor:
-    """A sparse precision, factorized in the order of its pattern.
+    """The factor of a sparse precision, in the order of its pattern.
 
     Attributes
     ----------
     pattern : SparsePattern
     values : (nnz,) array
-        L below its diagonal of ones, by columns.
+        Elements of L below its diagonal of ones, by columns.
     pivots : (m,) array
         D.
     directions, gains : (m,) array
-        The parts beside L where a rank of one is added to a precision; zeros otherwise.
+        The vectors p and g of `compiled.pattern`, if a matrix of rank one is added to the precision; otherwise zeros.
     """
 
     pattern: SparsePattern
@@ -40,11 +40,11 @@ class SparseFactor:
 
     @property
     def log_determinant(self) -> float:
-        """That of Q."""
+        """Log-determinant of Q."""
         return float(np.log(self.pivots).sum())
 
     def solve(self, right: np.ndarray) -> np.ndarray:
-        """Q^-1 b: (m,) -> (m,)."""
+        """Return Q^-1 b: (m,) -> (m,)."""
         order, out = self.pattern.order, np.empty(len(right))
         ordered = np.ascontiguousarray(right[order], dtype=np.float64)
         loop("pattern.solve")(*self.pattern.columns, *self._parts(len(right)), ordered)
@@ -52,17 +52,17 @@ class SparseFactor:
         return out
 
     def covariances(self) -> np.ndarray:
-        """Elements of Q^-1 on the pattern: as long as Q's values."""
+        """Return the elements of Q^-1 on the pattern, in the order of Q's values: (nnz,)."""
         below, diagonal = np.empty(len(self.values)), np.empty(len(self.pivots))
         loop("pattern.selected_inverse")(*self.pattern.columns, self.values, self.pivots, below, diagonal)
         return np.concatenate([diagonal, below])[self.pattern.in_factor]
 
     def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        """Draws from N(0, Q^-1): (size, m)."""
+        """Draw from N(0, Q^-1): (size, m)."""
         return self.sample_from(rng.standard_normal((size, len(self.pivots))))
 
     def sample_from(self, normals: np.ndarray) -> np.ndarray:
-        """The same, made of standard normals: (size, m) -> (size, m)."""
+        """Turn standard normals into draws from N(0, Q^-1): (size, m) -> (size, m)."""
         out = np.empty_like(normals)
         values = np.zeros((len(self.pivots) + 1, len(normals)))
         values[:-1] = normals.T
@@ -70,15 +70,15 @@ class SparseFactor:
         return out
 
     def drawn(self, begin: int, end: int, values: np.ndarray) -> np.ndarray:
-        """Draws in the factor's order, from `end` backwards to `begin`, in place of normals: (m + 1, size).
+        """Draw the elements before `end` back to `begin`, in the factor's order, in place of normals: (m + 1, size).
 
-        The last row belongs to the draws that there are, and is zero where there are none yet.
+        The last row is a sum over the elements that are already drawn; it begins with zeros.
         """
         loop("pattern.backward")(*self.pattern.columns, *self._parts(end), begin, values)
         return values
 
     def normals(self, x: np.ndarray) -> np.ndarray:
-        """The standard normals that a draw is made of, in the factor's order: (m,) -> (m,)."""
+        """Return the standard normals from which a draw x is made, in the factor's order: (m,) -> (m,)."""
         starts, rows = self.pattern.columns
         ordered = x[self.pattern.order]
         innovations = ordered + sparse.csc_array((self.values, rows, starts), shape=(len(x), len(x))).T @ ordered
@@ -91,21 +91,21 @@ class SparseFactor:
 
 
 class SparsePattern:
-    """The nonzero elements of a precision, and the elements of x that the sites depend on.
+    """The nonzero elements of a precision, and the elements of x on which the sites depend.
 
-    Values of a precision are those in the upper triangle of the sum of the patterns of Q and A'A, by columns.
+    The values of a precision are its elements in the upper triangle of the pattern of Q + A'A, by columns.
 
     Parameters
     ----------
     precision : (m, m) sparse array
-        With elements that are stored wherever Q may be different from zero; their values are not looked at.
+        An array that stores an element wherever Q may differ from zero; the values of the elements are ignored.
     design : (n, m) sparse array, optional
-        A; the identity if it is not given.
+        A; by default the identity.
 
     Raises
     ------
     ValueError
-        For matrices that do not go together.
+        If the precision is not square, or the design has another number of columns.
     """
 
     def __init__(self, precision: Any, design: Any = None) -> None:
@@ -127,16 +127,16 @@ class SparsePattern:
 
     @property
     def differentiated(self) -> bool:
-        """Gradients are taken in Q's values."""
+        """True, because gradients are taken with respect to Q's values."""
         return True
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        """Pickle the arguments of the constructor, and not qdldl's memory."""
+        """Pickle the arguments of the constructor, without qdldl's memory."""
         return SparsePattern, (self._given, self.design)
 
     @property
     def shape(self) -> tuple[int]:
-        """(m,)."""
+        """Shape of x, (m,)."""
         return (self._upper.shape[0],)
 
     @property
@@ -155,7 +155,7 @@ class SparsePattern:
 
     @cached_property
     def _symbolic(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Starts of L's columns, its rows, and the order of elements, from a matrix that is surely positive."""
+        """Starts of L's columns, its rows, and the order of elements, from a matrix that is certainly definite."""
         from qdldl import Solver
 
         values = np.where(self._on_diagonal, 1.0 + self.shape[0], 1.0)
@@ -187,16 +187,19 @@ class SparsePattern:
 
     @cached_property
     def _by_site(self) -> Any:
-        """Element (k, i) is what w_i adds to the value k, A_ia A_ib: (nnz, n), sparse."""
+        """Coefficients of the sites' precisions in A'WA: (nnz, n), sparse.
+
+        For value k, in row a and column b of the precision, and site i, the coefficient is A_ia A_ib.
+        """
         return _products(self.design, self._upper)
 
     def values(self, precision: Any) -> np.ndarray:
-        """Values of a precision with the pattern that was given.
+        """Return the values of a precision that stores the same elements as the one that was given first.
 
         Raises
         ------
         ValueError
-            Where elements are stored elsewhere.
+            If it stores other elements.
         """
         upper = _upper(precision)
         same = np.array_equal(upper.indptr, self._given.indptr) and np.array_equal(upper.indices, self._given.indices)
@@ -208,13 +211,13 @@ class SparsePattern:
         return self.placed(upper.data)
 
     def placed(self, upper: np.ndarray) -> np.ndarray:
-        """Values of a precision, from those in its upper triangle, by columns, with the pattern that was given."""
+        """Return the values, given the elements in the upper triangle of the pattern that was given, by columns."""
         out = np.zeros(len(self._upper.indices))
         out[self._given_places] = upper
         return out
 
     def upper(self) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-        """Rows and columns of the upper triangle of Q, and the place of each element in its values."""
+        """Return rows and columns of the upper triangle of Q, and the position of each element in Q's values."""
         return *self.places, np.arange(len(self._upper.indices))
 
     @cached_property
@@ -222,13 +225,13 @@ class SparsePattern:
         return _at_pattern(self._upper, self._given)
 
     def part(self, matrix: Any) -> np.ndarray:
-        """Values of a symmetric matrix that stores elements on a part of the pattern: (nnz,)."""
+        """Return the values of a symmetric matrix that stores only elements of the pattern, perhaps not all: (nnz,)."""
         upper, out = _upper(matrix), np.zeros(len(self._upper.indices))
         out[_at_pattern(self._upper, upper)] = upper.data
         return out
 
     def factorize(self, values: np.ndarray) -> SparseFactor | None:
-        """Factorize Q; None where it is indefinite."""
+        """Return the factor of Q, or None if Q is indefinite."""
         _ = self._symbolic
         try:
             self._solver.update(self._matrix(values), upper=True)
@@ -243,33 +246,33 @@ class SparsePattern:
         return sparse.csc_matrix((values, self._upper.indices, self._upper.indptr), shape=self._upper.shape)
 
     def with_sites(self, values: np.ndarray, precision: np.ndarray) -> np.ndarray:
-        """Values of Q + A' W A."""
+        """Return the values of Q + A' W A."""
         return values + self._by_site @ precision
 
     def observe(self, x: np.ndarray) -> np.ndarray:
-        """A x: (..., m) -> (..., n)."""
+        """Return A x: (..., m) -> (..., n)."""
         return (self.design @ x.reshape(-1, self.shape[0]).T).T.reshape(*x.shape[:-1], self.sites)
 
     def spread(self, sites: np.ndarray) -> np.ndarray:
-        """A' b: (n,) -> (m,)."""
+        """Return A' b: (n,) -> (m,)."""
         return self.design.T @ sites
 
     def site_variances(self, covariances: np.ndarray) -> np.ndarray:
-        """Diagonal of A Q^-1 A': (n,)."""
+        """Return the diagonal of A Q^-1 A': (n,)."""
         return self._by_site.T @ self.counted(covariances)
 
     def product(self, values: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """Q x: (m,)."""
+        """Return Q x: (m,)."""
         upper = self._matrix(values)
         return upper @ x + upper.T @ x - upper.diagonal() * x
 
     def drawn_given(self, rng: np.random.Generator, values: np.ndarray, f: np.ndarray) -> np.ndarray | None:
-        """x where each element of it stands in f by itself: (n,) -> (m,); None where x given f takes a search."""
+        """Return x, if some element of f is equal to each element of x: (n,) -> (m,). Otherwise return None."""
         return None if self._seen is None else f[self._seen]
 
     @cached_property
     def _seen(self) -> np.ndarray | None:
-        """A site that looks at each element alone, with the weight one; None where elements have none."""
+        """For each element of x, a site that is equal to it, (m,); None if some element has no such site."""
         single = np.flatnonzero(np.diff(self.design.indptr) == 1)
         single = single[self.design.data[self.design.indptr[single]] == 1.0]
         found = np.full(self.shape, -1)
@@ -277,20 +280,20 @@ class SparsePattern:
         return found if (found >= 0).all() else None
 
     def outer(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """The symmetric part of x y' on the pattern: (nnz,)."""
+        """Return the symmetric part of x y' on the pattern: (nnz,)."""
         rows, columns = self.places
         return 0.5 * (x[rows] * y[columns] + y[rows] * x[columns])
 
     def counted(self, values: np.ndarray) -> np.ndarray:
-        """Values times one on the diagonal, two above it."""
+        """Return values times one on the diagonal, and times two above it."""
         return np.where(self._on_diagonal, values, 2.0 * values)
 
     def walk(self, factor: SparseFactor, draws: int, width: int, kept: np.ndarray | None = None) -> SparseWalk:
-        """Particles that are drawn backwards in the order of elimination."""
+        """Return particles that are drawn backwards in the order of elimination."""
         return SparseWalk(self, factor, draws, width, kept)
 
     def groups(self, width: int) -> list[Group]:
-        """`width` elements each, the last ones in the order of elimination first."""
+        """Return groups of at most `width` elements, the last elements in the order of elimination first."""
         if width not in self._groups:
             ordered = sparse.csr_array(sparse.csc_array(self.design)[:, self.order])
             ready = np.minimum.reduceat(ordered.indices, ordered.indptr[:-1])
@@ -316,7 +319,7 @@ def _ones(pattern: Any) -> Any:
 
 
 def _keys(upper: Any) -> np.ndarray:
-    """Numbers that grow from element to element."""
+    """Return a number for each stored element, in increasing order."""
     number = upper.shape[0]
     return np.repeat(np.arange(number), np.diff(upper.indptr)) * number + upper.indices
 
@@ -327,7 +330,7 @@ def _at_pattern(upper: Any, part: Any) -> np.ndarray:
 
 
 def _products(design: Any, upper: Any) -> Any:
-    """A_ia A_ib for each site i and each value (a, b) of the upper triangle: (nnz, n), sparse."""
+    """Return A_ia A_ib for each site i and each element (a, b) of the upper triangle: (nnz, n), sparse."""
     number, keys = upper.shape[0], _keys(upper)
     found: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
     for site in range(design.shape[0]):

@@ -1,8 +1,8 @@
 """Products of Matern kernels with cosines and periodic kernels, as sums of spectral lines.
 
-A kernel that is periodic is a cosine series, exp(-sin(pi r / T)^2 / (2 l^2)) = sum_j q_j cos(2 pi j r / T) with
+A periodic kernel is a cosine series, exp(-sin(pi r / T)^2 / (2 l^2)) = sum_j q_j cos(2 pi j r / T) with
 q_j = (2 - [j = 0]) I_j(a) exp(-a) and a = 1 / (4 l^2) (Solin and Sarkka 2014). A Matern kernel times a cosine is a
-line: two copies of the Matern process, which turn at the frequency of the cosine.
+line: two copies of the Matern process, which rotate at the frequency of the cosine.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import numpy as np
 from scipy.special import ive
 
 TOLERANCE = 1e-8
-"""Largest error of a periodic kernel, whose variance is one, by the cosines that are left out."""
+"""Largest error from the omitted cosines, in a periodic kernel of variance one."""
 MOST_HARMONICS = 64
-"""A periodic kernel that takes more of them for that, whose length-scale is below about 0.046, has no density."""
+"""Most cosines of a periodic kernel; kernels that need more, with length-scales below about 0.046, have no density."""
 
 
 class Part(NamedTuple):
-    """A Matern process, and the kernels that its own is multiplied with.
+    """A Matern kernel, and the kernels by which it is multiplied.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Line(NamedTuple):
     ----------
     order, lengthscale, variance : float
     frequency : float
-        In radians for a unit of time; zero for the Matern kernel alone.
+        Radians per unit of time; zero for the Matern kernel alone.
     """
 
     order: float
@@ -61,7 +61,7 @@ def lines_of(
     periods: np.ndarray | Sequence[float] = (),
     widths: np.ndarray | Sequence[float] = (),
 ) -> list[Line]:
-    """The lines whose sum is a kernel; of variance NaN for a part with impossible parameters.
+    """Return the lines whose sum is a kernel; a part with impossible parameters gives a line of variance NaN.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def lines_of(
     lengthscales, variances : (k,) array
         Lengthscales and variances of the parts.
     periods, widths : (p,) array
-        Period and length-scale of each factor of each part, in order. The length-scale of a cosine is not used.
+        Period and length-scale of each factor of each part, in order. Those of cosines in `widths` are not used.
     """
     found, begin = [], 0
     for part, lengthscale, variance in zip(parts, lengthscales, variances, strict=True):
@@ -82,7 +82,7 @@ def lines_of(
 
 
 def _spectrum(kind: str, period: float, width: float) -> Spectrum:
-    """Frequencies and weights of a cosine or a periodic kernel."""
+    """Return the frequencies and weights of a cosine or a periodic kernel."""
     weights = np.array([0.0, 1.0]) if kind == "cosine" else _harmonics(width)
     if weights is None or not (np.isfinite(period) and period > 0.0):
         return [(0.0, np.nan)]
@@ -90,12 +90,12 @@ def _spectrum(kind: str, period: float, width: float) -> Spectrum:
 
 
 def _harmonics(width: float) -> np.ndarray | None:
-    """q_0, ..., q_J, the fewest whose sum misses one by less than the tolerance, which bounds the kernel's error."""
+    """Return q_0, ..., q_J with the smallest J for which the rest, which bounds the kernel's error, is tolerable."""
     if not (np.isfinite(width) and width > 0.0):
         return None
     weights = 2.0 * ive(np.arange(MOST_HARMONICS + 1), 0.25 / width**2)
     weights[0] *= 0.5
-    # From the last one on: one less the sum of the first ones would be rounded.
+    # The sum begins with the last term, because one minus the sum of the first terms would be rounded.
     left_out = np.cumsum(weights[::-1])[::-1]
     if not abs(left_out[0] - 1.0) < 0.5 * TOLERANCE:
         return None
@@ -103,7 +103,7 @@ def _harmonics(width: float) -> np.ndarray | None:
 
 
 def _multiplied(one: Spectrum, other: Spectrum) -> Spectrum:
-    """cos a cos b = (cos(a + b) + cos(a - b)) / 2."""
+    """Return the spectrum of a product: cos a cos b = (cos(a + b) + cos(a - b)) / 2."""
     found: Spectrum = []
     for (a, weight), (b, factor) in product(one, other):
         if a == 0.0 or b == 0.0:

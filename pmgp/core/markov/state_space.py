@@ -1,7 +1,8 @@
-"""Processes in time as chains of states: x_t = F_t x_{t-1} + noise of covariance S_t.
+"""Processes in time as chains of states: x_t = F_t x_{t-1} + noise with covariance S_t.
 
 A Matern process of order 1/2, 3/2 or 5/2 is Markov together with its derivatives, at any times (Hartikainen and Sarkka
-2010; Sarkka and Solin 2019, section 12.3). Times a cosine it is two such processes that turn (Solin and Sarkka 2014).
+2010; Sarkka and Solin 2019, section 12.3). If its kernel is multiplied by a cosine, the process consists of two such
+processes that rotate (Solin and Sarkka 2014).
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from pmgp.core.markov.loading import loop
 from pmgp.core.markov.spectra import Line
 
 STATES: dict[float, int] = {0.5: 1, 1.5: 2, 2.5: 3}
-"""Elements of the state of a process of each order."""
+"""Number of elements in the state of a process of each order."""
 # Covariances of a process with its derivatives, for a variance and a rate of one.
 STATIONARY: dict[float, list[list[float]]] = {
     0.5: [[1.0]],
     1.5: [[1.0, 0.0], [0.0, 1.0]],
     2.5: [[1.0, 0.0, -1.0 / 3.0], [0.0, 1.0 / 3.0, 0.0], [-1.0 / 3.0, 0.0, 1.0]],
 }
-# The response of a process and its derivatives to a unit impulse: polynomials in the time since, times exp(-time).
+# Responses of a process and its derivatives to a unit impulse: polynomials in the elapsed time, times exp(-time).
 IMPULSES: dict[float, list[list[float]]] = {
     0.5: [[1.0]],
     1.5: [[0.0, 1.0], [1.0, -1.0]],
@@ -35,7 +36,7 @@ DIFFUSIONS = {0.5: 2.0, 1.5: 4.0, 2.5: 16.0 / 3.0}
 
 
 class Times:
-    """Times in any order, some of them perhaps several times.
+    """Times in any order, which may repeat.
 
     Parameters
     ----------
@@ -46,7 +47,7 @@ class Times:
     distinct : (T,) array
         Each time once, in increasing order.
     first, where : (T,) and (n,) array of int
-        The first place of each distinct time, and the distinct time of each place.
+        The first position of each distinct time, and the index of the distinct time at each position.
     """
 
     def __init__(self, times: np.ndarray) -> None:
@@ -60,40 +61,40 @@ class Times:
 
 @dataclass(frozen=True, eq=False)
 class StatePattern(ChainPattern):
-    """States in time, each site looking at one of them in the same way.
+    """States in time, with sites that all depend on their states through the same loading h.
 
-    Values of a precision are (3, T, d, d): covariances S_t of what is new in a state, regressions F_t on the state
-    before, the first one zero, and the sum of w h h' over the sites at each state.
+    The values of a precision are (3, T, d, d): covariances S_t of the innovations, regressions F_t on the state before,
+    the first of which is zero, and the sum of w h h' over the sites at each state.
     """
 
     differentiated: ClassVar[bool] = False
 
     @classmethod
     def of(cls, times: Times, lines: Sequence[Line]) -> StatePattern:
-        """A sum of such processes."""
+        """Make the pattern of a sum of processes, one for each line."""
         loading = _loading(lines)
         return cls(times.where, np.broadcast_to(loading, (len(times.where), len(loading))), len(times.distinct))
 
     def upper(self) -> None:
-        """None: the values are not those of Q."""
+        """Return None, because the values are not elements of Q."""
 
     def factorize(self, values: np.ndarray) -> ChainFactor | None:
-        """Factorize Q, (3, T, d, d); None where it is indefinite."""
+        """Return the factor of Q, whose values are (3, T, d, d), or None if Q is indefinite."""
         values = np.ascontiguousarray(values, dtype=np.float64)
         inverse, gain = np.empty((2, *values.shape[1:]))
         log_determinant = loop("states.factorize")(*values, self.loading[0], inverse, gain)
         return ChainFactor(inverse, gain, log_determinant) if np.isfinite(log_determinant) else None
 
     def with_sites(self, values: np.ndarray, precision: np.ndarray) -> np.ndarray:
-        """Values of Q + A' W A."""
+        """Return the values of Q + A' W A."""
         out = np.array(values, dtype=np.float64, order="C")
         loop("blocks.add_sites")(self.where, self.loading, np.ascontiguousarray(precision), out[2])
         return out
 
     def drawn_given(self, rng: np.random.Generator, values: np.ndarray, f: np.ndarray) -> np.ndarray | None:
-        """A draw from N(0, Q^-1) given f = A x, (n,) -> (T, d): one of the prior, and the mean given what it misses.
+        """Draw from N(0, Q^-1) given f = A x, where NaN stands for unknown values: (n,) -> (T, d).
 
-        Where f is NaN it is not known.
+        To a draw from the prior the mean given its error in f is added.
         """
         factor = self.factorize(values)
         if factor is None:
@@ -102,13 +103,13 @@ class StatePattern(ChainPattern):
         return drawn + self.mean_given(values, f - self.observe(drawn))
 
     def mean_given(self, values: np.ndarray, f: np.ndarray) -> np.ndarray:
-        """Mean of N(0, Q^-1) given f = A x: (n,) -> (T, d). Where f is NaN it is not known."""
+        """Return the mean of N(0, Q^-1) given f = A x, where NaN stands for unknown values: (n,) -> (T, d)."""
         return self.moments_given(values, f)[0]
 
     def moments_given(self, values: np.ndarray, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and covariance of each state given f = A x: (n,) -> (T, d) and (T, d, d).
+        """Return mean and covariance of each state given f = A x: (n,) -> (T, d) and (T, d, d).
 
-        By Rauch, Tung and Striebel's smoother. Where f is NaN it is not known.
+        This is Rauch, Tung and Striebel's smoother. NaN in f stands for unknown values.
         """
         distinct, seen = np.full(self.length, np.nan), ~np.isnan(f)
         distinct[self.where[seen]] = f[seen]
@@ -118,10 +119,10 @@ class StatePattern(ChainPattern):
 
 
 def transitions(times: Times, lines: Sequence[Line]) -> np.ndarray:
-    """Values of a `StatePattern` for a sum of independent processes, without sites: (3, T, d, d).
+    """Return the values of a `StatePattern` for a sum of independent processes, without sites: (3, T, d, d).
 
-    A state holds each process and its derivatives in units of time of lengthscale / sqrt(2 order), twice where it
-    turns. Where parameters are not positive and finite the values are not numbers.
+    A state holds each process and its derivatives, in the unit of time lengthscale / sqrt(2 order); processes that
+    rotate are in it twice. The values are NaN unless all length-scales and variances are positive and finite.
 
     Parameters
     ----------
@@ -151,7 +152,7 @@ def transitions(times: Times, lines: Sequence[Line]) -> np.ndarray:
 
 
 def log_density(values: np.ndarray, lines: Sequence[Line], deviations: np.ndarray) -> float:
-    """Log density of a process at distinct times, in increasing order.
+    """Return the log density of a process at distinct times, in increasing order.
 
     Parameters
     ----------
@@ -159,13 +160,13 @@ def log_density(values: np.ndarray, lines: Sequence[Line], deviations: np.ndarra
         From `transitions`.
     lines : sequence of Line
     deviations : (T,) array
-        The process less its mean.
+        Values of the process less its mean.
     """
     return _filtered(values, _loading(lines), deviations)[0]
 
 
 def sample_path(rng: np.random.Generator, pattern: StatePattern, values: np.ndarray, f: np.ndarray) -> np.ndarray:
-    """A draw of the process less its mean, at the times of the pattern's sites, given f where it is not NaN: (n,).
+    """Draw the process less its mean, at the times of the pattern's sites, given f where it is not NaN: (n,).
 
     Raises
     ------
@@ -182,7 +183,7 @@ def sample_path(rng: np.random.Generator, pattern: StatePattern, values: np.ndar
 
 
 def _filtered(values: np.ndarray, loading: np.ndarray, f: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-    """Log density of f, and the moments of each state given f so far."""
+    """Return the log density of f, and mean and covariance of each state given f up to its time."""
     mean, known = np.empty(values.shape[1:3]), np.empty(values.shape[1:])
     arguments = np.ascontiguousarray(loading), np.ascontiguousarray(f)
     return float(loop("states.density")(values[0], values[1], *arguments, mean, known)), mean, known
@@ -197,7 +198,7 @@ def _loading(lines: Sequence[Line]) -> np.ndarray:
 
 
 def _turned(line: Line, regression: np.ndarray, steps: np.ndarray) -> np.ndarray:
-    """Regressions of two copies of a process that turn, (T, 2 d, 2 d), or of the one that does not."""
+    """Return regressions of two copies of a process that rotate, (T - 1, 2 d, 2 d), or of one that does not."""
     if line.frequency == 0.0:
         return regression
     cosine, sine = np.cos(line.frequency * steps), np.sin(line.frequency * steps)
@@ -207,7 +208,7 @@ def _turned(line: Line, regression: np.ndarray, steps: np.ndarray) -> np.ndarray
 
 
 def _regression(size: int, elapsed: np.ndarray) -> np.ndarray:
-    """exp(A t) for the companion matrix of (s + 1)^size, which is minus one plus a nilpotent matrix: (T, d, d)."""
+    """Return exp(A t) for the companion matrix A of (s + 1)^size, where A + I is nilpotent: (T - 1, d, d)."""
     companion = np.eye(size, k=1)
     companion[-1] = [-factorial(size) / factorial(k) / factorial(size - k) for k in range(size)]
     term, total = np.eye(size), np.zeros((len(elapsed), size, size))
@@ -218,9 +219,9 @@ def _regression(size: int, elapsed: np.ndarray) -> np.ndarray:
 
 
 def _new(order: float, elapsed: np.ndarray) -> np.ndarray:
-    """Return the covariance of the state's innovation after a time, for a variance and a rate of one: (T, d, d).
+    """Return the covariance of the state's innovation after each time, for a variance and a rate of one: (T - 1, d, d).
 
-    It is the integral of g g', where g is the response to an impulse, without differences of nearly equal numbers.
+    It is the integral of g g', where g is the response to an impulse; no nearly equal numbers are subtracted.
     """
     polynomials = IMPULSES[order]
     size = len(polynomials)

@@ -1,8 +1,9 @@
-"""Particles of q that grow element after element, backwards in time or in the order of elimination.
+"""Particles of q that grow element by element, backwards in time or in the order of elimination.
 
-A triangular factor gives each element of x given those after it. A site is passed as soon as all is there that it looks
-at. In time a block depends on the next one alone: what particles were before stays where it is, and their ancestors are
-remembered. In another pattern it may depend on anything drawn before: resampling moves whole columns.
+A triangular factor gives the distribution of each element of x given those after it. A site is passed as soon as all
+elements on which it depends are drawn. In time a block depends only on the next one, so that resampling leaves the
+earlier parts of paths in place and records the ancestors. On another pattern an element may depend on anything that was
+drawn before, so that resampling moves whole columns.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ class Group(NamedTuple):
     Attributes
     ----------
     begin, end : int
-        Blocks in time, or elements in the order of elimination.
+        Range of the blocks in time, or of the elements in the order of elimination.
     sites : slice or array of int
     design : sparse array or None
-        Rows of A for these sites, its columns those from `begin` on; None for a chain, whose blocks know what they are.
+        Rows of A for these sites, with the columns from `begin` on; None for a chain, which has its own loading.
     """
 
     begin: int
@@ -34,28 +35,28 @@ class Group(NamedTuple):
 
 
 class Walk(Protocol):
-    """Particles on their way."""
+    """Particles whose paths grow group by group."""
 
     @property
     def groups(self) -> Sequence[Group]:
-        """In their order."""
+        """Groups, in the order in which they are drawn."""
         ...
 
     def grow(self, rng: np.random.Generator, group: Group) -> np.ndarray:
-        """Draw a group's elements; the deviations of f at its sites: (draws, sites)."""
+        """Draw a group's elements, and return the deviations of f from its mean at its sites: (draws, sites)."""
         ...
 
     def resample(self, rng: np.random.Generator, group: Group, chosen: np.ndarray, log_weights: np.ndarray) -> None:
-        """Go on from the chosen particles; a path that is kept may be given another ancestor by the weights."""
+        """Continue from the chosen particles; a path that is kept may get another ancestor, drawn with the weights."""
         ...
 
     def path(self, index: int) -> np.ndarray:
-        """Deviation of x from its mean, of a particle that is there in the end."""
+        """Return a final particle's deviation of x from its mean."""
         ...
 
 
 class ChainWalk:
-    """Backwards in time.
+    """Particles that are drawn backwards in time.
 
     Parameters
     ----------
@@ -65,8 +66,8 @@ class ChainWalk:
     draws, width : int
         Number of particles, and of sites in a group.
     kept : (T, d) array, optional
-        A path that is kept, the first particle's, less q's mean. Where particles are resampled its ancestor is drawn
-        anew (Lindsten, Jordan and Schon 2014).
+        The first particle's path less q's mean, if it is kept. Its ancestor is drawn anew when particles are resampled
+        (Lindsten, Jordan and Schon 2014).
     """
 
     def __init__(self, pattern: Any, factor: Any, draws: int, width: int, kept: np.ndarray | None = None) -> None:
@@ -76,7 +77,7 @@ class ChainWalk:
         self._passed: list[tuple[Group, np.ndarray, np.ndarray | None]] = []
 
     def grow(self, rng: np.random.Generator, group: Group) -> np.ndarray:
-        """Draw a group's blocks given the last ones: (draws, sites)."""
+        """Draw a group's blocks, and return the deviations of f from its mean at its sites: (draws, sites)."""
         draws, width = self._following.shape
         normals = rng.standard_normal((draws, group.end - group.begin, width))
         values = self.factor.drawn(slice(group.begin, group.end), self._following, normals)
@@ -90,7 +91,7 @@ class ChainWalk:
         return out
 
     def resample(self, rng: np.random.Generator, group: Group, chosen: np.ndarray, log_weights: np.ndarray) -> None:
-        """Remember the ancestors."""
+        """Record the ancestors."""
         if self.kept is not None:
             before = group.begin - 1
             log_ratio = self.factor.log_transition(before, self.kept[before], self._following)
@@ -99,7 +100,7 @@ class ChainWalk:
         self._following = self._following[chosen]
 
     def path(self, index: int) -> np.ndarray:
-        """Traced back through the ancestors: (T, d)."""
+        """Return a final particle's deviation of x, traced back through its ancestors: (T, d)."""
         out = np.empty(self.pattern.shape)
         for group, values, chosen in reversed(self._passed):
             index = index if chosen is None else chosen[index]
@@ -108,7 +109,7 @@ class ChainWalk:
 
 
 class SparseWalk:
-    """Backwards in the order of elimination.
+    """Particles that are drawn backwards in the order of elimination.
 
     Parameters
     ----------
@@ -118,7 +119,7 @@ class SparseWalk:
     draws, width : int
         Number of particles, and of elements in a group.
     kept : (m,) array, optional
-        A path that is kept, the first particle's, less q's mean.
+        The first particle's path less q's mean, if it is kept.
     """
 
     def __init__(self, pattern: Any, factor: Any, draws: int, width: int, kept: np.ndarray | None = None) -> None:
@@ -128,7 +129,7 @@ class SparseWalk:
         self._values = np.zeros((pattern.shape[0] + 1, draws))
 
     def grow(self, rng: np.random.Generator, group: Group) -> np.ndarray:
-        """Draw a group's elements given those after them: (draws, sites)."""
+        """Draw a group's elements, and return the deviations of f from its mean at its sites: (draws, sites)."""
         part = slice(group.begin, group.end)
         self._values[part] = rng.standard_normal((group.end - group.begin, self._values.shape[1]))
         if self._kept is not None:
@@ -137,11 +138,11 @@ class SparseWalk:
         return np.ascontiguousarray((group.design @ self._values[group.begin : -1]).T)
 
     def resample(self, rng: np.random.Generator, group: Group, chosen: np.ndarray, log_weights: np.ndarray) -> None:
-        """Move the columns."""
+        """Copy the columns of the chosen particles."""
         self._values[group.begin :] = self._values[group.begin :, chosen]
 
     def path(self, index: int) -> np.ndarray:
-        """In x's own order: (m,)."""
+        """Return a final particle's deviation of x, in x's own order: (m,)."""
         out = np.empty(self.pattern.shape)
         out[self.pattern.order] = self._values[:-1, index]
         return out

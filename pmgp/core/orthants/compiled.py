@@ -48,7 +48,8 @@ def _draw_variable(
         center = slope * kappa + offset
         log_weights[m] += kappa * (log_linear + kappa * log_square)
         if scale == 0.0:
-            # The variable is a function of those before it; the rest of the column concerns later variables only.
+            # The variable is a function of those before it. Its innovation affects later variables only, because its
+            # column of the factor is zero on the diagonal.
             values[m] = values[m] if known else center
             x, _, _, _ = visit(-math.inf, math.inf, uniforms[m], 0.0, False)
             noise[m] = constant + linear * kappa + spread * x

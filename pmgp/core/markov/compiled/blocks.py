@@ -1,11 +1,11 @@
 """Block tridiagonal precisions: factors, solutions, covariances of neighbors, and draws backwards in time.
 
-Q = L L' with lower bidiagonal L. A block of x given the next one is normal,
+Q = L L' with a lower block bidiagonal L. A block of x given the next one is normal,
 
     x_t | x_{t+1} ~ N(mu_t - G_t (x_{t+1} - mu_{t+1}), V_t),
 
-with V_t = R_t' R_t, R_t the inverse of L's diagonal block, and G_t = V_t Q_{t,t+1}. R and G are stored, and all else
-is made of them in O(T d^3) (Rue and Held 2005, section 2.4).
+with V_t = R_t' R_t, where R_t is the inverse of L's diagonal block, and G_t = V_t Q_{t,t+1}. R and G are stored, and
+everything else follows from them in O(T d^3) (Rue and Held 2005, section 2.4).
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ def factorize(
     inverse: np.ndarray,
     gain: np.ndarray,
 ) -> float:
-    """Write R and G; the log-determinant of Q, not a number where Q is indefinite.
+    """Write R and G, and return the log-determinant of Q, or NaN if Q is indefinite.
 
     Parameters
     ----------
     diagonal : (T, d, d) array
         Blocks Q_tt.
     below : (T, d, d) array
-        Blocks Q_{t,t-1}; the first is not looked at.
+        Blocks Q_{t,t-1}; the first is not used.
     inverse, gain : (T, d, d) array
     """
     number, d, _ = diagonal.shape
@@ -100,6 +100,7 @@ def solve(
     Parameters
     ----------
     inverse, gain : (T, d, d) array
+        R and G.
     right, out : (T, d) array
         b, and the solution.
     """
@@ -174,16 +175,16 @@ def backward(
     following: np.ndarray,
     values: np.ndarray,
 ) -> None:
-    """Turn standard normals into draws of x - mu for some blocks one after another, given the block that follows.
+    """Turn standard normals into draws of x - mu for successive blocks, given the block that follows them.
 
     Parameters
     ----------
     inverse, gain : (s, d, d) array
-        Inverse and gain of these blocks.
+        R and G of these blocks.
     following : (draws, d) array
         Draws of the block that follows; zeros where there is none.
     values : (draws, s, d) array
-        Normals, and the draws.
+        Normals, overwritten with the draws.
     """
     draws, number, d = values.shape
     last = np.empty(d)
@@ -209,7 +210,7 @@ def add_sites(
     precision: np.ndarray,
     diagonal: np.ndarray,
 ) -> None:
-    """Add w_i h_i h_i' to the blocks that sites look at.
+    """Add w_i h_i h_i' to the diagonal block on which each site depends.
 
     Parameters
     ----------
@@ -234,7 +235,7 @@ def site_variances(
     variance: np.ndarray,
     out: np.ndarray,
 ) -> None:
-    """Write h_i' S h_i with the block that each site looks at.
+    """Write h_i' S h_i for each site, where S is the covariance of the block on which it depends.
 
     Parameters
     ----------
@@ -260,7 +261,7 @@ def observe(
     values: np.ndarray,
     out: np.ndarray,
 ) -> None:
-    """Write h_i' x of the block that each site looks at, for each draw.
+    """Write h_i' x for each site and draw, where x is the block on which the site depends.
 
     Parameters
     ----------

@@ -1,7 +1,8 @@
-"""The factor Q = L K D K' L' of a sparse precision: its inverse where L is not zero, and draws backwards.
+"""Operations with the factor Q = L K D K' L' of a sparse precision.
 
-L is unit lower triangular and given by columns, without its diagonal, rows in their order. So is K, with the elements
-p_i g_j below its diagonal, which are zero but for a precision to which a rank of one is added.
+L is unit lower triangular, and given by columns without its diagonal, with rows in increasing order. K is unit lower
+triangular with the elements p_i g_j below its diagonal, which are zero unless a matrix of rank one is added to the
+precision.
 """
 
 from __future__ import annotations
@@ -32,8 +33,9 @@ def selected_inverse(
 ) -> None:
     """Write the elements of Q^-1 on L's pattern (Takahashi, Fagan and Chen 1973).
 
-    Column after column from the last: S_ij = -sum_k S_ik L_kj over the pattern of column j, and S_jj = 1/D_j - sum_k
-    L_kj S_kj. The pattern of a column is part of that of each column in it, so that all S_ik are known.
+    Columns are computed from the last to the first: S_ij = -sum_k S_ik L_kj over the pattern of column j, and
+    S_jj = 1/D_j - sum_k L_kj S_kj. All S_ik that this needs are known, because rows i > k of column j's pattern are in
+    the pattern of column k, for each k in column j's pattern.
 
     Parameters
     ----------
@@ -44,7 +46,9 @@ def selected_inverse(
     pivots : (n,) array
         D.
     below : (nnz,) array
+        Written: elements of Q^-1 below its diagonal.
     diagonal : (n,) array
+        Written: the diagonal of Q^-1.
     """
     n = len(pivots)
     factor, sums, column = np.zeros(n), np.zeros(n), np.full(n, -1)
@@ -79,18 +83,18 @@ def backward(
     begin: int,
     draws: np.ndarray,
 ) -> None:
-    """Turn standard normals into L^-T K^-T D^-1/2 z from the row `begin` up to the last that is given, those first.
+    """Turn standard normals z into L^-T K^-T D^-1/2 z, from the last of the given rows back to row `begin`.
 
     Parameters
     ----------
     starts, rows, values, pivots : arrays
-        As of :func:`selected_inverse`.
+        As for :func:`selected_inverse`.
     directions, gains : (n,) array
         p and g.
     begin : int
     draws : (n + 1, number) array
-        Draws below the rows that `pivots` ends with, normals from `begin` to these; the last row is the sum of p times
-        L' x over the draws, zeros at first.
+        Normals in the rows from `begin` to the end of `pivots`, and draws in the rows after them. The last row is the
+        sum of p times L' x over the rows that are drawn; it begins with zeros.
     """
     number, sums = draws.shape[1], draws[-1]
     for j in range(len(pivots) - 1, begin - 1, -1):
@@ -111,7 +115,7 @@ def forward(starts: np.ndarray, rows: np.ndarray, values: np.ndarray, x: np.ndar
     Parameters
     ----------
     starts, rows, values : arrays
-        As of :func:`selected_inverse`.
+        As for :func:`selected_inverse`.
     x : (n,) array
         b, and the solution.
     """
@@ -135,7 +139,7 @@ def solve(
     Parameters
     ----------
     starts, rows, values, pivots, directions, gains : arrays
-        As of :func:`backward`.
+        As for :func:`backward`.
     x : (n,) array
         b, and the solution.
     """

@@ -1,8 +1,8 @@
-"""Factors of a precision that is given as a process: transitions between states, and sites that observe them.
+"""Factors of a precision that is given by transitions between states, and sites that observe the states.
 
-x_t = F_t x_{t-1} + noise with covariance S_t, and sites of precision w_t look at h'x_t. The precision itself, whose
-blocks are sums of S_t^-1 and F'S^-1 F, loses the digits of a process whose steps are short. Covariances of each state
-given what came before lose none (Kalman filter, Joseph's form).
+x_t = F_t x_{t-1} + noise with covariance S_t, and sites with precisions w_t observe h'x_t. The precision itself, whose
+blocks are sums of S_t^-1 and F'S^-1 F, loses digits if the steps of the process are short. Covariances of each state
+given the states before lose none (Kalman filter, Joseph's form).
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from pmgp.core.numerics.compiled.declaration import NOTHING, NUMBER, ROWS, VECTO
 
 @kernel(NOTHING, WRITTEN_ROWS, WRITTEN_ROWS)
 def solve(matrix: np.ndarray, right: np.ndarray) -> None:
-    """Write the solution X of A X = B in place of B, by elimination with pivots; A is overwritten.
+    """Write the solution X of A X = B in place of B, with pivoted elimination; A is overwritten.
 
     Parameters
     ----------
     matrix : (d, d) array
+        A.
     right : (d, k) array
+        B, and the solution.
     """
     d = len(matrix)
     for j in range(d):
@@ -75,7 +77,7 @@ def sandwich(left: np.ndarray, middle: np.ndarray, out: np.ndarray) -> None:
 
 @kernel(NUMBER, ROWS, WRITTEN_ROWS)
 def root_of(variance: np.ndarray, root: np.ndarray) -> float:
-    """Write the lower triangular R with V = R'R; the log-determinant of V, not a number where it is indefinite.
+    """Write the lower triangular R with V = R'R, and return the log-determinant of V, or NaN if V is indefinite.
 
     Parameters
     ----------
@@ -103,7 +105,7 @@ def root_of(variance: np.ndarray, root: np.ndarray) -> float:
 
 @kernel(NUMBER, VECTOR, NUMBER, WRITTEN_ROWS)
 def observe(loading: np.ndarray, precision: float, variance: np.ndarray) -> float:
-    """Condition P on a site of precision w at h'x, in place; log|1 + w h'P h|.
+    """Condition the covariance P of x on a site of precision w at h'x, in place, and return log|1 + w h'P h|.
 
     Parameters
     ----------
@@ -146,7 +148,7 @@ def factorize(
     inverse: np.ndarray,
     gain: np.ndarray,
 ) -> float:
-    """Write R and G of `blocks.factorize`; the log-determinant of the precision, not a number where it is indefinite.
+    """Write R and G of `blocks.factorize`, and return the log-determinant of the precision, NaN if it is indefinite.
 
     Parameters
     ----------
@@ -173,7 +175,7 @@ def factorize(
                     for k in range(d):
                         right[i, j] += regression[t, i, k] * known[k, j]
             solve(matrix, right)
-            # The state before, given this one: the regression right' on it, and what the regression leaves.
+            # The state before, given this one, has the regression right' and the covariance that the regression leaves.
             for i in range(d):
                 for j in range(d):
                     gain[t - 1, i, j], scratch[i, j] = -right[j, i], 0.0
@@ -203,16 +205,18 @@ def density(
     mean: np.ndarray,
     known: np.ndarray,
 ) -> float:
-    """Log density of the values h'x_t; write the moments of each state given the values so far.
+    """Return the log density of the values h'x_t; write the moments of each state given the values so far.
 
     Parameters
     ----------
     noise, regression : (T, d, d) array
     loading : (d,) array
     values : (T,) array
-        NaN where they are not known.
+        Values, NaN where they are not known.
     mean : (T, d) array
+        Written: means.
     known : (T, d, d) array
+        Written: covariances.
     """
     number, d, _ = noise.shape
     before, moved, seen = np.empty((d, d)), np.zeros(d), np.empty(d)
@@ -254,14 +258,15 @@ def density(
 def interpolate(noise: np.ndarray, regression: np.ndarray, known: np.ndarray, mean: np.ndarray) -> None:
     """Turn moments of states given the values so far into those given all values (Rauch, Tung and Striebel 1965).
 
-    The covariance is a sum of three that are none of them negative, as in `factorize`.
+    The covariance is a sum of three positive semidefinite matrices, two of which are those in `factorize`.
 
     Parameters
     ----------
     noise, regression : (T, d, d) array
     known : (T, d, d) array
-        From `density`.
+        Covariances from `density`, overwritten.
     mean : (T, d) array
+        Means from `density`, overwritten.
     """
     number, d, _ = noise.shape
     work = np.empty((5, d, d))

@@ -1,6 +1,6 @@
 """Parts of `core.numerics.block_shrinkage.ContrastShrinkage`.
 
-Matrices are passed as their transposes, whose rows are LAPACK's columns; of triangles the lower one, in that sense.
+Matrices are passed as their transposes, whose rows are LAPACK's columns; triangles are lower in LAPACK's sense.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _add_product(
     rows: np.ndarray,
     out: np.ndarray,
 ) -> None:
-    """Add a multiple of the products of a symmetric matrix, given by a triangle, with rows."""
+    """Add to `out` a multiple of the products of a symmetric matrix, given by a triangle, with rows."""
     k, n = rows.shape
     if k == 1:
         # The level-3 routine takes ten times as long for one column.
@@ -56,7 +56,7 @@ def _solve(
     inverse: np.ndarray,
     rows: np.ndarray,
 ) -> None:
-    """Turn rows x into L^-T L^-1 x."""
+    """Turn rows x into L^-T L^-1 x, given L^-1."""
     k, n = rows.shape
     if k == 1:
         dtrmv((LOWER, NOT_TRANSPOSED, NOT_UNIT, n, inverse, n, rows, 1))
@@ -74,7 +74,7 @@ def conditioned(
     weighted: np.ndarray,
     total: np.ndarray,
 ) -> float:
-    """Write the inverse of B's factor, and E; the log-determinant of B, not finite where B is indefinite.
+    """Write the inverse of B's factor, and E; return the log-determinant of B, or NaN if B is indefinite.
 
     Parameters
     ----------
@@ -82,8 +82,9 @@ def conditioned(
     scale : (n,) array
         D.
     inverse, weighted : (n, n) array
+        Written: the inverse of B's factor, and E.
     total : (n, n) array
-        To which E is added.
+        Sum to which E is added.
     """
     n = len(scale)
     roots = np.empty(n)
@@ -121,7 +122,7 @@ def marginals(
     common: np.ndarray,
     found: np.ndarray,
 ) -> None:
-    """Write the n blocks of S that belong to one site each.
+    """Write the blocks of S, one for each of the n sites.
 
     Parameters
     ----------
@@ -145,7 +146,7 @@ def marginals(
             shrunk[j, j] += 1.0
         for i in range(n):
             own = shrunk[i, i] / d[i]
-            # If the prior has almost no variance, the site's reduction of it is lost in rounding.
+            # Where D times the prior's variance is below rounding, `own` may be zero; then the site hardly reduces it.
             found[i, c * number + c] = own if own > 0.0 else variance[c, i]
         dtrmm((LEFT, LOWER, NOT_TRANSPOSED, NOT_UNIT, n, n, 1.0, common, n, shrunk, n))
         for other in range(c):
@@ -199,7 +200,7 @@ def balanced(
     u: np.ndarray,
     e: np.ndarray,
 ) -> None:
-    """Turn standard normals e, beside draws u of the prior, into what T makes draws of: x + D 1 z as of `drawn`.
+    """Write x + D 1 z of `ContrastShrinkage.drawn` in place of standard normals e, given draws u from the prior.
 
     Parameters
     ----------
