@@ -1,8 +1,8 @@
 """Starts for optimizing the bound, at which the inducing inputs are informative about the observations.
 
-Where they do not, as with length-scales far below the distances between inputs, the bound is that of observations which
-have nothing to do with each other. It has no slope towards other length-scales there, and a maximum whose predictions
-are the prior's. A prior's center may well be such a place, with many features or inputs in other units.
+Where they are not, as with length-scales far below the distances between inputs, the bound treats the observations as
+unrelated. It has no slope towards other length-scales there, and its maximum predicts as the prior does. The center of
+a prior may well be such a place if there are many features, or if the inputs have other units.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ import numpy as np
 from pmgp.core.inducing import Variational, bound
 from pmgp.interface.sparse.bound import BoundFunction
 
-# The median share of the prior variances at observations that the inducing inputs tell, below which they tell nothing,
-# and the one that is looked for then.
+# Medians of the share of the prior variance at observations that inducing inputs explain: below the first they count as
+# uninformative, and the search then looks for the second.
 LITTLE, ENOUGH = 0.01, 0.5
-# An observation at an inducing input: that such a one is told says nothing of the others.
+# A larger share means that the observation is at an inducing input, and so says nothing about other inputs.
 ITSELF = 0.999
-# How often a hyper-parameter is doubled, and halved, in the search.
+# The largest number of times that the search doubles or halves a hyper-parameter.
 DOUBLINGS = 7
 
 
 def beginning(function: BoundFunction) -> Variational:
-    """The start of the optimization: hyper-parameters as they are, unless the inducing inputs tell nothing there.
+    """Return the start of the optimization: the present hyper-parameters, unless inducing inputs say nothing there.
 
-    Then hyper-parameters are doubled, and halved, one variable at a time and all together, until half is told, and what
-    has the largest bound is taken.
+    In that case the hyper-parameters are doubled or halved, one variable at a time and all together, until the inducing
+    inputs explain half of the prior variance. Of all these starts, the one with the largest bound is returned.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def beginning(function: BoundFunction) -> Variational:
     Raises
     ------
     ValueError
-        If the density is not finite at the hyper-parameters as they are.
+        If the density is not finite at the present hyper-parameters.
     """
     at = function.start()
     if not nothing_told(function, at.theta):
@@ -56,14 +56,14 @@ def nothing_told(function: BoundFunction, theta: np.ndarray) -> bool:
 
 
 def _share(function: BoundFunction, theta: np.ndarray) -> float:
-    """The median share of the prior variance that is told, of observations that are not at inducing inputs."""
+    """Return the median explained share of the prior variance over observations that are not at inducing inputs."""
     shares = function.parts.told(theta)
     others = shares[~(shares > ITSELF)]
     return float(np.median(others)) if others.size else 1.0
 
 
 def _elsewhere(function: BoundFunction, theta: np.ndarray) -> Iterator[Variational]:
-    """Starts at the hyper-parameters nearest to these at which half is told, in each direction that has some."""
+    """Yield, for each direction, the start nearest to theta at which half of the prior variance is explained."""
     for direction in _directions(function, theta):
         for doublings in range(1, DOUBLINGS + 1):
             there = theta + doublings * np.log(2.0) * direction
@@ -79,7 +79,7 @@ def _elsewhere(function: BoundFunction, theta: np.ndarray) -> Iterator[Variation
 
 
 def _directions(function: BoundFunction, theta: np.ndarray) -> Iterator[np.ndarray]:
-    """Return a direction for each variable on its unconstrained scale, and one for all together."""
+    """Yield both directions along each variable on its unconstrained scale, and both along all of them together."""
     parts = [np.isin(np.arange(theta.size), places) for places in function.places]
     everything = [np.ones(theta.size, dtype=bool)] if len(parts) > 1 else []
     for part in (*parts, *everything):

@@ -1,4 +1,4 @@
-"""The bound of the evidence with a Gaussian q(v), of a model of `Sparse`, as a function with its gradient."""
+"""The bound of the evidence of a `Sparse` model under a Gaussian q(v), as a function with its gradient."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pmgp.interface.sparse.process import Sparse
 
 
 class BoundFunction:
-    """E_q log p(y|f) + log p(theta) of a model, without Jacobian, and its gradient.
+    """The function E_q log p(y|f) + log p(theta) of a model, without the Jacobian, and its gradient.
 
     Parameters
     ----------
@@ -46,18 +46,18 @@ class BoundFunction:
         self._log_prior = NumericalFunction([vector], [log_prior])
 
     def __call__(self, at: Variational) -> ExpectedLogDensity:
-        """Value and gradient."""
+        """Return the value and the gradient."""
         shape = self._point[self.parts.latent_name].shape
         value, *slopes = self._function(at.theta, at.inducing, at.mean.reshape(shape), at.factor)
         parts = (np.reshape(slope, part.shape) for slope, part in zip(slopes, at, strict=True))
         return ExpectedLogDensity(float(value), Variational(*parts))
 
     def log_prior(self, theta: np.ndarray) -> float:
-        """Log p(theta) without Jacobian."""
+        """Return log p(theta) without the Jacobian."""
         return float(self._log_prior(theta)[0])
 
     def start(self) -> Variational:
-        """Inducing inputs and hyper-parameters as they are, and the Gaussian at the mode of v.
+        """Return the present inducing inputs and hyper-parameters with the Gaussian at the mode of v.
 
         Raises
         ------
@@ -71,7 +71,7 @@ class BoundFunction:
         return found
 
     def possible_start(self, theta: np.ndarray) -> Variational | None:
-        """The same at other hyper-parameters; None where the density is not finite."""
+        """Return a start at these hyper-parameters, or None if the density is not finite there."""
         log_prior, conditional = self.parts.at(theta)
         fit = fitted(conditional, np.zeros(self.parts.shape)) if np.isfinite(log_prior) else None
         if fit is None:
@@ -81,26 +81,26 @@ class BoundFunction:
 
     @property
     def places(self) -> list[np.ndarray]:
-        """Places of each variable's elements in theta."""
+        """The places of each variable's elements in theta."""
         sizes = [self._point[name].size for name in self.parts.theta_names]
         return np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1]) if sizes else []
 
     def values_at(self, at: Variational) -> dict[str, np.ndarray]:
-        """Values of all value variables."""
+        """Return the values of all value variables."""
         named = zip(self.parts.theta_names, self.places, strict=True)
         values = {name: at.theta[places].reshape(self._point[name].shape) for name, places in named}
         return self._point | values
 
 
 def _numbers(process: Sparse) -> np.ndarray:
-    """The inducing inputs as they are now."""
+    """Return the present inducing inputs."""
     Z = current_value(process.inducing_inputs)
     assert Z is not None
     return np.array(Z, dtype=float)
 
 
 def _arguments(shape: tuple[int, ...], inducing: tuple[int, ...]) -> list[Any]:
-    """Symbols of Z, and of mean and factors of q, v being of that shape."""
+    """Return symbols for Z and for the mean and the factors of q, given the shapes of v and Z."""
     outputs = 1 if len(shape) == 1 else shape[0]
     symbols = {"Z": inducing, "mean": shape, "factor": (outputs, shape[-1], shape[-1])}
     return [pt.tensor(name, dtype="float64", shape=lengths) for name, lengths in symbols.items()]

@@ -1,7 +1,7 @@
-"""Expectations under f ~ N(mean, variance) that have a closed form, for the likelihoods that have one.
+"""Closed forms of expectations under f ~ N(mean, variance), for the likelihoods that have them.
 
-The article, section 2, names Gaussian and Poisson likelihoods; robust-max for classes is that of its section 4.4, where
-the printed formula has p and 1 - p exchanged.
+Section 2 of the article names Gaussian and Poisson likelihoods. The robust-max likelihood for classes is from its
+section 4.4, where the printed formula has p and 1 - p exchanged.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from pmgp.interface.distributions.log_gaussian_cox import LogGaussianCoxRV
 from pmgp.interface.distributions.robust_max import RobustMaxRV
 from pmgp.interface.sparse.linear import Linear, linear, log_linear
 
-# Functions of value, mean and variance.
+# A function of the value, the mean and the variance.
 Expectation = Callable[[TensorVariable, TensorVariable, TensorVariable], TensorVariable]
 
 
 class ClosedForm(NamedTuple):
-    """The closed forms known for a likelihood.
+    """The known closed forms of a likelihood.
 
     Attributes
     ----------
@@ -41,14 +41,14 @@ class ClosedForm(NamedTuple):
 
 
 def closed_form(rv: TensorVariable, f: TensorVariable, order: int) -> ClosedForm | None:
-    """The closed form for a random variable whose parameters are functions of f, if there is one.
+    """Return the closed form for a random variable whose parameters are functions of f, or None.
 
     Parameters
     ----------
     rv : variable
     f : variable
     order : int
-        Number of nodes where one dimension is left to integrate.
+        Number of nodes for a likelihood that leaves one dimension to integrate.
     """
     op: Any = rv.owner.op
     rules = [rule for kind, rule in _RULES.items() if isinstance(op, kind)]
@@ -119,13 +119,13 @@ def _robust_max(parameters: list[TensorVariable], f: TensorVariable, order: int)
 def largest_probability(
     label: TensorVariable, mean: TensorVariable, variance: TensorVariable, order: int
 ) -> tuple[TensorVariable, TensorVariable]:
-    """Probability that the latent value of the labeled class is the largest, and whether there is such a class.
+    """Return the probability that the labeled class has the largest latent value, and whether that class exists.
 
     Parameters
     ----------
     label : (n,) tensor
     mean, variance : (k, n) tensor
-        Mean and variance of latent values that are independent.
+        Mean and variance of the independent latent values.
     order : int
         Order of the quadrature over the labeled one.
     """

@@ -1,4 +1,4 @@
-"""The approximation beside the exact chain: hyper-parameters of both, with their Monte Carlo errors."""
+"""A comparison of the approximation with the exact chain: hyper-parameters of both, with their Monte Carlo errors."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ import pymc as pm
 from pmgp.interface.sparse.process import Sparse
 from pmgp.interface.steps import PseudoMarginal
 
-# Points that the exact chain is run for.
+# The largest number of points for which the exact chain is run.
 LARGEST = 2000
 
 
 def compare_with_exact(idata: Any, process: Sparse, *, model: pm.Model | None = None, **settings: Any) -> pd.DataFrame:
-    """Sample the model that the inducing inputs stand for, and say how far the hyper-parameters are from it.
+    """Sample the exact model, and compare its hyper-parameters with those of the approximation on inducing inputs.
 
-    The exact chain is that of :class:`pmgp.PseudoMarginal`, and takes minutes for a thousand points.
+    The exact chain uses :class:`pmgp.PseudoMarginal`, and takes minutes for a thousand points.
 
     Parameters
     ----------
     idata : xarray.DataTree
-        Draws of the model on inducing inputs.
+        Draws from the model on inducing inputs.
     process : Sparse
     model : pymc.Model, optional
     **settings
-        Of `pymc.sample`, such as ``draws``, ``chains`` and ``random_seed``.
+        Arguments of `pymc.sample`, such as ``draws``, ``chains`` and ``random_seed``.
 
     Returns
     -------
     pandas.DataFrame
-        A row for each element of the hyper-parameters: ``mean`` and ``sd`` of the approximation, ``exact_mean`` and
+        A row for each element of the hyper-parameters: the approximation's ``mean`` and ``sd``, ``exact_mean`` and
         ``exact_sd``, ``shift``, the difference of the means in exact standard deviations, and ``error``, the Monte
-        Carlo standard error of that.
+        Carlo standard error of that shift.
 
     Raises
     ------
     ValueError
         If there are more than 2,000 points.
     ModelError
-        As of :meth:`Sparse.exact_model`.
+        If :meth:`Sparse.exact_model` refuses the model.
     """
     model = pm.modelcontext(model)
     points = process.points

@@ -1,8 +1,8 @@
 """The difference between the target on inducing inputs and the posterior, estimated from draws of the target.
 
 The target has E log p(y|f) where a model whose latent values are independent given u would have log E p(y|f). The sum
-of the differences is the penalty for the variance that is left at the observations, gamma, whose sum is the trace of
-K_ff - Q_ff. A penalty that is the same at all draws changes nothing; weights exp(penalty) would take it out.
+of the differences is the penalty for gamma, the variance that is left at the observations, whose sum is the trace of
+K_ff - Q_ff. A penalty that is the same at all draws changes nothing; weights exp(penalty) would remove the penalty.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-# In nats. To first order the mean of no hyper-parameter moves by more than this part of its standard deviation. Draws
-# keep away from where the penalty is large, so that more may be behind it: hence not larger.
+# In nats. To first order, no hyper-parameter's mean moves by more than this part of its standard deviation. Draws avoid
+# regions with a large penalty and so may hide more of it, which is why this limit is small.
 NEGLIGIBLE = 0.05
-# Inducing inputs save nothing where more than this part of the points is needed; up to so many points exact chains run.
+# Inducing inputs save nothing if more than this part of the points is needed; exact chains can run for so many points.
 SAVING = 0.5
 FEW_POINTS = 2000
 
@@ -25,17 +25,17 @@ class Diagnosis(NamedTuple):
     Attributes
     ----------
     unexplained : float
-        The part of the prior variance at the observations that the inducing inputs leave: mean over draws.
+        The part of the prior variance at the observations that the inducing inputs leave, averaged over draws.
     penalty, penalty_deviation : float
         The penalty in nats: its mean and standard deviation over draws.
     shifts : dict
-        The change of each hyper-parameter's mean without the penalty, in its posterior standard deviations; to first
-        order, and so a lower bound; for a vector, that of the element that changes most.
+        The change of each hyper-parameter's mean if the penalty were removed, in posterior standard deviations. It is
+        computed to first order, and so is a lower bound. For a vector, the change of the element that changes most.
     inducing : int
         The number of inducing inputs, M.
     enough : int or None
-        How many, each of the largest variance given those before it, bring the deviation of the penalty down to 0.05
-        nats; None where four times as many as there are do not.
+        The number of inducing inputs, each with the largest variance given those before it, that brings the deviation
+        of the penalty down to 0.05 nats; None if four times the present number does not.
     points : int
         The number of inputs of the observations.
     """
@@ -55,19 +55,19 @@ class Diagnosis(NamedTuple):
 
     @property
     def exact_instead(self) -> bool:
-        """Whether so large a part of so few points is needed that the exact chain is the better one."""
+        """Whether the exact chain is better: the points are few, and a large part of them would be needed."""
         needed = 4 * self.inducing if self.enough is None else self.enough
         return not self.good and self.points <= FEW_POINTS and needed > SAVING * self.points
 
     @property
     def advised(self) -> int | None:
-        """The number of inducing inputs to take next, 0 for the exact chain; None if no number can be given."""
+        """The number of inducing inputs to try next: 0 for the exact chain, None if no number can be given."""
         if self.exact_instead:
             return 0
         return None if self.good else self.enough
 
     def __str__(self) -> str:
-        """Return the meaning of the figures, and advice."""
+        """Return an explanation of the figures, with advice."""
         said = (
             f"{self.inducing} inducing inputs leave {100.0 * self.unexplained:.2g} % of the prior variance. The target "
             f"is lower than without it by {self.penalty:.2g} nats, with a standard deviation of "
@@ -99,17 +99,17 @@ def diagnosis_of(
     inducing: int,
     points: int,
 ) -> Diagnosis:
-    """Put the figures together.
+    """Return the diagnosis computed from draws.
 
     Parameters
     ----------
     unexplained, penalties : (s,) array
-        At each draw.
+        The unexplained part of the variance, and the penalty, at each draw.
     hyperparameters : dict of arrays of shape (s, ...)
     traces : (m,) array
-        Variance that is left by the first 1, 2, ... of inducing inputs chosen one after another.
+        Variance left by the first 1, 2, ... inducing inputs, chosen one after another.
     inducing, points : int
-        Numbers of inducing inputs, and of inputs of the observations.
+        Number of inducing inputs, and of the observations' inputs.
     """
     deviation = float(penalties.std())
     return Diagnosis(
@@ -124,7 +124,7 @@ def diagnosis_of(
 
 
 def _shift(values: np.ndarray, penalties: np.ndarray) -> float:
-    """Covariance with the penalty over the standard deviation, of the element where it is largest."""
+    """Return the covariance with the penalty over the standard deviation, for the element where it is largest."""
     deviations = values.std(axis=0)
     covariances = (penalties - penalties.mean()) @ (values - values.mean(axis=0)) / len(penalties)
     shifts = covariances / np.where(deviations > 0.0, deviations, 1.0)
@@ -132,7 +132,7 @@ def _shift(values: np.ndarray, penalties: np.ndarray) -> float:
 
 
 def _enough(traces: np.ndarray, inducing: int, deviation: float) -> int | None:
-    """Where the trace is as much smaller than now as the penalty's deviation has to be."""
+    """Return the number of inducing inputs that reduces the trace by the factor needed for the penalty's deviation."""
     now = traces[min(inducing, len(traces)) - 1]
     if deviation <= NEGLIGIBLE:
         return inducing

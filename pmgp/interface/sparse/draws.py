@@ -1,4 +1,4 @@
-"""Graphs of a model at the draws of a posterior, one after another, without compilation."""
+"""Evaluation of a model's graphs at posterior draws, one after another, without compilation."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from pmgp.interface.graphs.numerical import NumericalFunction
 
 
 def spaced_draws(idata: Any, model: pm.Model, number: int | None) -> list[dict[str, np.ndarray]]:
-    """Values of the model's free variables at draws that are evenly spaced over all chains.
+    """Return the values of the model's free variables at draws that are evenly spaced over all chains.
 
     Parameters
     ----------
     idata : xarray.DataTree
     model : pymc.Model
     number : int or None
-        At most so many; None for all.
+        Largest number of draws; None for all.
 
     Raises
     ------
@@ -44,7 +44,7 @@ def spaced_draws(idata: Any, model: pm.Model, number: int | None) -> list[dict[s
 def at_draws(
     draws: list[dict[str, np.ndarray]], model: pm.Model, outputs: list[TensorVariable]
 ) -> Iterator[list[np.ndarray]]:
-    """Values of graphs of the model's random variables at each draw."""
+    """Yield, for each draw, the values of graphs that depend on the model's random variables."""
     symbols = {rv: rv.type() for rv in model.free_RVs}
     graphs = clone_replace(outputs, symbols, rebuild_strict=False)
     function = NumericalFunction(list(symbols.values()), graphs)

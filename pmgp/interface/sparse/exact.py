@@ -1,4 +1,4 @@
-"""The model that inducing inputs stand for: the same hyper-parameters and likelihood, and every latent value."""
+"""The exact model that inducing inputs approximate: the same hyper-parameters and likelihood, all latent values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def whole_model(
     observations: dict[str, tuple[LatentLikelihood, list[TensorVariable]]],
     name: str,
 ) -> pm.Model:
-    """A model with f ~ N(mean, covariance) in the place of v.
+    """Return a copy of the model with f ~ N(mean, covariance) in place of v.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def whole_model(
 
     def copied(graph: Any) -> Any:
         known = {old: new for old, new in copies.items() if old in set(ancestors([graph]))}
-        # Other ways of replacing make copies of random variables, which are other ones.
+        # Other ways of replacing copy random variables, and the copies are different variables.
         return copies[graph] if graph in copies else graph_replace([graph], known)[0] if known else graph
 
     with pm.Model(coords=model.coords) as whole:

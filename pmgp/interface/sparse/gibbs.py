@@ -1,9 +1,9 @@
-"""Hyper-parameters and whitened values in turn, in coordinates that make them almost independent.
+"""A sampler that moves hyper-parameters and whitened values in turn, in coordinates that make them almost independent.
 
-The target is that of the sparse MCMC article; its own sampler moves all variables together. Here theta moves with w
-held, v = m(theta) + L(theta)^-T w, where N(m, (L L')^-1) is the Gaussian at the mode of v given theta: where it fits,
-theta given w is theta's marginal. Then w moves with theta held, for which A stays as it is: by a trajectory, and by an
-elliptical slice.
+The target is that of the sparse MCMC article, whose own sampler moves all variables together. Here theta moves with w
+fixed, v = m(theta) + L(theta)^-T w, where N(m, (L L')^-1) is the Gaussian at the mode of v given theta: where it fits,
+theta given w has theta's marginal distribution. Then w moves with theta fixed, and with it A: along a trajectory, and
+on an elliptical slice.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from pmgp.interface.sparse.steps import SparseStep
 from pmgp.interface.steps.base import ACCEPTANCE, EVALUATIONS
 from pmgp.interface.steps.progress import ThetaProgress
 
-# The part of tuning after which modes are learned from, and how often they are fitted.
+# The part of tuning after which modes are used for learning, and the number of iterations between fits to them.
 SETTLED = 0.3
 FIT_EVERY = 50
 
@@ -59,7 +59,7 @@ class SparseGibbsState(StepMethodState):
     predictor: ModePredictor | None
     start: np.ndarray
     sites: Sites | None
-    # The last point of the chain, and what made its coordinates.
+    # The last point of the chain, and the quantities that made its coordinates.
     variables: np.ndarray | None
     w: np.ndarray
     searched_from: np.ndarray
@@ -67,44 +67,44 @@ class SparseGibbsState(StepMethodState):
 
 
 class SparseGibbs(ThetaProgress, SparseStep):
-    r"""Hyper-parameters by Metropolis, whitened values by trajectories, for models of :class:`pmgp.gp.Sparse`.
+    r"""A sampler of :class:`pmgp.gp.Sparse` models: Metropolis for hyper-parameters, trajectories for whitened values.
 
-    The whitened values v are written as :math:`m(\theta) + L(\theta)^{-\top} w`, by the Gaussian at the mode of their
-    density given :math:`\theta`. Then :math:`\theta` moves with w as it is, by the mixture of a random walk and
-    independent proposals of :class:`pmgp.PseudoMarginal`. Then w moves: first by Hamiltonian Monte Carlo in which the
-    Gaussian's own motion is exact, and which makes a nearly independent draw in a few gradients, then by an elliptical
-    slice, which moves where trajectories are rejected. Where that Gaussian fits, w and :math:`\theta` are almost
-    independent, which :math:`\theta` and v are not. However badly it fits, the target stays the same.
+    The whitened values v are written as :math:`m(\theta) + L(\theta)^{-\top} w`, with the Gaussian at the mode of their
+    density given :math:`\theta`. First :math:`\theta` moves with w fixed, with the mixture of a random walk and
+    independent proposals that :class:`pmgp.PseudoMarginal` uses. Then w moves: first with Hamiltonian Monte Carlo, in
+    which the Gaussian's own motion is exact and a few gradients make a nearly independent draw, then with an elliptical
+    slice, which moves even where trajectories are rejected. Where that Gaussian fits, w and :math:`\theta` are almost
+    independent, unlike v and :math:`\theta`. The target stays the same however badly it fits.
 
-    It is the one to take for up to about five hyper-parameters; where there are many, :class:`pmgp.steps.SparseHMC`
-    follows their gradient. It compiles nothing.
+    Use this sampler for up to about five hyper-parameters; for many of them, use :class:`pmgp.steps.SparseHMC`, which
+    follows their gradient. Nothing is compiled.
 
     Parameters
     ----------
     vars : list of variables, optional
-        Must be all free variables, the default.
+        All free variables, which is the default.
     theta_moves : int
         Proposals for the hyper-parameters in an iteration.
     trajectories : int
-        Of w in an iteration. Each takes a few products of an M x N matrix with a vector, and as many gradients of the
-        likelihood, by five nodes where it is that of binary labels; what is turned through at once is learned while
-        the chain tunes.
+        Trajectories of w in an iteration. Each takes a few products of an M x N matrix with a vector, and as many
+        gradients of the likelihood, with five nodes for binary labels. The angle of each step is learned while the
+        chain tunes.
     slices : int
         Elliptical slices of w in an iteration; each costs a product of an M x N matrix with a vector.
     target_acceptance : float
-        The acceptance rate that the random walk is tuned to.
+        The acceptance rate for which the random walk is tuned.
     approximation : OptimizedInducing, optional
-        Of this model, with the inducing inputs that it has. The Gaussian at each :math:`\theta` is then that of the
-        sites that its q has, and not one at a mode that is searched for: for likelihoods that are not log-concave, such
-        as :class:`pmgp.likelihoods.RobustMax`, where the search takes long and ends elsewhere for a little change of
-        :math:`\theta`. Give its ``initvals`` too.
+        An approximation of this model with its present inducing inputs. The Gaussian at each :math:`\theta` then comes
+        from the sites of its q, and no mode is searched for. Use it for likelihoods that are not log-concave, such as
+        :class:`pmgp.likelihoods.RobustMax`, where the search takes long, and a small change of :math:`\theta` leads it
+        elsewhere. Give its ``initvals`` too.
     model, rng, initial_point, compile_kwargs, blocked
-        As in every PyMC step method.
+        The arguments of every PyMC step method.
 
     Raises
     ------
     ModelError
-        If the model has not one process of `Sparse`, or uses its whitened values in other ways than by ``observe``.
+        If the model does not have exactly one `Sparse` process, or uses its whitened values outside ``observe``.
     ValueError
         If the model has discrete free variables, or `vars` are not all of its variables; for settings out of range.
 
@@ -116,15 +116,15 @@ class SparseGibbs(ThetaProgress, SparseStep):
     References
     ----------
     Hensman, J., Matthews, A. G. de G., Filippone, M. and Ghahramani, Z. (2015). MCMC for variationally sparse Gaussian
-    processes. *NIPS* 28: the target.
+    processes. *NIPS* 28. (The target.)
 
-    Murray, I. and Adams, R. P. (2010). Slice sampling covariance hyperparameters of latent Gaussian models. *NIPS* 23:
-    hyper-parameters in coordinates of a Gaussian approximation.
+    Murray, I. and Adams, R. P. (2010). Slice sampling covariance hyperparameters of latent Gaussian models. *NIPS* 23.
+    (Hyper-parameters in coordinates of a Gaussian approximation.)
 
     Murray, I., Adams, R. P. and MacKay, D. J. C. (2010). Elliptical slice sampling. *AISTATS*.
 
     Shahbaba, B., Lan, S., Johnson, W. O. and Neal, R. M. (2014). Split Hamiltonian Monte Carlo. *Statistics and
-    Computing* 24: trajectories whose Gaussian part is exact.
+    Computing* 24. (Trajectories whose Gaussian part is exact.)
 
     Examples
     --------
@@ -175,18 +175,18 @@ class SparseGibbs(ThetaProgress, SparseStep):
             self.follow(approximation, pm.modelcontext(model))
 
     def follow(self, approximation: OptimizedInducing, model: pm.Model) -> None:
-        """Take the sites of a Gaussian approximation.
+        """Use the sites of a Gaussian approximation.
 
         Parameters
         ----------
         approximation : OptimizedInducing
         model : pymc.Model
-            The step's, which the approximation must be of.
+            The step's model, for which the approximation must have been made.
 
         Raises
         ------
         ValueError
-            If it is one of another model.
+            If the approximation was made for another model.
         """
         shape = self.function.shape
         if (approximation.whitened, approximation.mean.shape) != (self.function.latent_name, shape):
@@ -200,12 +200,12 @@ class SparseGibbs(ThetaProgress, SparseStep):
         self._forget()
 
     def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
-        """As of every step method; an approximation must be of as many observations as there are now.
+        """Prepare for a chain, and check that an approximation has as many observations as the model has now.
 
         Raises
         ------
         ValueError
-            If it is not: `pymc.set_data` has changed their number since it was given.
+            If `pymc.set_data` has changed the number of observations since the approximation was given.
         """
         super().setup_chain(rng, tune, draws)
         if self.sites is None:
@@ -241,7 +241,7 @@ class SparseGibbs(ThetaProgress, SparseStep):
         return {"_known": None}
 
     def step(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[dict[str, Any]]]:
-        """Moves of theta, then of w."""
+        """Move theta, then w."""
         with self._limited(self._observations):
             theta = self.function.theta_of(point)
             known = self._at(point, theta)
@@ -263,7 +263,7 @@ class SparseGibbs(ThetaProgress, SparseStep):
         return point | moved, [self._statistics(infos, rates, evaluations)]
 
     def _move_values(self, known: Known) -> tuple[list[float], int]:
-        """Move w with theta held: acceptance rates of trajectories, and evaluations of the likelihood."""
+        """Move w with theta fixed; return the trajectories' acceptance rates, and the number of evaluations."""
         rates, evaluations = [], 0
         for _ in range(self.trajectories):
             moved = trajectory(self.rng, known.conditional, known.fit, self.w, self.angle.value)
@@ -282,7 +282,7 @@ class SparseGibbs(ThetaProgress, SparseStep):
         return ModeSearch(self.predictor, self.start, self.sites)
 
     def _at(self, point: dict[str, np.ndarray], theta: np.ndarray) -> Known:
-        """Return what is known at the chain's point; w is the state's unless another step has moved it."""
+        """Return the quantities at the chain's point; compute w anew only if another step has moved the variables."""
         same = self.variables is not None and np.array_equal(self._vector(point), self.variables)
         if same and self._known is not None:
             return self._known
@@ -301,7 +301,7 @@ class SparseGibbs(ThetaProgress, SparseStep):
         return {name: values[name].reshape(self._shapes[name]) for name in self.names}
 
     def _learn(self, theta: np.ndarray, known: Known) -> None:
-        """Modes, for a prediction of where to look for them."""
+        """Learn from the modes found so far, to predict where the next ones are."""
         self.iteration += 1
         self.start = known.fit.mode
         if not len(theta) or self.sites is not None:

@@ -1,8 +1,8 @@
 """Hamiltonian Monte Carlo for all variables of a model together, without compilation.
 
-The article's sampler (section 3): trajectories of random length, tuned by the expected squared jump and then frozen.
-Beyond it, the coordinates are whitened by the covariance of the tuning draws. The log-density and its gradient are the
-model's, by calls of NumPy and LAPACK.
+The article's sampler (section 3) has trajectories of random length, tuned for the expected squared jump and then
+frozen. Here the coordinates are also whitened with the covariance of the tuning draws. NumPy and LAPACK compute the
+model's log-density and its gradient.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ from pmgp.interface.sparse.steps import SparseStep
 from pmgp.interface.steps.base import ACCEPTANCE, EVALUATIONS
 from pmgp.interface.steps.progress import AcceptanceProgress
 
-# Parts of tuning after which the covariance of the draws since the one before is taken for the scale.
+# Parts of tuning after which the scale becomes the covariance of the draws since the previous part.
 WINDOWS = (0.1, 0.25, 0.45, 0.7)
 # The share of a window's trajectories that must have been accepted for its draws to show a scale.
 MOVED = 0.5
-# The part after which lengths take turns, with the step size as it is.
+# The part after which lengths take turns, with the step size fixed.
 LENGTHS = 0.8
-# Longest trajectories until then.
+# The longest trajectory before that part.
 WHILE_TUNING = 16
 
 
 class Scaled:
-    """The model's log-density in coordinates x, the variables being L x.
+    """The model's log-density in coordinates x, where the variables are L x.
 
     Parameters
     ----------
     function : callable
-        From the variables to the log-density and its gradient.
+        Takes the variables, and returns the log-density and its gradient.
     factor : (d, d) array
         L, lower triangular.
     """
@@ -55,17 +55,17 @@ class Scaled:
         self._factor = factor
 
     def at(self, position: np.ndarray, gradient: bool = False) -> Point:
-        """Value at a position, with the gradient."""
+        """Return the value at a position, with the gradient."""
         variables = triangular_product(self._factor, position)
         value, slope = self._function(variables)
         return Point(position, float(value), variables, triangular_product(self._factor, slope, transpose=True))
 
     def gradient(self, position: np.ndarray) -> np.ndarray:
-        """Gradient of the log-density: (d,) -> (d,)."""
+        """Return the gradient of the log-density: (d,) -> (d,)."""
         return self.at(position).gradient
 
     def start(self, variables: np.ndarray) -> Point:
-        """The point of given variables."""
+        """Return the point that corresponds to the given variables."""
         return self.at(triangular_solve(self._factor, variables))
 
 
@@ -87,25 +87,25 @@ class SparseHMCState(StepMethodState):
 
 
 class SparseHMC(AcceptanceProgress, SparseStep):
-    r"""Hamiltonian Monte Carlo for models of :class:`pmgp.gp.Sparse`: whitened values and hyper-parameters together.
+    r"""A Hamiltonian Monte Carlo sampler of whitened values and hyper-parameters of :class:`pmgp.gp.Sparse` models.
 
-    Trajectories have a number of leapfrog steps that is uniform from 1 to a largest one. While a chain tunes, it learns
-    the covariance of its draws, in whose coordinates it moves, the step size for an acceptance rate, and the largest
-    number of steps, by the expected squared jump over its square root. Nothing changes afterwards.
+    The number of leapfrog steps in a trajectory is uniform between 1 and a maximum. While a chain tunes, it learns the
+    covariance of its draws, in whose coordinates it moves, the step size for an acceptance rate, and the maximum number
+    of steps, from the expected squared jump over the square root of that number. Nothing changes afterwards.
 
-    Nothing is compiled, so that the first draw comes after a second or two. It takes every model whose free variables
-    are continuous, and is meant for those whose gradient is mostly linear algebra.
+    Nothing is compiled, so the first draw comes after a second or two. The sampler takes every model whose free
+    variables are continuous, and is meant for those whose gradient is mostly linear algebra.
 
     Parameters
     ----------
     vars : list of variables, optional
-        Must be all free variables, the default.
+        All free variables, which is the default.
     max_leapfrog : int
-        The longest trajectory that may be chosen.
+        Largest number of leapfrog steps that tuning may choose.
     target_acceptance : float
-        Acceptance rate that the step size is tuned to.
+        Acceptance rate for which the step size is tuned.
     model, rng, initial_point, compile_kwargs, blocked
-        As in every PyMC step method.
+        The arguments of every PyMC step method.
 
     Raises
     ------
@@ -158,7 +158,7 @@ class SparseHMC(AcceptanceProgress, SparseStep):
         super().__init__(vars, model, rng, initial_point, blocked)
 
     def _function_of(self, model: pm.Model, point: dict[str, np.ndarray]) -> NumericalFunction:
-        """Log-density and gradient as a function of all variables in one vector."""
+        """Return the log-density and its gradient as a function of one vector of all variables."""
         [log_density], vector = join_nonshared_inputs(point, [model.logp()], self.vars)
         return NumericalFunction([vector], [log_density, pt.grad(log_density, vector)], rearranged=True)
 
@@ -173,7 +173,7 @@ class SparseHMC(AcceptanceProgress, SparseStep):
         self.chain: Point | None = None
 
     def step(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[dict[str, Any]]]:
-        """One trajectory."""
+        """Move all variables along one trajectory."""
         variables = self._vector(point)
         with self._limited(self._observations):
             density = Scaled(self.function, self.factor)
@@ -208,10 +208,10 @@ class SparseHMC(AcceptanceProgress, SparseStep):
             self._rescale()
 
     def _rescale(self) -> None:
-        """Take the coordinates of the draws since the last time, less those correlations that are not sure.
+        """Whiten the coordinates with the covariance of recent draws, whose correlations are shrunk.
 
-        Those of a chain that mostly stayed where it was have hardly any variance: they would say that the next steps
-        would be tiny, all of them accepted, and the chain would stay there for good.
+        Draws are ignored if the chain hardly moved. Their variance would be so small that all further steps would be
+        tiny and accepted, and the chain would stay there for good.
         """
         count = self.draws.count
         if count > 1 and self.moves > MOVED * count:

@@ -1,4 +1,4 @@
-"""Checks of inputs, inducing inputs and data; the errors name the rows that fail them."""
+"""Checks of inputs, inducing inputs and data; error messages name the rows that fail."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pmgp.interface.distributions.base import known_value
 
 
 def current_value(array: Any) -> np.ndarray | None:
-    """Return the current value of an array, a constant or a `pymc.Data`; None for a graph of other variables."""
+    """Return the current value of an array, a constant or a `pymc.Data`, or None for a graph of other variables."""
     if isinstance(array, SharedVariable):
         return np.asarray(array.get_value(borrow=True))
     if isinstance(array, Variable) and not isinstance(array, Constant):
@@ -40,7 +40,7 @@ def refuse_minibatches(what: str, array: Any) -> None:
 
 
 def check_inputs(X: Any, Z: Any) -> np.ndarray:
-    """Refuse inputs that are no tables of finite numbers with the same columns, and inducing inputs that repeat.
+    """Refuse inputs that are not tables of finite numbers with the same columns, and inducing inputs that repeat.
 
     Returns
     -------
@@ -73,7 +73,7 @@ def check_inputs(X: Any, Z: Any) -> np.ndarray:
 
 
 def check_new_inputs(X: Any, columns: int) -> None:
-    """Refuse new inputs that are no table of finite numbers with as many columns.
+    """Refuse new inputs that are not a table of finite numbers with the given number of columns.
 
     Raises
     ------
@@ -88,7 +88,7 @@ def check_new_inputs(X: Any, columns: int) -> None:
 
 
 def check_table(name: str, table: np.ndarray) -> None:
-    """Refuse what is not a table of finite numbers.
+    """Refuse anything but a table of finite numbers.
 
     Raises
     ------

@@ -1,8 +1,7 @@
-"""A likelihood under latent values that are normal: draws, expected log-density, and log of the expected density.
+"""A likelihood with normal latent values: draws, the expected log-density, and the log of the expected density.
 
-The first two make the PyMC distribution of the observations. Its log-density is the expectation of log p(y|f), the
-variational target's, and not the logarithm of a density that its draws have; the third is what predictions are judged
-by.
+The first two make the PyMC distribution of the observations. Its log-density is the expectation of log p(y|f), as in
+the variational target, and not the logarithm of its draws' density. The third measures the quality of predictions.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ from pmgp.interface.sparse.closed_forms import closed_form
 
 @dataclass(frozen=True)
 class LatentLikelihood:
-    """p(y|f), with f ~ N(mean, variance) element by element.
+    """The likelihood p(y|f) with f ~ N(mean, variance), element by element.
 
     Parameters
     ----------
     dist : callable
-        From latent values, and parameters, to a PyMC distribution made by ``.dist``.
+        Takes latent values and parameters, and returns a PyMC distribution made with ``.dist``.
     order : int
         Number of Gauss-Hermite nodes where there is no closed form.
     """
@@ -37,18 +36,18 @@ class LatentLikelihood:
     order: int
 
     def draw(self, mean: TensorVariable, variance: TensorVariable, *others: Any) -> TensorVariable:
-        """A random variable y; its parameters are followed by its size, which is that of f."""
+        """Return a random variable y; its parameters are followed by its size, which is that of f."""
         *parameters, _ = others
         return self.dist(pm.Normal.dist(mean, pt.sqrt(variance)), *parameters)
 
     def log_density(self, value: TensorVariable, f: TensorVariable, *parameters: TensorVariable) -> TensorVariable:
-        """Log p(y|f), as the distribution has it."""
+        """Return log p(y|f), as the distribution defines it."""
         return pm.logp(self.dist(f, *parameters), value, warn_rvs=False)
 
     def expected_log(
         self, value: TensorVariable, mean: TensorVariable, variance: TensorVariable, *parameters: TensorVariable
     ) -> TensorVariable:
-        """E log p(y|f), one for each observation."""
+        """Return E log p(y|f) for each observation."""
         f = mean.type()
         known = closed_form(self.dist(f, *parameters), f, self.order)
         if known is not None:
@@ -59,7 +58,7 @@ class LatentLikelihood:
     def log_expected(
         self, value: TensorVariable, mean: TensorVariable, variance: TensorVariable, *parameters: TensorVariable
     ) -> TensorVariable:
-        """Log E p(y|f), one for each observation."""
+        """Return log E p(y|f) for each observation."""
         f = mean.type()
         known = closed_form(self.dist(f, *parameters), f, self.order)
         if known is not None and known.log_expected is not None:
@@ -71,7 +70,7 @@ class LatentLikelihood:
     def _at_nodes(
         self, value: TensorVariable, mean: TensorVariable, variance: TensorVariable, parameters: tuple[Any, ...]
     ) -> tuple[np.ndarray, TensorVariable]:
-        """Weights of the nodes, and the log-density at each, along the first axis."""
+        """Return the weights of the nodes, and the log-density at each node along the first axis."""
         nodes, weights = normal_rule(self.order)
         f = mean.type()
         terms = self.log_density(value, f, *parameters)

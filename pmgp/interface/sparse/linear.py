@@ -1,4 +1,4 @@
-"""Which graphs are linear in f, or exponentials of such: by these the closed forms know their likelihoods."""
+"""Recognition of graphs that are linear in f, or exponentials of these: closed forms recognize likelihoods by them."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from pytensor.tensor.variable import TensorVariable
 
 
 class Linear(NamedTuple):
-    """``slope * f + intercept``, neither of which depends on f."""
+    """The coefficients of ``slope * f + intercept``, neither of which depends on f."""
 
     slope: Any
     intercept: Any
 
     @property
     def constant(self) -> bool:
-        """Whether f is not in it."""
+        """Whether the expression does not contain f."""
         return isinstance(self.slope, float) and self.slope == 0.0
 
 
 def linear(expression: TensorVariable, f: TensorVariable) -> Linear | None:
-    """The coefficients of an expression in f, or None where it is not seen to be linear."""
+    """Return the coefficients of an expression, or None if it is not recognized as linear in f."""
     if expression is f:
         return Linear(1.0, 0.0)
     if f not in set(ancestors([expression])):
@@ -39,7 +39,7 @@ def linear(expression: TensorVariable, f: TensorVariable) -> Linear | None:
 
 
 def log_linear(expression: TensorVariable, f: TensorVariable) -> Linear | None:
-    """The coefficients of the logarithm of a positive expression, or None where that is not seen to be linear."""
+    """Return the coefficients of a positive expression's logarithm, or None if it is not recognized as linear in f."""
     if f not in set(ancestors([expression])):
         return Linear(0.0, pt.log(_precise(expression)))
     operation = _operation(expression)
@@ -55,12 +55,12 @@ def log_linear(expression: TensorVariable, f: TensorVariable) -> Linear | None:
 
 
 def _precise(expression: TensorVariable) -> TensorVariable:
-    """In full precision: to PyTensor the number 3.0 has single precision, and so has its logarithm."""
+    """Cast to full precision, because PyTensor takes the number 3.0, and so its logarithm, in single precision."""
     return pt.cast(expression, pytensor.config.floatX)
 
 
 def _operation(expression: TensorVariable) -> type | None:
-    """Which scalar operation is applied to each element, if one is."""
+    """Return the type of the scalar operation that is applied to each element, or None."""
     node = expression.owner
     return type(node.op.scalar_op) if node is not None and isinstance(node.op, Elemwise) else None
 
@@ -75,7 +75,7 @@ def _difference(parts: list[Linear]) -> Linear:
 
 
 def _product(parts: list[Linear]) -> Linear | None:
-    """Linear if a single factor depends on f."""
+    """Return the coefficients of a product, or None unless exactly one factor depends on f."""
     moving = [part for part in parts if not part.constant]
     if len(moving) != 1:
         return None

@@ -1,4 +1,4 @@
-"""The process at inputs X given u = R v at the inducing inputs: N(mu, gamma), as the article's equation 8 has it."""
+"""The process at inputs X given u = R v at the inducing inputs: N(mu, gamma), as in equation 8 of the article."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pmgp.interface.sparse.inputs import current_value
 # The smallest gamma, as a part of the prior variance: at inducing inputs it is zero, and the quadrature divides by its
 # square root.
 SMALLEST = 1e-12
-# Inputs closer than this part of the largest are one: their squared distance is lost in rounding.
+# Inputs closer than this part of the largest count as equal: rounding loses their squared distance.
 SAME = 3e-8
 
 
@@ -32,7 +32,7 @@ class Marginals(NamedTuple):
 
 
 class InducingInputs:
-    """A process that is known at inducing inputs, one covariance function shared by its outputs or one for each.
+    """A process with known values at inducing inputs; its outputs share a covariance function or have one each.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class InducingInputs:
     v : tensor of shape (m,), or (k, m) with k outputs
         Whitened values there.
     n_outputs : int
-        k.
+        The number k of outputs.
     jitter : float
         Added to the diagonal of K_uu.
 
@@ -66,21 +66,21 @@ class InducingInputs:
 
     @property
     def size(self) -> int:
-        """Number of inducing inputs."""
+        """The number of inducing inputs."""
         return int(self.Z.shape[0].eval())
 
     def moved(self, Z: TensorVariable, v: TensorVariable) -> InducingInputs:
-        """The same process with other inducing inputs, and other values there."""
+        """Return the same process with other inducing inputs, and other values there."""
         return InducingInputs(self.mean_func, self.cov_funcs, Z, v, self.n_outputs, self.jitter)
 
     def spread(self, X: Any, factors: TensorVariable) -> TensorVariable:
-        """Variances of the means, v being normal of covariance C C' for each output, C of shape (m, m)."""
+        """Return the variances of the means if v is normal with covariance C C' for each output, C of shape (m, m)."""
         projections = self.projections(X) * (self.n_outputs if len(self.cov_funcs) == 1 else 1)
         spreads = [pt.square(factors[k].T @ A).sum(axis=0) for k, A in enumerate(projections)]
         return spreads[0] if self.n_outputs == 1 else pt.stack(spreads)
 
     def marginals(self, X: Any) -> Marginals:
-        """Mean A'v and variance diag(K_ff) - colsum(A o A) at each of the inputs, A = R^-1 K_uf."""
+        """Return the mean A'v and the variance diag(K_ff) - colsum(A o A) at each of the inputs, A = R^-1 K_uf."""
         projections = self.projections(X)
         variances = []
         for cov_func, A in zip(self.cov_funcs, projections, strict=True):
@@ -89,7 +89,7 @@ class InducingInputs:
         return Marginals(self._mean(X, projections), self._for_outputs(variances))
 
     def joint(self, X: Any) -> tuple[TensorVariable, TensorVariable]:
-        """Mean, and covariance K** - A*'A* of the values at all inputs together."""
+        """Return the mean, and the covariance K** - A*'A* of the values at all inputs together."""
         projections = self.projections(X)
         covariances = [cov_func(X) - A.T @ A for cov_func, A in zip(self.cov_funcs, projections, strict=True)]
         return self._mean(X, projections), self._for_outputs(covariances)
@@ -100,39 +100,40 @@ class InducingInputs:
         return self.mean_func(X) + pt.stack([pt.dot(self.v[output], A) for output, A in enumerate(projections)])
 
     def projections(self, X: Any) -> list[TensorVariable]:
-        """A = R^-1 K_uf of each covariance function."""
+        """Return A = R^-1 K_uf for each covariance function."""
         return [
             solve_triangular(factor, _between(cov_func, self.Z, X), lower=True)
             for factor, cov_func in zip(self.factors, self.cov_funcs, strict=True)
         ]
 
     def _for_outputs(self, parts: list[TensorVariable]) -> TensorVariable:
-        """Stack the parts of several outputs; return the part itself where there is one output."""
+        """Stack the parts of several outputs, or return the part itself for one output."""
         if self.n_outputs == 1:
             return parts[0]
         return pt.stack(parts * self.n_outputs if len(parts) == 1 else parts)
 
 
-# PyMC makes a squared distance by sums whose rounding may be negative, and cuts it at zero. With one column of inputs
-# JAX puts the cut and its derivative into different loops, rounds twice, and disagrees with itself on which side a
-# distance of zero is: gradients are then wrong by any amount. So distances of zero are not asked for.
+# PyMC computes a squared distance from sums that rounding may make negative, and clips it at zero. With one column of
+# inputs JAX puts the clip and its derivative into different loops, rounds twice, and disagrees with itself about the
+# side of the clip on which a distance of zero is, so that gradients may be wrong by any amount. Distances of zero are
+# therefore avoided.
 
 
 def _among(cov_func: Any, Z: Any) -> TensorVariable:
-    """K_uu, its diagonal as the prior variances."""
+    """Return K_uu with the prior variances on its diagonal."""
     points = Z.shape[0]
     return pt.switch(pt.eye(points, dtype=bool), cov_func(Z, diag=True)[:, None], cov_func(Z))
 
 
 def _between(cov_func: Any, Z: Any, X: Any) -> TensorVariable:
-    """K_uf, with the prior variance where an inducing input is an input, if these are numbers in one column."""
+    """Return K_uf, with the prior variance where an inducing input equals an input in a single column of numbers."""
     covariance = cov_func(Z, X)
     same = _coincidence(Z, X)
     return covariance if same is None else pt.switch(same, cov_func(X, diag=True)[None, :], covariance)
 
 
 def _coincidence(Z: Any, X: Any) -> Any:
-    """Which inducing inputs are which inputs: (m, n). None if none are, for several columns, and where Z moves."""
+    """Return which inducing inputs equal which inputs, (m, n); None if none do, with several columns, or if Z moves."""
     inducing, inputs = current_value(Z), current_value(X)
     if inducing is None or inducing.shape[1] != 1:
         return None

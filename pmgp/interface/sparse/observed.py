@@ -1,4 +1,4 @@
-"""Checks of observations: in the support, each with one latent value, and none missing."""
+"""Checks that observations are in the support, have one latent value each, and are not missing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pmgp.interface.sparse.likelihood import LatentLikelihood
 
 
 def check_distribution(model: pm.Model, likelihood: LatentLikelihood, arguments: list[TensorVariable]) -> None:
-    """Refuse what is no distribution, and one that uses variables of the model that it is not given.
+    """Refuse anything but a distribution, and a distribution that uses variables of the model without being given them.
 
     Raises
     ------
@@ -44,7 +44,7 @@ def check_terms(
 ) -> None:
     """Refuse observations outside the support, and a likelihood with a term that depends on several latent values.
 
-    The log-density is looked at for latent values at random, and with half of them moved.
+    The log-density is evaluated at random latent values, and again after half of them have moved.
 
     Raises
     ------
@@ -76,13 +76,13 @@ def check_terms(
 
 
 class _Start:
-    """Where the model starts: graphs become functions with all else as it is there."""
+    """The model's initial point, which fixes every other variable when a graph becomes a function."""
 
     def __init__(self, model: pm.Model) -> None:
         self._model = model
 
     def function(self, inputs: list[TensorVariable], output: TensorVariable) -> Callable[..., np.ndarray]:
-        """Compute the output from values of the inputs, by interpretation."""
+        """Return a function, interpreted and not compiled, from the inputs to the output."""
         (graph,) = self._model.replace_rvs_by_values([output])
         known = set(ancestors([graph]))
         used = [variable for variable in self._model.value_vars if variable in known]
@@ -96,7 +96,7 @@ class _Start:
 
 
 def _check_kind(name: str, observed: np.ndarray, rv: TensorVariable, shape: tuple[int, ...]) -> None:
-    """Refuse another number of observations than of latent values, and fractions where there can be none."""
+    """Refuse a wrong number of observations, and fractions for a distribution over integers."""
     if observed.ndim and observed.shape[-1] != shape[-1]:
         raise ValueError(
             f"there are {observed.shape[-1]} observations {name!r} for {shape[-1]} rows of X: give as many"
@@ -110,14 +110,14 @@ def _check_kind(name: str, observed: np.ndarray, rv: TensorVariable, shape: tupl
 
 
 def _check_factorization(name: str, mask: np.ndarray, logs: np.ndarray) -> None:
-    """Refuse terms that move though only other latent values than theirs have."""
+    """Refuse terms that change although only the latent values of other terms have moved."""
     if logs[0].shape != mask.shape:
         raise ValueError(
             f"the observations {name!r} have terms of shape {logs[0].shape} and there are latent values of shape "
             f"{mask.shape}: each observation must depend on one latent value, but for classes by "
             "pmgp.likelihoods.RobustMax"
         )
-    # Not a number is not equal to itself.
+    # NaN is not equal to itself.
     same = (logs == logs[0]) | np.isnan(logs) & np.isnan(logs[0])
     if not (same[1] | mask).all() or not (same[2] | ~mask).all():
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Inducing inputs optimized together with a Gaussian q(v) and the hyper-parameters, and starts for chains."""
+"""Optimization of inducing inputs together with a Gaussian q(v) and the hyper-parameters, and starts for chains."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class OptimizedInducing:
     log_prior : float
         Log p(theta) on theta's own scale, without Jacobian.
     bounds : (s,) array
-        Their sum at the start and after each step; it never falls.
+        The sum of `log_evidence` and `log_prior` at the start and after each step; it never falls.
     converged : bool
     message : str
         Message of the optimizer.
@@ -100,24 +100,24 @@ def optimize_inducing(
     max_iterations: int = 300,
     progressbar: bool = True,
 ) -> OptimizedInducing:
-    r"""Optimize inducing inputs, with a Gaussian :math:`q(v)` and the hyper-parameters, on the bound of the evidence.
+    r"""Optimize inducing inputs, a Gaussian :math:`q(v)` and the hyper-parameters for the bound of the evidence.
 
     The bound is :math:`\mathbb E_q \log p(y \mid f) - \mathrm{KL}[q(v) \| \mathcal N(0, I)] + \log p(\theta)`,
-    maximized by L-BFGS in three stages: q alone, from the Gaussian at the mode of v; q and :math:`\theta`; both and the
-    inducing inputs, from those of the process. As in :func:`pmgp.find_map`, the prior density is that on
-    :math:`\theta`'s own scale. Nothing is compiled.
+    and L-BFGS maximizes it in three stages: q alone, starting from the Gaussian at the mode of v; q and :math:`\theta`;
+    both and the inducing inputs, starting from those of the process. As in :func:`pmgp.find_map`, the prior density is
+    on :math:`\theta`'s own scale. Nothing is compiled.
 
-    Where the inducing inputs tell nothing of the observations at the start, as at length-scales far below the distances
-    between inputs, the bound has no slope in these. The stages then begin where hyper-parameters are doubled or halved
-    until half of the prior variance is told, if the bound is larger there.
+    If the inducing inputs say nothing about the observations at the start, as with length-scales far below the
+    distances between inputs, the bound has no slope in the length-scales. Hyper-parameters are then doubled or halved
+    until the inducing inputs explain half of the prior variance, and the stages start there if the bound is larger.
 
     Parameters
     ----------
     process : Sparse
-        With its observations. Give `prior` the centers of clusters as ``Xu``, in a `pymc.Data` so that they can be set.
+        A process with observations. Give `prior` the centers of clusters as ``Xu``, in a `pymc.Data`, which can be set.
     model : pymc.Model, optional
     inducing : bool
-        Whether inducing inputs move; if not, the result is a start for the sampler with the present ones.
+        Whether inducing inputs move. If not, the result is a start for the sampler with the present ones.
     start : dict, optional
         Values of hyper-parameters to start from, as in :func:`pmgp.find_map`.
     max_iterations : int
@@ -133,17 +133,17 @@ def optimize_inducing(
     Raises
     ------
     RuntimeError
-        Before `observe`.
+        If `observe` has not been called.
     ModelError
-        If the process is not the model's only one, or its whitened values are used in other ways than by ``observe``
-        at the inputs of ``prior``.
+        If the model has another process, or uses the whitened values otherwise than in ``observe`` at the inputs of
+        ``prior``.
     ValueError
         If the bound is not finite at the start, and for `start` as in :func:`pmgp.find_map`.
 
     Warns
     -----
     UserWarning
-        If inducing inputs that stay tell nothing of the observations where it ends.
+        If inducing inputs are fixed, and say nothing about the observations at the end of the optimization.
 
     References
     ----------
@@ -206,7 +206,7 @@ def _in_stages(
 
 @contextmanager
 def _progress(iterations: int, shown: bool) -> Iterator[Callable[[str], Callable[[float], None]]]:
-    """A line with the stage, its steps, and the bound: a function that begins a stage, and gives one for its steps."""
+    """Show the stage, its steps and the bound; yield a function that begins a stage and returns one for its steps."""
     columns = [SpinnerColumn(), TextColumn("{task.description}"), MofNCompleteColumn(), TimeElapsedColumn()]
     with Progress(*columns, disable=not shown) as progress:
 

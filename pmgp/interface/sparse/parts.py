@@ -1,7 +1,7 @@
-"""A model of `Sparse` taken apart: what theta gives, and what v is given that.
+"""A `Sparse` model split into a function of theta, and the density of v given theta.
 
-The log-density is log p(theta) + log N(v; 0, I) + sum_n l_n(f_n), f = m + A'v. Here theta gives m, A and the other
-parameters of l; l and its derivatives are functions of f and these.
+The log-density is log p(theta) + log N(v; 0, I) + sum_n l_n(f_n), f = m + A'v. Here theta determines m, A and the other
+parameters of l, and l and its derivatives are functions of f and these parameters.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ELSEWHERE = "pmgp.steps.SparseHMC takes any model whose variables are continuous
 
 
 class _Term(NamedTuple):
-    """Observations, and what their log-density is given."""
+    """An observed variable with the parameters of its log-density."""
 
     rv: TensorVariable
     mean: TensorVariable
@@ -55,14 +55,14 @@ class SparseParts:
     latent_name : str
         Name of the value variable v.
     theta_names : tuple of str
-        Names of the other value variables, in the order in which theta has them.
+        Names of the other value variables, in their order in theta.
     shape : tuple of int
         Shape of v: (k, m).
 
     Raises
     ------
     ModelError
-        If there is not one process of `Sparse`, or if v is used in another way than by its observations.
+        If the model does not have exactly one `Sparse` process, or uses v for anything but its observations.
     """
 
     def __init__(self, model: pm.Model, point: dict[str, np.ndarray]) -> None:
@@ -74,7 +74,7 @@ class SparseParts:
         self.shape = (1, *point[value.name].shape)[-2:]
         mean = _the_mean(terms)
         known = [mean, *_projections(mean, v), *[other for term in terms for other in term.others]]
-        # Values first: a clone of a random variable would be another one.
+        # Values come first, since the clone of a random variable would be a different variable.
         whole, *known = model.replace_rvs_by_values(known)
         offset = clone_replace(whole, {value: _nothing(value, self.shape, whole)}, rebuild_strict=False)
         if value in set(ancestors(known)):
@@ -93,7 +93,7 @@ class SparseParts:
         return NumericalFunction([vector], graphs)
 
     def _check(self, model: pm.Model, whole: TensorVariable, point: dict[str, np.ndarray]) -> None:
-        """Compare with the model's own graph, at some v."""
+        """Compare the latent values with those of the model's own graph, at some v."""
         v = np.random.default_rng(0).standard_normal(self.shape)
         function = model.compile_fn(whole, inputs=model.value_vars, mode=INTERPRETED, on_unused_input="ignore")
         expected = function(point | {self.latent_name: v.reshape(point[self.latent_name].shape)})
@@ -102,42 +102,43 @@ class SparseParts:
             raise ModelError(f"the mean of the process is not seen to be linear in its whitened values: {ELSEWHERE}")
 
     def theta_of(self, point: dict[str, np.ndarray]) -> np.ndarray:
-        """All variables but v in a vector."""
+        """Return all variables except v as one vector."""
         return np.concatenate([np.zeros(0), *[np.ravel(point[name]) for name in self.theta_names]])
 
     def refresh_data(self) -> None:
-        """Read data again, which `pymc.set_data` may have changed."""
+        """Read the data again, since `pymc.set_data` may have changed them."""
         for function in (self._theta_function, self._terms):
             function.refresh_data()
 
     def at(self, theta: np.ndarray, slopes_alone: bool = False) -> tuple[float, WhitenedConditional]:
-        """Log-prior with Jacobian, and the density of v, at a theta.
+        """Return the log-prior with the Jacobian, and the density of v given theta.
 
         Parameters
         ----------
         theta : (p,) array
         slopes_alone : bool
-            Whether slopes are to be had without curvatures; in the last digits they may be others than with them.
+            Whether slopes can be computed without curvatures; their last digits may then differ.
         """
         log_prior, offset, projections, others = self._values_at(theta)
         return log_prior, self._conditional(offset, projections, others, slopes_alone)
 
     def _values_at(self, theta: np.ndarray) -> tuple[float, np.ndarray, list[np.ndarray], list[np.ndarray]]:
-        """Log-prior, offset, projections, and what else the terms are given."""
+        """Return the log-prior, the offset, the projections, and the terms' other parameters."""
         log_prior, offset, *rest = self._theta_function(theta)
         return float(log_prior), offset, rest[: self._number], rest[self._number :]
 
     def told(self, theta: np.ndarray) -> np.ndarray:
-        """The share of the prior variance at each observation that the values at the inducing inputs tell: (k, n)."""
+        """Return the share of the prior variance at each observation that the inducing inputs explain, (k, n)."""
         _, _, projections, others = self._values_at(theta)
         told = np.array([np.square(A).sum(axis=0) for A in projections])
         # The first parameter of the first term is the variance that they leave.
         return told / (told + others[0])
 
     def sites(self, theta: np.ndarray, mean: np.ndarray, factors: np.ndarray) -> Sites:
-        """Sites of a Gaussian q of v: derivatives of the terms, averaged over it.
+        """Return the sites of a Gaussian q(v): derivatives of the terms, averaged over q.
 
-        At the largest bound they give q itself, but for curvatures that are positive, and then q at another theta.
+        Where the bound is largest, and apart from positive curvatures, these sites give q itself. They then also give a
+        q for any other theta.
 
         Parameters
         ----------
@@ -188,7 +189,7 @@ def _flat(latent: np.ndarray) -> np.ndarray:
 
 
 def _whitened(model: pm.Model) -> Any:
-    """The random variable v."""
+    """Return the random variable v."""
     found = [rv for rv in model.free_RVs if rv.name.endswith(WHITENED)]
     if len(found) != 1:
         names = ", ".join(repr(rv.name) for rv in found) or "none"
@@ -197,10 +198,10 @@ def _whitened(model: pm.Model) -> Any:
 
 
 def _nothing(value: TensorVariable, shape: tuple[int, int], whole: TensorVariable) -> TensorVariable:
-    """Zeros in the place of v."""
+    """Return zeros in place of v."""
     if whole.type.shape[-1] is not None or value.ndim == 1:
         return pt.zeros_like(value)
-    # PyTensor makes zeros of a product with zeros, and asserts a wrong shape of them where that is not known.
+    # PyTensor replaces a product with zeros by zeros, and asserts a wrong shape for them if the shape is unknown.
     return pytensor.shared(np.zeros(shape, value.dtype))
 
 
@@ -218,7 +219,7 @@ def _the_mean(terms: list[_Term]) -> TensorVariable:
 
 
 def log_prior_of(model: pm.Model, v: Any, jacobian: bool = True) -> TensorVariable:
-    """Log-density of all that does not depend on v, with the Jacobian to the unconstrained scale or without."""
+    """Return the log-density of every variable that does not depend on v, with or without the Jacobian."""
     dependent = {v, *[rv for rv in model.observed_RVs if v in set(ancestors([rv]))]}
     rest = [variable for variable in (*model.basic_RVs, *model.potentials) if variable not in dependent]
     log_prior = model.logp(vars=rest, jacobian=jacobian) if rest else pt.constant(0.0)
@@ -228,7 +229,7 @@ def log_prior_of(model: pm.Model, v: Any, jacobian: bool = True) -> TensorVariab
 
 
 def _projections(mean: TensorVariable, v: Any) -> list[TensorVariable]:
-    """A of each output, or of all: what v, or one of its rows, is multiplied with."""
+    """Return A of each output, or the shared one: the matrices by which v, or its rows, are multiplied."""
     found = {}
     for variable in ancestors([mean]):
         node = variable.owner
@@ -243,7 +244,7 @@ def _projections(mean: TensorVariable, v: Any) -> list[TensorVariable]:
 
 
 def _row_of(variable: Any, v: Any) -> int | None:
-    """Which row of v a variable is, 0 for the whole; None if neither."""
+    """Return the row of v that a variable is, 0 for the whole of v, or None for any other variable."""
     if variable is v:
         return 0
     node = variable.owner

@@ -1,4 +1,4 @@
-"""Pointwise log predictive densities of draws: log E p(y|f), which the model's own log-density is not."""
+"""Pointwise log predictive densities at draws: log E p(y|f), which differs from the model's own log-density."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def extend_with_log_likelihood(
     idata : xarray.DataTree
     model : pymc.Model
     observations : dict
-        The likelihood of each observed variable, by name, with its arguments.
+        The likelihood of each observed variable with its arguments, by name.
     progressbar : bool
     compile_kwargs : dict or None
     """

@@ -26,7 +26,7 @@ from pmgp.interface.sparse.selection import select_inducing
 
 
 class Predicting:
-    """Mixin of `Sparse`."""
+    """The predictions and the diagnosis of `Sparse`, as a mixin."""
 
     mean_func: Any
     _columns: int
@@ -35,7 +35,7 @@ class Predicting:
     _observations: dict[str, tuple[LatentLikelihood, list[TensorVariable]]]
 
     def marginals(self, Xnew: Any) -> Marginals:
-        """Mean and variance of the process at each of other inputs, given the variables of the model.
+        """Return the mean and variance of the process at each new input, given the variables of the model.
 
         Parameters
         ----------
@@ -48,7 +48,7 @@ class Predicting:
         Raises
         ------
         RuntimeError
-            Before `prior`.
+            If `prior` has not been called.
         ValueError
             If Xnew is not a table of finite numbers with as many columns as X.
         """
@@ -57,7 +57,7 @@ class Predicting:
     def conditional(self, name: str, Xnew: Any, jitter: float = JITTER_DEFAULT, **kwargs: Any) -> TensorVariable:
         r"""Add the process at new inputs, :math:`\mathcal N(A_*^\top v, K_{**} - A_*^\top A_*)`.
 
-        For draws by `pymc.sample_posterior_predictive` after sampling. They are of the new values together, at a cost
+        After sampling, `pymc.sample_posterior_predictive` draws from it. Draws are joint over the new values, at a cost
         that is cubic in their number; `marginals` costs no more than the observations do.
 
         Parameters
@@ -77,7 +77,7 @@ class Predicting:
         Raises
         ------
         RuntimeError
-            Before `prior`.
+            If `prior` has not been called.
         ValueError
             If Xnew is not a table of finite numbers with as many columns as X.
         """
@@ -95,14 +95,14 @@ class Predicting:
     ) -> Any:
         r"""Add the group ``log_likelihood`` for leave-one-out cross-validation: :math:`\log\mathbb E\,p(y_n \mid f_n)`.
 
-        The expectation is over :math:`\mathcal N(f_n \mid \mu_n, \gamma_n)` at each draw. What PyMC itself would store,
-        and what the sampler uses, is :math:`\mathbb E \log p(y_n \mid f_n)`, which is smaller, and not a log-density of
-        the observations.
+        The expectation is over :math:`\mathcal N(f_n \mid \mu_n, \gamma_n)` at each draw. PyMC itself would store
+        :math:`\mathbb E \log p(y_n \mid f_n)`, which the sampler uses. That is smaller, and not a log-density of the
+        observations.
 
         Parameters
         ----------
         idata : xarray.DataTree
-            With the group ``posterior``; it is extended in place.
+            Draws with the group ``posterior``; the new group is added in place.
         model : pymc.Model, optional
         progressbar : bool
         compile_kwargs : dict, optional
@@ -116,7 +116,7 @@ class Predicting:
         Raises
         ------
         RuntimeError
-            Before `observe`.
+            If `observe` has not been called.
         """
         self._observation(None)
         settings: dict[str, Any] = {"progressbar": progressbar, "compile_kwargs": compile_kwargs}
@@ -133,10 +133,10 @@ class Predicting:
         model: pm.Model | None = None,
         draws: int | None = 1000,
     ) -> xr.Dataset:
-        r"""Predictive distribution at new inputs, averaged over the posterior; nothing is compiled.
+        r"""Return the predictive distribution at new inputs, averaged over the posterior, without compilation.
 
-        :func:`pmgp.predict` is the same for every process; here observations and parameters at the new inputs can be
-        given, too.
+        :func:`pmgp.predict` does the same for every process; this method also takes observations and parameters at the
+        new inputs.
 
         Parameters
         ----------
@@ -146,24 +146,24 @@ class Predicting:
         observed : array_like of shape (n,), or (n_outputs, n), optional
             Observations there, held out or assumed.
         parameters : tuple, optional
-            What the likelihood needs beside f at the new inputs, as `observe` takes it; what that was given by default.
+            The likelihood's parameters other than f at the new inputs, as for `observe`; by default those given there.
         name : str, optional
             Name of the observed variable that `observed` and `parameters` are for, where there are several.
         model : pymc.Model, optional
         draws : int or None
-            At most so many, evenly spaced over all chains; None for all.
+            Largest number of draws, evenly spaced over all chains; None for all.
 
         Returns
         -------
         xarray.Dataset
-            As of :func:`pmgp.predict`; with several outputs, ``latent_mean`` and ``latent_variance`` have the dimension
-            ``output`` before ``point``. With `observed` also ``log_density``, the logarithm of the posterior mean of
-            :math:`\mathbb E\,p(y_n \mid f_n)`.
+            The variables that :func:`pmgp.predict` returns; with several outputs, ``latent_mean`` and
+            ``latent_variance`` have the dimension ``output`` before ``point``. With `observed` also ``log_density``,
+            the logarithm of the posterior mean of :math:`\mathbb E\,p(y_n \mid f_n)`.
 
         Raises
         ------
         RuntimeError
-            Before `prior`, or, with `observed` or `parameters`, before `observe`.
+            If `prior` has not been called, or, with `observed` or `parameters`, if `observe` has not been called.
         ValueError
             If Xnew is not a table of finite numbers with as many columns as X, if the posterior lacks a variable, or
             if there is no such observed variable.
@@ -182,37 +182,37 @@ class Predicting:
         return task.averages(spaced_draws(idata, model, draws), model, density)
 
     def diagnose(self, idata: Any, *, model: pm.Model | None = None, draws: int | None = 200) -> Diagnosis:
-        r"""Say what the variance that the inducing inputs leave does to the posterior, and how many would be enough.
+        r"""Estimate how the variance that the inducing inputs leave affects the posterior, and how many are enough.
 
-        The target is :math:`\mathbb E \log p(y \mid f)` where :math:`\log \mathbb E\,p(y \mid f)` would be the
-        log-likelihood of u; the difference, summed over observations, is a penalty that favors hyper-parameters by
-        which little variance is left. What matters is how much it varies over the posterior.
+        The target has :math:`\mathbb E \log p(y \mid f)` where the log-likelihood of u would be
+        :math:`\log \mathbb E\,p(y \mid f)`. The difference, summed over observations, is a penalty that favors
+        hyper-parameters for which little variance is left. It matters as far as it varies over the posterior.
 
         Parameters
         ----------
         idata : xarray.DataTree
-            With the group ``posterior``.
+            Draws with the group ``posterior``.
         model : pymc.Model, optional
         draws : int or None
-            At most so many, evenly spaced over all chains; None for all.
+            Largest number of draws, evenly spaced over all chains; None for all.
 
         Returns
         -------
         Diagnosis
-            ``print`` says it in words.
+            Printed, it explains its figures in words.
 
         Raises
         ------
         RuntimeError
-            Before `observe`.
+            If `observe` has not been called.
         ValueError
             If the posterior lacks a variable.
 
         Notes
         -----
-        That is a diagnosis to first order, by draws of the approximation itself, which keep away from where the penalty
-        is large: what it finds is a lower bound. Follow the advice until it is good; a run with twice as many inducing
-        inputs, or `exact_model` where there are few points, is the proof.
+        This is a first-order diagnosis from draws of the approximation itself, which avoid regions with a large
+        penalty, so the estimated effect is a lower bound. Follow the advice until the diagnosis is good. A run with
+        twice as many inducing inputs, or `exact_model` if there are few points, is the proof.
         """
         self._observation(None)
         model = pm.modelcontext(model)
@@ -232,21 +232,21 @@ class Predicting:
 
     @property
     def whitened(self) -> Any:
-        """The random variable of whitened values."""
+        """The random variable that holds the whitened values."""
         return self._prepared(self._inputs).v
 
     @property
     def points(self) -> int:
-        """Number of inputs of the observations, as they are now."""
+        """The present number of the observations' inputs."""
         return int(self._inputs.shape[0].eval())
 
     def exact_model(
         self, name: str = "f", *, model: pm.Model | None = None, jitter: float = JITTER_DEFAULT
     ) -> pm.Model:
-        """Make the model that the inducing inputs stand for, with a latent value for each observation.
+        """Return the exact model, with a latent value for each observation.
 
-        It has the same hyper-parameters, data and likelihoods, so that :class:`pmgp.PseudoMarginal` gives the posterior
-        that this process approximates: up to some two thousand points. See :func:`pmgp.gp.compare_with_exact`.
+        It has the same hyper-parameters, data and likelihoods, so :class:`pmgp.PseudoMarginal` samples the posterior
+        that this process approximates, for up to about two thousand points. See :func:`pmgp.gp.compare_with_exact`.
 
         Parameters
         ----------
@@ -263,7 +263,7 @@ class Predicting:
         Raises
         ------
         RuntimeError
-            Before `observe`.
+            If `observe` has not been called.
         ModelError
             If there are several outputs, or if another variable of the model depends on the whitened values.
         """
@@ -276,7 +276,7 @@ class Predicting:
         return whole_model(pm.modelcontext(model), prepared.v, *moments, self._observations, name)
 
     def _traces(self, model: pm.Model, values: dict[str, np.ndarray]) -> np.ndarray:
-        """Variance left at X by inducing inputs chosen in turn, theta being at its mean; of the first covariance."""
+        """Return the variance left at X by inducing inputs chosen in turn, for the first covariance at theta's mean."""
         prepared, X = self._prepared(self._inputs), current_value(self._inputs)
         assert X is not None
         start = {name: draws.mean(axis=0) for name, draws in values.items()}
@@ -292,7 +292,7 @@ class Predicting:
         return np.maximum(total - np.cumsum(gains), 0.0)
 
     def _observation(self, name: str | None) -> tuple[LatentLikelihood, list[TensorVariable]]:
-        """Likelihood of an observed variable, and what it was given."""
+        """Return the likelihood of an observed variable, with its arguments."""
         if not self._observations:
             raise RuntimeError("the process has no observations yet: call observe first")
         names = list(self._observations)
@@ -310,5 +310,5 @@ class Predicting:
 
 
 def table_of(X: Any) -> Any:
-    """A table as a tensor."""
+    """Return a table as a tensor."""
     return X if isinstance(X, Variable) else pt.as_tensor(np.asarray(X, dtype=float))

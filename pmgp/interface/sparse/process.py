@@ -27,36 +27,35 @@ from pmgp.interface.sparse.marginals import InducingInputs, Marginals
 from pmgp.interface.sparse.observed import check_distribution, check_terms
 from pmgp.interface.sparse.predicting import Predicting, table_of
 
-# A model's variables are recognized by these: the ending of the whitened values' name, and the observations' operation.
+# These identify a model's variables: the ending of the whitened values' name, and the observations' operation.
 WHITENED = "_rotated_"
 OBSERVATIONS = "ExpectedLogLikelihood"
 
 
 class Sparse(Predicting):
-    r"""Gaussian process that is represented for many points by its values at a few inducing inputs.
+    r"""A Gaussian process for many points, represented by its values at a few inducing inputs.
 
-    For N points and M inducing inputs Z, an evaluation of the log-density costs :math:`O(N M^2)` in place of
-    :math:`O(N^3)`. What is sampled is
+    For N points and M inducing inputs Z, an evaluation of the log-density costs :math:`O(N M^2)` instead of
+    :math:`O(N^3)`. Samplers draw from
 
     .. math:: \hat q(v, \theta) \propto p(\theta)\,\mathcal N(v \mid 0, I)
               \prod_n \exp \mathbb E_{\mathcal N(f_n \mid \mu_n, \gamma_n)} \log p(y_n \mid f_n),
 
-    with :math:`u = R v` at Z. Of all distributions of u and :math:`\theta` that leave
-    :math:`p(f \mid u, \theta)` as it is, it has the smallest Kullback-Leibler divergence from the posterior: a
-    variational optimum, and an approximation of the posterior. Where :math:`\gamma_n` is large it favors
-    hyper-parameters that make it small, so :math:`\theta`'s marginal is biased, the less so the more inducing inputs
-    there are.
+    with :math:`u = R v` at Z. Among all distributions of u and :math:`\theta` that leave :math:`p(f \mid u, \theta)`
+    unchanged, it has the smallest Kullback-Leibler divergence from the posterior: it is a variational optimum, and an
+    approximation of the posterior. It favors hyper-parameters that make :math:`\gamma_n` small, so the marginal of
+    :math:`\theta` is biased, less so with more inducing inputs.
 
     Parameters
     ----------
     mean_func : pymc.gp.mean.Mean
         Zero by default.
     cov_func : pymc.gp.cov.Covariance, or sequence of them
-        Shared by all outputs, or one for each.
+        One for all outputs, or one for each.
 
     Notes
     -----
-    With Gaussian noise u integrates out: ``pm.gp.MarginalApprox(approx="VFE")`` then has the same target for
+    With Gaussian noise, u can be integrated out: ``pm.gp.MarginalApprox(approx="VFE")`` then has the same target for
     theta, and is faster.
 
     References
@@ -98,19 +97,19 @@ class Sparse(Predicting):
         X : array_like of shape (n, d)
             Inputs of the observations; a `pymc.Data` can be set later.
         Xu : array_like of shape (m, d)
-            Inducing inputs: different points of the same space, no more than n.
+            Inducing inputs: at most n different points of the same space.
         n_outputs : int
             Number of independent processes.
         jitter : float
-            Added to the diagonal of the covariance at the inducing inputs. The target stays a bound: it is that of
-            inducing values with a little noise.
+            Added to the diagonal of the covariance at the inducing inputs. The target remains a bound, now with a
+            little noise on the inducing values.
         **kwargs
-            For the whitened values: ``dims``, ``initval``.
+            Arguments of the whitened values: ``dims``, ``initval``.
 
         Returns
         -------
         Marginals
-            Mean and variance of f at X, for `observe`; of shape (n,), or (n_outputs, n) where there are several.
+            Mean and variance of f at X, for `observe`; of shape (n,), or (n_outputs, n) with several outputs.
 
         Raises
         ------
@@ -154,7 +153,7 @@ class Sparse(Predicting):
         order: int = 20,
         **kwargs: Any,
     ) -> TensorVariable:
-        """Add observations, whose term of the log-density is the expectation of log p(y|f).
+        """Add observations, which contribute the expectation of log p(y|f) to the log-density.
 
         It has a closed form for `pymc.Normal` with a mean and for `pymc.Poisson` with a log-rate that are linear in f,
         and for :class:`pmgp.likelihoods.LogGaussianCox`, and one up to a one-dimensional integral for
@@ -165,23 +164,23 @@ class Sparse(Predicting):
         ----------
         name : str
         f : Marginals
-            As `prior` gives it.
+            The return value of `prior`.
         *parameters : tensor_like
             Arguments of `dist` in addition to f: hyper-parameters and data.
         dist : callable
             Makes a distribution from latent values and parameters: ``lambda f, sigma: pm.Normal.dist(f, sigma)``.
         observed : array_like
-            All observations, of the shape of f (of shape (n,) for `RobustMax`).
+            All observations, with the shape of f, or (n,) for `RobustMax`.
         order : int
             Number of nodes of the quadrature.
         **kwargs
-            As of every PyMC distribution: ``dims``.
+            Arguments of every PyMC distribution: ``dims``.
 
         Returns
         -------
         TensorVariable
-            The observed variable. Prior and posterior predictive draws of it are from p(y|f), with f drawn from its
-            marginals, independently from point to point given u.
+            The observed variable. Its prior and posterior predictive draws come from p(y|f), with f drawn from its
+            marginals, independently at each point given u.
 
         Raises
         ------
@@ -228,17 +227,17 @@ class Sparse(Predicting):
 
     @property
     def size(self) -> int:
-        """Number of inducing inputs."""
+        """The number of inducing inputs."""
         return self._prepared(self._inputs).size
 
     @property
     def outputs(self) -> int:
-        """Number of independent processes, such as one for each class."""
+        """The number of independent processes, such as one for each class."""
         return self._prepared(self._inputs).n_outputs
 
     @property
     def factors(self) -> list[TensorVariable]:
-        """R of each covariance function, u being R v plus its mean."""
+        """The factor R of each covariance function, where u is R v plus its mean."""
         return self._prepared(self._inputs).factors
 
     @property
@@ -249,7 +248,7 @@ class Sparse(Predicting):
     def expected_log_likelihood(
         self, Z: TensorVariable, mean: TensorVariable, factors: TensorVariable, *, model: pm.Model | None = None
     ) -> TensorVariable:
-        """Return the graph of the sum of the target's terms, with a normal v at other inducing inputs.
+        """Return the graph of the sum of the target's terms, for a normal v at other inducing inputs.
 
         Parameters
         ----------
@@ -257,20 +256,20 @@ class Sparse(Predicting):
         mean : tensor of the shape of v
             Mean of v.
         factors : (n_outputs, m, m) tensor
-            C of each output, the covariance of v being C C'.
+            C of each output, where v has the covariance C C'.
         model : pymc.Model, optional
 
         Returns
         -------
         scalar tensor
-            The log density of the model's random variables, v left out.
+            The log-density of the model's random variables without v.
 
         Raises
         ------
         RuntimeError
-            Before `observe`.
+            If `observe` has not been called.
         ModelError
-            If observations are of the process at other inputs than those of `prior`.
+            If observations depend on the process at other inputs than those of `prior`.
         """
         self._observation(None)
         model = pm.modelcontext(model)

@@ -30,7 +30,7 @@ LATENT = ("latent_mean", "square", "latent_variance")
 
 
 class Response(NamedTuple):
-    """Something that is expected.
+    """An expected observation.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class Response(NamedTuple):
     graphs : list of variables
         The quantities needed at a draw of the model's random variables.
     value : callable
-        From their values to what is expected, of shape (n,), or (n, categories).
+        Takes their values, and returns the expectation, of shape (n,), or (n, categories).
     """
 
     name: str
@@ -55,7 +55,7 @@ class Expectations(NamedTuple):
     moments : Marginals
         Moments of f at the new inputs.
     observations : dict
-        By the observed variables' names: the likelihood, and its arguments.
+        The likelihood of each observed variable with its arguments, by name.
     outputs : int
         Number of processes.
     own : str or None
@@ -77,12 +77,12 @@ class Expectations(NamedTuple):
         draws : list of dict
         model : pymc.Model
         density : variable or None
-            Log-densities at the new inputs, which are averaged as densities.
+            Log-densities at the new inputs. Their exponentials are averaged.
 
         Warns
         -----
         UserWarning
-            If nothing can be said of an observed variable at new inputs; the message says why.
+            If an observed variable has no known expectation at new inputs; the message says why.
         """
         responses = self._responses()
         graphs = [*self.moments, *[graph for response in responses for graph in response.graphs]]
@@ -135,7 +135,7 @@ def _responses_of(
     Raises
     ------
     ValueError
-        If there is no such thing; the message says why.
+        If they are not known; the message says why.
     """
     f = _symbol(moments)
     rv = likelihood.dist(f, *others)
@@ -145,7 +145,7 @@ def _responses_of(
 
 
 def _symbol(moments: Marginals) -> TensorVariable:
-    """F of no known length, so that parameters of other lengths are found by their place, and not by an error."""
+    """Return f with an unknown length, so that parameters of other lengths are found without an error."""
     return pt.tensor("f", dtype=moments.mean.dtype, shape=(None,) * moments.mean.ndim)
 
 
@@ -192,7 +192,7 @@ def _in_closed_form(
 def _of_classes(
     likelihood: LatentLikelihood, moments: Marginals, others: list[TensorVariable], outputs: int
 ) -> Response:
-    """Probabilities of all classes."""
+    """Return the probabilities of all classes."""
     number = moments.mean.shape[1]
     logs = [likelihood.log_expected(pt.full((number,), label), *moments, *others) for label in range(outputs)]
     return Response("probabilities", [pt.exp(pt.stack(logs, axis=-1))], np.asarray)

@@ -1,4 +1,4 @@
-"""Inducing inputs chosen from the inputs, before a model is made or with its covariance function."""
+"""Selection of inducing inputs from the inputs, before there is a model or with its covariance function."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def select_inducing(
     M : int
         Number of inducing inputs; at most the number of different rows of X.
     method : {"kmeans", "conditional_variance", "random"}
-        Centers of clusters; points that each have the largest variance given those before, which include outlying
-        ones; or random points.
+        Centers of clusters; points that each have the largest variance given the previous ones, which include outlying
+        points; or random points.
     cov_func : pymc.gp.cov.Covariance, optional
-        For "conditional_variance". Where it has random variables, call this within their model.
+        Needed for "conditional_variance". If it has random variables, call this function within their model.
     start : dict, optional
         Values of hyper-parameters for that covariance, as in :func:`pmgp.find_map`; by default those that the model
         starts from.
@@ -50,8 +50,8 @@ def select_inducing(
     Returns
     -------
     (M, d) array
-        Different rows. Fewer than M for "conditional_variance" where the rest of the points is determined by them to
-        working precision.
+        Different rows; fewer than M for "conditional_variance" if these determine all other points to working
+        precision.
 
     Raises
     ------

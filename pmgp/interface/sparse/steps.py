@@ -1,4 +1,4 @@
-"""The base of the step methods for models of `Sparse`: they move all variables together, and compile nothing."""
+"""The base of the step methods for `Sparse` models, which move all variables together and compile nothing."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pmgp.interface.steps.chain_step import ChainStep
 
 
 class SparseStep(ChainStep):
-    """A step method for all variables of a model, which are continuous.
+    """A step method for all variables of a model, which must be continuous.
 
-    Subclasses define `_function_of`; their constructors end with that of this class, which starts a state.
+    Subclasses define `_function_of`. Their constructors call this one last, since it starts a state.
 
     Parameters
     ----------
     vars, model, rng, initial_point, blocked
-        As in every PyMC step method.
+        The arguments of every PyMC step method.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class SparseStep(ChainStep):
         self._reset(0, 0)
 
     def _function_of(self, model: pm.Model, point: dict[str, np.ndarray]) -> Any:
-        """Return the function computed from the model; it has `refresh_data`."""
+        """Return a function of the model that has a method `refresh_data`."""
         raise NotImplementedError
 
     def _refresh_data(self) -> None:
@@ -52,7 +52,7 @@ class SparseStep(ChainStep):
 
     @property
     def dimension(self) -> int:
-        """Number of elements of all variables."""
+        """The number of elements of all variables."""
         return sum(int(np.prod(shape)) for shape in self._shapes.values())
 
     def _vector(self, point: dict[str, np.ndarray]) -> np.ndarray:
@@ -64,7 +64,7 @@ class SparseStep(ChainStep):
         return {name: part.reshape(shape) for (name, shape), part in zip(self._shapes.items(), parts, strict=True)}
 
     def _all_variables(self, vars: list[Any] | None, model: pm.Model) -> list[Any]:
-        """The value variables, all of which must be continuous and the step's."""
+        """Return the value variables; refuse discrete ones, and any that the step was not given."""
         name = type(self).__name__
         if model.discrete_value_vars:
             names = ", ".join(repr(variable.name) for variable in model.discrete_value_vars)

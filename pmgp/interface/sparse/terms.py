@@ -26,33 +26,33 @@ SMOOTH = (BernoulliProbit.rv_type, BernoulliLogit.rv_type)
 
 
 class Terms(Protocol):
-    """The sum of all terms, given the means of f and what else they depend on."""
+    """The sum of all terms as a function of the means of f and of the terms' other parameters."""
 
     def refresh_data(self) -> None:
         """Read the observations again."""
         ...
 
     def values(self, *arguments: np.ndarray) -> list[Any]:
-        """The sum."""
+        """Return the sum, in a list."""
         ...
 
     def derivatives(self, *arguments: np.ndarray) -> list[Any]:
-        """The gradient of the sum, and for each output second derivatives by each mean."""
+        """Return the gradient of the sum, and for each output the second derivative in each mean."""
         ...
 
     def slope(self, *arguments: np.ndarray) -> Any:
-        """The gradient alone."""
+        """Return only the gradient."""
         ...
 
 
 def terms_of(model: pm.Model, observed: list[TensorVariable], outputs: int) -> Terms:
-    """Those of observed variables of one process, in the fastest way there is.
+    """Return the fastest implementation of the terms of one process's observed variables.
 
     Parameters
     ----------
     model : pymc.Model
     observed : list of variables
-        Which are given the same means.
+        Variables that depend on the same means.
     outputs : int
         Number of processes.
     """
@@ -64,12 +64,12 @@ def terms_of(model: pm.Model, observed: list[TensorVariable], outputs: int) -> T
 
 
 class GraphTerms:
-    """Any terms, by their graphs.
+    """Terms of any observed variables, computed with their graphs.
 
     Parameters
     ----------
     model, observed, outputs
-        As of `terms_of`.
+        The arguments of `terms_of`.
     """
 
     def __init__(self, model: pm.Model, observed: list[TensorVariable], outputs: int) -> None:
@@ -100,15 +100,15 @@ class GraphTerms:
         self._slope.refresh_data()
 
     def values(self, *arguments: np.ndarray) -> list[Any]:
-        """The sum."""
+        """Return the sum, in a list."""
         return self._values(*arguments)
 
     def derivatives(self, *arguments: np.ndarray) -> list[Any]:
-        """The gradient of the sum, and second derivatives."""
+        """Return the gradient of the sum, and the second derivatives."""
         return self._derivatives(*arguments)
 
     def slope(self, *arguments: np.ndarray) -> Any:
-        """The gradient alone."""
+        """Return only the gradient."""
         return self._slope(*arguments)[0]
 
 
@@ -120,7 +120,7 @@ class BinaryTerms:
     value : variable
         The labels, a constant or a `pymc.Data`.
     constructor : callable
-        From labels to the likelihood.
+        Takes labels, and returns the likelihood.
     order : int
         The largest number of nodes.
     """
@@ -133,7 +133,7 @@ class BinaryTerms:
 
     @classmethod
     def of(cls, model: pm.Model, rv: Any) -> BinaryTerms | None:
-        """Those of an observed variable of a process; None if its likelihood is another one, or not of f itself."""
+        """Return the terms of an observed variable, or None for another likelihood or a function of f."""
         process: Any = inducing_process(model)
         mean, _, *others = rv.owner.op.dist_params(rv.owner)
         if process is None or others or mean.ndim != 1:
@@ -152,22 +152,22 @@ class BinaryTerms:
         self._terms = ExpectedTerms(self._constructor, np.array(labels), self._order)
 
     def values(self, *arguments: np.ndarray) -> list[Any]:
-        """The sum."""
+        """Return the sum, in a list."""
         mean, variance = arguments
         return [self._terms.value(mean, variance)]
 
     def derivatives(self, *arguments: np.ndarray) -> list[Any]:
-        """First and second derivatives of each term, by few nodes."""
+        """Return the first and second derivatives of each term, computed with few nodes."""
         mean, variance = arguments
         return list(self._terms.derivatives(mean, variance))
 
     def slope(self, *arguments: np.ndarray) -> Any:
-        """First derivatives, which come with the second ones."""
+        """Return the first derivatives, which are computed together with the second ones."""
         return self.derivatives(*arguments)[0]
 
 
 class _Deviations(NamedTuple):
-    """Deviations of latent values, and of their differences from the labeled ones."""
+    """Standard deviations of latent values, and of their differences from the labeled ones."""
 
     variance: np.ndarray
     deviation: np.ndarray
@@ -180,13 +180,13 @@ class RobustMaxTerms:
     Parameters
     ----------
     value : variable
-        The labels, a constant or what is made of a `pymc.Data`.
+        The labels, a constant or a function of a `pymc.Data`.
     epsilon : float
-        Of `RobustMax`.
+        The parameter of `RobustMax`.
     order : int
         Number of nodes.
     graph : GraphTerms
-        For second derivatives.
+        The terms' graphs, which give second derivatives.
     """
 
     def __init__(self, value: Any, epsilon: float, order: int, graph: GraphTerms, outputs: int) -> None:
@@ -200,7 +200,7 @@ class RobustMaxTerms:
 
     @classmethod
     def of(cls, model: pm.Model, rv: Any, outputs: int) -> RobustMaxTerms | None:
-        """Those of an observed variable of a process; None if its likelihood is another one, or not of f itself."""
+        """Return the terms of an observed variable, or None for another likelihood or a function of f."""
         process: Any = inducing_process(model)
         mean, _, *others = rv.owner.op.dist_params(rv.owner)
         value = model.rvs_to_values[rv]
@@ -225,29 +225,29 @@ class RobustMaxTerms:
         self._graph.refresh_data()
 
     def values(self, *arguments: np.ndarray) -> list[Any]:
-        """The sum."""
+        """Return the sum, in a list."""
         mean, variance = arguments
         right = compiled("robust_max.right")(*self.arguments(mean, variance))
         return [self.gain * right + self._miss * len(self._labels)]
 
     def derivatives(self, *arguments: np.ndarray) -> list[Any]:
-        """The gradient of the sum, and second derivatives, by their graph."""
+        """Return the gradient of the sum, and the second derivatives, computed with their graph."""
         return self._graph.derivatives(*arguments)
 
     def slope(self, *arguments: np.ndarray) -> Any:
-        """The gradient alone."""
+        """Return only the gradient."""
         mean, variance = arguments
         out = np.empty(mean.shape)
         compiled("robust_max.slopes")(*self.arguments(mean, variance), out)
         return self.gain * out
 
     def arguments(self, mean: np.ndarray, variance: np.ndarray) -> tuple[Any, ...]:
-        """Labels, means, deviations, those of differences, nodes and weights, as kernels take them."""
+        """Return the kernels' arguments: labels, means, deviations, deviations of differences, nodes and weights."""
         _, deviation, spread = self._at(variance)
         return self._labels, np.ascontiguousarray(mean), deviation, spread, *self._rule
 
     def _at(self, variance: np.ndarray) -> _Deviations:
-        """Return the deviations for these variances, which stay the same array while theta does."""
+        """Return the deviations for these variances; reuse the last ones while the array stays the same."""
         if self._known is None or self._known.variance is not variance:
             if variance.shape != (self._outputs, len(self._labels)):
                 raise ValueError(
