@@ -1,4 +1,4 @@
-"""The folder of a run: which files in it are results, and when they may be replaced."""
+"""The folder of a run: the files in it that are results, and when they may be replaced."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ def check_folder(settings: Settings) -> None:
 
 
 def clear(folder: Path) -> None:
-    """Delete the results in a folder, and nothing else, so that none from another run remain."""
+    """Delete only the results in a folder, so that none from another run remain."""
     for path in _existing(folder):
         path.unlink()
 
 
 def clear_store(folder: Path) -> None:
-    """Delete the stored draws of another run, and nothing else."""
+    """Delete only the stored draws of another run."""
     from pmgp.interface.sampling import delete
 
     delete(folder / STORE)

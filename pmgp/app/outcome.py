@@ -20,7 +20,7 @@ class Outcome:
     """Draws, predictions, scores and cost of a run.
 
     ``predictions`` has one row for each test point; without a test part it is None, and ``scores`` is empty.
-    ``verdict`` says whether the draws can be relied on, as sampling has logged it.
+    ``verdict`` says whether the draws are reliable, as in the log of sampling.
     ``seconds`` are wall-clock times of the parts of the run. ``diagnosis`` says what inducing inputs do to the
     posterior and how many would be enough; it is None for an exact chain. ``trend`` has one row for each time of a
     process in time.
@@ -39,12 +39,12 @@ class Outcome:
 
     @property
     def settings(self) -> Settings:
-        """Settings of the run."""
+        """The settings of the run."""
         return self.problem.settings
 
     @property
     def shortfall(self) -> str | None:
-        """Which requested draws are missing; None for a complete run."""
+        """A description of the missing draws, or None for a complete run."""
         sizes = self.idata["posterior"].sizes
         asked = self.settings
         if (sizes["chain"], sizes["draw"]) == (asked.chains, asked.draws):

@@ -48,7 +48,7 @@ def _divided_in_time(dataset: Dataset, test_fraction: float) -> tuple[Dataset, D
 
 
 def _inducing(settings: Settings, X: NDArray[np.float64]) -> Inducing:
-    """Centers of clusters; None for the exact chain."""
+    """Return centers of clusters, or None for the exact chain."""
     from pmgp.interface.recommendation import MANY_POINTS
     from pmgp.interface.sparse import select_inducing, suggested_number
 

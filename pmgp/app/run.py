@@ -48,7 +48,7 @@ def execute(settings: Settings, console: Console) -> Outcome:
     start = time.perf_counter()
     idata = sample(problem.model, settings)
     sampled = time.perf_counter()
-    # The draws, which took long, are written first: whatever fails later, they are on disk.
+    # The draws took long, so they are written first and are on disk whatever fails later.
     clear(settings.out)
     report.save_posterior(idata, settings.out)
     predictions, scores = predict(problem, idata)
@@ -88,7 +88,7 @@ def sample(model: pm.Model, settings: Settings) -> xr.DataTree:
 
 
 def _step(model: pm.Model, settings: Settings) -> Any:
-    """The step method; None for the recommended one."""
+    """Return the step method, or None for the recommended one."""
     import pmgp
     from pmgp.interface.model.inducing_process import inducing_process
 
@@ -125,7 +125,7 @@ def _resumed(model: pm.Model, settings: Settings, step: Any) -> xr.DataTree:
 
 
 def predict(problem: Problem, idata: xr.DataTree) -> tuple[pd.DataFrame | None, Scores]:
-    """Predict the test points and score the predictions; None and no scores without test points."""
+    """Predict the test points and score the predictions; return None and no scores without test points."""
     if not problem.test.n:
         return None, Scores({}, {})
     table = problem.task.predict(problem, idata)
@@ -139,7 +139,7 @@ def measure(
     scores: Scores,
     seconds: dict[str, float],
 ) -> Outcome:
-    """Add cost and efficiency of the sampler to the results; a few draws have no efficiency."""
+    """Add cost and efficiency of the sampler to the results; with few draws there is no efficiency."""
     from pmgp import diagnostics
     from pmgp.interface.sampling import report
 

@@ -87,7 +87,7 @@ class Settings:
             self._check_named()
 
     def _check_time(self) -> None:
-        """Refuse what a process in time has not."""
+        """Refuse options that do not apply to a process in time."""
         if self.likelihood not in ("probit", "logit", "poisson"):
             raise RunError(f"--time is for --likelihood probit, logit and poisson, and not for {self.likelihood}")
         if not self.kernel.startswith("matern"):

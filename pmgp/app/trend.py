@@ -1,4 +1,4 @@
-"""The process in time at evenly spaced times, observed ones and later ones: what a forecast and its picture show."""
+"""The process in time at evenly spaced times, observed and later ones, for a forecast and its picture."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ RESPONSES = {"probit": ndtr, "logit": expit, "poisson": np.exp}
 def trend(problem: Problem, idata: xr.DataTree) -> pd.DataFrame | None:
     """Return quantiles of the expected observation over time, and of counts themselves; None without ``--time``.
 
-    One row a time: ``time``, ``low``, ``median``, ``high`` (5, 50 and 95%), whether it is after the last observation,
-    ``forecast``, and for counts ``count_low`` and ``count_high``. Every draw of the posterior takes part, in O(n).
+    There is one row for each time: ``time``, ``low``, ``median``, ``high`` (5, 50 and 95%), ``forecast``, which says
+    whether it is after the last observation, and for counts ``count_low`` and ``count_high``. All draws of the
+    posterior are used, in O(n).
     """
     if problem.settings.time is None:
         return None
@@ -55,7 +56,7 @@ def trend(problem: Problem, idata: xr.DataTree) -> pd.DataFrame | None:
 
 
 def forecast_times(problem: Problem) -> NDArray[np.float64]:
-    """Times after the last training point: those of the test part, then as many as the horizon, a median step apart."""
+    """Return times after the last training point: the test part, then as many as the horizon, a median step apart."""
     every = np.unique(problem.dataset.X[:, 0])
     further = every[-1] + np.median(np.diff(every)) * np.arange(1, problem.settings.horizon + 1)
     return np.unique(np.concatenate([problem.test.X[:, 0], further]))

@@ -40,7 +40,7 @@ class Entry:
 
     @property
     def d(self) -> int:
-        """Number of features."""
+        """The number of features."""
         return len(self.feature_names)
 
 

@@ -14,7 +14,7 @@ DATES = ("ISO8601", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y")
 
 
 def days(cells: pd.Series) -> pd.Series | None:
-    """Return days since the first date, None if the cells are not all dates of one format.
+    """Return days since the first date, or None if the cells are not all dates in one format.
 
     Parameters
     ----------

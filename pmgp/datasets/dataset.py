@@ -114,12 +114,12 @@ class Dataset:
 
     @property
     def n(self) -> int:
-        """Number of points."""
+        """The number of points."""
         return self.X.shape[0]
 
     @property
     def d(self) -> int:
-        """Number of features."""
+        """The number of features."""
         return self.X.shape[1]
 
     def take(self, index: ArrayLike) -> Dataset:

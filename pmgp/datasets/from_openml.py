@@ -55,7 +55,7 @@ def fetch_frame(data_id: int) -> tuple[pd.DataFrame, pd.Series]:
 
 
 def from_openml(name: str) -> Arrays:
-    """Return inputs (n, d) and labels 0 and 1 (n,) of a data set that OpenML has.
+    """Return inputs (n, d) and labels 0 and 1 (n,) of a data set on OpenML.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def _rows(rows: slice) -> Callable[[pd.DataFrame, pd.Series], Arrays]:
 
 
 def _abalone(features: pd.DataFrame, target: pd.Series) -> Arrays:
-    """Drop the infants; the number of rings, OpenML's target, is the last feature here."""
+    """Drop the infants; the number of rings, OpenML's target, becomes the last feature."""
     sex = features.iloc[:, 0].astype(str)
     adult = (sex != "I").to_numpy()
     X = np.column_stack([features.iloc[:, 1:].astype(np.float64), target.astype(np.float64)])

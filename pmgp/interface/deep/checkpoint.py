@@ -1,4 +1,4 @@
-"""A run's state in a file that is replaced as a whole, and from which the run continues to the same numbers."""
+"""Storage of a run's state in a file that is replaced as a whole, from which the run continues to the same numbers."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from pmgp.core.deep.network import OMEGA
 
 
 def check_counts(**counts: int) -> None:
-    """Refuse values that are not integers of at least one."""
+    """Refuse values that are not positive integers."""
     for name, value in counts.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ValueError(f"{name}={value!r}: give an integer of at least 1")
@@ -28,7 +28,7 @@ def check_choices(kernel: str, omega: str, dtype: str) -> None:
 
 
 def likelihood_of(given: str | JaxLikelihood | Callable[[Any, Any], Any]) -> JaxLikelihood:
-    """Return a likelihood, given as itself, as its name, or as a log density of y and f."""
+    """Return a likelihood that is given as itself, as its name, or as a log density of y and f."""
     if isinstance(given, JaxLikelihood):
         return given
     if callable(given):
@@ -40,7 +40,7 @@ def likelihood_of(given: str | JaxLikelihood | Callable[[Any, Any], Any]) -> Jax
 
 
 def samples_at(step: int, samples: int | Mapping[int, int]) -> int:
-    """Return the number of Monte Carlo samples at a step: a constant, or that of the last step reached in a mapping."""
+    """Return the number of Monte Carlo samples at a step: a constant, or a mapping's value at the last step reached."""
     if not isinstance(samples, Mapping):
         return samples
     reached = [start for start in samples if start <= step]
@@ -48,7 +48,7 @@ def samples_at(step: int, samples: int | Mapping[int, int]) -> int:
 
 
 def device_of(name: str | None) -> Any:
-    """Return JAX's device of a kind, or the one that JAX chooses."""
+    """Return JAX's device of the given kind, or the one that JAX chooses."""
     try:
         return jax.devices(name)[0]
     except RuntimeError as error:

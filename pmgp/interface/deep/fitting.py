@@ -24,7 +24,7 @@ HELDOUT_SAMPLES = 50
 
 @dataclass(frozen=True)
 class Plan:
-    """The settings and the length of training, with the names of `RandomFeatureGP`."""
+    """The settings and the length of training, named as in `RandomFeatureGP`."""
 
     steps: int
     batch_size: int
@@ -43,7 +43,7 @@ class Plan:
     def ends(self, history: list[dict[str, float]]) -> bool:
         """Return whether all steps are taken, or the held-out density has not risen for `patience` evaluations.
 
-        Evaluations count from the step at which the hyper-parameters are free.
+        Evaluations are counted from the step at which the hyper-parameters begin to move.
         """
         if not history:
             return False
@@ -79,7 +79,7 @@ class Problem:
 def train(
     problem: Problem, plan: Plan, checkpoint: Path | None, mark: str, progressbar: bool
 ) -> tuple[dict[str, Any], list[dict[str, float]]]:
-    """Return the parameters with the highest held-out density, or the last ones without held-out data, and the history.
+    """Return the best parameters on held-out data, or the last ones without such data, and the history.
 
     An entry of the history has the step, and the bound and the held-out log density in nats per observation.
     """

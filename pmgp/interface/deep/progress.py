@@ -7,7 +7,7 @@ from rich.text import Text
 
 
 class _Speed(ProgressColumn):
-    """Steps per second."""
+    """A column that shows steps per second."""
 
     def render(self, task: Task) -> Text:
         return Text(f"{task.speed:.0f} steps/s" if task.speed else "")

@@ -24,14 +24,14 @@ from pmgp.interface.deep.configuration import check_choices, check_counts, devic
 from pmgp.interface.deep.data import checked_inputs, checked_observations
 from pmgp.interface.deep.fitting import Plan, Problem, train
 
-LENGTH_ONLY = ("steps", "patience", "device")  # A run may go on with other ones of these.
+LENGTH_ONLY = ("steps", "patience", "device")  # A run may continue with different values of these.
 
 
 class RandomFeatureGP:
     """A deep Gaussian process on random features, fitted by maximizing a variational bound.
 
-    This is not exact: q is a product of normals, and hyper-parameters are point estimates. For up to some thousand
-    points `pmgp.sample` is exact; for few features, `pmgp.gp.RandomFeatures` in a PyMC model.
+    This is not exact: q is a product of normals, and hyper-parameters are point estimates. For up to a few thousand
+    points use `pmgp.sample`, which is exact; for few features, `pmgp.gp.RandomFeatures` in a PyMC model.
 
     Parameters
     ----------
@@ -42,45 +42,45 @@ class RandomFeatureGP:
     width : int
         Processes in each hidden layer.
     kernel : {"rbf", "arc-cosine-0", "arc-cosine-1"}
-        Each with a variance and a length-scale for each input, in each layer. The features of "arc-cosine-0" are
-        steps, which have no gradient, so that its lower layers stay where they are.
+        Each layer's kernel has a variance, and a length-scale for each input. The features of "arc-cosine-0" are steps,
+        which have no gradient, so its lower layers do not learn.
     likelihood : {"gaussian", "probit", "logit", "softmax", "poisson"}, JaxLikelihood or callable
-        Or a log density of y, shape (n,), and f, shape (n, outputs), written with `jax.numpy`.
+        A callable is a log density of y, shape (n,), and f, shape (n, outputs), written with `jax.numpy`.
     outputs : int, optional
         Latent processes of the likelihood: by default 1, and the number of classes for softmax.
     omega : {"var-fixed", "var-resampled", "prior-fixed"}
-        q(Omega) learned with one set of standard normals ("var-fixed", as in the article), learned with new ones in
-        each step, or Omega a draw of its prior. With "var-fixed" the objective is no lower bound and rises while
-        predictions worsen, so a part of the data is held out.
+        Learn q(Omega) with one set of standard normals ("var-fixed", as in the article) or with new ones in each step
+        ("var-resampled"), or draw Omega from its prior ("prior-fixed"). With "var-fixed" the objective is not a lower
+        bound, and rises while predictions worsen, so a part of the data is held out.
     local : bool
-        Draw the values of each layer for each point, which takes fewer steps than drawing weights, as in the article.
+        Draw the values of each layer for each point. This takes fewer steps than drawing weights, as in the article.
     fed_forward : bool
-        Whether hidden layers see X beside the layer below.
+        Whether hidden layers take X as input, in addition to the layer below.
     steps, batch_size : int
-        Steps at most, and observations in each.
+        Largest number of steps, and number of observations in each.
     learning_rate : float
         Learning rate of Adam.
     frozen_steps : int
         Steps before hyper-parameters move.
     samples : int or dict
-        Monte Carlo samples of a step, or by the step from which on there are so many, such as ``{0: 1, 6000: 10}``.
+        Monte Carlo samples of a step: a constant, or numbers by the step at which they begin, ``{0: 1, 6000: 10}``.
     validation_fraction : float
         The part of the data that is held out for early stopping; 0 for none.
     evaluate_every : int
-        Steps between two looks at the held-out density.
+        Steps between evaluations of the held-out density.
     patience : int or None
-        Looks without a rise after which training stops; None to take all steps. The best parameters seen are kept.
+        Evaluations without a rise after which training stops; None to take all steps. The best parameters are kept.
     dtype : {"float32", "float64"}
-        Precision of all computations, whatever JAX is set to.
+        Precision of all computations, regardless of JAX's settings.
     device : str, optional
-        Such as "cpu" or "gpu"; by default the one that JAX chooses.
+        The device, such as "cpu" or "gpu"; by default the one that JAX chooses.
     random_state : int
         The same seed gives the same numbers on the same device.
 
     Attributes
     ----------
     history_ : list of dict
-        After each block of steps: the step, and the bound and the held-out log density in nats an observation.
+        After each block of steps: the step, and the bound and the held-out log density in nats per observation.
     parameters_ : dict
         Trees of arrays: ``theta``, ``q``, ``likelihood``, as in `pmgp.core.deep.network`.
     n_features_in_ : int
@@ -128,7 +128,7 @@ class RandomFeatureGP:
         return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The arguments of the constructor by name, as scikit-learn asks for them."""
+        """Return the arguments of the constructor by name, as scikit-learn expects."""
         return {name: getattr(self, name) for name in self._names()}
 
     def set_params(self, **params: Any) -> Self:
@@ -140,17 +140,17 @@ class RandomFeatureGP:
         return self
 
     def fit(self, X: Any, y: Any, *, checkpoint: str | Path | None = None, progressbar: bool = True) -> Self:
-        """Maximize the bound by Adam on minibatches.
+        """Maximize the bound with Adam on minibatches.
 
         Parameters
         ----------
         X : (n, d) array
-            Inputs, each column best scaled to unit variance.
+            Inputs, preferably with each column scaled to unit variance.
         y : (n,) array
-            Observations; best scaled to unit variance for a Gaussian likelihood; classes are 0, 1, ...
+            Observations, preferably scaled to unit variance for a Gaussian likelihood; classes are 0, 1, ...
         checkpoint : path, optional
-            A file that is replaced after each evaluation; if it is there, the run goes on from it, and more `steps`
-            than before are allowed.
+            A file that is replaced after each evaluation. If it exists, the run continues from it, and may have more
+            `steps` than before.
         progressbar : bool
 
         Returns
@@ -161,7 +161,7 @@ class RandomFeatureGP:
         Raises
         ------
         ValueError
-            If an argument, X or y cannot be used; the message names the first row that is at fault.
+            If an argument, X or y cannot be used; the message names the first row that is wrong.
         FloatingPointError
             If the bound overflows.
         """
@@ -197,7 +197,7 @@ class RandomFeatureGP:
 
     @contextmanager
     def _computing(self) -> Iterator[None]:
-        """The precision and the device of this process; those that the user has set for JAX come back after it."""
+        """Compute with the process's precision on its device, and restore the user's JAX settings afterwards."""
         params = self.get_params()
         with jax.enable_x64(params["dtype"] == "float64"), jax.default_device(device_of(params["device"])):
             yield
@@ -220,7 +220,7 @@ class RandomFeatureGP:
         return Problem(network, likelihood, frozen, key=key, **dict(zip(names, arrays, strict=True)))
 
     def _draws(self, X: Any, draws: int, random_seed: int) -> tuple[Any, Any]:
-        """Latent values under q, shape (draws, m, C), and a key for what follows; computed in the right precision."""
+        """Draw latent values under q, (draws, m, C), in the right precision; return them with a key for more draws."""
         check_counts(draws=draws)
         problem = self._fitted()
         f_key, y_key = jax.random.split(jax.random.key(random_seed))
@@ -233,21 +233,21 @@ class RandomFeatureGP:
         return self._problem_
 
     def predict(self, Xnew: Any, *, draws: int = 100, random_seed: int = 0) -> xr.Dataset:
-        """Expectations at new inputs, averaged over draws of the weights from q.
+        """Return expectations at new inputs, averaged over draws of the weights from q.
 
         Parameters
         ----------
         Xnew : (m, d) array
         draws : int
-            Draws of the weights of all layers.
+            Number of draws of the weights of all layers.
         random_seed : int
 
         Returns
         -------
         xarray.Dataset
-            With the names that `pmgp.predict` gives, over ``point``: ``latent_mean`` and ``latent_variance``, with
-            ``process`` before it for several latent processes, and ``mean``, ``probability`` with ``complement``, or
-            ``probabilities`` over ``point`` and ``category``. A log density alone has no expectation.
+            Variables over ``point``, named as by `pmgp.predict`: ``latent_mean`` and ``latent_variance``, with the
+            dimension ``process`` first for several latent processes, and ``mean``, ``probability`` with ``complement``,
+            or ``probabilities`` over ``point`` and ``category``. A log density alone has no expectation.
         """
         with self._computing():
             f, _ = self._draws(Xnew, draws, random_seed)
@@ -263,7 +263,7 @@ class RandomFeatureGP:
         return xr.merge([_expected(expected, likelihood.expected), result], combine_attrs="drop_conflicts")
 
     def sample_predictions(self, Xnew: Any, *, draws: int = 100, random_seed: int = 0) -> xr.Dataset:
-        """Draws of f, joint over the new inputs, and of observations given them.
+        """Draw f jointly at new inputs, and observations given f.
 
         Parameters
         ----------
@@ -274,8 +274,8 @@ class RandomFeatureGP:
         Returns
         -------
         xarray.Dataset
-            ``f`` over ``draw``, ``point`` and ``process``, and ``y`` over ``draw`` and ``point`` if the likelihood can
-            be drawn from.
+            ``f`` over ``draw``, ``point`` and ``process``, and, if the likelihood can draw observations, ``y`` over
+            ``draw`` and ``point``.
         """
         with self._computing():
             f, key = self._draws(Xnew, draws, random_seed)
@@ -288,7 +288,7 @@ class RandomFeatureGP:
         return xr.Dataset(variables, coords={"draw": np.arange(draws), "point": np.arange(f.shape[1])})
 
     def log_predictive_density(self, Xnew: Any, ynew: Any, *, draws: int = 100, random_seed: int = 0) -> np.ndarray:
-        """Log predictive density of each new observation, shape (m,), in nats: the log of a mean over draws of q."""
+        """Return each new observation's log predictive density, (m,), in nats: the log of a mean over draws of q."""
         problem = self._fitted()
         Xnew = checked_inputs(Xnew, self.n_features_in_)
         ynew = checked_observations(ynew, len(Xnew), problem.likelihood.labels)
@@ -299,7 +299,7 @@ class RandomFeatureGP:
 
 
 def _expected(values: np.ndarray, name: str) -> xr.Dataset:
-    """Expected observations as `pmgp.predict` calls them."""
+    """Return expected observations with the names that `pmgp.predict` uses."""
     if values.ndim == 2:
         return xr.Dataset({name: (("point", "category"), values)}, coords={"category": np.arange(values.shape[1])})
     found = {name: ("point", values)}

@@ -1,4 +1,4 @@
-"""A Gaussian process on random features inside a PyMC model, in the manner of `pymc.gp.HSGP`.
+"""A Gaussian process on random features inside a PyMC model, used like `pymc.gp.HSGP`.
 
 The article: K. Cutajar, E. V. Bonilla, P. Michiardi and M. Filippone (2017), Random feature expansions for deep
 Gaussian processes, section 3.
@@ -17,18 +17,18 @@ from pytensor.tensor.variable import TensorVariable
 
 
 class RandomFeatures:
-    r"""Gaussian process :math:`f = m + \Phi w` with :math:`w \sim \mathcal N(0, I)` and :math:`E[\Phi\Phi^\top] = K`.
+    r"""A Gaussian process :math:`f = m + \Phi w` with :math:`w \sim \mathcal N(0, I)` and :math:`E[\Phi\Phi^\top] = K`.
 
-    The features are cosines and sines of the inputs at frequencies drawn once. Given these the model is exact, an
-    evaluation costs :math:`O(n N)` for :math:`N` features, and length-scales and variances may be variables with
-    priors. As inputs may be variables too, one process can be given another one's values: a deep process.
+    The features are cosines and sines of the inputs at frequencies that are drawn once. Given these, the model is
+    exact. An evaluation costs :math:`O(n N)` for :math:`N` features, and length-scales and variances may be variables
+    with priors. Inputs may be variables too, so one process can take the values of another: a deep process.
 
     Parameters
     ----------
     cov_func : pymc.gp.cov.ExpQuad, or one times variances
         Any other kernel is refused.
     features : int
-        Frequencies; there are two features for each.
+        Number of frequencies, each of which has two features.
     mean_func : pymc.gp.mean.Mean
         Zero by default.
     random_seed : int
@@ -37,7 +37,7 @@ class RandomFeatures:
     Raises
     ------
     ValueError
-        If `features` is no integer of at least one, or the kernel is another one.
+        If `features` is not a positive integer, or for another kernel.
 
     Examples
     --------
@@ -64,14 +64,14 @@ class RandomFeatures:
         self._normals = np.random.default_rng(random_seed).normal(size=(dimensions, features))
 
     def matrix(self, X: Any) -> TensorVariable:
-        """The features Phi at inputs X, shape (n, 2 features)."""
+        """Return the features Phi at inputs X, shape (n, 2 features)."""
         inputs, _ = self._kernel._slice(pt.as_tensor(X))
         projections = (inputs / self._kernel.ls) @ self._normals
         waves = pt.concatenate([pt.cos(projections), pt.sin(projections)], axis=1)
         return pt.sqrt(self._variance / self.features) * waves
 
     def prior(self, name: str, X: Any, dims: str | None = None) -> TensorVariable:
-        """The process at X, shape (n,), a `pymc.Deterministic` of the weights ``NAME_weights``.
+        """Return the process at X, shape (n,), a `pymc.Deterministic` of the weights ``NAME_weights``.
 
         Parameters
         ----------
@@ -84,7 +84,7 @@ class RandomFeatures:
         return self.conditional(name, X, dims)
 
     def conditional(self, name: str, Xnew: Any, dims: str | None = None) -> TensorVariable:
-        """The process at other inputs, shape (m,), given the weights: a `pymc.Deterministic`.
+        """Return the process at other inputs, shape (m,), given the weights: a `pymc.Deterministic`.
 
         Raises
         ------
@@ -98,7 +98,7 @@ class RandomFeatures:
 
 
 def _parts(cov_func: Covariance) -> tuple[ExpQuad, Any]:
-    """The exponentiated quadratic, and the product of the variances that multiply it."""
+    """Return the exponentiated quadratic, and the product of the variances that multiply it."""
     factors = list(cov_func._factor_list) if isinstance(cov_func, Prod) else [cov_func]
     kernels = [factor for factor in factors if isinstance(factor, Covariance)]
     if len(kernels) != 1 or not isinstance(kernels[0], ExpQuad):

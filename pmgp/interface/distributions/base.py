@@ -16,16 +16,16 @@ from pytensor.tensor.variable import TensorVariable
 
 
 class LatentVariable(SymbolicRandomVariable):
-    """An observation given a latent value and other parameters; subclasses draw it."""
+    """An observation given a latent value and other parameters; subclasses define its draws."""
 
     @classmethod
     def draw(cls, rng: Any, size: Any, *parameters: TensorVariable) -> tuple[Any, TensorVariable]:
-        """The next generator, and draws of shape `size`."""
+        """Return the next generator, and draws of shape `size`."""
         raise NotImplementedError
 
     @classmethod
     def rv_op(cls, *parameters: Any, size: Any = None, rng: Any = None) -> TensorVariable:
-        """A random variable with these parameters."""
+        """Return a random variable with these parameters."""
         tensors = [as_parameter(parameter) for parameter in parameters]
         rng = normalize_rng_param(rng)
         size = normalize_size_param(size)
@@ -59,7 +59,7 @@ def broadcasts_to(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
 
 
 def as_parameter(parameter: Any) -> TensorVariable:
-    """A tensor of double precision: PyTensor takes the number 2.5, and so its logarithm, as single precision."""
+    """Return a tensor of double precision: PyTensor takes the number 2.5, and so its logarithm, as single precision."""
     variable = pt.as_tensor(parameter)
     if isinstance(variable, Constant):
         return pt.as_tensor(np.asarray(variable.data, dtype=pytensor.config.floatX))
@@ -67,17 +67,17 @@ def as_parameter(parameter: Any) -> TensorVariable:
 
 
 def resized(value: TensorVariable, size: Any) -> TensorVariable:
-    """The value, repeated to the size of a variable if it has one."""
+    """Return the value, repeated to the size of a variable if the variable has one."""
     return value if rv_size_is_none(size) else pt.full(size, value)
 
 
 def ndtr(z: TensorVariable) -> TensorVariable:
-    """The normal distribution function."""
+    """Return the normal distribution function."""
     return 0.5 * pt.erfc(-z / np.sqrt(2.0))
 
 
 def log_ndtr(z: TensorVariable) -> TensorVariable:
-    """Log of the normal distribution function, with derivatives that stay finite.
+    """Return the log of the normal distribution function, with derivatives that stay finite.
 
     Each branch sees only the part of the line where it is accurate: a gradient through the branch that is not
     taken would otherwise be infinite times zero.
@@ -92,13 +92,13 @@ def log_ndtr(z: TensorVariable) -> TensorVariable:
 
 
 def known_value(parameter: Any) -> np.ndarray | None:
-    """Value of a parameter that is a constant; None for data and graphs, which may still change."""
+    """Return the value of a constant parameter, or None for data and graphs, whose values may still change."""
     variable = pt.as_tensor(parameter)
     return np.asarray(variable.data) if isinstance(variable, Constant) else None
 
 
 def known_observations(observed: Any) -> np.ndarray | None:
-    """Observations to check when a model is built, with zero, which is always allowed, for missing ones."""
+    """Return observations for a check while a model is built, with zero, which is always allowed, for missing ones."""
     if observed is None or isinstance(observed, Variable):
         return known_value(observed) if isinstance(observed, Constant) else None
     values = np.ma.asanyarray(observed)

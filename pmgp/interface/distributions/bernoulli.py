@@ -67,7 +67,7 @@ class BernoulliLogitRV(_BernoulliLatent):
 def latent_bernoulli_mean(
     op: _BernoulliLatent, rv: TensorVariable, rng: Any, size: Any, f: TensorVariable
 ) -> TensorVariable:
-    """E[y|f], for `pymc.distributions.moments.mean`."""
+    """Return E[y|f] for `pymc.distributions.moments.mean`."""
     return maybe_resize(op.inverse_link(f), size)
 
 
@@ -157,7 +157,7 @@ class BernoulliLogit(_LatentBernoulli):
 
 
 def _expected(kind: type[_BernoulliLatent], probability: Callable[..., np.ndarray]) -> dict[str, Expected]:
-    """Probabilities of both labels; the links are symmetric, so label 0 given f is label 1 given minus f."""
+    """Return the probabilities of both labels; by symmetry, label 0 given f is label 1 given minus f."""
     return {
         "probability": Expected(under_normal=probability),
         "complement": Expected(

@@ -52,7 +52,7 @@ class ClosedForm:
         self.parameters_at = parameters_at
 
     def refresh(self, theta: np.ndarray) -> None:
-        """Read the data again, and check them, and the parameters at a theta that must be possible.
+        """Read the data again, and check them and the parameters at a theta that must be possible.
 
         Raises
         ------
@@ -67,7 +67,7 @@ class ClosedForm:
             self._fixed = self.constructor(self._observations, *map(_value_of, self.parameters))
 
     def __call__(self, theta: np.ndarray) -> Likelihood:
-        """p(y|f, theta); zero for every f if the parameters are outside their domain."""
+        """Return p(y|f, theta), which is zero for every f if the parameters are outside their domain."""
         if self.parameters_at is None:
             return self._fixed
         try:
@@ -83,17 +83,17 @@ def find_closed_form(
     function_of_theta: Callable[[list[TensorVariable]], ThetaFunction],
     point: dict[str, np.ndarray],
 ) -> ClosedForm | None:
-    """The closed form of p(y|f, theta), if the core has it.
+    """Return the closed form of p(y|f, theta), or None if the core has none.
 
     Parameters
     ----------
     model : pymc.Model
     latents : list of variables
-        Latent variables that make up f.
+        The latent variables of f.
     variables : list of variables
         Observed variables that depend on f.
     function_of_theta : callable
-        Compiles graphs of the value variables to a function of theta.
+        Compiles graphs of the value variables into a function of theta.
     point : dict
         Values of all variables, for their shapes.
     """
@@ -135,7 +135,7 @@ def class_order(
 ) -> np.ndarray | None:
     """Return the index of the latent vector in each column of a parameter (n, C), or None for other columns.
 
-    It is found from the parameter's values for two values of the latent variables.
+    The order follows from the parameter's values at two values of the latent variables.
     """
     if set(ancestors([parameter], blockers=latents)) & {*model.free_RVs, *model.data_vars} - set(latents):
         return None
@@ -157,7 +157,7 @@ def class_order(
 
 
 def _value_of(variable: TensorVariable) -> np.ndarray:
-    """Current value of a constant, a `pymc.Data`, or a function of some."""
+    """Return the current value of a constant, a `pymc.Data`, or a function of these."""
     if isinstance(variable, Constant):
         return np.asarray(variable.data)
     if isinstance(variable, SharedVariable):

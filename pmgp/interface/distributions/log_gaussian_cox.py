@@ -42,7 +42,7 @@ class LogGaussianCoxRV(LatentVariable):
 def log_gaussian_cox_mean(
     op: LogGaussianCoxRV, rv: TensorVariable, rng: Any, size: Any, f: TensorVariable, exposure: TensorVariable
 ) -> TensorVariable:
-    """E[y|f], for `pymc.distributions.moments.mean`."""
+    """Return E[y|f] for `pymc.distributions.moments.mean`."""
     return maybe_resize(exposure * pt.exp(f), size)
 
 

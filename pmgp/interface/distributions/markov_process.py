@@ -1,4 +1,4 @@
-"""Processes in time as random variables of PyMC: draws and densities in O(n), from the states of the process."""
+"""Processes in time as random variables of PyMC: the states of the process give draws and densities in O(n)."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ class MarkovProcessRV(RandomVariable):
 
 
 class MarkovConditionalRV(RandomVariable):
-    """Such a process at new times, given its values at others.
+    """A sum of independent processes at new times, given its values at other times.
 
-    Its parameters are values, mean and times where it is known, (n,) each, mean and times where it is not, (m,) each,
-    and those of the kernel.
+    Its parameters are the values, means and times where it is known, (n,) each, the means and times where it is not,
+    (m,) each, and the parameters of the kernel.
 
     Parameters
     ----------
@@ -73,13 +73,13 @@ class MarkovConditionalRV(RandomVariable):
 
 
 def _together(new: Any, value: Any, mean: Any, times: Any, new_mean: Any, new_times: Any, *kernel: Any) -> list[Any]:
-    """Values, mean and times at old and new times, and the parameters of the kernel."""
+    """Return values, mean and times at old and new times, and the parameters of the kernel."""
     pairs = (value, new), (mean, new_mean), (times, new_times)
     return [*map(np.concatenate, pairs), *kernel]
 
 
 def _drawn(rng: np.random.Generator, parts: tuple[Part, ...], parameters: Sequence[Any], size: Any) -> np.ndarray:
-    """Draws given the values that are not NaN: (*size, n)."""
+    """Draw the process given the values that are not NaN: (*size, n)."""
     value, mean, moments, *kernel = parameters
     times, lines = Times(moments), lines_of(parts, *kernel)
     pattern, values = StatePattern.of(times, lines), transitions(times, lines)
@@ -89,7 +89,7 @@ def _drawn(rng: np.random.Generator, parts: tuple[Part, ...], parameters: Sequen
 
 
 class _Density(Op):
-    """Log density of a process with respect to the values at distinct times."""
+    """The log density of a process with respect to the values at distinct times."""
 
     __props__ = ("parts",)
 
@@ -129,7 +129,7 @@ class _Density(Op):
 
 @_logprob.register(MarkovProcessRV)
 def markov_process_logprob(op: MarkovProcessRV, values: Sequence[Any], *inputs: Any, **kwargs: Any) -> TensorVariable:
-    """Log density, for `pymc.logp`."""
+    """Return the log density, for `pymc.logp`."""
     return _Density(op.parts)(*values, *inputs[2:])
 
 
@@ -137,7 +137,7 @@ def markov_process_logprob(op: MarkovProcessRV, values: Sequence[Any], *inputs: 
 def markov_conditional_logprob(
     op: MarkovConditionalRV, values: Sequence[Any], *inputs: Any, **kwargs: Any
 ) -> TensorVariable:
-    """Log density of old and new values together, less that of the old ones."""
+    """Return the log density of old and new values together minus that of the old values."""
     value, mean, times, new_mean, new_times, *kernel = inputs[2:]
     pairs = (value, *values), (mean, new_mean), (times, new_times)
     density = _Density(op.parts)
@@ -146,11 +146,11 @@ def markov_conditional_logprob(
 
 @_support_point.register(MarkovProcessRV)
 def markov_process_support_point(op: MarkovProcessRV, rv: Any, rng: Any, size: Any, mean: Any, *_: Any) -> Any:
-    """The mean."""
+    """Return the mean."""
     return mean
 
 
 @_support_point.register(MarkovConditionalRV)
 def markov_conditional_support_point(op: MarkovConditionalRV, rv: Any, rng: Any, size: Any, *parameters: Any) -> Any:
-    """The process's own mean at the new times."""
+    """Return the process's own mean at the new times."""
     return parameters[3]

@@ -1,4 +1,4 @@
-"""Matern fields on a mesh as a random variable of PyMC: draws and density by their sparse precision."""
+"""Matern fields on a mesh as a random variable of PyMC: their sparse precision gives draws and the density."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from pmgp.core.markov.fields import SummedPrecision, matern_coefficients
 
 
 class MaternFieldRV(RandomVariable):
-    """A Matern field of order 1: at points first, if there are any, then at all nodes of a mesh.
+    """A Matern field of order 1: first its values at points, if there are any, then those at all nodes of a mesh.
 
     Its parameters are the mean, (n,), the length-scale and the standard deviation.
 
     Parameters
     ----------
     summed : SummedPrecision
-        Whose design has the weights of the nodes for each value of the field.
+        The precision, whose design has the weights of the nodes for each value of the field.
     """
 
     name = "matern_field"
@@ -44,7 +44,7 @@ class MaternFieldRV(RandomVariable):
         Raises
         ------
         ValueError
-            For impossible parameters.
+            If a parameter is impossible.
         """
         mean, lengthscale, deviation, size = parameters
         prior = self.summed.prior(matern_coefficients(float(lengthscale), float(deviation)))
@@ -56,7 +56,7 @@ class MaternFieldRV(RandomVariable):
 
 
 class _Density(Op):
-    """Log density of a field less its mean, given the coefficients of its precision, with respect to its nodes."""
+    """The log density of a field minus its mean, with respect to its nodes, given the coefficients of its precision."""
 
     __props__ = ("summed",)
 
@@ -68,7 +68,7 @@ class _Density(Op):
         return Apply(self, [pt.as_tensor(one) for one in inputs], [pt.dscalar()])
 
     def perform(self, node: Apply, inputs: Sequence[Any], output_storage: list[list[Any]]) -> None:
-        """Compute the density; a field that differs at a point from what its nodes make of it has none."""
+        """Compute the density, which is zero if the field at a point differs from the value that its nodes imply."""
         deviation, coefficients = inputs
         prior, pattern = self.summed.prior(coefficients), self.summed.pattern
         x, found = deviation[len(deviation) - pattern.shape[0] :], -np.inf
@@ -78,7 +78,7 @@ class _Density(Op):
         output_storage[0][0] = np.asarray(found)
 
     def pullback(self, inputs: Sequence[Any], outputs: Sequence[Any], gradients: Sequence[Any]) -> list[Any]:
-        """Derivatives in the deviation and in the coefficients.
+        """Return the derivatives in the deviation and in the coefficients.
 
         Raises
         ------
@@ -97,7 +97,7 @@ class _Density(Op):
 
 
 class _Gradient(Op):
-    """Gradient of the log density."""
+    """The gradient of the log density."""
 
     __props__ = ("summed",)
 
@@ -109,7 +109,7 @@ class _Gradient(Op):
         return Apply(self, [pt.as_tensor(one) for one in inputs], [pt.dvector(), pt.dvector()])
 
     def perform(self, node: Apply, inputs: Sequence[Any], output_storage: list[list[Any]]) -> None:
-        """-Q x, and tr(Q^-1 Q_k) / 2 - x'Q_k x / 2."""
+        """Compute -Q x, and tr(Q^-1 Q_k) / 2 - x'Q_k x / 2."""
         x, coefficients = inputs
         prior, pattern = self.summed.prior(coefficients), self.summed.pattern
         weights = pattern.counted(0.5 * (prior.covariances - pattern.outer(x, x)))
@@ -119,7 +119,7 @@ class _Gradient(Op):
 
 @_logprob.register(MaternFieldRV)
 def matern_field_logprob(op: MaternFieldRV, values: Sequence[Any], *inputs: Any, **kwargs: Any) -> TensorVariable:
-    """Log density, for `pymc.logp`."""
+    """Return the log density, for `pymc.logp`."""
     [value], (mean, lengthscale, deviation) = values, inputs[2:]
     squared = 2.0 / pt.sqr(lengthscale)
     coefficients = pt.stack([pt.sqr(squared), 2.0 * squared, pt.ones_like(squared)])
@@ -130,5 +130,5 @@ def matern_field_logprob(op: MaternFieldRV, values: Sequence[Any], *inputs: Any,
 
 @_support_point.register(MaternFieldRV)
 def matern_field_support_point(op: MaternFieldRV, rv: Any, rng: Any, size: Any, mean: Any, *_: Any) -> Any:
-    """The mean."""
+    """Return the mean."""
     return mean

@@ -40,13 +40,13 @@ def _probabilities(f: TensorVariable) -> TensorVariable:
 
 
 def _log_sum(f: TensorVariable) -> TensorVariable:
-    """Log of the sum of exp(f_c), along the last axis, without overflow."""
+    """Return the log of the sum of exp(f_c) along the last axis, without overflow."""
     return pt.logsumexp(f, axis=-1)
 
 
 @_mean.register(ClassLabelRV)
 def class_label_mean(op: ClassLabelRV, rv: TensorVariable, rng: Any, size: Any, f: TensorVariable) -> TensorVariable:
-    """Expected label given f, for `pymc.distributions.moments.mean`."""
+    """Return the expected label given f, for `pymc.distributions.moments.mean`."""
     return maybe_resize((_probabilities(f) * pt.arange(f.shape[-1])).sum(axis=-1), size)
 
 

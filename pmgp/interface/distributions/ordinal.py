@@ -43,7 +43,7 @@ class OrdinalProbitRV(LatentVariable):
 
 
 def _thresholds_below(f: TensorVariable, thresholds: TensorVariable) -> TensorVariable:
-    """The category of f: the number of smaller thresholds."""
+    """Return the category of f, which is the number of smaller thresholds."""
     return pt.gt(pt.expand_dims(f, -1), thresholds).sum(axis=-1).astype("int64")
 
 
@@ -57,7 +57,7 @@ def ordinal_probit_mean(
     thresholds: TensorVariable,
     noise: TensorVariable,
 ) -> TensorVariable:
-    """Expected label given f, for `pymc.distributions.moments.mean`: the sum over s > 0 of P(y >= s|f)."""
+    """Return the expected label given f, the sum over s > 0 of P(y >= s|f), for `pymc.distributions.moments.mean`."""
     above = ndtr((pt.expand_dims(f, -1) - thresholds) / pt.expand_dims(noise, -1))
     return maybe_resize(above.sum(axis=-1), size)
 
@@ -151,13 +151,13 @@ class OrdinalProbit(Discrete):
 
 
 def _selected(thresholds: TensorVariable, index: TensorVariable) -> TensorVariable:
-    """Each label's threshold; zero if there is none with this index."""
+    """Return each label's threshold, or zero if there is none with this index."""
     chosen = pt.eq(pt.expand_dims(index, -1), pt.arange(thresholds.shape[-1]))
     return pt.switch(chosen, thresholds, 0.0).sum(axis=-1)
 
 
 def _log_interval(lower: TensorVariable, upper: TensorVariable) -> TensorVariable:
-    """Log of Phi(upper) - Phi(lower), reflected into the lower tail, with log(1 - exp(x)) for x < 0."""
+    """Return log(Phi(upper) - Phi(lower)), reflected into the lower tail, with log(1 - exp(x)) for x < 0."""
     reflect = pt.gt(lower + upper, 0.0)
     left, right = pt.switch(reflect, -upper, lower), pt.switch(reflect, -lower, upper)
     log_upper = log_ndtr(right)

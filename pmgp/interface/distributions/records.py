@@ -19,7 +19,7 @@ from pmgp.core.likelihoods import Likelihood
 
 @dataclass(frozen=True)
 class Expected:
-    """Expectation of a function of the observation at a new point, given a normal latent value.
+    """The expectation of a function of the observation at a new point, given a normal latent value.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def register(record: LikelihoodRecord) -> None:
 
 
 def record_of(variable: TensorVariable) -> LikelihoodRecord:
-    """The record of a random variable, or an empty record if it has none."""
+    """Return the record of a random variable, or an empty record if it has none."""
     kind = type(variable.owner.op)
     return _records.get(kind) or LikelihoodRecord(kind)
 

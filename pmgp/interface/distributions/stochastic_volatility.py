@@ -38,7 +38,7 @@ class StochasticVolatilityRV(LatentVariable):
 def stochastic_volatility_mean(
     op: StochasticVolatilityRV, rv: TensorVariable, rng: Any, size: Any, f: TensorVariable
 ) -> TensorVariable:
-    """E[y|f], for `pymc.distributions.moments.mean`: zero."""
+    """Return E[y|f] for `pymc.distributions.moments.mean`, which is zero."""
     return maybe_resize(pt.zeros_like(f), size)
 
 

@@ -55,7 +55,7 @@ class Estimates:
         self.indefinite = 0
 
     def ready(self, theta: np.ndarray) -> Ready | None:
-        """The model at theta; None where p(theta) p(y|theta) is zero or cannot be computed."""
+        """Return the model at theta, or None where p(theta) p(y|theta) is zero or cannot be computed."""
         evaluation: Evaluation | Ready = self._evaluate(theta, None)
         if isinstance(evaluation, Fitted) and np.isfinite(evaluation.log_screen):
             evaluation = self._evaluate.prepare(evaluation)
@@ -71,6 +71,6 @@ class Estimates:
         return self.method.estimate_given(rng, evaluation.approximation, evaluation.likelihood, f, self._draws)
 
     def log_joint(self, rng: np.random.Generator, theta: np.ndarray) -> float:
-        """Log of p(theta) times an estimate of p(y|theta)."""
+        """Return the log of p(theta) times an estimate of p(y|theta)."""
         evaluation = self.ready(theta)
         return -np.inf if evaluation is None else evaluation.log_prior + self.fresh(rng, evaluation).log_evidence

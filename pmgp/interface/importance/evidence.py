@@ -48,12 +48,12 @@ class Evidence(NamedTuple):
     log_weights: np.ndarray
 
     def __repr__(self) -> str:
-        """The figures without the single weights."""
+        """Return the figures without the individual weights."""
         return f"Evidence({self.log_evidence:.2f} with standard error {self.standard_error:.2g}; {self.trust.words})"
 
     @property
     def pareto_k(self) -> float:
-        """Pareto k^ of the weights."""
+        """The Pareto k^ of the weights."""
         return self.trust.pareto_k
 
 

@@ -32,7 +32,7 @@ from pmgp.interface.model.missing import hyperparameters
 from pmgp.interface.model.time_series import is_markov, kind_of
 from pmgp.interface.steps.shared import share
 
-# Leaving values out takes an n x n matrix, which a series does not need otherwise.
+# Leaving values out takes an n x n matrix, which a series does not otherwise need.
 LONGEST_SERIES = 2000
 
 
@@ -48,10 +48,10 @@ def loo(
     compile_kwargs: dict[str, Any] | None = None,
     progressbar: bool = True,
 ) -> Any:
-    """Leave-one-out cross-validation with f integrated out: log p(y_i|y_-i) for each observation.
+    """Estimate log p(y_i|y_-i) for each observation: leave-one-out cross-validation with f integrated out.
 
-    It uses `arviz.loo`, which smooths the weights and gives their Pareto k^, but with weights of the hyper-parameters
-    alone. Weights of draws of (theta, f), as from `pymc.compute_log_likelihood`, are far less even.
+    It uses `arviz.loo`, which smooths the weights and gives their Pareto k^, but with weights for the hyper-parameters
+    only. Weights for draws of (theta, f), as from `pymc.compute_log_likelihood`, are far less even.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def loo(
     >>> int(found.n_data_points)
     20
 
-    With the same of another model, ``az.compare({"smooth": found, "rough": other})`` ranks the two.
+    With the result ``other`` for another model, ``az.compare({"smooth": found, "rough": other})`` ranks the two.
     """
     if isinstance(particles, bool) or particles < 2 or particles % 2:
         raise ValueError(f"particles must be an even number, at least 2, not {particles}")
@@ -161,7 +161,7 @@ def _refuse_few(posterior: xr.Dataset) -> None:
 def _log_densities(
     estimates: Estimates, rng: np.random.Generator, theta: np.ndarray, values: np.ndarray, progressbar: bool
 ) -> Any:
-    """Log of p^(y|theta) / p^(y_-i|theta) for each draw, (n,) each; successive draws with one theta share a fit."""
+    """Yield log p^(y|theta) / p^(y_-i|theta), (n,), for each draw; successive draws with the same theta share a fit."""
     ready, last = None, None
     for one, f in track(zip(theta, values, strict=True), "Leaving out", total=len(theta), disable=not progressbar):
         if last is None or not np.array_equal(one, last):
@@ -194,7 +194,7 @@ def _observed_places(parts: LatentGaussianModel, f: np.ndarray) -> np.ndarray:
 def _labels(
     idata: Any, model: pm.Model, parts: LatentGaussianModel, latents: list[TensorVariable], places: np.ndarray
 ) -> tuple[str, str, np.ndarray]:
-    """Name, dimension and coordinates of the observations, or of f where they are not one for each."""
+    """Return name, dimension and coordinates of the observations, or those of f if the two do not correspond."""
     observed = below(model, latents)
     rows = parts.latent_vector.rows_at(places, parts.terms) if len(observed) == 1 else None
     name = str(parts.latent_name if rows is None else observed[0].name)
@@ -208,7 +208,7 @@ def _labels(
 def _tree(
     posterior: xr.Dataset, log_densities: np.ndarray, name: str, dimension: str, labels: np.ndarray
 ) -> xr.DataTree:
-    """The draws with the densities in the place of `arviz.loo`'s pointwise log-likelihood."""
+    """Return the draws with the densities in place of the pointwise log-likelihood, for `arviz.loo`."""
     values = log_densities.reshape(posterior.sizes["chain"], posterior.sizes["draw"], -1)
     coordinates = {"chain": posterior["chain"], "draw": posterior["draw"], dimension: labels}
     variable = xr.DataArray(values, coordinates, ("chain", "draw", dimension))

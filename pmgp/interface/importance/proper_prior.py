@@ -19,7 +19,7 @@ PRIOR_DRAWS = 4000
 
 
 def refuse_improper(model: pm.Model, latents: list[TensorVariable]) -> None:
-    """Refuse improper priors, and warn of priors whose normalizing constant differs from PyMC's.
+    """Refuse improper priors, and warn about priors whose normalizing constant differs from PyMC's.
 
     Raises
     ------
@@ -49,7 +49,7 @@ def refuse_improper(model: pm.Model, latents: list[TensorVariable]) -> None:
 
 
 def improper(variables: list[TensorVariable]) -> list[str]:
-    """Names of the variables whose prior does not integrate to one."""
+    """Return the names of the variables whose prior does not integrate to one."""
     return [str(rv.name) for rv in variables if isinstance(rv.owner.op, FlatRV | HalfFlatRV)]
 
 

@@ -157,7 +157,7 @@ def _target(
 
 
 def _proposal(model: pm.Model, target: Target, start: dict[str, Any] | None, progressbar: bool) -> StudentMixture:
-    """The t distribution at the maximum, with a warning if the search ended before it."""
+    """Return the t distribution at the maximum; warn if the search ended before the maximum."""
     with _shown(target.density, progressbar) as density:
         found = peak(density, target.ravel(value_point(model, start)))
         proposal = student_at(found.theta, curvature(density, found.theta))
@@ -172,7 +172,7 @@ def _proposal(model: pm.Model, target: Target, start: dict[str, Any] | None, pro
 
 @contextmanager
 def _shown(density: Density, progressbar: bool) -> Iterator[Density]:
-    """The density with a display of the number of evaluations and the last value."""
+    """Yield the density with a display of the number of evaluations and the last value."""
     with Progress(TextColumn("{task.description}"), TimeElapsedColumn(), disable=not progressbar) as progress:
         task = progress.add_task("Looking for the maximum", total=None)
 
@@ -203,7 +203,7 @@ def _received_and_weighed(sent: bytes, theta: np.ndarray, seed: SeedSequence) ->
 
 @lru_cache(maxsize=1)
 def _received(sent: bytes) -> Target:
-    """A target from another process, whose functions are compiled once for all tasks of a worker."""
+    """Return a target from another process, whose functions are compiled once for all tasks of a worker."""
     return pickle.loads(sent)
 
 
@@ -231,7 +231,7 @@ def _trusted(log_weights: np.ndarray, dimension: int) -> Trust:
 
 
 def _chosen(rng: np.random.Generator, log_weights: np.ndarray, trust: Trust) -> np.ndarray:
-    """Indices of draws by weight in random order, as many as the weights are worth."""
+    """Return indices of draws by weight in random order, as many as the weights are worth."""
     return rng.permutation(resampled(rng, log_weights, max(int(trust.effective_size), FEWEST_DRAWS)))
 
 
@@ -250,7 +250,7 @@ def _tree(
     log_weights: np.ndarray,
     attributes: dict[str, Any],
 ) -> xr.DataTree:
-    """A trace of one chain, and the weighed draws in a group of their own."""
+    """Return a trace of one chain, with the weighed draws in a group of their own."""
     variables = get_default_varnames(model.unobserved_value_vars, include_transformed=False)
     natural = model.compile_fn(variables, inputs=model.value_vars, mode=INTERPRETED, point_fn=True)
     rows = [natural(point) for point in points]

@@ -1,4 +1,4 @@
-"""Posteriors of theta as importance sampling needs them: a density with its gradient, and weighed draws.
+"""Posteriors of theta for importance sampling: a density with its gradient, and weighed draws.
 
 Both kinds can be pickled, so that draws can be weighed in other processes.
 """
@@ -54,7 +54,7 @@ class Target(Protocol):
     size: int
 
     def density(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """Log of p(theta) p(y|theta), perhaps approximate, and its gradient; not finite where the density is zero."""
+        """Return log p(theta) p(y|theta), perhaps approximate, and its gradient; not finite for zero densities."""
         ...
 
     def weighed(self, rng: np.random.Generator, theta: np.ndarray) -> Weighed:
@@ -62,11 +62,11 @@ class Target(Protocol):
         ...
 
     def unravel(self, theta: np.ndarray, f: np.ndarray | None) -> dict[str, np.ndarray]:
-        """Values of the model's value variables by name."""
+        """Return the values of the model's value variables by name."""
         ...
 
     def ravel(self, point: dict[str, np.ndarray]) -> np.ndarray:
-        """Theta from a point of the model."""
+        """Return theta from a point of the model."""
         ...
 
 
@@ -97,7 +97,7 @@ class LatentTarget:
         self.size = parts.initial_moments[0].size
 
     def density(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """Log of p(theta) and the approximate p(y|theta), with its gradient."""
+        """Return the log of p(theta) and the approximate p(y|theta), with its gradient."""
         evaluation = self._evaluate(theta, None)
         if not np.isfinite(evaluation.log_screen):
             return -np.inf, np.zeros_like(theta)
@@ -114,11 +114,11 @@ class LatentTarget:
         return Weighed(ready.log_prior + estimate.log_evidence, estimate.choose(rng))
 
     def unravel(self, theta: np.ndarray, f: np.ndarray | None) -> dict[str, np.ndarray]:
-        """Values of the model's value variables by name."""
+        """Return the values of the model's value variables by name."""
         return self._parts.unravel(theta) | ({} if f is None else self._parts.unravel_latent(f, theta))
 
     def ravel(self, point: dict[str, np.ndarray]) -> np.ndarray:
-        """Theta from a point of the model."""
+        """Return theta from a point of the model."""
         return self._parts.ravel(point)
 
 
@@ -142,7 +142,7 @@ class ObservedNormal(NamedTuple):
 
 
 def observed_normal(model: pm.Model, observed: TensorVariable, compile_kwargs: dict | None = None) -> ObservedNormal:
-    """The parts of a model with multivariate normal observations.
+    """Return the parts of a model with multivariate normal observations.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ def observed_normal(model: pm.Model, observed: TensorVariable, compile_kwargs: d
 
 
 class MarginalTarget:
-    """The posterior of a model whose observations are multivariate normal, as those of `pymc.gp.Marginal`.
+    """The posterior of a model with multivariate normal observations, such as those of `pymc.gp.Marginal`.
 
     Parameters
     ----------
@@ -178,13 +178,13 @@ class MarginalTarget:
         self.size = len(self._y)
 
     def density(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """Log of p(theta) p(y|theta), with its gradient."""
+        """Return log p(theta) p(y|theta), with its gradient."""
         log_prior = self._theta_prior(theta)
         prior = self._prior(theta).factorized() if np.isfinite(log_prior) else None
         if prior is None:
             return -np.inf, np.zeros_like(theta)
         weighted = prior.solve(self._y - prior.mean)
-        # (a a' - C^-1) / 2 overwrites the inverse.
+        # Here (a a' - C^-1) / 2 overwrites the inverse.
         covariance_bar = linalg.add_outer(np.multiply(prior.inverse, -0.5, out=prior.inverse), weighted)
         gradient = self._prior.pullback(theta, covariance_bar, weighted)
         return log_prior + prior.log_density(self._y), self._theta_prior.gradient(theta) + gradient
@@ -196,16 +196,16 @@ class MarginalTarget:
         return Weighed(-np.inf if prior is None else log_prior + prior.log_density(self._y), None)
 
     def unravel(self, theta: np.ndarray, f: np.ndarray | None) -> dict[str, np.ndarray]:
-        """Values of the model's value variables by name."""
+        """Return the values of the model's value variables by name."""
         return self._theta.unravel(theta)
 
     def ravel(self, point: dict[str, np.ndarray]) -> np.ndarray:
-        """Theta from a point of the model."""
+        """Return theta from a point of the model."""
         return self._theta.ravel(point)
 
 
 def gaussian_observations(model: pm.Model) -> TensorVariable | None:
-    """The observed multivariate normal vector of a model without latent vectors; None if there is none."""
+    """Return the observed multivariate normal vector of a model without latent vectors, or None."""
     normal = [rv for rv in model.basic_RVs if rv.owner is not None and isinstance(rv.owner.op, MvNormalRV)]
     single = len(normal) == 1 and normal[0] in model.observed_RVs and normal[0].ndim == 1
     return normal[0] if single else None

@@ -17,7 +17,7 @@ from pmgp.interface.model.missing import hyperparameters
 
 
 def posterior_of(idata: Any, needed: list[TensorVariable], draws: int | None = None) -> xr.Dataset:
-    """The posterior's draws, or at most `draws` of them, evenly spaced, the same of each chain.
+    """Return the posterior's draws, or at most `draws` of them: evenly spaced, and the same from each chain.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def posterior_of(idata: Any, needed: list[TensorVariable], draws: int | None = N
 
 
 def theta_draws(posterior: xr.Dataset, model: pm.Model, latents: list[TensorVariable]) -> np.ndarray:
-    """Theta as one vector for each draw, see `LatentGaussianModel.ravel`: (draws, dimension), chain by chain.
+    """Return theta as one vector for each draw, chain by chain: (draws, dimension), see `LatentGaussianModel.ravel`.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def theta_draws(posterior: xr.Dataset, model: pm.Model, latents: list[TensorVari
         Draws on the scales of the model's variables.
     model : pymc.Model
     latents : list of variables
-        Those that make up f, which are left out.
+        The latent variables of f, which are left out.
     """
     variables = hyperparameters(model, latents)
     inputs = [rv.type(name=rv.name) for rv in variables]
@@ -66,7 +66,7 @@ def theta_draws(posterior: xr.Dataset, model: pm.Model, latents: list[TensorVari
 
 
 def transformed(model: pm.Model, variables: list[TensorVariable]) -> list[TensorVariable]:
-    """Variables as graphs on the unconstrained scale."""
+    """Return variables as graphs on the unconstrained scale."""
     transforms = [model.rvs_to_transforms[rv] for rv in variables]
     return [
         rv if transform is None else transform.forward(rv, *rv.owner.inputs)
@@ -77,13 +77,13 @@ def transformed(model: pm.Model, variables: list[TensorVariable]) -> list[Tensor
 def latent_draws(
     posterior: xr.Dataset, latents: list[TensorVariable], parts: LatentGaussianModel, theta: np.ndarray
 ) -> np.ndarray:
-    """Draws of f: (draws, n), chain by chain.
+    """Return the draws of f: (draws, n), chain by chain.
 
     Parameters
     ----------
     posterior : xarray.Dataset
     latents : list of variables
-        Those that make up f.
+        The latent variables of f.
     parts : LatentGaussianModel
     theta : (draws, dimension) array
         The draws of theta.

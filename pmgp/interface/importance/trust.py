@@ -14,16 +14,16 @@ FEWEST = 25
 
 
 class Trust(NamedTuple):
-    """Diagnosis of a set of weights.
+    """The diagnosis of a set of weights.
 
     Attributes
     ----------
     pareto_k : float
-        Shape of the generalized Pareto distribution that fits the largest weights; infinite where there are too few.
+        Shape of the generalized Pareto distribution that fits the largest weights; infinite if there are too few.
     limit : float
         The largest value of `pareto_k` with which this number of weights can be trusted, at most 0.7.
     effective_size : float
-        Number of equal weights that are worth as much.
+        Number of equal weights that would be worth as much.
     size : int
         Number of weights.
     """
@@ -35,12 +35,12 @@ class Trust(NamedTuple):
 
     @property
     def reliable(self) -> bool:
-        """Return whether the means with these weights, and their standard errors, can be trusted."""
+        """Whether the means with these weights, and their standard errors, can be trusted."""
         return self.pareto_k <= self.limit
 
     @property
     def words(self) -> str:
-        """Return the diagnosis as a sentence."""
+        """The diagnosis as a sentence."""
         shown = f"Pareto k^ of the {self.size} weights is {self.pareto_k:.2f}"
         worth = f"they are worth {self.effective_size:.0f} equal ones"
         if self.reliable:
@@ -49,7 +49,7 @@ class Trust(NamedTuple):
 
 
 def trust_in(log_weights: np.ndarray) -> Trust:
-    """Diagnose weights: (size,)."""
+    """Diagnose weights of shape (size,)."""
     size = len(log_weights)
     limit = min(1.0 - 1.0 / np.log10(max(size, 2)), 0.7)
     return Trust(_pareto_k(log_weights), float(limit), effective_size(log_weights), size)

@@ -16,7 +16,7 @@ RULE = 2
 
 
 def number_of_nodes(dimension: int) -> int:
-    """Number of values of f at each new point in an average over this many latent vectors."""
+    """Return the number of values of f at each new point in an average over this many latent vectors."""
     return _nodes(dimension, 0)[0].shape[1]
 
 
@@ -27,7 +27,7 @@ def expectation_over(
     rows: list[int],
     draw: int,
 ) -> np.ndarray:
-    """E[function(f)] for independent f ~ N(mean, variance), where only some rows of f matter.
+    """Return E[function(f)] for independent f ~ N(mean, variance), where only some rows of f matter.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def _over_one(
 
 
 def _nodes(dimension: int, draw: int) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes for one draw, (dimension, nodes), and their weights."""
+    """Return the nodes for one draw, (dimension, nodes), and their weights."""
     nodes, weights = normal_nodes(dimension)
     if dimension <= RULE:
         return nodes, weights

@@ -1,4 +1,4 @@
-"""Which elements of a latent piece the posterior has draws of, now that the model's data have been set anew."""
+"""Find the elements of a latent piece that the posterior has drawn, after the model's data have changed."""
 
 from __future__ import annotations
 
@@ -14,17 +14,16 @@ from pmgp.interface.model.time_series import is_process, kind_of
 
 
 def places_in_posterior(model: pm.Model, rv: TensorVariable, shape: tuple[int, ...], drawn: xr.DataArray) -> np.ndarray:
-    """The place of each element of a variable among its elements in the posterior; -1 for a new one.
+    """Return the place of each element of a variable among its elements in the posterior, or -1 for a new one.
 
-    Elements are the same where their coordinates are, if the variable has dimensions with coordinates, and otherwise
-    where their numbers are.
+    Elements are the same if their coordinates agree or, for a variable without coordinates, if their numbers agree.
 
     Parameters
     ----------
     model : pymc.Model
     rv : variable
     shape : tuple of int
-        Its shape now.
+        Its present shape.
     drawn : xarray.DataArray
         Its draws, over chains, draws and the axes of the variable.
 
@@ -35,7 +34,7 @@ def places_in_posterior(model: pm.Model, rv: TensorVariable, shape: tuple[int, .
     Raises
     ------
     ModelError
-        For a series that does not begin with the elements that were sampled, and a field that has others.
+        If a series does not begin with the sampled elements, or a field has others.
     """
     dims = model.named_vars_to_dims.get(rv.name) or (None,) * len(shape)
     axes = [one for one in drawn.dims if one not in ("chain", "draw")]
@@ -54,7 +53,7 @@ def places_in_posterior(model: pm.Model, rv: TensorVariable, shape: tuple[int, .
 
 
 def _along(model: pm.Model, dim: str | None, length: int, labels: xr.DataArray) -> np.ndarray:
-    """Places along an axis."""
+    """Return the places along an axis."""
     now = None if dim is None else model.coords.get(dim)
     if now is None or len(now) != length or len(set(now)) != length:
         return np.where(np.arange(length) < labels.size, np.arange(length), -1)

@@ -1,4 +1,4 @@
-"""The mean and the covariance of f at old and new inputs together; only the parts that are needed are computed.
+"""The mean and the covariance of f at old and new inputs together, computed only in the parts that are needed.
 
 If the graph of the covariance can be written as instructions (`interface.covariance.program`), it can be evaluated on
 any rectangle, and on the diagonal alone. Other graphs are evaluated as a whole.
@@ -34,13 +34,13 @@ class Parts(Protocol):
     mean: np.ndarray
 
     def rectangle(self, rows: slice, columns: slice) -> np.ndarray:
-        """A part of the covariance."""
+        """Return a part of the covariance."""
 
     def lower_triangle(self, where: slice) -> np.ndarray:
-        """A square part on the diagonal, in Fortran order; elements above its own diagonal are arbitrary."""
+        """Return a square part on the diagonal, in Fortran order; elements above its own diagonal are arbitrary."""
 
     def diagonal(self, where: slice) -> np.ndarray:
-        """A part of the diagonal."""
+        """Return a part of the diagonal."""
 
 
 class JointMoments(Protocol):
@@ -49,13 +49,13 @@ class JointMoments(Protocol):
     Attributes
     ----------
     whole : bool
-        Whether it needs memory for the whole covariance.
+        Whether memory for the whole covariance is needed.
     """
 
     whole: bool
 
     def __call__(self, X: np.ndarray, theta: list[np.ndarray]) -> Parts:
-        """The moments at theta."""
+        """Return the moments at theta."""
 
 
 def compile_joint_moments(
@@ -103,7 +103,7 @@ class WholeMoments:
         self._function = compile_function([mean, covariance])
 
     def __call__(self, X: np.ndarray, theta: list[np.ndarray]) -> Parts:
-        """The moments at theta."""
+        """Return the moments at theta."""
         return WholeParts(*self._function(X, *theta))
 
 
@@ -115,15 +115,15 @@ class WholeParts:
         self._covariance = covariance
 
     def rectangle(self, rows: slice, columns: slice) -> np.ndarray:
-        """A part of the covariance."""
+        """Return a part of the covariance."""
         return self._covariance[rows, columns]
 
     def lower_triangle(self, where: slice) -> np.ndarray:
-        """A square part on the diagonal."""
+        """Return a square part on the diagonal."""
         return np.asfortranarray(self._covariance[where, where])
 
     def diagonal(self, where: slice) -> np.ndarray:
-        """A part of the diagonal."""
+        """Return a part of the diagonal."""
         return self._covariance.diagonal()[where]
 
 
@@ -133,7 +133,7 @@ class PartialMoments:
     Raises
     ------
     UnsupportedGraphError
-        If it is not.
+        If the covariance is not such a function.
     """
 
     whole = False
@@ -148,7 +148,7 @@ class PartialMoments:
         self._function = compile_function([mean, *program.thin])
 
     def __call__(self, X: np.ndarray, theta: list[np.ndarray]) -> Parts:
-        """The moments at theta."""
+        """Return the moments at theta."""
         mean, *values = self._function(X, *theta)
         inputs = by_kind(values, self._shape)
         inputs["diagonal"] = [np.broadcast_to(added, mean.shape) for added in inputs["diagonal"]]

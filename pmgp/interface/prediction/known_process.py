@@ -1,4 +1,4 @@
-"""Processes of `pymc.gp` that the user passes: they know their inputs, of which a graph may contain only parts.
+"""Processes of `pymc.gp` that the user passes, which know all of their inputs, while a graph may contain only parts.
 
 If the inputs are a plain array, `active_dims` gives each covariance function its own columns, and the graph does not
 show which columns these are. The process knows them: its functions are called again with other inputs.
@@ -48,7 +48,7 @@ class KnownProcess:
     def at(self, joint: TensorVariable, moments: list[TensorVariable]) -> dict[TensorVariable, TensorVariable]:
         """Map parts of a mean and a covariance that the process has made to the same parts at other inputs.
 
-        Empty if its covariance is not among them.
+        The map is empty if the process has not made this covariance.
         """
         mean, covariance = moments
         found = _like(self._gp.cov_func(self._gp.X), covariance)
@@ -60,12 +60,12 @@ class KnownProcess:
 
 
 def _like(graph: TensorVariable, whole: TensorVariable) -> TensorVariable | None:
-    """The part of a graph that computes the same as another graph."""
+    """Return the part of a graph that computes the same as another graph."""
     return next((part for part in ancestors([whole]) if equal_computations([part], [graph])), None)
 
 
 def known_processes(gp: Any) -> list[KnownProcess]:
-    """The given processes: one, several, or none.
+    """Return a list of the given processes: one, several, or none.
 
     Raises
     ------

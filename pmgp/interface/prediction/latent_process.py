@@ -50,7 +50,7 @@ class LatentProcess:
     moments : pair of variables, optional
         The mean and the covariance, if f has several rows; those of the variable f by default.
     known : sequence of KnownProcess
-        Processes, one of which has this covariance. Without any, the inputs are searched in the graphs.
+        Processes, one of which has this covariance. Without any, the graphs are searched for the inputs.
 
     Attributes
     ----------
@@ -78,17 +78,17 @@ class LatentProcess:
 
     @property
     def size(self) -> int:
-        """Length of f."""
+        """The length of f."""
         return self._size
 
     def block_size(self, number: int) -> int:
-        """Number of new inputs, out of `number`, to handle at a time."""
+        """Return the number of new inputs, out of `number`, to handle at a time."""
         if self._moments is None or self._moments.whole:
             return min(number, max(FEWEST_POINTS, int(np.sqrt(LARGEST)) - self.size))
         return min(number, max(FEWEST_POINTS, LARGEST // self.size))
 
     def compile(self, Xnew: np.ndarray, theta: list[np.ndarray]) -> None:
-        """Prepare for inputs like these.
+        """Compile functions for inputs of this kind.
 
         Raises
         ------
@@ -105,7 +105,7 @@ class LatentProcess:
             raise ModelError(message) from error
 
     def given_theta(self, theta: list[np.ndarray], Xnew: np.ndarray, block_size: int) -> Conditional:
-        """The process at one theta and the new inputs."""
+        """Return the process at one theta and the new inputs."""
         blocks = [slice(start, min(start + block_size, len(Xnew))) for start in range(0, len(Xnew), block_size)]
         return Conditional(self.size, blocks, lambda block: self._parts(Xnew[block], theta))
 
@@ -114,7 +114,7 @@ class LatentProcess:
         return self._moments(np.concatenate([self.X, Xnew]), theta)
 
     def _found_in_graphs(self) -> tuple[Moments, list[Any], np.ndarray]:
-        """Graphs of mean and covariance at other inputs, the variables that hold the old inputs, and the old inputs."""
+        """Return graphs of the moments at other inputs, the variables that hold the old inputs, and the old inputs."""
         new = NewInputs(self._joint, self.size, self.theta)
         graphs = self._at_other_inputs(new)
         return graphs, new.inputs, self._checked(new.inputs)
@@ -186,11 +186,11 @@ class Conditional:
         self.prior = prior
 
     def whiten(self, f: np.ndarray) -> np.ndarray:
-        """L^-1 (f - m) for draws of f at the old inputs, (k, n) -> (n, k)."""
+        """Return L^-1 (f - m) for draws of f at the old inputs, (k, n) -> (n, k)."""
         return self.prior.whiten(f).T
 
     def pointwise(self, whitened: np.ndarray) -> list[tuple[slice, np.ndarray, np.ndarray]]:
-        """Mean and variance at the new inputs, block by block: arrays of shapes (k, m) and (m,)."""
+        """Return mean and variance at the new inputs, block by block: arrays of shapes (k, m) and (m,)."""
         return [(block, *self._moments(block, whitened)) for block in self._blocks]
 
     def _moments(self, block: slice, whitened: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -204,7 +204,7 @@ class Conditional:
         Raises
         ------
         NotPositiveDefiniteError
-            If it stays indefinite with a jitter.
+            If the covariance is still indefinite with a jitter.
         """
         block = slice(0, self._blocks[-1].stop)
         parts, new, projected = self._projected(block)
@@ -217,7 +217,7 @@ class Conditional:
         return parts.mean[new] + whitened.T @ projected + normals @ np.tril(_factor(covariance, scale)).T
 
     def _projected(self, block: slice) -> tuple[Parts, slice, np.ndarray]:
-        """L^-1 K between old and new inputs, of shape (n, m)."""
+        """Return L^-1 K between old and new inputs, of shape (n, m)."""
         parts = self._first if block == self._blocks[0] else self._parts(block)
         new = slice(self._old.stop, self._old.stop + block.stop - block.start)
         cross = parts.rectangle(new, self._old)

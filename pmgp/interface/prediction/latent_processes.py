@@ -65,11 +65,11 @@ class LatentProcesses:
 
     @property
     def size(self) -> int:
-        """Length of each latent vector."""
+        """The length of each latent vector."""
         return self.rows.size
 
     def block_size(self, number: int) -> int:
-        """Number of new inputs, out of `number`, to handle at a time."""
+        """Return the number of new inputs, out of `number`, to handle at a time."""
         smallest = min(process.block_size(number) for process in self._processes)
         if self.rows.single:
             return smallest
@@ -77,7 +77,7 @@ class LatentProcesses:
         return min(smallest, max(FEWEST_POINTS, LARGEST // (self.rows.number * nodes)))
 
     def compile(self, Xnew: np.ndarray, theta: list[np.ndarray]) -> None:
-        """Prepare for inputs like these.
+        """Compile functions for inputs of this kind.
 
         Raises
         ------
@@ -88,7 +88,7 @@ class LatentProcesses:
             process.compile(Xnew, theta)
 
     def given(self, theta: list[np.ndarray], f: np.ndarray, Xnew: np.ndarray, block_size: int) -> GivenTheta:
-        """The processes at one theta and the new inputs, for draws of f, (C, k, n)."""
+        """Return the processes at one theta and the new inputs, for draws of f, (C, k, n)."""
         conditionals = [process.given_theta(theta, Xnew, block_size) for process in self._processes]
         return GivenTheta(conditionals, self._rows, f)
 
@@ -96,7 +96,7 @@ class LatentProcesses:
 def _shared(
     rows: LatentRows, theta: list[TensorVariable], given: Sequence[KnownProcess]
 ) -> tuple[Sequence[LatentProcess | StateProcess], list[list[int]]]:
-    """The different processes, and the rows that belong to each."""
+    """Return the different processes, and the rows that belong to each."""
     if rows.single:
         [f] = rows.variables
         return [StateProcess(f, theta) if is_process(f) else LatentProcess(f, theta, known=given)], [[0]]
@@ -117,7 +117,7 @@ def _shared(
 
 
 def _moments_of_rows(rows: LatentRows) -> Iterator[tuple[TensorVariable, Moments]]:
-    """Each row's variable, with the graphs of its mean and covariance."""
+    """Return each row's variable, with the graphs of its mean and covariance."""
     for f, shape in zip(rows.variables, rows.shapes, strict=True):
         mean, covariance = f.owner.op.dist_params(f.owner)
         for row in [None] if len(shape) == 1 else range(shape[0]):
@@ -125,7 +125,7 @@ def _moments_of_rows(rows: LatentRows) -> Iterator[tuple[TensorVariable, Moments
 
 
 def _row(parameter: TensorVariable, row: int | None, dimensions: int) -> TensorVariable:
-    """The parameter of one row of a matrix, if there is one for each."""
+    """Return the parameter of one row of a matrix, if there is one for each row."""
     if row is None or parameter.ndim == dimensions:
         return parameter
     return parameter[0 if parameter.type.shape[0] == 1 else row]
@@ -159,7 +159,7 @@ class GivenTheta:
         self._parts = list(zip(conditionals, whitened, rows, strict=True))
 
     def pointwise(self) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-        """Means and variances at the new inputs, block by block: arrays of shapes (C, k, m) and (C, m)."""
+        """Return means and variances at the new inputs, block by block: arrays of shapes (C, k, m) and (C, m)."""
         found = [conditional.pointwise(whitened) for conditional, whitened, _ in self._parts]
         number, draws = self._shape
         for blocks in zip(*found, strict=True):
@@ -181,7 +181,7 @@ class GivenTheta:
         Raises
         ------
         NotPositiveDefiniteError
-            If a covariance stays indefinite with a jitter.
+            If a covariance is still indefinite with a jitter.
         """
         number, draws = self._shape
         found = [conditional.jointly(rng, whitened) for conditional, whitened, _ in self._parts]

@@ -10,7 +10,7 @@ from pmgp.interface.model.latent_gaussian import ModelError
 
 
 class LatentRows:
-    """The latent variables of a model as rows of a matrix, (C, n): one for each vector, in order for each matrix.
+    """The latent variables of a model as rows of a matrix, (C, n): a vector is one row, a matrix several in order.
 
     Parameters
     ----------
@@ -45,31 +45,31 @@ class LatentRows:
 
     @property
     def names(self) -> list[str]:
-        """Names of the variables."""
+        """The names of the variables."""
         return [str(variable.name) for variable in self.variables]
 
     @property
     def name(self) -> str:
-        """Names of the variables for error messages."""
+        """The names of the variables, for error messages."""
         return " and ".join(repr(name) for name in self.names)
 
     @property
     def single(self) -> bool:
-        """Whether there is one vector, which is a variable of its own."""
+        """Whether there is only one vector, which is a variable of its own."""
         return len(self.variables) == 1 and len(self.shapes[0]) == 1
 
     @property
     def number(self) -> int:
-        """Number of rows, C."""
+        """The number of rows, C."""
         return self._starts[-1]
 
     def of(self, variable: TensorVariable) -> slice:
-        """The rows of a variable."""
+        """Return the rows of a variable."""
         place = self.variables.index(variable)
         return slice(self._starts[place], self._starts[place + 1])
 
     def stack(self, values: list[np.ndarray]) -> np.ndarray:
-        """Values of the variables, (k, n) and (k, rows, n), as one array (C, k, n)."""
+        """Return the values of the variables, (k, n) and (k, rows, n), as one array (C, k, n)."""
         if self.single:
             return values[0][None]
         return np.concatenate([each[None] if each.ndim == 2 else np.moveaxis(each, 1, 0) for each in values])
@@ -80,7 +80,7 @@ class LatentRows:
         return [part[0] if len(shape) == 1 else part for part, shape in zip(parts, self.shapes, strict=True)]
 
     def labels(self, model: pm.Model) -> list[str]:
-        """A name for each row: that of the variable, with the coordinate or the number of a row of a matrix."""
+        """Return a name for each row: that of the variable, with the coordinate or the number of a row of a matrix."""
         found = []
         for variable, shape in zip(self.variables, self.shapes, strict=True):
             if len(shape) == 1:

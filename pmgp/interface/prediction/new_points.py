@@ -1,4 +1,4 @@
-"""Rewrites a graph of the old observations as one of new points.
+"""Rewrite a graph of the old observations as a graph of new points.
 
 The values that belong to an observation are found from the graph, never from a length. The axis of the result that runs
 over observations is traced to its inputs, operation by operation (`rules`), down to the leaves: the latent vector
@@ -24,7 +24,7 @@ from pmgp.interface.prediction.rules import Axes, Level, NotPointwiseError
 
 
 class Rewriter(ABC):
-    """Builds graphs whose demanded axes have another length.
+    """A builder of graphs whose demanded axes have another length.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class Rewriter(ABC):
         self._inlined: dict[TensorVariable, TensorVariable] = {}
 
     def build(self, variable: TensorVariable, axes: Axes, level: Level) -> TensorVariable:
-        """The graph with the new length along the axes, after the selections of `level`."""
+        """Return the graph with the new length along the axes, after the selections of `level`."""
         if not axes and not self.depends(variable):
             if self.size == 1 and rules.has_squeeze(variable, self.leaves):
                 raise NotPointwiseError("an axis of length one was dropped, which may be that of the only observation")
@@ -72,7 +72,7 @@ class Rewriter(ABC):
         return self.size == 1 or not variable.type.broadcastable[axis]
 
     def inlined(self, variable: TensorVariable) -> TensorVariable:
-        """The graph inside a composite operation."""
+        """Return the graph inside a composite operation."""
         if variable not in self._inlined:
             self._inlined[variable] = rules.inner_graph(variable)
         return self._inlined[variable]
@@ -167,7 +167,7 @@ class NewPoints(Rewriter):
         self._dependent: dict[TensorVariable, bool] = {}
 
     def __call__(self, variable: TensorVariable, axis: int) -> TensorVariable:
-        """The graph with new points along an axis instead of observations.
+        """Return the graph with new points along an axis instead of observations.
 
         Raises
         ------
@@ -196,7 +196,7 @@ class NewPoints(Rewriter):
         return self._dependent[variable]
 
     def leaf(self, variable: TensorVariable, axes: Axes, level: Level) -> TensorVariable:
-        """New values of f and of data that have one for each observation."""
+        """Return the new values of f, or of data with a value for each observation."""
         if variable in self.points:
             return self._latent(variable, axes, level)
         if variable in self._data:

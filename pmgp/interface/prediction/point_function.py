@@ -53,7 +53,7 @@ class PointModel:
         self.data = {variable: str(variable.name) for variable in self.model.data_vars}
 
     def new_points(self, observed: TensorVariable) -> NewPoints:
-        """A fresh builder of graphs for an observed variable."""
+        """Return a fresh builder of graphs for an observed variable."""
         leaves = [variable for variable in self.model.basic_RVs if variable is not observed]
         return NewPoints(self.rows.variables, self.rows.size, leaves, self.data)
 
@@ -94,7 +94,7 @@ class PointModel:
     def _along_points(
         self, observed: TensorVariable, variable: TensorVariable, core: int
     ) -> tuple[NewPoints, TensorVariable]:
-        """The graph with new points along its first axis."""
+        """Return the graph with new points along its first axis."""
         errors = []
         for axis in range(variable.ndim - core):
             graph = self.new_points(observed)
@@ -114,7 +114,7 @@ class PointModel:
         )
 
     def _covariate(self, graph: NewPoints, name: str) -> np.ndarray:
-        """Values at the new points of data that have one for each observation."""
+        """Return the values at the new points of data that have one for each observation."""
         variable, axis = self.model[name], graph.axes[name]
         if variable in self.inputs:
             if axis != 0 or graph.levels[name] not in graph.latent_levels:
@@ -129,7 +129,7 @@ class PointModel:
         return _fitted(name, self.at[name], tuple(shape))
 
     def _fixed(self, variable: SharedVariable) -> TensorVariable:
-        """Data that are the same for all observations, with the given value."""
+        """Return data that are the same for all observations, with the given value."""
         name = self.data[variable]
         return pt.as_tensor(_fitted(name, self.at[name], variable.get_value(borrow=True).shape))
 
@@ -169,7 +169,7 @@ class PointFunction:
         self._tiled: tuple[Any, list[np.ndarray]] = (None, [])
 
     def __call__(self, latent: np.ndarray, theta: list[np.ndarray], where: slice) -> np.ndarray:
-        """Values for `latent` of shape (C, nodes, m), at the new points of a slice: of shape (nodes, m, ...)."""
+        """Return the values at a slice of the new points, (nodes, m, ...), for `latent` of shape (C, nodes, m)."""
         number, *shape = latent.shape
         values = self._rows.split(latent.reshape(number, -1))
         try:

@@ -26,7 +26,7 @@ class Draws:
     theta: list[list[np.ndarray]]
 
     def grouped(self, places: list[int]) -> list[np.ndarray]:
-        """Indices of the draws that agree in some of theta's variables, as after rejected proposals."""
+        """Return indices of draws, grouped by equal values of some variables of theta, as after rejected proposals."""
         groups: dict[bytes, list[int]] = {}
         for index, values in enumerate(self.theta):
             groups.setdefault(b"".join(values[place].tobytes() for place in places), []).append(index)
@@ -56,7 +56,7 @@ def check_variables(idata: Any, rows: LatentRows, theta: list[TensorVariable]) -
 def evenly_spaced(
     idata: Any, rows: LatentRows, theta: list[TensorVariable], draws: int | None, by_chain: bool = False
 ) -> tuple[Draws, dict[str, np.ndarray]]:
-    """At most `draws` draws, evenly spaced over all chains, and their coordinates "chain" and "draw".
+    """Return at most `draws` draws, evenly spaced over all chains, and their coordinates "chain" and "draw".
 
     Parameters
     ----------

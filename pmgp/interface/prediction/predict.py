@@ -30,23 +30,23 @@ def predict(
     block_size: int | None = None,
     progressbar: bool = True,
 ) -> xr.Dataset:
-    """Predictive distribution at new inputs, averaged over the posterior.
+    """Return the predictive distribution at new inputs, averaged over the posterior.
 
     Parameters
     ----------
     idata : xarray.DataTree
         Result of `pymc.sample`, with f and the hyper-parameters in its posterior group.
     Xnew : (m, d) array
-        New inputs, on the scale of the inputs that the model was built with; of a process in time also a vector. A
-        model of effects of groups, autoregressions and random walks has none: leave it out, see the notes.
+        New inputs, on the scale of the inputs that the model was built with; a vector also serves for a process in
+        time. Leave Xnew out for a model of group effects, autoregressions and random walks, see the notes.
     model : pymc.Model, optional
         The model that was sampled; taken from the context if it is not given.
     latent : variable or str, optional
         The variable f, or a sequence of variables, if other multivariate normal variables are hyper-parameters.
     gp : pymc.gp.Latent or list of these, optional
-        The process whose prior is f, or those of several latent vectors in any order. It knows its inputs, which are
-        otherwise searched in the graph of the covariance. The graph does not contain them as a whole if `active_dims`
-        selects columns of a plain array.
+        The process whose prior is f, or those of several latent vectors in any order. It knows its inputs; without it,
+        the graph of the covariance is searched for them, which does not contain all of them if `active_dims` selects
+        columns of a plain array.
     at : dict, optional
         Other data of the likelihood at the new points, such as exposures, numbers of trials or covariates. It maps the
         name of a `pymc.Data` to an array of shape (m, ...), or to one number for all new points.
@@ -93,14 +93,14 @@ def predict(
 
     Notes
     -----
-    If the model has a process on inducing inputs, :class:`pmgp.gp.Sparse`, predictions are those of that approximation,
-    from its method `predict`; `latent`, `gp`, `at` and `block_size` cannot be given then.
+    If the model has a process on inducing inputs, :class:`pmgp.gp.Sparse`, its method `predict` makes the predictions
+    of that approximation; `latent`, `gp`, `at` and `block_size` cannot be given then.
 
-    Of linear predictors, such as ``level + z * beta + u[group] + s[time]``, the rows are those of the model's data as
-    they are now: set new ones with `pymc.set_data`, and call this function without `Xnew`. New groups are new
-    elements of ``u``, new times those at the end of ``s``: give the variables ``dims``, and lengthen these with
-    ``model.set_dim("group", 12, coord_values=...)``. Given theta, a new group has its prior's distribution, and a
-    series goes on from its last value. ``latent_mean`` and ``latent_variance`` are then those of the whole predictor.
+    For linear predictors, such as ``level + z * beta + u[group] + s[time]``, predictions are made for the rows of the
+    model's present data: set new data with `pymc.set_data`, and call this function without `Xnew`. New groups are new
+    elements of ``u``, and new times are new elements at the end of ``s``: give the variables ``dims``, and lengthen
+    these with ``model.set_dim("group", 12, coord_values=...)``. Given theta, a new group has its prior's distribution,
+    and a series continues from its last value. ``latent_mean`` and ``latent_variance`` describe the whole predictor.
 
     An observation may select one latent value, as in ``f[index]``: a new point is then one more place, observed once.
 
@@ -166,7 +166,7 @@ def _refuse_inputs(given: dict[str, Any]) -> None:
 def _sums(
     setting: PredictionTask, expectations: dict[str, Expectation], block_size: int | None, progressbar: bool
 ) -> dict[str, np.ndarray]:
-    """Sums over the draws, of shapes (C, m) for the latent vectors, (m,) and (m, categories)."""
+    """Return sums over the draws, of shapes (C, m) for the latent vectors, (m,) and (m, categories)."""
     number, theta = len(setting.points.Xnew), setting.draws.theta
     sums = {name: np.zeros((setting.rows.number, number)) for name in LATENT}
     for indices, given in setting.conditionals(block_size, progressbar):

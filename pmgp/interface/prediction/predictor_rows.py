@@ -1,7 +1,7 @@
-"""Expectations of a model of linear predictors with the data that it has now, averaged over the posterior.
+"""Expectations of a model of linear predictors for its present data, averaged over the posterior.
 
-The rows are those of the model's data as `pymc.set_data` has left them. Given theta and the latent elements that were
-sampled, the predictors are normal: elements that have come up since have their prior's distribution, given the others.
+The rows are those of the data that `pymc.set_data` has set. Given theta and the latent elements that were sampled, the
+predictors are normal: later elements have their prior's distribution, given the sampled ones.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from pmgp.interface.prediction.grown import places_in_posterior
 def predict_rows(
     idata: Any, model: pm.Model, latents: list[TensorVariable], observed: dict[str, TensorVariable], draws: int | None
 ) -> xr.Dataset:
-    """Expected observations and moments of the linear predictors, for the rows of the model's data.
+    """Return expected observations and the linear predictors' moments, for the rows of the model's data.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def predict_rows(
     ValueError
         If the posterior lacks a variable.
     ModelError
-        If the variables do not go on from those that were sampled, or an index points beyond the last element.
+        If the variables do not continue those that were sampled, or an index points beyond the last element.
     """
     needed = hyperparameters(model, latents)
     posterior = posterior_of(idata, [*latents, *needed], draws)
@@ -89,7 +89,7 @@ def _expected_graphs(observed: dict[str, TensorVariable]) -> dict[str, TensorVar
 
 
 def _given_predictors(name: str, observed: TensorVariable, expected: Expected) -> TensorVariable:
-    """Expectation given the predictors, as long as these, and not as long as the observations are."""
+    """Return the expectation given the predictors, with the length of the predictors, not that of the observations."""
     node = observed.owner
     parameters = node.op.dist_params(node)
     if expected.given_f is not None:
@@ -145,7 +145,7 @@ class PredictorRows:
         self.expectations = [self._expectation(theta.compile([self._latent.vector], [one], True)) for one in written]
 
     def moments(self, theta: np.ndarray, values: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance of each predictor, given theta and the pieces that were sampled: two (N,) arrays."""
+        """Return mean and variance of each predictor, given theta and the sampled pieces: two (N,) arrays."""
         scales = self._latent.predictor.column_scales(theta)
         x = [np.append(np.ravel(one), 0.0)[places] for one, places in zip(values, self._places, strict=True)]
         variance, start = np.zeros(self._rows.shape[0]), 0

@@ -67,7 +67,7 @@ def _row_of_closed_form(points: PointModel, observed: TensorVariable) -> int | N
 
 
 def _parameters(observed: TensorVariable) -> list[tuple[TensorVariable, int]]:
-    """The parameters of a variable, each with the number of its axes that belong to one observation."""
+    """Return the parameters of a variable, each with the number of its axes that belong to one observation."""
     op = observed.owner.op
     return list(zip(op.dist_params(observed.owner), op.ndims_params, strict=True))
 
@@ -87,7 +87,7 @@ def _in_closed_form(
 
 
 def _vector(points: PointModel, parameter: TensorVariable) -> Callable[..., np.ndarray]:
-    """A parameter that is the same for all observations, as a function of means, theta and a slice of points."""
+    """Return a parameter shared by all observations, as a function of means, theta and a slice of points."""
     function = points.constant(parameter)
     return lambda mean, theta, where: function(*theta)
 
@@ -95,7 +95,7 @@ def _vector(points: PointModel, parameter: TensorVariable) -> Callable[..., np.n
 def _scalar(
     points: PointModel, observed: TensorVariable, parameter: TensorVariable, f: TensorVariable
 ) -> Callable[..., np.ndarray]:
-    """A parameter that has a value at each new point, as a function of means, theta and a slice of points."""
+    """Return a parameter with a value at each new point, as a function of means, theta and a slice of points."""
     function = points.function(observed, parameter + pt.zeros_like(f))
     return lambda mean, theta, where: function(mean[:, None], theta, where)[0]
 
@@ -114,7 +114,7 @@ def _by_quadrature(points: PointModel, observed: TensorVariable, given_f: Tensor
 
 
 def _rows_of(points: PointModel, given_f: TensorVariable) -> list[int]:
-    """The latent vectors on which a graph depends; averages over the others are not needed."""
+    """Return the latent vectors on which a graph depends; averages over the others are not needed."""
     above = set(ancestors([given_f]))
     rows = points.rows
     found = [place for f in rows.variables if f in above for place in range(rows.number)[rows.of(f)]]

@@ -54,7 +54,7 @@ def _unknown(variable: TensorVariable) -> NotPointwiseError:
 
 
 def _aligned(graph: Any, axes: Axes, operand: TensorVariable, ndim: int, core: int = 0) -> Axes:
-    """Axes of an operand that correspond to axes of a result with `ndim` axes, both aligned before `core` last axes."""
+    """Return the operand's axes that match axes of a result with `ndim` axes, if both align before `core` last axes."""
     shift = ndim - (operand.ndim - core)
     return frozenset(axis - shift for axis in axes if axis >= shift and graph.runs(operand, axis - shift))
 
@@ -67,7 +67,7 @@ def _elementwise(graph: Any, variable: TensorVariable, axes: Axes, level: Level)
 
 
 def _filled(graph: Any, variable: TensorVariable, axes: Axes, level: Level) -> TensorVariable:
-    """Rule for a value in the shape of another variable, whose own values do not matter."""
+    """Apply the rule for a value in the shape of another variable, whose own values do not matter."""
     value = variable.owner.inputs[1]
     value = graph.build(value, _aligned(graph, axes, value, variable.ndim), level)
     return pt.alloc(value, *[graph.number if i in axes else variable.shape[i] for i in range(variable.ndim)])
@@ -114,7 +114,7 @@ def _diagonal(graph: Any, variable: TensorVariable, axes: Axes, level: Level) ->
 
 
 def _reshaped(graph: Any, variable: TensorVariable, axes: Axes, level: Level) -> TensorVariable:
-    """Rule for a vector as a row or a column, or the reverse: all other lengths are one."""
+    """Apply the rule for a vector as a row or a column, or the reverse: all other lengths are one."""
     operand, shape = variable.owner.inputs
     ones = [length == 1 for length in shape.data] if isinstance(shape, Constant) else variable.type.broadcastable
     wide = [axis for axis, one in enumerate(ones) if not one]
@@ -128,7 +128,7 @@ def _reshaped(graph: Any, variable: TensorVariable, axes: Axes, level: Level) ->
 
 
 def _product(graph: Any, variable: TensorVariable, axes: Axes, level: Level) -> TensorVariable:
-    """Rule for matrix products: rows of the first are rows of the result, columns of the second its columns."""
+    """Apply the rule for matrix products: rows of the result are the first factor's, columns are the second's."""
     node = variable.owner
     first, second = node.inputs
     batch = frozenset(axis for axis in axes if axis < variable.ndim - 2)
@@ -174,13 +174,13 @@ def _inlined(graph: Any, variable: TensorVariable, axes: Axes, level: Level) -> 
 
 
 def inner_graph(variable: TensorVariable) -> TensorVariable:
-    """The inner graph of an output of a composite operation."""
+    """Return the inner graph of an output of a composite operation."""
     outputs = inline_ofg_node(variable.owner)
     return outputs[variable.owner.outputs.index(variable)]
 
 
 def _sliced(graph: Any, variable: TensorVariable, axes: Axes, level: Level) -> TensorVariable:
-    """Rule for slices and single elements; a part of the observations is a selection."""
+    """Apply the rule for slices and single elements; a part of the observations is a selection."""
     operand = variable.owner.inputs[0]
     indices = _indices(variable)
     inner, result, kept = set(), 0, list(indices)
@@ -197,10 +197,10 @@ def _sliced(graph: Any, variable: TensorVariable, axes: Axes, level: Level) -> T
 
 
 def _indexed(graph: Any, variable: TensorVariable, axes: Axes, level: Level) -> TensorVariable:
-    """Rule for arrays of indices; an index that selects a latent value for each observation is left out.
+    """Apply the rule for arrays of indices, without an index that selects a latent value for each observation.
 
-    The same selection of another variable is left out too: its values belong to latent values, like covariates of a
-    place.
+    The same selection from another variable is left out too, since that variable's values belong to latent values, like
+    covariates of a place.
     """
     operand = variable.owner.inputs[0]
     indices = _indices(variable)
@@ -227,7 +227,7 @@ def _leads_to_latent_values(graph: Any, variable: TensorVariable, index: TensorV
 
 
 def is_selection(variable: TensorVariable) -> bool:
-    """Return whether it is a slice, or indexed by one vector and nothing else."""
+    """Return whether an operation is a slice, or indexes with one vector and nothing else."""
     if variable.owner is None or not isinstance(variable.owner.op, Subtensor | AdvancedSubtensor):
         return False
     arrays = [index for index in _indices(variable) if not isinstance(index, slice)]
@@ -251,14 +251,14 @@ def _signature(index: Any) -> Any:
 
 
 def _indices(variable: TensorVariable) -> list[Any]:
-    """One index for each axis of the indexed variable."""
+    """Return one index for each axis of the indexed variable."""
     operand, *inputs = variable.owner.inputs
     given = list(indices_from_subtensor(inputs, variable.owner.op.idx_list))
     return given + [ALL] * (operand.ndim - len(given))
 
 
 def _random(graph: Any, variable: TensorVariable, axes: Axes, level: Level) -> TensorVariable:
-    """Rule for a random variable, possibly a composite one, with new parameters and its own generator."""
+    """Apply the rule for a random variable, possibly composite, with new parameters and its own generator."""
     node = variable.owner
     op = node.op
     dimensions, batch = op.ndims_params, variable.ndim - op.ndim_supp

@@ -35,15 +35,16 @@ def sample_predictions(
     idata : xarray.DataTree
         Result of `pymc.sample`, with f and the hyper-parameters in its posterior group.
     Xnew : (m, d) array
-        New inputs, on the scale of the inputs that the model was built with; of a process in time also a vector.
+        New inputs, on the scale of the inputs that the model was built with; a vector also serves for a process in
+        time.
     model : pymc.Model, optional
         The model that was sampled; taken from the context if it is not given.
     latent : variable or str, optional
         The variable f, or a sequence of variables, if other multivariate normal variables are hyper-parameters.
     gp : pymc.gp.Latent or list of these, optional
-        The process whose prior is f, or those of several latent vectors in any order. It knows its inputs, which are
-        otherwise searched in the graph of the covariance. The graph does not contain them as a whole if `active_dims`
-        selects columns of a plain array.
+        The process whose prior is f, or those of several latent vectors in any order. It knows its inputs; without it,
+        the graph of the covariance is searched for them, which does not contain all of them if `active_dims` selects
+        columns of a plain array.
     at : dict, optional
         Other data of the likelihood at the new points, as for :func:`predict`.
     draws : int or None
@@ -70,7 +71,7 @@ def sample_predictions(
     Raises
     ------
     ValueError
-        As for :func:`predict`.
+        For the reasons that :func:`predict` lists.
     ModelError
         If the model has no latent process whose inputs can be found.
 
@@ -112,9 +113,9 @@ def _generator(random_seed: Any) -> np.random.Generator:
 
 
 def _draw_latent(setting: PredictionTask, joint: bool, rng: np.random.Generator, progressbar: bool) -> np.ndarray:
-    """Draws of the latent vectors at the new inputs, of shape (C, draws, m)."""
+    """Draw the latent vectors at the new inputs, (C, draws, m)."""
     number = len(setting.points.Xnew)
-    # At single inputs all at once and in the order of the draws, so that the result does not depend on the block size.
+    # At single inputs all draws are made at once, in order, so that the result does not depend on the block size.
     shape = setting.rows.number, len(setting.draws.theta), number
     drawn = np.empty(shape) if joint else rng.standard_normal(shape)
     for indices, given in setting.conditionals(number if joint else None, progressbar):
@@ -127,7 +128,7 @@ def _draw_latent(setting: PredictionTask, joint: bool, rng: np.random.Generator,
 
 
 def _drawing(setting: PredictionTask, observed: TensorVariable, rng: np.random.Generator) -> PointFunction:
-    """Draws of an observed variable as a function of the latent values."""
+    """Return draws of an observed variable as a function of the latent values."""
     if observed.ndim != 1:
         raise NotPointwiseError(f"an observation of it has {observed.ndim} dimensions; only vectors can be drawn")
     try:
@@ -170,7 +171,7 @@ def _tree(setting: PredictionTask, drawn: dict[str, np.ndarray]) -> xr.DataTree:
 
 
 def _rows_of(model: pm.Model, name: str) -> tuple[str, dict[str, Any]]:
-    """The dimension of a matrix's rows, and its coordinates."""
+    """Return the dimension of a matrix's rows, and its coordinates."""
     row = (model.named_vars_to_dims.get(name) or (None,))[0]
     if row is None:
         return f"{name}_dim_0", {}
@@ -179,6 +180,6 @@ def _rows_of(model: pm.Model, name: str) -> tuple[str, dict[str, Any]]:
 
 
 def _named(name: str, value: np.ndarray, number: int) -> tuple[tuple[str, ...], np.ndarray]:
-    """Dimensions of data at the new points, and the data."""
+    """Return the dimensions of data at the new points, and the data."""
     first = ("point",) if value.ndim and len(value) == number else tuple(f"{name}_dim_0" for _ in value.shape[:1])
     return (*first, *(f"{name}_dim_{i}" for i in range(1, value.ndim))), value

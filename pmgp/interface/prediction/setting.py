@@ -71,7 +71,7 @@ class PredictionTask:
             yield indices, self.processes.given([theta[place] for place in places], f, Xnew, size)
 
     def understood[T](self, what: str, find: Callable[[TensorVariable], T]) -> dict[str, T]:
-        """Find something for each observed variable; a single warning names the variables without it, and why."""
+        """Find a result for each observed variable; a single warning names the variables without one, and why."""
         found, reasons = {}, []
         for name, variable in self.observed.items():
             try:
@@ -119,7 +119,7 @@ def prepare(
 
 
 def observed_below(model: pm.Model, latents: list[TensorVariable]) -> dict[str, TensorVariable]:
-    """The observed variables that depend on f, by name; where observations are missing, the complete ones."""
+    """Return the observed variables that depend on f, by name; with missing observations, the complete variable."""
     found = {}
     for variable in model.observed_RVs:
         if not set(latents) & set(ancestors([variable])):

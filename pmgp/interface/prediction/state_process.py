@@ -1,6 +1,6 @@
-"""A process in time at new times, given its values at the old ones, by its states: O(n + m) for each theta.
+"""A process in time at new times, given its values at old times: its states take O(n + m) for each theta.
 
-It is to predictions what `LatentProcess` is for a process with a covariance matrix.
+It has the role that `LatentProcess` has for a process with a covariance matrix.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class StateProcess:
     ----------
     theta : list of variables
     inputs : list of variables
-        That hold the times in the model.
+        Variables that hold the times in the model.
     X : (n, 1) array
         Times.
     """
@@ -52,19 +52,19 @@ class StateProcess:
 
     @property
     def size(self) -> int:
-        """Length of f."""
+        """The length of f."""
         return len(self.X)
 
     @staticmethod
     def block_size(number: int) -> int:
-        """How many of a number of new times to handle at a time: all of them."""
+        """Return how many of a number of new times to handle at once, which is all of them."""
         return number
 
     def compile(self, Xnew: np.ndarray, theta: list[np.ndarray]) -> None:
-        """There is nothing left to compile."""
+        """Do nothing, since nothing is left to compile."""
 
     def given_theta(self, theta: list[np.ndarray], Xnew: np.ndarray, block_size: int) -> StateConditional:
-        """The process at one theta and the new times."""
+        """Return the process at one theta and the new times."""
         times = np.concatenate([self.X[:, 0], Xnew[:, 0]])
         mean, *kernel = self._moments(times, *theta)
         return StateConditional(self.size, Times(times), lines_of(self._parts, *kernel), np.asarray(mean))
@@ -78,7 +78,7 @@ class StateConditional:
     size : int
         Number of old times, n, which come first.
     times : Times
-        Old and new ones.
+        Old and new times.
     lines : list of Line
     mean : (n + m,) array
     """
@@ -93,13 +93,13 @@ class StateConditional:
         return transitions(self._times, self._lines)
 
     def whiten(self, f: np.ndarray) -> np.ndarray:
-        """Deviations of draws of f from their mean, NaN at the new times, (k, n) -> (n + m, k): states need no more."""
+        """Return draws of f minus their mean, (k, n) -> (n + m, k), NaN at the new times: states need no more."""
         out = np.full((len(self._mean), len(f)), np.nan)
         out[: self._size] = (f - self._mean[: self._size]).T
         return out
 
     def pointwise(self, deviations: np.ndarray) -> list[tuple[slice, np.ndarray, np.ndarray]]:
-        """Mean and variance at the new times, as one block: arrays of shapes (k, m) and (m,)."""
+        """Return mean and variance at the new times, as one block: arrays of shapes (k, m) and (m,)."""
         found = [self._pattern.moments_given(self._values, one) for one in deviations.T]
         means = self._mean + self._pattern.observe(np.array([mean for mean, _ in found]))
         variance = self._pattern.site_variances(found[0][1][None])

@@ -18,8 +18,8 @@ from pmgp.interface.steps.transitions import FEW
 
 MANY_WEIGHTS = 5
 MANY_POINTS = 1500
-"""From this many latent values on, a chain of 2,000 iterations takes five minutes or more, and eight times as long with
-twice as many: with 1,372 and two hyper-parameters an iteration takes 120 milliseconds."""
+"""The number of latent values from which a chain of 2,000 iterations takes five minutes or more; twice as many take
+eight times as long. With 1,372 values and two hyper-parameters an iteration takes 120 milliseconds."""
 
 
 def recommend(model: pm.Model | None = None, *, latent: Any = None) -> Recommendation:

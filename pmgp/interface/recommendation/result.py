@@ -18,7 +18,7 @@ class StepCall(NamedTuple):
     settings: dict[str, Any]
 
     def __str__(self) -> str:
-        """Return the call as one would write it."""
+        """Return the call as a user would write it."""
         settings = ", ".join(f"{name}={value!r}" for name, value in self.settings.items())
         name = self.method.__name__
         return f"pmgp.{name}({settings})" if name in pmgp.__all__ else f"pmgp.steps.{name}({settings})"
@@ -52,7 +52,7 @@ class Recommendation:
 
     @property
     def code(self) -> str:
-        """Return the code to write for ``step=``."""
+        """The code to write for ``step=``."""
         calls = ", ".join(map(str, self.calls))
         return calls if len(self.calls) == 1 else f"[{calls}]"
 

@@ -20,7 +20,7 @@ from pmgp.interface.steps.shared import share
 from pmgp.interface.steps.transitions import many_to_follow_gradients
 
 MANY_HYPERPARAMETERS = 8
-"""From so many elements of theta on, gradients pay beside an f that the likelihood does not factorize over."""
+"""The number of elements of theta from which gradients pay if the likelihood does not factorize over f."""
 
 AROUND_MAXIMUM = (
     "pmgp.importance(): exact as well, one evaluation for each independent draw around the maximum of the posterior; "
@@ -34,7 +34,7 @@ WHITENED_NUTS = (
 
 
 def few_hyperparameters(model: pm.Model, traits: Traits) -> Recommendation:
-    """Recommend step methods for a likelihood that factorizes, and a theta that proposals move in."""
+    """Recommend step methods for a likelihood that factorizes, and few enough elements of theta for proposals."""
     reason = f"{_count(traits)}: theta moves in its own posterior, with f integrated out, and so nearly independently."
     if not traits.log_concave:
         reason += (
@@ -46,7 +46,7 @@ def few_hyperparameters(model: pm.Model, traits: Traits) -> Recommendation:
     ]
     operations = "4 Cholesky factorizations and 1.5 inversions"
     if traits.sites_known:
-        # Expectation propagation, the default where it can be had.
+        # Expectation propagation is the default if the sites are known.
         operations = "3 Cholesky factorizations and 1.2 inversions"
         alternatives.insert(0, 'pmgp.PseudoMarginal(approximation="laplace") as a check: another q, the same posterior')
     return Recommendation(
@@ -60,7 +60,7 @@ def few_hyperparameters(model: pm.Model, traits: Traits) -> Recommendation:
 
 
 def many_hyperparameters(model: pm.Model, traits: Traits) -> Recommendation:
-    """Recommend step methods for a likelihood that factorizes, and a theta of more elements."""
+    """Recommend step methods for a likelihood that factorizes, and many elements of theta."""
     return Recommendation(
         "Pseudo-marginal chain with trajectories",
         (StepCall(PseudoMarginal, traits.latent),),
@@ -82,7 +82,7 @@ def time_series(model: pm.Model, traits: Traits) -> Recommendation:
     Raises
     ------
     ModelError
-        Where the likelihood does not factorize over it.
+        If the likelihood does not factorize over f.
     """
     share(model, traits.latent.get("latent"), given_theta=traits.dimension == 0).parts.require_factorizing()
     call = StepCall(PseudoMarginal, traits.latent) if traits.dimension else StepCall(EllipticalSlice, traits.latent)
@@ -106,7 +106,7 @@ def summed(model: pm.Model, latents: list[TensorVariable], latent: Any) -> Recom
     Raises
     ------
     ModelError
-        Where the likelihood does not factorize over these.
+        If the likelihood does not factorize over the latent variables.
     """
     names = [rv.name for rv in latents]
     given = {} if latent is None else {"latent": names if len(names) > 1 else names[0]}
@@ -125,7 +125,7 @@ def summed(model: pm.Model, latents: list[TensorVariable], latent: Any) -> Recom
 
 
 def any_likelihood(model: pm.Model, traits: Traits) -> Recommendation:
-    """Recommend step methods for a likelihood whose value alone is known."""
+    """Recommend step methods that need only the values of the likelihood."""
     operator = {} if traits.dimension < MANY_HYPERPARAMETERS else {"operator": "hmc"}
     return Recommendation(
         "Ancillary augmentation",
@@ -158,7 +158,7 @@ def known_hyperparameters(model: pm.Model, traits: Traits) -> Recommendation:
 
 
 def processes(model: pm.Model) -> Recommendation | None:
-    """Recommend step methods for latent vectors that make up one f; None where that is not possible."""
+    """Recommend step methods for latent vectors that make up one f; return None if they do not."""
     try:
         parts = share(model, given_theta=False).parts
     except ModelError:
@@ -184,7 +184,7 @@ def processes(model: pm.Model) -> Recommendation | None:
 
 
 def several_latent_vectors(model: pm.Model, names: list[str]) -> Recommendation:
-    """Recommend step methods for latent vectors that make up no single f."""
+    """Recommend step methods for latent vectors that do not make up a single f."""
     return Recommendation(
         "A step method for each latent vector",
         tuple(StepCall(EllipticalSlice, {"latent": name}) for name in names),
@@ -200,7 +200,7 @@ def several_latent_vectors(model: pm.Model, names: list[str]) -> Recommendation:
 
 
 def on_inducing_inputs(model: pm.Model, process: InducingProcess) -> Recommendation:
-    """Recommend step methods for a process of `pmgp.gp.Sparse`."""
+    """Recommend step methods for a `pmgp.gp.Sparse` process."""
     other = "pmgp.steps.SparseHMC, which follows gradients, where there are more than five hyper-parameters"
     start = (
         "pmgp.sample, whose chains start near the posterior; for pymc.sample give "
@@ -226,12 +226,12 @@ def on_inducing_inputs(model: pm.Model, process: InducingProcess) -> Recommendat
 
 
 def with_additive_nuts(exact: Recommendation) -> Recommendation:
-    """Add a remark on NUTS, for weights of fixed matrices."""
+    """Add a remark about NUTS for models whose covariance is a weighted sum of fixed matrices."""
     return replace(exact, alternatives=(ADDITIVE_NUTS, *exact.alternatives))
 
 
 def with_approximation(exact: Recommendation, points: int) -> Recommendation:
-    """Add a remark on inducing inputs, since so many points take long."""
+    """Add a remark about inducing inputs for models with so many points that exact chains take long."""
     approximation = (
         f"{points} latent values take long, and twice as many eight times as long: pmgp.gp.Sparse with some "
         f"{suggested_number(points)} inducing inputs costs O(n M^2). It is an approximation; its gp.diagnose says "

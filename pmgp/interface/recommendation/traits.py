@@ -1,4 +1,4 @@
-"""Find the traits of a model that the choice of step methods depends on."""
+"""Find the traits of a model on which the choice of step methods depends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PROBES = np.linspace(-4.0, 4.0, 9)
 
 
 class Traits(NamedTuple):
-    """Traits that the choice depends on.
+    """The traits of a model on which the choice depends.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Traits(NamedTuple):
 
 
 def traits_of(model: pm.Model, latent: Any) -> Traits:
-    """Return the traits of a model with one f, or with the one that is named."""
+    """Return the traits of a model with one f, or with the f that is named."""
     parts = share(model, latent).parts
     parts.checks.refuse_other_processes(model)
     theta = parts.ravel(model.initial_point())

@@ -1,7 +1,7 @@
-"""Recognizes models whose covariances are weighted sums of fixed matrices, which NUTS samples without factorizations.
+"""Recognize models whose covariances are weighted sums of fixed matrices, which NUTS samples without factorizations.
 
 With C_s = L_s L_s' factored once and nu_s standard normal, f = sum_s sqrt(w_s) L_s nu_s has the covariance
-sum_s w_s C_s. Whitened in this way, a model of several sources with many weights and few observations is easy for NUTS.
+sum_s w_s C_s. Whitened in this way, a model with several sources, many weights and few observations is easy for NUTS.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ADDITIVE_NUTS = (
 
 
 def number_of_weights(model: pm.Model) -> int:
-    """Count the elements of theta that the covariances depend on, if all are weights of fixed matrices.
+    """Return the number of elements of theta on which the covariances depend, if all are weights of fixed matrices.
 
     Returns
     -------
@@ -50,7 +50,7 @@ def number_of_weights(model: pm.Model) -> int:
 
 
 def _weighted(matrix: Variable, free: set[TensorVariable]) -> bool:
-    """Return whether the graph shows that a matrix is a sum of fixed ones times scalars."""
+    """Return whether the graph shows that a matrix is a weighted sum of fixed matrices."""
     if _scalar(matrix) or not free & _known_through([matrix]):
         return True
     if matrix.owner is None:
@@ -69,7 +69,7 @@ def _weighted(matrix: Variable, free: set[TensorVariable]) -> bool:
 
 
 def _linear(factors: list[Variable], free: set[TensorVariable]) -> bool:
-    """Return whether at most one factor is an unknown matrix, which is then a sum."""
+    """Return whether at most one factor is an unknown matrix, and that one is a weighted sum."""
     unknown = [factor for factor in factors if not _scalar(factor) and free & _known_through([factor])]
     return not unknown or (len(unknown) == 1 and _weighted(unknown[0], free))
 

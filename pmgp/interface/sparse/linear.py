@@ -1,4 +1,4 @@
-"""Recognition of graphs that are linear in f, or exponentials of these: closed forms recognize likelihoods by them."""
+"""Recognize graphs that are linear in f, or exponentials of such graphs, to find likelihoods with closed forms."""
 
 from __future__ import annotations
 
