@@ -473,6 +473,41 @@ def probit_tilted_moments(sign: np.ndarray, mean: np.ndarray, variance: np.ndarr
     out[2] = log_ndtr(z)
 
 
+@reference("tilted.placed")
+def tilted_placed(
+    mean: np.ndarray, center: np.ndarray, width: np.ndarray, nodes: np.ndarray, points: np.ndarray
+) -> None:
+    points[:] = mean + ((center - mean) + np.sqrt(width) * nodes[:, None])
+
+
+@reference("tilted.moments")
+def tilted_moments(
+    logs: np.ndarray,
+    mean: np.ndarray,
+    variance: np.ndarray,
+    center: np.ndarray,
+    width: np.ndarray,
+    nodes: np.ndarray,
+    weights: np.ndarray,
+    moved: bool,
+    resolution: float,
+    out: np.ndarray,
+) -> None:
+    deviations = (center - mean) + np.sqrt(width) * nodes[:, None]
+    if moved:
+        logs = logs - 0.5 * np.square(deviations) / variance + 0.5 * np.square(nodes)[:, None]
+        logs += 0.5 * np.log(width / variance)
+    largest = logs.max(axis=0)
+    tilted = weights[:, None] * np.exp(logs - np.where(np.isfinite(largest), largest, 0.0))
+    normalizer = tilted.sum(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        tilted /= normalizer
+        log_normalizer = largest + np.log(normalizer)
+    shift = (tilted * deviations).sum(axis=0)
+    spread = (tilted * np.square(deviations - shift)).sum(axis=0)
+    out[0], out[1], out[2] = mean + shift, np.maximum(spread, resolution * width), log_normalizer
+
+
 @reference("ordinal.log_ratios")
 def ordinal_log_ratios(
     data: np.ndarray, linear: np.ndarray, precision: np.ndarray, f: np.ndarray, out: np.ndarray

@@ -12,7 +12,8 @@ from scipy.linalg import cho_solve
 from scipy.special import log_ndtr, ndtr
 
 from pmgp.core.adaptation import mode_prediction
-from pmgp.core.numerics.compiled import importance, moments, normal, ordinal, prediction, probit, renewal, sites
+from pmgp.core.numerics.compiled import importance, moments, normal, ordinal, prediction, probit, renewal, sites, tilted
+from pmgp.core.numerics.quadrature import RESOLUTION, normal_rule
 from pmgp.interface.covariance import packed
 from tests.kernels.references import REFERENCES
 
@@ -30,6 +31,8 @@ PAIRS = {
     "probit tilted_moments": (probit.tilted_moments, REFERENCES["probit.tilted_moments"]),
     "probit derivatives": (probit.derivatives, REFERENCES["probit.derivatives"]),
     "probit log_ratios": (probit.log_ratios, REFERENCES["probit.log_ratios"]),
+    "placed": (tilted.placed, REFERENCES["tilted.placed"]),
+    "tilted moments": (tilted.moments, REFERENCES["tilted.moments"]),
     "ordinal log_ratios": (ordinal.log_ratios, REFERENCES["ordinal.log_ratios"]),
     "normalized": (importance.normalized, REFERENCES["importance.normalized"]),
     "picked": (renewal.picked, REFERENCES["renewal.picked"]),
@@ -263,6 +266,27 @@ def test_probit_terms(sign):
         assert_allclose(written[0], reference[0], rtol=PRECISION, atol=PRECISION * variance)
     _, written, _, reference = both("probit derivatives", (np.empty((2, len(TAILS))),), signs, TAILS)
     assert_allclose(written[0], reference[0], rtol=PRECISION)
+
+
+@pytest.mark.parametrize("moved", [False, True])
+@pytest.mark.parametrize("n", SIZES)
+def test_moments_by_quadrature(n, moved):
+    """Terms of all widths; one that vanishes, one that does at some nodes, and one that is not a number or infinite."""
+    rng, (nodes, weights) = np.random.default_rng(7), normal_rule(32)
+    mean, variance = rng.normal(size=n), rng.uniform(0.01, 4.0, n)
+    center, width = (mean + rng.normal(size=n), variance * rng.uniform(1e-4, 1.0, n)) if moved else (mean, variance)
+    _, points, _, reference = both("placed", (np.empty((32, n)),), mean, center, width, nodes)
+    assert_allclose(points, reference, rtol=1e-15, atol=1e-15)
+    steep = 10.0 ** rng.uniform(-2.0, 3.0, n)
+    logs = -np.logaddexp(0.0, -steep * points[0]) - np.exp(points[0])
+    logs[:20, n // 2] = -np.inf
+    if n > 4:
+        logs[:, 0], logs[3, 1], logs[4, 2] = -np.inf, np.nan, np.inf
+    arguments = logs, mean, variance, center, width, nodes, weights, moved, RESOLUTION
+    with np.errstate(all="ignore"):
+        _, written, _, reference = both("tilted moments", (np.empty((3, n)),), *arguments)
+    close(written[0][:2], reference[0][:2], 1.0)
+    assert_allclose(written[0][2], reference[0][2], rtol=PRECISION, atol=PRECISION)
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 40.0])

@@ -234,3 +234,24 @@ def test_a_likelihood_that_is_not_divisible_is_refused():
 def test_settings_out_of_range_are_refused(settings):
     with pytest.raises(ValueError, match=next(iter(settings))):
         PathSampling(**settings)
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_blocks_grow_from_the_normals_of_the_generator(width):
+    """As draws made of given normals, which NumPy makes."""
+    prior = sparse_prior(chain_case(7, width))
+    factor, draws = prior.pattern.factorize(prior.values), 5
+    normals = np.random.default_rng(3).standard_normal((prior.pattern.length, width, draws))[::-1]
+    expected = factor.sample_from(normals.transpose(2, 0, 1).reshape(draws, -1))
+    rng, following, found = np.random.default_rng(3), np.zeros((width, draws)), []
+    for part in (slice(4, prior.pattern.length), slice(0, 4)):
+        found.insert(0, factor.grown(rng, part, following))
+        following = found[0][0]
+    np.testing.assert_allclose(np.concatenate(found).transpose(2, 0, 1), expected, rtol=1e-12, atol=1e-12)
+    assert rng.random() == _after(normals.size)
+
+
+def _after(number: int) -> float:
+    rng = np.random.default_rng(3)
+    rng.standard_normal(number)
+    return rng.random()

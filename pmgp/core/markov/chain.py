@@ -48,29 +48,31 @@ class ChainFactor:
         """Turn standard normals into draws from N(0, Q^-1): (size, T d) -> (size, T, d)."""
         number, d, _ = self.gain.shape
         values = np.array(normals, dtype=np.float64, order="C").reshape(-1, number, d)
-        return self.drawn(slice(0, number), np.zeros((len(values), d)), values)
+        loop("blocks.backward")(self.inverse, self.gain, np.zeros((len(values), d)), values)
+        return values
 
-    def drawn(self, part: slice, following: np.ndarray, normals: np.ndarray) -> np.ndarray:
-        """Draw some blocks given the block that follows them, in place of the normals from which they are made.
+    def grown(self, rng: np.random.Generator, part: slice, following: np.ndarray) -> np.ndarray:
+        """Draw some blocks given the block that follows them: (s, d, size).
 
         Parameters
         ----------
+        rng : numpy.random.Generator
         part : slice
             The blocks.
-        following : (size, d) array
+        following : (d, size) array
             Draws of the block that follows; zeros if there is none.
-        normals : (size, s, d) array
         """
-        loop("blocks.backward")(self.inverse[part], self.gain[part], np.ascontiguousarray(following), normals)
-        return normals
+        values = np.empty((part.stop - part.start, *following.shape))
+        loop("blocks.grown")(rng, self.inverse[part], self.gain[part], following, values)
+        return values
 
     def log_transition(self, t: int, value: np.ndarray, following: np.ndarray) -> np.ndarray:
         """Return the log density, up to a constant, of block t at `value`, (d,), given block t + 1.
 
-        For draws of block t + 1 of shape (size, d) the result is (size,).
+        For draws of block t + 1 of shape (d, size) the result is (size,).
         """
-        innovation = value + following @ self.gain[t].T
-        return -0.5 * np.square(np.linalg.solve(self.inverse[t].T, innovation.T)).sum(axis=0)
+        innovation = value[:, None] + self.gain[t] @ following
+        return -0.5 * np.square(np.linalg.solve(self.inverse[t].T, innovation)).sum(axis=0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -73,21 +73,19 @@ class ChainWalk:
     def __init__(self, pattern: Any, factor: Any, draws: int, width: int, kept: np.ndarray | None = None) -> None:
         self.pattern, self.factor, self.kept = pattern, factor, kept
         self.groups = pattern.groups(width)
-        self._following = np.zeros((draws, pattern.shape[1]))
+        self._following = np.zeros((pattern.shape[1], draws))
         self._passed: list[tuple[Group, np.ndarray, np.ndarray | None]] = []
 
     def grow(self, rng: np.random.Generator, group: Group) -> np.ndarray:
         """Draw a group's blocks, and return the deviations of f from its mean at its sites: (draws, sites)."""
-        draws, width = self._following.shape
-        normals = rng.standard_normal((draws, group.end - group.begin, width))
-        values = self.factor.drawn(slice(group.begin, group.end), self._following, normals)
+        values = self.factor.grown(rng, slice(group.begin, group.end), self._following)
         if self.kept is not None:
-            values[0] = self.kept[group.begin : group.end]
-        self._following = values[:, 0]
+            values[:, :, 0] = self.kept[group.begin : group.end]
+        self._following = values[0]
         self._passed.append((group, values, None))
         where, loading = self.pattern.where[group.sites] - group.begin, self.pattern.loading[group.sites]
-        out = np.empty((draws, len(where)))
-        loop("blocks.observe")(where, np.ascontiguousarray(loading), values, out)
+        out = np.empty((values.shape[2], len(where)))
+        loop("blocks.observe_particles")(where, np.ascontiguousarray(loading), values, out)
         return out
 
     def resample(self, rng: np.random.Generator, group: Group, chosen: np.ndarray, log_weights: np.ndarray) -> None:
@@ -97,14 +95,14 @@ class ChainWalk:
             log_ratio = self.factor.log_transition(before, self.kept[before], self._following)
             chosen[0] = _drawn(rng, log_weights + log_ratio)
         self._passed[-1] = *self._passed[-1][:2], chosen
-        self._following = self._following[chosen]
+        self._following = np.ascontiguousarray(self._following[:, chosen])
 
     def path(self, index: int) -> np.ndarray:
         """Return a final particle's deviation of x, traced back through its ancestors: (T, d)."""
         out = np.empty(self.pattern.shape)
         for group, values, chosen in reversed(self._passed):
             index = index if chosen is None else chosen[index]
-            out[group.begin : group.end] = values[index]
+            out[group.begin : group.end] = values[:, :, index]
         return out
 
 

@@ -9,6 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
 
+from pmgp.core.numerics.compiled.loading import compiled, vectors
+
 # A density narrower than the distance between nodes appears to have variance zero. With this lower bound, relative to
 # the variance of the normal that places the nodes, iterations that place them about the last answer still converge.
 RESOLUTION = 0.03
@@ -92,21 +94,11 @@ def tilted_moments(
     TiltedMoments
         Mean and variance are NaN, and the log normalizer minus infinity, where the term vanishes at all nodes.
     """
-    center, width = (mean, variance) if near is None else near
+    mean, variance, center, width = vectors(mean, variance, *((mean, variance) if near is None else near))
     nodes, weights = normal_rule(order)
-    # Deviations from the mean: rounding would move the points themselves by more than a very small variance.
-    deviations = (center - mean) + np.sqrt(width) * nodes[:, None]
-    logs = log_density(mean + deviations)
-    if near is not None:
-        # The ratio of the two normals at the nodes.
-        logs = logs - 0.5 * np.square(deviations) / variance + 0.5 * np.square(nodes)[:, None]
-        logs += 0.5 * np.log(width / variance)
-    largest = logs.max(axis=0)
-    tilted = weights[:, None] * np.exp(logs - np.where(np.isfinite(largest), largest, 0.0))
-    normalizer = tilted.sum(axis=0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        tilted /= normalizer
-        log_normalizer = largest + np.log(normalizer)
-    shift = (tilted * deviations).sum(axis=0)
-    spread = (tilted * np.square(deviations - shift)).sum(axis=0)
-    return TiltedMoments(mean + shift, np.maximum(spread, RESOLUTION * width), log_normalizer)
+    points, out = np.empty((order, len(mean))), np.empty((3, len(mean)))
+    compiled("tilted.placed")(mean, center, width, nodes, points)
+    logs = np.ascontiguousarray(log_density(points), dtype=np.float64)
+    moved = near is not None
+    compiled("tilted.moments")(logs, mean, variance, center, width, nodes, weights, moved, RESOLUTION, out)
+    return TiltedMoments(*out)
