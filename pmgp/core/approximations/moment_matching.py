@@ -108,6 +108,11 @@ class Conditioned(Protocol):
         """Diagonal of B^-1: (n,)."""
         ...
 
+    @property
+    def largest_variance(self) -> np.ndarray:
+        """A bound on the variances of cavities: (n,)."""
+        ...
+
 
 def match_moments(approximation: Posterior, likelihood: Likelihood, sweeps: int) -> Posterior | None:
     """Match the marginal moments of q, starting from its sites.
@@ -202,5 +207,5 @@ def cavities(approximation: Conditioned, inverse_diagonal: np.ndarray | None = N
     inverse_diagonal = approximation.inverse_diagonal if inverse_diagonal is None else inverse_diagonal
     q, mean, variance, marginal = approximation, *np.empty((3, len(inverse_diagonal)))
     known = vectors(q.mean, q.linear, q.precision, inverse_diagonal)
-    sound = compiled("moments.cavities")(q.prior.variance, *known, LARGEST_SHARE, mean, variance, marginal)
+    sound = compiled("moments.cavities")(q.largest_variance, *known, LARGEST_SHARE, mean, variance, marginal)
     return Cavities(mean, variance, marginal, inverse_diagonal) if sound else None

@@ -324,6 +324,11 @@ class ConditionedPrior(ABC):
         """
 
     @property
+    def largest_variance(self) -> np.ndarray:
+        """A bound on the variances of f without one of the sites: those of the prior, (n,)."""
+        return self.prior.variance
+
+    @property
     @abstractmethod
     def log_normalizer(self) -> float:
         """Log of the integral of the prior times the sites."""
@@ -401,6 +406,11 @@ class Posterior(Gaussian):
     def inverse_diagonal(self) -> np.ndarray:
         """Diagonal of (I + W K)^-1, which is 1 - w v for the variances v of q: (n,)."""
         return 1.0 - self.precision * self.variance
+
+    @property
+    def largest_variance(self) -> np.ndarray:
+        """A bound on the variances of f without one of the sites: those of the prior, (n,)."""
+        return self.prior.variance
 
     @abstractmethod
     def factorized(self) -> Posterior | None:

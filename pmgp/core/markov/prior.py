@@ -165,6 +165,11 @@ class PrecisionConditioning(ShrunkConditioning):
     prior: PrecisionPrior
     shrinkage: PrecisionShrinkage
 
+    @property
+    def largest_variance(self) -> np.ndarray:
+        """Variances of f without one of the sites, v / (1 - w v), which take no inverse of Q: (n,)."""
+        return self.shrinkage.diagonal() / self.inverse_diagonal
+
     def approximation(self, log_evidence: float, iterations: int, converged: bool = True) -> PrecisionPosterior:
         """Return q with the sites on which the prior was last conditioned."""
         sites = self.linear, self.precision
@@ -177,6 +182,11 @@ class PrecisionPosterior(ShrunkPosterior):
 
     prior: PrecisionPrior
     shrinkage: PrecisionShrinkage
+
+    @property
+    def largest_variance(self) -> np.ndarray:
+        """Variances of f without one of the sites, as of a prior that is conditioned: (n,)."""
+        return self.shrinkage.diagonal() / self.inverse_diagonal
 
     def conditioned(self) -> PrecisionConditioning:
         """Return the prior conditioned on q's sites."""

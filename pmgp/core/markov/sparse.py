@@ -1,7 +1,7 @@
 """Precisions on any pattern, such as those of fields on lattices and areas, and of sums of effects.
 
-qdldl factorizes Q = L D L', and orders the elements so that L stays sparse; the order and L's pattern are found once.
-It works column by column. With more than some 10^5 elements, a factorization by blocks of columns would be faster.
+Q = L D L'. qdldl orders the elements so that L stays sparse; the order and L's pattern are found once. The computations
+for each Q go by blocks of columns.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ class SparseFactor:
     def covariances(self) -> np.ndarray:
         """Return the elements of Q^-1 on the pattern, in the order of Q's values: (nnz,)."""
         below, diagonal = np.empty(len(self.values)), np.empty(len(self.pivots))
-        loop("pattern.selected_inverse")(*self.pattern.columns, self.values, self.pivots, below, diagonal)
+        blocks = *self.pattern.supernodes, *self.pattern.columns
+        loop("supernodes.selected_inverse")(*blocks, self.values, self.pivots, below, diagonal)
         return np.concatenate([diagonal, below])[self.pattern.in_factor]
 
     def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
@@ -122,7 +123,6 @@ class SparsePattern:
         everywhere = _ones(self._given) + _ones(_upper(products)) + sparse.eye_array(number)
         self._upper = sparse.csc_array(sparse.triu(everywhere, format="csc"))
         self._upper.sort_indices()
-        self._solver: Any = None
         self._groups: dict[int, list[Group]] = {}
 
     @property
@@ -131,7 +131,7 @@ class SparsePattern:
         return True
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        """Pickle the arguments of the constructor, without qdldl's memory."""
+        """Pickle the constructor's arguments alone."""
         return SparsePattern, (self._given, self.design)
 
     @property
@@ -159,14 +159,23 @@ class SparsePattern:
         from qdldl import Solver
 
         values = np.where(self._on_diagonal, 1.0 + self.shape[0], 1.0)
-        self._solver = Solver(self._matrix(values), upper=True)
-        lower, _, order = self._solver.factors()
+        lower, _, order = Solver(self._matrix(values), upper=True).factors()
         return lower.indptr.astype(np.int64), lower.indices.astype(np.int64), np.asarray(order, dtype=np.int64)
 
     @property
     def columns(self) -> tuple[np.ndarray, np.ndarray]:
         """Start of each column of L, (m + 1,), and the rows of its elements."""
         return self._symbolic[:2]
+
+    @cached_property
+    def supernodes(self) -> tuple[np.ndarray, np.ndarray]:
+        """The first columns of blocks that have the same rows below them, (k + 1,), and the block of each column."""
+        starts, rows = self.columns
+        number, lengths = self.shape[0], np.diff(starts)
+        follows = np.zeros(number, dtype=bool)
+        longer = np.flatnonzero(lengths[:-1] == lengths[1:] + 1)
+        follows[longer + 1] = rows[starts[longer]] == longer + 1
+        return np.append(np.flatnonzero(~follows), number), np.cumsum(~follows) - 1
 
     @property
     def order(self) -> np.ndarray:
@@ -232,15 +241,12 @@ class SparsePattern:
 
     def factorize(self, values: np.ndarray) -> SparseFactor | None:
         """Return the factor of Q, or None if Q is indefinite."""
-        _ = self._symbolic
-        try:
-            self._solver.update(self._matrix(values), upper=True)
-        except RuntimeError:  # A pivot is zero.
-            return None
-        lower, pivots, _ = self._solver.factors()
-        if not ((pivots > 0.0).all() and np.isfinite(pivots).all()):
-            return None
-        return SparseFactor(self, lower.data, pivots, *np.zeros((2, len(pivots))))
+        number = self.shape[0]
+        placed = np.zeros(number + len(self.columns[1]))
+        placed[self.in_factor] = values
+        pivots, lower = placed[:number], placed[number:]
+        sound = loop("supernodes.factorize")(*self.supernodes, *self.columns, lower, pivots)
+        return SparseFactor(self, lower, pivots, *np.zeros((2, number))) if sound else None
 
     def _matrix(self, values: np.ndarray) -> Any:
         return sparse.csc_matrix((values, self._upper.indices, self._upper.indptr), shape=self._upper.shape)

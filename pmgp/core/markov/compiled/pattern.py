@@ -1,4 +1,4 @@
-"""Operations with the factor Q = L K D K' L' of a sparse precision.
+"""Solutions and draws with the factor Q = L K D K' L' of a sparse precision.
 
 L is unit lower triangular, and given by columns without its diagonal, with rows in increasing order. K is unit lower
 triangular with the elements p_i g_j below its diagonal, which are zero unless a matrix of rank one is added to the
@@ -22,56 +22,6 @@ from pmgp.core.numerics.compiled.declaration import (
 )
 
 
-@kernel(NOTHING, COUNTS, COUNTS, VECTOR, VECTOR, WRITTEN_VECTOR, WRITTEN_VECTOR)
-def selected_inverse(
-    starts: np.ndarray,
-    rows: np.ndarray,
-    values: np.ndarray,
-    pivots: np.ndarray,
-    below: np.ndarray,
-    diagonal: np.ndarray,
-) -> None:
-    """Write the elements of Q^-1 on L's pattern (Takahashi, Fagan and Chen 1973).
-
-    Columns are computed from the last to the first: S_ij = -sum_k S_ik L_kj over the pattern of column j, and
-    S_jj = 1/D_j - sum_k L_kj S_kj. All S_ik that this needs are known, because rows i > k of column j's pattern are in
-    the pattern of column k, for each k in column j's pattern.
-
-    Parameters
-    ----------
-    starts : (n + 1,) array of int
-    rows : (nnz,) array of int
-    values : (nnz,) array
-        L below its diagonal.
-    pivots : (n,) array
-        D.
-    below : (nnz,) array
-        Written: elements of Q^-1 below its diagonal.
-    diagonal : (n,) array
-        Written: the diagonal of Q^-1.
-    """
-    n = len(pivots)
-    factor, sums, column = np.zeros(n), np.zeros(n), np.full(n, -1)
-    for j in range(n - 1, -1, -1):
-        first, end = starts[j], starts[j + 1]
-        for p in range(first, end):
-            factor[rows[p]], sums[rows[p]], column[rows[p]] = values[p], 0.0, j
-        for p in range(first, end):
-            k = rows[p]
-            scale, total = factor[k], factor[k] * diagonal[k]
-            for q in range(starts[k], starts[k + 1]):
-                i = rows[q]
-                if column[i] == j:
-                    sums[i] += scale * below[q]
-                    total += factor[i] * below[q]
-            sums[k] += total
-        value = 1.0 / pivots[j]
-        for p in range(first, end):
-            below[p] = -sums[rows[p]]
-            value -= values[p] * below[p]
-        diagonal[j] = value
-
-
 @kernel(NOTHING, COUNTS, COUNTS, VECTOR, VECTOR, VECTOR, VECTOR, COUNT, WRITTEN_ROWS)
 def backward(
     starts: np.ndarray,
@@ -87,8 +37,12 @@ def backward(
 
     Parameters
     ----------
-    starts, rows, values, pivots : arrays
-        As for :func:`selected_inverse`.
+    starts : (n + 1,) array of int
+    rows : (nnz,) array of int
+    values : (nnz,) array
+        L below its diagonal.
+    pivots : (n,) array
+        D.
     directions, gains : (n,) array
         p and g.
     begin : int
@@ -115,7 +69,7 @@ def forward(starts: np.ndarray, rows: np.ndarray, values: np.ndarray, x: np.ndar
     Parameters
     ----------
     starts, rows, values : arrays
-        As for :func:`selected_inverse`.
+        As for :func:`backward`.
     x : (n,) array
         b, and the solution.
     """

@@ -16,7 +16,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import get_cython_function_address, intrinsic
 
-LOWER, LEFT, RIGHT, NOT_TRANSPOSED, TRANSPOSED, NOT_UNIT = (ord(letter) for letter in "LLRNTN")
+LOWER, LEFT, RIGHT, NOT_TRANSPOSED, TRANSPOSED, NOT_UNIT, UNIT = (ord(letter) for letter in "LLRNTNU")
 BLAS, LAPACK, SPECIAL = "scipy.linalg.cython_blas", "scipy.linalg.cython_lapack", "scipy.special.cython_special"
 
 
@@ -97,8 +97,10 @@ ddot = _routine(BLAS, "ddot", types.float64)
 dgemm = _routine(BLAS, "dgemm")
 dsymm = _routine(BLAS, "dsymm")
 dsymv = _routine(BLAS, "dsymv")
+dsyrk = _routine(BLAS, "dsyrk")
 dtrmm = _routine(BLAS, "dtrmm")
 dtrmv = _routine(BLAS, "dtrmv")
+dtrsm = _routine(BLAS, "dtrsm")
 dtrsv = _routine(BLAS, "dtrsv")
 dlauum = _routine(LAPACK, "dlauum", types.int32)
 dpotrf = _routine(LAPACK, "dpotrf", types.int32)
