@@ -21,6 +21,7 @@ from benchmarks import (
     gradient,
     iteration,
     maps,
+    memory,
     orthants,
     peers,
     scheme_iterations,
@@ -233,6 +234,7 @@ TABLES: dict[str, tuple[Table, ...]] = {
             lambda *_: time_series.rows(),
         ),
         Table("Prices of time series: processor time, constant a point", (), lambda *_: time_series.prices()),
+        Table("Memory of time series: peak of a process above that of compiling", (), lambda *_: memory.rows()),
     ),
     "maps": (
         Table(

@@ -1,7 +1,7 @@
 """Log-Gaussian Cox processes on lattices: time for an independent draw of the hyper-parameters, and of a sweep.
 
 Counts are drawn from the model, with a standard deviation of one and a length-scale of a sixteenth of the side. One
-chain on one core. NUTS moves the field and the hyper-parameters together, for as many iterations as are asked for.
+chain on one core. NUTS moves the field and the hyper-parameters together, within a budget of processor seconds.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import pymc as pm
 from threadpoolctl import threadpool_limits
 
 import pmgp
+from benchmarks.time_series import NUTS_TUNING, Clock
 from pmgp.core.approximations import ExpectationPropagation
 from pmgp.interface.model.taking_apart import take_apart
 
@@ -38,11 +39,15 @@ def cox(side: int) -> pm.Model:
     return model
 
 
-def measure(model: pm.Model, method: str, draws: int, tune: int) -> dict[str, Any]:
-    """Sample one chain with ``pmgp`` or ``nuts``; processor seconds, those of tuning included."""
+def measure(model: pm.Model, method: str, draws: int, tune: int, budget: float = np.inf) -> dict[str, Any]:
+    """Sample one chain with ``pmgp`` or ``nuts``, and stop when a budget of processor seconds is spent.
+
+    Seconds are those of the whole run, tuning included.
+    """
     with threadpool_limits(limits=1), model:
         options: dict[str, Any] = {"step": pmgp.PseudoMarginal()} if method == "pmgp" else {"nuts_sampler": "pymc"}
         settings = {"progressbar": False, "compute_convergence_checks": False, "random_seed": 1}
+        settings["callback"] = Clock(budget)
         start, wall = process_time(), perf_counter()
         idata = pm.sample(draws, tune=tune, chains=1, cores=1, **settings, **options)
         seconds, wall = process_time() - start, perf_counter() - wall
@@ -51,7 +56,7 @@ def measure(model: pm.Model, method: str, draws: int, tune: int) -> dict[str, An
     return {
         "n": idata["posterior"].sizes["f_dim_0"],
         "method": method,
-        "draws": f"{tune} + {draws}",
+        "draws": f"{tune} + {idata['posterior'].sizes['draw']}",
         "processor s": seconds,
         "wall s": wall,
         "min ESS": smallest,
@@ -59,19 +64,20 @@ def measure(model: pm.Model, method: str, draws: int, tune: int) -> dict[str, An
     }
 
 
-def rows(draws: int = 300, tune: int = 300, nuts: int = 0) -> Iterator[dict[str, Any]]:
-    """Both sizes, and NUTS on the smaller one with so many iterations after as many of tuning; none by default.
+def rows(draws: int = 300, tune: int = 300, nuts: float = 300.0) -> Iterator[dict[str, Any]]:
+    """Both sizes, and NUTS on the smaller one.
 
     Parameters
     ----------
     draws, tune : int
-        Of the pseudo-marginal chain; a quarter of them on the larger lattice.
-    nuts : int
+        Of the pseudo-marginal chain.
+    nuts : float
+        Processor seconds that NUTS may take; none for no run of it.
     """
-    for side, share in zip(SIDES, (1, 4), strict=True):
-        yield measure(cox(side), "pmgp", draws // share, tune // share)
+    for side in SIDES:
+        yield measure(cox(side), "pmgp", draws, tune)
     if nuts:
-        yield measure(cox(SIDES[0]), "nuts", nuts, nuts)
+        yield measure(cox(SIDES[0]), "nuts", 1000, NUTS_TUNING, nuts)
 
 
 def sweep(side: int) -> dict[str, Any]:

@@ -20,6 +20,7 @@ CASES = {
     "sparse, one": sparse_case(1, 2),
     "disconnected": disconnected_case(),
     "lattice": lattice_case(),
+    "larger lattice": lattice_case(9, 11),
 }
 SUMS = {"sum": soft_sum_case(1, 2, 3.0), "known sum": soft_sum_case(deviation=0.02)}
 every_case = pytest.mark.parametrize("case", [*CASES.values(), *SUMS.values()], ids=[*CASES, *SUMS])
@@ -56,6 +57,17 @@ def test_variances_at_the_sites(case):
     factor = case.pattern.factorize(case.values)
     variances = np.diag(case.design @ np.linalg.inv(case.precision) @ case.design.T)
     close(case.pattern.site_variances(factor.covariances()), variances)
+
+
+def test_columns_of_a_block_have_the_same_rows_below_them():
+    """And those that follow a block do not."""
+    pattern = CASES["larger lattice"].pattern
+    (first, node), (starts, rows) = pattern.supernodes, pattern.columns
+    columns = [set(rows[starts[j] : starts[j + 1]]) for j in range(len(node))]
+    same = [node[j] == node[j + 1] for j in range(len(node) - 1)]
+    assert same == [columns[j] == columns[j + 1] | {j + 1} for j in range(len(node) - 1)]
+    np.testing.assert_array_equal(first[node], [min(np.flatnonzero(node == block)) for block in node])
+    assert np.diff(first).max() > 5
 
 
 @every_sparse_case

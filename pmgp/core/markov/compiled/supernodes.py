@@ -98,8 +98,7 @@ def factorize(
     pivots : (n,) array
         Q's diagonal, and D.
     """
-    n = len(pivots)
-    relative = np.empty(n, np.int64)
+    relative = np.empty(len(pivots), np.int64)
     for number in range(len(first) - 1):
         a, b = first[number], first[number + 1]
         s, below = b - a, rows[starts[b - 1] : starts[b]]
@@ -131,12 +130,11 @@ def factorize(
         for j in range(s):
             column, begin = panel[j], starts[a + j] - j - 1
             root = column[j]
+            if not root < math.inf:
+                return False
             pivots[a + j] = root * root
             for i in range(j + 1, height):
                 values[begin + i] = column[i] / root
-    for j in range(n):
-        if not (0.0 < pivots[j] < math.inf):
-            return False
     return True
 
 

@@ -1,0 +1,56 @@
+"""Memory of a run: how far a process's peak rises above what PyMC needs to compile the model."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+__all__ = ["SAMPLING", "peaks", "rows"]
+
+SAMPLING = (
+    "pm.sample(draws=50, tune=100, chains=1, cores=1, step=pmgp.PseudoMarginal(), progressbar=False, "
+    "compute_convergence_checks=False, random_seed=1)"
+)
+SCRIPT = """
+import numpy as np, pymc as pm
+from benchmarks.time_series import counts, pmgp
+from benchmarks.memory import peak
+with counts({length}) as model:
+    for function in (model.compile_logp(), model.compile_dlogp()):
+        function(model.initial_point())
+    before = peak()
+    kept = {statement}
+    print(before, peak())
+"""
+
+
+def peak() -> float:
+    """Return the most memory that this process has had so far, in MB; Linux only."""
+    with open("/proc/self/status") as status:
+        kilobytes = next(line.split()[1] for line in status if line.startswith("VmHWM"))
+    return int(kilobytes) / 1024.0
+
+
+def peaks(length: int, statement: str = SAMPLING) -> tuple[float, float]:
+    """Return the peaks before and after a statement, in MB, in a process that has compiled the model of counts.
+
+    Parameters
+    ----------
+    length : int
+        Number of counts.
+    statement : str
+        An expression; the model is the context.
+    """
+    script = SCRIPT.format(length=length, statement=statement)
+    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    before, after = map(float, done.stdout.split()[-2:])
+    return before, after
+
+
+def rows(lengths: tuple[int, ...] = (1_000, 10_000)) -> Iterator[dict[str, Any]]:
+    """Peaks for series of counts."""
+    for length in lengths:
+        before, after = peaks(length)
+        yield {"n": length, "compiled, MB": before, "sampled, MB": after, "above, MB": after - before}

@@ -1,0 +1,21 @@
+"""A series of ten thousand counts needs little memory above PyMC's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.memory import peaks
+
+LIMIT = 300.0
+
+
+@pytest.mark.full
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak of a process is read as Linux tells it")
+def test_the_peak_of_a_run_is_limited():
+    """A single matrix of the size that a dense prior has would exceed the limit."""
+    before, after = peaks(10_000)
+    assert after - before < LIMIT
+    before, after = peaks(10_000, "np.ones((10_000, 10_000))")
+    assert after - before > 2.0 * LIMIT
