@@ -51,7 +51,7 @@ def places(
     Parameters
     ----------
     first, node, starts, rows : arrays
-        As of :func:`factorize`.
+        As for :func:`factorize`.
     below : (r,) array of int
         Rows in increasing order.
     begin : int
@@ -157,7 +157,7 @@ def selected_inverse(
     Parameters
     ----------
     first, node, starts, rows : arrays
-        As of :func:`factorize`.
+        As for :func:`factorize`.
     values : (nnz,) array
         L below its diagonal.
     pivots : (n,) array
