@@ -21,6 +21,7 @@ WHY = {
     "marginal/test_orthant_agreement.py": "moments of long chains; see estimators/test_orthant.py",
     "marginal/test_posterior_agreement.py": "moments of long chains; see marginal/test_pseudo_marginal_chain.py",
     "marginal/test_route_agreement.py": "moments of long chains; see marginal/test_pseudo_marginal_chain.py",
+    "sampling/test_dask.py": "workers in processes of their own; see sampling/test_executors.py",
     "sparse/test_other_samplers.py": "JAX and other packages, which take seconds to import and to compile",
     "steps/test_routes.py": "moments of long chains; see steps/test_contract.py",
     "test_benchmarks.py": "figures that are timed; see test_benchmark_options.py",

@@ -1,0 +1,71 @@
+"""Chains on the workers of a Dask cluster on the loopback address: the draws of a run without it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+import dask
+import pytest
+from dask.distributed import Client, LocalCluster
+
+import pmgp
+from tests.sampling.runs import QUIET, SETTINGS, assert_same_run, size
+
+pytestmark = [pytest.mark.filterwarnings("ignore::UserWarning"), pytest.mark.full]
+
+ROOM = 180.0
+"""Seconds that connections may take. The default, 30, may pass while this process compiles and answers no worker."""
+
+
+@pytest.fixture(scope="module")
+def client():
+    room = {f"distributed.comm.timeouts.{name}": f"{ROOM}s" for name in ("connect", "tcp")}
+    with (
+        dask.config.set(room),
+        LocalCluster(n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None) as cluster,
+        Client(cluster, timeout=ROOM) as client,
+    ):
+        client.wait_for_workers(2, timeout=ROOM)
+        yield client
+
+
+@pytest.fixture(scope="module")
+def step(probit_model):
+    return pmgp.PseudoMarginal(model=probit_model)
+
+
+@pytest.fixture(scope="module")
+def sample(probit_model, step):
+    def call(**settings):
+        return pmgp.sample(probit_model, **SETTINGS | QUIET | {"step": step} | settings)
+
+    return call
+
+
+def test_draws_are_those_of_a_run_without_a_cluster(sample, client):
+    assert_same_run(sample(executor=client.get_executor()), sample())
+
+
+def test_a_killed_worker_is_replaced_and_its_chain_goes_on(sample, client, tmp_path):
+    """Both chains have begun when one of the two workers is killed."""
+    before = set(client.run(os.getpid).values())
+    sizes = []
+
+    def kill():
+        deadline = time.monotonic() + ROOM
+        while not (size(tmp_path, 0) and size(tmp_path, 1)) and time.monotonic() < deadline:
+            time.sleep(0.002)
+        os.kill(min(before), signal.SIGKILL)
+        sizes.extend(size(tmp_path, chain) for chain in (0, 1))
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    drawn = sample(executor=client.get_executor(), out=tmp_path, flush_every=0.0, draws=300)
+    killer.join()
+    assert max(sizes) < size(tmp_path, 0) / 2
+    assert_same_run(drawn, sample(draws=300))
+    client.wait_for_workers(2, timeout=ROOM)
+    assert min(before) not in client.run(os.getpid).values()
