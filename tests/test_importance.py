@@ -115,7 +115,8 @@ def test_the_trace_has_as_many_draws_as_the_weights_are_worth(found):
 
 
 def test_the_density_of_marginal_observations_and_its_gradient():
-    from pmgp.interface.importance.targets import MarginalTarget, gaussian_observations
+    from pmgp.interface.importance.targets import MarginalTarget
+    from pmgp.interface.model.observed_normal import gaussian_observations
 
     with pm.Model() as model:
         variance, ls = pm.LogNormal("variance", 0.0, 1.0), pm.Gamma("ls", 2.0, 2.0)
@@ -194,7 +195,7 @@ def test_tails_heavier_than_the_proposals_are_told():
 
 def test_an_improper_prior_has_no_evidence():
     found = pmgp.importance(conjugate(pm.Flat), draws=200, random_seed=1, **QUIETLY)
-    assert set(found.attrs) == {"pareto_k", "effective_size", "words"}
+    assert set(found.attrs) == {"pareto_k", "effective_size", "trusted", "words"}
 
 
 def test_what_cannot_be_done_is_refused():

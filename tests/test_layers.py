@@ -188,40 +188,13 @@ def test_folders_that_collect_names_are_no_circle(tmp_path):
     assert order == ["tasks.other", "tasks.base", "tasks", "problem"]
 
 
-# Compiled by numba, and loaded where they are first needed.
-COMPILED = {
-    "core.orthants.compiled",
-    "core.orthants.compiled_normal",
-    "core.markov.compiled.blocks",
-    "core.markov.compiled.pattern",
-    "core.markov.compiled.states",
-} | {
-    f"core.numerics.compiled.{name}"
-    for name in (
-        "cavities",
-        "contrasts",
-        "declaration",
-        "emulated",
-        "exponential",
-        "importance",
-        "inversion",
-        "moments",
-        "newton",
-        "normal",
-        "ordinal",
-        "prediction",
-        "probit",
-        "propagation",
-        "renewal",
-        "robust_max",
-        "routines",
-        "sites",
-        "slices",
-        "small",
-        "softmax",
-    )
-}
 CORE = [path for path in modules() if path.is_relative_to(PACKAGE / "core")]
+# Compiled by numba, and loaded where they are first needed.
+COMPILED = {"core.orthants.compiled", "core.orthants.compiled_normal"} | {
+    name for name in map(name_of, CORE) if name.startswith(("core.markov.compiled.", "core.numerics.compiled."))
+}
+# These two load the loops, and name what they return.
+COMPILED -= {"core.numerics.compiled.loading", "core.numerics.compiled.outcomes"}
 
 
 @pytest.mark.full

@@ -15,8 +15,8 @@ from pmgp.core.iterative.ulisse import Ulisse
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.interface.covariance.tiled import TiledCovariance, TiledMoments
 from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
-from pmgp.interface.importance.targets import gaussian_observations, observed_normal
 from pmgp.interface.model.latent_gaussian import ModelError
+from pmgp.interface.model.observed_normal import gaussian_observations, observed_normal
 from pmgp.interface.model.points import value_point
 
 # Preconditioners of higher rank cost more than the iterations that they save.

@@ -9,8 +9,9 @@ from numpy.testing import assert_allclose
 
 import pmgp
 from pmgp.core.iterative.solvers import NotConvergedError
-from pmgp.interface.importance.targets import MarginalTarget, gaussian_observations
+from pmgp.interface.importance.targets import MarginalTarget
 from pmgp.interface.iterative_evidence import IterativeDensity
+from pmgp.interface.model.observed_normal import gaussian_observations
 
 RNG = np.random.default_rng(0)
 N = 80

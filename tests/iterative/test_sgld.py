@@ -11,9 +11,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import pmgp
 from pmgp.core.iterative.ulisse import Ulisse
-from pmgp.interface.importance.targets import MarginalTarget, gaussian_observations
+from pmgp.interface.importance.targets import MarginalTarget
 from pmgp.interface.iterative_evidence import IterativeDensity
 from pmgp.interface.langevin import StochasticGradientLangevin, scale_of
+from pmgp.interface.model.observed_normal import gaussian_observations
 
 RNG = np.random.default_rng(0)
 N = 60

@@ -29,14 +29,13 @@ from pmgp.core.importance import Density, StudentMixture, curvature, log_mean, p
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.interface.graphs.compilation import INTERPRETED
 from pmgp.interface.importance.proper_prior import improper
-from pmgp.interface.importance.targets import LatentTarget, MarginalTarget, Target, Weighed, gaussian_observations
-from pmgp.interface.importance.trust import FEWEST, Trust, trust_in
+from pmgp.interface.importance.targets import LatentTarget, MarginalTarget, Target, Weighed
+from pmgp.interface.importance.trust import FEWEST, WORTH_EACH, Trust, trust_in
 from pmgp.interface.maximum import TIGHT
+from pmgp.interface.model.observed_normal import gaussian_observations
 from pmgp.interface.model.points import value_point
 from pmgp.interface.steps.shared import share
 
-# Smallest effective number of draws for each hyper-parameter.
-WORTH_EACH = 5
 # ArviZ's summaries need at least four draws.
 FEWEST_DRAWS = 4
 # Smallest number of tasks for an executor, so that many workers share the work.
@@ -92,8 +91,8 @@ def importance(
     xarray.DataTree
         The group ``posterior`` has draws of all variables, including f, chosen by weight, as many as the weights are
         worth. The group ``importance`` has theta (on the unconstrained scale) and ``log_weight`` of all draws.
-        ``attrs`` has ``pareto_k``, ``effective_size``, ``words`` and, for proper priors, ``log_evidence`` with its
-        ``standard_error``.
+        ``attrs`` has ``pareto_k``, ``effective_size``, ``trusted`` (0 or 1), ``words`` and, for proper priors,
+        ``log_evidence`` with its ``standard_error``.
 
     Warns
     -----
@@ -138,7 +137,7 @@ def importance(
     trust = _trusted(log_weights, theta.shape[1])
     chosen = _chosen(rng, log_weights, trust)
     points = [target.unravel(theta[i], found[i].f) for i in chosen]
-    return _tree(model, points, theta, log_weights, _attributes(model, log_weights, trust))
+    return _tree(model, points, theta, log_weights, _attributes(model, log_weights, trust, theta.shape[1]))
 
 
 def _target(
@@ -219,12 +218,11 @@ def _trusted(log_weights: np.ndarray, dimension: int) -> Trust:
             "sample the model with pmgp.PseudoMarginal, whose errors name the reason"
         )
     trust = trust_in(log_weights)
-    needed = WORTH_EACH * dimension
-    if not trust.reliable or trust.effective_size < needed:
+    if not trust.suffices(dimension):
         warnings.warn(
-            f"importance sampling from the maximum: {trust.words}; at least {needed} equal ones are needed for "
-            f"{dimension} hyper-parameters. Sample this model with a chain, pmgp.PseudoMarginal, or with NUTS if there "
-            "are no latent values",
+            f"importance sampling from the maximum: {trust.words}; at least {WORTH_EACH * dimension} equal "
+            f"ones are needed for {dimension} hyper-parameters. Sample this model with a chain, pmgp.PseudoMarginal, "
+            "or with NUTS if there are no latent values",
             stacklevel=3,
         )
     return trust
@@ -235,8 +233,9 @@ def _chosen(rng: np.random.Generator, log_weights: np.ndarray, trust: Trust) -> 
     return rng.permutation(resampled(rng, log_weights, max(int(trust.effective_size), FEWEST_DRAWS)))
 
 
-def _attributes(model: pm.Model, log_weights: np.ndarray, trust: Trust) -> dict[str, Any]:
+def _attributes(model: pm.Model, log_weights: np.ndarray, trust: Trust, dimension: int) -> dict[str, Any]:
     found = {"pareto_k": trust.pareto_k, "effective_size": trust.effective_size, "words": trust.words}
+    found |= {"trusted": int(trust.suffices(dimension))}
     if improper(model.free_RVs):
         return found
     mean = log_mean(log_weights)

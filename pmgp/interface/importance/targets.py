@@ -9,7 +9,6 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 import pymc as pm
-from pytensor.tensor.random.basic import MvNormalRV
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.core.approximations import Approximation, Differentiable
@@ -17,13 +16,10 @@ from pmgp.core.estimators import Estimator
 from pmgp.core.marginal.evaluation import Evaluator
 from pmgp.core.marginal.evidence_gradient import screen_gradient
 from pmgp.core.numerics import linalg
-from pmgp.interface.graphs.compilation import Compiler
 from pmgp.interface.importance.estimates import Estimates
-from pmgp.interface.model.joint_terms import theta_values
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.model.latent_prior import LatentPrior
-from pmgp.interface.model.theta_prior import ThetaPrior
-from pmgp.interface.model.theta_vector import ThetaVector
+from pmgp.interface.model.observed_normal import observed_normal
 
 
 class Weighed(NamedTuple):
@@ -122,43 +118,6 @@ class LatentTarget:
         return self._parts.ravel(point)
 
 
-class ObservedNormal(NamedTuple):
-    """A model whose observations are multivariate normal.
-
-    Attributes
-    ----------
-    theta : ThetaVector
-    theta_prior : ThetaPrior
-    mean, covariance : TensorVariable
-        Moments of the observations in terms of the value variables.
-    y : (n,) array
-    """
-
-    theta: ThetaVector
-    theta_prior: ThetaPrior
-    mean: TensorVariable
-    covariance: TensorVariable
-    y: np.ndarray
-
-
-def observed_normal(model: pm.Model, observed: TensorVariable, compile_kwargs: dict | None = None) -> ObservedNormal:
-    """Return the parts of a model with multivariate normal observations.
-
-    Parameters
-    ----------
-    model : pymc.Model
-    observed : variable
-        The observations.
-    compile_kwargs : dict, optional
-    """
-    others = [v for v in (*model.basic_RVs, *model.potentials) if v is not observed]
-    theta = ThetaVector(theta_values(model, []), model.initial_point(), Compiler(compile_kwargs))
-    theta.refuse(theta.discrete)
-    mean, covariance = model.replace_rvs_by_values(list(observed.owner.op.dist_params(observed.owner)))
-    y = np.asarray(model.rvs_to_values[observed].eval(), dtype=float)
-    return ObservedNormal(theta, ThetaPrior(model.logp(vars=others, sum=False), theta), mean, covariance, y)
-
-
 class MarginalTarget:
     """The posterior of a model with multivariate normal observations, such as those of `pymc.gp.Marginal`.
 
@@ -202,10 +161,3 @@ class MarginalTarget:
     def ravel(self, point: dict[str, np.ndarray]) -> np.ndarray:
         """Return theta from a point of the model."""
         return self._theta.ravel(point)
-
-
-def gaussian_observations(model: pm.Model) -> TensorVariable | None:
-    """Return the observed multivariate normal vector of a model without latent vectors, or None."""
-    normal = [rv for rv in model.basic_RVs if rv.owner is not None and isinstance(rv.owner.op, MvNormalRV)]
-    single = len(normal) == 1 and normal[0] in model.observed_RVs and normal[0].ndim == 1
-    return normal[0] if single else None

@@ -11,6 +11,8 @@ from pmgp.core.importance import effective_size
 
 # The tail of fewer weights cannot be judged.
 FEWEST = 25
+# Smallest effective number of draws for each hyper-parameter.
+WORTH_EACH = 5
 
 
 class Trust(NamedTuple):
@@ -37,6 +39,10 @@ class Trust(NamedTuple):
     def reliable(self) -> bool:
         """Whether the means with these weights, and their standard errors, can be trusted."""
         return self.pareto_k <= self.limit
+
+    def suffices(self, dimension: int) -> bool:
+        """Return whether the weights can be trusted, and are worth enough draws of this many hyper-parameters."""
+        return self.reliable and self.effective_size >= WORTH_EACH * dimension
 
     @property
     def words(self) -> str:

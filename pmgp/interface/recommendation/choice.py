@@ -9,6 +9,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pmgp.interface.model.inducing_process import inducing_process
 from pmgp.interface.model.latent_variable import ModelError, are_summed, find_latents
+from pmgp.interface.model.observed_normal import gaussian_observations
 from pmgp.interface.model.time_series import is_markov
 from pmgp.interface.recommendation import schemes
 from pmgp.interface.recommendation.result import Recommendation
@@ -35,14 +36,16 @@ def recommend(model: pm.Model | None = None, *, latent: Any = None) -> Recommend
     Returns
     -------
     Recommendation
-        The step methods, which it prints with the reason; its ``steps()`` makes them.
+        The step methods, which it prints with the reason; its ``steps()`` makes them. With its attribute ``weighted``
+        it recommends :func:`pmgp.importance`, and these step methods where the weights cannot be trusted.
 
     Raises
     ------
     ModelError
         If the model has no latent multivariate normal variable (build the process with
-        ``gp.prior(..., reparameterize=False)``) and no Gaussian time series, no observed variable depends on it, a
-        hyper-parameter is discrete, or there is a second process besides the `latent` that was named.
+        ``gp.prior(..., reparameterize=False)``), no Gaussian time series and no multivariate normal observations, no
+        observed variable depends on it, a hyper-parameter is discrete, or there is a second process besides the
+        `latent` that was named.
 
     Examples
     --------
@@ -62,6 +65,8 @@ def recommend(model: pm.Model | None = None, *, latent: Any = None) -> Recommend
     process = inducing_process(model)
     if process is not None:
         return schemes.on_inducing_inputs(model, process)
+    if latent is None and gaussian_observations(model) is not None:
+        return schemes.marginal_observations(model)
     if (latents := _summed(model, latent)) is not None:
         return schemes.summed(model, latents, latent)
     exact = _exact(model, latent)
@@ -95,5 +100,6 @@ def _exact(model: pm.Model, latent: Any) -> Recommendation:
     if not traits.factorizes:
         return schemes.any_likelihood(model, traits)
     if traits.dimension <= FEW:
-        return schemes.few_hyperparameters(model, traits)
+        chain, points = schemes.few_hyperparameters(model, traits), number_of_latent_values(model)
+        return chain if points < MANY_POINTS else schemes.around_the_maximum(chain, points)
     return schemes.many_hyperparameters(model, traits)

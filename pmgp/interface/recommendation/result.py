@@ -41,6 +41,9 @@ class Recommendation:
     alternatives : tuple of str
         Other methods to try, and when.
     model : pymc.Model
+    weighted : bool
+        Whether `pmgp.sample` begins with :func:`pmgp.importance`, and runs a chain of these step methods only if the
+        weights cannot be trusted.
     """
 
     name: str
@@ -49,6 +52,12 @@ class Recommendation:
     cost: str
     alternatives: tuple[str, ...]
     model: pm.Model = field(repr=False)
+    weighted: bool = False
+
+    @property
+    def call(self) -> str:
+        """The code that samples the model."""
+        return "pmgp.importance()" if self.weighted else f"pm.sample(step={self.code})"
 
     @property
     def code(self) -> str:
@@ -69,11 +78,11 @@ class Recommendation:
 
     def __str__(self) -> str:
         """Return the answer as text."""
-        lines = [f"{self.name}: pm.sample(step={self.code})", *[f"  {head}: {text}" for head, text in self._lines()]]
+        lines = [f"{self.name}: {self.call}", *[f"  {head}: {text}" for head, text in self._lines()]]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         """Return the answer as a table, for notebooks."""
-        cells = [("step", f"<code>{escape(self.code)}</code>"), *[(head, escape(text)) for head, text in self._lines()]]
+        cells = [("code", f"<code>{escape(self.call)}</code>"), *[(head, escape(text)) for head, text in self._lines()]]
         rows = "".join(f"<tr><th>{head}</th><td style='text-align: left'>{cell}</td></tr>" for head, cell in cells)
         return f"<table><caption>{escape(self.name)}</caption><tbody>{rows}</tbody></table>"

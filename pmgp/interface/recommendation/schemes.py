@@ -230,6 +230,35 @@ def with_additive_nuts(exact: Recommendation) -> Recommendation:
     return replace(exact, alternatives=(ADDITIVE_NUTS, *exact.alternatives))
 
 
+def around_the_maximum(chain: Recommendation, points: int) -> Recommendation:
+    """Recommend importance sampling for few hyper-parameters and so many points that an exact chain takes long."""
+    return replace(
+        chain,
+        name="Importance sampling from the maximum",
+        reason=f"{points} latent values make each iteration of a chain expensive, and many observations make the "
+        "posterior of few hyper-parameters nearly normal: independent draws around its maximum are weighed with "
+        "unbiased estimates, and the weights show whether they can be trusted. pmgp.sample() does this, and runs the "
+        "chain if they cannot.",
+        cost="about 30 gradients to find the maximum, and a fit of the approximation for each draw",
+        alternatives=(f"the chain, pm.sample(step={chain.code}): {chain.reason}", *chain.alternatives),
+        weighted=True,
+    )
+
+
+def marginal_observations(model: pm.Model) -> Recommendation:
+    """Recommend importance sampling for multivariate normal observations, which have no latent values to sample."""
+    return Recommendation(
+        "Importance sampling from the maximum",
+        (),
+        "f is integrated out already, so that only theta is left: independent draws around the maximum of its "
+        "posterior are weighed with exact values, and the weights show whether they can be trusted.",
+        "a Cholesky factorization and an inversion for each of some 30 gradients, and a factorization for each draw",
+        ("PyMC's NUTS, pm.sample(), if the weights cannot be trusted: dozens of gradients for each draw",),
+        model,
+        weighted=True,
+    )
+
+
 def with_approximation(exact: Recommendation, points: int) -> Recommendation:
     """Add a remark about inducing inputs for models with so many points that exact chains take long."""
     approximation = (
@@ -237,7 +266,8 @@ def with_approximation(exact: Recommendation, points: int) -> Recommendation:
         f"{suggested_number(points)} inducing inputs costs O(n M^2). It is an approximation; its gp.diagnose says "
         "whether there are enough of them"
     )
-    return replace(exact, alternatives=(AROUND_MAXIMUM, approximation, *exact.alternatives))
+    others = (approximation, *exact.alternatives)
+    return replace(exact, alternatives=others if exact.weighted else (AROUND_MAXIMUM, *others))
 
 
 def _count(traits: Traits) -> str:

@@ -1,6 +1,7 @@
 """Whole runs: sampling with a report, going on until enough was drawn, and runs that survive an interruption.
 
-May import: core, interface.model, interface.sparse, interface.steps, interface.recommendation, diagnostics.
+May import: core, interface.model, interface.sparse, interface.steps, interface.recommendation,
+interface.importance, diagnostics.
 """
 
 from pmgp.interface.sampling.chain_tasks import WorkerError

@@ -184,7 +184,7 @@ def _until_done(
     while True:
         before = [_stored(run, chain) for chain in chains]
         try:
-            with _executor(executors) as executor:
+            with opened(executors) as executor:
                 return _run_all(executor, sent, run, chains, show)
         except BrokenExecutor as error:
             moved = before != [_stored(run, chain) for chain in chains]
@@ -196,7 +196,8 @@ def _until_done(
                 ) from error
 
 
-def _executor(executors: Executors) -> AbstractContextManager[Executor]:
+def opened(executors: Executors) -> AbstractContextManager[Executor]:
+    """Return a context with the executor that is given, or with one that is made and shut down."""
     return nullcontext(executors) if isinstance(executors, Executor) else executors()
 
 

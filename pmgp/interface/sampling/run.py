@@ -15,11 +15,13 @@ from pymc.pytensorf import resolve_backend_compile_kwargs
 from pymc.sampling.mcmc import assign_step_methods, get_default_tune_steps, instantiate_steppers
 from pymc.step_methods.compound import BlockedStep, CompoundStep
 
-from pmgp.interface.recommendation import recommend
+from pmgp.interface.recommendation import Recommendation, recommend
 from pmgp.interface.sampling.chain_tasks import Executors, check_executor
 from pmgp.interface.sampling.drawing import Run
 from pmgp.interface.sampling.inducing_starts import fitted_gaussian, follow
+from pmgp.interface.sampling.report import ENOUGH
 from pmgp.interface.sampling.stored_run import RunSettings, Seed, StoredRun, check_free
+from pmgp.interface.sampling.weighted import weighted
 
 _log = logging.getLogger("pymc.pmgp")
 
@@ -67,7 +69,9 @@ def sample(
     step : step method or sequence of them, optional
         By default the recommendation of `recommend`; with inducing inputs, several outputs and no `initvals` it is
         :class:`SparseGibbs`, with the Gaussian from which chains start as its ``approximation``. PyMC chooses step
-        methods for the remaining variables.
+        methods for the remaining variables. If `importance` is recommended, for many points and few hyper-parameters or
+        multivariate normal observations, it makes `ess` independent draws, or 400, in a single chain. If its weights
+        cannot be trusted, or `out` or ``initvals`` are given, chains are run.
     ess : float, optional
         Continue until each variable has this many effective draws (the smaller of bulk and tail, over all chains), or
         until `max_draws`. The chains do not tune again, so their draws are those of one longer run.
@@ -120,7 +124,14 @@ def sample(
     _check(draws, ess, max_draws, flush_every, options)
     check_executor(executor)
     model = pm.modelcontext(model)
-    made = _assembled(model, step, options)
+    recommendation = _recommended(model, options) if step is None else None
+    if recommendation is not None and recommendation.weighted and out is None and "initvals" not in options:
+        needed = min(int(draws) * int(chains), ENOUGH) if ess is None else ess
+        aside = Seed.of(random_seed).aside()
+        drawn = weighted(model, needed, aside, executor, _compilation(options), **_shown(options))
+        if drawn is not None:
+            return drawn
+    made = _assembled(model, step if recommendation is None else recommendation.steps(), options)
     folder = None if out is None else Path(out)
     if folder is not None:
         check_free(folder)
@@ -139,7 +150,7 @@ def sample(
         found = fitted_gaussian(model, **_shown(options))
         if found is not None:
             initvals = found.initvals(settings.chains, settings.seed.aside())
-            if step is None:
+            if recommendation is not None:
                 follow(made, found, model)
     if folder is not None:
         StoredRun.create(folder, settings, model, made, initvals)
@@ -215,7 +226,7 @@ def resume(
     check_executor(executor)
     model = pm.modelcontext(model)
     run = StoredRun.load(Path(out))
-    made = _assembled(model, step, options)
+    made = _assembled(model, _recommended(model, options).steps() if step is None else step, options)
     run.check(model, made)
     if draws is not None or ess is not None:
         run = run.aiming_at(run.settings.draws if draws is None else int(draws), ess, MOST)
@@ -244,17 +255,25 @@ def _check(
         raise ValueError("callback cannot be given together with ess, which calls pymc.sample several times")
 
 
+def _recommended(model: pm.Model, options: dict[str, Any]) -> Recommendation:
+    """Return the recommendation for a model, and log it with its reason."""
+    found = recommend(model)
+    if not options.get("quiet"):
+        _log.info(f"{found.name}, {found.call if found.weighted else found.code}: {found.reason}")
+    return found
+
+
 def _assembled(model: pm.Model, step: Steps | None, options: dict[str, Any]) -> BlockedStep | CompoundStep:
     """Combine step methods for all variables into one."""
-    if step is None:
-        recommendation = recommend(model)
-        if not options.get("quiet"):
-            _log.info(f"{recommendation.name}, {recommendation.code}: {recommendation.reason}")
-        step = recommendation.steps()
-    compilation = resolve_backend_compile_kwargs(options.get("backend"), options.get("compile_kwargs"))
+    compilation = _compilation(options)
     given, selected = assign_step_methods(model, step)
     made = instantiate_steppers(model, given, selected, compile_kwargs=compilation)
     return CompoundStep(made) if isinstance(made, list) else made
+
+
+def _compilation(options: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the options that are passed to PyTensor."""
+    return resolve_backend_compile_kwargs(options.get("backend"), options.get("compile_kwargs"))
 
 
 def _shown(options: dict[str, Any]) -> dict[str, bool]:

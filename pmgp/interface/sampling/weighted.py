@@ -1,0 +1,72 @@
+"""Draws by importance sampling in place of a chain."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from contextlib import nullcontext
+from math import ceil
+from typing import Any
+
+import pymc as pm
+import xarray as xr
+
+from pmgp.interface.importance.sampling import importance
+from pmgp.interface.sampling.chain_tasks import Executors, opened
+from pmgp.interface.sampling.drawing import REPORT
+
+_log = logging.getLogger("pymc.pmgp")
+
+WEIGHED = 1.5
+"""Draws that are weighed for each that is needed: from a t distribution, two of three are effective or more."""
+
+
+def weighted(
+    model: pm.Model,
+    needed: float,
+    random_seed: Any,
+    executor: Executors | None,
+    compile_kwargs: dict[str, Any] | None,
+    *,
+    progressbar: bool,
+    quiet: bool,
+) -> xr.DataTree | None:
+    """Draw by importance sampling from the maximum of the posterior.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    needed : float
+        Number of effective draws.
+    random_seed, executor, compile_kwargs
+        See `importance`; a function that makes an executor is called once.
+    progressbar, quiet : bool
+        Whether progress is shown, and whether nothing is logged.
+
+    Returns
+    -------
+    DataTree or None
+        The draws, with the diagnosis as their report. None if the weights cannot be trusted, or are worth too few
+        draws; a message gives the diagnosis.
+    """
+    try:
+        with nullcontext() if executor is None else opened(executor) as workers, warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            found = importance(
+                model,
+                draws=ceil(WEIGHED * needed),
+                random_seed=random_seed,
+                executor=workers,
+                compile_kwargs=compile_kwargs,
+                progressbar=progressbar,
+            )
+    except ValueError as error:
+        words, trusted = str(error), False
+    else:
+        words, trusted = found.attrs["words"], bool(found.attrs["trusted"])
+    if not quiet:
+        _log.info(f"Importance sampling from the maximum: {words}" + ("" if trusted else ". A chain is run instead"))
+    if not trusted:
+        return None
+    found.attrs[REPORT] = words
+    return found
