@@ -1,4 +1,4 @@
-"""The base of step methods for a latent Gaussian model: its parts, counted operations, imputed observations."""
+"""The base class of step methods for a latent Gaussian model: its parts, counted operations, imputed observations."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from pmgp.interface.steps.chain_step import ChainStep
 from pmgp.interface.steps.shared import share
 
 COUNTS: dict[str, Any] = {"n_cholesky": (np.int64, []), "n_inverse": (np.int64, []), "n_matmul": (np.int64, [])}
-"""Sample statistics of every step method: its operations in O(n^3)."""
+"""Sample statistics of every step method: its O(n^3) operations."""
 ACCEPTANCE: dict[str, Any] = {"tune": (bool, []), "accepted": (np.float64, []), "acceptance_rate": (np.float64, [])}
-"""Sample statistics of those that tune an acceptance rate."""
+"""Sample statistics of step methods that tune an acceptance rate."""
 EVALUATIONS: dict[str, Any] = {"n_evaluations": (np.int64, [])}
-"""Sample statistic of those that move by transitions of the core."""
+"""Sample statistic of step methods that use transitions of the core."""
 
 
 class PyMCArguments(TypedDict, total=False):
-    """The arguments that PyMC gives every step method by name."""
+    """The keyword arguments that PyMC passes to every step method."""
 
     model: pm.Model | None
     rng: Any
@@ -33,7 +33,7 @@ class PyMCArguments(TypedDict, total=False):
 
 
 class Arguments(PyMCArguments, total=False):
-    """The arguments that every step method takes by name: which variables are f, and those of PyMC."""
+    """The keyword arguments of every step method: the latent variables, and PyMC's own."""
 
     latent: Any
 
@@ -41,23 +41,23 @@ class Arguments(PyMCArguments, total=False):
 class GaussianProcessStep(ChainStep):
     """A step method for a model with one latent Gaussian vector f and hyper-parameters theta.
 
-    PyMC never chooses it automatically. Subclasses define `_update`; their constructors end with ``_reset(0, 0)``.
+    PyMC never assigns it automatically. Subclasses define `_update`; their constructors end with ``_reset(0, 0)``.
 
     Parameters
     ----------
     vars
-        As of the public step methods.
+        See the public step methods.
     factorizing : bool
         Refuse a likelihood that does not factorize over f, and compile its first and second derivatives together.
     gradient : bool
-        Compile the first derivative of the likelihood by itself.
+        Compile the first derivative of the likelihood on its own.
     latent, model, rng, initial_point, compile_kwargs, blocked
         See `Arguments`.
     """
 
-    # As of `LatentGaussianModel`: whether f and theta are updated each given the other, and not both together.
+    # The argument of `LatentGaussianModel`: whether f and theta are updated each given the other, and not jointly.
     _given_theta: ClassVar[bool] = True
-    # Whether it moves a time series, whose covariance matrix is not there.
+    # Whether the step method can move a time series, for which no covariance matrix is available.
     _moves_series: ClassVar[bool] = False
     _n = 0
 
@@ -96,15 +96,15 @@ class GaussianProcessStep(ChainStep):
 
     @property
     def latent_model(self) -> LatentGaussianModel:
-        """The model's parts, shared with the other steps of the model."""
+        """The model's parts, shared with the other step methods of the model."""
         return self.shared_model.parts
 
     def _latent_among(self, vars: list[Any] | None, latent: Any, model: pm.Model) -> Any:
-        """Which variable is to be f; None for the only one that can be."""
+        """Return the variable that is to be f, or None for the only candidate."""
         return latent
 
     def _own_variables(self, vars: list[Any] | None, model: pm.Model) -> list[Any]:
-        """The value variables that the step updates: f and missing observations, and nothing else."""
+        """Return the value variables that the step updates: only f and missing observations by default."""
         return [*self.latent_model.latent_vector.values, *self.latent_model.missing_values]
 
     def _reset(self, n_tune: int, n_draws: int) -> None:
@@ -113,11 +113,11 @@ class GaussianProcessStep(ChainStep):
         self._forget()
 
     def _update(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """One iteration: the values that may have changed, and sample statistics but for the counted operations."""
+        """Return the values that may have changed in an iteration, and its sample statistics without the counts."""
         raise NotImplementedError
 
     def _statistics(self, *infos: TransitionInfo) -> dict[str, Any]:
-        """Means over the transitions of an iteration, and how many evaluations they made."""
+        """Return means over the transitions of an iteration, and the number of evaluations they made."""
         return {
             "tune": self.tune,
             "accepted": sum(info.accepted for info in infos) / len(infos),
@@ -129,14 +129,14 @@ class GaussianProcessStep(ChainStep):
         """Do nothing between tuning and sampling."""
 
     def _caches(self) -> dict[str, Any]:
-        """Attributes that are functions of the state, with what stands there until they are computed."""
+        """Return attributes that are functions of the state, with their values before they are computed."""
         return {"_current": None}
 
     def _refresh_data(self) -> None:
         self.shared_model.refresh_data()
 
     def step(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[dict[str, Any]]]:
-        """One iteration."""
+        """Make one iteration; return the new point and the sample statistics."""
         self._n = self.latent_model.sites_of(point)
         with self._limited(self._n), counted() as ledger:
             moved, stats = self._update(point)

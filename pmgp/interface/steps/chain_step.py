@@ -1,4 +1,4 @@
-"""The contract that PyMC asks of a step method, kept in one place: chains, states, pickles, threads."""
+"""PyMC's contract for step methods, implemented once: chains, states, pickles, threads."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pmgp.interface.steps.threads import ThreadShare
 
 
 class ChainStep(BlockedStep):
-    """A step method that is pickled with its functions, and without what only its constructor needed.
+    """A step method that is pickled with its functions but without its constructor's arguments.
 
-    It limits the threads of BLAS while it computes, and only then. Subclasses define `_refresh_data`, and `_reset`,
-    which starts the state of a chain. What changes while a chain runs is a field of their `_state_class`, or one of
+    It limits the threads of BLAS only while it computes. Subclasses define `_refresh_data`, and `_reset`, which starts
+    the state of a chain. Attributes that change while a chain runs are fields of their `_state_class` or are among
     their `_caches`.
     """
 
@@ -24,7 +24,7 @@ class ChainStep(BlockedStep):
     _threads: ThreadShare = ThreadShare(None)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Forget the arguments, which PyMC keeps for copies: they hold the model, and `__reduce__` copies without."""
+        """Drop the arguments, which PyMC keeps for copies: they hold the model, and `__reduce__` does not need them."""
         step = super().__new__(cls, *args, **kwargs)
         if isinstance(step, cls):
             for name in [name for name in vars(step) if name.startswith("_")]:
@@ -32,7 +32,7 @@ class ChainStep(BlockedStep):
         return step
 
     def share_threads(self, granted: ThreadShare) -> None:
-        """Tell the chains of this step method how many threads each of them may use."""
+        """Set the number of threads that each chain of this step method may use."""
         self._granted = granted
 
     def _limited(self, n: int) -> AbstractContextManager[None]:
@@ -48,7 +48,7 @@ class ChainStep(BlockedStep):
         raise NotImplementedError
 
     def _caches(self) -> dict[str, Any]:
-        """Attributes that are functions of the state, with what stands there until they are computed."""
+        """Return attributes that are functions of the state, with their values before they are computed."""
         return {}
 
     def _forget(self) -> None:
@@ -64,7 +64,7 @@ class ChainStep(BlockedStep):
 
     @property
     def sampling_state(self) -> Any:
-        """The chain's state; setting it drops what is cached."""
+        """The chain's state; setting it drops the caches."""
         return BlockedStep.sampling_state.fget(self)
 
     @sampling_state.setter
@@ -73,9 +73,9 @@ class ChainStep(BlockedStep):
         self._forget()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave caches behind."""
+        """Return the attributes with empty caches."""
         return self.__dict__ | self._caches()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Make the copy without PyMC's `__new__`, which looks for a model."""
+        """Make copies without PyMC's `__new__`, which looks for a model."""
         return object.__new__, (type(self),), self.__getstate__()

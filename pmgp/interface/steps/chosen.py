@@ -1,4 +1,4 @@
-"""The approximation and the estimators of a pseudo-marginal step: those asked for, or those that suit the model."""
+"""The choice of the approximation and the estimators of a pseudo-marginal step: the user's, or one for the model."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ GROUPS = 16
 
 
 def chosen_approximation(given: Approximation | str, model: LatentGaussianModel) -> Approximation:
-    """The approximation that is asked for, or the one that suits the model."""
+    """Return the requested approximation, or with "auto" the one that suits the model."""
     if isinstance(given, str) and given == "auto":
         return ExpectationPropagation() if model.sites_known else Laplace()
     return resolve(given, {"auto": ExpectationPropagation, **approximations.NAMES}, Approximation, "approximation")
 
 
 def chosen_estimators(given: Estimator | str, model: LatentGaussianModel) -> tuple[Estimator, tuple[Priced, ...]]:
-    """The estimator that is asked for, and with "auto" others that tuning may choose in its place.
+    """Return the requested estimator, and with "auto" also others that tuning may choose in its place.
 
     Raises
     ------
     ValueError
-        For an unknown estimator, and one that the likelihood does not suit.
+        For an unknown estimator, or one that does not suit the likelihood.
     """
     if isinstance(given, str) and given == "auto":
         return _suitable(model)
@@ -38,12 +38,12 @@ def chosen_estimators(given: Estimator | str, model: LatentGaussianModel) -> tup
 
 
 def named_estimator(given: Estimator | str, model: LatentGaussianModel) -> Estimator:
-    """The estimator that is asked for; the name "auto" stands for the one that is tried first.
+    """Return the requested estimator; the name "auto" stands for the one that is tried first.
 
     Raises
     ------
     ValueError
-        As of :func:`chosen_estimators`.
+        As in :func:`chosen_estimators`.
     """
     if isinstance(given, str) and given == "auto":
         return _suitable(model)[0]
@@ -66,7 +66,7 @@ def _suitable(model: LatentGaussianModel) -> tuple[Estimator, tuple[Priced, ...]
 
 
 def _along(model: LatentGaussianModel) -> Estimator:
-    """Particles along a time series, in few groups where the likelihood is evaluated as a whole for each of them."""
+    """Return sampling along a time series, in wide groups where each evaluates the likelihood as a whole."""
     if model.terms is None or model.terms.divisible:
         return cast(Estimator, PathSampling())
     sites = len(model.initial_moments[0])

@@ -1,4 +1,4 @@
-"""Compiled kernels of the core, made ready before chains run."""
+"""Compilation of the core's kernels before chains run."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ LABELS = np.array([0, 1])
 
 
 def compile_kernels(approximation: Approximation, likelihood: Likelihood, estimator: Estimator) -> None:
-    """Approximate once, on two points: what tuning calls is compiled here, and not in each worker.
+    """Fit the approximation to two points, so that the kernels of tuning are compiled here and not in each worker.
 
-    What is called after tuning is compiled, or read from the cache, where that begins.
+    Kernels that are called after tuning are compiled, or read from the cache, when sampling begins.
 
     Parameters
     ----------
     approximation : Approximation
-        Those from outside of the package are left alone.
+        If it comes from outside the package, nothing is done.
     likelihood : Likelihood
-        Likelihood of the model; the one that stands in for it has kernels where this one has.
+        Likelihood of the model. It is replaced with one of two observations that uses the same kernels.
     estimator : Estimator
-        That chains begin with. Orthants take seconds to compile. What tuning may choose in its place is compiled if
-        tuning comes to measure it.
+        The estimator with which chains begin; orthants take seconds to compile. Others are compiled if tuning measures
+        them.
     """
     if not isinstance(approximation, ExpectationPropagation | Laplace):
         return

@@ -17,19 +17,19 @@ class LatentRMHMC(LatentStep):
     """Riemann manifold Hamiltonian Monte Carlo for the latent values, given their hyper-parameters.
 
     The metric is that of the posterior: K^-1 + W, with W the curvature of the likelihood, which must factorize over f.
-    For :class:`pmgp.MultinomialLogit` with C classes it is never made: all that is needed of it takes C + 1
-    factorizations of n rows.
+    For :class:`pmgp.MultinomialLogit` with C classes its matrix is never formed, and C + 1 factorizations of n rows
+    take its place.
 
     Parameters
     ----------
     $vars_of_f
     metric : {"fixed", "local", "identity"}
-        Where W is taken: at the constant f that fits the data best ("fixed"; for classes, probabilities n_c / n), so
-        that a trajectory needs no factorization, or at each f of it ("local"), which makes the steps implicit and needs
-        some ten metrics for each. "local" is for likelihoods with one latent vector that are log-concave, and for
-        :class:`pmgp.MultinomialLogit`. "identity" is no metric, to be compared with.
+        The point at which W is evaluated. "fixed" is the constant f that fits the data best (for classes, probabilities
+        n_c / n), so that a trajectory needs no factorization. "local" is each f of the trajectory, which makes the
+        steps implicit, with about ten metrics for each; it is for :class:`pmgp.MultinomialLogit` and for log-concave
+        likelihoods with one latent vector. "identity" uses no metric, for comparison.
     max_leapfrog : int
-        The number of leapfrog steps, which ``n_evaluations`` counts, is uniform from 1 to this one.
+        The number of leapfrog steps is uniform from 1 to this value; ``n_evaluations`` counts them.
     $target_of_step
     $rest_of_f_and_references
     Girolami, M. and Calderhead, B. (2011). Riemann manifold Langevin and Hamiltonian Monte Carlo methods. JRSS B 73.
@@ -67,12 +67,12 @@ class LatentRMHMC(LatentStep):
             self._require_curvature()
 
     def _require_curvature(self) -> None:
-        """Refuse a likelihood whose curvature is no metric everywhere, or has no derivatives.
+        """Refuse a likelihood whose curvature is not everywhere a metric, or has no derivatives.
 
         Raises
         ------
         ModelError
-            Saying which metric serves.
+            It says which metric to use.
         """
         theta = self.latent_model.initial_theta
         if not local_curvature_known(self.shared_model.prior(theta), self.latent_model.likelihood(theta)):

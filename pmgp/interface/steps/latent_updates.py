@@ -38,11 +38,12 @@ class LatentState(StepMethodState):
 
 @public_step
 class LatentStep(AcceptanceProgress, GaussianProcessStep):
-    """Sample the latent values of a Gaussian process, given its hyper-parameters, by any update of the core.
+    """Sample the latent values of a Gaussian process, given its hyper-parameters, with any latent update.
 
-    What leaves p(f|theta, y) invariant and has the methods of :class:`~pmgp.core.latent_updates.LatentUpdate` is moved
-    by PyMC as the package's own updates are, which are derived from this class. The factor of the covariance is kept as
-    long as theta stays where it is, and shared with pmgp's other step methods of the same model.
+    The update must leave p(f|theta, y) invariant and have the methods of
+    :class:`~pmgp.core.latent_updates.LatentUpdate`; the package's own step methods for f are derived from this class.
+    The factor of the covariance is kept while theta does not change, and shared with pmgp's other step methods of the
+    same model.
 
     Parameters
     ----------
@@ -50,14 +51,14 @@ class LatentStep(AcceptanceProgress, GaussianProcessStep):
     update : LatentUpdate
         The transition.
     factorizing : bool
-        Refuse a likelihood that does not factorize over f: where the update asks for its curvature, Fisher information
-        or tilted moments.
+        Refuse a likelihood that does not factorize over f. Set it if the update uses the likelihood's curvature, Fisher
+        information or tilted moments.
     gradient : bool
-        Compile the first derivative of the likelihood when the step is made, and not when it is first asked for.
+        Compile the first derivative of the likelihood when the step is made, and not when it is first needed.
     target_acceptance : float, optional
-        Rate that the step size is tuned to, between 0 and 1; the update's own if not given.
+        Acceptance rate to which the step size is tuned, between 0 and 1; by default the update's own.
     $rest_of_f_and_references
-    As of the update.
+    See those of the update.
 
     Examples
     --------
@@ -103,7 +104,7 @@ class LatentStep(AcceptanceProgress, GaussianProcessStep):
         self.chain: Point | None = None
 
     def _caches(self) -> dict[str, Any]:
-        # The point of the chain with the n x n factor of its metric.
+        # `_point` is the point of the chain with the n x n factor of its metric.
         return {"_target": None, "_point": None}
 
     def _update(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -119,7 +120,7 @@ class LatentStep(AcceptanceProgress, GaussianProcessStep):
         return moved, self._statistics(info) | {"step_size": value}
 
     def _synchronized(self, f: np.ndarray, theta: np.ndarray) -> Point:
-        """The chain's point, made anew where another step method has moved theta or f."""
+        """Return the chain's point, computed again if another step method has moved theta or f."""
         same_theta = self.theta is not None and np.array_equal(theta, self.theta)
         if self._target is None or not same_theta:
             self._target = self.operator.prepare(self.shared_model.prior(theta), self.latent_model.likelihood(theta))
@@ -140,7 +141,7 @@ class LatentStep(AcceptanceProgress, GaussianProcessStep):
 class EllipticalSlice(EvaluationsProgress, LatentStep):
     """Elliptical slice sampling of the latent values of a Gaussian process, given its hyper-parameters.
 
-    Nothing has to be tuned, and every draw moves.
+    Nothing is tuned, and every iteration moves f.
 
     Parameters
     ----------
@@ -148,8 +149,9 @@ class EllipticalSlice(EvaluationsProgress, LatentStep):
     moves : int
         Slice transitions in every iteration.
     reference : {"prior", "laplace"}
-        The Gaussian that gives the ellipses: the prior, as published, or Laplace's approximation of p(f|theta, y),
-        whose ellipses reach across the posterior, and the prior in turn; it is fitted again whenever theta has moved.
+        The Gaussian that gives the ellipses: the prior, as published ("prior"), or Laplace's approximation of
+        p(f|theta, y), whose ellipses span the posterior, and the prior in turn ("laplace"). The approximation is fitted
+        again whenever theta has moved.
     $rest_but_notes_of_f
 
     Notes
@@ -157,7 +159,7 @@ class EllipticalSlice(EvaluationsProgress, LatentStep):
     Sample statistics: ``n_evaluations`` (of the likelihood), ``n_cholesky``, ``n_inverse``, ``n_matmul`` (O(n^3)
     operations of the iteration).
 
-    With the prior as reference any likelihood will do; with Laplace's approximation it must factorize over f.
+    With reference="prior" any likelihood will do; with "laplace" it must factorize over f.
 
     References
     ----------
@@ -201,8 +203,8 @@ class LatentMetropolis(LatentStep):
     ----------
     $vars_of_f
     proposal : {"autoregressive", "random_walk", "isotropic"}
-        With z a draw of the prior's deviations, "autoregressive" proposes m + sqrt(1 - step^2) (f - m) + step z, and
-        "random_walk" f + step z; "isotropic" proposes f + step e with e standard normal.
+        "autoregressive" proposes m + sqrt(1 - step^2) (f - m) + step z and "random_walk" f + step z, with z from
+        N(0, K); "isotropic" proposes f + step e with e standard normal.
     $target_of_step
     $rest_of_f_and_references
     Neal, R. M. (1999). Regression and classification using Gaussian process priors. Bayesian Statistics 6.
@@ -241,7 +243,7 @@ class LatentHMC(LatentStep):
         identity. "posterior" needs two factorizations and an inversion when theta has moved, and a likelihood that
         factorizes over f; "prior" needs one factorization.
     max_leapfrog : int
-        The number of leapfrog steps, which ``n_evaluations`` counts, is uniform from 1 to this one.
+        The number of leapfrog steps is uniform from 1 to this value; ``n_evaluations`` counts them.
     $target_of_step
     $rest_of_f_and_references
     $comparative_evaluation section 3.6.

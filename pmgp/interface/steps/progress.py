@@ -1,7 +1,7 @@
 """Columns of pmgp's step methods in PyMC's progress bar.
 
-PyMC divides the terminal's width among all columns, and in a narrow one its own times would be cut off: there it has no
-column from here.
+PyMC divides the terminal's width among all columns. In a narrow terminal pmgp adds none, because PyMC's own times would
+be cut off.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from rich.console import Console
 from rich.progress import TextColumn
 from rich.table import Column
 
-# Characters of a terminal that PyMC's columns leave room in for others.
+# Width of a terminal, in characters, in which PyMC's columns leave room for others.
 WIDE_ENOUGH = 96
 
 
 def _columns(**shown: tuple[str, str]) -> list[TextColumn]:
-    """Columns with a header and a format for each field, none in a narrow terminal."""
+    """Return a column with a header and a format for each field, or none in a narrow terminal."""
     if Console().width < WIDE_ENOUGH:
         return []
     return [
@@ -39,7 +39,7 @@ class EvidenceProgress:
         averages: dict[str, float] = {}
 
         def update_stats(step_stats: dict[str, Any]) -> dict[str, float]:
-            # A running mean over some fifty iterations; PyMC does not say whose they are, so of all chains together.
+            # A running mean over about fifty iterations of all chains, as PyMC does not say which chain they are from.
             rate = averages.get("rate", float(step_stats["acceptance_rate"]))
             averages["rate"] = rate + 0.02 * (float(step_stats["acceptance_rate"]) - rate)
             return {"acceptance": averages["rate"], "log_evidence": float(step_stats["log_marginal_likelihood"])}

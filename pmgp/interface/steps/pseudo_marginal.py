@@ -66,9 +66,9 @@ class PseudoMarginalState(StepMethodState):
 class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
     """Pseudo-marginal Metropolis-Hastings for the hyper-parameters of a Gaussian process, with exact draws of f.
 
-    The step updates the latent multivariate normal f, or a time series (`pymc.AR`, `pymc.GaussianRandomWalk`), and, as
-    one vector theta on the unconstrained scale, all other continuous variables. Discrete ones, such as a switch or the
-    labels of a mixture, and those left out of `vars` are for other step methods, if only the likelihood depends on
+    The step updates the latent multivariate normal f, or a time series (`pymc.AR`, `pymc.GaussianRandomWalk`), and all
+    other continuous variables as one vector theta on the unconstrained scale. Discrete variables, such as a switch or
+    the labels of a mixture, and those left out of `vars` are for other step methods, if only the likelihood depends on
     them. While the chain tunes, it samples under the approximation's own marginal likelihood and learns its proposals;
     then it switches to an unbiased estimate of p(y|theta) and is exact.
 
@@ -77,46 +77,46 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
     vars : list of variables, optional
         The hyper-parameters to move, all continuous ones by default; f is always moved with them.
     approximation : Laplace, ExpectationPropagation, "auto", "laplace" or "ep"
-        The Gaussian q(f) that importance samples come from, and whose evidence proposals are screened with. ``"auto"``
-        is expectation propagation, or Laplace's method where the terms of the likelihood are not known one by one.
+        The Gaussian q(f) from which importance samples are drawn and whose evidence screens proposals. ``"auto"`` is
+        expectation propagation, or Laplace's method where the terms of the likelihood are not known one by one.
     estimator : Estimator, "auto", "importance", "annealed", "orthant", "sequential" or "none"
         The unbiased estimator of p(y|theta): an :class:`ImportanceSampling`, :class:`AnnealedImportanceSampling`,
         :class:`OrthantSampling` (with a probit link only) or :class:`SequentialSampling`, or its name. ``"auto"`` is
-        importance sampling, or what has a lower price at the end of tuning: with a probit link, of labels or of ordered
-        categories, orthants; with several latent vectors, such as one for each class, sequential estimates. The price
-        is the counted work of an iteration with as many draws as the spread asks for, over the rate with which
-        estimates of that spread are replaced. What is chosen is fixed from there on. For a time series ``"auto"`` and
-        ``"sequential"`` are :class:`PathSampling`, whose work is proportional to n. With ``"none"``
-        the approximation's own marginal likelihood is sampled, and f drawn from q: **not exact**, with the error of
-        Laplace's method or of expectation propagation; it is there to be compared with.
+        importance sampling, unless an alternative has a lower price at the end of tuning: orthants for labels or
+        ordered categories with a probit link, sequential estimates for several latent vectors, such as one for each
+        class. The price is the counted work of an iteration, with as many draws as the spread of the estimates
+        requires, divided by the rate at which such estimates are replaced. The choice is then fixed. For a time series
+        ``"auto"`` and ``"sequential"`` are :class:`PathSampling`, whose work is proportional to n. With ``"none"`` the
+        chain samples the approximation's own marginal likelihood and draws f from q: this is **not exact**, has the
+        error of Laplace's method or of expectation propagation, and is meant for comparison.
     proposal : "auto", "emulated", "mixture", "metropolis", "hmc" or AdaptiveTransition
-        How theta moves on the screen, p(theta) times the evidence of q. ``"mixture"`` is a random walk with the
-        covariance of the tuning draws, mixed with independent proposals that are fitted to them; with ``"emulated"``
-        these follow an emulator of the screen, fitted to what tuning has evaluated; ``"metropolis"`` is the random walk
-        alone; ``"hmc"`` trajectories of Hamiltonian Monte Carlo, of four leapfrog steps on average, for which the model
-        needs gradients. ``"auto"`` is ``"emulated"`` for up to six hyper-parameters, or without gradients; for more,
-        with one latent vector or one for each class, it is ``"mixture"`` and trajectories by turns, in shares that
-        tuning measures, by squared jumps and operations.
+        The transition of theta on the screen, which is p(theta) times the evidence of q. ``"mixture"`` is a random walk
+        with the covariance of the tuning draws, mixed with independent proposals that are fitted to them; with
+        ``"emulated"`` these follow an emulator of the screen, fitted to its evaluations during tuning; ``"metropolis"``
+        is the random walk alone; ``"hmc"`` makes trajectories of Hamiltonian Monte Carlo, of four leapfrog steps on
+        average, for which the model needs gradients. ``"auto"`` is ``"emulated"`` for up to six hyper-parameters, or
+        without gradients; for more, with one latent vector or one for each class, it is ``"mixture"`` and trajectories
+        in turns. Tuning measures squared jumps and operations to find their shares.
     latent : variable or str, or a sequence of them, optional
-        Which variables are f. By default all multivariate normal ones; in a model without any, the time series and the
-        effects of groups: normal variables with several elements, a standard deviation that depends on a
-        hyper-parameter, and no free variable that depends on them. What enters a likelihood by linear predictors
-        together, ``b0 + Z @ beta + u[group] + s[time]``, is integrated out together. Other normal variables may be
-        named, too, such as ``latent=["beta", "u", "s"]``.
+        The variables that are f. By default these are all multivariate normal ones; in a model without any, they are
+        time series and effects of groups: normal variables with several elements, a standard deviation that depends on
+        a hyper-parameter, and no free variable that depends on them. Effects and series in one linear predictor,
+        ``b0 + Z @ beta + u[group] + s[time]``, are integrated out together. Other normal variables may be named, too,
+        such as ``latent=["beta", "u", "s"]``.
     target_acceptance : float, optional
-        Acceptance rate on the screen that theta's moves are tuned to, between 0 and 1; by default 0.25 for the random
-        walk, and 0.8 for trajectories. Where these take turns, it is that of the latter.
+        Acceptance rate on the screen to which the moves of theta are tuned, between 0 and 1; by default 0.25 for the
+        random walk, and 0.8 for trajectories. Where both take turns, it is the rate of the trajectories.
     delayed_acceptance : bool
-        Screen proposals with the approximation before the estimate is made. Exact either way.
+        Screen proposals with the approximation before the estimate is made. The chain is exact either way.
     transitions : int
-        How many times theta moves on the screen before an estimate is made where it has got to: more than once where
-        estimates cost much more than approximations.
+        Moves of theta on the screen before each estimate. More than one is worthwhile where an estimate costs much more
+        than an approximation.
     latent_moves : int
         Elliptical slice moves of f in every iteration.
     refresh_every : int, optional
-        Refresh the importance samples in every so many iterations; 0 for never. By default in every one, and in every
-        tenth of estimates that are no importance samples. Rarer is cheaper, but a chain that met a large weight stays
-        longer, and f with it. Beside a step method for other variables it must be 1, which is the default then.
+        Number of iterations between refreshments of the importance samples; 0 for none. The default is 1, or 10 for
+        estimators that do not use importance samples. A larger number is cheaper, but after a large weight theta and f
+        stay longer where they are. Beside a step method for other variables it must be 1, which is then the default.
     $arguments
 
     Raises
@@ -124,24 +124,25 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
     ModelError
         If the model has no latent multivariate normal variable (build the process with
         ``gp.prior(..., reparameterize=False)``) and no Gaussian time series, its likelihood does not factorize over f,
-        its prior depends on variables that are left to other step methods, or an operation in it has no gradient that
-        the proposal asked for needs.
+        the prior of f depends on variables that are left to other step methods, or the proposal needs a gradient that
+        an operation in the model does not have.
     ValueError
-        For unknown approximations, estimators or proposals, an estimator that the likelihood does not suit, and
+        For unknown approximations, estimators or proposals, an estimator that does not suit the likelihood, and
         settings out of range.
 
     Notes
     -----
     Sample statistics: ``accepted``, ``acceptance_rate``, ``log_marginal_likelihood`` (the stored estimate of
-    log p(y|theta)), ``importance_draws`` and ``importance_ess`` (number of importance samples, or of what else the
-    estimate is made of, and their effective number), ``n_cholesky``, ``n_inverse``, ``n_matmul`` (O(n^3) operations of
-    the iteration), ``n_newton`` (Newton steps, or sweeps of expectation propagation, of all fits of the iteration),
-    ``indefinite`` (a covariance could not be factorized), ``converged`` (the approximations did; where it did not,
-    Laplace's stands in for it), ``orthants`` and ``sequential`` (whether :class:`OrthantSampling` or
-    :class:`SequentialSampling` makes the estimates, which is known after tuning), ``exact`` (false throughout for
-    ``estimator="none"``, and while tuning); of the moves on the screen ``screen_acceptance_rate``, ``n_steps``
-    (evaluations of it: leapfrog steps), and for trajectories ``step_size``, ``energy_error`` and ``diverging`` (the
-    screen could not be evaluated somewhere, or the steps were much too long; the trajectory was rejected).
+    log p(y|theta)), ``importance_draws`` and ``importance_ess`` (number of importance samples, particles or other draws
+    of an estimate, and their effective number), ``n_cholesky``, ``n_inverse``, ``n_matmul`` (O(n^3) operations of the
+    iteration), ``n_newton`` (Newton steps, or sweeps of expectation propagation, of all fits of the iteration),
+    ``indefinite`` (a covariance could not be factorized), ``converged`` (all approximations converged; expectation
+    propagation that does not is replaced with Laplace's approximation), ``orthants`` and ``sequential`` (whether
+    :class:`OrthantSampling` or :class:`SequentialSampling` makes the estimates, which is known after tuning), ``exact``
+    (false for ``estimator="none"``, and while tuning). The moves on the screen have ``screen_acceptance_rate``,
+    ``n_steps`` (evaluations of the screen, such as leapfrog steps), and for trajectories ``step_size``,
+    ``energy_error`` and ``diverging`` (the screen could not be evaluated somewhere, or the steps were much too long;
+    the trajectory was rejected).
 
     References
     ----------
@@ -226,7 +227,7 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
         return [*moved, *super()._own_variables(vars, model)]
 
     def _refreshed_every(self, asked: int | None) -> int | None:
-        """Beside another step method f and the retained particle must be one: that method moves given f."""
+        """Return the iterations between refreshments: 1 beside other step methods, which move given the particle f."""
         if self._alone:
             return asked
         if asked not in (None, 1):
@@ -235,7 +236,7 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
 
     @property
     def given(self) -> np.ndarray:
-        """A whole theta, whose elements that this step does not move are those in the chain's point."""
+        """A complete theta; its elements that this step does not move have their values in the chain's point."""
         return self._moving.theta
 
     @given.setter
@@ -243,7 +244,7 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
         self._moving.theta = theta
 
     def _whole(self) -> np.ndarray:
-        """Theta with the elements that other step methods move."""
+        """Return theta with the elements that other step methods move."""
         return self.theta if self._alone else self._moving.whole(self.theta)
 
     def _reset(self, n_tune: int, n_draws: int) -> None:
@@ -267,10 +268,10 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
         return {name: values[name] for name in self._moved_names} | latent, stats
 
     def _follow(self, theta: np.ndarray) -> None:
-        """Go on from a theta in which other step methods have moved their variables.
+        """Continue from a theta in which other step methods have moved their variables.
 
-        They leave p(others|f, theta, y) invariant. Given theta and f, the estimate and all particles but f are drawn
-        anew, as in a refreshment, and with them the chain's state is a draw from its extended target again.
+        They leave p(others|f, theta, y) invariant. Given theta and f, the estimate and all particles except f are drawn
+        again, as in a refreshment, so that the chain's state is again a draw from its extended target.
         """
         if not np.array_equal(theta[self._moving.moved], self.theta):
             raise SamplingError(
@@ -290,7 +291,7 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
         return self._tuning_step(self.tuning)
 
     def _finish_tuning(self) -> None:
-        """Freeze what was learned, choose the number of importance samples, and start the exact chain."""
+        """Freeze the learned proposal, choose the estimator and its number of draws, and start the exact chain."""
         if self.tuning is not None:
             self._freeze(self.tuning)
 
@@ -308,7 +309,7 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
             self._freeze(self.tuning)
 
     def _disperse(self, current: Point) -> Point:
-        """Start each chain at its own theta, uniform within one unit of the given one, as R-hat supposes."""
+        """Return the screen at a theta drawn within one unit of the given one: R-hat supposes dispersed starts."""
         theta = current.position
         for _ in range(START_ATTEMPTS):
             shifted = self._usable(theta + self.rng.uniform(-1.0, 1.0, theta.shape))
@@ -317,7 +318,7 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
         return current
 
     def _usable(self, theta: np.ndarray) -> Point | None:
-        """The point of the screen at a theta where a chain may start."""
+        """Return the point of the screen at theta, or None if no chain can start there."""
         point = self._screened(theta, None)
         if not isinstance(point.payload, Fitted) or not np.isfinite(point.log_density):
             return None
@@ -325,7 +326,7 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
         return None if fitted is None else point._replace(payload=fitted)
 
     def _screened(self, theta: np.ndarray, predictor: Predictor | None) -> Point:
-        """The point of the screen at theta, with what the transition needs."""
+        """Return the point of the screen at theta, with a gradient if the transition needs it."""
         return ScreenDensity(self._evaluate, predictor).at(theta, gradient=self.scheme.transition.derivatives > 0)
 
     def _freeze(self, tuning: Tuning) -> None:
@@ -336,7 +337,7 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
         if choice.draws is not None and choice.spread > LARGE_SPREAD:
             name = type(self.scheme.estimator_of(self.frozen)).__name__
             warnings.warn(large_spread(choice.draws, choice.spread, name), UserWarning, stacklevel=2)
-        # With the frozen predictor q is another one than before.
+        # With the frozen predictor q differs from the last one.
         self._current = None
         ready = self._ready(predictor)
         self._hold(ready)
@@ -349,11 +350,11 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
     def _hold(self, current: Point) -> None:
         self._current, self.theta, self.latent = current, current.position, current.payload.approximation.mean
         if not self._alone:
-            # Other step methods move given f, for which the mean of q is no draw.
+            # Other step methods move given f, so f must be a draw from q and not its mean.
             self.latent = current.payload.approximation.sample(self.rng, 1)[0]
 
     def _point(self, predictor: Predictor | None) -> Point:
-        """The point at theta, computed again where a restored state came without it."""
+        """Return the point at theta, computed again if a restored state came without it."""
         if self._current is None:
             point = self._screened(self.theta, predictor)
             if not isinstance(point.payload, Fitted):

@@ -1,4 +1,4 @@
-"""Sample statistics of the pseudo-marginal step: what an iteration did on the screen, and what its estimate says."""
+"""Sample statistics of the pseudo-marginal step, about the moves on the screen and about the estimates."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ STATISTICS: dict[str, Any] = {
     "energy_error": (np.float64, []),
     "diverging": (bool, []),
 }
-# As of Stan and PyMC: a trajectory whose energy is off by more has diverged.
+# A trajectory whose energy error exceeds this has diverged, as in Stan and PyMC.
 LARGEST_ENERGY_ERROR = 1000.0
 
 
 def tuning_statistics(point: Point, info: TransitionInfo) -> dict[str, Any]:
-    """Return the statistics of an iteration on the screen alone, which led to `point`."""
+    """Return the statistics of a tuning iteration, which moves on the screen alone and led to `point`."""
     approximation = point.payload.approximation
     return {
         "tune": True,
@@ -73,7 +73,7 @@ def sampling_statistics(chain: State, info: Info, frozen: Frozen, estimator: Est
 
 
 def _on_screen(infos: tuple[TransitionInfo, ...]) -> dict[str, Any]:
-    """Return what the transitions on the screen did; a proposal that was not screened is one evaluation."""
+    """Return statistics of the transitions on the screen; a proposal that was not screened is one evaluation."""
     if not infos:
         rate, evaluations, error, step_size = np.nan, 1, np.nan, np.nan
     else:

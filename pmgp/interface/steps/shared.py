@@ -1,7 +1,7 @@
 """The parts that step methods of one model share: its compiled functions, and the prior of f at the last theta.
 
-Step methods that are combined in one `pymc.sample` meet the same theta one after another. K is built and factorized
-by the first that needs it, and not again.
+Step methods that are combined in one `pymc.sample` see the same theta one after another. The first one that needs K
+builds and factorizes it, and the others use the result.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pmgp.interface.model.taking_apart import take_apart
 
 
 class SharedModel:
-    """A model taken apart, that remembers the prior of f at one theta.
+    """A model taken apart, with the prior of f at the last theta.
 
     Parameters
     ----------
@@ -31,17 +31,17 @@ class SharedModel:
         self._prior: Prior | None = None
 
     def prior(self, theta: np.ndarray) -> Prior:
-        """p(f|theta), with its factor once that has been made."""
+        """Return p(f|theta), with its factor if that has been computed."""
         if self._prior is None or not np.array_equal(theta, self._theta):
             self._theta, self._prior = theta.copy(), self.parts.prior(theta)
         return self._prior
 
     def remember(self, theta: np.ndarray, prior: Prior) -> None:
-        """Keep the prior of a theta that the chain has moved to."""
+        """Keep the prior at the theta to which the chain has moved."""
         self._theta, self._prior = theta.copy(), prior
 
     def refresh_data(self) -> None:
-        """Read the model's data again, and forget what depended on the old ones."""
+        """Read the model's data again, and forget the prior that depended on the old ones."""
         self._prior = None
         self.parts.refresh_data()
 
@@ -60,13 +60,13 @@ def share(
     compile_kwargs: dict[str, Any] | None = None,
     given_theta: bool = True,
 ) -> SharedModel:
-    """Take a model apart, or return its parts if that was done before and the model has not changed since.
+    """Return the parts of a model, taken apart anew only if its variables or the other arguments have changed.
 
     Parameters
     ----------
     model : pymc.Model
     latent, initial_point, compile_kwargs, given_theta
-        As of `LatentGaussianModel`.
+        See `LatentGaussianModel`.
     """
     variables = tuple(id(variable) for variable in (*model.basic_RVs, *model.potentials))
     shapes = None if initial_point is None else tuple((name, np.shape(v)) for name, v in initial_point.items())
@@ -77,6 +77,6 @@ def share(
     if key not in known:
         known[key] = SharedModel(take_apart(model, latent, initial_point, compile_kwargs, given_theta))
     elif not given_theta:
-        # The data may be others by now, and what they make impossible is to be refused here and not in a worker.
+        # The data may have changed: a model that they make impossible should be refused here and not in a worker.
         known[key].refresh_data()
     return known[key]

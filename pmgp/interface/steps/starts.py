@@ -1,4 +1,7 @@
-"""Why a chain cannot start at a point: each part of the joint density is looked at, and the first bad one named."""
+"""Explanations why a chain cannot start at a point, which name the first part of the joint density that is not finite.
+
+The parts are the prior of theta, the likelihood's parameters, the prior of f, the likelihood and its derivatives.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,12 @@ from pmgp.core.numerics import linalg
 from pmgp.interface.model.checks import not_finite
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 
-# Where the likelihood is looked at, in standard deviations of f from its prior mean.
+# Values of f at which the likelihood is evaluated, in standard deviations from the prior mean.
 DEVIATIONS = (0.0, -1.0, 1.0, -3.0, 3.0)
 
 
 def unusable_start(model: LatentGaussianModel, theta: np.ndarray) -> str:
-    """Why theta cannot be evaluated, f integrated out."""
+    """Return why the marginal density, with f integrated out, cannot be evaluated at theta."""
     values = model.unravel(theta)
     reason = _of_theta(model, theta) or _of_likelihood(model, theta) or _of_derivatives(model, theta)
     if reason is None:
@@ -33,11 +36,12 @@ def unusable_start(model: LatentGaussianModel, theta: np.ndarray) -> str:
 
 @contextmanager
 def refusing_start(model: LatentGaussianModel, point: dict[str, np.ndarray]) -> Iterator[None]:
-    """Where K or the likelihood cannot be used inside the block, say why f cannot be updated at the point.
+    """Explain failures of K or the likelihood in the block by the reason why f cannot be updated at the point.
 
     Raises
     ------
     SamplingError
+        In place of an error because K is not positive definite or a value is not finite.
     """
     try:
         yield
@@ -46,7 +50,7 @@ def refusing_start(model: LatentGaussianModel, point: dict[str, np.ndarray]) -> 
 
 
 def unusable_latent_start(model: LatentGaussianModel, point: dict[str, np.ndarray], reason: str) -> str:
-    """Why f cannot be updated at a point; `reason` is what the step method met."""
+    """Return why f cannot be updated at a point; `reason` is the step method's own error."""
     theta, f = model.ravel(point), model.ravel_latent(point)
     found = _of_theta(model, theta) or _of_likelihood_at(model, theta, f) or reason
     values = _listed({name: point[name] for name in model.theta_names}) or "no hyper-parameters"
@@ -58,7 +62,7 @@ def _listed(values: dict[str, Any]) -> str:
 
 
 def _of_theta(model: LatentGaussianModel, theta: np.ndarray) -> str | None:
-    """Return what is wrong with the prior of theta, the parameters of the likelihood, or the prior of f."""
+    """Return the fault in the prior of theta, the parameters of the likelihood or the prior of f, or None."""
     if not np.isfinite(model.log_prior(theta)):
         return "the prior density of the hyper-parameters is not finite there; give other initvals"
     likelihood = model.likelihood(theta)
@@ -76,7 +80,7 @@ def _of_prior(model: LatentGaussianModel, theta: np.ndarray) -> str | None:
 
 
 def _of_likelihood(model: LatentGaussianModel, theta: np.ndarray) -> str | None:
-    """Return what is wrong with the likelihood for f at its prior mean, and whether another f would help."""
+    """Return the fault of the likelihood at the prior mean of f and whether another f would help, or None."""
     prior = model.prior(theta)
     deviation = np.sqrt(prior.variance)
     rows = prior.mean + np.multiply.outer(DEVIATIONS, deviation)

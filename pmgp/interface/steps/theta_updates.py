@@ -1,4 +1,4 @@
-"""The schemes that update theta with f beside it as PyMC step methods; combine them with one for f."""
+"""The schemes that update theta beside f as PyMC step methods, to be combined with a step method for f."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class _ThetaStep(ThetaProgress, GaussianProcessStep):
         return moved, self._statistics(*outcome.infos)
 
     def _synchronized(self, point: dict[str, np.ndarray]) -> JointState:
-        """Where the chain stands, computed anew only where another step method has moved theta."""
+        """Return the chain's state, computed again only if another step method has moved theta."""
         theta, f = self.latent_model.ravel(point), self.latent_model.ravel_latent(point)
         if self._current is not None and np.array_equal(theta, self._current.theta):
             return self._current._replace(together=self._current.together._replace(f=f))
@@ -90,8 +90,8 @@ class _ThetaStep(ThetaProgress, GaussianProcessStep):
 class Ancillary(_ThetaStep):
     """Update the hyper-parameters given the whitened latent values (ancillary augmentation, AA).
 
-    With nu = L^-1 (f - m) fixed, theta is moved under p(theta|nu, y), and f = m + L nu moves with it. Strong where the
-    data say little about f; combine it with a step method for f.
+    Theta moves under p(theta|nu, y) with nu = L^-1 (f - m) fixed, and f = m + L nu moves with it. The scheme mixes well
+    where the data say little about f. Combine it with a step method for f.
 
     Parameters
     ----------
@@ -130,16 +130,16 @@ class Ancillary(_ThetaStep):
 class Sufficient(_ThetaStep):
     """Update the hyper-parameters given the latent values (sufficient augmentation, SA).
 
-    Theta is moved under p(theta|f, y), f staying where it is. Slow where theta and f are strongly coupled, which is the
-    rule; combine it with a step method for f.
+    Theta moves under p(theta|f, y), and f does not move. The scheme is slow where theta and f are strongly coupled, as
+    they usually are. Combine it with a step method for f.
 
     Parameters
     ----------
     $vars_but_f
     $operator
     conjugate_variance : bool
-        Also draw a variance to which K is proportional, if its prior is inverse-gamma, from its full conditional.
-        Needs ``gp.prior(..., jitter=0)``; see :func:`pmgp.interface.model.conjugacy.find_conjugate_variance`.
+        Also draw a variance to which K is proportional from its full conditional, if its prior is inverse-gamma.
+        This needs ``gp.prior(..., jitter=0)``; see :func:`pmgp.interface.model.conjugacy.find_conjugate_variance`.
     $target_of_operator
     $rest_of_theta_and_references
     $comparative_evaluation section 2.1.
@@ -176,16 +176,16 @@ class Sufficient(_ThetaStep):
 class Interweaving(Sufficient):
     """Update the hyper-parameters given f, then given the whitened f (ASIS, interweaving of SA and AA).
 
-    The whitened values are computed from f and the theta that the first update left (Yu and Meng 2011). Statistics of
-    acceptance are means of the two updates. Combine it with a step method for f.
+    The whitened values are computed from f and the theta that the first update left (Yu and Meng 2011). Acceptance
+    statistics are means over the two updates. Combine it with a step method for f.
 
     Parameters
     ----------
     $vars_but_f
     $operator
-        In both updates, each with a step size of its own.
+        Each of the two updates has its own step size.
     conjugate_variance : bool
-        As of :class:`Sufficient`, in the first update.
+        As in :class:`Sufficient`, in the first update.
     $target_of_operator
     $rest_of_theta_and_references
     Yu, Y. and Meng, X.-L. (2011). To center or not to center: that is not the question. JCGS 20.
@@ -206,9 +206,9 @@ class Interweaving(Sufficient):
 class Surrogate(_ThetaStep):
     """Update the hyper-parameters given surrogate data (SURR).
 
-    Noisy copies g of f are drawn, and theta is moved with g and the whitened rest of f fixed; f moves with theta as far
-    as g and the prior let it. The noise matches what each observation says about its latent value, so that the
-    likelihood must factorize over f. Combine it with a step method for f.
+    A noisy copy g of f is drawn, and theta moves with g and the whitened residual of f given g fixed; f moves with
+    theta as far as g and the prior let it. The noise matches the information of each observation about its latent
+    value, so the likelihood must factorize over f. Combine it with a step method for f.
 
     Parameters
     ----------
@@ -239,13 +239,14 @@ class JointUpdate(_ThetaStep):
     """Propose the hyper-parameters and the latent values together (KHR).
 
     Theta' comes from a random walk, f' from an approximation of p(f|y, theta'), and both are accepted or rejected
-    together. It can stand alone, and gains from a step method for f beside it. The likelihood must factorize over f.
+    together. The step method can be used alone, but mixes better beside a step method for f. The likelihood must
+    factorize over f.
 
     Parameters
     ----------
     $vars_but_f
     approximation : Laplace, ExpectationPropagation, "laplace" or "ep"
-        The Gaussian that f' comes from.
+        The Gaussian from which f' is drawn.
     $target_of_walk
     $rest_of_theta_and_references
     Knorr-Held, L. and Rue, H. (2002). On block updating in Markov random field models for disease mapping.

@@ -1,8 +1,8 @@
-"""BLAS threads of a chain: its share, which `pmgp.sample` tells it, or what suits a chain that nobody has told.
+"""The number of BLAS threads of a chain: its share in `pmgp.sample`, or a default that suits its process.
 
 PyMC does not tell step methods how many chains run beside them. Chains that run side by side are in worker processes,
-so that a chain in one of these takes one thread, and one in the main process as many as PyMC has cores by default. A
-limit that holds already, as PyMC sets it in workers that are not forked, is never raised.
+so by default a chain in a worker takes one thread, and a chain in the main process as many as PyMC takes cores by
+default. An existing limit, such as PyMC's in workers that are not forked, is never raised.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 
-# Cores that `pymc.sample` uses at most by default.
+# The largest number of cores that `pymc.sample` uses by default.
 CORES = 4
 
 
@@ -23,9 +23,9 @@ class ThreadShare(NamedTuple):
     Attributes
     ----------
     cores : int or None
-        How many; None for no limit.
+        Their number, or None for no limit.
     explicit : bool
-        Whether the user gave a number, or None, which then holds for few latent values too.
+        Whether the user chose it. Then it also applies to few latent values.
     """
 
     cores: int | None
@@ -33,17 +33,17 @@ class ThreadShare(NamedTuple):
 
     @classmethod
     def granted(cls, blas_cores: Any, cores: int, chains: int) -> ThreadShare:
-        """Share of each chain, where so many run on so many cores: `blas_cores` is that of `pymc.sample`."""
+        """Return the share of each of several chains on a number of cores; `blas_cores` is `pymc.sample`'s."""
         given = cores if blas_cores == "auto" else blas_cores
         return cls(None if given is None else max(1, given // min(cores, chains)), blas_cores != "auto")
 
     @classmethod
     def untold(cls) -> ThreadShare:
-        """Share of a chain in this process that has been told none."""
+        """Return the share of a chain in this process that was given none."""
         return cls(CORES if parent_process() is None else 1)
 
     def limited(self, n: int) -> AbstractContextManager[None]:
-        """Limit the threads of BLAS for a chain with n latent values: to what the user asked for, or what suits n."""
+        """Limit BLAS threads for a chain with n latent values to the user's number, or to one that suits n."""
         if self.explicit:
             return threads_limited(self.cores, exactly=True)
         return threads_limited(suitable_threads(n, self.cores))

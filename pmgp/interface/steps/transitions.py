@@ -1,4 +1,4 @@
-"""Which transition moves theta: one of the core by its name, or an object that follows their protocol."""
+"""The choice of theta's transition: one of the core by its name, or an object that follows their protocol."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ from pmgp.core.transitions.mixture import IndependenceMixture
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
 from pmgp.interface.model.model_likelihood import ClosedFormLikelihood
 
-# Trajectories on the screen have leapfrog steps uniform between these two, four on average. In turns with proposals
-# they may all be long; alone, many of about half a period would change signs and little else.
+# Numbers of leapfrog steps on the screen are uniform between these two, with mean four. Beside other proposals all
+# trajectories may be long; alone, many would last about half a period and do little but change signs.
 LEAPFROG_ALONE, LEAPFROG_BY_TURNS = (1, 7), (3, 5)
 TRAJECTORY_ACCEPTANCE = 0.8
-# Up to so many hyper-parameters proposals that follow an emulator of the screen mix better for their time.
+# Up to this many hyper-parameters, proposals that follow an emulator of the screen mix better for their cost.
 FEW = 6
 
 
 def chosen_operator(
     given: AdaptiveTransition | str, target_acceptance: float | None, max_leapfrog: int = 10
 ) -> AdaptiveTransition:
-    """The transition that is asked for.
+    """Return the requested transition.
 
     Parameters
     ----------
     given : "metropolis", "mixture", "hmc", "hmc-identity", "smmala", "rmhmc" or AdaptiveTransition
     target_acceptance : float, optional
-        The acceptance rate that the named ones tune to, if not the one recommended for each.
+        The acceptance rate to which transitions given by name tune, if not the one recommended for each.
     max_leapfrog : int
-        Of ``"hmc"``, ``"hmc-identity"`` and ``"rmhmc"``.
+        Largest number of leapfrog steps of ``"hmc"``, ``"hmc-identity"`` and ``"rmhmc"``.
 
     Raises
     ------
     ValueError
-        For an unknown name, what is no transition, and settings out of range.
+        For an unknown name, an object that is not a transition, and settings out of range.
     """
     target: dict[str, Any] = {} if target_acceptance is None else {"target_acceptance": target_acceptance}
-    # All are made, so that a setting out of range is refused whichever is asked for.
+    # All are made, so that a setting out of range is refused whichever is requested.
     walk, mixture, langevin = RandomWalk(**target), IndependenceMixture(**target), ManifoldLangevin(**target)
     trajectories = HamiltonianMonteCarlo(max_leapfrog=max_leapfrog, **target)
     riemannian = RiemannianMonteCarlo(max_leapfrog=max_leapfrog, **target)
@@ -59,7 +59,7 @@ def chosen_operator(
 
 
 class ThetaTarget(NamedTuple):
-    """The target of theta's moves: a model, how many elements move, its approximation, and whether that screens."""
+    """The target of theta's moves: a model, the number of moved elements, q, and whether q screens proposals."""
 
     model: LatentGaussianModel
     dimension: int
@@ -70,23 +70,23 @@ class ThetaTarget(NamedTuple):
 def chosen_proposal(
     given: AdaptiveTransition | str, target_acceptance: float | None, setting: ThetaTarget
 ) -> AdaptiveTransition:
-    """Return the transition that moves theta with f integrated out, its derivatives compiled.
+    """Return the transition that moves theta with f integrated out, and compile the gradient that it needs.
 
     Parameters
     ----------
     given : "auto", "emulated", "mixture", "metropolis", "hmc" or AdaptiveTransition
-        ``"auto"`` is ``"emulated"`` where there are few hyper-parameters or no gradients to be had, and turns of the
-        mixture and of trajectories otherwise, in shares that tuning measures.
+        ``"auto"`` is ``"emulated"`` where there are few hyper-parameters or no gradients; otherwise the mixture and
+        trajectories take turns, in shares that tuning measures.
     target_acceptance : float, optional
-        The acceptance rate that the named ones tune to, if not the one recommended for each.
+        The acceptance rate to which transitions given by name tune, if not the one recommended for each.
     setting : ThetaTarget
 
     Raises
     ------
     ModelError
-        If a gradient is asked for that an operation in the model does not have.
+        If the transition needs a gradient that an operation in the model does not have.
     ValueError
-        As of :func:`chosen_operator`, and for a transition that needs what the screen does not have.
+        As in :func:`chosen_operator`, and for a transition that needs a metric, or gradients that q does not have.
     """
     target: dict[str, Any] = {} if target_acceptance is None else {"target_acceptance": target_acceptance}
     walk, mixture = RandomWalk(**target), IndependenceMixture(**target)
@@ -118,17 +118,18 @@ def _by_turns(target_acceptance: float | None) -> Alternation:
 
 
 def many_to_follow_gradients(model: LatentGaussianModel, dimension: int) -> bool:
-    """Return whether there are many hyper-parameters, and gradients of the evidence are not rough.
+    """Return whether there are many hyper-parameters and the gradients of the evidence are smooth.
 
-    Those of several latent vectors are good with one for each class. Where the likelihood's derivatives are taken from
-    its graph, as with a mean and a log scale, sites need not be positive definite, and gradients are rough.
+    With several latent vectors, gradients are smooth if there is one vector for each class. Where the likelihood's
+    derivatives come from its graph, as with a mean and a log scale, sites need not be positive definite, and gradients
+    are rough.
     """
     classes = isinstance(model.model_likelihood, ClosedFormLikelihood)
     return dimension > FEW and (classes or not model.latent_vector.several)
 
 
 def _suits(setting: ThetaTarget) -> bool:
-    """Return whether trajectories are worth the cost of their gradients, and these are available."""
+    """Return whether trajectories are worth the cost of their gradients, and gradients are available."""
     worthwhile = setting.screened and many_to_follow_gradients(setting.model, setting.dimension)
     if not worthwhile or missing_members(setting.approximation, Differentiable):
         return False

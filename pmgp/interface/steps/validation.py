@@ -1,4 +1,4 @@
-"""Checks of what a step method is given, and the words of its errors and warnings."""
+"""Checks of a step method's arguments, and the words of its errors and warnings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pmgp.interface.model.latent_gaussian import LatentGaussianModel, ModelError
 
 
 def check_hyperparameters(vars: Any, model: pm.Model, parts: LatentGaussianModel, method: str) -> list[Any]:
-    """All free variables but f, or an error that names what is missing, discrete, or a latent process itself."""
+    """Return all free variables except f, after checks that they are continuous, complete and no latent process."""
     if not parts.theta_values:
         raise ModelError(
             f"the model has no hyper-parameters besides {parts.latent_name!r}, which {method} does not move: leave it "
@@ -34,7 +34,7 @@ def check_hyperparameters(vars: Any, model: pm.Model, parts: LatentGaussianModel
 
 
 def latent_of(vars: Any, latent: Any, model: pm.Model, method: str) -> Any:
-    """Which variables are to be f: given as `vars`, as `latent`, or not at all."""
+    """Return the variables that are to be f, given as `vars` or as `latent`, or None if neither is given."""
     if vars is None:
         return latent
     given = list(vars) if isinstance(vars, list | tuple) else [vars]
@@ -54,7 +54,7 @@ def check_settings(latent_moves: int, refresh_every: int | None, transitions: in
 
 
 def moved_values(vars: Any, model: pm.Model, parts: LatentGaussianModel) -> list[Any]:
-    """The value variables of theta that PseudoMarginal moves: those that are given, or all that are continuous.
+    """Return the value variables of theta that PseudoMarginal moves: the continuous ones in `vars`, by default all.
 
     Other step methods move the rest.
 
@@ -79,12 +79,12 @@ def moved_values(vars: Any, model: pm.Model, parts: LatentGaussianModel) -> list
     return moved
 
 
-# The names of an estimator's draws.
+# Names for an estimator's draws.
 DRAWS = {"ImportanceSampling": "importance sample", "SequentialSampling": "particle"}
 
 
 def large_spread(draws: int, spread: float, estimator: str) -> str:
-    """Advise what to do when the draws chosen are not enough."""
+    """Return a warning that the chosen number of draws is not enough, with advice."""
     noun = DRAWS.get(estimator, "draw") + ("" if draws == 1 else "s")
     return (
         f"with {draws} {noun} the log of the estimated p(y|theta) still has a standard deviation of "
@@ -94,7 +94,7 @@ def large_spread(draws: int, spread: float, estimator: str) -> str:
 
 
 def indefinite_proposals(count: int, draws: int) -> str:
-    """That covariances could not be factorized, and what to do."""
+    """Return a warning that covariances could not be factorized, with advice."""
     return (
         f"at {count} of {draws} proposals the covariance of f could not be factorized, and they were rejected; "
         'idata.sample_stats["indefinite"] says when. If they are many, raise the jitter of gp.prior(..., jitter=...)'
@@ -102,7 +102,7 @@ def indefinite_proposals(count: int, draws: int) -> str:
 
 
 def unconverged_proposals(count: int, draws: int) -> str:
-    """That expectation propagation failed at some proposals, and what to do."""
+    """Return a warning that expectation propagation failed at some proposals, with advice."""
     return (
         f"at {count} of {draws} proposals expectation propagation did not converge, and Laplace's approximation stood "
         'in for it: the chain is exact all the same; idata.sample_stats["converged"] says when. If they are many, give '
