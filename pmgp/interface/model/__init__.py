@@ -1,4 +1,4 @@
-"""A PyMC model as the parts that the core needs: f, theta, K, the terms of the likelihood and their derivatives.
+"""A PyMC model taken apart for the core: f, theta, K, the terms of the likelihood and their derivatives.
 
 May import: core, interface.graphs, interface.covariance, interface.distributions.
 """

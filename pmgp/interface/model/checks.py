@@ -1,6 +1,6 @@
-"""Checks of a model against what its graph does: possible observations, finite inputs, one process.
+"""Checks of a model by evaluating its graph: possible observations, finite inputs, one process.
 
-Each of them is a few evaluations of functions that are compiled anyway, or none.
+Each check takes at most a few evaluations of functions that are compiled anyway.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from pmgp.interface.model.time_series import is_markov, kind_of
 
 
 def refuse_infinite_inputs(latent: str, graphs: list[TensorVariable], prior: DensePrior) -> None:
-    """Refuse NaN and infinity in the arrays that the mean and the covariance of f are computed from.
+    """Refuse NaN and infinity in the arrays from which the mean and the covariance of f are computed.
 
-    Only where these are not finite themselves: a graph may leave such elements out.
+    They are accepted if the mean and the covariance are finite, since a graph may ignore such elements.
 
     Raises
     ------
     ModelError
-        Naming the array and the rows.
+        It names the array and the rows.
     """
     n = prior.size
     for variable in ancestors(graphs):
         if not isinstance(variable, Constant | SharedVariable):
             continue
-        # pymc.set_data masks what is not a number; beneath the mask it still stands.
+        # pymc.set_data masks NaN, but keeps it under the mask.
         array = np.asarray(variable.data if isinstance(variable, Constant) else variable.get_value(borrow=True))
         if array.dtype.kind != "f" or array.ndim == 0 or len(array) != n:
             continue
@@ -54,12 +54,12 @@ def refuse_infinite_inputs(latent: str, graphs: list[TensorVariable], prior: Den
 
 
 def refuse_impossible(terms: LikelihoodTerms, observations: Observations, probes: Probes) -> None:
-    """Refuse observations whose likelihood is zero or not a number wherever it was looked at.
+    """Refuse observations whose likelihood is zero or not a number at all probed points.
 
     Raises
     ------
     ModelError
-        Naming the variable, the rows and the observed values.
+        It names the variable, the rows and the observed values.
     """
     if terms.possible:
         return
@@ -76,7 +76,7 @@ def refuse_impossible(terms: LikelihoodTerms, observations: Observations, probes
 
 
 def not_finite(observations: Observations, name: str, wrong: np.ndarray, values: np.ndarray) -> str:
-    """Name the terms of the likelihood that are not finite, and the observations there."""
+    """Return words that name the terms of the likelihood that are not finite, and their observations."""
     kinds = " or ".join(str(value) for value in np.unique(values[wrong]))
     observed = observations.value(name)
     if observed is not None and observed.shape == values.shape:
@@ -93,9 +93,9 @@ def refuse_other_processes(
 ) -> None:
     """Refuse a second latent process among the hyper-parameters, which theta's proposals would hardly move.
 
-    A process is what ``gp.prior`` whitened; a time series; a multivariate normal variable whose covariance is computed
-    from inputs, a row for each element; and one as long as f, if not several of its elements together make an
-    observation, as regression coefficients do.
+    Processes are: variables that ``gp.prior`` whitened; time series; multivariate normal variables whose covariance is
+    computed from inputs with a row for each element; and those as long as f, unless several of their elements affect
+    one observation, as regression coefficients do.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def refuse_other_processes(
     Raises
     ------
     ModelError
-        Naming it.
+        It names the second process.
     """
     for name in whitened_processes(model):
         raise ModelError(_two_processes(latent.name, name, "is a whitened Gaussian process"))
@@ -141,7 +141,7 @@ def _two_processes(latent: str, other: str, why: str) -> str:
 
 
 def _enters_together(name: str, theta: ThetaVector, terms: LikelihoodTerms | None, probes: Probes) -> bool:
-    """Return whether some observation depends on several elements of a part of theta."""
+    """Return whether an observation depends on several elements of one variable in theta."""
     if terms is None:
         return False
     for at, f, _ in probes:

@@ -1,4 +1,4 @@
-"""Finds a variance whose full conditional given f is known: an inverse-gamma prior, and K proportional to it."""
+"""Search for a variance whose full conditional given f is known: an inverse-gamma prior, and K proportional to it."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from pmgp.core.gaussians import Prior
 from pmgp.core.theta_updates.variance import ConjugateVariance
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 
-# A step in log sigma. A part that does not scale with sigma, such as gp.prior's jitter, shows where sigma is small.
+# A step in the log of the variance. A part that does not scale with it, such as gp.prior's jitter, shows where the
+# variance is small.
 SPAN = 25.0
 TOLERANCE = 1e-12
-# With which products are compared.
+# Number of random vectors whose products with K are compared.
 VECTORS = 4
 
 
 def find_conjugate_variance(model: pm.Model, parts: LatentGaussianModel) -> ConjugateVariance | None:
-    """The first hyper-parameter that can be drawn from its full conditional given f, if there is one.
+    """Return the first hyper-parameter that can be drawn from its full conditional given f, or None.
 
-    It must have an inverse-gamma prior with constant parameters, K must be proportional to it, and nothing else
-    depend on it. Proportionality is checked at random theta; ``gp.prior(..., jitter=0)`` is needed, with a jitter that
-    scales with the variance where one is wanted: ``variance * (kernel + pm.gp.cov.WhiteNoise(1e-3))``.
+    It must have an inverse-gamma prior with constant parameters, K must be proportional to it, and nothing else may
+    depend on it. Proportionality is checked at random theta. It needs ``gp.prior(..., jitter=0)``; a jitter must scale
+    with the variance, as in ``variance * (kernel + pm.gp.cov.WhiteNoise(1e-3))``.
 
     Parameters
     ----------
@@ -59,7 +60,7 @@ def _inverse_gamma_parameters(model: pm.Model, variable: TensorVariable) -> tupl
 
 
 def _alone(model: pm.Model, parts: LatentGaussianModel, variable: TensorVariable) -> bool:
-    """Return whether only the prior of f and its own depend on the variable."""
+    """Return whether only its own prior and the prior of f depend on the variable."""
     others: list[Any] = [
         v for v in (*model.basic_RVs, *model.potentials) if v not in (variable, *parts.latent_vector.variables)
     ]
@@ -77,7 +78,7 @@ def _zeros(parts: LatentGaussianModel) -> np.ndarray:
 
 
 def _proportional(parts: LatentGaussianModel, index: int) -> bool:
-    """Return whether K at random theta is proportional to the variance, and the mean does not depend on it."""
+    """Return whether, at random theta, K is proportional to the variance and the mean does not depend on it."""
     rng = np.random.default_rng(0)
     vectors = np.random.default_rng(1).standard_normal((len(parts.initial_moments[0]), VECTORS))
     for _ in range(2):
@@ -90,7 +91,7 @@ def _proportional(parts: LatentGaussianModel, index: int) -> bool:
 
 
 def _same_but_for_scale(before: Prior, after: Prior, vectors: np.ndarray) -> bool:
-    """Compare means, and products with random vectors."""
+    """Return whether the means are equal, and products with the vectors equal up to the factor exp(SPAN)."""
     expected = np.exp(SPAN) * before.product(vectors)
     same = np.allclose(after.product(vectors), expected, rtol=0.0, atol=TOLERANCE * np.abs(expected).max())
     return same and np.array_equal(after.mean, before.mean)

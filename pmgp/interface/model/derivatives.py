@@ -1,4 +1,4 @@
-"""Derivatives in theta of a PyMC model's parts, for any covariance of `pymc.gp`, compiled by PyTensor."""
+"""Derivatives of a PyMC model's parts with respect to theta, for any covariance of `pymc.gp`, compiled by PyTensor."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class DifferentiableLatentModel:
     ----------
     parts : LatentGaussianModel
     gradient, metric : bool
-        Which derivatives to compile: :meth:`theta_gradient`; :meth:`pushforward` and :meth:`curvature`.
+        Whether to compile :meth:`theta_gradient`, and whether :meth:`pushforward` and :meth:`curvature`.
 
     Raises
     ------
@@ -41,40 +41,40 @@ class DifferentiableLatentModel:
                 self._curvature = self._compile_curvature()
 
     def log_prior(self, theta: np.ndarray) -> float:
-        """Log p(theta) on the unconstrained scale."""
+        """Return log p(theta) on the unconstrained scale."""
         return self.parts.log_prior(theta)
 
     def prior(self, theta: np.ndarray) -> Prior:
-        """p(f|theta)."""
+        """Return p(f|theta)."""
         return self.parts.prior(theta)
 
     def likelihood(self, theta: np.ndarray) -> Likelihood:
-        """p(y|f, theta)."""
+        """Return p(y|f, theta)."""
         return self.parts.likelihood(theta)
 
     def theta_gradient(
         self, theta: np.ndarray, covariance_bar: np.ndarray, mean_bar: np.ndarray, f: np.ndarray
     ) -> np.ndarray:
-        """Gradient of log p(theta) + log p(y|f, theta) + <covariance_bar, K(theta)> + mean_bar' m(theta), f fixed.
+        """Return the gradient of log p(theta) + log p(y|f, theta) + <covariance_bar, K> + mean_bar' m in theta.
 
-        `covariance_bar` is symmetric, so that its order in memory does not matter.
+        f is fixed. `covariance_bar` is symmetric, so its order in memory does not matter.
         """
         fortran = covariance_bar.ndim == 2 and covariance_bar.flags.f_contiguous
         bar = covariance_bar.T if fortran else np.ascontiguousarray(covariance_bar)
         return self._gradient(bar, np.ascontiguousarray(mean_bar), np.ascontiguousarray(f), theta)[0]
 
     def pushforward(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Derivatives of m and K by each element of theta: (dimension, n) and (dimension, n, n)."""
+        """Return derivatives of m and K in each element of theta: (dimension, n) and (dimension, n, n)."""
         changes = [self._pushforward(direction, theta) for direction in np.eye(theta.size)]
         means, covariances = zip(*changes, strict=True)
         return np.array(means), np.array(covariances)
 
     def curvature(self, theta: np.ndarray, f: np.ndarray) -> np.ndarray:
-        """Minus the Hessian of log p(theta) + log p(y|f, theta) in theta, f fixed: (dimension, dimension)."""
+        """Return minus the Hessian of log p(theta) + log p(y|f, theta) in theta, f fixed: (dimension, dimension)."""
         return self._curvature(np.ascontiguousarray(f), theta)[0]
 
     def _log_density_of_parameters(self) -> TensorVariable:
-        """Log p(theta), with the likelihood where it has parameters of its own."""
+        """Return the graph of log p(theta), plus the terms of the likelihood that depend on theta."""
         graphs, values = self.parts.graphs, set(self.parts.theta_values)
         terms = [term.sum() for term in graphs.likelihood if values & set(ancestors([term]))]
         return pt.add(graphs.log_prior, *terms) if terms else graphs.log_prior
@@ -91,7 +91,7 @@ class DifferentiableLatentModel:
         graphs = self.parts.graphs
         [mean, covariance], theta = self.parts.of_theta([graphs.mean, graphs.covariance])
         direction = pt.vector("direction")
-        # A mean that does not depend on theta has no derivative, which is not an error.
+        # 0 * theta gives a mean that does not depend on theta a derivative, which PyTensor requires.
         changes = pushforward(
             [mean + 0.0 * theta.sum(), covariance + 0.0 * theta.sum()], [theta], [direction], use_op_pushforward=False
         )
@@ -99,6 +99,6 @@ class DifferentiableLatentModel:
 
     def _compile_curvature(self) -> Any:
         [total], theta = self.parts.of_theta([self._log_density_of_parameters()])
-        # A flat prior does not depend on theta, which is not an error.
+        # 0 * theta gives a flat prior, which does not depend on theta, a derivative, which PyTensor requires.
         curvature = -hessian(total + 0.0 * theta.sum(), theta)
         return self.parts.compile_function([self.parts.latent_value, theta], [curvature])

@@ -1,8 +1,8 @@
 """Normal variables that can be integrated out: effects of groups, and coefficients with a normal prior.
 
-By default those are effects that have several elements and a standard deviation that depends on a hyper-parameter,
-which is their own or a number that stands before them. No free variable may depend on them. All other normal variables
-are hyper-parameters, if they are not named.
+By default these are the variables with several elements whose standard deviation, or a factor before them, depends on a
+hyper-parameter. No free variable may depend on them. All other normal variables are hyper-parameters, unless the user
+names them.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from pmgp.interface.model.linear_nodes import predictors
 
 
 def is_normal(rv: TensorVariable) -> bool:
-    """Return whether a variable is made of independent normal elements."""
+    """Return whether the elements of a variable are independent and normal."""
     return rv.owner is not None and type(rv.owner.op) is NormalRV
 
 
 def is_correlated(rv: TensorVariable) -> bool:
-    """Return whether a variable has a row for each group, and all rows one covariance, made of an LKJ distribution."""
+    """Return whether a variable has a row for each group, and all rows share a covariance with an LKJ distribution."""
     if rv.owner is None or not isinstance(rv.owner.op, MvNormalRV) or rv.ndim != 2:
         return False
     covariance = rv.owner.op.dist_params(rv.owner)[1]
@@ -32,12 +32,12 @@ def is_correlated(rv: TensorVariable) -> bool:
 
 
 def effects(model: pm.Model) -> list[TensorVariable]:
-    """The normal variables that are integrated out where the user names none."""
+    """Return the normal variables that are integrated out if the user names none."""
     return [rv for rv in model.free_RVs if is_normal(rv) and _is_grouped(model, rv) and _is_last(model, rv)]
 
 
 def why_not_effect(model: pm.Model, rv: TensorVariable) -> str | None:
-    """Say why a normal variable cannot be integrated out, and what to write instead; None if it can."""
+    """Return why a normal variable cannot be integrated out, with advice, or None if it can."""
     if model.rvs_to_transforms[rv] is not None:
         return "it has a transform: leave that out"
     return None
@@ -51,14 +51,14 @@ def _is_grouped(model: pm.Model, rv: TensorVariable) -> bool:
 
 
 def _is_scaled(model: pm.Model, rv: TensorVariable) -> bool:
-    """Return whether a hyper-parameter stands before a variable wherever it is observed."""
+    """Return whether a variable has a hyper-parameter as a factor in all predictors that contain it."""
     terms = [one for observed in model.observed_RVs for one in observed.owner.inputs if rv in set(ancestors([one]))]
     found = predictors(terms, [rv], [other for other in model.free_RVs if other is not rv])
     return bool(found) and all(one.factors[rv] for one in found.values())
 
 
 def _is_last(model: pm.Model, rv: TensorVariable) -> bool:
-    """Return whether an observed variable or potential depends on it, and no free variable but missing observations."""
+    """Return whether observed variables or potentials depend on it, but no free ones except missing observations."""
     children = [other for other in model.free_RVs if other is not rv and rv in set(ancestors([other]))]
     return rv in set(ancestors([*model.observed_RVs, *model.potentials])) and all(
         child.name.endswith("_unobserved") for child in children

@@ -1,4 +1,4 @@
-"""Checks with the Hessian in f whether a likelihood factorizes over f although its terms do not.
+"""A check, with the Hessian in f, whether a likelihood factorizes over f although its terms do not.
 
 One example is a likelihood whose only term is a sum over all observations.
 """
@@ -18,7 +18,7 @@ from pmgp.interface.model.theta_vector import ThetaVector
 
 
 class HessianInF:
-    """The Hessian of log p(y|f, theta) in f, times a vector.
+    """Products of the Hessian of log p(y|f, theta) in f with vectors.
 
     Parameters
     ----------
@@ -33,10 +33,10 @@ class HessianInF:
         self._products = CompiledWhenCalled(partial(_compile_products, terms, latent, theta))
 
     def coupling(self, places: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> str | None:
-        """Name an observation that couples latent values, if there is one.
+        """Return why the likelihood does not factorize over f, or None if it does.
 
-        Its products with a random direction are compared with its row sums times the direction, equal only if it is
-        diagonal.
+        Products of the Hessian with a random direction are compared with its row sums times the direction: these are
+        equal only if it is diagonal.
         """
         rng = np.random.default_rng(0)
         seen = False
@@ -53,7 +53,7 @@ class HessianInF:
 
 
 def _compile_products(terms: list[TensorVariable], latent: TensorVariable, theta: ThetaVector) -> Callable[..., Any]:
-    """The product with a direction, and the row sums."""
+    """Compile the Hessian's product with a direction, and its row sums, as a function of (f, direction, theta)."""
     direction = pt.vector("direction")
     gradient = pt.grad(pt.add(*[term.sum() for term in terms], 0.0), latent)
     sums = [(gradient * direction).sum(), gradient.sum()]

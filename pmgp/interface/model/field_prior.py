@@ -1,4 +1,4 @@
-"""p(f|theta) of a field on areas or on a mesh, by its sparse precision."""
+"""p(f|theta) of a field on areas or on a mesh, with a sparse precision."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pmgp.interface.model.theta_vector import ThetaVector
 
 
 class FieldPrior(SeriesPrior):
-    """Theta to p(f|theta), f a field.
+    """The function from theta to p(f|theta) for a field f.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class FieldPrior(SeriesPrior):
     Raises
     ------
     ModelError
-        If its neighbors, or its mesh, depend on hyper-parameters, or make no field.
+        If parameters that must be constant, such as neighbors, depend on hyper-parameters, or define no field.
     """
 
     kind = "field"
@@ -46,7 +46,7 @@ class FieldPrior(SeriesPrior):
         super().__init__(model, latent, theta)
 
     def __call__(self, theta: np.ndarray) -> PrecisionPrior:
-        """p(f|theta); its precision is not a number where parameters are impossible."""
+        """Return p(f|theta), with NaN in its precision where parameters are impossible."""
         return self._given(*(np.asarray(one, dtype=float) for one in self._parameters_at(theta)))
 
     def refresh_data(self) -> None:
@@ -62,7 +62,7 @@ class FieldPrior(SeriesPrior):
 
     @staticmethod
     def fault(name: str, prior: PrecisionPrior) -> str | None:
-        """Why a chain cannot start with p(f|theta), f of this name; None where it can."""
+        """Return why a chain cannot start with p(f|theta), or None if it can; `name` is that of f."""
         if prior.factorized() is not None:
             return None
         return (

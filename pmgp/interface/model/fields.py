@@ -1,4 +1,4 @@
-"""Maps as priors of f: which variables are fields on areas or meshes, and how theta gives their precision."""
+"""Fields on areas or meshes as priors of f: how they are recognized, and their precisions as functions of theta."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ZERO_SUM = "its zero_sum_stdev depends on hyper-parameters; it must be a number"
 
 
 class ConditionalAutoregression(NamedTuple):
-    """tau (D - alpha W) as a precision, in graphs.
+    """Graphs of the parameters of a field with the precision tau (D - alpha W).
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class ConditionalAutoregression(NamedTuple):
 
 
 class IntrinsicAutoregression(NamedTuple):
-    """(D - W) / sigma^2 as a precision, and the standard deviation of the mean, in graphs.
+    """Graphs of the parameters of a field with the precision (D - W) / sigma^2 and a soft constraint on its mean.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class IntrinsicAutoregression(NamedTuple):
 
 
 class MaternField(NamedTuple):
-    """A Matern field, in graphs.
+    """Graphs of the parameters of a Matern field.
 
     Attributes
     ----------
@@ -72,22 +72,22 @@ class Field(ABC):
 
     @abstractmethod
     def parameters(self, rv: TensorVariable) -> Any:
-        """Parameters that theta may change: a named tuple of graphs in terms of random variables."""
+        """Return the parameters that may depend on theta: a named tuple of graphs in terms of random variables."""
 
     @abstractmethod
     def constants(self, rv: TensorVariable) -> dict[str, Any]:
-        """Parameters that theta must not change: graphs, by the message if it does."""
+        """Return the graphs of parameters that must not depend on theta, each under the message if it does."""
 
     @abstractmethod
     def structure(self, rv: TensorVariable) -> Callable[..., Given]:
-        """Return what makes, of values of the constants, the function from values of the parameters to p(f|theta).
+        """Return a function of the constants' values that returns the function from parameters' values to p(f|theta).
 
-        It raises a ValueError for constants that make no field.
+        It raises a ValueError for constants that define no field.
         """
 
     @abstractmethod
     def described(self, rv: TensorVariable) -> str:
-        """Name the kind in a few words."""
+        """Return a short name for this kind of field."""
 
 
 class _Conditional(Field):
@@ -106,13 +106,13 @@ class _Conditional(Field):
     def described(self, rv: TensorVariable) -> str:
         try:
             neighbors = fields.checked_neighbors(value_of(self.constants(rv)[NEIGHBORS]))
-        except ValueError:  # The model is refused, with the reason.
+        except ValueError:  # The model is refused later, with the reason.
             return "conditional autoregression on areas"
         return f"conditional autoregression on areas{_pieces(neighbors)}"
 
 
 class _Intrinsic(Field):
-    """`pymc.ICAR`, whose density leaves out what depends on sigma."""
+    """`pymc.ICAR`, whose density leaves out the factor sigma^-(n - 1)."""
 
     def parameters(self, rv: TensorVariable) -> IntrinsicAutoregression:
         _, sigma, zero_sum_stdev = rv.owner.op.dist_params(rv.owner)
@@ -179,19 +179,19 @@ def is_field(rv: TensorVariable) -> bool:
 
 
 def field_of(rv: TensorVariable) -> Field:
-    """The kind of a field."""
+    """Return the kind of a field."""
     return FIELDS[type(rv.owner.op)]
 
 
 def value_of(graph: Any) -> Any:
-    """Return the present value of a graph without random variables."""
+    """Return the current value of a graph without random variables."""
     if isinstance(graph, SharedVariable):
         return graph.get_value()
     return graph.data if isinstance(graph, Constant) else graph.eval()
 
 
 def _matrix(graph: Any) -> Any:
-    """A matrix as it was given, before PyMC made it a dense one, or gave it axes for several variables at once."""
+    """Return a matrix as the user gave it, before PyMC made it dense or added axes for batches."""
     while graph.owner is not None and isinstance(graph.owner.op, DimShuffle | DenseFromSparse):
         graph = graph.owner.inputs[0]
     return graph

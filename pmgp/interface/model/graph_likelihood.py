@@ -1,4 +1,4 @@
-"""A likelihood that is given by its graph: its terms and their derivatives in f, by NumPy or compiled by PyTensor."""
+"""A likelihood that is given by its graph: its terms and their derivatives in f, in NumPy or compiled by PyTensor."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ from pmgp.interface.model.likelihood_terms import LikelihoodTerms
 
 CHECKS_AS_SWITCHES = in2out(local_check_parameter_to_ninf_switch)
 LOGS_OF_SUMS = in2out(local_log_add_exp, local_log_sum_exp, name="logs_of_sums")
-# Relative to a term and absolute.
+# The relative and absolute tolerance of the comparison of terms.
 SAME = 1e-9
 
 
 class FunctionsOfTheta(Protocol):
-    """Makes functions of (inputs, theta) of graphs, see `ThetaVector`."""
+    """A compiler of graphs to functions of (inputs, theta); see `ThetaVector`."""
 
     def compile(
         self, inputs: list[TensorVariable], outputs: list[TensorVariable], interpreted: bool = False
     ) -> Callable[..., Any]:
-        """Compile with PyTensor."""
+        """Compile graphs with PyTensor, or interpret them."""
         ...
 
     def by_numpy(self, inputs: list[TensorVariable], outputs: list[TensorVariable]) -> NumpyFunction | None:
-        """Translate into calls of NumPy, or return None where there is no equivalent."""
+        """Translate graphs into calls of NumPy, or return None if an operation has no equivalent."""
         ...
 
 
 class PyTensorLikelihood:
-    """A likelihood given by functions of PyTensor's graphs, at one theta.
+    """A likelihood at one theta, computed from its graph.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class PyTensorLikelihood:
 
     @property
     def separate(self) -> bool:
-        """Whether each term depends on one latent value alone."""
+        """Whether each term depends on only one latent value."""
         return self.functions.terms.separate
 
     def log_likelihood(self, f: np.ndarray) -> np.ndarray:
@@ -69,45 +69,45 @@ class PyTensorLikelihood:
         return self.functions.terms.flat(rows, self.theta).sum(axis=1).reshape(f.shape[:-1])
 
     def log_density(self, f: np.ndarray) -> np.ndarray:
-        """Log p(y|f) by latent value: (draws, n) -> (draws, n). Needs separate terms."""
+        """Return log p(y|f) for each latent value: (draws, n) -> (draws, n). Terms must be separate."""
         return self.functions.terms.sites(np.ascontiguousarray(f), self.theta)
 
     def gradient(self, f: np.ndarray) -> np.ndarray:
-        """First derivative in f: (n,) -> (n,)."""
+        """Return the first derivative in f: (n,) -> (n,)."""
         return self.functions.gradient(np.ascontiguousarray(f), self.theta)[0]
 
     def curvature(self, f: np.ndarray) -> np.ndarray:
-        """Minus the second derivative in f: (n,) -> (n,)."""
+        """Return minus the second derivative in f: (n,) -> (n,)."""
         return self.derivatives(f)[1]
 
     def derivatives(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Gradient and curvature by one function: (n,) to two (n,) arrays."""
+        """Return gradient and curvature, computed together: (n,) to two (n,) arrays."""
         gradient, curvature = self.functions.derivatives(np.ascontiguousarray(f), self.theta)
         return gradient, curvature
 
     def third_derivative(self, f: np.ndarray) -> np.ndarray:
-        """Third derivative in f: (n,) -> (n,)."""
+        """Return the third derivative in f: (n,) -> (n,)."""
         return self.functions.third(np.ascontiguousarray(f), self.theta)[0]
 
     def tilted_moments(
         self, mean: np.ndarray, variance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None
     ) -> TiltedMoments | None:
-        """Moments of the sites by quadrature; None where a term of log p(y|f) depends on several latent values."""
+        """Return tilted moments by quadrature, or None if a term of log p(y|f) depends on several latent values."""
         terms = self.functions.terms
         if not terms.separate:
             return None
         return tilted_moments(lambda f: terms.sites(f, self.theta), mean, variance, near)
 
     def fisher_information(self, f: np.ndarray) -> np.ndarray:
-        """Size of the curvature: positive like the Fisher information, which the graph of log p does not give."""
+        """Return the absolute curvature, in place of the Fisher information, which the graph of log p does not give."""
         return np.abs(self.curvature(f))
 
 
 class DivisibleLikelihood(PyTensorLikelihood):
-    """A likelihood of separate terms, those of some latent values known without the others."""
+    """A likelihood of separate terms, which can be computed for some of the latent values alone."""
 
     def among(self, sites: Any) -> PartialLikelihood:
-        """The terms of some latent values, given by a slice or by their places."""
+        """Return the terms of some latent values, given as a slice or as their indices."""
         return PartialLikelihood(self.functions.terms, self.theta, sites)
 
 
@@ -126,12 +126,12 @@ class PartialLikelihood(NamedTuple):
     sites: Any
 
     def log_likelihood(self, f: np.ndarray) -> np.ndarray:
-        """Log-likelihood of these values: (draws, s) -> (draws,)."""
+        """Return the log-likelihood of these values: (draws, s) -> (draws,)."""
         return self.terms.among(np.ascontiguousarray(f), self.theta, self.sites)
 
 
 class PyTensorBlockLikelihood:
-    """A likelihood of several latent vectors given by compiled PyTensor functions, at one theta.
+    """A likelihood of several latent vectors at one theta, computed from its graph.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ class PyTensorBlockLikelihood:
 
     @property
     def separate(self) -> bool:
-        """Whether each term depends on the latent values of one observation alone."""
+        """Whether each term depends on the latent values of only one observation."""
         return self.functions.terms.separate
 
     def log_likelihood(self, f: np.ndarray) -> np.ndarray:
@@ -157,28 +157,28 @@ class PyTensorBlockLikelihood:
         return self.functions.terms.flat(rows, self.theta).sum(axis=1).reshape(f.shape[:-1])
 
     def log_density(self, f: np.ndarray) -> np.ndarray:
-        """Log p(y|f) by observation: (draws, C n) -> (draws, n). Needs separate terms."""
+        """Return log p(y|f) for each observation: (draws, C n) -> (draws, n). Terms must be separate."""
         return self.functions.terms.sites(np.ascontiguousarray(f), self.theta)
 
     def gradient(self, f: np.ndarray) -> np.ndarray:
-        """First derivative: (C n,) -> (C n,)."""
+        """Return the first derivative: (C n,) -> (C n,)."""
         return self.functions.gradient(np.ascontiguousarray(f), self.theta)[0]
 
     def derivatives(self, f: np.ndarray) -> tuple[np.ndarray, DenseBlocks]:
-        """Gradient, and the curvature's blocks with the sizes of their eigenvalues."""
+        """Return the gradient, and the blocks of the curvature with the absolute values of their eigenvalues."""
         gradient, curvature = self.functions.derivatives(np.ascontiguousarray(f), self.theta)
         blocks = np.moveaxis(stacked(curvature, f.size // self.functions.number), 2, 0)
         finite = np.where(np.isfinite(blocks), blocks, 0.0)
         return gradient, DenseBlocks.from_curvature(0.5 * (finite + finite.swapaxes(1, 2)))
 
     def fisher_information(self, f: np.ndarray) -> np.ndarray:
-        """Diagonal of the curvature with positive eigenvalues, as the graph does not give an expectation."""
+        """Return the diagonal of the positive definite curvature, as the graph does not give an expectation: (C n,)."""
         return np.einsum("icc->ci", self.derivatives(f)[1].blocks).ravel()
 
     def tilted_moments(
         self, mean: np.ndarray, covariance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None
     ) -> BlockMoments | None:
-        """Moments of the sites at nodes about `near`; None where a term depends on several observations' values."""
+        """Return tilted moments from nodes around `near`, or None if a term depends on several observations' values."""
         terms = self.functions.terms
         if not terms.separate:
             return None
@@ -191,14 +191,14 @@ class PyTensorBlockLikelihood:
 
 @dataclass
 class LikelihoodFunctions:
-    """The terms of log p(y|f, theta), and functions of (f, theta) to lists of arrays, all of shape (n,).
+    """The terms of log p(y|f, theta), and its derivatives as functions of (f, theta) that return lists of (n,) arrays.
 
-    Of several latent vectors, as many as `number` says, the curvature is (C, C n): a row holds how the elements of
-    the gradient that belong to one vector change with all of f.
+    For several latent vectors, C = `number`, the curvature is (C, C n): row c holds the derivatives of vector c's part
+    of the gradient in all elements of f.
 
-    Gradient and curvature come from one function, which Numba compiles in less time than two; samplers that need the
-    gradient alone have one of their own. They are computed by NumPy, if it can, until they are told to be compiled: a
-    search for a mode is a few calls, a sampler's trajectories are many.
+    One function computes gradient and curvature, because Numba compiles one in less time than two; samplers that need
+    the gradient alone have another one. NumPy computes them, if it can, until compilation is requested: a search for a
+    mode takes few calls, a sampler's trajectories many.
     """
 
     terms: LikelihoodTerms
@@ -222,7 +222,7 @@ def compile_likelihood(
     at: tuple[np.ndarray, np.ndarray],
     number: int = 1,
 ) -> LikelihoodFunctions:
-    """Functions of a likelihood's graph.
+    """Return the functions that compute a likelihood given by its graph.
 
     Parameters
     ----------
@@ -233,14 +233,14 @@ def compile_likelihood(
     latent : vector
         f.
     functions : FunctionsOfTheta
-        Makes them of graphs.
+        The compiler of graphs.
     at : tuple of arrays
-        f and theta, where the graphs that are used are compared with those of the model.
+        f and theta at which rewritten graphs are compared with those of the model.
     number : int
         Number of latent vectors in f.
     """
     evaluate, terms = _of_rows(terms, latent, functions, at)
-    # Expectation propagation needs no derivatives but to begin; Laplace's method needs them all the time.
+    # Expectation propagation needs derivatives only at its start; Laplace's method needs them all the time.
     gradient = pt.grad(pt.add(*[term.sum() for term in terms], 0.0), latent)
     curvature = _curvature(gradient, latent, number)
     third = -pt.grad(curvature.sum(), latent, disconnected_inputs="ignore")
@@ -252,7 +252,7 @@ def compile_likelihood(
 
 
 def _curvature(gradient: TensorVariable, latent: TensorVariable, number: int) -> TensorVariable:
-    """Minus the second derivatives: of a diagonal Hessian its row sums, of several latent vectors a row for each."""
+    """Return minus the row sums of the Hessian, which is diagonal; with several latent vectors a row for each."""
     if number == 1:
         return -pt.grad(gradient.sum(), latent, disconnected_inputs="ignore")
     parts = gradient.reshape((number, -1))
@@ -265,7 +265,7 @@ def _of_rows(
     functions: FunctionsOfTheta,
     at: tuple[np.ndarray, np.ndarray],
 ) -> tuple[Callable[..., list[np.ndarray]], list[TensorVariable]]:
-    """A function of (rows of f, theta) to the terms, by NumPy where that is the same; and how it writes them."""
+    """Return the terms as a function of (rows of f, theta), in NumPy if the values agree, and the graphs behind it."""
     found = [_elementwise_or_none(term, latent) for term in terms]
     expected = functions.compile([latent], terms, interpreted=True)(*at)
     rows = pt.matrix("f_rows", dtype=latent.dtype)
@@ -295,14 +295,14 @@ def _all_same(
 
 def _elementwise_or_none(term: TensorVariable, latent: TensorVariable) -> TensorVariable | None:
     try:
-        # Unrolled, these patterns have their stable form already, and are not looked for again.
+        # These patterns get their stable form here, so that nothing needs to look for them after unrolling.
         return elementwise(rewrite_graph(term, include=(), custom_rewrite=LOGS_OF_SUMS, clone=True), latent)
     except NotElementwiseError:
         return None
 
 
 def _same(expected: np.ndarray, found: np.ndarray) -> bool:
-    """Return whether two evaluations of a term agree; what is impossible may be so for single observations only."""
+    """Return whether two evaluations of a term agree where finite, and either both or none have infinite values."""
     if expected.shape != found.shape or np.isfinite(expected).all() != np.isfinite(found).all():
         return False
     finite = np.isfinite(expected) & np.isfinite(found)
@@ -310,9 +310,9 @@ def _same(expected: np.ndarray, found: np.ndarray) -> bool:
 
 
 def _independent_rows(term: TensorVariable) -> TensorVariable:
-    """The term with checks of parameters that are made for each f.
+    """Return a term in which parameters are checked for each f separately.
 
-    PyTensor makes a check of a parameter that depends on f for all f together: one draw outside of the parameter's
+    PyTensor checks a parameter that depends on f for all rows of f together, so that one draw outside the parameter's
     domain would make every draw impossible.
     """
     return rewrite_graph(term, include=(), custom_rewrite=CHECKS_AS_SWITCHES, clone=True)

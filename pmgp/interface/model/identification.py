@@ -1,7 +1,7 @@
-"""Parts of a linear predictor that the data cannot tell apart: only priors do, and these may be too wide for that.
+"""A search for parts of a linear predictor that the data cannot distinguish, and whose priors are too wide to do so.
 
-A number may be added to one part and taken from another one, if both can shift all predictors alike. The precision of
-the shift of a piece with the precision Q is 1'Q1; a level has that of its prior.
+A number can be added to one part and subtracted from another if both can shift all predictors alike. The precision of
+the shift of a piece with precision Q is 1'Q1; that of a level is the precision of its prior.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from pmgp.interface.model.latent_pieces import LatentPieces
 from pmgp.interface.model.latent_variable import ModelError
 from pmgp.interface.model.theta_vector import ThetaVector
 
-# Standard deviation of a shift, on the scale of the predictor, from which on a prior says next to nothing.
+# Standard deviation of a shift, on the scale of the predictor, above which a prior hardly restricts it.
 WIDE = 5.0
 
 
 def unidentified(model: pm.Model, parts: Any) -> str | None:
-    """Say which parts of a model's linear predictors the data cannot tell apart, and what to do; None without any.
+    """Return which parts of a model's linear predictors the data cannot distinguish, with advice, or None.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def unidentified(model: pm.Model, parts: Any) -> str | None:
     Raises
     ------
     ModelError
-        If the posterior is improper, as two levels without a prior density are shifted against each other.
+        If the posterior is improper because two levels with flat priors can be shifted against each other.
     """
     latent = parts.latent_vector
     if not isinstance(latent, LatentPieces):
@@ -69,13 +69,13 @@ def _shifted(wide: dict[str, float]) -> str:
 
 
 def _of_pieces(parts: Any) -> dict[str, float]:
-    """Standard deviations of shifts by pieces, where these are fixed; the data have a say in all others."""
+    """Return standard deviations of shifts of pieces, for those that do not depend on theta; data inform the others."""
     first, other = (parts.latent_prior.shifts(parts.initial_theta + shift) for shift in (0.0, 0.5))
     return {name: deviation for name, deviation in first.items() if np.isclose(deviation, other[name], rtol=1e-3)}
 
 
 def _levels(model: pm.Model, latent: LatentPieces, theta: ThetaVector) -> dict[str, float]:
-    """The scalar hyper-parameters that shift all predictors alike, with the prior's deviation of such a shift."""
+    """Return scalar hyper-parameters that shift all predictors alike, with the prior deviation of such a shift."""
     start, found = theta.initial, {}
     at_first = latent.predictor.offsets(start)
     for rv in model.free_RVs:
@@ -90,7 +90,7 @@ def _levels(model: pm.Model, latent: LatentPieces, theta: ThetaVector) -> dict[s
 
 
 def _prior_deviation(model: pm.Model, rv: TensorVariable) -> float | None:
-    """That of a number with a flat or a normal prior that depends on nothing; None for another variable."""
+    """Return the standard deviation of a scalar with a flat or a constant normal prior, or None for other variables."""
     if rv.owner is None or rv.ndim or model.rvs_to_transforms[rv] is not None:
         return None
     if isinstance(rv.owner.op, FlatRV):

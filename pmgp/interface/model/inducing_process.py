@@ -1,4 +1,4 @@
-"""The process on inducing inputs that a model is about, known by its whitened values."""
+"""The process on inducing inputs of a model, found by the random variable of its whitened values."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ class InducingProcess(Protocol):
 
     @property
     def points(self) -> int:
-        """Number of inputs of the observations."""
+        """The number of inputs of the observations."""
         ...
 
     @property
     def size(self) -> int:
-        """Number of inducing inputs."""
+        """The number of inducing inputs."""
         ...
 
     @property
     def outputs(self) -> int:
-        """Number of independent processes, such as one for each class."""
+        """The number of independent processes, such as one for each class."""
         ...
 
     @property
     def factors(self) -> list[TensorVariable]:
-        """R of each covariance function, values at the inducing inputs being R v plus their mean."""
+        """R of each covariance function; the values at the inducing inputs are R v plus their mean."""
         ...
 
     def predict(self, idata: Any, Xnew: Any, *, model: pm.Model | None, draws: int | None) -> xr.Dataset:
@@ -39,17 +39,17 @@ class InducingProcess(Protocol):
         ...
 
     def diagnose(self, idata: Any, *, model: pm.Model | None) -> Any:
-        """Return the effect of the inducing inputs on the posterior, with a string in words."""
+        """Return the effect of the inducing inputs on the posterior, with a description in words."""
         ...
 
 
 def attach(whitened: TensorVariable, process: InducingProcess) -> None:
-    """Make a process known by the random variable of its whitened values."""
+    """Store a process with the random variable of its whitened values."""
     whitened.tag.inducing_process = process
 
 
 def inducing_process(model: pm.Model) -> InducingProcess | None:
-    """The process on inducing inputs that a model has; None if it has none.
+    """Return a model's process on inducing inputs, or None if it has none.
 
     Raises
     ------

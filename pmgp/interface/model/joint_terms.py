@@ -31,14 +31,14 @@ class Graphs(NamedTuple):
 
 
 class JointTerms(NamedTuple):
-    """Terms of log p(y, theta|f), as graphs of the value variables.
+    """Terms of the joint log-density without the prior of f, as graphs of the value variables.
 
     Attributes
     ----------
     variables : list of variables
-        Those that depend on f: observed ones, potentials and, in a hierarchical model, free ones.
+        The variables that depend on f: observed ones, potentials and, in a hierarchical model, free ones.
     likelihood : list of variables
-        The term of each of them.
+        The term of each variable.
     prior : list of variables
         The terms that do not depend on f.
     """
@@ -49,20 +49,20 @@ class JointTerms(NamedTuple):
 
 
 def split_terms(model: pm.Model, latents: list[TensorVariable], hierarchical: bool) -> JointTerms:
-    """Split the log-density, but for the prior of f.
+    """Split the joint log-density without the prior of f into terms that depend on f and terms that do not.
 
     Parameters
     ----------
     model : pymc.Model
     latents : list of variables
-        Those that make up f.
+        The variables that make up f.
     hierarchical : bool
         Whether free variables may depend on f.
 
     Raises
     ------
     ModelError
-        If free variables do and may not, or no observed ones do.
+        If free variables depend on f and may not, or no observed variable depends on it.
     """
     variables = [v for v in (*model.basic_RVs, *model.potentials) if v not in latents]
     densities = dict(zip(variables, model.logp(vars=variables, sum=False), strict=True))
@@ -85,5 +85,5 @@ def split_terms(model: pm.Model, latents: list[TensorVariable], hierarchical: bo
 
 
 def theta_values(model: pm.Model, latents: list[TensorVariable]) -> list[TensorVariable]:
-    """The value variables of theta: of all that is free, but for f and missing observations."""
+    """Return the value variables of theta, which is all free variables except f and missing observations."""
     return [model.rvs_to_values[rv] for rv in hyperparameters(model, latents)]

@@ -1,7 +1,7 @@
-"""A PyMC model as what the core needs: theta -> (log p(theta), m, K), and the likelihood and its derivatives.
+"""A PyMC model as functions for the core: theta -> (log p(theta), m, K), and the likelihood with its derivatives.
 
 The latent vector is the model's multivariate normal variable, or its time series; every other free variable belongs to
-theta. Each part is a module of its own.
+theta. Each part has a module of its own.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["LatentGaussianModel", "ModelError", "find_latent"]
 
 @dataclass(frozen=True, eq=False)
 class LatentGaussianModel:
-    """The parts of a model's joint density as functions of theta and f, which `take_apart` makes of a PyMC model.
+    """The parts of a PyMC model's joint density as functions of theta and f, made by `take_apart`.
 
     Attributes
     ----------
@@ -46,13 +46,13 @@ class LatentGaussianModel:
     model_likelihood : ModelLikelihood
     observations : Observations
     likelihood_graphs : list of variables
-        Terms of log p(y|f, theta), in terms of the value variables and of f as one vector.
+        Terms of log p(y|f, theta) as graphs of the value variables and of f as one vector.
     likelihood_elements : list of int
-        The elements of theta that the likelihood depends on.
+        The elements of theta on which the likelihood depends.
     prior_values : list of variables
-        The value variables of the hyper-parameters that p(f|theta) depends on.
+        The value variables of the hyper-parameters on which p(f|theta) depends.
     imputation : Imputation, optional
-        Draws missing observations.
+        The sampler of missing observations.
     checks : ModelChecks
     """
 
@@ -75,7 +75,7 @@ class LatentGaussianModel:
         Raises
         ------
         ModelError
-            If there are several, or it has several rows.
+            If there are several latent vectors, or the variable has several rows.
         """
         if self.latent_vector.several:
             raise ModelError(
@@ -91,14 +91,14 @@ class LatentGaussianModel:
         Raises
         ------
         ModelError
-            For a time series, whose covariance has none.
+            For a time series, whose covariance has no graph.
         """
         prior = self.latent_prior
         return Graphs(self.theta_prior.graph, prior.mean, prior.covariance, self.likelihood_graphs)
 
     @property
     def latent_value(self) -> TensorVariable:
-        """f in graphs: its value variable, or a vector that holds several."""
+        """f in graphs: its value variable, or a vector that stands for several."""
         return self.latent_vector.vector
 
     @property
@@ -107,25 +107,25 @@ class LatentGaussianModel:
         return self.latent_vector.name
 
     def log_prior(self, theta: np.ndarray) -> float:
-        """Log p(theta) on the unconstrained scale."""
+        """Return log p(theta) on the unconstrained scale."""
         return self.theta_prior(theta)
 
     def prior(self, theta: np.ndarray) -> Prior:
-        """p(f|theta)."""
+        """Return p(f|theta)."""
         return self.latent_prior(theta)
 
     def likelihood(self, theta: np.ndarray) -> Likelihood:
-        """p(y|f, theta); zero for every f where theta's parameters of the likelihood are outside their domain."""
+        """Return p(y|f, theta), which is zero for every f if parameters in theta are outside their domain."""
         return self.model_likelihood(theta)
 
     @property
     def terms(self) -> LikelihoodTerms | None:
-        """The terms of a likelihood that is given by its graph; None for a closed form, whose sites are known."""
+        """The terms of a likelihood that is given by its graph; None for a closed form."""
         return self.model_likelihood.terms
 
     @property
     def sites_known(self) -> bool:
-        """Whether no term of the likelihood depends on several latent values, so that moments can be matched."""
+        """Whether each term of the likelihood depends on only one latent value, so that moments can be matched."""
         return self.terms is None or self.terms.separate
 
     @property
@@ -140,12 +140,12 @@ class LatentGaussianModel:
 
     @property
     def dimension(self) -> int:
-        """Length of theta."""
+        """The length of theta."""
         return self.theta.dimension
 
     @property
     def theta_names(self) -> list[str]:
-        """Names of theta's value variables."""
+        """The names of theta's value variables."""
         return self.theta.names
 
     @property
@@ -155,16 +155,16 @@ class LatentGaussianModel:
 
     @property
     def missing_values(self) -> list[TensorVariable]:
-        """Value variables of missing observations."""
+        """The value variables of missing observations."""
         return [] if self.imputation is None else self.imputation.values
 
     @property
     def compile_function(self) -> Compiler:
-        """Makes functions of graphs."""
+        """The compiler of graphs."""
         return self.theta.compile_function
 
     def ravel(self, point: dict[str, np.ndarray]) -> np.ndarray:
-        """Theta as one vector from a point of the model."""
+        """Return theta as one vector from a point of the model."""
         return self.theta.ravel(point)
 
     def stands_in(self, point: dict[str, np.ndarray], theta: np.ndarray) -> bool:
@@ -172,23 +172,23 @@ class LatentGaussianModel:
         return self.theta.stands_in(point, theta)
 
     def unravel(self, theta: np.ndarray) -> dict[str, np.ndarray]:
-        """Values of theta's variables by name, from one vector."""
+        """Return the values of theta's variables by name, from one vector."""
         return self.theta.unravel(theta)
 
     def ravel_latent(self, point: dict[str, np.ndarray]) -> np.ndarray:
-        """f as one vector from a point of the model: (C n,)."""
+        """Return f as one vector from a point of the model: (C n,)."""
         return self.latent_vector.ravel(point)
 
     def unravel_latent(self, f: np.ndarray, theta: np.ndarray) -> dict[str, np.ndarray]:
-        """Values of the latent variables by name, from one vector for f and one for theta."""
+        """Return the values of the latent variables by name, from one vector for f and one for theta."""
         return self.latent_vector.unravel(f, theta)
 
     def sites_of(self, point: dict[str, np.ndarray]) -> int:
-        """Number of values that each latent vector has at a point of the model."""
+        """Return the number of values of each latent vector at a point of the model."""
         return self.latent_vector.sites(point)
 
     def of_theta(self, outputs: list[TensorVariable]) -> tuple[list[TensorVariable], TensorVariable]:
-        """Write graphs of the value variables as graphs of theta, one vector, which is returned with them."""
+        """Return graphs of the value variables as graphs of one vector theta, and that vector."""
         return self.theta.write(outputs)
 
     def compile_gradient(self, inputs: list[TensorVariable], scalar: TensorVariable) -> Callable[..., Any]:
@@ -196,15 +196,15 @@ class LatentGaussianModel:
         return self.theta.compile_gradient(inputs, scalar)
 
     def covariance_pullback(self, theta: np.ndarray, covariance_bar: np.ndarray, mean_bar: np.ndarray) -> np.ndarray:
-        """Gradient in theta of <covariance_bar, K(theta)> + mean_bar' m(theta); only the lower triangle is read."""
+        """Return the gradient in theta of <covariance_bar, K> + mean_bar' m; only the lower triangle is read."""
         return self.latent_prior.pullback(theta, covariance_bar, mean_bar)
 
     def log_prior_gradient(self, theta: np.ndarray) -> np.ndarray:
-        """Gradient of log p(theta) on the unconstrained scale."""
+        """Return the gradient of log p(theta) on the unconstrained scale."""
         return self.theta_prior.gradient(theta)
 
     def compile_theta_gradient(self) -> None:
-        """Compile what the gradient of an evidence in theta needs, before workers have to.
+        """Compile the functions for the gradient of an evidence in theta here, so that workers need not.
 
         Raises
         ------
@@ -216,9 +216,9 @@ class LatentGaussianModel:
             self.latent_prior.compile_pullback()
 
     def compile_derivatives(self, second: bool) -> None:
-        """Compile the gradient of log p(y|f, theta) in f, or with the `second` derivative, before workers have to.
+        """Compile the gradient of log p(y|f, theta) in f, or gradient and second derivative, so that workers need not.
 
-        The two derivatives at once are another function than the gradient alone: what needs both asks for both.
+        These are two separate functions: request `second` for algorithms that use both derivatives.
         """
         with announced():
             self.model_likelihood.compile_derivatives(second, self.initial_theta, self.initial_moments[0])
@@ -229,7 +229,7 @@ class LatentGaussianModel:
         Raises
         ------
         ModelError
-            If its Hessian in f is not diagonal, or not to be had.
+            If its Hessian in f is not diagonal, or not finite.
         """
         self.model_likelihood.require_factorizing()
 

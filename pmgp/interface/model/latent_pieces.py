@@ -1,8 +1,8 @@
 """f of a model whose linear predictors are sums of latent pieces: the pieces x, and their sums A x.
 
-x are the pieces, each times the hyper-parameters that stand before it, as in sigma * s[area]: the prior of x has the
-scale, and A is made of data alone. f holds x itself first, then each sum in A x that is none of its elements, once. So
-a draw of f has the pieces in it, and observations with the same row of A share an element.
+Each piece in x includes the hyper-parameters that multiply it, as in sigma * s[area]. So the prior of x has the scale,
+and A consists of data alone. f holds x first, and then each distinct sum in A x that is not an element of x. So a draw
+of f contains the pieces, and observations with equal rows of A share an element.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pmgp.interface.model.theta_vector import ThetaVector
 
 
 class PredictorValues:
-    """A x, an element for each predictor, as what a likelihood's graph is a function of.
+    """A x, with an element for each predictor, as the vector that a likelihood's graph takes.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class PredictorValues:
         self.vector, self.write, self._predictor = predictor.vector, predictor.write, predictor
 
     def ravel(self, point: dict[str, np.ndarray]) -> np.ndarray:
-        """A x at a point of the model: (N,)."""
+        """Return A x at a point of the model: (N,)."""
         return self._predictor.values_at(point)
 
 
@@ -64,9 +64,9 @@ class LatentPieces:
         Shapes of the variables, by name.
     predictor : LinearPredictor
     design : (n, m) sparse array
-        D, which makes f = D x of the m elements of all pieces: the identity, with sums below it.
+        D in f = D x, with x the m elements of all pieces: the identity, with the sums below it.
     shared : SharedSites
-        Which element of f each predictor is.
+        The element of f that each predictor is.
     """
 
     number = 1
@@ -92,12 +92,12 @@ class LatentPieces:
         self.refresh_data()
 
     def alone(self, model: pm.Model, rv: TensorVariable) -> LatentVector:
-        """One of the variables as f."""
+        """Return a latent vector of one of the variables."""
         name = model.rvs_to_values[rv].name
         return LatentVector(model, [rv], {name: np.zeros(self.shapes[name])})
 
     def refresh_data(self) -> None:
-        """Find A again, as `pymc.set_data` may have changed it."""
+        """Compute A again, as `pymc.set_data` may have changed it."""
         rows = self.predictor.design()
         if self._rows is None or not _equal(rows, self._rows):
             self._rows = rows
@@ -105,7 +105,7 @@ class LatentPieces:
 
     @property
     def rows(self) -> Any:
-        """A, a row for each predictor: sparse."""
+        """A, a sparse array with a row for each predictor."""
         return self._rows
 
     @property
@@ -119,16 +119,16 @@ class LatentPieces:
         return list(self.shapes)
 
     def in_words(self) -> str:
-        """Say what is integrated out."""
+        """Return a sentence about the variables that are integrated out."""
         return f"Integrated out, in linear predictors: {self.name}. Choose others with latent=[...]"
 
     @property
     def lengths(self) -> dict[str, int]:
-        """Number of elements of each variable."""
+        """The number of elements of each variable, by name."""
         return dict(zip(self.names, self._sizes, strict=True))
 
     def rows_at(self, places: np.ndarray, terms: LikelihoodTerms | None) -> np.ndarray | None:
-        """The observations of elements of f at some places; None where they are not one for each."""
+        """Return the observation of each given element of f, or None if there is not one for each."""
         counted = self.shared.counted_at
         if terms is None or not terms.in_order or (np.bincount(counted, minlength=self.shared.sites)[places] > 1).any():
             return None
@@ -137,14 +137,14 @@ class LatentPieces:
         return rows[places]
 
     def ravel(self, point: dict[str, np.ndarray]) -> np.ndarray:
-        """f, from a point of the model: (n,)."""
+        """Return f from a point of the model: (n,)."""
         x = np.concatenate([np.ravel(point[name]) for name in self.names])
         return self.design @ (
             self.predictor.column_scales(self._theta.ravel(point)) * x if self.predictor.scaled else x
         )
 
     def unravel(self, f: np.ndarray, theta: np.ndarray) -> dict[str, np.ndarray]:
-        """Values of the variables by name, from f."""
+        """Return the values of the variables by name, from f and theta."""
         x = f[: sum(self._sizes)]
         x = x / self.predictor.column_scales(theta) if self.predictor.scaled else x
         parts = np.split(x, np.cumsum(self._sizes)[:-1])
@@ -153,7 +153,7 @@ class LatentPieces:
         }
 
     def sites(self, point: dict[str, np.ndarray]) -> int:
-        """Number of elements of f."""
+        """Return the number of elements of f."""
         return int(self.design.shape[0])
 
     def require_factorizing(self, separate: bool) -> None:
@@ -162,7 +162,7 @@ class LatentPieces:
         Raises
         ------
         ModelError
-            Naming the predictors that there are.
+            It names the model's predictors.
         """
         if separate:
             return
@@ -175,17 +175,17 @@ class LatentPieces:
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the variables behind, as PyMC's random variables cannot be pickled; their values have their names."""
+        """Replace the variables, which cannot be pickled, with their value variables, which have the same names."""
         return self.__dict__ | {"variables": self.values}
 
 
 def distinct_rows(rows: Any) -> tuple[Any, SharedSites]:
-    """The identity with each other row of a matrix once below it, and where each row stands in that.
+    """Return the identity with each further distinct row of a matrix below it, and the place of each row in the result.
 
     Parameters
     ----------
     rows : (N, m) sparse array
-        Sorted, each element once.
+        In canonical format: sorted, without duplicates.
     """
     counts, size = np.diff(rows.indptr), rows.shape[1]
     where = np.full(rows.shape[0], -1)
@@ -202,7 +202,7 @@ def distinct_rows(rows: Any) -> tuple[Any, SharedSites]:
 
 
 def _distinct(rows: Any, chosen: np.ndarray, widest: int) -> tuple[np.ndarray, np.ndarray]:
-    """Which of the chosen rows come first of their kind, and for each of them the number of its kind."""
+    """Return the first of the chosen rows of each kind, and the number of the kind of each chosen row."""
     starts, ends = rows.indptr[chosen][:, None], rows.indptr[chosen + 1][:, None]
     places = starts + np.arange(widest)
     inside = places < ends

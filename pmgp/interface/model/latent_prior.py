@@ -25,26 +25,26 @@ from pmgp.interface.model.theta_vector import ThetaVector
 
 
 class LatentPrior:
-    """Theta to p(f|theta).
+    """The function from theta to p(f|theta).
 
     Parameters
     ----------
     name : str
         Name of f.
     mean, covariance : vector and matrix
-        In terms of the value variables.
+        Graphs of the value variables.
     theta : ThetaVector
 
     Attributes
     ----------
     blocked : BlockedCovariance, optional
-        The faster way to m and K, and the one that compiles faster, where there is one.
+        m and K in blocks of rows, which is faster to compute and to compile; None if their graph does not allow it.
     markov : bool
-        Whether f is drawn value after value, each given the last ones.
+        Whether f has a sparse precision, so that its values can be drawn one after another.
     moments : CompiledWhenCalled
-        PyTensor's own way.
+        m and K from PyTensor's own function.
     initial_moments : tuple of (n,) arrays
-        Means and variances of f at the initial theta, with the data as they were last read.
+        Means and variances of f at the initial theta, with the data that were read last.
     """
 
     markov: ClassVar[bool] = False
@@ -59,7 +59,7 @@ class LatentPrior:
         self._pullback = CompiledWhenCalled(self._make_pullback)
 
     def __call__(self, theta: np.ndarray) -> DensePrior:
-        """p(f|theta)."""
+        """Return p(f|theta)."""
         if self.blocked is not None:
             return DensePrior(*self.blocked(theta))
         mean, covariance = self.moments(theta)
@@ -81,18 +81,18 @@ class LatentPrior:
         refuse_infinite_inputs(self.name, [self.mean, self.covariance], prior)
 
     def pullback(self, theta: np.ndarray, covariance_bar: np.ndarray, mean_bar: np.ndarray) -> np.ndarray:
-        """Gradient in theta of <covariance_bar, K(theta)> + mean_bar' m(theta); compiled when it is first needed.
+        """Return the gradient of <covariance_bar, K(theta)> + mean_bar' m(theta) in theta, compiled at the first call.
 
         Parameters
         ----------
         theta : (dimension,) array
         covariance_bar : (n, n) array
-            Symmetric, given by its lower triangle.
+            Symmetric; only its lower triangle is read.
         mean_bar : (n,) array
         """
         if self.blocked is not None and self.blocked.has_pullback:
             return self.blocked.pullback(theta, covariance_bar, mean_bar)
-        # K is symmetric too, so that what stands below the diagonal may count twice instead.
+        # K is symmetric too, so the elements below the diagonal can count twice in place of those above.
         folded = 2.0 * np.tril(covariance_bar, -1) + np.diag(np.diag(covariance_bar))
         return self._pullback(folded, np.ascontiguousarray(mean_bar), theta)[1]
 
@@ -103,12 +103,12 @@ class LatentPrior:
 
     @property
     def computed(self) -> str:
-        """How the covariance is computed, in words."""
+        """A description of how the covariance is computed."""
         return "from its graph, by PyTensor" if self.blocked is None else "in blocks of rows, by NumPy"
 
     @staticmethod
     def fault(name: str, prior: DensePrior) -> str | None:
-        """Why a chain cannot start with p(f|theta), f of this name; None where it can."""
+        """Return why a chain cannot start with p(f|theta), or None if it can; `name` is that of f."""
         return _fault(name, prior)
 
     def require_matrix(self) -> None:
@@ -135,12 +135,12 @@ class LatentPrior:
 
 
 class BlockLatentPrior:
-    """Theta to p(f|theta) for several latent vectors.
+    """The function from theta to p(f|theta) for several latent vectors.
 
     Parameters
     ----------
     parts : list of LatentPrior
-        The prior of each; one that occurs several times is computed once.
+        The prior of each latent vector; a prior that occurs several times is computed once.
 
     Attributes
     ----------
@@ -156,13 +156,13 @@ class BlockLatentPrior:
         self.covariance = pt.stack([part.covariance for part in parts])
 
     def __call__(self, theta: np.ndarray) -> BlockPrior:
-        """p(f|theta)."""
+        """Return p(f|theta)."""
         priors = {name: part(theta) for name, part in self._distinct.items()}
         return BlockPrior([priors[id(part)] for part in self.parts])
 
     @property
     def _distinct(self) -> dict[int, LatentPrior]:
-        """Return the priors that differ, by their identity."""
+        """The distinct priors, by their identity."""
         return {id(part): part for part in self.parts}
 
     @property
@@ -183,7 +183,7 @@ class BlockLatentPrior:
             part.refresh_data()
 
     def pullback(self, theta: np.ndarray, covariance_bar: np.ndarray, mean_bar: np.ndarray) -> np.ndarray:
-        """Gradient in theta of the sum of <covariance_bar, K_c(theta)> and mean_bar' m(theta).
+        """Return the gradient of sum_c <covariance_bar_c, K_c(theta)> + mean_bar' m(theta) in theta.
 
         Parameters
         ----------
@@ -194,9 +194,9 @@ class BlockLatentPrior:
         by_mean = np.split(mean_bar, len(self.parts))
         total = np.zeros_like(theta)
         for part in self._distinct.values():
-            # It is linear in both, so that those of one part go together.
+            # The gradient is linear in both bars, so those that belong to one part are added first.
             own = [number for number, other in enumerate(self.parts) if other is part]
-            # Above the diagonals there may be anything.
+            # The elements above the diagonals are arbitrary.
             with np.errstate(all="ignore"):
                 covariance = np.sum(covariance_bar[own], axis=0)
             mean = np.sum([by_mean[number] for number in own], axis=0)
@@ -210,12 +210,12 @@ class BlockLatentPrior:
 
     @property
     def computed(self) -> str:
-        """Description of how the covariances are computed; where they differ, that of the slower way."""
+        """A description of how the covariances are computed; the slower way, if they differ."""
         return next((part.computed for part in self.parts if part.blocked is None), self.parts[0].computed)
 
     @staticmethod
     def fault(name: str, prior: BlockPrior) -> str | None:
-        """Why a chain cannot start with p(f|theta), f of this name; None where it can."""
+        """Return why a chain cannot start with p(f|theta), or None if it can; `name` is that of f."""
         return _fault(name, prior)
 
     def require_matrix(self) -> None:
@@ -223,7 +223,7 @@ class BlockLatentPrior:
 
 
 def _fault(name: str, prior: DensePrior | BlockPrior) -> str | None:
-    """Return what is wrong with a covariance."""
+    """Return the fault of a covariance in words, or None."""
     if not prior.is_finite:
         rows = np.concatenate([~np.isfinite(np.tril(part.covariance)).all(axis=1) for part in prior.parts])
         return f"the prior covariance of {name!r} is not finite in {places(rows)}, though its inputs are"
@@ -238,7 +238,7 @@ def _fault(name: str, prior: DensePrior | BlockPrior) -> str | None:
 
 
 def latent_prior(model: pm.Model, latent: LatentVector, theta: ThetaVector) -> LatentPrior | BlockLatentPrior:
-    """Theta to p(f|theta), of one latent vector or of several.
+    """Return the function from theta to p(f|theta), for one latent vector or several.
 
     Parameters
     ----------
@@ -257,7 +257,7 @@ def latent_prior(model: pm.Model, latent: LatentVector, theta: ThetaVector) -> L
 
 
 def _row(parameter: TensorVariable, row: int | None, dimensions: int) -> TensorVariable:
-    """A parameter of one row of a variable with several, where there is one for each; equal ones are equal graphs."""
+    """Return a row of a parameter that has one for each row of its variable, so that equal rows have equal graphs."""
     if row is None or parameter.ndim == dimensions:
         return parameter
     if parameter.type.shape[0] == 1:

@@ -1,4 +1,4 @@
-"""Which variable of a PyMC model is the latent vector f, and what stands in the way where none can be."""
+"""The search for the latent variables f of a PyMC model, with errors that explain why there are none."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ class ModelError(ValueError):
 def find_latents(
     model: pm.Model, latent: TensorVariable | str | Sequence[TensorVariable | str] | None = None
 ) -> list[TensorVariable]:
-    """Find the latent vectors that make up f.
+    """Return the latent variables that make up f.
 
-    All free multivariate normal variables, or without any the time series, fields and effects of groups.
+    These are all free multivariate normal variables; in a model without any, time series, fields and effects of groups.
 
     Parameters
     ----------
     model : pymc.Model
     latent : variable or str, or a sequence of them, optional
-        Which ones, if others are hyper-parameters; normal variables, too, that would not be found.
+        The variables that make up f, if not those; they may include other normal variables. The rest is theta.
 
     Raises
     ------
@@ -91,13 +91,13 @@ def find_latents(
 
 
 def find_latent(model: pm.Model, latent: TensorVariable | str | None = None) -> TensorVariable:
-    """Find the latent vector f of a model that has one: its free multivariate normal variable.
+    """Return the latent vector f of a model that has one: its free multivariate normal variable.
 
     Parameters
     ----------
     model : pymc.Model
     latent : variable or str, optional
-        Which one, if there are several.
+        The variable that is f, if there are several.
 
     Raises
     ------
@@ -133,12 +133,12 @@ def find_latent(model: pm.Model, latent: TensorVariable | str | None = None) -> 
 def find_together(
     model: pm.Model, latent: TensorVariable | str | Sequence[TensorVariable | str] | None = None
 ) -> list[TensorVariable]:
-    """Find the latent variables of a model of one process, or of sums of several in linear predictors.
+    """Return the latent variable of a model with one process, or those that are summed in linear predictors.
 
     Raises
     ------
     ModelError
-        As of :func:`find_latent`.
+        As in :func:`find_latent`.
     """
     found = find_latents(model, latent)
     return found if are_summed(found) else [find_latent(model, latent)]
@@ -159,31 +159,31 @@ def _named(model: pm.Model, latent: TensorVariable | str) -> TensorVariable:
 
 
 def _candidates(model: pm.Model) -> list[TensorVariable]:
-    """The multivariate normal variables that are free, but for conditionals of others at new inputs."""
+    """Return the free multivariate normal variables, except conditionals of others at new inputs."""
     normal = [rv for rv in model.free_RVs if _made_by(rv, MvNormalRV) and not is_correlated(rv)]
     data = set(ancestors([*model.observed_RVs, *model.potentials]))
     return [rv for rv in normal if rv in data or not set(normal) & (set(ancestors([rv])) - {rv})]
 
 
 def _time_series(model: pm.Model) -> list[TensorVariable]:
-    """The free time series and fields."""
+    """Return the free time series and fields."""
     return [rv for rv in model.free_RVs if is_markov(rv)]
 
 
 def _pieces(model: pm.Model) -> list[TensorVariable]:
-    """The time series and the effects of groups, in the order in which they were defined."""
+    """Return the time series, fields and effects of groups, in the order of their definition."""
     found = {*_time_series(model), *effects(model), *filter(is_correlated, model.free_RVs)}
     return [rv for rv in model.free_RVs if rv in found]
 
 
 def are_summed(latents: list[TensorVariable]) -> bool:
-    """Return whether latent variables make up linear predictors together: all but a single process, or dense ones."""
+    """Return whether latent variables are summed in linear predictors: not a single process, and not dense ones."""
     pieces = [rv for rv in latents if is_markov(rv) or is_normal(rv) or is_correlated(rv)]
     return len(pieces) > 1 or any(not is_markov(rv) for rv in pieces)
 
 
 def have_rows(latents: list[TensorVariable]) -> bool:
-    """Return whether latent variables have rows of an index, not inputs: effects, series, fields and their sums."""
+    """Return whether latent variables belong to an index and not to inputs: effects, series, fields and their sums."""
     return are_summed(latents) or all(is_markov(rv) and not is_process(rv) for rv in latents)
 
 
@@ -193,12 +193,12 @@ def names_of(latents: list[TensorVariable]) -> str:
 
 
 def refuse_time_series(variables: list[TensorVariable], what: str, instead: str) -> None:
-    """Refuse a time series or a field where the covariance of f at inputs is needed.
+    """Refuse time series and fields, and their sums, where the covariance of f at inputs is needed.
 
     Raises
     ------
     ModelError
-        Naming it, and what to use instead.
+        It names the variables and an alternative.
     """
     if are_summed(variables):
         names = ", ".join(repr(rv.name) for rv in variables)
@@ -245,12 +245,12 @@ def _check_shape(model: pm.Model, rv: TensorVariable) -> TensorVariable:
 
 
 def whitened_processes(model: pm.Model) -> list[str]:
-    """Names that PyMC gives to whitened Gaussian processes."""
+    """Return the names of variables that are whitened Gaussian processes, which PyMC's naming shows."""
     return [rv.name for rv in model.free_RVs if rv.name.endswith("_rotated_")]
 
 
 def _instead(model: pm.Model) -> str:
-    """Name what the model has instead of a latent process, and what to do."""
+    """Return advice for a model without a latent process, which names what it has in its place."""
     build = "build one with gp.prior(..., reparameterize=False) or pm.MvNormal"
     for name in whitened_processes(model):
         return (
@@ -275,7 +275,7 @@ def _instead(model: pm.Model) -> str:
 
 
 def has_inputs(rv: TensorVariable, size: int) -> bool:
-    """Return whether a multivariate normal variable's covariance is computed from inputs, a row for each element."""
+    """Return whether a normal variable's covariance is computed from inputs with a row for each of its elements."""
     covariance = rv.owner.op.dist_params(rv.owner)[1]
     if covariance.owner is None:
         return False
@@ -288,12 +288,12 @@ def _value(variable: Any) -> Any:
 
 
 def below(model: pm.Model, latents: list[TensorVariable]) -> list[TensorVariable]:
-    """The observed variables that depend on f."""
+    """Return the observed variables that depend on f."""
     return [rv for rv in model.observed_RVs if set(latents) & set(ancestors([rv]))]
 
 
 def refuse_children(model: pm.Model, latent: str, children: list[TensorVariable]) -> None:
-    """Say what to do about free variables that depend on f.
+    """Raise an error about free variables that depend on f, with advice.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""f as one flat vector: the values of one latent vector, or those of several, one after another."""
+"""f as one flat vector: the values of one latent vector, or of several, one after another."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class LatentVector:
     ----------
     model : pymc.Model
     variables : list of variables
-        In the order in which they stand in the vector.
+        In the order in which they stand in the flat vector.
     point : dict
         Values of all variables, for their shapes.
 
@@ -33,14 +33,14 @@ class LatentVector:
     values : list of variables
         Their value variables.
     vector : vector
-        f in graphs: the value variable itself where there is one latent vector.
+        f in graphs; with one latent vector, its value variable.
     number : int
         Number of latent vectors.
 
     Raises
     ------
     ModelError
-        If they are not as long as each other.
+        If they differ in length.
     """
 
     def __init__(self, model: pm.Model, variables: list[TensorVariable], point: dict[str, np.ndarray]) -> None:
@@ -76,18 +76,18 @@ class LatentVector:
         return [value.name for value in self.values]
 
     def rows(self, value: TensorVariable) -> Sequence[int | None]:
-        """Indices of the latent vectors in one of the value variables; None where it is one itself."""
+        """Return the indices of the rows of a value variable that are latent vectors; (None,) if it is one itself."""
         rows = self._rows[self.values.index(value)]
         return (None,) if rows is None else range(rows)
 
     def ravel(self, point: dict[str, np.ndarray]) -> np.ndarray:
-        """The flat vector, from a point of the model: (C n,)."""
+        """Return the flat vector from a point of the model: (C n,)."""
         if not self.several:
             return point[self.values[0].name]
         return np.concatenate([np.ravel(point[name]) for name in self.names])
 
     def unravel(self, f: np.ndarray, theta: np.ndarray) -> dict[str, np.ndarray]:
-        """Values of the variables by name, from the flat vector, whatever theta is."""
+        """Return the values of the variables by name, from the flat vector; theta is not used."""
         if not self.several:
             return {self.values[0].name: f}
         blocks, found, start = f.reshape(self.number, -1), {}, 0
@@ -97,32 +97,32 @@ class LatentVector:
         return found
 
     def sites(self, point: dict[str, np.ndarray]) -> int:
-        """Number of values that each latent vector has at a point of the model."""
+        """Return the number of values of each latent vector at a point of the model."""
         return int(point[self.names[0]].shape[-1])
 
     @property
     def predictors(self) -> LatentVector:
-        """The likelihood's terms are functions of f itself."""
+        """The vector of which the likelihood's terms are functions: f itself."""
         return self
 
     def in_words(self) -> str | None:
-        """None: what f is goes without saying."""
+        """Return None: f needs no explanation."""
         return None
 
     @property
     def lengths(self) -> dict[str, int]:
-        """Number of elements of each variable."""
+        """The number of elements of each variable, by name."""
         return dict(zip(self.names, self._sizes, strict=True))
 
     def rows_at(self, places: np.ndarray, terms: LikelihoodTerms | None) -> np.ndarray | None:
-        """The observations of latent values at some places; None where they are not one for each in its order."""
+        """Return the observation of each given latent value, or None unless there is one for each in the order of f."""
         return places if terms is None or terms.in_order else None
 
     def refresh_data(self) -> None:
-        """There are no data in it."""
+        """Do nothing: a latent vector has no data."""
 
     def write(self, graphs: list[TensorVariable]) -> list[TensorVariable]:
-        """Write graphs of the value variables as graphs of the flat vector."""
+        """Return graphs of the value variables as graphs of the flat vector."""
         if not self.several or not graphs:
             return graphs
         blocks, replace, start = self.vector.reshape((self.number, -1)), {}, 0
@@ -133,5 +133,5 @@ class LatentVector:
         return clone_replace(graphs, replace, rebuild_strict=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the variables behind, as PyMC's random variables cannot be pickled; their values have their names."""
+        """Replace the variables, which cannot be pickled, with their value variables, which have the same names."""
         return self.__dict__ | {"variables": self.values}

@@ -1,8 +1,9 @@
-"""The single terms of log p(y|f, theta), and which latent value each of them belongs to.
+"""The single terms of log p(y|f, theta), and the latent value to which each of them belongs.
 
-The observations of a PyMC model may come in several variables and potentials, of any shape, in any order, some latent
-values observed several times and some not at all. A term moves when its latent value is moved, and only then: with
-f moved where a binary digit of its index is one, and where it is zero, a few evaluations give the index.
+The observations of a PyMC model may be in several variables and potentials, of any shape and in any order, and a latent
+value may be observed several times or not at all. A term changes only when its latent value changes. So a few
+evaluations give the index of that value: for each binary digit of the index, f is moved where the digit is one, and
+where it is zero.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from scipy.sparse import csr_array
 
 from pmgp.interface.graphs.theta_function import NumpyFunction
 
-# Relative to a term; vectorized functions differ from each other in the last digits.
+# The tolerance relative to a term: vectorized functions differ from each other in the last digits.
 SAME = 1e-9
-# Elements of f that NumPy is given at once.
+# The number of elements of f that NumPy processes at once.
 BLOCK = 8192
 
 
@@ -29,20 +30,19 @@ class LikelihoodTerms:
     names : list of str
         Names of the observed variables and potentials.
     evaluate : callable
-        (rows, theta) to one array of shape (draws, ...) for each name; rows are (draws, n).
+        A function from (rows, theta) to an array of shape (draws, ...) for each name; rows are (draws, n).
     number : int
-        Number of latent vectors in f, with n values each. Rows are (draws, number n): a term may depend on one value of
-        each, with the same index.
+        Number of latent vectors in f, with n values each. Rows are then (draws, number n), and a term may depend on the
+        values with one index in all of them.
 
     Attributes
     ----------
     separate : bool
-        Whether no term depends on more than one latent value, as far as was seen by :meth:`locate`.
+        Whether each term depends on at most one latent value, as found by :meth:`locate`.
     possible : bool
-        Whether each term was finite there for some f.
+        Whether each term was finite for some f in :meth:`locate`.
     divisible : bool
-        Whether the terms of some latent values can be computed without the others, as far as was seen by
-        :meth:`find_divisible`.
+        Whether the terms of some latent values can be computed without the others, as found by :meth:`find_divisible`.
     """
 
     def __init__(self, names: list[str], evaluate: Callable[..., list[np.ndarray]], number: int = 1) -> None:
@@ -56,7 +56,7 @@ class LikelihoodTerms:
         self._anywhere = np.empty(0)
 
     def refresh_data(self) -> None:
-        """Read the data again, which compiled functions read at each call."""
+        """Read the data again; compiled functions read them at each call anyway."""
         if isinstance(self._evaluate, NumpyFunction):
             self._evaluate.refresh_data()
 
@@ -66,16 +66,16 @@ class LikelihoodTerms:
         return self.separate and self._places is None
 
     def by_name(self, rows: np.ndarray, theta: np.ndarray) -> dict[str, np.ndarray]:
-        """The terms as the model has them: (draws, n) to (draws, ...) for each name."""
+        """Return the terms in the shapes that they have in the model: (draws, n) to (draws, ...) for each name."""
         return dict(zip(self.names, self._evaluate(rows, theta), strict=True))
 
     def flat(self, rows: np.ndarray, theta: np.ndarray) -> np.ndarray:
-        """All terms in one row: (draws, n) to (draws, terms)."""
+        """Return all terms in one row: (draws, n) to (draws, terms)."""
         parts = [part.reshape(len(rows), -1) for part in self._in_blocks(rows, theta)]
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 
     def _in_blocks(self, rows: np.ndarray, theta: np.ndarray) -> list[np.ndarray]:
-        """The terms, by so many rows at once that what NumPy makes on its way stays in the processor's cache."""
+        """Return the terms, computed for so few rows at once that intermediate arrays stay in the processor's cache."""
         if rows.size <= BLOCK or not isinstance(self._evaluate, NumpyFunction):
             return self._evaluate(rows, theta)
         step = max(1, BLOCK // rows.shape[1])
@@ -83,12 +83,12 @@ class LikelihoodTerms:
         return [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
 
     def sites(self, rows: np.ndarray, theta: np.ndarray) -> np.ndarray:
-        """Log p(y|f, theta) by latent value: (draws, n) to (draws, n). Needs separate terms."""
+        """Return log p(y|f, theta) for each latent value: (draws, n) to (draws, n). Terms must be separate."""
         values = self.flat(rows, theta)
         return values if self._places is None else self._places.dot(values.T).T
 
     def among(self, rows: np.ndarray, theta: np.ndarray, sites: Any) -> np.ndarray:
-        """Log p(y|f, theta) of some latent values, (draws, s) to (draws,). Needs :meth:`find_divisible`."""
+        """Return log p(y|f, theta) of some latent values, (draws, s) to (draws,), after :meth:`find_divisible`."""
         if self.divisible:
             parts = self._evaluate.at_places(sites, len(self._anywhere), rows, theta)  # type: ignore[attr-defined]
             return np.sum([part.sum(axis=1) for part in parts], axis=0)
@@ -97,7 +97,7 @@ class LikelihoodTerms:
         return self.sites(whole, theta)[:, sites].sum(axis=1)
 
     def find_divisible(self, probes: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> None:
-        """Find out whether the terms of some latent values can be computed without the others."""
+        """Find out whether the terms of some latent values can be computed without the others: `divisible`."""
         self._anywhere, self.divisible = probes[0][1], False
         if self.separate and isinstance(self._evaluate, NumpyFunction):
             n = self._anywhere.size
@@ -118,12 +118,12 @@ class LikelihoodTerms:
         return same_shape and bool(np.allclose(np.sum(parts, axis=0), expected, rtol=SAME, atol=SAME, equal_nan=True))
 
     def locate(self, probes: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> None:
-        """Find the latent value of each term.
+        """Find the latent value of each term, `separate` and `possible`.
 
         Parameters
         ----------
         probes : list of tuples of arrays
-            Theta of shape (dimension,), f of shape (n,), and how far its elements are moved.
+            Theta of shape (dimension,), f of shape (n,), and the moves of its elements, of shape (n,).
         """
         theta, f, _ = probes[0]
         n = f.size // self._number
@@ -133,12 +133,12 @@ class LikelihoodTerms:
         self.possible = bool(np.isfinite(values).any(axis=(0, 1)).all())
         ones, zeros = np.split(np.any([moved(rows) for rows in values], axis=0), 2)
         self.separate = not np.any(ones & zeros)
-        # A value that no f moves goes where it would stand in a vector of sites.
+        # A term that does not depend on f is assigned to its own position.
         index = np.where((ones | zeros).any(axis=0), (1 << np.arange(len(ones))) @ ones, self._own_positions(f, theta))
         self._places = _scatter(np.minimum(index, n - 1), n) if self.separate else None
 
     def _own_positions(self, f: np.ndarray, theta: np.ndarray) -> np.ndarray:
-        """Position of each term in its vector of n, and zero in an array of another shape."""
+        """Return the position of each term in its array if that is a vector of n, and zero otherwise."""
         parts = self._evaluate(f[None, :], theta)
         n = f.size // self._number
         positions = [np.arange(n) if part.shape == (1, n) else np.zeros(part.size, int) for part in parts]
@@ -146,19 +146,19 @@ class LikelihoodTerms:
 
 
 def moved(values: np.ndarray) -> np.ndarray:
-    """Where rows differ from the first one: (1 + rows, terms) to (rows, terms)."""
+    """Return where rows differ from the first one: (1 + rows, terms) to (rows, terms)."""
     return ~np.isclose(values[1:], values[0], rtol=SAME, atol=SAME, equal_nan=True)
 
 
 def binary_masks(n: int) -> np.ndarray:
-    """Rows that are one where a binary digit of the index is one, then where it is zero: (2 digits, n)."""
+    """Return rows that are one where a binary digit of the index is one, then where it is zero: (2 digits, n)."""
     digits = max(1, (n - 1).bit_length())
     ones = (np.arange(n) >> np.arange(digits)[:, None]) & 1
     return np.concatenate([ones, 1 - ones]).astype(float)
 
 
 def _scatter(index: np.ndarray, n: int) -> csr_array | None:
-    """Matrix of shape (n, terms) that adds each term to its latent value; None where it would change nothing."""
+    """Return the matrix (n, terms) that adds each term to its latent value, or None if it is the identity."""
     if np.array_equal(index, np.arange(n)):
         return None
     return csr_array((np.ones(index.size), (index, np.arange(index.size))), shape=(n, index.size))

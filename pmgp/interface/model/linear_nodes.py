@@ -1,7 +1,8 @@
-"""Where a graph is linear in latent variables x, with coefficients that are data times scales of whole variables.
+"""A search for the nodes of a graph that are linear in latent variables x.
 
-Going up from x, a node is linear if the derivative of its value in what depends on x depends neither on x nor on theta,
-or if it is a linear node times a number. The last nodes of this kind are the linear predictors.
+Their coefficients may be data, times a scale for each whole variable that depends on theta. The search goes up from x.
+A node is linear if its derivatives in those inputs that depend on x depend neither on x nor on theta, or if it is a
+linear node times a scalar. The last nodes of this kind are the linear predictors.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from pytensor.tensor.variable import TensorVariable
 
 
 class Linear(NamedTuple):
-    """A node that is linear in pieces.
+    """A node that is linear in latent pieces.
 
     Attributes
     ----------
     plain : variable
-        The same without the factors that depend on theta.
+        The node without the factors that depend on theta.
     factors : dict
-        For each piece in it, by its value variable, scalars that depend on theta and stand before it.
+        For each piece in it, by its value variable, the scalar factors that depend on theta.
     """
 
     plain: TensorVariable
@@ -37,10 +38,10 @@ class Linear(NamedTuple):
 def predictors(
     terms: list[TensorVariable], values: list[TensorVariable], theta: list[TensorVariable]
 ) -> dict[TensorVariable, Linear]:
-    """The last nodes that are linear in values, with coefficients that are data times scales of whole pieces.
+    """Return the last nodes that are linear in values, with coefficients that are data times scales of whole pieces.
 
-    A node that is used in a function that is not linear ends a predictor; what else is made of it is a function of it.
-    If a piece has another scale in one predictor than in another one, predictors end before scales.
+    A predictor ends at a node that enters a nonlinear function; other nodes computed from it are functions of it.
+    If a piece has different scales in two predictors, predictors end before the scales.
     """
     found = _predictors(terms, values, theta, scaled=True)
     for value in values:
@@ -75,7 +76,7 @@ def _predictors(
 def _linear(
     node: Apply, own: list[Variable], linear: dict[Variable, Linear], varies: set[Variable], scaled: bool
 ) -> Linear | None:
-    """A node as a linear one; None if it is none."""
+    """Return a node as a linear one, or None if it is not linear."""
     scale = _scale(node, own, varies) if scaled else None
     if scale is not None:
         [one] = own
@@ -96,7 +97,7 @@ def _linear(
 
 
 def _scale(node: Apply, own: list[Variable], varies: set[Variable]) -> TensorVariable | None:
-    """The number that depends on theta and multiplies one linear node; None if the node is something else."""
+    """Return the scalar of theta by which a node multiplies one linear node, or None if it does something else."""
     operation = getattr(node.op, "scalar_op", None)
     others = [one for one in node.inputs if one not in own and one in varies]
     if len(own) != 1 or not others or not all(all(one.type.broadcastable) for one in others):
@@ -111,7 +112,7 @@ def _scale(node: Apply, own: list[Variable], varies: set[Variable]) -> TensorVar
 def theta_scales(
     found: dict[TensorVariable, Linear], values: list[TensorVariable]
 ) -> tuple[list[int], list[TensorVariable]]:
-    """Which pieces have scales that depend on theta, and these scales."""
+    """Return the indices of the pieces with scales that depend on theta, and these scales."""
     factors = {value: scale for one in found.values() for value, scale in one.factors.items() if scale}
     places = [place for place, value in enumerate(values) if value in factors]
     products = [pt.prod(pt.stack(factors[values[place]])).astype("float64") for place in places]
@@ -119,7 +120,7 @@ def theta_scales(
 
 
 def _is_made_of(node: TensorVariable, others: Iterable[TensorVariable], values: list[TensorVariable]) -> bool:
-    """Return whether a node depends on the values through others alone."""
+    """Return whether a node depends on the values only through other nodes."""
     stops = set(others)
 
     def inputs(variable: Variable) -> list[Variable]:
@@ -129,7 +130,7 @@ def _is_made_of(node: TensorVariable, others: Iterable[TensorVariable], values: 
 
 
 def _is_linear(node: Apply, own: list[Variable], varies: set[Variable]) -> bool:
-    """Whether the derivative of a node in its own inputs, times weights, depends on these weights and data alone."""
+    """Return whether the weighted derivatives of a node in its own inputs depend only on the weights and on data."""
     if len(node.outputs) != 1 or node.outputs[0].dtype not in ("float64", "float32"):
         return False
     fresh = {one: one.type() for one in own}
@@ -137,21 +138,21 @@ def _is_linear(node: Apply, own: list[Variable], varies: set[Variable]) -> bool:
     weights = out.type()
     try:
         gradients = pytensor.grad(None, list(fresh.values()), known_grads={out: weights}, disconnected_inputs="raise")
-    except Exception:  # What has no derivative is not linear, whatever it raises.
+    except Exception:  # A node without a derivative is not linear, whatever it raises.
         return False
     found = [values_read([gradient]) for gradient in gradients]
     return all(weights in read and not read & (varies | set(fresh.values())) for read in found)
 
 
 def values_read(graphs: list[TensorVariable]) -> set[Variable]:
-    """All variables that graphs depend on by their values, and not by their shapes alone."""
+    """Return all variables on whose values graphs depend, and not only on their shapes."""
     return set(walk(graphs, lambda variable: [] if variable.owner is None else _inputs(variable.owner)))
 
 
 def _inputs(node: Apply) -> list[Variable]:
-    """The inputs whose values a node reads."""
+    """Return the inputs whose values a node reads."""
     if isinstance(node.op, Shape | Shape_i):
         return []
-    # The first input of a fill gives it its shape.
+    # A fill takes only the shape of its first input.
     filled = isinstance(node.op, Elemwise) and isinstance(node.op.scalar_op, Second)
     return node.inputs[1:] if filled else node.inputs

@@ -1,6 +1,6 @@
 """Linear predictors as functions: eta = A x + c(theta), one vector for all of them.
 
-The likelihood is a function of A x and theta, and A is found by evaluating the derivative of eta in x.
+The likelihood is a function of A x and theta. Evaluations of the derivative of eta in x give A.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pmgp.interface.model.likelihood_terms import binary_masks
 from pmgp.interface.model.linear_nodes import predictors, theta_scales, values_read
 from pmgp.interface.model.theta_vector import ThetaVector
 
-# A piece with more elements than this must give each predictor one of them at most.
+# In a piece with more elements than this, each predictor may depend on at most one of them.
 MOST_COLUMNS = 5000
 # Tolerance on a predictor's change, relative to its size.
 SAME = 1e-6
@@ -32,7 +32,7 @@ class LinearPredictor:
     Parameters
     ----------
     terms : list of variables
-        Terms of the log-likelihood, in terms of value variables.
+        Terms of the log-likelihood, as graphs of value variables.
     values : list of variables
         Value variables of the latent pieces x.
     theta : ThetaVector
@@ -42,9 +42,9 @@ class LinearPredictor:
     Attributes
     ----------
     vector : vector
-        A x in graphs, an element for each predictor; x are the pieces times their scales.
+        A x in graphs, with an element for each predictor; x holds the pieces times their scales.
     elements : list of int
-        The elements of theta that the scales depend on.
+        The elements of theta on which the scales depend.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class LinearPredictor:
         return [np.zeros_like(value) for value in self._point]
 
     def write(self, graphs: list[TensorVariable]) -> list[TensorVariable]:
-        """Write graphs of the latent values as graphs of `vector`, A x."""
+        """Return graphs of the latent values as graphs of `vector`, A x."""
         replace, start = {}, 0
         alone = len(self._nodes) == 1
         for node, rest, shape in zip(self._nodes, self._rest, self.shapes, strict=True):
@@ -90,13 +90,13 @@ class LinearPredictor:
         return clone_replace(graphs, replace, rebuild_strict=False)
 
     def in_words(self) -> str:
-        """Say which variables each predictor is made of."""
+        """Return a sentence that names the variables in each predictor."""
         names = {value: value.name for value in self._values}
         found = [sorted(names[one] for one in values_read([node]) if one in names) for node in self._nodes]
         return "Found are predictors of " + " and of ".join(f"({', '.join(each)})" for each in found) + "."
 
     def values_at(self, point: dict[str, np.ndarray]) -> np.ndarray:
-        """A x at a point of the model: (N,)."""
+        """Return A x at a point of the model: (N,)."""
         scales = self.scales(self._theta.ravel(point)) if self._scales else np.ones(len(self._values))
         x = [
             np.asarray(scale * point[value.name], dtype=value.dtype)
@@ -106,26 +106,26 @@ class LinearPredictor:
 
     @property
     def scaled(self) -> bool:
-        """Whether hyper-parameters stand before pieces."""
+        """Whether hyper-parameters multiply pieces."""
         return bool(self._scales)
 
     def scales(self, theta: np.ndarray) -> np.ndarray:
-        """The factors that stand before the pieces: (pieces,), ones where there are none."""
+        """Return the factor before each piece, which is one if it has none: (pieces,)."""
         out = np.ones(len(self._values))
         if self._factors_at is not None:
             out[self._scales] = [np.asarray(one).item() for one in self._factors_at(theta)]
         return out
 
     def column_scales(self, theta: np.ndarray) -> np.ndarray:
-        """The factor that stands before each element of x."""
+        """Return the factor before each element of x."""
         return np.repeat(self.scales(theta), [value.size for value in self._point])
 
     def offsets(self, theta: np.ndarray) -> np.ndarray:
-        """c(theta), the predictors where x is zero: (N,)."""
+        """Return c(theta), the predictors at x = 0: (N,)."""
         return _flat(self._at(*self._point, theta)[len(self._nodes) :])
 
     def design(self) -> Any:
-        """A, with the data as they are now: a sparse array with a row for each predictor and a column for each of x.
+        """Return A with the current data: a sparse array with a row for each predictor, a column for each element of x.
 
         Raises
         ------
@@ -143,7 +143,7 @@ class LinearPredictor:
         return found
 
     def _moved_by(self, piece: int) -> Callable[[np.ndarray], np.ndarray]:
-        """A x for x that is zero but for one of the pieces."""
+        """Return the function from a piece to A x where all other pieces are zero."""
 
         def moved(x: np.ndarray) -> np.ndarray:
             moves = self._zeros()
@@ -153,7 +153,7 @@ class LinearPredictor:
         return moved
 
     def _check(self, design: Any) -> None:
-        """Compare A x with what the predictors do themselves."""
+        """Compare A x with evaluations of the predictors, and refuse a model where they differ."""
         rng, scales = np.random.default_rng(0), self.column_scales(self._theta.initial)
         for scale in (0.1, 1.0):
             x = [np.asarray(scale * rng.standard_normal(v.shape), dtype=v.dtype) for v in self._point]
@@ -169,12 +169,12 @@ class LinearPredictor:
                 raise ModelError(f"the likelihood is not a function of linear predictors of {names}")
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the graphs behind: all that is needed of them are functions."""
+        """Leave the graphs behind, as only the functions compiled from them are needed."""
         return self.__dict__ | {"_nodes": [None] * len(self._nodes), "_rest": []}
 
 
 def _length(nodes: list[TensorVariable]) -> int | None:
-    """The number of elements of nodes together, as far as their types say it."""
+    """Return the total number of elements of nodes, or None if their types do not give it."""
     lengths = [length for node in nodes for length in node.type.shape]
     return None if None in lengths else sum(int(np.prod(node.type.shape)) for node in nodes)
 
@@ -186,13 +186,13 @@ def _like(values: list[TensorVariable]) -> list[TensorVariable]:
 def _derivative(
     nodes: list[TensorVariable], values: list[TensorVariable], moves: list[TensorVariable]
 ) -> list[TensorVariable]:
-    """How nodes move with values: the derivative in weights of the derivative of the weighted sum."""
+    """Return the moves of nodes when values move: the derivative in weights of the weighted sum's derivative."""
     weights = [node.type() for node in nodes]
     total = pt.add(*[(node * weight).sum() for node, weight in zip(nodes, weights, strict=True)], 0.0)
     gradients = pytensor.grad(total, values, disconnected_inputs="ignore")
     inner = pt.add(*[(gradient * move).sum() for gradient, move in zip(gradients, moves, strict=True)], 0.0)
     found = pytensor.grad(inner, weights, disconnected_inputs="ignore")
-    # It may depend on the shapes of weights, which are those of the nodes.
+    # The result may depend on the shapes of the weights, which are those of the nodes.
     return clone_replace(found, dict(zip(weights, nodes, strict=True)))
 
 
@@ -201,9 +201,9 @@ def _flat(parts: list[np.ndarray]) -> np.ndarray:
 
 
 def _columns(moved: Callable[[np.ndarray], np.ndarray], size: int, name: str) -> Any:
-    """The matrix of a linear function of a vector: (N, size), sparse.
+    """Return the matrix of a linear function of a vector: (N, size), sparse.
 
-    Rows that have one element are known from a few evaluations: it moves if the binary digits of its column are moved.
+    A few evaluations give the rows that have one element: those that move the binary digits of its column change it.
     """
     weights = np.random.default_rng(0).uniform(1.0, 2.0, size)
     marks = np.array([moved(mask * weights) for mask in binary_masks(size)]) != 0.0

@@ -1,4 +1,4 @@
-"""p(f|theta) of a time series, by its precision: all is O(n), and no covariance matrix is made."""
+"""p(f|theta) of a time series, with a banded precision in O(n) and without a covariance matrix."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STEP = 1e-5
 
 
 class SeriesPrior:
-    """Theta to p(f|theta), f an autoregression or a random walk; the base of what else is a series.
+    """The function from theta to p(f|theta) for an autoregression or a random walk; the base class for others.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class SeriesPrior:
     Attributes
     ----------
     elements : list of int
-        The elements of theta that p(f|theta) depends on.
+        The elements of theta on which p(f|theta) depends.
     initial_moments : tuple of (n,) arrays
         Means and variances of f at the initial theta.
     """
@@ -51,7 +51,7 @@ class SeriesPrior:
         self._theta = theta
 
     def __call__(self, theta: np.ndarray) -> PrecisionPrior:
-        """p(f|theta); its precision is not a number where parameters are impossible."""
+        """Return p(f|theta), with NaN in its precision where parameters are impossible."""
         given = Autoregression(*self._parameters_at(theta))
         coefficients, length = np.asarray(given.coefficients, dtype=float), int(given.length)
         mean = expected_values(coefficients, float(given.drift), given.initial_mean, length)
@@ -72,13 +72,13 @@ class SeriesPrior:
         self.initial_moments = prior.mean, prior.variance
 
     def pullback(self, theta: np.ndarray, precision_bar: np.ndarray, mean_bar: np.ndarray) -> np.ndarray:
-        """Gradient in theta of <precision_bar, Q(theta)> + mean_bar' m(theta), by central differences in O(n) each.
+        """Return the gradient of <precision_bar, Q(theta)> + mean_bar' m(theta) in theta, by central differences.
 
         Parameters
         ----------
         theta : (dimension,) array
         precision_bar : (2, T, p, p) array
-            For the values of Q on its pattern.
+            The gradient for the values of Q on its pattern.
         mean_bar : (n,) array
         """
         total = np.zeros_like(theta)
@@ -96,11 +96,11 @@ class SeriesPrior:
         return float(np.vdot(precision_bar, above.values - below.values))
 
     def compile_pullback(self) -> None:
-        """There is nothing to compile."""
+        """Do nothing: there is nothing to compile."""
 
     @staticmethod
     def fault(name: str, prior: PrecisionPrior) -> str | None:
-        """Why a chain cannot start with p(f|theta), f of this name; None where it can."""
+        """Return why a chain cannot start with p(f|theta), or None if it can; `name` is that of f."""
         if prior.factorized() is not None:
             return None
         return (
@@ -141,7 +141,7 @@ def _variance(deviation: float) -> float:
 
 
 def precision_of(covariance: np.ndarray) -> np.ndarray:
-    """Inverse of a positive definite matrix; not numbers where it is none."""
+    """Return the inverse of a positive definite matrix, and an array of NaN for other matrices."""
     try:
         root: Any = np.linalg.inv(np.linalg.cholesky(covariance))
     except np.linalg.LinAlgError:

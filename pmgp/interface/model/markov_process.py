@@ -1,4 +1,4 @@
-"""Gaussian processes of one input, time, whose kernels make them Markov: Matern kernels, times cosines, and sums."""
+"""Gaussian processes in time whose kernels make them Markov: Matern kernels, times cosines, and sums of these."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ ALONE = (
 
 
 class Markov:
-    """Gaussian process in time that costs O(n): exact, at times that need not be regular.
+    """An exact Gaussian process in time that costs O(n), at regular or irregular times.
 
-    A Matern process is Markov together with its derivatives. :class:`pmgp.PseudoMarginal` integrates it out by these
-    states, with time and memory in proportion to the number of times.
+    A Matern process is Markov together with its derivatives. :class:`pmgp.PseudoMarginal` integrates these states out,
+    with time and memory in proportion to the number of times.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class Markov:
         Zero by default.
     cov_func : pymc.gp.cov.Covariance
         `Exponential`, `Matern12`, `Matern32` or `Matern52` of one input column, times variances, or a sum of these.
-        Each may be multiplied by `Cosine` and `Periodic`: a wave that changes its shape.
+        Each may be multiplied by `Cosine` and `Periodic`, for a wave that changes its shape.
 
     Raises
     ------
@@ -64,15 +64,15 @@ class Markov:
 
     Notes
     -----
-    A process at n times has states of 1, 2 or 3 numbers each, for Matern kernels of order 1/2, 3/2 and 5/2, and those
-    of a sum add up. A cosine makes it twice as many. A periodic kernel is a series of cosines (Solin and Sarkka 2014),
-    from the zeroth to the one of order J, and makes it 2 J + 1 times as many; time grows with the cube of their number.
-    J is the smallest for which the error of the kernel is below 1e-8 of its variance: 6 for a length-scale of one, 12
-    for 0.3. Where it is above 64, for a length-scale below about 0.046, the process has no density.
+    A process at n times has states of 1, 2 or 3 numbers each, for Matern kernels of order 1/2, 3/2 and 5/2; the states
+    of a sum are joined. A cosine doubles their size. A periodic kernel is a series of cosines of orders 0 to J (Solin
+    and Sarkka 2014) and multiplies the size by 2 J + 1. Time grows with the cube of the size. J is the smallest order
+    for which the error of the kernel is below 1e-8 of its variance: 6 for a length-scale of one, 12 for 0.3. If it
+    exceeds 64, for a length-scale below about 0.046, the process has no density.
 
-    Times at which nothing is observed may stand among the others: `f` is drawn there too, between observations or after
-    them. :meth:`conditional` and :func:`pmgp.predict` give the process at times that come up later. Times closer than a
-    hundred-millionth of a length-scale should be rounded to be the same.
+    Times without observations may be among the others: `f` is drawn there too, between observations or after them.
+    :meth:`conditional` and :func:`pmgp.predict` give the process at times that come up after sampling. Round times that
+    are closer than a hundred-millionth of a length-scale, so that they are equal.
 
     References
     ----------
@@ -96,9 +96,9 @@ class Markov:
         ----------
         name : str
         X : (n,) or (n, 1) tensor_like
-            Times in any order; numbers or `pymc.Data`. At a time that comes several times the process has one value.
+            Times in any order; numbers or `pymc.Data`. The process has one value at a time that occurs repeatedly.
         **kwargs
-            As of every PyMC distribution: ``dims``, ``initval``.
+            As in every PyMC distribution: ``dims``, ``initval``.
 
         Returns
         -------
@@ -115,17 +115,17 @@ class Markov:
         return f
 
     def conditional(self, name: str, Xnew: Any, **kwargs: Any) -> TensorVariable:
-        """Return the process at other times given the one that `prior` made: between its times, before and after them.
+        """Return the process at other times, given its values at the times of `prior`.
 
-        `pymc.sample_posterior_predictive` then draws it for each draw of the posterior, in O(n), as a whole path.
+        `pymc.sample_posterior_predictive` then draws a whole path for each draw of the posterior, in O(n).
 
         Parameters
         ----------
         name : str
         Xnew : (m,) or (m, 1) tensor_like
-            Times in any order.
+            Times in any order, also before, between and after those of `prior`.
         **kwargs
-            As of every PyMC distribution.
+            As in every PyMC distribution.
 
         Returns
         -------
@@ -176,7 +176,7 @@ class Markov:
 
 
 class _Known(NamedTuple):
-    """Where a process is known.
+    """The values, the mean and the times of a process given which others are drawn.
 
     Attributes
     ----------
@@ -196,7 +196,7 @@ class _Factor(NamedTuple):
     kind : str
         ``"cosine"`` or ``"periodic"``.
     period, width : scalar
-        Its period and its length-scale, which a cosine has not.
+        Its period, and its length-scale, which is 1 and unused for a cosine.
     """
 
     kind: str
@@ -205,7 +205,7 @@ class _Factor(NamedTuple):
 
     @classmethod
     def of(cls, kernel: Any) -> _Factor:
-        """Read a kernel of PyMC; what its cosine calls a length-scale is a period."""
+        """Return the factor of a PyMC kernel, whose cosine has its period under the name of a length-scale."""
         own, width = (kernel.ls, 1.0) if isinstance(kernel, Cosine) else (kernel.period, kernel.ls)
         return cls(FACTORS[type(kernel)], _scalar(own), _scalar(width))
 
@@ -232,7 +232,7 @@ def _registered(process: Any, parameters: list[TensorVariable], name: str, setti
 
 
 def _parts(kernel: Any, factors: list[Any]) -> Iterator[_Part]:
-    """The processes whose sum has a kernel, times factors, which are numbers, cosines and periodic kernels."""
+    """Yield the processes whose sum has a kernel times factors, which are numbers, cosines and periodic kernels."""
     if isinstance(kernel, Covariance) and kernel.input_dim != 1:
         raise ModelError(f"a process in time has one input column, and the kernel has {kernel.input_dim}; {ACCEPTED}")
     if isinstance(kernel, Add):
@@ -265,7 +265,7 @@ def _parts_of_product(kernel: Prod, factors: list[Any]) -> Iterator[_Part]:
 
 
 def _flat(kernel: Any) -> Iterator[Any]:
-    """Factors of a product, also of products in it."""
+    """Yield the factors of a product, and of products in it."""
     for factor in kernel._factor_list:
         if isinstance(factor, Prod):
             yield from _flat(factor)
@@ -285,7 +285,7 @@ def _scalar(factor: Any) -> TensorVariable:
 
 
 def _times(X: Any) -> TensorVariable:
-    """Times as a vector, checked where they are known."""
+    """Return times as a vector, after a check of those that are known."""
     given = pt.as_tensor(X).astype("float64")
     if given.ndim not in (1, 2) or (given.ndim == 2 and given.type.shape[1] not in (None, 1)):
         raise ModelError(f"times are a vector or a matrix of one column, not of shape {given.type.shape}")

@@ -1,4 +1,4 @@
-"""Matern fields in the plane by their sparse precision, on a lattice or a mesh."""
+"""Matern fields in the plane with a sparse precision, on a lattice or a mesh."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pmgp.interface.model.latent_variable import ModelError
 
 
 class SPDE:
-    """Matern field of order 1 in the plane with a sparse precision: for thousands of cells.
+    """A Matern field of order 1 in the plane with a sparse precision, for thousands of cells.
 
     The field solves a stochastic partial differential equation on a lattice or a mesh, whose solution is Markov.
     :class:`pmgp.PseudoMarginal` integrates it out in the time of a sparse factorization.
@@ -25,18 +25,19 @@ class SPDE:
     ----------
     mesh : pmgp.gp.Lattice or pmgp.gp.Mesh
     lengthscale : tensor_like, optional
-        As of a Matern kernel of PyMC: sqrt(2) / kappa.
+        The length-scale as in a Matern kernel of PyMC: sqrt(2) / kappa.
     range : tensor_like, optional
-        In place of the length-scale: sqrt(8) / kappa, twice as long, where the correlation is about .14.
+        The distance at which the correlation is about 0.14, in place of the length-scale and twice as long:
+        sqrt(8) / kappa.
     sigma : tensor_like
-        Standard deviation, away from the edges of the mesh.
+        Standard deviation of the field, away from the edges of the mesh.
     mean : tensor_like
-        Mean of the field, a number.
+        Mean of the field, a scalar.
 
     Raises
     ------
     ModelError
-        Where the length-scale and the range are both given, or both missing.
+        If the length-scale and the range are both given, or both missing.
 
     Examples
     --------
@@ -75,10 +76,10 @@ class SPDE:
         ----------
         name : str
         X : (k, 2) array, optional
-            Points at which the field is observed, interpolated between the centers of a lattice. For a mesh, the
-            weights of its nodes for each point: (k, m) sparse.
+            Points at which the field is observed; it is interpolated between the centers of a lattice. For a mesh, a
+            sparse (k, m) array with the weights of its nodes for each point.
         **kwargs
-            As of every PyMC distribution: ``dims``, ``initval``.
+            As in every PyMC distribution: ``dims``, ``initval``.
 
         Returns
         -------
@@ -88,7 +89,7 @@ class SPDE:
         Raises
         ------
         ModelError
-            For points outside of the mesh.
+            For points outside the mesh.
         """
         try:
             design = None if X is None else sparse.vstack([self.mesh.at(X), sparse.eye_array(self.mesh.size)])

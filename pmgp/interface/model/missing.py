@@ -1,9 +1,9 @@
-"""Missing observations: their terms leave the likelihood, and they are drawn from their distribution given f.
+"""Missing observations: the likelihood leaves out their terms, and they are drawn from their distribution given f.
 
-Where ``observed`` has missing values PyMC makes three variables: ``y_observed``, ``y_unobserved``, which is free, and
-``y``, which joins the two. Integrating ``y_unobserved`` out of the joint density leaves the terms of ``y_observed``
-alone, so that theta and f are sampled as if the missing rows were not there; a draw of ``y_unobserved`` given theta and
-f then makes a draw from the joint posterior.
+If ``observed`` has missing values, PyMC makes three variables: ``y_observed``, ``y_unobserved``, which is free, and
+``y``, which joins the two. Integrating ``y_unobserved`` out of the joint density leaves only the terms of
+``y_observed``, so theta and f are sampled as if there were no missing rows. With a draw of ``y_unobserved`` given theta
+and f, they are a draw from the joint posterior.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SUFFIX = "_unobserved"
 
 
 def imputed(model: pm.Model, latents: list[TensorVariable]) -> list[TensorVariable]:
-    """The free variables that PyMC made of missing observations, as far as they depend on f."""
+    """Return the free variables for missing observations that depend on f."""
     names = {rv.name for rv in model.observed_RVs}
     parts = [rv for rv in model.free_RVs if rv.name.endswith(SUFFIX)]
     parts = [rv for rv in parts if f"{rv.name.removesuffix(SUFFIX)}_observed" in names]
@@ -38,7 +38,7 @@ def imputed(model: pm.Model, latents: list[TensorVariable]) -> list[TensorVariab
 
 
 def hyperparameters(model: pm.Model, latents: list[TensorVariable]) -> list[TensorVariable]:
-    """The free variables that make up theta: neither f nor missing observations."""
+    """Return the free variables that make up theta: neither f nor missing observations."""
     others = {*latents, *imputed(model, latents)}
     return [rv for rv in model.free_RVs if rv not in others]
 
@@ -46,10 +46,10 @@ def hyperparameters(model: pm.Model, latents: list[TensorVariable]) -> list[Tens
 def without_missing(
     model: pm.Model, missing: list[TensorVariable], terms: dict[TensorVariable, TensorVariable]
 ) -> dict[TensorVariable, TensorVariable]:
-    """Terms of the log-density of each variable, less those of missing observations.
+    """Return the terms of the log-density of each variable, without those of missing observations.
 
-    A term of ``y_observed`` may be computed together with that of ``y_unobserved``, and selected afterwards: its value
-    does not depend on what stands for the latter.
+    PyMC may compute the terms of ``y_observed`` and ``y_unobserved`` together and select the former: its value does not
+    depend on the placeholder for the latter.
 
     Raises
     ------
@@ -76,9 +76,10 @@ def without_missing(
 
 
 def _folded(graphs: list[TensorVariable]) -> list[TensorVariable]:
-    """The graphs with the values of what depends on constants alone, such as observations joined to placeholders.
+    """Return graphs with nodes that depend only on constants replaced with their values.
 
-    PyTensor's rewrites do not compute those that write into empty arrays.
+    Such nodes are, for example, observations joined to placeholders. PyTensor's own rewrites do not fold those that
+    write into empty arrays.
     """
     nodes = list(io_toposort([], graphs))
     constant: dict[Any, bool] = {}
@@ -93,13 +94,13 @@ def _folded(graphs: list[TensorVariable]) -> list[TensorVariable]:
 
 
 class Imputation:
-    """Draws of missing observations given f and theta.
+    """A sampler of missing observations given f and theta.
 
     Parameters
     ----------
     model : pymc.Model
     missing : list of variables
-        As of `imputed`.
+        The result of `imputed`.
 
     Attributes
     ----------
@@ -119,10 +120,10 @@ class Imputation:
         )
 
     def drawn(self, rng: np.random.Generator, point: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Values of the missing observations by name.
+        """Return draws of the missing observations by name.
 
-        They are seeded by what the generator would give next, and leave it as it is, so that a chain moves as it would
-        without the missing rows.
+        Their seed is the generator's next number, but the generator itself does not advance, so that the chain moves as
+        it would without the missing rows.
         """
         reseed_rngs(self._rngs, deepcopy(rng).integers(2**63))
         values = self._draw(*[point[name] for name in self._inputs])

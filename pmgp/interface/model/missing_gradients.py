@@ -1,4 +1,4 @@
-"""Errors that name the operation of a model that has no gradient."""
+"""Errors that name an operation in a model that has no gradient."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pmgp.interface.model.latent_variable import ModelError
 
 @contextmanager
 def naming_missing_gradients(variables: str, advice: str) -> Iterator[None]:
-    """Say which operation has no gradient, and what to do.
+    """Raise an error that names the operation without a gradient, with advice.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The checks of a model that has been taken apart: the likelihood is looked at with the data as they are now."""
+"""The checks of a model that has been taken apart, with its current data."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from pmgp.interface.model.theta_vector import ThetaVector
 
 @dataclass(frozen=True)
 class ModelChecks:
-    """The conditions that a model must fulfill, and what checking them reveals about its likelihood.
+    """The conditions that a model must fulfill, which also determine the structure of its likelihood.
 
     Parameters
     ----------
     latent_vector, theta, theta_prior, latent_prior, model_likelihood
-        As of `LatentGaussianModel`.
+        See `LatentGaussianModel`.
     given_theta : bool
-        Only f is to be updated; the likelihood need not factorize over f.
+        Whether only f is updated, so that the likelihood need not factorize over f.
     """
 
     latent_vector: LatentVector | LatentPieces
@@ -37,13 +37,13 @@ class ModelChecks:
 
     @property
     def probes(self) -> Probes:
-        """Values at which the likelihood is evaluated."""
+        """The points at which the likelihood is evaluated."""
         discrete = self.theta.places(self.theta.discrete)
         moments = self.latent_prior.initial_moments
         return Probes(self.theta.initial, self.theta_prior, *moments, self.latent_vector.number, discrete)
 
     def refresh_data(self) -> None:
-        """Read the data again, as `pymc.set_data` may have changed them, and what the likelihood depends on.
+        """Read the data again, as `pymc.set_data` may have changed them, and find the structure of the likelihood.
 
         Raises
         ------
@@ -61,12 +61,12 @@ class ModelChecks:
             self.model_likelihood.require_factorizing()
 
     def refuse_discrete(self) -> None:
-        """Refuse discrete hyper-parameters, where all of theta is to be moved or integrated out.
+        """Refuse discrete hyper-parameters, for methods that move all of theta or integrate it out.
 
         Raises
         ------
         ModelError
-            Naming them.
+            It names them.
         """
         self.theta.refuse(self.theta.discrete)
 
@@ -76,7 +76,7 @@ class ModelChecks:
         Raises
         ------
         ModelError
-            Naming it.
+            It names the process.
         """
         terms = self.model_likelihood.terms
         refuse_other_processes(model, self.latent_vector, self.theta, terms, self.probes)

@@ -1,4 +1,4 @@
-"""p(y|f, theta) as a function of theta: in closed form, or by its graph, which is looked at to see what it does."""
+"""p(y|f, theta) as a function of theta: in closed form, or from its graph, whose structure is found by evaluations."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ class ModelLikelihood(Protocol):
 
     @property
     def terms(self) -> LikelihoodTerms | None:
-        """Its terms, if it is given by its graph."""
+        """The terms of a likelihood that is given by its graph, or None."""
         ...
 
     def __call__(self, theta: np.ndarray) -> Likelihood:
-        """p(y|f, theta) as a function of f."""
+        """Return p(y|f, theta) as a function of f."""
         ...
 
     def refresh_data(self, probes: Probes) -> None:
-        """Read the observations again, and look at the likelihood where the probes are."""
+        """Read the observations again, and find the structure of the likelihood from its values at the probes."""
         ...
 
     def refuse_impossible(self, probes: Probes) -> None:
-        """Refuse observations whose likelihood is zero wherever it was looked at."""
+        """Refuse observations whose likelihood is zero at all probes."""
         ...
 
     def require_factorizing(self) -> None:
@@ -55,7 +55,7 @@ class ModelLikelihood(Protocol):
         ...
 
     def compile_derivatives(self, second: bool, theta: np.ndarray, f: np.ndarray) -> None:
-        """Compile the gradient in f, or with the `second` derivative, for many calls."""
+        """Compile the gradient in f, or gradient and `second` derivative, for many calls."""
         ...
 
 
@@ -75,7 +75,7 @@ class ClosedFormLikelihood:
         self._observations = observations
 
     def __call__(self, theta: np.ndarray) -> Likelihood:
-        """p(y|f, theta)."""
+        """Return p(y|f, theta)."""
         return self._closed_form(theta)
 
     def refresh_data(self, probes: Probes) -> None:
@@ -84,9 +84,9 @@ class ClosedFormLikelihood:
         Raises
         ------
         ModelError
-            If there is not one for each latent value.
+            If there is not one observation for each latent value.
         ValueError
-            If they, or parameters at the initial theta, are outside their domain.
+            If observations, or parameters at the initial theta, are outside their domain.
         """
         self._observations.require_length(probes.sites)
         self._closed_form.refresh(probes.theta)
@@ -95,10 +95,10 @@ class ClosedFormLikelihood:
         """Do nothing: a closed form has checked its observations."""
 
     def require_factorizing(self) -> None:
-        """It does."""
+        """Do nothing: closed forms factorize."""
 
     def compile_derivatives(self, second: bool, theta: np.ndarray, f: np.ndarray) -> None:
-        """There is nothing to compile."""
+        """Do nothing: there is nothing to compile."""
 
 
 class GraphLikelihood:
@@ -108,13 +108,13 @@ class GraphLikelihood:
     ----------
     joint : JointTerms
     latent : LatentVector or PredictorValues
-        f, or linear predictors.
+        The vector on which the likelihood depends: f, or linear predictors.
     theta : ThetaVector
     observations : Observations
     point : dict
         Values of all variables, near which graphs are compared.
     divided : bool
-        Whether the terms of some latent values are asked for without the others.
+        Whether algorithms need the terms of some latent values without the others.
     """
 
     def __init__(
@@ -138,17 +138,17 @@ class GraphLikelihood:
 
     @property
     def terms(self) -> LikelihoodTerms:
-        """Its terms, and which latent value each of them belongs to."""
+        """The terms, each with the latent value to which it belongs."""
         return self.functions.terms
 
     def __call__(self, theta: np.ndarray) -> Likelihood:
-        """p(y|f, theta)."""
+        """Return p(y|f, theta)."""
         if self._divided and self.terms.separate:
             return DivisibleLikelihood(self.functions, theta)
         return (PyTensorBlockLikelihood if self._several else PyTensorLikelihood)(self.functions, theta)
 
     def refresh_data(self, probes: Probes) -> None:
-        """Find out whether the likelihood factorizes, and which latent value each of its terms belongs to.
+        """Read the data again, and find out whether the likelihood factorizes and to which latent value a term belongs.
 
         Raises
         ------
@@ -171,12 +171,12 @@ class GraphLikelihood:
         return self._hessian.coupling(places)
 
     def refuse_impossible(self, probes: Probes) -> None:
-        """Refuse observations whose likelihood is zero or not a number wherever it was looked at.
+        """Refuse observations whose likelihood is zero or not a number at all probes.
 
         Raises
         ------
         ModelError
-            Naming the variable, the rows and the observed values.
+            It names the variable, the rows and the observed values.
         """
         refuse_impossible(self.terms, self._observations, probes)
 
@@ -186,7 +186,7 @@ class GraphLikelihood:
         Raises
         ------
         ModelError
-            If its Hessian in f is not diagonal, or not to be had.
+            If its Hessian in f is not diagonal, or not finite.
         """
         if self._coupling is not None:
             raise ModelError(
@@ -195,7 +195,7 @@ class GraphLikelihood:
             )
 
     def compile_derivatives(self, second: bool, theta: np.ndarray, f: np.ndarray) -> None:
-        """Compile the gradient in f, or with the `second` derivative; Numba does it at the first call."""
+        """Compile the gradient in f, or gradient and `second` derivative, including Numba's work at the first call."""
         function = self.functions.derivatives if second else self.functions.gradient
         function.compile()
         function(f, theta)
@@ -207,7 +207,7 @@ class SummedLikelihood:
     Parameters
     ----------
     inner : GraphLikelihood
-        Likelihood of a predictor for each observation.
+        The likelihood as a function of the predictors.
     latent : LatentPieces
         f.
     """
@@ -217,15 +217,15 @@ class SummedLikelihood:
 
     @property
     def terms(self) -> LikelihoodTerms:
-        """Its terms, and which predictor each of them belongs to."""
+        """The terms, each with the predictor to which it belongs."""
         return self._inner.terms
 
     def __call__(self, theta: np.ndarray) -> Likelihood:
-        """p(y|f, theta)."""
+        """Return p(y|f, theta)."""
         return SharingLikelihood(self._inner(theta), self._latent.shared)
 
     def _of_predictors(self, probes: Probes) -> Probes:
-        """Where the likelihood is looked at, as a function of predictors."""
+        """Return probes of the predictors in place of f."""
         shared = self._latent.shared
         return replace(probes, mean=shared.predictors(probes.mean), variance=shared.predictors(probes.variance))
 
@@ -240,12 +240,12 @@ class SummedLikelihood:
         self._inner.refresh_data(self._of_predictors(probes))
 
     def refuse_impossible(self, probes: Probes) -> None:
-        """Refuse observations whose likelihood is zero or not a number wherever it was looked at.
+        """Refuse observations whose likelihood is zero or not a number at all probes.
 
         Raises
         ------
         ModelError
-            Naming the variable, the rows and the observed values.
+            It names the variable, the rows and the observed values.
         """
         self._inner.refuse_impossible(self._of_predictors(probes))
 
@@ -255,15 +255,15 @@ class SummedLikelihood:
         Raises
         ------
         ModelError
-            Saying what keeps it from that.
+            It names the predictors.
         """
         self._latent.require_factorizing(self._inner.terms.separate)
 
     def compile_derivatives(self, second: bool, theta: np.ndarray, f: np.ndarray) -> None:
-        """Compile the gradient in f, or with the `second` derivative; Numba does it at the first call."""
+        """Compile the gradient in f, or gradient and `second` derivative, including Numba's work at the first call."""
         self._inner.compile_derivatives(second, theta, self._latent.shared.predictors(f))
 
 
 def naming_gradients_in_f(latent: str) -> AbstractContextManager[None]:
-    """Say which operation of a likelihood's graph has no gradient in f, and what to do."""
+    """Raise an error that names an operation in a likelihood's graph without a gradient in f, with advice."""
     return naming_missing_gradients(repr(latent), "write it with PyTensor's own, or give it a gradient")

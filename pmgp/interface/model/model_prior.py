@@ -1,4 +1,4 @@
-"""p(f|theta) of a PyMC model as a function of theta: the contract, and the kinds that there are."""
+"""p(f|theta) of a PyMC model as a function of theta: the contract, and the kinds of priors."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from pmgp.interface.model.time_series import is_markov, is_process
 
 
 class ModelPrior(Protocol):
-    """Theta to p(f|theta), a `Prior` of any kind.
+    """The function from theta to p(f|theta), a `Prior` of any kind.
 
     Attributes
     ----------
     initial_moments : tuple of (n,) arrays
-        Means and variances of f at the initial theta, with the data as they were last read.
+        Means and variances of f at the initial theta, with the data that were read last.
     """
 
     @property
@@ -36,12 +36,12 @@ class ModelPrior(Protocol):
 
     @property
     def markov(self) -> bool:
-        """Whether f is drawn value after value, each given the last ones."""
+        """Whether f has a sparse precision, so that its values can be drawn one after another."""
         ...
 
     @property
     def computed(self) -> str:
-        """How the covariance is computed, in words."""
+        """A description of how the covariance is computed."""
         ...
 
     @property
@@ -51,11 +51,11 @@ class ModelPrior(Protocol):
 
     @property
     def covariance(self) -> TensorVariable:
-        """The covariance as a graph; of several latent vectors one for each, along a first axis."""
+        """The covariance as a graph; with several latent vectors one for each, along a first axis."""
         ...
 
     def __call__(self, theta: np.ndarray) -> Prior:
-        """p(f|theta)."""
+        """Return p(f|theta)."""
         ...
 
     def refresh_data(self) -> None:
@@ -63,7 +63,7 @@ class ModelPrior(Protocol):
         ...
 
     def pullback(self, theta: np.ndarray, covariance_bar: Any, mean_bar: np.ndarray) -> np.ndarray:
-        """Gradient in theta of <covariance_bar, K(theta)> + mean_bar' m(theta), the bar as posteriors of f make it."""
+        """Return the gradient in theta of <covariance_bar, K> + mean_bar' m, with the bar that posteriors of f make."""
         ...
 
     def compile_pullback(self) -> None:
@@ -71,7 +71,7 @@ class ModelPrior(Protocol):
         ...
 
     def fault(self, name: str, prior: Any) -> str | None:
-        """Why a chain cannot start with p(f|theta), f of this name; None where it can."""
+        """Return why a chain cannot start with p(f|theta), or None if it can; `name` is that of f."""
         ...
 
     def require_matrix(self) -> None:
@@ -84,7 +84,7 @@ class ModelPrior(Protocol):
         ...
 
 
-# Whether a latent variable is of a kind, and p(f|theta) of that kind; others have a covariance matrix.
+# A predicate for each kind of latent variable, with the class of its p(f|theta). Others have a covariance matrix.
 KINDS: list[tuple[Callable[[TensorVariable], bool], Callable[..., ModelPrior]]] = [
     (is_field, FieldPrior),
     (is_process, ProcessPrior),
@@ -93,7 +93,7 @@ KINDS: list[tuple[Callable[[TensorVariable], bool], Callable[..., ModelPrior]]] 
 
 
 def model_prior(model: pm.Model, latent: LatentVector | LatentPieces, theta: ThetaVector) -> ModelPrior:
-    """Theta to p(f|theta), of the kind that the first latent variable is of.
+    """Return the function from theta to p(f|theta), for the kind of the first latent variable or a sum of pieces.
 
     Parameters
     ----------

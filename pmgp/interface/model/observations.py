@@ -1,4 +1,4 @@
-"""The observations that depend on f: whether their shapes go with those of their parameters, and their values."""
+"""The observations that depend on f: their values, and checks that their shapes match those of their parameters."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Observations:
     latent : str
         Name of f.
     variables : list of variables
-        Observed ones and potentials; the latter have no values of their own.
+        Observed variables, and potentials, which have no observed values.
     """
 
     def __init__(self, model: pm.Model, latent: str, variables: list[TensorVariable]) -> None:
@@ -41,24 +41,24 @@ class Observations:
         return None if variable is None else _value(variable)
 
     def require_length(self, n: int) -> None:
-        """Refuse other than one observation for each latent value, as closed forms want them.
+        """Refuse a number of observations that is not n, one for each latent value, as closed forms require it.
 
         Raises
         ------
         ModelError
-            Naming the shapes.
+            It names the shapes.
         """
         for name, variable in self._values.items():
             if (shape := _value(variable).shape) != (n,):
                 raise ModelError(_wrong_shape(name, shape, (n,), self.latent_name, n))
 
     def refuse_shape(self, name: str, shape: tuple[int, ...], n: int) -> None:
-        """Refuse observations that were broadcast: log-densities of the given shape are more than there are data.
+        """Refuse observations that were broadcast, so that log-densities of the given shape are more than the data.
 
         Raises
         ------
         ModelError
-            Naming the shapes.
+            It names the shapes.
         """
         value = self.value(name)
         if value is None:
@@ -75,24 +75,24 @@ def refuse_shapes(
     point: dict[str, np.ndarray],
     static: bool = False,
 ) -> None:
-    """Refuse observations whose shape does not go with that of their parameters.
+    """Refuse observations whose shape does not match that of their parameters.
 
     Parameters
     ----------
     model : pymc.Model
     latents : list of variables
-        Those that make up f.
+        The variables that make up f.
     variables : list of variables
-        Those that depend on f.
+        The variables that depend on f.
     point : dict
         Values of all variables, for their shapes.
     static : bool
-        Look at the shapes alone that the graph knows, which takes no time.
+        Check only shapes that the graph knows, which takes no time.
 
     Raises
     ------
     ModelError
-        Naming both shapes.
+        It names both shapes.
     """
     names = names_of(latents)
     lengths = {np.shape(point[model.rvs_to_values[rv].name])[-1:] for rv in latents}
@@ -113,12 +113,12 @@ def naming_shapes(
     variables: list[TensorVariable],
     point: dict[str, np.ndarray],
 ) -> Iterator[None]:
-    """Raise the error of :func:`refuse_shapes` in place of PyTensor's, where that comes from shapes.
+    """Raise the error of :func:`refuse_shapes` in place of PyTensor's own, if wrong shapes cause it.
 
     Raises
     ------
     ModelError
-        Naming both shapes.
+        It names both shapes.
     """
     try:
         yield
@@ -132,7 +132,7 @@ def naming_shapes(
 def _parameter_shapes(
     model: pm.Model, rv: TensorVariable, point: dict[str, np.ndarray] | None
 ) -> list[tuple[int, ...]]:
-    """Shapes of the parameters of a variable, without the dimensions that belong to one observation."""
+    """Return the shapes of the parameters of a variable, without the dimensions that belong to one observation."""
     dimensions = getattr(rv.owner.op, "ndims_params", None)
     if dimensions is None:
         return []
@@ -147,7 +147,7 @@ def _parameter_shapes(
 
 
 def _wrong_shape(name: str, observed: tuple[int, ...], other: tuple[int, ...], latent: str, n: int | None) -> str:
-    """Compare shapes in words; there is no n where observations depend on sums of latent values."""
+    """Return an error message about shapes; n is None where observations depend on sums of latent values."""
     if n is None:
         return (
             f"{name!r} has observations of shape {observed}, but its parameters, which depend on {latent}, have shape "
@@ -163,7 +163,7 @@ def _wrong_shape(name: str, observed: tuple[int, ...], other: tuple[int, ...], l
 
 
 def _value(variable: TensorVariable) -> np.ndarray:
-    """Current value of observations."""
+    """Return the current value of observations."""
     if isinstance(variable, Constant):
         return np.asarray(variable.data)
     if isinstance(variable, SharedVariable):

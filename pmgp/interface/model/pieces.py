@@ -1,7 +1,7 @@
-"""Priors of single latent pieces, each with a sparse precision: blocks of the precision of all of them.
+"""Priors of single latent pieces, whose sparse precisions are blocks of the joint precision.
 
-A piece is anything that gives the upper triangle of its precision on a fixed pattern, and its mean: effects of groups
-have a diagonal one, and each prior of one latent vector that is a `PrecisionPrior` is a piece as it stands.
+A piece gives its mean, and the upper triangle of its precision on a fixed pattern. Effects of groups have a diagonal or
+block-diagonal precision; the prior of a time series or a field is taken from its `PrecisionPrior`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pmgp.interface.model.theta_vector import ThetaVector
 
 
 class Block(NamedTuple):
-    """One piece at one theta.
+    """The prior of one piece at one theta.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class Block(NamedTuple):
         The upper triangle of its precision, by columns.
     mean : (m,) array
     weight : float
-        Precision of the sum of elements times the piece's direction, if it has one.
+        The precision of the inner product with the piece's direction, if it has one.
     """
 
     upper: np.ndarray
@@ -41,16 +41,16 @@ class Block(NamedTuple):
 
 
 class Piece(Protocol):
-    """Theta to the prior of one latent piece.
+    """The function from theta to the prior of one latent piece.
 
     Attributes
     ----------
     pattern : (m, m) sparse array
-        The upper triangle of its precision, by columns.
+        The pattern of the upper triangle of its precision, by columns.
     elements : list of int
-        The elements of theta that it depends on.
+        The elements of theta on which it depends.
     direction : (m,) array or None
-        Weights of a sum with a precision of its own, which is beside the pattern.
+        The weights of a sum that has an additional precision, outside the pattern.
     """
 
     pattern: Any
@@ -58,18 +58,18 @@ class Piece(Protocol):
     direction: np.ndarray | None
 
     def __call__(self, theta: np.ndarray) -> Block:
-        """Precision and mean; not numbers where parameters are impossible."""
+        """Return precision and mean, with NaN where parameters are impossible."""
         ...
 
 
 class NormalPiece:
-    """Independent normal elements.
+    """A piece with independent normal elements.
 
     Parameters
     ----------
     model : pymc.Model
     rv : variable
-        Normal.
+        A normal variable.
     theta : ThetaVector
     shape : tuple of int
     """
@@ -84,7 +84,7 @@ class NormalPiece:
         self.pattern = sparse.eye_array(int(np.prod(shape)), format="csc")
 
     def __call__(self, theta: np.ndarray) -> Block:
-        """Precision and mean."""
+        """Return precision and mean."""
         mean, deviation = (np.broadcast_to(one, self._shape).ravel() for one in self._parameters_at(theta))
         with np.errstate(divide="ignore", invalid="ignore"):
             precision = np.where(deviation > 0.0, 1.0 / np.square(deviation), np.nan)
@@ -96,13 +96,13 @@ class NormalPiece:
 
 
 class CorrelatedPiece:
-    """Rows of correlated elements, a row for each group, all with one covariance.
+    """A piece with a row of correlated elements for each group; all rows have the same covariance.
 
     Parameters
     ----------
     model : pymc.Model
     rv : variable
-        Multivariate normal.
+        A multivariate normal variable.
     theta : ThetaVector
     shape : tuple of int
         Numbers of groups and of elements in a row.
@@ -119,7 +119,7 @@ class CorrelatedPiece:
         self.pattern = sparse.csc_array(sparse.block_diag([sparse.csc_array(upper)] * shape[0], format="csc"))
 
     def __call__(self, theta: np.ndarray) -> Block:
-        """Precision and mean."""
+        """Return precision and mean."""
         mean, covariance = self._parameters_at(theta)
         columns, rows = np.tril_indices(self._shape[1])
         upper = precision_of(np.reshape(covariance, (self._shape[1], self._shape[1])))[rows, columns]
@@ -131,20 +131,20 @@ class CorrelatedPiece:
 
 
 class PriorPiece:
-    """A piece whose prior is known as that of a single latent vector.
+    """A piece with the prior of a latent vector that is alone in a model.
 
     Parameters
     ----------
     name : str
     prior : SeriesPrior
-        Prior of any kind, whose f are elements of its x, each once.
+        A prior whose f consists of elements of its x, each once.
     theta : (dimension,) array
-        At which the pattern is looked at.
+        The theta at which the pattern is read.
 
     Raises
     ------
     ModelError
-        If the precision of its values is not known.
+        If the precision of its values is not available.
     """
 
     pattern: Any
@@ -164,7 +164,7 @@ class PriorPiece:
             self._find(pattern)
 
     def _find(self, pattern: Any) -> None:
-        """Find the upper triangle of the precision among the pattern's values."""
+        """Find the upper triangle of the precision of f among the values on the pattern."""
         found, chosen = pattern.upper(), _chosen(pattern)
         if found is None or chosen is None:
             raise ModelError(
@@ -186,16 +186,16 @@ class PriorPiece:
         self.pattern = sparse.csc_array((ones, (low[order], high[order])), shape=(size, size))
 
     def __call__(self, theta: np.ndarray) -> Block:
-        """Precision and mean."""
+        """Return precision and mean."""
         prior = self._prior(theta)
         weight = 0.0 if self.direction is None else float(prior.values[-1])
         return Block(prior.values.ravel()[self._places], prior.mean, weight)
 
 
 def _chosen(pattern: Any) -> np.ndarray | None:
-    """The element of x that each of a pattern's sites is; None where sites are combinations.
+    """Return the element of x that each site of a pattern is, or None if sites are combinations of several.
 
-    What no site looks at must be independent of the others, as values are that fill a chain's last block.
+    Elements of x without a site must be independent of the others, like those that fill up a chain's last block.
     """
     numbers = np.arange(int(np.prod(pattern.shape)), dtype=float).reshape(pattern.shape)
     values = np.random.default_rng(0).standard_normal(pattern.shape)
@@ -211,7 +211,7 @@ def piece_of(
     theta: ThetaVector,
     single: Callable[[pm.Model, LatentVector, ThetaVector], Any],
 ) -> Any:
-    """The prior of one latent piece of a model.
+    """Return the prior of one latent piece of a model.
 
     Parameters
     ----------
@@ -220,7 +220,7 @@ def piece_of(
     latent : LatentPieces
     theta : ThetaVector
     single : callable
-        Makes the prior of a latent vector that is alone.
+        A function that makes the prior of a single latent vector.
     """
     name = model.rvs_to_values[rv].name
     if is_normal(rv):

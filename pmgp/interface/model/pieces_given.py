@@ -1,7 +1,7 @@
 """Latent pieces that have grown: their new elements given theta and the elements that were sampled.
 
-A series that goes on, and effects of groups that have come up since, are independent of the observations given theta
-and the elements before, so that their distribution is that of the prior, conditioned.
+Later values of a series, and effects of new groups, are independent of the observations given theta and the sampled
+elements, so their distribution is the prior conditioned on these.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from scipy import linalg, sparse
 
 @dataclass(frozen=True, eq=False)
 class GrownPiece:
-    """A piece, some of whose elements are known.
+    """A piece with some known elements.
 
     Attributes
     ----------
     piece : Piece
-        Theta to the prior of all of its elements.
+        The function from theta to the prior of all elements.
     known : (m,) array of bool
     """
 
@@ -28,13 +28,13 @@ class GrownPiece:
     known: np.ndarray
 
     def given(self, theta: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean of the new elements, and the lower Cholesky factor of their precision.
+        """Return the mean of the new elements, and the lower Cholesky factor of their precision.
 
         Parameters
         ----------
         theta : (dimension,) array
         x : (m,) array
-            Only the known elements are looked at.
+            Only the known elements are read.
         """
         block, pattern = self.piece(theta), self.piece.pattern
         upper = sparse.csc_array((block.upper, pattern.indices, pattern.indptr), shape=pattern.shape)

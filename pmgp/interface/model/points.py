@@ -1,4 +1,4 @@
-"""Points of a model that a user gives: some variables, on their own scale or transformed, checked one by one."""
+"""Points of a model that a user gives: checks of values for some variables, on their own scale or transformed."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from pytensor.tensor.variable import TensorVariable
 
 
 def value_point(model: pm.Model, point: dict[str, Any] | None) -> dict[str, np.ndarray]:
-    """Initial values of all value variables, with those replaced that `point` names, transformed or not.
+    """Return initial values of all value variables, with the user's values in place of those that `point` names.
 
     Parameters
     ----------
     model : pymc.Model
     point : dict, optional
-        A scalar stands for an array of equal elements.
+        Values by name, transformed or not. A scalar stands for an array of equal elements.
 
     Raises
     ------
     ValueError
         For a name that the model does not have or that is given on both scales, and for a value that is not a number,
-        has a shape other than its variable's, or lies outside its support; the message names it.
+        does not have its variable's shape, or is outside its support; the message names it.
     """
     given = dict(point or {})
     natural = {rv.name: rv for rv in model.free_RVs}
@@ -51,7 +51,7 @@ def _check_names(given: dict[str, Any], natural: dict[str, Any], transformed: di
 
 
 def _array(name: str, value: Any, shape: tuple[int | None, ...]) -> np.ndarray:
-    """The value as floats, of the shape of its variable as far as that is known."""
+    """Return a value as floats, in the shape of its variable as far as that is known."""
     try:
         array = np.asarray(value, dtype=float)
     except (TypeError, ValueError) as error:
@@ -71,7 +71,7 @@ def _finite(name: str, value: np.ndarray) -> np.ndarray:
 
 
 def _check_support(model: pm.Model, rv: TensorVariable, value: np.ndarray, on_the_line: np.ndarray) -> None:
-    """Refuse a value that is not what its transformed one is transformed back to."""
+    """Refuse a value that does not survive its transform and back, since it is outside the support."""
     _finite(rv.name, value)
     transform = model.rvs_to_transforms[rv]
     inside = bool(np.isfinite(on_the_line).all())

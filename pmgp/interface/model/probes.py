@@ -7,29 +7,29 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-# How often the likelihood is looked at to see what it depends on.
+# The number of points at which the dependencies of the likelihood are examined.
 PROBES = 4
 
 
 @dataclass(frozen=True)
 class Probes:
-    """Theta, f, and how far f may be moved: at the initial theta and at random around it, always the same ones.
+    """Triples of theta, f and moves of f: at the initial theta and at random around it, the same in each iteration.
 
-    A likelihood may depend on several latent values through a parameter whose initial value is zero. Theta of density
-    zero are left out, but for the initial one.
+    The theta differ because a likelihood may depend on several latent values through a parameter whose initial value is
+    zero. Theta with density zero are left out, except the initial one.
 
     Parameters
     ----------
     theta : (dimension,) array
-        The initial one.
+        The initial theta.
     log_prior : callable
-        Theta to log p(theta).
+        The function from theta to log p(theta).
     mean, variance : (n,) array
         Mean and variance of f at the initial theta.
     number : int
         Number of latent vectors in f, one after another.
     discrete : array of int
-        Elements of theta that stay as they are.
+        Elements of theta that are not changed.
     """
 
     theta: np.ndarray
@@ -41,11 +41,11 @@ class Probes:
 
     @property
     def sites(self) -> int:
-        """Number of values that each latent vector has."""
+        """The number of values in each latent vector."""
         return self.mean.size // self.number
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Tuples of arrays of shapes (dimension,), (n,) and (n,)."""
+        """Yield theta, f and moves of f: arrays of shapes (dimension,), (n,) and (n,)."""
         rng = np.random.default_rng(0)
         usable = np.isfinite(self.variance) & (self.variance > 0.0)
         deviation = np.sqrt(np.where(usable, self.variance, 1.0))

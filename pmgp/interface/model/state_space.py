@@ -1,4 +1,4 @@
-"""p(f|theta) of a process of Matern kernels in time, by its states: O(n) for times in any order."""
+"""p(f|theta) of a process with Matern kernels in time, from its states: O(n) for times in any order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pmgp.interface.model.time_series import process_of
 
 
 class ProcessPrior(SeriesPrior):
-    """Theta to p(f|theta), f a sum of Matern processes in time, perhaps times cosines.
+    """The function from theta to p(f|theta) for a sum of Matern processes in time, perhaps times cosines.
 
     Parameters
     ----------
@@ -36,14 +36,14 @@ class ProcessPrior(SeriesPrior):
         [rv] = latent.variables
         self._parts = rv.owner.op.parts
         self._read: np.ndarray | None = None
-        # By which lines turn: how many there are depends on a periodic kernel's length-scale.
+        # Patterns by the lines that rotate: their number depends on the length-scale of a periodic kernel.
         self._patterns: dict[tuple[bool, ...], StatePattern] = {}
         super().__init__(model, latent, theta)
         if theta.elements_of(model.replace_rvs_by_values([process_of(rv).times])):
             raise ModelError(f"the times of {self.name!r} depend on hyper-parameters; they must be data")
 
     def __call__(self, theta: np.ndarray) -> PrecisionPrior:
-        """p(f|theta); its precision is not a number where parameters are impossible."""
+        """Return p(f|theta), with NaN in its precision where parameters are impossible."""
         mean, times, *kernel = (np.asarray(one, dtype=float) for one in self._parameters_at(theta))
         self._know(times)
         lines = lines_of(self._parts, *kernel)
@@ -56,7 +56,7 @@ class ProcessPrior(SeriesPrior):
         return PrecisionPrior.centered(self._patterns[turning], values, mean)
 
     def _know(self, times: np.ndarray) -> None:
-        """Sort the times, if they are not those of the last call."""
+        """Sort the times, unless they are those of the last call."""
         if self._read is not None and np.array_equal(self._read, times):
             return
         if not np.isfinite(times).all():
@@ -73,7 +73,7 @@ class ProcessPrior(SeriesPrior):
 
     @staticmethod
     def fault(name: str, prior: PrecisionPrior) -> str | None:
-        """Why a chain cannot start with p(f|theta), f of this name; None where it can."""
+        """Return why a chain cannot start with p(f|theta), or None if it can; `name` is that of f."""
         if prior.factorized() is not None:
             return None
         return (
@@ -83,7 +83,7 @@ class ProcessPrior(SeriesPrior):
 
 
 def _inner(bar: np.ndarray, prior: PrecisionPrior) -> float:
-    """x'K y - log|1 + K W| / 2, of x, y and W: nothing in it loses the digits that a precision would lose."""
+    """Return x'K y - log|1 + K W| / 2 for the bar (x, y, W), without the loss of digits in a precision."""
     x, y, precision = bar
     shrinkage = prior.shrinkage(precision)
     return np.nan if shrinkage is None else float(x @ prior.product(y) - 0.5 * shrinkage.log_determinant)

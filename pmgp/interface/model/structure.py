@@ -1,4 +1,4 @@
-"""The parts of a PyMC model as they are found in its graph: here nothing is compiled or computed."""
+"""The parts of a PyMC model, found in its graph without compiling or computing anything."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pmgp.interface.model.observations import naming_shapes, refuse_shapes
 
 @dataclass(frozen=True)
 class ModelStructure:
-    """A PyMC model split into latent vectors, hyper-parameters and terms of its log-density, all of them graphs.
+    """A PyMC model split into latent vectors, hyper-parameters and terms of its log-density, all as graphs.
 
     Attributes
     ----------
@@ -29,9 +29,9 @@ class ModelStructure:
     point : dict
         Values of all variables, for their shapes.
     latents : list of variables
-        Those that make up f.
+        The variables that make up f.
     latent : LatentVector, optional
-        f; None where linear predictors are sums of several latent variables, which takes functions to find out.
+        f; None if linear predictors are sums of latent variables, since f then needs compiled functions.
     terms : JointTerms
         Terms of the log-density, except that of f.
     theta : list of variables
@@ -50,18 +50,19 @@ class ModelStructure:
 
     @property
     def prior_values(self) -> list[TensorVariable]:
-        """The value variables of the free variables that the distribution of f depends on directly."""
+        """The value variables of the free variables on which the distribution of f depends directly."""
         inputs = [one for variable in self.latents for one in variable.owner.inputs]
         read = set(ancestors(inputs, blockers=self.model.basic_RVs))
         return [self.model.rvs_to_values[rv] for rv in self.model.free_RVs if rv in read]
 
     @contextmanager
     def naming_faults(self) -> Iterator[None]:
-        """Name wrong shapes and missing gradients where PyTensor's errors come from them.
+        """Raise errors that name wrong shapes and missing gradients in place of PyTensor's errors.
 
         Raises
         ------
         ModelError
+            It names the shapes, or the operation without a gradient.
         """
         shapes = naming_shapes(self.model, self.latents, self.terms.variables, self.point)
         with shapes, naming_gradients_in_f(names_of(self.latents)):
@@ -74,12 +75,12 @@ def structure_of(
     initial_point: dict[str, np.ndarray] | None = None,
     given_theta: bool = False,
 ) -> ModelStructure:
-    """Find the parts of a model.
+    """Return the parts of a model.
 
     Parameters
     ----------
     model, latent, initial_point, given_theta
-        As of `take_apart`.
+        See `take_apart`.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""p(f|theta) of latent pieces together: a block-diagonal precision of x, and f = D x."""
+"""p(f|theta) of several latent pieces: x has a block-diagonal precision, and f = D x."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pmgp.interface.model.theta_vector import ThetaVector
 
 
 class SumPrior(SeriesPrior):
-    """Theta to p(f|theta), f made of independent latent pieces and of their sums.
+    """The function from theta to p(f|theta), where f holds independent latent pieces and their sums.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class SumPrior(SeriesPrior):
     latent : LatentPieces
     theta : ThetaVector
     single : callable
-        Makes the prior of a latent vector that is alone.
+        A function that makes the prior of a single latent vector.
     """
 
     computed = "not needed: all latent variables together have a sparse precision"
@@ -50,7 +50,7 @@ class SumPrior(SeriesPrior):
         self._arrange()
 
     def _arrange(self) -> None:
-        """Join the patterns of the pieces, where one of them or the design is another than before."""
+        """Join the patterns of the pieces again if one of them or the design has changed."""
         parts = [self._latent.design, *(piece.pattern for piece in self._pieces)]
         if [id(part) for part in parts] != [id(part) for part in self._joined]:
             self._joined = parts
@@ -63,7 +63,7 @@ class SumPrior(SeriesPrior):
             )
 
     def _direction(self) -> np.ndarray | None:
-        """Weights of the sum that has a precision of its own, over all pieces; None where no piece has one."""
+        """Return the weights, over all pieces, of the sum with an additional precision, or None if there is none."""
         names = [name for name, one in zip(self._latent.names, self._pieces, strict=True) if one.direction is not None]
         if not names:
             return None
@@ -77,7 +77,7 @@ class SumPrior(SeriesPrior):
         return np.concatenate([np.zeros(n) if one is None else one for n, one in zip(sizes, found, strict=True)])
 
     def __call__(self, theta: np.ndarray) -> PrecisionPrior:
-        """p(f|theta); its precision is not a number where parameters are impossible."""
+        """Return p(f|theta), with NaN in its precision where parameters are impossible."""
         scales = self._latent.predictor.scales(theta)
         blocks = [_scaled(piece(theta), scale) for piece, scale in zip(self._pieces, scales, strict=True)]
         upper, mean = (np.concatenate(each) for each in zip(*[block[:2] for block in blocks], strict=True))
@@ -98,7 +98,7 @@ class SumPrior(SeriesPrior):
         self.initial_moments = prior.mean, prior.variance
 
     def shifts(self, theta: np.ndarray) -> dict[str, float]:
-        """The pieces that can shift all predictors alike, and the prior's standard deviation of such a shift."""
+        """Return the pieces that can shift all predictors alike, with the prior standard deviation of such a shift."""
         scales, found = self._latent.predictor.scales(theta), {}
         parts = zip(self._latent.names, self._pieces, self._columns(), scales, strict=True)
         for name, piece, columns, scale in parts:
@@ -113,7 +113,7 @@ class SumPrior(SeriesPrior):
         return found
 
     def same_index(self) -> list[tuple[str, str]]:
-        """Pairs of pieces with independent elements that are the same functions of the data."""
+        """Return pairs of pieces with independent elements that have the same columns in A."""
         parts = [
             (name, columns)
             for name, piece, columns in zip(self._latent.names, self._pieces, self._columns(), strict=True)
@@ -123,14 +123,14 @@ class SumPrior(SeriesPrior):
         return [(a, b) for (a, one), (b, other) in pairs if one.shape == other.shape and not (one != other).nnz]
 
     def _columns(self) -> list[Any]:
-        """The parts of A that belong to the pieces."""
+        """Return the columns of A for each piece."""
         ends = np.cumsum([0, *self._latent.lengths.values()])
         rows = sparse.csc_array(self._latent.rows)
         return [rows[:, start:end] for start, end in pairwise(ends)]
 
     @staticmethod
     def fault(name: str, prior: PrecisionPrior) -> str | None:
-        """Why a chain cannot start with p(f|theta), f of this name; None where it can."""
+        """Return why a chain cannot start with p(f|theta), or None if it can; `name` is that of f."""
         if prior.factorized() is not None:
             return None
         return (
@@ -153,7 +153,7 @@ class SumPrior(SeriesPrior):
 
 
 def _scaled(block: Block, scale: float) -> Block:
-    """The prior of a piece times a number; not numbers where that is zero or infinite."""
+    """Return the prior of a piece times a number, with a precision of NaN if that is zero or infinite."""
     if scale == 1.0:
         return block
     squared = scale**2 if 0.0 < abs(scale) < np.inf else np.nan

@@ -1,4 +1,4 @@
-"""Takes a PyMC model apart: its parts are found in the graph, made into functions, and checked with the data."""
+"""Taking a PyMC model apart: its parts are found in the graph, turned into functions, and checked with the data."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def take_apart(
     compile_kwargs : dict, optional
         For PyTensor, as in `pymc.sample`.
     given_theta : bool
-        Only f is to be updated. Then there may be no hyper-parameters, other free variables may depend on f, and
-        whether the likelihood factorizes over f is left to :meth:`LatentGaussianModel.require_factorizing`.
+        Whether only f is updated. Then there may be no hyper-parameters, other free variables may depend on f, and
+        :meth:`LatentGaussianModel.require_factorizing` checks whether the likelihood factorizes over f.
 
     Raises
     ------
@@ -77,13 +77,13 @@ def take_apart(
 def parts_of(
     structure: ModelStructure, compile_kwargs: dict[str, Any] | None = None, given_theta: bool = False
 ) -> LatentGaussianModel:
-    """Make functions of the parts that were found in a model's graph, and check them with the model's data.
+    """Return a model's parts as functions, checked with the model's data.
 
     Parameters
     ----------
     structure : ModelStructure
     compile_kwargs, given_theta
-        As of :func:`take_apart`.
+        As in :func:`take_apart`.
 
     Raises
     ------
@@ -101,7 +101,7 @@ def parts_of(
 
 
 def _computed(structure: ModelStructure, compiler: Compiler, given_theta: bool) -> LatentGaussianModel:
-    """Make functions of what was found."""
+    """Return the parts of a model as functions."""
     model, terms = structure.model, structure.terms
     theta = ThetaVector(structure.theta, structure.point, compiler)
     latent = structure.latent or LatentPieces(model, structure.latents, structure.point, terms.likelihood, theta)
@@ -133,7 +133,7 @@ def _likelihood(
     observations: Observations,
     divided: bool,
 ) -> ModelLikelihood:
-    """The likelihood in closed form where it has one, and by its graph elsewhere."""
+    """Return the likelihood in closed form if it has one, and from its graph otherwise."""
     model, terms, point = structure.model, structure.terms, structure.point
     closed_form = find_closed_form(model, latent.variables, terms.variables, theta.compile_small, point)
     if closed_form is not None and (not divided or _is_divisible(closed_form, theta)):
@@ -144,6 +144,6 @@ def _likelihood(
 
 
 def _is_divisible(closed_form: ClosedForm, theta: ThetaVector) -> bool:
-    """Return whether a closed form knows the terms of some latent values without the others."""
+    """Return whether a closed form can compute the terms of some latent values without the others."""
     closed_form.refresh(theta.initial)
     return isinstance(closed_form(theta.initial), Divisible)

@@ -1,4 +1,4 @@
-"""log p(theta): by numbers, or compiled."""
+"""log p(theta) as operations on Python's numbers, or compiled."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from pmgp.interface.model.theta_vector import ThetaVector
 
 
 class ThetaPrior:
-    """Theta to log p(theta) on the unconstrained scale.
+    """The function from theta to log p(theta) on the unconstrained scale.
 
     Parameters
     ----------
     terms : list of variables
-        Terms of the log-density, in terms of the value variables.
+        Terms of the log-density, as graphs of the value variables.
     theta : ThetaVector
 
     Attributes
@@ -36,7 +36,7 @@ class ThetaPrior:
         self.graph = pt.add(*[term.sum() for term in terms], 0.0)
         unrolled = unrolled_sum(terms)
         expected, found = theta.compile([], [self.graph, unrolled], interpreted=True)(theta.initial)
-        # The unrolled graph is computed and compiled faster where it has the same value.
+        # The unrolled graph is faster to compute and to compile, and is chosen if it has the same value.
         chosen = unrolled if same_values(expected, found) else self.graph
         self._gradient = CompiledOnRequest(
             partial(theta.compile_gradient, [], chosen), partial(_gradient_by_numbers, theta, chosen)
@@ -49,16 +49,16 @@ class ThetaPrior:
         self._function = function
 
     def __call__(self, theta: np.ndarray) -> float:
-        """Log p(theta)."""
+        """Return log p(theta)."""
         return float(self._function(theta)[0])
 
     def gradient(self, theta: np.ndarray) -> np.ndarray:
-        """Gradient of log p(theta), made ready when it is first needed: (dimension,)."""
+        """Return the gradient of log p(theta): (dimension,)."""
         return np.asarray(self._gradient(theta)[-1])
 
 
 class _Gradient:
-    """Numbers as the one output of a function, a vector."""
+    """A function of theta that returns a list with one vector, made of numbers."""
 
     def __init__(self, numbers: NumberGraph) -> None:
         self.numbers = numbers
@@ -68,7 +68,7 @@ class _Gradient:
 
 
 def _gradient_by_numbers(theta: ThetaVector, scalar: TensorVariable) -> _Gradient | None:
-    """The gradient, if it can be had so with the values that PyTensor gives it."""
+    """Return the gradient as operations on numbers, or None if that is impossible or differs from PyTensor's."""
     numbers = theta.gradient_by_numbers(scalar)
     if numbers is None:
         return None

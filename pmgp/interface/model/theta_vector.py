@@ -1,4 +1,4 @@
-"""Theta as one vector: its parts by name, and graphs of the model's value variables as functions of it."""
+"""Theta as one vector: its parts by name, and graphs of the model's value variables as functions of theta."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ThetaVector:
     Parameters
     ----------
     values : list of variables
-        Value variables, in the order in which they stand in the vector.
+        Value variables, in the order of the vector.
     point : dict
         Their values at the model's initial point, by name.
     compile_function : Compiler
@@ -48,7 +48,7 @@ class ThetaVector:
 
     @property
     def names(self) -> list[str]:
-        """Names of the value variables."""
+        """The names of the value variables."""
         return list(self._point)
 
     @property
@@ -58,21 +58,21 @@ class ThetaVector:
 
     @property
     def dimension(self) -> int:
-        """Length of theta."""
+        """The length of theta."""
         return sum(self._sizes)
 
     @property
     def discrete(self) -> list[TensorVariable]:
-        """The value variables that have integers for values."""
+        """The value variables that are not continuous."""
         return [value for value in self.values if value.dtype not in ("float32", "float64")]
 
     def refuse(self, discrete: list[TensorVariable]) -> None:
-        """Refuse discrete hyper-parameters, if there are some.
+        """Refuse discrete hyper-parameters, if there are any.
 
         Raises
         ------
         ModelError
-            Naming them.
+            It names them.
         """
         if discrete:
             names = ", ".join(value.name for value in discrete)
@@ -83,32 +83,32 @@ class ThetaVector:
             )
 
     def places(self, values: Collection[TensorVariable]) -> np.ndarray:
-        """Places in the vector of some of the value variables: an array of int."""
+        """Return the indices of some of the value variables in the vector."""
         return np.flatnonzero(np.repeat([value in values for value in self.values], self._sizes))
 
     def ravel(self, point: dict[str, np.ndarray]) -> np.ndarray:
-        """The vector from a point of the model."""
+        """Return the vector from a point of the model."""
         if not self._point:
             return np.empty(0)
         return np.concatenate([np.ravel(point[name]) for name in self._point], dtype=float)
 
     def stands_in(self, point: dict[str, np.ndarray], theta: np.ndarray) -> bool:
         """Return whether a point of the model has this theta."""
-        # Equal bytes are equal numbers, and are compared in a fifth of the time.
+        # Equal bytes are equal numbers; comparing bytes takes a fifth of the time.
         if b"".join([np.asarray(point[name]).tobytes() for name in self._point]) == theta.tobytes():
             return True
         return np.array_equal(self.ravel(point), theta)
 
     def unravel(self, theta: np.ndarray) -> dict[str, np.ndarray]:
-        """Values of the variables by name, from the vector."""
+        """Return the values of the variables by name, from the vector."""
         return {name: theta[part].reshape(shape).copy() for name, part, shape in self._parts}
 
     def elements_of(self, graphs: list[TensorVariable]) -> list[int]:
-        """Places in the vector of the value variables that graphs depend on."""
+        """Return the indices in the vector of the value variables on which graphs depend."""
         return self.places(set(ancestors(graphs))).tolist()
 
     def write(self, outputs: list[TensorVariable]) -> tuple[list[TensorVariable], TensorVariable]:
-        """Write graphs of the value variables as graphs of the vector, which is returned with them."""
+        """Return graphs of the value variables as graphs of the vector, and the vector."""
         if not self.values:
             return outputs, pt.vector("theta")
         return join_nonshared_inputs(self._point, outputs, self.values)
@@ -116,19 +116,19 @@ class ThetaVector:
     def compile(
         self, inputs: list[TensorVariable], outputs: list[TensorVariable], interpreted: bool = False
     ) -> Callable[..., Any]:
-        """Make graphs of the value variables a function of (inputs, theta)."""
+        """Return graphs of the value variables as a compiled or interpreted function of (inputs, theta)."""
         outputs, theta = self.write(outputs)
         return self.compile_function([*inputs, theta], outputs, interpreted)
 
     def compile_small(self, outputs: list[TensorVariable]) -> ThetaFunction:
-        """A function of theta alone with a few small values."""
+        """Return graphs with a few small values as a function of theta."""
         outputs, theta = self.write(outputs)
         return ThetaFunction(theta, simplified(outputs), self.compile_function)
 
     def by_numpy(self, inputs: list[TensorVariable], outputs: list[TensorVariable]) -> NumpyFunction | None:
-        """Graphs of the value variables as a function of (inputs, theta) that need not be compiled.
+        """Return graphs of the value variables as a NumPy function of (inputs, theta).
 
-        None if NumPy has no equivalent of an operation, or the user chose how PyTensor computes.
+        It is None if NumPy has no equivalent of an operation, or if the user chose a mode of PyTensor.
         """
         if self.compile_function.mode_given:
             return None
@@ -139,9 +139,10 @@ class ThetaVector:
             return None
 
     def by_numbers(self, scalar: TensorVariable) -> NumberGraph | None:
-        """A scalar graph of the value variables as a function of theta that need not be compiled.
+        """Return a scalar graph of the value variables as operations on Python's numbers, a function of theta.
 
-        None if it is more than operations on single elements, or the user chose how PyTensor computes.
+        It is None if the graph has other operations than those on single elements, or if the user chose a mode of
+        PyTensor.
         """
         if self.compile_function.mode_given or not self.values:
             return None
@@ -149,7 +150,7 @@ class ThetaVector:
         return _numbers(theta, [scalar])
 
     def gradient_by_numbers(self, scalar: TensorVariable) -> NumberGraph | None:
-        """The elements of a scalar graph's gradient in theta, as a function of theta, where :meth:`by_numbers` has it.
+        """Return a scalar graph's gradient in theta as operations on numbers, or None where :meth:`by_numbers` is None.
 
         Raises
         ------
@@ -160,7 +161,7 @@ class ThetaVector:
             return None
         [scalar], theta = self.write([scalar])
         elements = [pt.scalar(dtype=theta.dtype) for _ in range(self.dimension)]
-        # The elements are numbers of their own, so that no gradient is put together as a vector.
+        # Each element is a scalar variable, so that the gradient is not assembled as a vector.
         [scalar] = simplified(clone_replace(simplified([scalar]), {theta: pt.stack(elements)}))
         with _naming_missing_gradients():
             gradient = pt.grad(scalar, elements, disconnected_inputs="ignore")
@@ -169,7 +170,7 @@ class ThetaVector:
     def compile_gradient(
         self, inputs: list[TensorVariable], scalar: TensorVariable, interpreted: bool = False
     ) -> Callable[..., Any]:
-        """Make a scalar graph and its gradient in theta a function of (inputs, theta).
+        """Return a scalar graph and its gradient in theta as a function of (inputs, theta).
 
         Raises
         ------

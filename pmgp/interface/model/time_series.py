@@ -1,7 +1,7 @@
-"""Time series and fields as priors of f: which variables are some, and their parameters as graphs.
+"""Time series and fields as priors of f: how they are recognized, and graphs of their parameters.
 
 `pymc.AR` and `pymc.GaussianRandomWalk` are both autoregressions with a normal distribution of the first values. The
-processes of :class:`pmgp.gp.Markov` are series at any times.
+processes of :class:`pmgp.gp.Markov` are series at arbitrary times.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from pmgp.interface.model.fields import field_of, is_field
 
 
 class Autoregression(NamedTuple):
-    """x_t = drift + sum_k rho_k x_{t-k} + sigma e_t after p first values that are normal, in graphs.
+    """Graphs of the parameters of x_t = drift + sum_k rho_k x_{t-k} + sigma e_t, with p normal first values.
 
     Attributes
     ----------
     coefficients : (p,) vector
         rho.
     drift, deviation : scalar
-        Deviation is sigma.
+        drift, and sigma.
     initial_mean : (p,) vector
     initial_covariance : (p, p) matrix
     length : integer
@@ -43,15 +43,15 @@ class Autoregression(NamedTuple):
 
 
 class MarkovProcess(NamedTuple):
-    """A sum of Matern processes in time, perhaps times cosines, in graphs.
+    """Graphs of the parameters of a sum of Matern processes in time, perhaps times cosines.
 
     Attributes
     ----------
     mean, times : (n,) vector
     lengthscales, variances : (k,) vector
-        Lengthscales and variances of the Matern processes.
+        Length-scales and variances of the Matern processes.
     periods, widths : (p,) vector
-        Periods and length-scales of what their kernels are multiplied by.
+        Periods and length-scales of the factors of their kernels.
     """
 
     mean: TensorVariable
@@ -74,12 +74,12 @@ def is_markov(rv: TensorVariable) -> bool:
 
 
 def kind_of(rv: TensorVariable) -> str:
-    """Name such a variable for messages."""
+    """Return the name of a variable's kind for messages."""
     return "field" if is_field(rv) else "time series"
 
 
 def why_not_gaussian(model: pm.Model, rv: TensorVariable) -> str | None:
-    """Say why a time series or a field is no Gaussian latent vector, and what to write instead; None if it is one."""
+    """Return why a time series or field cannot be a Gaussian latent vector, with advice, or None if it can."""
     if model.rvs_to_transforms[rv] is not None:
         return "it has a transform: leave that out"
     if rv.ndim != 1:
@@ -97,7 +97,7 @@ def why_not_gaussian(model: pm.Model, rv: TensorVariable) -> str | None:
 
 
 def parameters_of(rv: TensorVariable) -> Any:
-    """The parameters of a Gaussian series or field, as `why_not_gaussian` lets pass, in terms of random variables."""
+    """Return the parameters of a series or field that `why_not_gaussian` accepts, as graphs of random variables."""
     if is_field(rv):
         return field_of(rv).parameters(rv)
     if is_process(rv):
@@ -106,12 +106,12 @@ def parameters_of(rv: TensorVariable) -> Any:
 
 
 def process_of(rv: TensorVariable) -> MarkovProcess:
-    """The parameters of a process in time, in terms of random variables."""
+    """Return the parameters of a process in time, as graphs of random variables."""
     return MarkovProcess(*rv.owner.op.dist_params(rv.owner))
 
 
 def _distributions(rv: TensorVariable) -> list[TensorVariable]:
-    """The distribution of the first values; of a random walk also that of the innovations."""
+    """Return the distribution of the first values, and for a random walk also that of the innovations."""
     inputs = rv.owner.inputs
     return inputs[:2] if isinstance(rv.owner.op, RandomWalkRV) else [inputs[2]]
 
@@ -134,10 +134,10 @@ def _of_walk(rv: TensorVariable) -> Autoregression:
 
 
 def _moments(first: TensorVariable, order: int) -> tuple[TensorVariable, TensorVariable]:
-    """Mean and covariance of the first values: (p,) and (p, p)."""
+    """Return mean and covariance of the first values: (p,) and (p, p)."""
     mean, spread = first.owner.op.dist_params(first.owner)
     if isinstance(first.owner.op, MvNormalRV):
         return pt.broadcast_to(mean, (order,)), spread
-    # A negative deviation has no density, and its square would hide it.
+    # With a negative deviation there is no density, which its square would hide.
     variance = pt.switch(pt.gt(spread, 0.0), pt.sqr(spread.astype("float64")), np.nan)
     return pt.broadcast_to(mean, (order,)), pt.diag(pt.broadcast_to(variance, (order,)))
