@@ -58,7 +58,7 @@ INTERPRETED = Mode(
 
 
 class Compiler:
-    """Makes functions from graphs; inputs are trusted to be float64 arrays in C order.
+    """A compiler of graphs to functions, which trust their inputs to be float64 arrays in C order.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ class CompiledWhenCalled:
         self.function: Callable[..., Any] | None = None
 
     def __call__(self, *args: Any) -> Any:
-        """All outputs."""
+        """Return all outputs."""
         self.compile()
         assert self.function is not None
         return self.function(*args)
@@ -117,7 +117,7 @@ class CompiledOnRequest(CompiledWhenCalled):
     ----------
     compile_function : callable
     make_substitute : callable
-        Makes the same function, slower but ready at once, or returns None, and then the function is compiled.
+        Makes a function with the same values that is slower but ready at once, or returns None to have it compiled.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class CompiledOnRequest(CompiledWhenCalled):
         self.substitute: Any | None = None
 
     def __call__(self, *args: Any) -> Any:
-        """All outputs."""
+        """Return all outputs, computed with the substitute until the function is compiled."""
         if self.function is None and self.substitute is None:
             self.substitute = self.make_substitute()
         if self.function is None and self.substitute is not None:

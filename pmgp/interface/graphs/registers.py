@@ -16,7 +16,7 @@ import numpy as np
 # A function, and the variables that it takes.
 Call = tuple[Callable[..., Any], list[Any]]
 
-# A third argument could be taken for a third value to compare.
+# These are not given an output array: it could be taken for a third value to compare.
 NOT_IN_PLACE = (np.maximum, np.minimum)
 # From this number of elements, making an array costs more than checking whether that is necessary.
 LARGE = 10_000
@@ -76,7 +76,7 @@ class _Retaining:
 def in_registers(
     calls: list[Call], results: list[Any], known: dict[Any, int], outputs: set[Any], retain: bool = False
 ) -> tuple[list[tuple[Callable[..., Any], list[int], int]], int]:
-    """Return the calls with registers in place of variables, and the number of registers added to `known`.
+    """Return the calls with registers in place of variables, and the number of registers beside those given.
 
     A register is used again once its value has been taken for the last time, and overwritten if the function can do
     that.
@@ -126,7 +126,7 @@ def in_registers(
 
 
 def _in_place(function: Callable[..., Any], taken: list[Any], spent: list[Any]) -> tuple[Callable[..., Any], Any, int]:
-    """Return the function that overwrites a spent argument, that argument, and how often to pass it once more."""
+    """Return the function that overwrites a spent argument, that argument, and 1 to append it as output, or else 0."""
     if isinstance(function, NewArray):
         found = function.overwriting(taken, spent)
         return (*found, 0) if found else (function, None, 0)
@@ -136,7 +136,7 @@ def _in_place(function: Callable[..., Any], taken: list[Any], spent: list[Any]) 
 
 
 def _own_memory(calls: list[Call], results: list[Any]) -> set[Any]:
-    """Return the results that share no memory: calls that make new arrays make them, and only such calls take them."""
+    """Return the results that share memory with no other: only calls that make new arrays make and take them."""
     new = [_makes_new(function) for function, _ in calls]
     made = {result for result, own in zip(results, new, strict=True) if own}
     return made - {source for (_, taken), own in zip(calls, new, strict=True) if not own for source in taken}
@@ -150,7 +150,7 @@ def _makes_new(function: Callable[..., Any]) -> bool:
 
 
 def _alone(calls: list[Call], results: list[Any], begun: dict[Any, int], outputs: set[Any]) -> list[int]:
-    """Return the calls that make matrices which are not needed afterwards, neither directly nor through a view."""
+    """Return the steps that make matrices which the outputs do not contain, neither directly nor through a view."""
     seen = set(outputs)
     for (function, taken), result in reversed(list(zip(calls, results, strict=True))):
         if result in seen and not _makes_new(function):

@@ -98,7 +98,7 @@ class NumpyFunction:
     outputs : list of variables
         Canonical and specialized.
     compile_function : callable
-        As for `ThetaFunction`.
+        See `ThetaFunction`.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Whole runs: sampling with a report, going on until enough was drawn, and runs that survive an interruption.
+"""Whole runs: sampling with a report, until there are enough effective draws, in runs that survive an interruption.
 
 May import: core, interface.model, interface.sparse, interface.steps, interface.recommendation,
 interface.importance, diagnostics.

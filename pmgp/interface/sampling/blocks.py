@@ -1,7 +1,7 @@
 """Files that survive a kill: blocks with a checksum, appended one after another, and files replaced as a whole.
 
-A block that was cut off, or whose bytes have changed, is recognized by its length and checksum. A file that is replaced
-is written beside the old one first, which stays under the name `previous` until the next time.
+Length and checksum show whether a block was cut off or its bytes have changed. A replacement is first written beside
+the old file, which then stays under the name `previous` until the next replacement.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import BinaryIO, NamedTuple
 
 MAGIC = b"pmgp-b01"
 HEADER = struct.Struct("<8sQQI")
-"""Magic, length, first iteration, checksum of the rest and of these two."""
+"""Magic, length, number of the block, and the checksum of the data, the length and the number."""
 
 
 class Block(NamedTuple):
-    """A whole block: what it holds, a number that was given with it, and where it ends."""
+    """A whole block: its data, the number that was given with it, and its end in the file."""
 
     data: bytes
     number: int
@@ -35,15 +35,15 @@ def _checksum(data: bytes, number: int) -> int:
 
 
 def append(file: BinaryIO, data: bytes, number: int) -> int:
-    """Append a block, and return where the file ends once the block is on the disk."""
+    """Append a block, wait until it is on the disk, and return the end of the file."""
     file.write(_framed(data, number))
     _to_disk(file)
     return file.tell()
 
 
 def blocks_of(path: Path) -> Iterator[Block]:
-    """All blocks up to the first one that is not whole; none where there is no such file."""
-    # A process that replaces the file may do so at any moment, so that to ask first would not do.
+    """Yield all blocks up to the first one that is not whole, and none if there is no such file."""
+    # Another process may replace the file at any moment, so a check before opening it would not be reliable.
     try:
         opened = path.open("rb")
     except FileNotFoundError:
@@ -54,7 +54,7 @@ def blocks_of(path: Path) -> Iterator[Block]:
 
 
 def read(path: Path) -> Block | None:
-    """The only block of a file, or None where it is not there or not whole."""
+    """Return the first block of a file, or None if there is no file or the block is not whole."""
     return next(blocks_of(path), None)
 
 
@@ -72,17 +72,17 @@ def _next_block(file: BinaryIO) -> Block | None:
 
 
 def previous(path: Path) -> Path:
-    """Return the path of the last version but one of a replaced file."""
+    """Return the path of the version of a file before its last replacement."""
     return path.with_name(f"{path.name}.previous")
 
 
 def written(path: Path) -> list[Path]:
-    """All names under which something may be where a file is replaced."""
+    """Return all paths to which the replacement of a file may write."""
     return [path, previous(path), _temporary(path)]
 
 
 def replace(path: Path, data: bytes, number: int) -> None:
-    """Write a file of one block, and keep the one before it: a kill at any moment leaves one of the two, whole."""
+    """Replace a file with one block and keep the old file, so that a kill at any moment leaves one of the two whole."""
     temporary = _written(path, _framed(data, number))
     if path.exists():
         path.replace(previous(path))
@@ -90,7 +90,7 @@ def replace(path: Path, data: bytes, number: int) -> None:
 
 
 def replace_text(path: Path, text: str) -> None:
-    """Write a text file at once: it holds the old text or the new one."""
+    """Replace a text file at once, so that it always holds either the old text or the new one."""
     _written(path, text.encode()).replace(path)
 
 

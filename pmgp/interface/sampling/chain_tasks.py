@@ -2,7 +2,7 @@
 
 A task is a chain's number, its random generator, its starting point and the step method, which is made once and sent.
 It needs no model, and its draws go into the run's store. So any `concurrent.futures.Executor` can run it, in any
-process that sees the folder, and a task that is given again continues from what is stored.
+process that sees the folder, and a task that is submitted again continues from the store.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from pmgp.interface.sampling.stored_run import RunSettings, versions
 STOP = "stop"
 """The file in a run's folder that tells its workers to stop."""
 EVERY = 0.25
-"""Seconds between two looks at the store."""
+"""Seconds between two checks of the store."""
 GRACE = 60.0
 """Seconds to wait for workers that were told to stop."""
 ATTEMPTS = 3
-"""Executors that may break in a row without a new iteration in the store."""
+"""The number of executors that may break in a row without a new iteration in the store."""
 
 type Executors = Executor | Callable[[], Executor]
 
@@ -59,7 +59,7 @@ class WorkerError(RuntimeError):
 
 @dataclass(frozen=True)
 class ChainTask:
-    """All that a worker needs to draw one chain, beside the step method."""
+    """The information that a worker needs to draw one chain, in addition to the step method."""
 
     number: int
     rng: RandomGeneratorState
@@ -68,7 +68,7 @@ class ChainTask:
     draws: int
 
     def run(self, step: RecordedStep) -> None:
-        """Draw what is missing in the store, until that is all or the run is stopped."""
+        """Draw the iterations that the store lacks, until the chain is complete or the run is stopped."""
         stop, looked = step.run / STOP, time.monotonic()
         try:
             step.begin(self.number, random_generator_from_state(self.rng), self.tune, self.draws)
@@ -84,7 +84,7 @@ class ChainTask:
 
 
 def check_executor(executor: Executors | None) -> None:
-    """Refuse what is neither an executor nor makes one.
+    """Refuse an object that is neither an executor nor callable.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def check_executor(executor: Executors | None) -> None:
 
 
 def tasks(model: pm.Model, settings: RunSettings, initvals: object, draws: int) -> list[ChainTask]:
-    """Return the chains as `pymc.sample` would begin them: the same generators and the same starting points."""
+    """Return tasks with the generators and the starting points that `pymc.sample` would give the chains."""
     rngs = settings.seed.generator().spawn(settings.chains)
     seeds = [rng.integers(2**30) for rng in rngs]
     starts = make_initial_point_fns_per_chain(model=model, overrides=initvals, jitter_rvs=set(), chains=len(rngs))
@@ -109,12 +109,12 @@ def tasks(model: pm.Model, settings: RunSettings, initvals: object, draws: int) 
 
 
 def run_task(expected: dict[str, str], step: bytes, task: ChainTask) -> None:
-    """Draw a chain; this is what an executor calls in a worker.
+    """Draw a chain in a worker of an executor.
 
     Raises
     ------
     WorkerError
-        If the worker has other versions of the packages, by which draws would differ.
+        If the worker has other versions of the packages, with which draws would differ.
     """
     here = versions()
     others = [f"{name} {here[name]} and not {version}" for name, version in expected.items() if here[name] != version]
@@ -129,7 +129,7 @@ def complete(executors: Executors, step: RecordedStep, chains: Sequence[ChainTas
     Parameters
     ----------
     executors : Executor, or a function without arguments that makes one
-        A function is called again where a worker's death breaks the executor.
+        A function is called again if a worker's death breaks the executor.
     step : RecordedStep
     chains : sequence of ChainTask
     shows : bool
@@ -138,10 +138,9 @@ def complete(executors: Executors, step: RecordedStep, chains: Sequence[ChainTas
     Raises
     ------
     WorkerError
-        If the step method cannot be pickled, the package is missing on a worker or has another version there, or
-        workers die.
+        If the step method cannot be pickled, a worker lacks a package or has another version of it, or workers die.
     StoreError
-        If a worker wrote to a folder that is not seen here.
+        If a worker wrote to a folder that this process does not see.
     """
     sent = _pickled(step)
     (step.run / STOP).unlink(missing_ok=True)
@@ -171,7 +170,7 @@ def _pickled(step: RecordedStep) -> bytes:
 
 
 def _stored(run: Path, chain: ChainTask) -> int:
-    """Iterations before the last state of a chain."""
+    """Return the number of iterations before the last stored state of a chain."""
     state = blocks.read(chain_folder(run, chain.number) / STATE)
     return 0 if state is None else state.number
 
@@ -179,7 +178,7 @@ def _stored(run: Path, chain: ChainTask) -> int:
 def _until_done(
     executors: Executors, sent: bytes, run: Path, chains: Sequence[ChainTask], show: Callable[[], None]
 ) -> None:
-    """Give all chains to an executor; where it breaks, give the rest of them to another one."""
+    """Run all chains in an executor, and if it breaks, run the rest of them in another one."""
     attempts = ATTEMPTS
     while True:
         before = [_stored(run, chain) for chain in chains]
@@ -218,7 +217,7 @@ def _run_all(executor: Executor, sent: bytes, run: Path, chains: Sequence[ChainT
 
 
 def _stop(waiting: set[Future[None]], run: Path) -> None:
-    """Let no chain begin any more, and wait for those that run to see that they are to stop."""
+    """Cancel the chains that have not begun, and wait until the others have seen the file that stops them."""
     (run / STOP).touch()
     running = [future for future in waiting if not future.cancel()]
     wait(running, timeout=GRACE)

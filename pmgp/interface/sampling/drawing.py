@@ -25,7 +25,7 @@ from pmgp.interface.steps.threads import ThreadShare
 _log = logging.getLogger("pymc.pmgp")
 
 REPORT = "pmgp_report"
-"""The attribute of the DataTree that holds the words on its draws."""
+"""The attribute of the DataTree that holds the report on its draws."""
 
 
 class NoDrawsError(SamplingError):
@@ -34,7 +34,7 @@ class NoDrawsError(SamplingError):
 
 @dataclass(frozen=True)
 class Run:
-    """Everything that calls of `pymc.sample` for one run have in common."""
+    """The arguments that all calls of `pymc.sample` for one run have in common."""
 
     model: pm.Model
     step: BlockedStep | CompoundStep
@@ -46,9 +46,9 @@ class Run:
     executor: Executors | None = None
 
     def completed(self) -> xr.DataTree:
-        """All draws, with the report."""
+        """Return all draws, with the report."""
         if self.folder is None and (self.settings.ess is not None or self.executor is not None):
-            # The state that chains need to go on is in a store, if only for a while.
+            # Chains continue from a state in a store, so there is one even if the user did not ask for it.
             with tempfile.TemporaryDirectory(prefix="pmgp-") as folder:
                 return replace(self, folder=Path(folder)).completed()
         idata = self._drawn(self.settings.draws)
@@ -71,7 +71,7 @@ class Run:
                     longer = self._drawn(target, callback=progress, progressbar=False, quiet=True)
                 except (KeyboardInterrupt, NoDrawsError):
                     break
-                # An interruption may leave less than there was: chains that were still being read, or fewer chains.
+                # An interruption while the store is read may leave fewer chains or draws than before.
                 sizes = longer["posterior"].sizes
                 if sizes["chain"] < self.settings.chains or sizes["draw"] < draws:
                     break
@@ -80,7 +80,7 @@ class Run:
         return idata
 
     def _spent(self) -> float:
-        """Seconds of sampling that went into what is stored, as if all cores had been busy."""
+        """Return the seconds of sampling behind the stored draws, as if all cores had been busy."""
         if self.folder is None:
             return 0.0
         chains = range(self.settings.chains)
@@ -88,7 +88,7 @@ class Run:
         return seconds / min(self.settings.cores, self.settings.chains)
 
     def _share_threads(self) -> None:
-        """Tell step methods that can be told how many threads each chain has."""
+        """Set the number of threads of each chain in those step methods that take it."""
         cores, chains = self.settings.cores, self.settings.chains
         granted = ThreadShare.granted(self.options.get("blas_cores", "auto"), cores, chains)
         for method in flatten_steps(self.step):
@@ -100,7 +100,7 @@ class Run:
         return NoDrawsError(f"interrupted while tuning, so there are no draws{more}")
 
     def _by_workers(self, executor: Executors, step: RecordedStep, draws: int, shows: bool) -> int:
-        """Let an executor fill the store, and return how many draws of each chain there are then."""
+        """Let an executor fill the store, and return the number of draws of each chain in it."""
         chains = tasks(self.model, self.settings, self.initvals, draws)
         try:
             complete(executor, step, chains, shows and not self.options.get("quiet"))
@@ -112,7 +112,7 @@ class Run:
         return draws
 
     def _is_complete(self, idata: xr.DataTree, draws: int) -> bool:
-        """Return whether it was not interrupted."""
+        """Return whether the draws are complete, without an interruption."""
         sizes = idata["posterior"].sizes
         return (sizes["chain"], sizes["draw"]) == (self.settings.chains, draws)
 
@@ -143,7 +143,7 @@ class Run:
             )
             return _with_time(idata, spent)
         except ValueError as error:
-            # PyMC's own words for an interruption during tuning.
+            # PyMC's message after an interruption during tuning.
             if "Not enough samples" not in str(error):
                 raise
             raise self._no_draws() from error
@@ -153,7 +153,7 @@ class Run:
 
 
 def _with_time(idata: xr.DataTree, spent: float) -> xr.DataTree:
-    """Add what was spent in earlier calls to the seconds that PyMC has measured."""
+    """Add the seconds of earlier calls to those that PyMC has measured."""
     for group in ("posterior", "sample_stats"):
         attributes = idata[group].attrs if group in idata.children else {}
         if "sampling_time" in attributes:

@@ -1,7 +1,7 @@
-"""Fingerprints of models and step methods: a stored run is continued only with those it was made with.
+"""Fingerprints of models and step methods: a stored run can only be continued with its own.
 
-A model is compared by its variables with shapes and transforms, by its observations, and by the graph of its random
-variables: operations in their order, constants, data. Nothing is compiled for that.
+The fingerprint of a model consists of its variables with shapes and transforms, its observations, and the graph of its
+random variables: operations in their order, constants, data. Nothing is compiled for it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def of_model(model: pm.Model) -> dict[str, Any]:
 
 
 def differences(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
-    """Describe how a model differs from the one that a run was made with; empty if it does not differ."""
+    """Return descriptions of the differences between the model of a run and another model."""
     found = [
         f"{what} {name!r} is {_there(other[part].get(name))} and was {_there(one[part].get(name))}"
         for part, what in (("variables", "the variable"), ("observed", "the observed variable"))
@@ -66,7 +66,7 @@ def _there(value: Any) -> str:
 
 
 def of_steps(step: BlockedStep | CompoundStep) -> list[str]:
-    """One line a step method: its class, its variables, and its settings so far as they are plain."""
+    """Return a line for each step method, with its class, its variables, and its plain settings and dataclasses."""
     return [_of_step(method) for method in flatten_steps(step)]
 
 
@@ -86,7 +86,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _described(value: Any) -> str:
-    """Like `repr`, without addresses in memory."""
+    """Return a description like `repr`, without addresses in memory."""
     if _is_plain(value):
         return repr(value)
     if isinstance(value, np.ndarray):
@@ -100,7 +100,7 @@ def _described(value: Any) -> str:
 
 
 def _graph(outputs: list[Variable]) -> Iterator[str | bytes]:
-    """Operations in their order, each with the places of its inputs, and what the graph begins with."""
+    """Yield the operations of a graph in their order, each with the numbers of its inputs, and the graph's leaves."""
     places: dict[Variable, int] = {}
     for node in io_toposort([], outputs):
         for variable in node.inputs:
@@ -129,7 +129,7 @@ def _leaf(variable: Variable) -> Iterator[str | bytes]:
 
 
 def _data(value: Any) -> Iterator[str | bytes]:
-    """Return the values of arrays; random generators are left out, since every model has its own."""
+    """Yield the values of an array, and nothing for a random generator, since every model has its own."""
     if isinstance(value, np.random.Generator):
         return
     if hasattr(value, "toarray"):

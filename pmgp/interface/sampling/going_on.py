@@ -12,19 +12,19 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from pmgp.interface.sampling.report import convergence
 
-# An estimate from a few draws is rough: runs grow by steps that are neither too small to be worth a look nor too bold.
+# Estimates from a few draws are rough, so runs grow in steps that are neither too small nor too bold.
 LEAST_GROWTH, MOST_GROWTH = 1.25, 4.0
 MARGIN = 1.1
 
 
 def effective(idata: xr.DataTree) -> float:
-    """The smallest effective sample size, bulk or tail, of all variables; zero where it is not known."""
+    """Return the smallest effective sample size, bulk or tail, over all variables, or zero if it is not known."""
     found = convergence(idata["posterior"].to_dataset())
     return 0.0 if found is None else found.ess
 
 
 def enough(idata: xr.DataTree, ess: float) -> bool:
-    """Return whether the draws are worth as many independent ones as asked for."""
+    """Return whether the draws reach the required effective sample size."""
     return effective(idata) >= ess
 
 
@@ -36,10 +36,9 @@ def more_draws(idata: xr.DataTree, ess: float) -> int:
 
 
 class EffectiveDraws:
-    """A progress bar over effective draws, which is called with every draw that `pymc.sample` makes.
+    """A progress bar over effective draws, which `pymc.sample` calls with every draw.
 
-    They are measured between two calls of `pymc.sample`; in the meantime the bar supposes that they come at the rate
-    seen so far.
+    Their number is measured between two calls of `pymc.sample`; in the meantime the bar extrapolates the rate so far.
 
     Parameters
     ----------
@@ -53,20 +52,20 @@ class EffectiveDraws:
         self._task = progress.add_task("", total=ess, words="")
 
     def begin(self, idata: xr.DataTree, draws: int, tune: int) -> None:
-        """Start from what there is, on the way to so many draws of each chain."""
+        """Start from the draws so far, on the way to the given number of draws of each chain."""
         sizes = idata["posterior"].sizes
         self._known, self._rate = effective(idata), effective(idata) / (sizes["chain"] * sizes["draw"])
         self._first, self._made = tune + sizes["draw"], 0
         self._show(self._known, f"{sizes['draw']} draws a chain, going on to {draws}")
 
     def __call__(self, trace: Any, draw: Any) -> None:
-        """Count a draw that is new, as `pymc.sample`'s ``callback``."""
+        """Count a new draw, as `pymc.sample`'s ``callback``."""
         if draw.draw_idx >= self._first:
             self._made += 1
             self._progress.update(self._task, completed=self._known + self._rate * self._made)
 
     def end(self, idata: xr.DataTree) -> None:
-        """Show what was reached."""
+        """Show the effective sample size that was reached."""
         self._show(effective(idata), f"{idata['posterior'].sizes['draw']} draws a chain")
 
     def _show(self, completed: float, words: str) -> None:
@@ -75,7 +74,7 @@ class EffectiveDraws:
 
 @contextmanager
 def progress_towards(ess: float, shows: bool) -> Iterator[EffectiveDraws]:
-    """Show a bar for the time of the block, or none."""
+    """Show a progress bar during the block, unless `shows` is false."""
     columns = (
         TextColumn("Effective draws"),
         BarColumn(),

@@ -1,6 +1,6 @@
 """The Gaussian from which chains of a process on inducing inputs start by default.
 
-From the prior's center a short chain would spend its tuning on the way to the posterior, and learn proposals there.
+From the prior's center a short chain would spend its tuning on the way to the posterior, and fit its proposals to that.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pmgp.interface.sparse import OptimizedInducing, Sparse, SparseGibbs, optimi
 
 _log = logging.getLogger("pymc.pmgp")
 
-# Iterations of each of two stages; further ones would change a start by less than its draws differ.
+# Iterations of each of two stages; more would change the Gaussian by less than its draws differ.
 ITERATIONS = 100
 
 
@@ -28,7 +28,7 @@ def fitted_gaussian(model: pm.Model, *, progressbar: bool, quiet: bool) -> Optim
     ----------
     model : pymc.Model
     progressbar, quiet : bool
-        Whether the optimization is shown, and whether nothing is logged.
+        Whether to show the optimization, and whether to log nothing.
 
     Returns
     -------
@@ -56,12 +56,12 @@ def fitted_gaussian(model: pm.Model, *, progressbar: bool, quiet: bool) -> Optim
 
 
 def follow(step: BlockedStep | CompoundStep, found: OptimizedInducing, model: pm.Model) -> None:
-    """Let a step method for several outputs follow the Gaussian: for classes a search for modes may end anywhere.
+    """Let a step method for several outputs use the Gaussian, because a search for modes of classes may end anywhere.
 
     Parameters
     ----------
     step : step method
-        Step methods of other kinds, and for one output, stay as they are.
+        Other step methods, and those for one output, do not change.
     found : OptimizedInducing
     model : pymc.Model
     """

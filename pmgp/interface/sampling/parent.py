@@ -1,7 +1,7 @@
-"""A worker ends when its parent is gone.
+"""The end of workers whose parent is gone.
 
-PyMC's workers wait for their parent's word at a pipe. Where they are forked they hold a copy of its other end: a parent
-that was killed leaves them waiting for ever, and with them the files that they write.
+PyMC's workers wait at a pipe for messages of their parent. Forked workers hold a copy of its other end, so that after a
+kill of the parent they would wait forever and keep their files open.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ import threading
 import time
 
 EVERY = 0.2
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 
 
 def end_with_parent(main: int) -> None:
-    """End this process soon after its parent, at whatever it is; do nothing in the process `main` itself.
+    """End this process soon after its parent, whatever it is doing; do nothing in the process `main` itself.
 
     Parameters
     ----------
     main : int
-        The process that made the workers, or had them made by a server of its.
+        The number of the process that made the workers, directly or through a fork server.
     """
     if os.getpid() != main and hasattr(os, "getppid"):
         threading.Thread(target=_watch, args=(main, os.getppid()), daemon=True).start()
 
 
 def _watch(main: int, parent: int) -> None:
-    # A process whose parent is gone is given to another one, mostly to the first of all.
+    # A process whose parent is gone gets another one, usually process 1.
     while os.getppid() == parent and (parent != 1 or main == 1):
         time.sleep(EVERY)
     os._exit(1)

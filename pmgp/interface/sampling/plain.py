@@ -1,8 +1,8 @@
 """Sampling states as bytes and back, without pickle: arrays in NumPy's format, and JSON that says where they belong.
 
-What is read can only become a registered class (`pmgp.core.numerics.storable`), or one of the state classes of PyMC's
-contract that the process has loaded. No name in a file is imported or called, and no constructor runs: objects get back
-the attributes that they had. So a file from elsewhere can give wrong numbers, and nothing worse.
+Reading creates only instances of registered classes (`pmgp.core.numerics.storable`) and of the loaded state classes of
+PyMC's contract. No name in a file is imported or called, and no constructor runs: objects get their attributes back. So
+a file from elsewhere can do no worse than give wrong numbers.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ storable(RandomGeneratorState)
 
 PLAIN = (bool, int, float, str)
 BIT_GENERATORS = {"MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64"}
-"""PyMC looks the class up in NumPy by the name in the state, so it has to be one of these."""
+"""The allowed bit generators: PyMC looks the class up in NumPy by the name in the state."""
 
 
 def to_bytes(value: Any) -> bytes:
-    """Write a value made of plain values, arrays, containers and registered classes.
+    """Return a value made of plain values, arrays, containers and registered classes as bytes.
 
     Raises
     ------
     TypeError
-        For anything else, with the place where it is.
+        For anything else; it names the place in the value.
     """
     arrays: list[np.ndarray] = []
     tree = json.dumps(_encoded(value, arrays, "the value"))
@@ -48,7 +48,7 @@ def from_bytes(data: bytes) -> Any:
     Raises
     ------
     ValueError
-        If it was not written by `to_bytes`, or holds a type that is not known, or one with other attributes than here.
+        If it was not written by `to_bytes`, or holds a type that is unknown or has other attributes in this version.
     """
     buffer = io.BytesIO(data)
     arrays = []
@@ -100,13 +100,13 @@ def _key(key: Any, place: str) -> Any:
 
 
 def _attributes(value: Any) -> dict[str, Any]:
-    """Return all that an instance holds, with what its constructor derived, perhaps not from its fields alone."""
+    """Return all attributes of an instance, including those that its constructor derived."""
     names = getattr(value, "_fields", ())
     return dict(zip(names, value, strict=True)) if isinstance(value, tuple) else vars(value)
 
 
 def _encoded_array(value: np.ndarray | np.generic, arrays: list[np.ndarray]) -> Any:
-    """Keep the order of the axes in memory: rounding in a product depends on it."""
+    """Encode an array with the order of its axes in memory, on which rounding in a product depends."""
     arrays.append(np.asarray(value))
     if isinstance(value, np.generic):
         return {"scalar": len(arrays) - 1}
@@ -155,9 +155,9 @@ def _made(name: str, attributes: dict[str, Any]) -> Any:
 
 
 def _fits(kind: type, given: list[str]) -> bool:
-    """Whether an instance has these: a tuple's fields in their order, or those of a dataclass with what it derives.
+    """Return whether a class has the given attributes: a tuple's fields in order, or a dataclass's and derived ones.
 
-    A field that the constructor does not take may be missing, its default being that of the class.
+    A field that the constructor does not take may be missing, since its default is an attribute of the class.
     """
     if issubclass(kind, tuple):
         return given == list(getattr(kind, "_fields", ()))

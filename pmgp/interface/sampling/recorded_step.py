@@ -1,10 +1,10 @@
-"""A step method that stores what another one draws, and gives it back before it draws anew.
+"""A step method that stores the draws of another one, and returns stored draws before it makes new ones.
 
-To PyMC it is a step method like others, so that chains in worker processes, progress bars, interruptions and the trace
-are PyMC's. Each chain is written by the process that draws it. A run that goes on is the same call of `pymc.sample`
-again: the iterations in the store come first, at the speed of reading, then the saved state is restored, and the next
-draw is the one that would have followed. So chains may have been stopped at different iterations, and the trace holds
-what a run without interruption would have given.
+To PyMC it is a step method like others, so chains in worker processes, progress bars, interruptions and the trace are
+PyMC's. The process that draws a chain also writes it. To continue a run, `pymc.sample` is called again with the same
+arguments: the iterations in the store come first, at the speed of reading, then the saved state is restored, and the
+next draw is the one that would have followed. So chains may have been stopped at different iterations, and the trace is
+that of a run without interruption.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pmgp.interface.sampling.stored_chain import Iteration, StoredChain
 
 
 def chain_folder(run: Path, chain: int) -> Path:
-    """Where a chain of a run is stored."""
+    """Return the folder of a chain in the folder of its run."""
     return run / f"chain-{chain}"
 
 
@@ -35,14 +35,14 @@ class RecordedStep(CompoundStep):
     Parameters
     ----------
     inner : BlockedStep or CompoundStep
-        Makes the draws.
+        The step method that makes the draws.
     run : Path
         The run's folder.
     first_key : int
-        The last part of the spawn key of the first chain's random generator. PyMC does not tell step methods which
-        chain they serve; their generator's key does.
+        The last part of the spawn key of the first chain's random generator. PyMC does not tell step methods the number
+        of their chain, but the key of their generator gives it.
     flush_every : float
-        Seconds after which draws and state are written; zero for every iteration.
+        Seconds between two writes of draws and state; zero to write every iteration.
 
     Raises
     ------
@@ -62,13 +62,13 @@ class RecordedStep(CompoundStep):
         self._chain: StoredChain | None = None
 
     def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
-        """Begin a chain in a process of PyMC's, whose number only its generator's key says."""
+        """Begin a chain in one of PyMC's processes; the key of its generator gives its number."""
         end_with_parent(self._made_in)
         rng = get_random_generator(rng, copy=False)
         self.begin(rng.bit_generator.seed_seq.spawn_key[-1] - self.first_key, rng, tune, draws)
 
     def begin(self, chain: int, rng: np.random.Generator, tune: int, draws: int) -> None:
-        """Begin the chain with this number, with what is stored of it."""
+        """Begin the chain with this number, with its stored draws."""
         self.close()
         self.inner.setup_chain(rng, tune, draws)
         self._chain = StoredChain(chain_folder(self.run, chain))
@@ -79,7 +79,7 @@ class RecordedStep(CompoundStep):
         self._written_at = time.monotonic()
 
     def step(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[dict[str, Any]]]:
-        """The next stored iteration, or a new one."""
+        """Return the next stored iteration, or a new one."""
         assert self._chain is not None
         iteration = next(self._stored) if self._iteration < self._begin else self._drawn(point, self._chain)
         self._iteration += 1
@@ -87,7 +87,7 @@ class RecordedStep(CompoundStep):
         return iteration.point, iteration.stats
 
     def stop_tuning(self) -> None:
-        """Do nothing: a chain ends its tuning itself, before its first draw, unless that lies in what is stored."""
+        """Do nothing: a chain ends its tuning itself, before its first draw, unless that draw is stored."""
 
     def _drawn(self, point: dict[str, np.ndarray], chain: StoredChain) -> Iteration:
         if self._iteration == self._begin and chain.state is not None:
@@ -97,7 +97,7 @@ class RecordedStep(CompoundStep):
             self.inner.stop_tuning()
         iteration = Iteration(*self.inner.step(point))
         self._seconds += time.perf_counter() - begun
-        # In worker processes arrays of the point may be memory that the next point is written to.
+        # In worker processes the next point may be written to the memory of this one.
         copied = {name: np.array(value) for name, value in iteration.point.items()}
         self._unwritten.append(Iteration(copied, [dict(stats) for stats in iteration.stats]))
         return iteration
@@ -109,7 +109,7 @@ class RecordedStep(CompoundStep):
             self._unwritten, self._written_at = [], time.monotonic()
 
     def close(self) -> None:
-        """Let go of the chain's files. What was not written was drawn after the last state, and is drawn again."""
+        """Close the chain's files. Draws that were not written came after the last state, and are made again."""
         if self._chain is not None:
             self._chain.close()
             self._chain = None

@@ -16,13 +16,13 @@ import xarray as xr
 from pmgp.diagnostics import MIN_DRAWS
 
 ENOUGH = 400
-"""Smallest number of effective draws, over all chains, with which quantiles and R-hat are reliable."""
+"""The smallest number of effective draws, over all chains, for reliable quantiles and R-hat."""
 LARGE_RHAT = 1.01
 LARGE_SPREAD = 0.7
 """Reached if fewer than two importance samples are effective; weights cannot show a larger spread."""
 FAILED = 0.05
-"""Largest share of proposals whose approximation may fail without a finding."""
-# Number of elements of a variable that are checked, evenly spaced: f may have thousands of similar elements.
+"""The largest share of proposals whose approximation may fail without a finding."""
+# The number of elements of a variable that are checked, evenly spaced: f may have thousands of similar elements.
 ELEMENTS = 50
 
 
@@ -50,7 +50,7 @@ class Report:
     Attributes
     ----------
     convergence : Convergence or None
-        None for fewer than ten draws a chain.
+        None if there are fewer than ten draws in each chain.
     spread : float or None
         Standard deviation of the logs of the estimates of p(y|theta), computed from their effective numbers of
         importance samples; the median over the draws. None for step methods without estimates.
@@ -68,7 +68,7 @@ class Report:
         return not self.findings
 
     def __str__(self) -> str:
-        """Return the figures in a line, and the findings below it."""
+        """Return the figures in one line, and the findings below it."""
         return "\n".join([self._figures(), *(f"- {finding}" for finding in self.findings)])
 
     def _figures(self) -> str:
@@ -85,10 +85,11 @@ class Report:
 
 
 def convergence(posterior: xr.Dataset) -> Convergence | None:
-    """R-hat and effective sample sizes of all variables, up to fifty elements each; None for a few draws.
+    """Return the worst R-hat and effective sample sizes of all variables, up to fifty elements each.
 
-    An element with the same value in all chains is constant, and left out. If an element never moves within a chain,
-    ArviZ counts all its draws as effective; here it has no effective draws if the chains differ.
+    It is None for fewer than ten draws in each chain. An element with the same value in all chains is constant, and is
+    left out. An element that never moves within a chain has no effective draws if the chains differ; ArviZ counts all
+    of its draws as effective.
 
     Parameters
     ----------
@@ -108,7 +109,7 @@ def convergence(posterior: xr.Dataset) -> Convergence | None:
 
 
 def _elements(variable: xr.DataArray) -> Iterator[tuple[str, np.ndarray]]:
-    """Draws of each checked element, (chains, draws), with its indexed name, such as ``f[3]``."""
+    """Yield the name of each checked element, such as ``f[3]``, with its draws, (chains, draws)."""
     values = variable.transpose("chain", "draw", ...).to_numpy()
     shape = values.shape[2:]
     flat = values.reshape(*values.shape[:2], -1)
@@ -121,7 +122,7 @@ def _element(name: str, place: int, shape: tuple[int, ...]) -> str:
 
 
 def _largest(column: Any) -> tuple[float, str]:
-    """Return the largest R-hat; unknown for a single chain, and for an element that never moved."""
+    """Return the largest R-hat with its element, or NaN if none is known, as for a single chain."""
     known = column.dropna()
     return (float("nan"), "") if known.empty else (float(known.max()), str(known.idxmax()))
 
@@ -132,7 +133,7 @@ def _smallest(column: Any) -> tuple[float, str]:
 
 
 def report(idata: xr.DataTree, ess: float = ENOUGH) -> Report:
-    """Report whether draws can be relied on, and what to do if not.
+    """Return a report on whether draws are reliable, with advice if not.
 
     Parameters
     ----------
@@ -144,7 +145,7 @@ def report(idata: xr.DataTree, ess: float = ENOUGH) -> Report:
     Returns
     -------
     Report
-        Its text is what `sample` logs.
+        `sample` logs its text.
     """
     posterior = idata["posterior"].to_dataset()
     stats = idata["sample_stats"].to_dataset() if "sample_stats" in idata.children else xr.Dataset()
@@ -159,7 +160,7 @@ def report(idata: xr.DataTree, ess: float = ENOUGH) -> Report:
 
 
 def estimate_spread(stats: xr.Dataset) -> float | None:
-    """Standard deviation of log p^(y|theta) from the effective number of importance samples, the median over draws.
+    """Return the median over draws of the standard deviation of log p^(y|theta), from effective numbers of samples.
 
     An average of N weights whose effective number is E has the relative variance 1/E - 1/N.
     """
@@ -219,7 +220,7 @@ def _of_spread(spread: float | None, stats: xr.Dataset) -> list[str]:
 
 
 def _estimator(stats: xr.Dataset) -> str:
-    """Name the estimator with which most draws were made."""
+    """Return the name of the estimator with which most draws were made."""
     others = {"orthants": "OrthantSampling", "sequential": "SequentialSampling"}
     used = [name for statistic, name in others.items() if statistic in stats and stats[statistic].mean() > 0.5]
     return used[0] if used else "ImportanceSampling"

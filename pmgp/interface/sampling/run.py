@@ -26,7 +26,7 @@ from pmgp.interface.sampling.weighted import weighted
 _log = logging.getLogger("pymc.pmgp")
 
 MOST = 20
-"""Largest multiple of the requested draws that is made to reach a number of effective draws."""
+"""The largest multiple of the requested draws that is made to reach a number of effective draws."""
 REFUSED = ("nuts_sampler", "nuts_sampler_kwargs", "return_inferencedata", "trace")
 
 
@@ -83,14 +83,14 @@ def sample(
     flush_every : float
         Seconds between two writes, for each chain. It does not change the draws.
     executor : concurrent.futures.Executor, or a function that makes one, optional
-        Runs each chain as a task of its own, with the same draws: a ``ProcessPoolExecutor``, also of spawned processes,
-        or ``client.get_executor()`` of a Dask client. `out` must be a folder that all workers share; without it, all
-        must be on this machine. The number of threads of each chain follows from `cores`. If a worker dies and breaks
-        its executor, a function, such as ``functools.partial(ProcessPoolExecutor, 4)``, is called again, and chains
-        continue from what is stored; with an executor, the error says how to continue.
+        The executor that runs each chain as a task of its own, with the same draws: a ``ProcessPoolExecutor``, also of
+        spawned processes, or ``client.get_executor()`` of a Dask client. `out` must be a folder that all workers share;
+        without it, all must be on this machine. The number of threads of each chain follows from `cores`. If a worker
+        dies and breaks its executor, a function, such as ``functools.partial(ProcessPoolExecutor, 4)``, is called
+        again, and chains continue from the store; with an executor, the error says how to continue.
     **options
-        Other arguments of ``pymc.sample``, except for other samplers and other forms of the result. With `out`,
-        ``initvals`` must be numbers, arrays, or names.
+        Further arguments of ``pymc.sample``, except those that select other samplers or forms of the result. With
+        `out`, ``initvals`` must be numbers, arrays, or names.
 
     Returns
     -------
@@ -183,12 +183,12 @@ def resume(
     step : step method or sequence of them, optional
         The step methods that were given to `sample`.
     draws : int, optional
-        Total number of draws of each chain; by default that of the run.
+        Total number of draws of each chain, by default that of the run.
     ess : float, optional
         Continue until there are this many effective draws, see `sample`.
     cores : int, optional
-        Chains that run at a time, as many as before by default. Above a thousand points this also affects the number of
-        BLAS threads, and so rounding.
+        Number of chains that run at the same time, by default as before. Above a thousand points this also affects the
+        number of BLAS threads, and so rounding.
     flush_every, executor
         See `sample`.
     **options
@@ -264,7 +264,7 @@ def _recommended(model: pm.Model, options: dict[str, Any]) -> Recommendation:
 
 
 def _assembled(model: pm.Model, step: Steps | None, options: dict[str, Any]) -> BlockedStep | CompoundStep:
-    """Combine step methods for all variables into one."""
+    """Return one step method for all variables, combined from the given ones and PyMC's own."""
     compilation = _compilation(options)
     given, selected = assign_step_methods(model, step)
     made = instantiate_steppers(model, given, selected, compile_kwargs=compilation)
@@ -283,7 +283,7 @@ def _shown(options: dict[str, Any]) -> dict[str, bool]:
 
 
 def _say_where(run: StoredRun) -> None:
-    """Log how far each chain is, and what is damaged."""
+    """Log the progress of each chain, damage, and versions that have changed."""
     chains = run.chains()
     counts = ", ".join(str(chain.iterations) for chain in chains)
     length = run.settings.tune + run.settings.draws

@@ -1,7 +1,7 @@
-"""The folder of one chain: its draws as they came, and the sampling state after the last of them.
+"""The folder of one chain: its draws in their order, and the sampling state after the last of them.
 
-Draws are appended in blocks; then the state is replaced, with the number of iterations that it comes after. So a state
-that is whole says how far the draws are valid, and what lies behind is dropped when the chain goes on.
+Draws are appended in blocks; then the state is replaced, with the number of iterations before it. So a whole state
+shows how many draws are valid, and later ones are dropped when the chain continues.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from pmgp.interface.sampling.plain import from_bytes, to_bytes
 
 try:
     import fcntl
-except ImportError:  # There are no such locks on Windows.
+except ImportError:  # Windows has no such locks.
     fcntl = None  # type: ignore[assignment]
 
 DRAWS, STATE = "draws", "state"
 PATIENCE = 10.0
-"""Seconds to wait for a process that still writes: workers end soon after a parent that was killed."""
+"""Seconds to wait for a process that still writes: after a kill of their parent, workers end soon."""
 
 
 class StoreError(ValueError):
@@ -50,18 +50,18 @@ class Iteration(NamedTuple):
 
 
 class Recovered(NamedTuple):
-    """How far a chain can be used.
+    """The part of a stored chain that is whole.
 
     Attributes
     ----------
     iterations : int
-        Those before the last whole state, zero where the chain has to start again.
+        The number of iterations before the last whole state; zero if the chain has to start again.
     end : int
-        Where their draws end in the file.
+        The end of their draws in the file.
     state : bytes or None
         The seconds that were spent until then, and the state.
     damage : str or None
-        The damage, other than being cut off.
+        A description of damage, other than a truncated last block.
     """
 
     iterations: int
@@ -71,7 +71,7 @@ class Recovered(NamedTuple):
 
 
 def recovered(folder: Path) -> Recovered:
-    """Find the last whole state of a chain whose draws are whole."""
+    """Return the last whole state of a chain for which all draws are whole."""
     ends = {block.number: block.end for block in blocks.blocks_of(folder / DRAWS)}
     damage = None
     for path in (folder / STATE, blocks.previous(folder / STATE)):
@@ -86,18 +86,18 @@ def recovered(folder: Path) -> Recovered:
 
 
 def seconds_spent(folder: Path) -> float:
-    """Return approximately how long the stored draws of a chain took."""
+    """Return the approximate time, in seconds, that the stored draws of a chain took."""
     states = [blocks.read(folder / STATE), blocks.read(blocks.previous(folder / STATE))]
     return next((from_bytes(state.data)[0] for state in states if state is not None), 0.0)
 
 
 class StoredChain:
-    """A chain's folder, opened to be continued; no other process may have it open.
+    """A chain's folder, opened to continue the chain; no other process may have it open.
 
     Parameters
     ----------
     folder : Path
-        Made where there is none.
+        It is made if it does not exist.
 
     Raises
     ------
@@ -117,25 +117,25 @@ class StoredChain:
         self._keep_only_whole_states()
 
     def _keep_only_whole_states(self) -> None:
-        """The state that is used takes the first place, so that the next one does not push it out."""
+        """Make the state that is used the current one, so that the next replacement keeps it."""
         last = blocks.read(self.folder / STATE)
         if self.state is not None and (last is None or last.number != self.count):
             blocks.previous(self.folder / STATE).replace(self.folder / STATE)
 
     def replay(self) -> Iterator[Iteration]:
-        """Read what was drawn before the state."""
+        """Yield the iterations before the state."""
         if self.count:
             for block in blocks.blocks_of(self.folder / DRAWS):
                 yield from _iterations(from_bytes(block.data))
 
     def write(self, iterations: Sequence[Iteration], state: Any, seconds: float) -> None:
-        """Append iterations, and replace the state by the one after them, which took so many seconds in all."""
+        """Append iterations, and replace the state with the one after them; `seconds` is the total time so far."""
         self.count += len(iterations)
         blocks.append(self._file, to_bytes(_columns(iterations)), self.count)
         blocks.replace(self.folder / STATE, to_bytes((seconds, state)), self.count)
 
     def close(self) -> None:
-        """Let others have it."""
+        """Close the folder, so that other processes can open it."""
         self._file.close()
 
 
@@ -156,7 +156,7 @@ def _lock(file: BinaryIO, folder: Path) -> None:
 
 
 def _columns(iterations: Sequence[Iteration]) -> list[Any]:
-    """Stack what has the same shape; statistics that are objects, as PyMC's warnings are, are left out."""
+    """Return iterations stacked by equal shapes, without statistics that are objects, such as PyMC's warnings."""
     stacked = []
     for _, group in groupby(map(_plain, iterations), key=_layout):
         points, stats = zip(*group, strict=True)

@@ -1,4 +1,4 @@
-"""The folder of a run: what it was asked for and made with, and a folder for each chain."""
+"""The folder of a run: its settings, its model and step methods, and a folder for each chain."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from pmgp.interface.sampling.stored_chain import DRAWS, STATE, Recovered, StoreE
 
 MANIFEST, START = "run.json", "start"
 FORMAT = 1
-# The last part of a spawn key that no chain gets: theirs count from zero.
+# The last part of a spawn key that no chain gets, since theirs count from zero.
 ASIDE = 2**32 - 1
 
 
 @dataclass(frozen=True)
 class Seed:
-    """Where the random numbers of a run begin.
+    """The seed of all random numbers of a run.
 
     Attributes
     ----------
     bit_generator : str
     sequence : dict
-        The state of the seed sequence that the chains' are spawned from.
+        The state of the seed sequence from which those of the chains are spawned.
     """
 
     bit_generator: str
@@ -40,7 +40,7 @@ class Seed:
 
     @classmethod
     def of(cls, random_seed: Any) -> Seed:
-        """Return the seed that PyMC would make from ``random_seed``; None becomes a seed of its own."""
+        """Return the seed that PyMC would make from ``random_seed``; None becomes a new seed."""
         generator = get_random_generator(random_seed).bit_generator
         sequence = generator.seed_seq.state
         entropy = sequence["entropy"]
@@ -49,13 +49,13 @@ class Seed:
         return cls(type(generator).__name__, sequence | {"entropy": entropy, "spawn_key": keys})
 
     def generator(self) -> np.random.Generator:
-        """The generator to be given as ``random_seed``."""
+        """Return a generator for PyMC's ``random_seed``."""
         if self.bit_generator not in BIT_GENERATORS:
             raise StoreError(f"{self.bit_generator!r} is no bit generator of NumPy's")
         return np.random.Generator(getattr(np.random, self.bit_generator)(np.random.SeedSequence(**self.sequence)))
 
     def aside(self) -> np.random.Generator:
-        """A generator for what comes before the chains, whose streams it does not touch."""
+        """Return a generator for draws before the chains begin, which does not affect their streams."""
         key = (*self.sequence["spawn_key"], ASIDE)
         return np.random.default_rng(np.random.SeedSequence(self.sequence["entropy"], spawn_key=key))
 
@@ -67,7 +67,7 @@ class Seed:
 
 @dataclass(frozen=True)
 class RunSettings:
-    """The settings that determine the draws of a run, beside its model and step methods; see `sample`."""
+    """The settings that determine the draws of a run, in addition to its model and step methods; see `sample`."""
 
     draws: int
     tune: int
@@ -87,11 +87,11 @@ class StoredRun:
     folder : Path
     settings : RunSettings
     model : dict
-        As of `fingerprint.of_model`.
+        The result of `fingerprint.of_model`.
     steps : list of str
-        As of `fingerprint.of_steps`.
+        The result of `fingerprint.of_steps`.
     versions : dict
-        Versions of the packages that results depend on.
+        Versions of the packages on which results depend.
     """
 
     folder: Path
@@ -102,12 +102,12 @@ class StoredRun:
 
     @classmethod
     def create(cls, folder: Path, settings: RunSettings, model: Any, step: Any, initvals: Any) -> StoredRun:
-        """Begin a run in a new folder, or in an empty one, with step methods as they are now.
+        """Begin a run in a new or an empty folder, with the current state of its step methods.
 
         Raises
         ------
         StoreError
-            If the folder holds something.
+            If the folder is not empty.
         TypeError
             For ``initvals`` that are not made of numbers, names and arrays.
         """
@@ -120,7 +120,7 @@ class StoredRun:
 
     @classmethod
     def load(cls, folder: Path) -> StoredRun:
-        """Read what a run was asked for.
+        """Return the run in a folder.
 
         Raises
         ------
@@ -141,24 +141,24 @@ class StoredRun:
         blocks.replace_text(self.folder / MANIFEST, json.dumps(document, indent=1) + "\n")
 
     def aiming_at(self, draws: int, ess: float | None, most: int) -> StoredRun:
-        """Return the run with another aim: draws, or effective draws from at most `most` times as many."""
+        """Return the run with another goal: draws, or effective draws from at most `most` times as many draws."""
         run = replace(self, settings=replace(self.settings, draws=draws, ess=ess, max_draws=most * draws))
         run._write()
         return run
 
     def start(self) -> tuple[Any, Any]:
-        """The state of the step methods before the first chain, and ``initvals`` as they were given to `sample`."""
+        """Return the state of the step methods before the first chain, and the ``initvals`` given to `sample`."""
         block = blocks.read(self.folder / START)
         if block is None:
             raise StoreError(f"{self.folder / START} is damaged: where the chains started is not known")
         return from_bytes(block.data)
 
     def chains(self) -> list[Recovered]:
-        """How far each chain can be used."""
+        """Return the part of each chain that is whole."""
         return [recovered(chain_folder(self.folder, chain)) for chain in range(self.settings.chains)]
 
     def check(self, model: Any, step: Any) -> None:
-        """Refuse another model than the run's, or other step methods.
+        """Refuse a model or step methods that are not those of the run.
 
         Raises
         ------
@@ -175,13 +175,13 @@ class StoredRun:
             )
 
     def other_versions(self) -> list[str]:
-        """Name the packages whose versions have changed since the run began."""
+        """Return the packages whose versions have changed since the run began, with both versions."""
         now = versions()
         return [f"{name} {now[name]} and not {old}" for name, old in self.versions.items() if now.get(name) != old]
 
 
 def check_free(folder: Path) -> None:
-    """Refuse a folder that holds something.
+    """Refuse a folder that is not empty.
 
     Raises
     ------
@@ -192,7 +192,7 @@ def check_free(folder: Path) -> None:
 
 
 def delete(folder: Path) -> None:
-    """Delete a stored run, and nothing that is no part of one."""
+    """Delete a stored run, but no other files in its folder."""
     chains = [chain for chain in folder.glob("chain-*") if chain.is_dir()]
     files = [path for chain in chains for name in (DRAWS, STATE) for path in blocks.written(chain / name)]
     for path in [*files, *blocks.written(folder / START), *blocks.written(folder / MANIFEST)]:
@@ -203,12 +203,12 @@ def delete(folder: Path) -> None:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of the packages that draws depend on."""
+    """Return the versions of the packages on which draws depend."""
     return {"pmgp": __version__, **{name: version(name) for name in ("pymc", "pytensor", "numpy", "scipy")}}
 
 
 def _occupied(folder: Path) -> bool:
-    """Return whether it holds a run, or anything except the remains of one that was killed before it began."""
+    """Return whether a folder holds a run, or anything except the remains of one that was killed before it began."""
     unbegun = {*blocks.written(folder / START), *blocks.written(folder / MANIFEST)} - {folder / MANIFEST}
     return any(path not in unbegun for path in folder.iterdir())
 

@@ -1,4 +1,4 @@
-"""The walk over the graph of a term."""
+"""Unrolling of a term's whole graph, with a rule for each operation."""
 
 from __future__ import annotations
 

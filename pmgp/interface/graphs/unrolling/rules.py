@@ -28,7 +28,7 @@ from pmgp.interface.graphs.unrolling.unrolled import NotElementwiseError, Unroll
 
 
 class Unroller(Protocol):
-    """Unrolls the inputs of a node."""
+    """A function that unrolls the inputs of a node."""
 
     def __call__(self, variable: Any) -> Unrolled:
         """Return the unrolled variable."""
