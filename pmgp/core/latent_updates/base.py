@@ -33,19 +33,19 @@ class LatentUpdate(Protocol):
         ...
 
     def prepare(self, prior: Prior, likelihood: Likelihood) -> Any:
-        """Do the O(n^3) work at one theta; the other methods get the result as `target`. None where K is indefinite."""
+        """Do the O(n^3) work at one theta and return the other methods' `target`, or None if K is indefinite."""
         ...
 
     def init(self, target: Any, f: np.ndarray) -> Point:
-        """Start at latent values f of shape (n,); the log-density is minus infinity if that is impossible."""
+        """Return the point at f of shape (n,); its log-density is minus infinity if a chain cannot start there."""
         ...
 
     def restore(self, target: Any, point: Point) -> Point:
-        """Complete a point that was stored without its metric."""
+        """Return a point that was stored without its metric, completed."""
         ...
 
     def step(
         self, rng: np.random.Generator, point: Point, target: Any, step_size: float
     ) -> tuple[Point, TransitionInfo]:
-        """Make one transition; f is the new point's payload."""
+        """Make one transition; return the new point, whose payload is f, and a report."""
         ...

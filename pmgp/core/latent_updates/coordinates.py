@@ -31,15 +31,15 @@ class LatentDensity:
         self.likelihood = likelihood
 
     def enter(self, f: np.ndarray) -> np.ndarray:
-        """Position that corresponds to f."""
+        """Return the position that corresponds to f."""
         return f
 
     def _weighted(self, deviation: np.ndarray) -> np.ndarray:
-        """K^-1 (f - m)."""
+        """Return K^-1 (f - m)."""
         return self.prior.solve(deviation)
 
     def at(self, position: np.ndarray, gradient: bool = False) -> Point:
-        """The value, and the gradient on request."""
+        """Return the point at a position, with the gradient on request."""
         deviation = position - self.prior.mean
         weighted = self._weighted(deviation)
         log_density = float(self.likelihood.log_likelihood(position)) - 0.5 * float(deviation @ weighted)
@@ -47,7 +47,7 @@ class LatentDensity:
         return Point(position, log_density, position, slope)
 
     def gradient(self, position: np.ndarray) -> np.ndarray:
-        """Gradient of the log-density."""
+        """Return the gradient of the log-density."""
         return self.likelihood.gradient(position) - self._weighted(position - self.prior.mean)
 
 
@@ -72,11 +72,11 @@ class ScaledDensity:
         self.information = information
 
     def enter(self, f: np.ndarray) -> np.ndarray:
-        """Position that corresponds to f."""
+        """Return the position that corresponds to f."""
         return self.coordinates.whiten(f)
 
     def at(self, position: np.ndarray, gradient: bool = False) -> Point:
-        """The value, and the gradient on request."""
+        """Return the point at a position, with the gradient on request."""
         deviation = self.coordinates.deviation(position)
         f = self.coordinates.mean + deviation
         log_density = float(self.likelihood.log_likelihood(f)) - 0.5 * float(position @ position)
@@ -86,7 +86,7 @@ class ScaledDensity:
         return Point(position, log_density, f, slope)
 
     def gradient(self, position: np.ndarray) -> np.ndarray:
-        """Gradient of the log-density."""
+        """Return the gradient of the log-density."""
         deviation = self.coordinates.deviation(position)
         return self._slope(position, deviation, self.coordinates.mean + deviation)
 
@@ -98,21 +98,21 @@ class ScaledDensity:
 
 
 def latent(prior: Prior, likelihood: Likelihood) -> LatentDensity | None:
-    """Return the density of f itself; None where K is indefinite, as in the next two functions."""
+    """Return the density of f itself, or None if K is indefinite."""
     factorized = prior.factorized()
     return None if factorized is None else LatentDensity(factorized, likelihood)
 
 
 def scaled_by_prior(prior: Prior, likelihood: Likelihood) -> ScaledDensity | None:
-    """Return the density with D = L, the Cholesky factor of K, without a further O(n^3) operation."""
+    """Return the density with D = L, the Cholesky factor of K, or None if K is indefinite."""
     factorized = prior.factorized()
     return None if factorized is None else ScaledDensity(factorized, likelihood)
 
 
 def scaled_by_posterior(prior: Prior, likelihood: Likelihood) -> ScaledDensity | None:
-    """Return the density with C the Fisher information at the prior mean; two factorizations and one inversion.
+    """Return the density with C the Fisher information at the prior mean, or None if K is indefinite.
 
-    Section 3.6 of the comparative evaluation; K itself is not factorized.
+    See section 3.6 of the comparative evaluation. It takes two factorizations and one inversion, but none of K itself.
     """
     smallest = SMALLEST_INFORMATION / prior.variance.mean()
     information = np.maximum(likelihood.fisher_information(prior.mean), smallest)

@@ -2,7 +2,7 @@
 
 The ellipses come from a Gaussian reference q, and the target is q(f) r(f). If q is the prior, r is the likelihood, as
 in the published algorithm. If q approximates the posterior, r is the likelihood over the sites, and the ellipses reach
-across the whole posterior. Either way a call of r costs O(n).
+span the whole posterior. Either way a call of r costs O(n).
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class EllipticalSliceUpdate:
         Transitions made by one call of :meth:`step` or :meth:`move`.
     reference : {"prior", "laplace"}
         The Gaussian for the ellipses that :meth:`prepare` makes. Each move about Laplace's approximation is followed by
-        one about the prior: the posterior may have heavier tails than the approximation, and a chain that starts there
-        would stay for long.
+        one about the prior: the posterior may have heavier tails than the approximation, and a chain that starts in
+        them would stay there for a long time.
 
     Raises
     ------
@@ -66,9 +66,9 @@ class EllipticalSliceUpdate:
         return 1.0
 
     def prepare(self, prior: Prior, likelihood: Likelihood) -> SliceTarget | None:
-        """Factorize K, and fit the approximation if `reference` asks for one; None where K is indefinite.
+        """Return the likelihood with the references, or None if K is indefinite.
 
-        Laplace's approximation starts from the prior mean, so that it is a function of theta alone.
+        Laplace's approximation is fitted from the prior mean, so that it is a function of theta alone.
         """
         factorized = prior.factorized()
         if factorized is None or self.reference == "prior":
@@ -77,7 +77,7 @@ class EllipticalSliceUpdate:
         return None if approximation is None else SliceTarget((approximation, factorized), likelihood)
 
     def init(self, target: SliceTarget, f: np.ndarray) -> Point:
-        """Start at f."""
+        """Return the point at f."""
         return Point(f, target.log_ratio(f, target.references[0]), f)
 
     def restore(self, target: object, point: Point) -> Point:
@@ -92,12 +92,12 @@ class EllipticalSliceUpdate:
         step_size: float = 1.0,
         auxiliaries: np.ndarray | None = None,
     ) -> tuple[Point, TransitionInfo]:
-        """Make the moves; there is no step size.
+        """Make the moves, which have no step size; return the new point and a report.
 
         Parameters
         ----------
         auxiliaries : (moves, n) array, optional
-            Draws from the only reference less its mean, for the ellipses; drawn here if they are not given.
+            Draws from the only reference less its mean, for the ellipses; by default they are drawn here.
         """
         f, value, evaluations = point.position, point.log_density, 0
         for number in range(self.moves):
@@ -118,7 +118,7 @@ class EllipticalSliceUpdate:
         likelihood: Likelihood,
         auxiliaries: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Move f of shape (n,) about a given reference, leaving p(f|theta, y) invariant."""
+        """Return f of shape (n,) after moves about a given reference, which leave p(f|theta, y) invariant."""
         target, value = SliceTarget((reference,), likelihood), nan
         for number in range(self.moves):
             auxiliary = reference.sample_deviations(rng, 1)[0] if auxiliaries is None else auxiliaries[number]

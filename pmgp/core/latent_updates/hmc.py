@@ -39,7 +39,7 @@ class HamiltonianUpdate:
         The mass matrix: K^-1 + C with C the Fisher information at the prior mean for "posterior", K^-1 for "prior", or
         the identity (section 3.6 of the comparative evaluation, which calls the first two "HMC v1" and "HMC v2").
     max_leapfrog : int
-        The number of leapfrog steps is uniform from 1 to this one.
+        The number of leapfrog steps is uniform from 1 to this value.
 
     Raises
     ------
@@ -61,11 +61,11 @@ class HamiltonianUpdate:
         return 0.5 * n**-0.25
 
     def prepare(self, prior: Prior, likelihood: Likelihood) -> LatentDensity | ScaledDensity | None:
-        """Make the factor of the inverse mass matrix; None where K is indefinite."""
+        """Return the density in coordinates that the mass matrix scales, or None if K is indefinite."""
         return MASSES[self.mass](prior, likelihood)
 
     def init(self, target: LatentDensity | ScaledDensity, f: np.ndarray) -> Point:
-        """Start at f."""
+        """Return the point at f."""
         return target.at(target.enter(f), gradient=True)
 
     def restore(self, target: object, point: Point) -> Point:
@@ -75,5 +75,5 @@ class HamiltonianUpdate:
     def step(
         self, rng: np.random.Generator, point: Point, target: LatentDensity | ScaledDensity, step_size: float
     ) -> tuple[Point, TransitionInfo]:
-        """Make one trajectory."""
+        """Make one trajectory; return the new point and a report."""
         return hamiltonian(rng, point, target, step_size, self.max_leapfrog)

@@ -22,7 +22,8 @@ from pmgp.core.transitions.riemannian import Metric
 
 # Smallest curvature; below it an observation carries no information.
 SMALLEST_CURVATURE = 1e-10
-# Newton's steps to the constant f that fits the data best; without observations of a class they do not converge.
+# Largest number of Newton steps to the constant f that fits the data best; without observations of a class they do not
+# converge.
 NEWTON_STEPS = 30
 SMALLEST_STEP = 1e-10
 RIDGE = 1e-10
@@ -43,7 +44,7 @@ class IdentityMetric:
         self.size = size
 
     def momentum(self, rng: np.random.Generator) -> np.ndarray:
-        """Draw standard normals."""
+        """Return standard normals."""
         return rng.standard_normal(self.size)
 
     def velocity(self, momentum: np.ndarray) -> np.ndarray:
@@ -51,7 +52,7 @@ class IdentityMetric:
         return momentum
 
     def force(self, velocity: np.ndarray) -> np.ndarray:
-        """Zero: the metric is constant."""
+        """Return zero, since the metric is constant."""
         return np.zeros_like(velocity)
 
 
@@ -75,11 +76,11 @@ class PosteriorMetric:
 
     @property
     def log_determinant(self) -> float:
-        """Return log|K G|; K does not depend on f."""
+        """log|K G|, in place of log|G|, since K does not depend on f."""
         return self.shrinkage.log_determinant
 
     def momentum(self, rng: np.random.Generator) -> np.ndarray:
-        """Draw from N(0, G), as the sum of a draw for each term."""
+        """Return a draw from N(0, G), the sum of a draw for each term."""
         of_prior, of_sites = rng.standard_normal((2, self.prior.size))
         return self.prior.solve(self.prior.deviation(of_prior)) + self.precision.root_product(of_sites)
 
@@ -88,7 +89,7 @@ class PosteriorMetric:
         return self.shrinkage.product(momentum)
 
     def force(self, velocity: np.ndarray) -> np.ndarray:
-        """Zero: the metric is constant."""
+        """Return zero, since the metric is constant."""
         return np.zeros_like(velocity)
 
 
@@ -117,11 +118,11 @@ class LocalMetric(PosteriorMetric):
 
     @cached_property
     def marginals(self) -> np.ndarray:
-        """Blocks of G^-1, (n, C, C), the only ones that are multiplied with derivatives of W."""
+        """The diagonal blocks of G^-1, (n, C, C), the only ones that are multiplied by derivatives of W."""
         return self.shrinkage.marginals()
 
     def force(self, velocity: np.ndarray) -> np.ndarray:
-        """<G^-1 - v v', d_jG> / 2 for each j; only block i of G depends on f_i."""
+        """Return <G^-1 - v v', d_jG> / 2 for each j; only block i of G depends on f_i."""
         v = velocity.reshape(self.prior.vectors, -1).T
         return 0.5 * self.curvature_gradient(self.marginals - v[:, :, None] * v[:, None, :])
 
@@ -211,7 +212,7 @@ def _newton_step(likelihood: Likelihood, values: np.ndarray, n: int) -> np.ndarr
     f = np.repeat(values, n)
     gradient = likelihood.gradient(f).reshape(len(values), n).sum(axis=1)
     hessian = _information(likelihood, f).blocks.sum(axis=0)
-    # Along vectors of equal elements a softmax is constant.
+    # The ridge is needed because a softmax is constant along vectors of equal elements.
     step = np.linalg.solve(hessian + RIDGE * np.trace(hessian) * np.eye(len(values)), gradient)
     return step if np.isfinite(step).all() else np.zeros_like(step)
 

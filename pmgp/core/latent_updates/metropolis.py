@@ -19,7 +19,7 @@ PROPOSALS = ("autoregressive", "random_walk", "isotropic")
 
 @dataclass(frozen=True)
 class MetropolisUpdate:
-    """A random walk in f.
+    """A Metropolis update of f, with one of three proposals.
 
     Parameters
     ----------
@@ -46,15 +46,15 @@ class MetropolisUpdate:
 
     @property
     def largest_step_size(self) -> float:
-        """Largest step that tuning may reach; an autoregressive step of one is a draw from the prior."""
+        """The largest step that tuning may reach; an autoregressive step of one is a draw from the prior."""
         return 1.0 if self.proposal == "autoregressive" else np.inf
 
     def prepare(self, prior: Prior, likelihood: Likelihood) -> LatentDensity | ScaledDensity | None:
-        """Factorize K; None where it is indefinite."""
+        """Return the density of the proposal's coordinates with K factorized, or None if K is indefinite."""
         return (latent if self.proposal == "isotropic" else scaled_by_prior)(prior, likelihood)
 
     def init(self, target: LatentDensity | ScaledDensity, f: np.ndarray) -> Point:
-        """Start at f."""
+        """Return the point at f."""
         if self.proposal == "autoregressive":
             return _point_of_likelihood(target, f)
         return target.at(target.enter(f))
@@ -66,14 +66,14 @@ class MetropolisUpdate:
     def step(
         self, rng: np.random.Generator, point: Point, target: LatentDensity | ScaledDensity, step_size: float
     ) -> tuple[Point, TransitionInfo]:
-        """Make one transition."""
+        """Make one transition; return the new point and a report."""
         if isinstance(target, ScaledDensity) and self.proposal == "autoregressive":
             return _autoregressive(rng, point, target, min(step_size, 1.0))
         return random_walk(rng, point, target, step_size)
 
 
 def _point_of_likelihood(target: LatentDensity | ScaledDensity, f: np.ndarray) -> Point:
-    """Return a point with the log-likelihood alone, since the proposal is reversible under the prior."""
+    """Return a point with only the log-likelihood, since the proposal is reversible under the prior."""
     return Point(f, float(target.likelihood.log_likelihood(f)), f)
 
 

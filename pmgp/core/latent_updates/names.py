@@ -9,7 +9,7 @@ def check_name(given: str, known: tuple[str, ...], argument: str) -> None:
     Raises
     ------
     ValueError
-        Naming the argument and the known names.
+        It names the argument and the known names.
     """
     if given not in known:
         raise ValueError(f"{argument} must be one of {', '.join(known)}, not {given!r}")

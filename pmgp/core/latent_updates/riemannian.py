@@ -28,7 +28,7 @@ class RiemannianUpdate:
         "local" is K^-1 + W(f) with the curvature W of the likelihood, and uses the generalized leapfrog. "fixed" takes
         W at the constant f that fits the data best (probabilities n_c / n for labels of classes). "identity" is I.
     max_leapfrog : int
-        The number of leapfrog steps is uniform from 1 to this one.
+        The number of leapfrog steps is uniform from 1 to this value.
     solver : Solver
         Solver of the implicit steps.
 
@@ -53,21 +53,21 @@ class RiemannianUpdate:
         return 0.5 * n**-0.25
 
     def prepare(self, prior: Prior, likelihood: Likelihood) -> MovingMetricDensity | None:
-        """Factorize K, and make the fixed metric; None where K is indefinite."""
+        """Return the density of f with its metric, or None if K is indefinite."""
         factorized = prior.factorized()
         return None if factorized is None else METRICS[self.metric](factorized, likelihood)
 
     def init(self, target: MovingMetricDensity, f: np.ndarray) -> Point:
-        """Start at f."""
+        """Return the point at f."""
         point, metric = target.at(f, gradient=True), target.metric_at(f)
         return point._replace(log_density=-np.inf) if metric is None else point._replace(metric_factor=metric)
 
     def restore(self, target: MovingMetricDensity, point: Point) -> Point:
-        """Make the metric of a point that was stored without it."""
+        """Return a point that was stored without its metric, completed."""
         return self.init(target, point.payload) if isinstance(point.metric_factor, np.ndarray) else point
 
     def step(
         self, rng: np.random.Generator, point: Point, target: MovingMetricDensity, step_size: float
     ) -> tuple[Point, TransitionInfo]:
-        """Make one trajectory."""
+        """Make one trajectory; return the new point and a report."""
         return riemannian(rng, point, target, step_size, self.max_leapfrog, self.solver)

@@ -30,7 +30,7 @@ class ManifoldDensity(LatentDensity):
         return self.prior.precision_product(deviation)
 
     def with_metric(self, point: Point, known: Point | None = None) -> Point | None:
-        """Add the factor of G; None where the information at f is not finite."""
+        """Return a point with the factor of G, or None if the information at f is not finite."""
         information = self.likelihood.fisher_information(point.payload)
         if known is not None and np.array_equal(information, known.metric_key):
             return point._replace(metric_factor=known.metric_factor, metric_key=information)
@@ -50,22 +50,22 @@ class LangevinUpdate:
         return n ** (-1.0 / 6.0)
 
     def prepare(self, prior: Prior, likelihood: Likelihood) -> ManifoldDensity | None:
-        """Factorize and invert K; None where it is indefinite."""
+        """Return the density of f with K factorized and inverted, or None if K is indefinite."""
         factorized = prior.factorized()
         return None if factorized is None else ManifoldDensity(factorized.inverted(), likelihood)
 
     def init(self, target: ManifoldDensity, f: np.ndarray) -> Point:
-        """Start at f."""
+        """Return the point at f."""
         point = target.at(f, gradient=True)
         complete = target.with_metric(point)
         return point._replace(log_density=-np.inf) if complete is None else complete
 
     def restore(self, target: ManifoldDensity, point: Point) -> Point:
-        """Factorize the metric of a point that was stored without it."""
+        """Return a point that was stored without its metric, completed."""
         return point if point.metric_factor.size else self.init(target, point.payload)
 
     def step(
         self, rng: np.random.Generator, point: Point, target: ManifoldDensity, step_size: float
     ) -> tuple[Point, TransitionInfo]:
-        """Make one transition."""
+        """Make one transition; return the new point and a report."""
         return langevin(rng, point, target, step_size)

@@ -1,7 +1,7 @@
-"""Choose the number of draws from the measured spread of log p^(y|theta) at posterior points of tuning.
+"""The choice of the number of draws from the spread of log p^(y|theta), measured at posterior points of tuning.
 
-If the work is known, the number with the lowest cost of an effective draw is chosen. The screen costs the same whatever
-the number of draws, and estimates with a large spread make a chain stick (:func:`inefficiency`).
+If the work is known, the number with the lowest cost of an effective draw is chosen. The screen costs the same for any
+number of draws, and estimates with a large spread make a chain stick (:func:`inefficiency`).
 
 A chain's stored estimate holds a particle from the posterior, whose weight may be far larger than the weights of draws
 from q. If one weight makes up nearly the whole sum, the pool of importance samples says little about that. An estimator
@@ -22,14 +22,14 @@ from pmgp.core.estimators.importance import log_mean_exp
 from pmgp.core.marginal.evaluation import Evaluator, Fitted, Ready
 
 Price = Callable[[int, float], float]
-"""Price of an effective draw of the chain, given the number of draws of an estimate and its log's spread."""
+"""The price of an effective draw of the chain, given the number of draws of an estimate and its log's spread."""
 
 CANDIDATES = (16, 32, 64, 128, 256, 512)
 # If draws are the only work, a pseudo-marginal chain is best for a standard deviation of the log-estimate near one
 # (Doucet, Pitt, Deligiannidis and Kohn 2015), and poor above LARGE_SPREAD.
 TARGET_SPREAD = 1.0
 # Target if each estimate is repeated only a few times, which does not show its tails. On six classes of glass, chains
-# with 512 particles (a spread of 0.5) have three times as many effective draws an iteration as with 128 or 256.
+# with 512 particles (a spread of 0.5) have three times as many effective draws per iteration as with 128 or 256.
 TARGET_OF_REPEATS = 0.5
 LARGE_SPREAD = 1.5
 DEFAULT_DRAWS = 64
@@ -45,7 +45,7 @@ def choose_draws(
     predictor: Predictor | None,
     price: Price | None = None,
 ) -> tuple[int | None, float]:
-    """Choose the number of draws, or take the estimator's own.
+    """Return the chosen number of draws, or the estimator's own, and the spread with it.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def choose_draws(
 
 
 def inefficiency(spread: float) -> float:
-    """Iterations for one effective draw of a chain whose independent proposals are rejected only for the estimates.
+    """Return the iterations for one effective draw if only the estimates cause rejections of independent proposals.
 
     With normal errors z of the log-estimate, of standard deviation s, a stored estimate is replaced with probability
     a(z) = Phi(-z/s - s/2) + exp(-z) Phi(z/s - s/2). The integrated autocorrelation time is the mean of 2/a - 1 over
@@ -85,15 +85,15 @@ def inefficiency(spread: float) -> float:
     Parameters
     ----------
     spread : float
-        s.
+        The standard deviation s.
     """
     if not np.isfinite(spread):
         return np.inf
-    # In standard deviations from the mean of stored errors; the mean of fresh errors is at -s.
+    # x is in standard deviations from the mean of stored errors; the mean of fresh errors is at -s.
     x = np.linspace(-FARTHEST, FARTHEST, POINTS)
     z = spread * (x + 0.5 * spread)
     accepted = ndtr(-x - spread) + np.exp(-z) * ndtr(x)
-    # An estimate that is practically never replaced makes it infinite.
+    # The mean is infinite if an estimate is practically never replaced.
     with np.errstate(divide="ignore"):
         return float(np.average(2.0 / accepted - 1.0, weights=np.exp(-0.5 * x**2)))
 
@@ -106,7 +106,7 @@ def measured_beside(
     evaluate: Evaluator,
     predictor: Predictor | None,
 ) -> tuple[tuple[int, float], float]:
-    """Choose an estimator's number of draws, and measure importance sampling with the particles that it finds.
+    """Return an estimator's number of draws, and the spread of importance sampling with the particles that it finds.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def measured_beside(
         Importance sampling, and the number of its draws.
     estimator : Repeated
     thetas : list of (dimension,) arrays
-        Posterior points, one at least.
+        Posterior points, at least one.
     evaluate : Evaluator
     predictor : Predictor or None
 
@@ -124,7 +124,7 @@ def measured_beside(
     found : tuple
         The result of :func:`choose_draws`.
     spread : float
-        Spread of importance sampling if stored estimates hold such particles, from how often they are replaced.
+        Spread of importance sampling if stored estimates hold such particles, from the rate at which they are replaced.
     """
     candidates = _candidates(estimator)
     spreads, beside = [], []
@@ -147,14 +147,14 @@ def _candidates(estimator: Calibrated | Repeated) -> tuple[int, ...]:
 
 
 def _typical(spreads: np.ndarray) -> np.ndarray:
-    """The upper quartile over points; the higher of two neighbors, not their mean, as a spread may be infinite."""
+    """Return the upper quartile over points: of two neighbors the higher, not the mean, as spreads may be infinite."""
     return np.quantile(spreads, 0.75, axis=0, method="higher")
 
 
 def _chosen(
     estimator: Calibrated | Repeated, spreads: list[list[float]], price: Price | None = None
 ) -> tuple[int, float]:
-    """The number of draws with the lowest price, or the smallest that suffices, or the largest; and its spread."""
+    """Return the cheapest number of draws, or the smallest that suffices, or the largest, with its spread."""
     candidates, typical = _candidates(estimator), _typical(np.array(spreads))
     if price is not None and np.isfinite(typical).any():
         lowest = int(np.argmin([price(*each) for each in zip(candidates, typical, strict=True)]))
@@ -174,7 +174,7 @@ def _ready(theta: np.ndarray, evaluate: Evaluator, predictor: Predictor | None) 
 def _spreads(
     rng: np.random.Generator, estimator: Calibrated | Repeated, ready: Ready | None, candidates: tuple[int, ...]
 ) -> list[float]:
-    """Standard deviation of the log-estimate at one theta for each number of draws."""
+    """Return the standard deviation of the log-estimate at one theta for each number of draws."""
     if ready is None:
         return [np.inf] * len(candidates)
     if isinstance(estimator, Repeated):
@@ -185,7 +185,7 @@ def _spreads(
 
 
 def _pool(rng: np.random.Generator, estimator: Calibrated, ready: Ready, draws: int) -> np.ndarray:
-    """Independent log-weights, for at least four groups of `draws`."""
+    """Return independent log-weights, enough for at least four groups of `draws`."""
     pool = max(estimator.calibration_pool, 4 * draws)
     estimate = estimator.estimate(rng, ready.approximation, ready.likelihood, pool)
     return _pairs_adjacent(estimate.log_weights, estimator.antithetic)
@@ -197,13 +197,13 @@ def _repeats(rng: np.random.Generator, estimator: Repeated, ready: Ready) -> lis
 
 
 def _scaled_spreads(logs: np.ndarray, estimator: Repeated, candidates: tuple[int, ...]) -> list[float]:
-    """Spreads for several numbers of draws, from log-estimates with one: the variance is inversely proportional."""
+    """Return spreads for several numbers of draws from repeats with one: the variance is inversely proportional."""
     spread = _spread_of_repeats(logs)
     return [spread * float(np.sqrt(estimator.calibration_draws / draws)) for draws in candidates]
 
 
 def _spread_of_repeats(logs: np.ndarray) -> float:
-    """Spread, from how often one estimate would replace another, stored with probability proportional to its size."""
+    """Return the spread, from the rate at which estimates replace others, stored in proportion to their sizes."""
     if not np.isfinite(logs).any():
         return np.inf
     stored = np.exp(logs - logs.max())
@@ -220,7 +220,7 @@ def _spread_with(
     particles: np.ndarray,
     logs: np.ndarray,
 ) -> float:
-    """Spread of the log-estimate by importance sampling if stored estimates hold particles from the posterior.
+    """Return the spread of importance sampling's log-estimate if stored estimates hold particles from the posterior.
 
     Particles are picked in proportion to the estimates that they come from, whose logarithms are `logs`.
     """
@@ -247,7 +247,7 @@ def _pairs_adjacent(log_weights: np.ndarray, antithetic: bool) -> np.ndarray:
 
 
 def _spread_of_groups(log_weights: np.ndarray, draws: int, paired: bool, rng: np.random.Generator) -> float:
-    """Spread of the log-estimate, from how often a fresh estimate would replace a stored one at the same theta.
+    """Return the spread of the log-estimate, from the rate at which fresh estimates replace stored ones at one theta.
 
     A chain's stored estimate holds a particle from the posterior, whose weight may be far larger than any that a few
     draws from q show; groups of fresh weights alone would miss that tail. For normal errors of the log-estimate with
@@ -260,12 +260,12 @@ def _spread_of_groups(log_weights: np.ndarray, draws: int, paired: bool, rng: np
     chosen = rng.choice(len(log_weights), size=len(groups), p=weights / weights.sum())
     held[:, 0] = log_weights[chosen]
     if paired:
-        # The mirror image comes along; partners differ in the last bit of their index.
+        # The particle's mirror image is kept too; partners differ in the last bit of their index.
         held[:, 1] = log_weights[chosen ^ 1]
     stored = log_mean_exp(held)
     return _spread_for(float(np.exp(np.minimum(0.0, fresh[:, None] - stored[None, :])).mean()))
 
 
 def _spread_for(acceptance: float) -> float:
-    """The standard deviation of normal errors that leads to an acceptance rate."""
+    """Return the standard deviation of normal errors that leads to an acceptance rate."""
     return float(-np.sqrt(2.0) * ndtri(0.5 * acceptance))

@@ -1,10 +1,10 @@
-"""Choose an estimator and its number of draws from measured spread and counted work, at the end of tuning.
+"""The choice of an estimator and its number of draws from measured spread and counted work, at the end of tuning.
 
 Each estimator gets the number of draws that `calibration` finds for it. If another estimator finds particles from the
-posterior, importance sampling is measured with these, because its own weights may not show what a stored estimate
-holds. The price of an effective draw is the work of an iteration times the iterations that it takes
-(`calibration.inefficiency`). Work is a count of operations, not a time: the choice depends on a chain's seed alone, so
-that repeated and resumed runs choose alike.
+posterior, importance sampling is measured with these, because its own weights may not show the particles in stored
+estimates. The price of an effective draw is the work of an iteration times the number of iterations for an effective
+draw (`calibration.inefficiency`). Work is a count of operations, not a time, so the choice depends only on a chain's
+seed, and repeated and resumed runs make the same choice.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from pmgp.core.marginal.calibration import (
 from pmgp.core.marginal.evaluation import Evaluator, Fitted
 from pmgp.core.marginal.pseudo_marginal import PseudoMarginalChain
 
-# Share of iterations in which the screen leads to a new theta, where an estimate is made.
+# Share of iterations in which theta moves on the screen, so that an estimate is made.
 PASSING = 0.5
 # If this number of importance samples or fewer reach the target, their pool shows the spread well, and there is no
 # reason to try estimates that resample.
@@ -69,20 +69,20 @@ def choose_estimator(
     evaluate: Evaluator,
     predictor: Predictor | None,
 ) -> Choice:
-    """Compare the scheme's own estimator with others, and choose the number of draws.
+    """Return the best estimator, of the scheme's own and others, with its number of draws.
 
     Parameters
     ----------
     rng : numpy.random.Generator
-        Used for the scheme's own estimator alone. Others are measured with separate random numbers, so that a chain
-        that keeps its estimator continues as if there had been no others.
+        It serves only the scheme's own estimator. Others are measured with separate random numbers, so a chain that
+        keeps its estimator continues as if there had been no others.
     scheme : PseudoMarginalChain
         Its estimator must be `Priced` if there are others. Otherwise it makes the smallest number of draws that
         suffices.
     others : sequence of Priced
     thetas : list of (dimension,) arrays
-        Posterior points, from the second half of tuning. Without any there is nothing to measure, and the scheme's own
-        estimator is kept.
+        Posterior points, from the second half of tuning. Without any, nothing can be measured, and the scheme keeps its
+        own estimator.
     evaluate : Evaluator
     predictor : Predictor or None
     """
@@ -115,7 +115,7 @@ def choose_estimator(
 
 
 def _sufficient(own: Choice) -> bool:
-    """Whether few importance samples would suffice, however many have been chosen."""
+    """Return whether few importance samples would suffice, however many have been chosen."""
     return own.draws is not None and own.spread * np.sqrt(own.draws / FEW_DRAWS) <= TARGET_SPREAD
 
 
@@ -140,7 +140,7 @@ class _Costs:
         return self._price(estimator, choice.draws, choice.spread)
 
     def of_draws(self, estimator: Estimator) -> Price | None:
-        """Price as a function of draws and spread, if the spread for each number is measured and the work known."""
+        """Return the price as a function of draws and spread, or None unless both can be known for each number."""
         if isinstance(estimator, Calibrated) and isinstance(estimator, Priced):
             return partial(self._price, estimator)
         return None

@@ -1,4 +1,4 @@
-"""One evaluation of a model at a proposed theta, as far as it could be computed."""
+"""Evaluations of a model at a proposed theta, as far as they can be computed."""
 
 from __future__ import annotations
 
@@ -87,15 +87,15 @@ Evaluated = Fitted | Ready
 
 
 class Evaluator:
-    """Evaluates a model at theta.
+    """A model with an approximation, to be evaluated at theta.
 
     Parameters
     ----------
     model : LatentModel
     approximation : Approximation
     persistent : bool
-        If a fit from the predicted start fails, fit again from the approximation's own start: for a chain that other
-        samplers may move to places where it would not go by itself.
+        Whether to fit again from the approximation's own start if a fit from the predicted start fails: for a chain
+        that other samplers may move to places where it would not go by itself.
     """
 
     def __init__(self, model: LatentModel, approximation: Approximation, persistent: bool = False) -> None:
@@ -117,10 +117,10 @@ class Evaluator:
         return Indefinite(theta) if fitted is None else Fitted(theta, log_prior, fitted, likelihood)
 
     def prepare(self, evaluation: Evaluated) -> Ready | Indefinite:
-        """Factorize K, and refine q for importance samples.
+        """Return the evaluation with K factorized and q refined for importance samples.
 
-        If K needed a jitter, q is first conditioned on the same sites again under the new covariance. Like the
-        approximation itself this is a function of theta. An evaluation that is `Ready` is returned as it is.
+        If K needed a jitter, q is first conditioned on the same sites under the new covariance. Like the approximation
+        itself this is a function of theta. An evaluation that is `Ready` is returned unchanged.
         """
         if isinstance(evaluation, Ready):
             return evaluation

@@ -27,7 +27,7 @@ def evidence_gradient(
     q: Posterior,
     likelihood: Likelihood,
 ) -> np.ndarray | None:
-    """Gradient of q's log-evidence.
+    """Return the gradient of q's log-evidence in theta.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def evidence_gradient(
     Returns
     -------
     (dimension,) array or None
-        None where K turns out to be indefinite.
+        None if K turns out to be indefinite.
     """
     gradient = approximation.evidence_gradient(q, likelihood)
     if gradient is None:
@@ -57,7 +57,7 @@ def evidence_gradient(
 
 
 def screen_gradient(evaluate: Evaluator, evaluation: Evaluation) -> np.ndarray:
-    """Gradient of log p(theta) plus the log-evidence; NaN where there is no q.
+    """Return the gradient of log p(theta) plus the log-evidence, or NaN if there is no q.
 
     The model must be a `DifferentiableMarginal`, and the approximation `Differentiable`.
     """

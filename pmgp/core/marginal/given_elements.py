@@ -21,7 +21,7 @@ class GivenElements:
     moved : (dimension,) array of int
         The elements that move.
     theta : array
-        A whole theta, whose other elements are given.
+        A complete theta, which gives the other elements.
     """
 
     def __init__(self, model: DifferentiableMarginal, moved: np.ndarray, theta: np.ndarray) -> None:
@@ -30,25 +30,25 @@ class GivenElements:
         self.theta = theta
 
     def whole(self, theta: np.ndarray) -> np.ndarray:
-        """Join the elements that move to those that are given."""
+        """Return theta with the given elements and those that move."""
         whole = self.theta.copy()
         whole[self.moved] = theta
         return whole
 
     def gives(self, theta: np.ndarray) -> bool:
-        """Whether a whole theta has the given elements."""
+        """Return whether a complete theta has the given elements."""
         return np.array_equal(theta, self.whole(theta[self.moved]))
 
     def log_prior(self, theta: np.ndarray) -> float:
-        """Log of the prior density, up to a constant."""
+        """Return the log of the prior density, up to a constant."""
         return self.model.log_prior(self.whole(theta))
 
     def prior(self, theta: np.ndarray) -> Prior:
-        """p(f|theta)."""
+        """Return p(f|theta)."""
         return self.model.prior(self.whole(theta))
 
     def likelihood(self, theta: np.ndarray) -> Likelihood:
-        """p(y|f, theta) as a function of f."""
+        """Return p(y|f, theta) as a function of f."""
         return self.model.likelihood(self.whole(theta))
 
     @property
@@ -57,9 +57,9 @@ class GivenElements:
         return np.flatnonzero(np.isin(self.moved, self.model.likelihood_elements)).tolist()
 
     def log_prior_gradient(self, theta: np.ndarray) -> np.ndarray:
-        """Gradient of the log-prior: (dimension,)."""
+        """Return the gradient of the log-prior: (dimension,)."""
         return self.model.log_prior_gradient(self.whole(theta))[self.moved]
 
     def covariance_pullback(self, theta: np.ndarray, covariance_bar: np.ndarray, mean_bar: np.ndarray) -> np.ndarray:
-        """Gradient of <covariance_bar, K> + mean_bar' m: (dimension,)."""
+        """Return the gradient of <covariance_bar, K> + mean_bar' m: (dimension,)."""
         return self.model.covariance_pullback(self.whole(theta), covariance_bar, mean_bar)[self.moved]

@@ -39,7 +39,7 @@ from pmgp.core.transitions.mixture import IndependenceMixture
 
 @storable
 class State(NamedTuple):
-    """State of the chain between two iterations, without the approximation at theta, which is a function of it.
+    """The state of a chain between two iterations, without the approximation at theta, which is a function of theta.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class State(NamedTuple):
     log_estimate : float
         Log of p^(y|theta), unbiased.
     effective_size : float
-        Effective number of importance samples behind it.
+        Effective number of importance samples in the estimate.
     iteration : int
     """
 
@@ -62,7 +62,7 @@ class State(NamedTuple):
 
 @storable
 class Frozen(NamedTuple):
-    """The constants that tuning ends with: learned transitions, a predictor of starts, the number of draws.
+    """The results of tuning: learned transitions, a predictor of starts, the number of draws.
 
     The number of draws is None for an estimator that knows its own. `estimator` is set if tuning has chosen one, which
     then replaces the chain's own.
@@ -87,7 +87,7 @@ class Info(NamedTuple):
     latent : (n,) array
         The trace's copy of f.
     iterations : int
-        Iterations of all fits together.
+        Total number of iterations of all fits.
     converged, indefinite : bool
         Whether all of them converged, and whether K was indefinite anywhere.
     """
@@ -105,30 +105,30 @@ _Candidate = tuple[Point | None, float, tuple[TransitionInfo, ...]]
 """The candidate for theta, the log of a factor of the correction, and reports of the screen."""
 
 
-# Iterations between refreshments. If the conditional estimate takes only a few more columns of one product, it is worth
-# its time in every iteration; if it takes as long as an estimate at a proposal, only rarely.
+# Iterations between refreshments. A conditional estimate that takes only a few more columns of one product is worth its
+# time in every iteration; one that takes as long as an estimate at a proposal is not.
 REFRESH_SHARED, REFRESH_ALONE = 1, 10
 
 
 @dataclass(frozen=True)
 class PseudoMarginalChain:
-    """Configuration of the scheme.
+    """The configuration of the pseudo-marginal scheme, whose methods move a chain.
 
     Parameters
     ----------
     estimator : Estimator
     transition : AdaptiveTransition
-        Moves theta, on the screen if there is one.
+        The transition of theta, on the screen if there is one.
     delayed_acceptance : bool
-        Screen with the approximation's marginal likelihood. Without the screen, an estimate is made for every proposal,
-        and the transition must make proposals (`Proposing`).
+        Whether to screen with the approximation's marginal likelihood. Without the screen, an estimate is made for
+        every proposal, and the transition must make proposals (`Proposing`).
     transitions : int
         Number of transitions on the screen that one estimate corrects.
     latent_moves : int
         Elliptical slice moves for the trace's copy of f, in every iteration. It must be zero if the estimate is not
         unbiased: a move towards p(f|theta, y) would turn a draw from q into a draw from neither.
     refresh_every : int, optional
-        Number of iterations between refreshments of the particles; 0 for never. By default it suits the estimator.
+        Number of iterations between refreshments of the particles; 0 for none. The default depends on the estimator.
 
     Raises
     ------
@@ -151,7 +151,7 @@ class PseudoMarginalChain:
             )
 
     def init(self, rng: np.random.Generator, evaluation: Ready, frozen: Frozen) -> State:
-        """Start the chain."""
+        """Return the first state of a chain."""
         estimate = self._estimate(rng, evaluation, frozen)
         if not np.isfinite(estimate.log_evidence):
             raise FloatingPointError("every importance weight underflows at the chain's starting point")
@@ -165,7 +165,7 @@ class PseudoMarginalChain:
         evaluate: Evaluator,
         frozen: Frozen,
     ) -> tuple[State, Point, Info]:
-        """Make one iteration.
+        """Make one iteration; return the new state, the screen at its theta, and a report.
 
         Parameters
         ----------
@@ -199,7 +199,7 @@ class PseudoMarginalChain:
     def _candidate(
         self, rng: np.random.Generator, current: Point, density: ScreenDensity, frozen: Frozen
     ) -> _Candidate:
-        """Return where transitions on the screen lead, if theta moves; without a screen, a proposal."""
+        """Return the result of the transitions on the screen, if theta has moved; without a screen, a proposal."""
         if not self.delayed_acceptance:
             return self._proposal(rng, current, density, frozen)
         moved, infos = current, []
@@ -249,24 +249,24 @@ class PseudoMarginalChain:
         return self._state(rng, current, estimate, state.iteration)
 
     def estimator_of(self, frozen: Frozen) -> Estimator:
-        """The estimator that tuning has chosen, or the chain's own."""
+        """Return the estimator that tuning has chosen, or the chain's own."""
         return self.estimator if frozen.estimator is None else frozen.estimator
 
     def refreshed_every(self, sharing: bool) -> int:
-        """Iterations between refreshments, which depend on whether the estimator shares draws; 0 for never."""
+        """Return the iterations between refreshments for an estimator that shares draws, or not; 0 for none."""
         if self.refresh_every is not None:
             return self.refresh_every
         return REFRESH_SHARED if sharing else REFRESH_ALONE
 
     def _sharing(self, frozen: Frozen) -> SharesDraws | None:
-        """The estimator if it shares draws."""
+        """Return the estimator if it shares draws, or None."""
         if frozen.estimator is None:
             return self._own_sharing
         return frozen.estimator if isinstance(frozen.estimator, SharesDraws) else None
 
     @cached_property
     def _own_sharing(self) -> SharesDraws | None:
-        """The chain's own estimator if it shares draws; looked up once, because that takes microseconds."""
+        """The chain's own estimator if it shares draws, or None; cached because the check takes microseconds."""
         return self.estimator if isinstance(self.estimator, SharesDraws) else None
 
     @cached_property
@@ -276,14 +276,14 @@ class PseudoMarginalChain:
     def _shared_draws(
         self, rng: np.random.Generator, current: Ready, sharing: SharesDraws | None, frozen: Frozen
     ) -> np.ndarray | None:
-        """Draws from q less its mean for the moves and for the refreshment, as columns of one matrix."""
+        """Return draws from q less its mean, for the moves and the refreshment, made as columns of one matrix."""
         if sharing is None:
             return None
         redrawn = sharing.redrawn(frozen.draws or 1)
         return current.approximation.sample_deviations(rng, self.latent_moves + redrawn) if redrawn else None
 
     def refresh(self, rng: np.random.Generator, state: State, current: Ready, frozen: Frozen) -> State:
-        """Redraw the estimate given the retained particle: a Gibbs update of the extended target."""
+        """Return the state with an estimate redrawn given the particle: a Gibbs update of the extended target."""
         estimate = self.estimator_of(frozen).estimate_given(
             rng, current.approximation, current.likelihood, state.particle, frozen.draws
         )
@@ -298,7 +298,7 @@ class PseudoMarginalChain:
         log_ratio: float,
         frozen: Frozen,
     ) -> tuple[Estimate | None, float]:
-        """Make the correction: return the estimate if the candidate is accepted, and the acceptance probability."""
+        """Return the candidate's estimate if it is accepted, or None, and the acceptance probability."""
         estimate = self._estimate(rng, candidate, frozen)
         log_ratio += (candidate.log_prior + estimate.log_evidence - candidate.log_screen) - (
             current.log_prior + state.log_estimate - current.log_screen

@@ -1,7 +1,7 @@
 """The end of an iteration as one kernel: a move of f at the current theta, and a refreshment given it.
 
-`core.likelihoods.compiled_terms` lists the likelihoods that have such a kernel. It uses the generator like the separate
-steps, in the same order.
+`core.likelihoods.compiled_terms` lists the likelihoods that have such a kernel. It uses random numbers in the order of
+the separate steps.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def renewed(
     estimator: Any,
     draws: int | None,
 ) -> tuple[np.ndarray, WeightedParticles, np.ndarray] | None:
-    """Make one slice move of a draw of f, and an estimate given it; None if there is no kernel for that.
+    """Return one slice move of a draw of f and an estimate given it, or None if there is no kernel for that.
 
     Parameters
     ----------

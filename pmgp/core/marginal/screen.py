@@ -15,7 +15,7 @@ from pmgp.core.transitions.base import NOT_COMPUTED, Point
 
 
 class ScreenDensity:
-    """The density for one iteration, which counts evaluations. The payload of a point is the evaluation there.
+    """The density for one iteration, which counts iterations of fits. A point's payload is its evaluation.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class ScreenDensity:
     Attributes
     ----------
     iterations : int
-        Iterations of all fits together.
+        Total number of iterations of all fits.
     converged, indefinite : bool
         Whether all fits converged, and whether K was indefinite anywhere.
     pairs : list of pairs
@@ -44,14 +44,14 @@ class ScreenDensity:
         self.pairs: list[tuple[np.ndarray, np.ndarray]] = []
 
     def at(self, position: np.ndarray, gradient: bool = False) -> Point:
-        """The value, and the gradient on request."""
+        """Return the point at a position, with the gradient on request."""
         evaluation = self.evaluate(position, self.predictor)
         self._count(evaluation)
         slope = screen_gradient(self.evaluate, evaluation) if gradient else NOT_COMPUTED
         return Point(position, evaluation.log_screen, evaluation, slope)
 
     def gradient(self, position: np.ndarray) -> np.ndarray:
-        """Gradient of the log-density; NaN where that is minus infinity."""
+        """Return the gradient of the log-density, or NaN if that is minus infinity."""
         return self.at(position, gradient=True).gradient
 
     def _count(self, evaluation: Evaluation) -> None:

@@ -1,8 +1,8 @@
 """Tuning of a pseudo-marginal chain, under the approximation's own marginal likelihood.
 
-Adaptation uses the deterministic approximation, so that a lucky, greatly overestimated p^(y|theta) cannot trap the
-chain before its proposals fit (section 4.4 of the pseudo-marginal article). The transition is the same that later moves
-on the screen. Everything that is learned is frozen when tuning ends.
+Adaptation uses the deterministic approximation, so that a great overestimate of p(y|theta) cannot trap the chain before
+its proposals fit (section 4.4 of the pseudo-marginal article). The same transition later moves on the screen. All that
+was learned is frozen when tuning ends.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from pmgp.core.numerics.storable import storable
 from pmgp.core.transitions.base import AdaptiveTransition, Point, TransitionInfo
 
 # Fractions of tuning: draws before BURN_IN are forgotten; from KEPT_FROM on draws are kept. Starts are regressed on
-# theta from PREDICTED_FROM on, and afresh from ANEW on: starts on the way to the posterior do not help there.
+# theta from PREDICTED_FROM on; the regression begins again at ANEW, without starts on the way to the posterior.
 BURN_IN = 0.2
 KEPT_FROM = 0.5
 PREDICTED_FROM, ANEW = 0.1, 0.4
 REFIT_EVERY = 25
-# Early iterations after which fits also start from the chain's place: it moves fast at first.
+# Early iterations after which fits also start from the chain's current fit, as the chain moves fast at first.
 EARLY = (1, 2, 4, 8, 16)
-# Number of theta from the second half that are kept to measure the spread of log p^ at the end.
+# The number of theta from the second half that are kept to measure the spread of log p^ at the end.
 KEPT = 12
-# Proposals with a lower acceptance rate are too far away to learn starts from.
+# Proposals with a lower acceptance rate are too far away to be used in the regression of starts.
 SMALLEST_RATE = 1e-6
 
 
@@ -98,12 +98,12 @@ class Tuning:
         return moved, info._replace(accepted=moved is not current)
 
     def density(self, evaluate: Evaluator) -> ScreenDensity:
-        """The screen for one iteration."""
+        """Return the screen for one iteration."""
         return ScreenDensity(evaluate, self.starts, learning=self.predictor is not None)
 
     @property
     def starts(self) -> Predictor | None:
-        """Predictor of the starts of fits, a function of the stored state, so that a resumed chain does the same."""
+        """The predictor of the starts of fits, a function of the stored state, so that a resumed chain has the same."""
         for predictor in (self.predictor, self.former):
             if predictor is not None and predictor.coefficients is not None:
                 return predictor
@@ -126,7 +126,7 @@ class Tuning:
         begins = self.iteration >= PREDICTED_FROM * self.length and (self.predictor is None or self._drifted())
         anew = self.iteration - REFIT_EVERY < ANEW * self.length <= self.iteration
         if begins or anew:
-            # A predictor that has learned far away predicts nothing here.
+            # A predictor that was fitted far away is of no use here.
             self.former = None if begins else self.predictor
             scale = np.sqrt(np.diag(self.moments.covariance()))
             self.predictor = ModePredictor(self.dimension, self.size, self.moments.mean.copy(), scale)
@@ -136,7 +136,7 @@ class Tuning:
                 self.former = None
 
     def _drifted(self) -> bool:
-        """Whether the chain has moved far from where the predictor's powers of theta are well scaled."""
+        """Return whether the chain is far from the theta for which the predictor's powers are well scaled."""
         assert self.predictor is not None
         return bool(np.any(np.abs(self.moments.mean - self.predictor.location) > 2.0 * self.predictor.scale))
 

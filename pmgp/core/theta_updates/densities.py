@@ -35,7 +35,7 @@ class LatentPart(NamedTuple):
 
 
 class JointState(NamedTuple):
-    """Current state of the chain: theta of shape (dimension,), and its latent part."""
+    """The current state of a chain: theta of shape (dimension,), and its latent part."""
 
     theta: np.ndarray
     together: LatentPart
@@ -48,7 +48,7 @@ class ThetaDensity:
     ----------
     model : DifferentiableModel
     current : JointState
-        State of the chain; K is not built and factorized there again.
+        State of the chain; K at its theta is not built and factorized again.
     """
 
     def __init__(self, model: DifferentiableModel, current: JointState) -> None:
@@ -60,14 +60,14 @@ class ThetaDensity:
         return theta is self.current.theta or np.array_equal(theta, self.current.theta)
 
     def prior(self, theta: np.ndarray) -> Prior | None:
-        """p(f|theta) with its factor; None where K is indefinite."""
+        """Return p(f|theta) with its factor, or None if K is indefinite."""
         prior = self.current.together.prior if self.is_current(theta) else self.model.prior(theta)
         return prior.factorized()
 
     def at(self, position: np.ndarray, gradient: bool = False) -> Point:
-        """The value, and the gradient on request."""
+        """Return the point at a position, with the gradient on request."""
         log_prior = self.model.log_prior(position) if np.isfinite(position).all() else -np.inf
-        # Far out numbers overflow; such a theta is rejected and needs no warning.
+        # At extreme theta numbers overflow; these are rejected and need no warning.
         with np.errstate(all="ignore"):
             given = self._given(position) if np.isfinite(log_prior) else None
             if given is None:
@@ -78,11 +78,11 @@ class ThetaDensity:
             return point._replace(gradient=self._slope(point)) if gradient else point
 
     def gradient(self, position: np.ndarray) -> np.ndarray:
-        """Gradient of the log-density; NaN where that is minus infinity."""
+        """Return the gradient of the log-density, or NaN if that is minus infinity."""
         return self.at(position, gradient=True).gradient
 
     def with_metric(self, point: Point, known: Point | None = None) -> Point | None:
-        """Add the factor of the metric tensor; None where the density is zero, or the metric cannot be computed.
+        """Return a point with the factor of the metric tensor, or None if there is no density or no metric.
 
         The articles' metric is the Fisher information minus the Hessian of the log-prior, which need not be positive
         definite on the unconstrained scale; its eigenvalues are replaced by their absolute values.
@@ -93,7 +93,7 @@ class ThetaDensity:
         return None if factor is None else point._replace(metric_factor=factor)
 
     def _given(self, theta: np.ndarray) -> tuple[float, LatentPart] | None:
-        """Log of the factor of p(theta), and theta's latent part; None where the density is zero."""
+        """Return the log of the factor beside p(theta) and theta's latent part, or None if the density is zero."""
         raise NotImplementedError
 
     def _slope(self, point: Point) -> np.ndarray:
@@ -119,12 +119,12 @@ class SufficientDensity(ThetaDensity):
         return prior.log_density(self.f) + log_likelihood, LatentPart(prior, self.f, extra)
 
     def _slope(self, point: Point) -> np.ndarray:
-        """D log N(f|m, K) = <a a' - K^-1, dK> / 2 + a' dm with a = K^-1 (f - m)."""
+        """Return the gradient, where d log N(f|m, K) = <a a' - K^-1, dK> / 2 + a' dm with a = K^-1 (f - m)."""
         covariance_bar, mean_bar = point.payload.prior.log_density_gradient(self.f)
         return self.model.theta_gradient(point.position, covariance_bar, mean_bar, self.f)
 
     def with_metric(self, point: Point, known: Point | None = None) -> Point | None:
-        """Add the factor of the metric tensor; keep the Fisher information, a function of theta, in the payload."""
+        """Return a point with the factor of the metric tensor, and with the Fisher information in its payload."""
         if point.payload is not None and not isinstance(point.payload.extra, np.ndarray):
             extra = point.payload.prior.fisher_information(*self.model.pushforward(point.position))
             point = point._replace(payload=point.payload._replace(extra=extra))
@@ -155,7 +155,7 @@ class AncillaryDensity(ThetaDensity):
         return self.model.theta_gradient(point.position, covariance_bar, slope, f)
 
     def _information(self, point: Point) -> np.ndarray:
-        """(dm_i + dL_i nu)' R (dm_j + dL_j nu), R the Fisher information of f."""
+        """Return (dm_i + dL_i nu)' R (dm_j + dL_j nu), with R the Fisher information of f."""
         prior, f, _ = point.payload
         means, covariances = self.model.pushforward(point.position)
         changes = means + [prior.unwhitening_change(self.nu, change) for change in covariances]
@@ -163,12 +163,12 @@ class AncillaryDensity(ThetaDensity):
 
 
 def factorized(prior: Prior) -> Prior:
-    """The prior at the chain's theta, with its factor.
+    """Return the prior at the chain's theta, with its factor.
 
     Raises
     ------
     NotPositiveDefiniteError
-        If the chain was started where K is indefinite.
+        If the chain was started at a theta with an indefinite K.
     """
     found = prior.factorized()
     if found is None:
@@ -177,7 +177,7 @@ def factorized(prior: Prior) -> Prior:
 
 
 def _positive_factor(metric: np.ndarray) -> np.ndarray | None:
-    """Factor of a metric with absolute eigenvalues; None where it is zero or not finite."""
+    """Return the factor of a metric with absolute eigenvalues, or None if it is zero or not finite."""
     if not np.isfinite(metric).all():
         return None
     values, vectors = np.linalg.eigh(metric)

@@ -36,7 +36,7 @@ class JointDensity(ThetaDensity):
         self.normals = normals
 
     def _fit(self, theta: np.ndarray) -> Posterior | None:
-        """q at theta, a function of theta alone; None where K is indefinite."""
+        """Return q at theta, a function of theta alone, or None if K is indefinite."""
         known = self.current.together.extra
         if self.is_current(theta) and isinstance(known, Posterior):
             return known

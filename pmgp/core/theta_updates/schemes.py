@@ -1,6 +1,6 @@
 """Schemes that update theta beside f: sufficient, ancillary, interweaving, surrogate and joint.
 
-Each is a sequence of stages; in each stage theta moves in a conditional density. Section 2 of the comparative
+Each is a sequence of stages; in each stage theta moves in a conditional density. See section 2 of the comparative
 evaluation.
 """
 
@@ -27,7 +27,7 @@ Stage = Callable[[DifferentiableModel, JointState, np.random.Generator], ThetaDe
 
 
 class Outcome(NamedTuple):
-    """Result of one iteration of a scheme: the chain's state, learned adaptations, and a report of each stage."""
+    """The result of one iteration of a scheme: the chain's state, learned adaptations, and a report of each stage."""
 
     current: JointState
     adaptations: tuple[Any, ...]
@@ -36,7 +36,7 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True)
 class Scheme:
-    """An iteration makes one transition of theta in each stage.
+    """A scheme, which makes one transition of theta in each stage of an iteration.
 
     Parameters
     ----------
@@ -47,11 +47,11 @@ class Scheme:
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        """Conditional densities in which theta moves, one after another."""
+        """The conditional densities in which theta moves, one after another."""
         raise NotImplementedError
 
     def start(self, dimension: int, length: int) -> tuple[Any, ...]:
-        """Begin to learn; each stage has its own step size."""
+        """Return the initial adaptation of each stage, which has its own step size."""
         return tuple(self.operator.start(dimension, length) for _ in self.stages)
 
     def step(
@@ -62,7 +62,7 @@ class Scheme:
         adaptations: tuple[Any, ...],
         tuning: bool,
     ) -> Outcome:
-        """Update theta, and f if it moves with theta; leaves p(theta, f|y) invariant."""
+        """Update theta, and f if it moves with theta, leaving p(theta, f|y) invariant."""
         learned, infos = [], []
         for stage, adaptation in zip(self.stages, adaptations, strict=True):
             point, adaptation, info = self.moved(rng, stage(model, current, rng), current.theta, adaptation, tuning)
@@ -128,7 +128,7 @@ class SufficientScheme(Scheme):
         adaptations: tuple[Any, ...],
         tuning: bool,
     ) -> Outcome:
-        """Update theta."""
+        """Draw the conjugate variance if there is one, and update theta."""
         if self.variance is not None:
             current = self.variance.draw(rng, current)
         return super().step(rng, current, model, adaptations, tuning)

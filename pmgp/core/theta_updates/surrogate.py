@@ -19,7 +19,7 @@ BOUNDS = (1e-4, 1e4)
 
 
 def surrogate_noise(prior: Prior, likelihood: Likelihood) -> np.ndarray:
-    """Diagonal of S that matches each latent value's own posterior.
+    """Return the diagonal of S, which matches each latent value's own posterior.
 
     p(f_i|y_i, theta) under N(m_i, K_ii) has a variance v_i, and S_i solves 1/v_i = 1/K_ii + 1/S_i. If the moments are
     not known, Taylor's expansion at the prior mean gives S_i = 1 / curvature. S is a function of theta alone.
@@ -56,7 +56,7 @@ class SurrogateDensity(ThetaDensity):
         self.eta = frame.whitened(f - frame.mean_given(self.surrogate))
 
     def _frame(self, theta: np.ndarray) -> Observed | None:
-        """The distribution of f given surrogate data at one theta, for f = m_g + D eta; None where K is indefinite."""
+        """Return the distribution of f given surrogate data at one theta, or None if K is indefinite."""
         known = self.current.together.extra
         if self.is_current(theta) and isinstance(known, Observed):
             return known

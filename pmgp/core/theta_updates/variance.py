@@ -27,7 +27,7 @@ class ConjugateVariance:
     scale: float
 
     def draw(self, rng: np.random.Generator, current: JointState) -> JointState:
-        """Replace sigma by an exact draw; K and its factor are scaled, not computed again."""
+        """Return the state with an exact draw of sigma; K and its factor are scaled, not computed again."""
         f = current.together.f
         prior = factorized(current.together.prior)
         nu = prior.whiten(f)

@@ -114,8 +114,8 @@ class PseudoMarginal(EvidenceProgress, GaussianProcessStep):
     latent_moves : int
         Elliptical slice moves of f in every iteration.
     refresh_every : int, optional
-        Number of iterations between refreshments of the importance samples; 0 for none. The default is 1, or 10 for
-        estimators that do not use importance samples. A larger number is cheaper, but after a large weight theta and f
+        Number of iterations between refreshments of the importance samples; 0 for none. The default is 1 for importance
+        samples from q, and 10 for other estimators. A larger number is cheaper, but after a large weight theta and f
         stay longer where they are. Beside a step method for other variables it must be 1, which is then the default.
     $arguments
 
