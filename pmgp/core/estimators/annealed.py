@@ -1,8 +1,8 @@
 """Annealed importance sampling: section IV of the annealing article (Neal 2001).
 
-Between a Gaussian reference q and the posterior stand the densities q(f) r(f)^beta, where r is the likelihood over q's
-sites, or the whole likelihood if the prior is the reference. Particles start at q and make one elliptical slice move at
-each beta; the weights, r(f)^(increase of beta) multiplied over the path, are far more even than r(f) itself.
+The densities q(f) r(f)^beta bridge a Gaussian reference q and the posterior, where r is the likelihood over q's sites,
+or the whole likelihood if the prior is the reference. Particles start at q and make one elliptical slice move at each
+beta; the weights, r(f)^(increase of beta) multiplied over the path, are far more even than r(f) itself.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from pmgp.core.transitions.parallel_slices import slices_on_ellipses
 
 # Section V of the article: half of the temperatures are above MIDDLE, half between it and COLDEST.
 MIDDLE, COLDEST = 0.2, 1e-6
-# Default number of auxiliary draws of a particle, by its start. From a q that fits, three give log p^ the same spread
-# as a fresh draw for every move (measured). From Laplace's q on rough data the spread is up to a fifth larger, for half
-# the time. From the prior, which is far from the posterior, few are not enough.
+# Default number of auxiliary draws of a particle, by its start. In measurements with a good q, three give log p^ the
+# same spread as a fresh draw for every move. With Laplace's q on rough data the spread is up to a fifth larger, for
+# half the time. From the prior, which is far from the posterior, few draws are not enough.
 ELLIPSES = {"approximation": 3, "prior": 64}
 
 
 def annealing_schedule(n: int) -> np.ndarray:
-    """The article's temperatures for n latent values: 0 < ... < 1, about sqrt(n) of them.
+    """Return the article's temperatures for n latent values: about sqrt(n) values that increase from 0 to 1.
 
     With s = sqrt(n), there are s/2 - 1 values uniform in log beta from 1 down to 0.2, s/2 from 0.2 down to 1e-6, and 0.
 
@@ -46,22 +46,22 @@ def annealing_schedule(n: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class AnnealedImportanceSampling:
-    """Estimate p(y|theta) without bias from particles that are annealed from q, or from the prior, to the posterior.
+    """An unbiased estimator of p(y|theta) with particles that are annealed from q, or the prior, to the posterior.
 
     Parameters
     ----------
     start : {"approximation", "prior"}
-        Start of the particles. From the prior many more temperatures are needed.
+        The distribution in which particles start. The prior needs many more temperatures.
     temperatures : sequence of float, optional
-        From 0 to 1, increasing; :func:`annealing_schedule` if not given. From expectation propagation's q its upper
+        Increasing values from 0 to 1; :func:`annealing_schedule` by default. With expectation propagation's q its upper
         half, from 0.2 on, is nearly as good at half the cost.
     draws : int
         Number of particles N_imp.
     ellipses : int, optional
-        Number of auxiliary draws, O(n^2) each, for the ellipses on which a particle moves. Its moves take them in turn.
+        Number of auxiliary draws, O(n^2) each, for the ellipses on which a particle moves. Its moves use them in turn.
         A move rotates particle and auxiliary together, after which the auxiliary is again an independent draw from the
-        reference: the estimate is unbiased with any number. The article has as many as moves. By default three from an
-        approximation, 64 from the prior.
+        reference, so the estimate is unbiased with any number. The article uses one for each move. The default is three
+        with the approximation, and 64 with the prior.
 
     Raises
     ------
@@ -104,7 +104,7 @@ class AnnealedImportanceSampling:
         likelihood: Likelihood,
         draws: int | None = None,
     ) -> WeightedParticles:
-        """Anneal particles and weigh them.
+        """Return an estimate from annealed particles.
 
         Parameters
         ----------
@@ -125,11 +125,11 @@ class AnnealedImportanceSampling:
         retained: np.ndarray,
         draws: int | None = None,
     ) -> WeightedParticles:
-        """Anneal all particles but one, which is kept.
+        """Return an estimate in which one particle is kept, and the others are annealed.
 
         If `retained` is from p(f|theta, y), its path is drawn backwards: the slice moves are reversible, so the path
         back has the same temperatures in reverse. The result is a draw from the extended target of the pseudo-marginal
-        chain given theta and that particle, see `ImportanceSampling.estimate_given`.
+        chain given theta and that particle; see `ImportanceSampling.estimate_given`.
 
         Parameters
         ----------
@@ -149,7 +149,7 @@ class AnnealedImportanceSampling:
     def _fresh(
         self, rng: np.random.Generator, approximation: Posterior, likelihood: Likelihood, number: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Particles (number, n) and their log-weights (number,), up to the normalizer of the reference."""
+        """Return particles (number, n) and their log-weights (number,), up to the normalizer of the reference."""
         reference, betas = self._reference(approximation), self._temperatures(approximation.prior.size)
         if number == 0:
             return np.empty((0, approximation.prior.size)), np.empty(0)
@@ -175,7 +175,7 @@ class AnnealedImportanceSampling:
 
 
 def _drawn(rng: np.random.Generator, reference: Gaussian, sets: int, draws: int) -> np.ndarray:
-    """Draws from the reference less its mean, of shape (sets, draws, n), made as columns of one matrix."""
+    """Return draws from the reference less its mean, (sets, draws, n), made as columns of one matrix."""
     return reference.sample_deviations(rng, sets * draws).reshape(sets, draws, len(reference.mean))
 
 

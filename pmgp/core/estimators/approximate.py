@@ -1,4 +1,4 @@
-"""The approximation's own marginal likelihood instead of an estimate: the articles compare exact samplers with it."""
+"""The approximation's own marginal likelihood in place of an estimate: the articles compare exact samplers with it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pmgp.core.likelihoods.base import Likelihood
 
 @dataclass(frozen=True)
 class ApproximateEvidence:
-    """The evidence of Laplace's method or of expectation propagation instead of p(y|theta): **not exact**.
+    """The evidence of Laplace's method or of expectation propagation in place of p(y|theta): **not exact**.
 
-    Theta is sampled from p(theta) times that evidence, and f is drawn from q: section 5.2 of the pseudo-marginal
+    Theta is sampled from p(theta) times that evidence, and f is drawn from q, as in section 5.2 of the pseudo-marginal
     article ("MCMC EP"). The error is that of the approximation and does not vanish in longer chains.
     """
 
@@ -26,7 +26,7 @@ class ApproximateEvidence:
         likelihood: Likelihood,
         draws: int | None = None,
     ) -> WeightedParticles:
-        """The approximation's log-evidence, with one draw from q as particle."""
+        """Return the approximation's log-evidence, with one draw from q as the particle."""
         return WeightedParticles(approximation.log_evidence, approximation.sample(rng, 1), np.zeros(1))
 
     def estimate_given(
@@ -37,17 +37,17 @@ class ApproximateEvidence:
         retained: np.ndarray,
         draws: int | None = None,
     ) -> WeightedParticles:
-        """Make another draw from q; nothing is kept."""
+        """Return the same with a new draw from q; nothing is kept."""
         return self.estimate(rng, approximation, likelihood)
 
     @staticmethod
     def redrawn(draws: int) -> int:
-        """The one draw of f."""
+        """Return one, for the draw of f."""
         return 1
 
     @staticmethod
     def estimate_from(
         approximation: Posterior, likelihood: Likelihood, retained: np.ndarray, deviations: np.ndarray
     ) -> WeightedParticles:
-        """Use another draw from q, made before."""
+        """Return the same with a draw from q that was made before."""
         return WeightedParticles(approximation.log_evidence, approximation.mean + deviations, np.zeros(1))

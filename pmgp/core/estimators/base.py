@@ -15,23 +15,23 @@ class Estimate(Protocol):
 
     @property
     def log_evidence(self) -> float:
-        """Log of the estimate."""
+        """The log of the estimate."""
         ...
 
     @property
     def effective_size(self) -> float:
-        """Effective number of draws behind it."""
+        """The effective number of draws in the estimate."""
         ...
 
     def choose(self, rng: np.random.Generator) -> np.ndarray:
-        """Draw f, (n,), from p(f|theta, y) if the estimate is one that a chain has accepted."""
+        """Return a draw of f, (n,), which is from p(f|theta, y) if a chain has accepted the estimate."""
         ...
 
 
 class Estimator(Protocol):
-    """Estimates p(y|theta) without bias.
+    """An unbiased estimator of p(y|theta).
 
-    It is given q, which knows its prior; an estimator need not draw from q.
+    It receives q, which knows its prior, but need not draw from q.
     """
 
     def estimate(
@@ -41,7 +41,7 @@ class Estimator(Protocol):
         likelihood: Likelihood,
         draws: int | None = None,
     ) -> Estimate:
-        """Make a fresh estimate, with `draws` draws if a scheme has chosen their number."""
+        """Return a fresh estimate, with `draws` draws if a scheme has chosen their number."""
         ...
 
     def estimate_given(
@@ -52,7 +52,7 @@ class Estimator(Protocol):
         retained: np.ndarray,
         draws: int | None = None,
     ) -> Estimate:
-        """Make an estimate given a draw of f that is kept: a Gibbs update of the chain's extended target."""
+        """Return an estimate given a draw of f that is kept, for a Gibbs update of the chain's extended target."""
         ...
 
 
@@ -61,37 +61,37 @@ class Weighted(Estimate, Protocol):
 
     @property
     def log_weights(self) -> np.ndarray:
-        """Logarithms of the weights: (draws,)."""
+        """The logarithms of the weights: (draws,)."""
         ...
 
 
 @runtime_checkable
 class Calibrated(Protocol):
-    """An estimator that is a mean of independent weights, so that a scheme can choose how many there are.
+    """An estimator that is a mean of independent weights, so that a scheme can choose their number.
 
     Attributes
     ----------
     draws : int or "auto"
         Number of particles, or "auto" if a scheme has to choose it.
     calibration_pool : int
-        Number of particles that measure the spread of the estimate.
+        Number of particles to measure the spread of the estimate.
     antithetic : bool
-        Whether particles come in mirror images, the second half those of the first.
+        Whether the second half of the particles are mirror images of the first half.
     """
 
     @property
     def draws(self) -> int | str:
-        """Number of particles."""
+        """The number of particles."""
         ...
 
     @property
     def calibration_pool(self) -> int:
-        """Number of particles that measure the spread."""
+        """The number of particles to measure the spread."""
         ...
 
     @property
     def antithetic(self) -> bool:
-        """Whether particles come in mirror images."""
+        """Whether particles have mirror images."""
         ...
 
     def estimate(
@@ -101,7 +101,7 @@ class Calibrated(Protocol):
         likelihood: Likelihood,
         draws: int | None = None,
     ) -> Weighted:
-        """Make a fresh estimate, with its weights."""
+        """Return a fresh estimate, with its weights."""
         ...
 
 
@@ -117,22 +117,22 @@ class Repeated(Protocol):
     draws : int or "auto"
         Number of particles, or "auto" if a scheme has to choose it.
     calibration_draws, calibration_repeats : int
-        Number of particles of an estimate that measures the spread, and number of such estimates at a point.
+        Number of particles of an estimate to measure the spread, and number of such estimates at a point.
     """
 
     @property
     def draws(self) -> int | str:
-        """Number of particles."""
+        """The number of particles."""
         ...
 
     @property
     def calibration_draws(self) -> int:
-        """Number of particles of an estimate that measures the spread."""
+        """The number of particles of an estimate to measure the spread."""
         ...
 
     @property
     def calibration_repeats(self) -> int:
-        """Number of such estimates at a point."""
+        """The number of such estimates at a point."""
         ...
 
     def estimate(
@@ -142,17 +142,17 @@ class Repeated(Protocol):
         likelihood: Likelihood,
         draws: int | None = None,
     ) -> Estimate:
-        """Make a fresh estimate."""
+        """Return a fresh estimate."""
         ...
 
 
 class Size(NamedTuple):
-    """The size of the problem that an estimate is made for.
+    """The size of the problem for which an estimate is made.
 
     Attributes
     ----------
     values : int
-        Number of latent values of all vectors together.
+        Total number of latent values in all vectors.
     vectors : int
         Number of latent vectors.
     divisible : bool
@@ -174,17 +174,17 @@ class Priced(Estimator, Protocol):
     def work(self, size: Size, draws: int) -> float:
         """Return the cost of an estimate, in additions and multiplications of a product of matrices.
 
-        This is a count and not a measurement of time, so that the choice depends on a chain's seed alone.
+        This is a count and not a measurement of time, so that the choice depends only on a chain's seed.
         """
         ...
 
 
 @runtime_checkable
 class Demanding(Protocol):
-    """An estimator that some likelihoods do not suit."""
+    """An estimator that does not suit all likelihoods."""
 
     def require(self, likelihood: Likelihood) -> None:
-        """Raise a ValueError that says why if the likelihood does not suit the estimator."""
+        """Raise a ValueError that gives the reason if the estimator does not suit the likelihood."""
         ...
 
 
@@ -196,11 +196,11 @@ class SharesDraws(Protocol):
     """
 
     def redrawn(self, draws: int) -> int:
-        """Number of draws from q that a conditional estimate needs, besides the retained particle."""
+        """Return the number of draws from q that a conditional estimate needs, besides the retained particle."""
         ...
 
     def estimate_from(
         self, approximation: Posterior, likelihood: Likelihood, retained: np.ndarray, deviations: np.ndarray
     ) -> Estimate:
-        """Make the conditional estimate from draws from q less its mean: (redrawn, n)."""
+        """Return the conditional estimate from draws from q less its mean: (redrawn, n)."""
         ...

@@ -1,4 +1,4 @@
-"""The estimators among which a scheme chooses by default: those that suit a likelihood."""
+"""The estimators that suit a likelihood, among which a scheme chooses by default."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pmgp.core.estimators.orthant import OrthantSampling
 from pmgp.core.estimators.sequential import SequentialSampling
 from pmgp.core.likelihoods.base import Likelihood
 
-# For one latent vector, and for several, whose posteriors may be far from any Gaussian.
+# Candidates for one latent vector, and for several, whose posteriors may be far from any Gaussian.
 OF_ONE: tuple[Priced, ...] = (ImportanceSampling(), OrthantSampling())
 OF_SEVERAL: tuple[Priced, ...] = (ImportanceSampling(), SequentialSampling())
 
 
 def suitable(likelihood: Likelihood, several: bool = False) -> tuple[Priced, ...]:
-    """Importance sampling, and the estimator that may be better for the likelihood.
+    """Return importance sampling, and an estimator that may be better for the likelihood if there is one.
 
     For one latent vector that is orthant sampling, if the likelihood gives limits for f plus normal noise. For several
     vectors it is sequential sampling, if the likelihood's terms are known one by one.

@@ -1,8 +1,8 @@
 """Importance sampling from q(f): equation 25 of the pseudo-marginal article.
 
-Draws come in antithetic pairs mu + e, mu - e. Each has density q, so the estimate stays unbiased and a particle
-picked by its weight is still an exact draw; the cubic term of the log-weights, which dominates in Laplace's
-approximation, enters the two with opposite signs, and half of the linear algebra is saved.
+Draws are antithetic pairs mu + e, mu - e. Each has density q, so the estimate stays unbiased and a particle picked by
+its weight is still an exact draw. The cubic term of the log-weights, which dominates in Laplace's approximation, has
+opposite signs in the two, and half of the linear algebra is saved.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pmgp.core.numerics.compiled.loading import compiled, vectors
 
 @dataclass(frozen=True, eq=False)
 class WeightedParticles:
-    """An unbiased estimate of p(y|theta) with the particles it was made from.
+    """An unbiased estimate of p(y|theta) with the particles from which it was made.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class WeightedParticles:
 
     @classmethod
     def weighed(cls, particles: np.ndarray, log_weights: np.ndarray) -> WeightedParticles:
-        """Make the estimate from particles (draws, n) and log-weights (draws,): the mean of the weights."""
+        """Return the estimate from particles (draws, n) and log-weights (draws,): the mean of the weights."""
         weights = np.empty(len(log_weights))
         log_evidence = compiled("importance.normalized")(*vectors(log_weights), weights)
         return cls.of(log_evidence, particles, log_weights, weights)
@@ -48,9 +48,9 @@ class WeightedParticles:
     def of(
         cls, log_evidence: float, particles: np.ndarray, log_weights: np.ndarray, weights: np.ndarray
     ) -> WeightedParticles:
-        """Make the estimate from normalized weights that are already known."""
+        """Return the estimate with normalized weights that are already known."""
         estimate = object.__new__(cls)
-        # The same as the constructor, which takes longer because it sets frozen fields one by one.
+        # This is faster than the constructor, which sets frozen fields one by one.
         estimate.__dict__.update(
             log_evidence=log_evidence, particles=particles, log_weights=log_weights, normalized_weights=weights
         )
@@ -58,26 +58,26 @@ class WeightedParticles:
 
     @cached_property
     def normalized_weights(self) -> np.ndarray:
-        """Weights that sum to one."""
+        """The weights, normalized to sum to one."""
         weights = np.exp(self.log_weights - self.log_weights.max())
         return weights / weights.sum()
 
     @property
     def effective_size(self) -> float:
-        """Effective number of importance samples, between 1 and their number; 0 if all weights vanish."""
+        """The effective number of importance samples, between 1 and their number; 0 if all weights vanish."""
         if not isfinite(self.log_evidence):
             return 0.0
         weights = self.normalized_weights
         return 1.0 / float(weights.dot(weights))
 
     def choose(self, rng: np.random.Generator) -> np.ndarray:
-        """Pick a particle with probability proportional to its weight: an (n,) array."""
+        """Return a particle picked with probability proportional to its weight: an (n,) array."""
         return self.particles[compiled("renewal.picked")(self.normalized_weights, rng.random())]
 
 
 @dataclass(frozen=True)
 class ImportanceSampling:
-    """Estimate p(y|theta) as the mean of ``p(y|f) p(f|theta) / q(f)`` over draws from q.
+    """An estimator of p(y|theta) by the mean of ``p(y|f) p(f|theta) / q(f)`` over draws from q.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class ImportanceSampling:
         Number of importance samples N_imp. ``"auto"`` lets the scheme choose it at the end of tuning from the
         measured spread of the log-estimates.
     antithetic : bool
-        Draw in pairs that are mirror images about q's mean. Needs an even number of draws, or one.
+        Whether to draw pairs that are mirror images about q's mean. This needs an even number of draws, or one.
 
     Raises
     ------
@@ -111,7 +111,7 @@ class ImportanceSampling:
         return self.antithetic and draws > 1
 
     def work(self, size: Size, draws: int) -> float:
-        """Work of the products of matrices with each deviation from q's mean, and of the terms: see `Priced`.
+        """Return the work of matrix products with each deviation from q's mean, and of the terms; see `Priced`.
 
         For one latent vector, a deviation is multiplied by a factor and by K, and needs a solution. For several, each
         vector needs the last two twice, and one solution is common to all.
@@ -130,7 +130,7 @@ class ImportanceSampling:
         likelihood: Likelihood,
         draws: int | None = None,
     ) -> WeightedParticles:
-        """Draw particles from q and weigh them.
+        """Return an estimate from particles drawn from q.
 
         Parameters
         ----------
@@ -149,7 +149,7 @@ class ImportanceSampling:
         return _weighed(approximation, likelihood, approximation.sample_deviations(rng, size), paired)
 
     def redrawn(self, draws: int) -> int:
-        """Number of draws from q that a conditional estimate needs, besides the retained particle."""
+        """Return the number of draws from q that a conditional estimate needs, besides the retained particle."""
         return draws // 2 - 1 if self._paired(draws) else draws - 1
 
     def estimate_given(
@@ -160,7 +160,7 @@ class ImportanceSampling:
         retained: np.ndarray,
         draws: int | None = None,
     ) -> WeightedParticles:
-        """Redraw all particles but one (with its mirror image), which is kept.
+        """Return an estimate in which one particle is kept, with its mirror image, and the others are redrawn.
 
         If `retained` is from p(f|theta, y), the result is a draw from the extended target of the pseudo-marginal
         chain given theta and that particle (conditional importance sampling, as in particle Gibbs). So it may replace
@@ -178,7 +178,7 @@ class ImportanceSampling:
     def estimate_from(
         self, approximation: Posterior, likelihood: Likelihood, retained: np.ndarray, deviations: np.ndarray
     ) -> WeightedParticles:
-        """Do the same as :meth:`estimate_given` with draws from q less its mean that were made before: (redrawn, n)."""
+        """Return the estimate of :meth:`estimate_given` from given draws from q less its mean: (redrawn, n)."""
         return self._from(approximation, likelihood, retained, deviations, self.antithetic)
 
     def _from(
@@ -199,7 +199,7 @@ def check_draws(draws: int | str, antithetic: bool) -> None:
     Raises
     ------
     ValueError
-        Naming the value.
+        It names the value.
     """
     if draws == "auto":
         return
@@ -215,7 +215,7 @@ def check_positive(**numbers: Any) -> None:
     Raises
     ------
     ValueError
-        Naming the value.
+        It names the value.
     """
     for name, number in numbers.items():
         if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 1:
@@ -230,7 +230,7 @@ def number_of_draws(draws: int | str) -> int:
 
 
 def _weighed(q: Posterior, likelihood: Likelihood, deviations: np.ndarray, paired: bool) -> WeightedParticles:
-    """Weigh the mean plus deviations, which are rows, followed by the mean minus each of them if they are paired."""
+    """Return the estimate from the mean plus deviations, which are rows, and from the mean minus them if `paired`."""
     found = q.weighed(likelihood, deviations, paired)
     if found is not None:
         return WeightedParticles.of(*found)
@@ -248,7 +248,7 @@ def _about(mean: np.ndarray, deviations: np.ndarray, paired: bool, particles: np
 
 
 def log_mean_exp(values: np.ndarray) -> np.ndarray:
-    """Log of the mean of exp(values) along the last axis, without overflow: (..., k) -> (...)."""
+    """Return the log of the mean of exp(values) along the last axis, without overflow: (..., k) -> (...)."""
     largest = np.max(values, axis=-1, keepdims=True)
     if not np.isfinite(largest).all():
         largest = np.where(np.isfinite(largest), largest, 0.0)

@@ -1,10 +1,10 @@
-"""Sequential draws between limits: p(y|theta) of probit labels, and of ordered ones, as the probability of an orthant.
+"""Sequential draws between limits: p(y|theta) for labels or ordered categories with a probit link, as an orthant.
 
 Such a likelihood gives limits between which v = f + noise lies. So p(y|theta) is the probability of these limits under
-N(m, R), R = K + diag(noise^2), and the particle is v instead of f. The sites of q, which are functions of f, correspond
-to sites in v with precision w / (1 - noise^2 w) and linear part b / (1 - noise^2 w), which the noise turns into w and
-b. With these the variables are drawn one by one (`pmgp.core.orthants.recursion`), each between its limits, and the
-weights vary less than those of draws of f from q.
+N(m, R) with R = K + diag(noise^2), and particles are values of v in place of f. The sites of q, which are functions of
+f with precision w and linear part b, correspond to sites in v with precision w / (1 - noise^2 w) and linear part
+b / (1 - noise^2 w). With these the variables are drawn one by one (`pmgp.core.orthants.recursion`), each between its
+limits, and the weights vary less than those of draws of f from q.
 
 Given v, f is normal and can be drawn exactly. Given f and y, the elements of v are independent normals between limits.
 A conditional estimate draws v from that distribution, keeps its path, and draws the other paths afresh.
@@ -31,18 +31,18 @@ from pmgp.core.orthants.sites import weakened
 from pmgp.core.orthants.tilting import saddle_point
 
 METHODS = ("ep", "ghk", "tilted")
-# Smallest relative distance of the sites' precision from that of the noise: sites in v stay finite.
+# Smallest relative distance of the sites' precision from that of the noise, so that sites in v stay finite.
 SMALLEST_REST = 1e-6
 
 
 @storable
 @dataclass(frozen=True)
 class OrthantSampling:
-    """Estimate p(y|theta) as the probability that f plus the likelihood's noise lies between limits.
+    """An estimator of p(y|theta) by the probability that f plus the likelihood's noise lies between limits.
 
-    This is for labels and ordered categories with a probit link. Its weights vary less than those of importance
-    sampling from q, above all if the process has a large variance. An estimate takes longer, because variables are
-    drawn one after another and the factors have to be computed.
+    It is for labels and ordered categories with a probit link. Its weights vary less than those of importance sampling
+    from q, above all if the process has a large variance. An estimate takes longer, because variables are drawn one
+    after another and the factors have to be computed.
 
     Parameters
     ----------
@@ -50,21 +50,21 @@ class OrthantSampling:
         Number of draws. ``"auto"`` lets the scheme choose it at the end of tuning from the measured spread of the
         log-estimates.
     method : {"ep", "ghk", "tilted"}
-        How variables are drawn, as in `pmgp.orthants.log_probability`; ``"ep"`` uses the sites of q, whichever
-        approximation q comes from.
+        The method of drawing variables, as in `pmgp.orthants.log_probability`; ``"ep"`` uses the sites of q, from any
+        approximation.
     antithetic : bool
-        Draw in pairs from opposite uniform numbers. Needs an even number of draws, or one.
+        Whether to draw pairs from opposite uniform numbers. This needs an even number of draws, or one.
 
     Raises
     ------
     ValueError
-        If `draws` is not a positive integer or "auto", or is odd and above one with antithetic draws; for an unknown
+        If `draws` is not a positive integer or "auto", or is odd and above one with antithetic draws, or for an unknown
         method.
 
     Notes
     -----
-    The counts of GPC-MC and sequential Monte Carlo are not offered: resampled particles have no path of their own that
-    could be kept.
+    The counts of GPC-MC and sequential Monte Carlo are not available here, because resampled particles have no path of
+    their own that could be kept.
 
     Examples
     --------
@@ -99,7 +99,7 @@ class OrthantSampling:
             )
 
     def work(self, size: Size, draws: int) -> float:
-        """Work of the preparation with EP's sites, and of the recursion: see `Priced`."""
+        """Return the work of the preparation with EP's sites and of the recursion; see `Priced`."""
         n = size.values
         return ORTHANT_PREPARATION * n**3 + (ORTHANT_STEP * n + ORTHANT_VARIABLE) * n * draws + ORTHANT_CALL
 
@@ -110,7 +110,7 @@ class OrthantSampling:
         likelihood: Likelihood,
         draws: int | None = None,
     ) -> NoisyParticles:
-        """Draw paths and weigh them.
+        """Return an estimate from drawn paths.
 
         Parameters
         ----------
@@ -125,7 +125,7 @@ class OrthantSampling:
         Raises
         ------
         ValueError
-            For another likelihood, and for a prior without a factor of its variables in any order.
+            For another likelihood, and for a prior that cannot factorize its variables in a given order.
         """
         prepared = _Prepared.of(self.method, approximation, likelihood)
         number = number_of_draws(self.draws if draws is None else draws)
@@ -141,10 +141,10 @@ class OrthantSampling:
         retained: np.ndarray,
         draws: int | None = None,
     ) -> NoisyParticles:
-        """Redraw all paths but one (with its mirror image), which is drawn from p(v|f, y) for the f that is kept.
+        """Return an estimate with one path drawn from p(v|f, y) for the f that is kept, and the others redrawn.
 
         If `retained` is from p(f|theta, y), that path is from p(v|theta, y), and the result is a draw from the extended
-        target of the pseudo-marginal chain given theta and that path, see `ImportanceSampling.estimate_given`.
+        target of the pseudo-marginal chain given theta and that path; see `ImportanceSampling.estimate_given`.
 
         Parameters
         ----------
@@ -173,7 +173,7 @@ class NoisyParticles:
     weighted : WeightedParticles
         Values of v, which is f plus noise.
     given : LatentGivenNoisy
-        Draws f given one of them.
+        The distribution of f given one of them.
     """
 
     weighted: WeightedParticles
@@ -181,21 +181,21 @@ class NoisyParticles:
 
     @property
     def log_evidence(self) -> float:
-        """Log of the estimate."""
+        """The log of the estimate."""
         return self.weighted.log_evidence
 
     @property
     def log_weights(self) -> np.ndarray:
-        """Logarithms of the weights: (draws,)."""
+        """The logarithms of the weights: (draws,)."""
         return self.weighted.log_weights
 
     @property
     def effective_size(self) -> float:
-        """Effective number of draws, between 1 and their number; 0 if all weights vanish."""
+        """The effective number of draws, between 1 and their number; 0 if all weights vanish."""
         return self.weighted.effective_size
 
     def choose(self, rng: np.random.Generator) -> np.ndarray:
-        """Pick a v with probability proportional to its weight, and draw f given it: an (n,) array."""
+        """Return a draw of f given a v that is picked with probability proportional to its weight: an (n,) array."""
         return self.given.draw(rng, self.weighted.choose(rng))
 
 
@@ -218,7 +218,7 @@ class LatentGivenNoisy(NamedTuple):
     factor: np.ndarray
 
     def draw(self, rng: np.random.Generator, v: np.ndarray) -> np.ndarray:
-        """u + K R^-1 (v - u - e), for u from the prior and e from the noise: (n,) to (n,)."""
+        """Return the draw u + K R^-1 (v - u - e), with u from the prior and e from the noise: (n,) to (n,)."""
         u = self.prior.sample(rng, 1)[0]
         difference = v - u - self.noise * rng.standard_normal(len(v))
         solved = np.empty_like(v)
@@ -254,7 +254,7 @@ class _Prepared(NamedTuple):
         return NoisyParticles(weighted, self.given)
 
     def path_of(self, rng: np.random.Generator, f: np.ndarray) -> np.ndarray:
-        """Draw v given f and y, in the order of the recursion and less its mean: (n, 1)."""
+        """Return a draw of v given f and y, in the order of the recursion and less its mean: (n, 1)."""
         from pmgp.core.orthants.compiled_normal import truncated
 
         lower, upper, noise = self.limits
@@ -277,9 +277,9 @@ def _drawn(method: str, problem: Ordered, q: Posterior, limits: NoisyLimits, cav
 
 
 def _order(cavity: Cavities, likelihood: Likelihood) -> np.ndarray:
-    """Order of the observations by their probability given the sites of all others, the least likely first.
+    """Return the order of the observations by their probability given the sites of all others, least likely first.
 
-    On average it is as good as the search of Gibson, Glasbey and Elston (measured), and needs no search.
+    In measurements it is on average as good as the order of Gibson, Glasbey and Elston, and it needs no search.
     """
     moments = likelihood.tilted_moments(cavity.mean, cavity.variance)
     assert moments is not None
@@ -287,7 +287,7 @@ def _order(cavity: Cavities, likelihood: Likelihood) -> np.ndarray:
 
 
 def _sites_about_noisy(q: Posterior, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sites in v - m that the noise turns into those of q: linear part and precision, two (n,) arrays."""
+    """Return the sites in v - m that correspond to those of q: linear part and precision, two (n,) arrays."""
     variance = np.square(noise)
     rest = np.maximum(1.0 - variance * q.precision, SMALLEST_REST)
     precision = q.precision / rest

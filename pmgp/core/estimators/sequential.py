@@ -1,10 +1,10 @@
 """Sequential Monte Carlo over the observations: particles from q, resampled between groups of sites.
 
 Let L be the Cholesky factor of q's covariance, and f = mean + L e. The first elements of f depend only on the first
-elements of e, so particles grow group by group (`SiteGroups`), and each group is weighted by the ratio of its
+elements of e, so particles grow group by group (`SiteGroups`), and each group is weighted with the ratio of its
 likelihood and sites. When the weights have become uneven, particles are resampled, and continue with new normals. The
 product of the mean weights is an unbiased estimate of p(y|theta) (Del Moral 2004). The sites' contributions to its
-variance add up, where those to the variance of importance weights multiply. Through q, which knows all sites, particles
+variance add, whereas those to the variance of importance weights multiply. Through q, which knows all sites, particles
 look ahead: if the likelihood were equal to the sites, all weights would be one.
 
 A particle picked by the last weights is a draw from p(f|theta, y) in the extended target, and a conditional estimate
@@ -62,10 +62,10 @@ class ResampledParticles(WeightedParticles):
 
     @property
     def effective_size(self) -> float:
-        """Return the number of independent weights whose mean has the variance of the product, estimated from one run.
+        """The number of independent weights whose mean would have the variance of the product, as one run shows it.
 
-        It follows from the weights of particles with a common ancestor (Chan and Lai 2013), with the correction of Lee
-        and Whiteley (2018). Without resampling it is the same as for importance samples.
+        It is estimated from the weights of particles with a common ancestor (Chan and Lai 2013), with the correction of
+        Lee and Whiteley (2018). Without resampling it is that of importance samples.
         """
         if not np.isfinite(self.log_evidence):
             return 0.0
@@ -80,9 +80,9 @@ class ResampledParticles(WeightedParticles):
 @storable
 @dataclass(frozen=True)
 class SequentialSampling:
-    """Estimate p(y|theta) with particles that take in the observations group by group and are resampled between groups.
+    """An estimator of p(y|theta) with particles that grow by groups of observations and are resampled between groups.
 
-    This is for posteriors that are far from any Gaussian, such as those of many classes with large variances, where one
+    It is for posteriors that are far from any Gaussian, such as those of many classes with large variances, where one
     importance sample has nearly all the weight. For each q a matrix with a row for each latent value is factorized.
 
     Parameters
@@ -91,10 +91,10 @@ class SequentialSampling:
         Number of particles. ``"auto"`` lets the scheme choose it at the end of tuning from the measured spread of the
         log-estimates.
     stages : int
-        Number of groups in which the observations are taken in, in their order.
+        Number of groups of observations, in their order.
     threshold : float
-        Particles are resampled if their effective number is below this share of them; zero for never, as in importance
-        sampling.
+        Particles are resampled if their effective number is below this fraction of their number. With zero they never
+        are, as in importance sampling.
 
     Raises
     ------
@@ -148,7 +148,7 @@ class SequentialSampling:
             )
 
     def work(self, size: Size, draws: int) -> float:
-        """Work of the factor, of triangles for all latent values and for each vector, and of the terms: see `Priced`.
+        """Return the work of the factor, of triangles for all values and each vector, and of the terms; see `Priced`.
 
         A likelihood that is not divisible is evaluated as a whole for each group.
         """
@@ -165,7 +165,7 @@ class SequentialSampling:
         likelihood: Likelihood,
         draws: int | None = None,
     ) -> ResampledParticles:
-        """Grow particles and weigh them.
+        """Return an estimate from particles that grow group by group.
 
         Parameters
         ----------
@@ -185,7 +185,7 @@ class SequentialSampling:
         retained: np.ndarray,
         draws: int | None = None,
     ) -> ResampledParticles:
-        """Grow all particles but one, whose path is kept: conditional sequential Monte Carlo.
+        """Return an estimate in which one particle keeps its path, by conditional sequential Monte Carlo.
 
         Parameters
         ----------
@@ -231,7 +231,7 @@ class _Kept(NamedTuple):
 
 
 class _Passed(NamedTuple):
-    """A group's addition to the particles: values (draws, C, s), and the indices chosen if they were resampled."""
+    """A group's addition to the particles: values (draws, C, s), and the chosen indices if they were resampled."""
 
     values: np.ndarray
     chosen: np.ndarray | None
@@ -240,20 +240,20 @@ class _Passed(NamedTuple):
 def _grown(
     rng: np.random.Generator, sites: SiteGroups, group: Group, whitened: np.ndarray, kept: _Kept | None
 ) -> np.ndarray:
-    """Grow all particles, the first as the kept one, and return their values in the group: (draws, C, s)."""
+    """Add a group to all particles, the first as in the kept one, and return the values in it: (draws, C, s)."""
     vectors, draws, _ = whitened.shape
     sites.grow(group, whitened, rng.standard_normal((draws, vectors * (group.stop - group.start))))
     if kept is not None:
         whitened[:, 0, group.where] = kept.whitened[:, group.where]
     values = sites.values(group, whitened)
     if kept is not None:
-        # Exactly as given, without the rounding of a solution and a product.
+        # The given values, without the rounding errors of a solution and a product.
         values[0] = kept.values[:, group.where]
     return values
 
 
 def _log_ratios(likelihood: Likelihood, sites: SiteGroups, group: Group, values: np.ndarray) -> np.ndarray:
-    """Log of the likelihood over the sites in a group: (draws,)."""
+    """Return the log of the likelihood over the sites in a group: (draws,)."""
     if isinstance(likelihood, Divisible):
         terms = likelihood.among(group.where).log_likelihood(flat(values))
     else:
@@ -265,7 +265,7 @@ def _log_ratios(likelihood: Likelihood, sites: SiteGroups, group: Group, values:
 
 
 def _paths(passed: list[_Passed]) -> np.ndarray:
-    """Particles, each traced back to its ancestors: (draws, C n)."""
+    """Return particles, each traced back through its ancestors: (draws, C n)."""
     index, found = np.arange(len(passed[0].values)), []
     for values, chosen in reversed(passed):
         index = index if chosen is None else chosen[index]
@@ -274,7 +274,7 @@ def _paths(passed: list[_Passed]) -> np.ndarray:
 
 
 def effective_number(log_weights: np.ndarray) -> float:
-    """Effective number of particles from their weights; the number of all if every weight vanishes."""
+    """Return the effective number of particles from their weights, or their number if every weight vanishes."""
     largest = log_weights.max()
     if not np.isfinite(largest):
         return float(len(log_weights))
@@ -283,7 +283,7 @@ def effective_number(log_weights: np.ndarray) -> float:
 
 
 def ancestors(rng: np.random.Generator, log_weights: np.ndarray, keeps_first: bool) -> np.ndarray:
-    """Draw ancestors by weight; the first particle is its own ancestor if its path is kept."""
+    """Return ancestors drawn by weight; the first particle is its own ancestor if its path is kept."""
     weights = np.exp(log_weights - log_weights.max())
     sums = np.cumsum(weights / weights.sum())
     chosen = np.minimum(sums.searchsorted(rng.random(len(weights)), side="right"), len(weights) - 1)

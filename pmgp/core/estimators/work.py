@@ -1,12 +1,12 @@
-"""The work of the screen and of estimates: operations of a matrix product that take the same time.
+"""The work of the screen and of estimates, in operations of a matrix product that take the same time.
 
-Measured from n = 50 to 700 with 16 to 256 draws; for sequential sampling, with 450 to 1284 latent values of three and
-six vectors.
+The constants were measured for n from 50 to 700 with 16 to 256 draws; for sequential sampling, with 450 to 1284 latent
+values of three and six vectors.
 """
 
 # An iteration on the screen: a sweep of the approximation and the factorization of K, per n^3, and the elements of K,
-# per n^2. With several latent vectors, a sweep costs 3 n^3 for each vector of n sites, and moments at each site that
-# grow with the square of the number of vectors.
+# per n^2. With several latent vectors, a sweep costs 3 n^3 for each vector of n sites, and at each site moments whose
+# cost grows with the square of the number of vectors.
 SCREEN_SWEEP, SCREEN_FACTOR, SCREEN_ELEMENT = 2.0 / 3.0, 1.0 / 3.0, 150.0
 SCREEN_BLOCK_SWEEP, SCREEN_BLOCK_MOMENTS = 3.0, 1e5
 # A likelihood's term at one draw; one latent value of a term that depends on several.

@@ -1,7 +1,8 @@
 """Unbiased estimates of the probability that a Gaussian vector lies between limits, and draws of it between them.
 
-NumPy and SciPy, and in `compiled` and `compiled_normal` numba; these two are loaded where they are first needed.
-`pmgp.core.estimators` uses it for likelihoods whose latent value, with normal noise, lies between limits.
+The modules need only NumPy and SciPy, except for `compiled` and `compiled_normal`, which need numba and are imported
+when they are first used. `pmgp.core.estimators` uses this folder for likelihoods whose latent value, with normal noise,
+lies between limits.
 
 May import: core.numerics, core.likelihoods, core.gaussians, core.approximations.
 """

@@ -1,7 +1,8 @@
-"""The classifier of the article on orthant integrals: probabilities of labels as ratios of two of them.
+"""The classifier of the article on orthant integrals: probabilities of labels as ratios of two such integrals.
 
-With v = f + e, e standard normal, P(y* = 1|y) = P(v keeps its signs, v* >= 0) / P(v keeps its signs). Draws of v given
-its signs serve all new points: each of them adds one variable, whose chances given v are averaged, or counted.
+For v = f + e with e standard normal, P(y* = 1|y) = P(v has the labels' signs, v* >= 0) / P(v has the labels' signs).
+Draws of v given its signs serve all new points: each point adds one variable, whose probabilities given v are averaged,
+or whose draws are counted.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ class OrthantClassification(NamedTuple):
     probability : (m,) array
         Probability of the label 1.
     standard_error : (m,) array
-        Of `probability`, from the draws' independent groups.
+        The standard error of `probability`, from independent groups of draws.
     evidence : OrthantProbability
-        The estimate of log p(y), whose maximum chooses among hyper-parameters, with the draws of v.
+        The estimate of log p(y), which can be maximized over hyper-parameters, with the draws of v.
     """
 
     probability: np.ndarray
@@ -48,7 +49,9 @@ def classify(
     counted: bool = False,
     random_seed: Any = None,
 ) -> OrthantClassification:
-    """Classify new points by a Gaussian process with mean zero and a probit link, for fixed hyper-parameters.
+    """Return probabilities of new labels under a Gaussian process with a probit link and fixed hyper-parameters.
+
+    The mean of the process is zero.
 
     Parameters
     ----------
@@ -65,8 +68,8 @@ def classify(
         evidence has a bias with ``"soft"``.
     draws : int
     counted : bool
-        Count how often a draw of the new variable is positive, as the article does with ``"hard"``, in place of the
-        average of its chances, which has a smaller error.
+        Whether to count positive draws of the new variable, as the article does with ``"hard"``, in place of averaging
+        its probabilities, which has a smaller error.
     random_seed : int or numpy.random.Generator, optional
 
     Returns
@@ -76,8 +79,8 @@ def classify(
     Raises
     ------
     ValueError
-        If labels are not of the two kinds, shapes do not fit, or values are not finite, and whenever
-        `log_probability` raises it.
+        If labels are not 0 and 1, shapes do not match, or values are not finite, and whenever `log_probability` raises
+        it.
 
     References
     ----------

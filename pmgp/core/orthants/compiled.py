@@ -1,6 +1,6 @@
-"""Compiled loops: draw variables one after another, and choose their order.
+"""Compiled loops that draw variables one after another, and choose their order.
 
-Everything here works on a block of variables and many draws; products between blocks are left to BLAS.
+Each works on a block of variables and many draws; BLAS computes products between blocks.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _draw_variable(
     log_weights: np.ndarray,
     known: bool,
 ) -> None:
-    """Draw one variable of a few paths, in (draws,) arrays; multiply the probabilities into `products`."""
+    """Draw one variable of a few paths, in (draws,) arrays, and multiply `products` by its probabilities."""
     lower, upper, slope, offset, scale, constant, linear, spread, log_linear, log_square, tilt = coefficients
     for m in range(len(kappas)):
         kappa = kappas[m]
@@ -89,14 +89,15 @@ def draw_block(
     coefficients : (n, 11) array
         Coefficients of each variable, see `recursion.Recursion`.
     shift : (block, draws) array
-        What the variables before the block, and the mean, add to each of its own; those in the block are added.
+        The contribution of the mean and the variables before the block to each variable; those in the block are added.
     uniforms : (block, draws) array
-        Shares of the conditional probabilities that lie below the draws: read, or written where the values are `known`.
+        Shares of the conditional probabilities that lie below the draws: read, or written if the values are `known`.
     noise, values : (n, draws) array
-        The innovations, written; the variables, written, or read where they are `known`.
+        The innovations, which are written; the variables, which are written, or read if they are `known`.
     log_weights : (draws,) array
-        Added to.
+        The log-weights of the block are added.
     known : bool
+        Whether the variables are given, and the shares are computed.
     """
     size, draws = shift.shape
     for first in range(0, draws, CHUNK):
@@ -144,7 +145,8 @@ def _mean(alpha: float, beta: float) -> float:
 def _least_likely(start: int, states: np.ndarray, tolerance: float) -> int:
     """Return the variable from `start` on that is least likely to lie between its limits; those without variance last.
 
-    With one limit it is the variable whose limit is farthest in, which needs no probability.
+    Of variables with one limit, the one whose limit is farthest in is the least likely, and only its probability is
+    computed.
     """
     best, chosen = math.inf, start
     farthest, one_sided = -math.inf, -1
@@ -165,7 +167,7 @@ def _least_likely(start: int, states: np.ndarray, tolerance: float) -> int:
 
 @inlined
 def _exchange(matrix: np.ndarray, factor: np.ndarray, states: np.ndarray, order: np.ndarray, j: int, k: int) -> None:
-    """Exchange two variables."""
+    """Exchange two variables in the matrix, the factor, the states and the order."""
     order[j], order[k] = order[k], order[j]
     for i in range(matrix.shape[0]):
         matrix[j, i], matrix[k, i] = matrix[k, i], matrix[j, i]
@@ -180,7 +182,7 @@ def _exchange(matrix: np.ndarray, factor: np.ndarray, states: np.ndarray, order:
 def _eliminate(
     start: int, j: int, matrix: np.ndarray, factor: np.ndarray, states: np.ndarray, tolerance: float
 ) -> float:
-    """Compute one column of the factor, and update variances and expected values with it; see `order_block`."""
+    """Compute a column of the factor, update variances and expected values, and return the defect of `order_block`."""
     variance = states[2, j]
     defect = -variance
     zero = variance <= tolerance
@@ -212,28 +214,28 @@ def order_block(
     tolerance: float,
     choose: bool,
 ) -> float:
-    """Factorize some columns; each next variable is the one that is least likely to lie between its limits.
+    """Factorize some columns in the order of the variables, or with the least likely variable next.
 
     Parameters
     ----------
     start, stop : int
     matrix : (n, n) array
-        The covariance that the columns before `start` leave, both triangles; its variables are exchanged.
+        Both triangles of the covariance given the variables before `start`; its variables are exchanged.
     factor : (n, n) array
         Columns from `start` to `stop` are written.
     states : (4, n) array
-        Lower and upper limits, variances that are left, and expected values given the variables before.
+        Lower and upper limits, conditional variances, and expected values given the variables before.
     order : (n,) array of int
     tolerance : float
         Variances up to this one are zero.
     choose : bool
-        Otherwise the order stays as it is.
+        Whether to choose the least likely variable next, or to keep the order.
 
     Returns
     -------
     float
-        How far the matrix is seen to be from positive semidefinite: the most negative variance, or the largest square
-        of a covariance with what has none.
+        The largest defect from positive semidefinite that was found: the size of a negative variance, or the square of
+        a covariance with a variable of zero variance.
     """
     defect = 0.0
     for j in range(start, stop):

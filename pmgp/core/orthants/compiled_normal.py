@@ -1,7 +1,7 @@
 """A standard normal between limits, compiled: its probability, and draws by inversion, far into both tails.
 
-Loaded, as `compiled` is, where it is first needed; how its kernels are declared, `core.numerics.compiled.declaration`
-says.
+Like `compiled` it is imported when it is first used; `core.numerics.compiled.declaration` explains how kernels are
+declared.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from pmgp.core.numerics.compiled.declaration import NOTHING, VECTOR, WRITTEN_VEC
 
 SQRT_HALF = math.sqrt(0.5)
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
-# Beyond this point probabilities are kept as logarithms, by the asymptotic series of Mills' ratio.
+# Beyond this point probabilities are logarithms, from the asymptotic series of Mills' ratio.
 FAR = 30.0
-# An interval whose width, times its distance from zero, is smaller goes by a series: a difference would cancel.
+# If an interval's width times its distance from zero is smaller, a series is used, since a difference would cancel.
 NARROW = 1e-2
 TINY = 1e-300
 
@@ -44,7 +44,7 @@ OUTER = (
 
 @inlined
 def _ratio(coefficients: Any, x: float) -> float:
-    """A quotient of two polynomials of the seventh degree."""
+    """Return a quotient of two polynomials of the seventh degree."""
     a, b = coefficients
     top = ((((((a[0] * x + a[1]) * x + a[2]) * x + a[3]) * x + a[4]) * x + a[5]) * x + a[6]) * x + a[7]
     bottom = ((((((b[0] * x + b[1]) * x + b[2]) * x + b[3]) * x + b[4]) * x + b[5]) * x + b[6]) * x + b[7]
@@ -70,7 +70,7 @@ def _tail_quantile(p: float) -> float:
 
 @inlined
 def _log_mills(x: float) -> float:
-    """Log of Q(x) / phi(x) for x beyond FAR."""
+    """Return log(Q(x) / phi(x)) for x beyond FAR."""
     if x == math.inf:
         return -math.inf
     y = 1.0 / (x * x)
@@ -115,17 +115,18 @@ def _quantile(a: float, b: float, above: float, mass: float, uniform: float) -> 
 
 @inlined
 def _share(a: float, above: float, mass: float, x: float) -> float:
-    """The inverse of `_quantile`."""
+    """Return the share of the interval's probability below x, the inverse of `_quantile`."""
     tail = _tail(x) if a <= FAR else math.exp(_log_mills(x) - _log_mills(a) - 0.5 * (x - a) * (x + a))
     return min(max((above - tail) / mass, 0.0), 1.0)
 
 
 @inlined
 def visit(alpha: float, beta: float, uniform: float, x: float, known: bool) -> tuple[float, float, float, float]:
-    """Draw a standard normal between two limits; return the draw, its share, the probability, and a log-scale term.
+    """Return a standard normal between two limits, its share, the probability, and a log-scale term.
 
-    If the draw is `known`, its share of the probability is computed; otherwise the draw is computed from the share.
-    The last number is added to the logarithm of the probability.
+    The share is the fraction of the probability below the draw. If the draw x is `known`, the share is computed from
+    it; otherwise the draw is computed from the share `uniform`. The logarithm of the interval's probability is that of
+    the third number plus the fourth.
     """
     if not alpha < beta:
         return min(max(x, alpha), beta), uniform, 0.0, 0.0
@@ -149,7 +150,7 @@ def visit(alpha: float, beta: float, uniform: float, x: float, known: bool) -> t
 def truncated(
     alpha: np.ndarray, beta: np.ndarray, uniforms: np.ndarray, draws: np.ndarray, log_probabilities: np.ndarray
 ) -> None:
-    """Standard normals between limits, by inversion, and the logarithms of the limits' probabilities: (k,) arrays."""
+    """Draw standard normals between limits by inversion, and compute the intervals' log-probabilities: (k,) arrays."""
     for k in range(alpha.shape[0]):
         x, _, mass, extra = visit(alpha[k], beta[k], uniforms[k], 0.0, False)
         draws[k] = x

@@ -1,7 +1,7 @@
 """The order of the variables, with the Cholesky factor in that order: Gibson, Glasbey and Elston (1994).
 
 The next variable is always the one that is least likely to lie between its limits, given the expected values of those
-before it. What is decided early then restricts most, and the weights of sequential draws vary less.
+before it. The most restrictive limits then come first, and the weights of sequential draws vary less.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 BLOCK = 48
-# Variances, in units of the variables' own, that count as zero; how negative one, or an eigenvalue, may be by rounding.
+# The largest variance, relative to the variable's own, that counts as zero, and the largest negative variance or
+# eigenvalue that is taken for a rounding error.
 SMALLEST_VARIANCE = 1e-12
 LARGEST_DEFECT = 1e-8
 
@@ -26,8 +27,8 @@ class Ordered(NamedTuple):
     lower, upper : (n,) array
         Limits, in that order.
     factor : (n, n) array
-        Lower triangular L with L L' the covariance in that order; zeros above its diagonal, and on it where a variable
-        is a function of those before it.
+        Lower triangular L, where L L' is the covariance in that order. Diagonal elements are zero for variables that
+        are functions of those before them.
     """
 
     order: np.ndarray
@@ -37,7 +38,7 @@ class Ordered(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Number of variables n."""
+        """The number of variables n."""
         return len(self.order)
 
     def original(self, values: np.ndarray) -> np.ndarray:
@@ -48,15 +49,15 @@ class Ordered(NamedTuple):
 
 
 def ordered(correlation: np.ndarray, lower: np.ndarray, upper: np.ndarray, order: np.ndarray | None = None) -> Ordered:
-    """Order and factorize.
+    """Return the variables in the order of drawing, with the factor in that order.
 
     Parameters
     ----------
     correlation : (n, n) array
-        With unit variances, or zeros.
+        Its diagonal elements are one, or zero.
     lower, upper : (n,) array
     order : (n,) array of int, optional
-        Take the variables in this order.
+        The order, if it is not to be chosen.
 
     Raises
     ------
@@ -83,7 +84,7 @@ def ordered(correlation: np.ndarray, lower: np.ndarray, upper: np.ndarray, order
 
 
 def _reproduces(factor: np.ndarray, correlation: np.ndarray, places: np.ndarray) -> bool:
-    """Return whether L L' is the matrix; if it is nearly singular, small pivots may be nothing but rounding."""
+    """Return whether L L' is the matrix; if it is nearly singular, small pivots may be mere rounding errors."""
     vector = np.cos(np.arange(len(places)))
     product = np.empty_like(vector)
     product[places] = factor @ (factor.T @ vector[places])

@@ -1,4 +1,4 @@
-"""The probability that a Gaussian vector lies between limits, with its standard error, by a choice of methods."""
+"""The probability that a Gaussian vector lies between limits, with its standard error, by several methods."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pmgp.core.orthants.resampling import Particles, hard_count, sequential_mont
 from pmgp.core.orthants.sites import matched_limits
 from pmgp.core.orthants.tilting import saddle_point
 
-# Independent populations that resampled particles are divided into, for a standard error.
+# The number of independent populations of resampled particles, which give a standard error.
 POPULATIONS = 10
 
 
@@ -25,20 +25,20 @@ class OrthantProbability(NamedTuple):
     Attributes
     ----------
     log_probability : float
-        Log of the estimate; minus infinity where every draw left the limits, or the probability is zero.
+        Log of the estimate; minus infinity if every draw left the limits, or the probability is zero.
     standard_error : float
-        Of `log_probability`, from the spread of independent weights, of antithetic pairs of them, or of populations;
-        where it is not far below one, it is itself unreliable, and too small. Infinite where every draw left the
-        limits: nothing is known then. Zero where the probability is known to be zero.
+        The standard error of `log_probability`, from the spread of antithetic pairs of weights, or of populations. If
+        it is not far below one, it is itself unreliable and too small. It is infinite if every draw left the limits,
+        and zero if the probability is known to be zero.
     draws : (k, n) array
-        Draws between the limits. Weighted by `log_weights` they stand for v given the limits: expectations are weighted
-        means, with an error that vanishes as k grows; a row that is picked in proportion to its weight is a draw that
-        would be exact if the estimate were. Empty where the probability is known to be zero.
+        Draws between the limits, whose weights are in `log_weights`. Weighted means estimate expectations of v given
+        the limits, with an error that vanishes as k grows; a row that is picked in proportion to its weight is a draw
+        that would be exact if the estimate were. Empty if the probability is known to be zero.
     log_weights : (k,) array
-        Their logarithms; the estimate is the mean of the weights. For the methods that resample, a weight is the
-        estimate of its population. Draws of weight zero may lie outside of the limits.
+        The logarithms of the weights, whose mean is the estimate. For the methods that resample, a weight is the
+        estimate of its population. Draws with weight zero may lie outside the limits.
     effective_size : float
-        (sum of weights)^2 / (sum of squared weights). What resampling did before is not in it.
+        (sum of weights)^2 / (sum of squared weights). It does not include the effect of resampling.
     unbiased : bool
         Whether the expectation of the estimate, not of its logarithm, is the probability; false for ``"soft"``.
     method : str
@@ -53,17 +53,17 @@ class OrthantProbability(NamedTuple):
     method: str
 
     def expectation(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Weighted means of a function of v given the limits, and their standard errors.
+        """Return expectations of functions of v given the limits, and their standard errors.
 
         Parameters
         ----------
         values : (k, m) array
-            At each of the draws.
+            The values of m functions at each of the draws.
 
         Returns
         -------
         mean, standard_error : (m,) array
-            NaN and infinity where every draw left the limits.
+            NaN and infinity if every draw left the limits.
         """
         m = values.shape[1]
         if self.log_probability == -np.inf:
@@ -93,24 +93,25 @@ def log_probability(
 ) -> OrthantProbability:
     """Estimate log P(lower <= v <= upper) for v ~ N(mean, covariance), in up to a few thousand dimensions.
 
-    Variables are taken one after another, the least likely to keep its limits first (Gibson, Glasbey and Elston 1994).
+    Variables are drawn one after another, the least likely to lie between its limits first (Gibson, Glasbey and Elston
+    1994).
 
     Parameters
     ----------
     lower, upper : float or (n,) array
-        Limits, infinite ones included.
+        Limits, which may be infinite.
     mean : float or (n,) array
     covariance : (n, n) array
         Positive semidefinite; it may be singular.
     method : {"ep", "ghk", "tilted", "smc", "hard", "soft"}
-        How they are drawn. ``"ep"``: between their limits, from the Gaussian in which the sites of expectation
-        propagation stand in for the limits of later ones. ``"ghk"``: the same without sites (Geweke, Hajivassiliou,
-        Keane). ``"tilted"``: shifted by the solution of a saddle point problem (Botev 2017). ``"smc"``: as ``"ghk"``,
-        resampled at each step. ``"hard"``: without regard to limits, those that leave them replaced by others, in an
-        arbitrary order (GPC-MC), a baseline. ``"soft"``: the same with averaged chances in place of counts, which is
-        **biased**. The first three come in antithetic pairs.
+        The method of drawing. ``"ep"`` draws variables between their limits from the Gaussian in which the sites of
+        expectation propagation replace the limits of later ones. ``"ghk"`` does the same without sites (Geweke,
+        Hajivassiliou, Keane). ``"tilted"`` shifts draws by the solution of a saddle point problem (Botev 2017).
+        ``"smc"`` draws as ``"ghk"`` and resamples at each step. ``"hard"`` ignores the limits and replaces draws that
+        leave them with others, in a random order of variables (GPC-MC), as a baseline. ``"soft"`` is the same with
+        averaged probabilities in place of counts, which is **biased**. The first three make antithetic pairs.
     draws : int
-        An even number, at least 4. The last three methods need 20, which are ten independent populations.
+        An even number, at least 4. The last three methods need at least 20, for ten independent populations.
     random_seed : int or numpy.random.Generator, optional
 
     Returns
@@ -120,8 +121,8 @@ def log_probability(
     Raises
     ------
     ValueError
-        For limits that cross, NaN, shapes that do not fit, a covariance that is not symmetric or not positive
-        semidefinite, an unknown method, too few draws.
+        For limits that cross, NaN, shapes that do not match, a covariance that is not symmetric or not positive
+        semidefinite, an unknown method, and an odd or too small number of draws.
 
     References
     ----------
@@ -201,7 +202,7 @@ def _from_weights(
 def _from_populations(
     rng: np.random.Generator, problem: TruncatedNormal, draws: int, method: str
 ) -> OrthantProbability:
-    # The counts are the article's, which shuffles.
+    # The counts follow the article, which shuffles the variables.
     order = None if method == "smc" else rng.permutation(problem.size)
     taken = ordered(problem.correlation, *problem.limits, order)
     sizes = [len(part) for part in np.array_split(np.arange(draws), POPULATIONS)]

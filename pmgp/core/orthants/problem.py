@@ -1,4 +1,4 @@
-"""A Gaussian vector between limits, as given by the user and as the methods use it: centered, with unit variances."""
+"""A Gaussian vector between limits, as the user gives it, and centered with unit variances, as the methods use it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-# Relative differences between the two triangles of a covariance that are taken for rounding.
+# The largest relative difference between the two triangles of a covariance that is taken for a rounding error.
 ASYMMETRY = 1e-8
 
 
@@ -30,13 +30,13 @@ class TruncatedNormal:
 
     @classmethod
     def checked(cls, lower: Any, upper: Any, mean: Any, covariance: Any) -> TruncatedNormal:
-        """Make a problem from unchecked arguments; scalars stand for all elements.
+        """Return a problem after checks of the arguments; scalars stand for all elements.
 
         Raises
         ------
         ValueError
-            For shapes that do not fit, NaN, an infinite mean, crossed limits, a covariance that is not symmetric or has
-            a negative variance.
+            For shapes that do not match, NaN, an infinite mean, crossed limits, and a covariance that is not symmetric
+            or has a negative variance.
         """
         covariance = _symmetric(covariance)
         n = len(covariance)
@@ -52,30 +52,30 @@ class TruncatedNormal:
 
     @property
     def size(self) -> int:
-        """Number of variables n."""
+        """The number of variables n."""
         return len(self.mean)
 
     @cached_property
     def scale(self) -> np.ndarray:
-        """Standard deviations, one where they are zero: (n,)."""
+        """The standard deviations, with one in place of zero: (n,)."""
         variance = self.covariance.diagonal()
         return np.sqrt(np.where(variance > 0.0, variance, 1.0))
 
     @cached_property
     def limits(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the limits of (v - mean) / scale: two (n,) arrays."""
+        """The limits of (v - mean) / scale: two (n,) arrays."""
         return (self.lower - self.mean) / self.scale, (self.upper - self.mean) / self.scale
 
     @cached_property
     def correlation(self) -> np.ndarray:
-        """Covariance of (v - mean) / scale: (n, n), C order."""
+        """The covariance of (v - mean) / scale: (n, n), C order."""
         scaled = np.ascontiguousarray(self.covariance / self.scale[:, None])
         scaled /= self.scale
         return scaled
 
     @property
     def impossible(self) -> bool:
-        """Return whether an interval is empty or a constant lies outside, so that the probability is zero."""
+        """Whether the probability is zero, because an interval is empty or a constant lies outside its limits."""
         lower, upper = self.limits
         constant = self.covariance.diagonal() == 0.0
         outside = (lower > 0.0) | (upper < 0.0)
@@ -84,7 +84,7 @@ class TruncatedNormal:
 
     @property
     def free(self) -> np.ndarray:
-        """Return which variables have no limit, or no variance: (n,) of bool."""
+        """Whether each variable has no limit, or no variance: (n,) of bool."""
         lower, upper = self.limits
         return (np.isneginf(lower) & np.isposinf(upper)) | (self.covariance.diagonal() == 0.0)
 

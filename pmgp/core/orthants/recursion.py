@@ -1,14 +1,14 @@
 """Sequential draws between limits, and the weights that make them exact.
 
-Without sites these are those of Geweke, Hajivassiliou and Keane. In general each limit i has a Gaussian site
-exp(c_i v_i - u_i v_i^2 / 2), and q(v), the Gaussian times the sites, stands in for the truncated one. At step i the
-variable is drawn from q(v_i|v_<i) without its own site, between its limits: what is known of the later ones is in it
-already, and the weight, the normalizer of that density, hardly varies if the sites are good. Any sites are exact.
+Without sites these are the draws of Geweke, Hajivassiliou and Keane. In general each limit i has a Gaussian site
+exp(c_i v_i - u_i v_i^2 / 2), and q(v), the Gaussian times the sites, approximates the truncated one. At step i the
+variable is drawn from q(v_i|v_<i) without its own site, between its limits. This density takes later limits into
+account, so that its normalizer, the weight, hardly varies if the sites are good. The result is exact with any sites.
 
 With L the Cholesky factor of the covariance, and W W' = I + L' diag(u) L for an upper triangular W, q's factor is
 G = L W^-T. For d = L_ii, w = W_ii, and kappa the mean of q(v_i|v_<i), the variable without its site has the precision
-p / d^2, with p = w^2 - u d^2, no less than one, and the mean (w^2 kappa - c d^2) / p. All of this stays finite where d
-is zero, and the variable a function of those before it.
+p / d^2, with p = w^2 - u d^2 at least one, and the mean (w^2 kappa - c d^2) / p. All of this stays finite if d is zero,
+and the variable is a function of those before it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Paths(NamedTuple):
     log_weights : (draws,) array
         The mean of their exponentials is an unbiased estimate of the probability.
     uniforms : (n, draws) array
-        The uniform numbers that they were made of.
+        The uniform numbers from which they were made.
     """
 
     values: np.ndarray
@@ -44,21 +44,21 @@ class Paths(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Recursion:
-    """Recursion that draws each variable given those before it.
+    """A recursion that draws each variable given those before it.
 
     Attributes
     ----------
     problem : Ordered
     factor : (n, n) array
-        Lower triangular, C order: what the innovations of the variables before add to kappa.
+        Lower triangular, C order: the coefficients of earlier variables' innovations in kappa.
     mean : (n,) array
-        The mean of kappa without them.
+        The part of kappa that does not depend on innovations.
     coefficients : (n, 11) array
         For a standard normal x between limits: lower and upper limit; slope, offset and scale of
         v = slope kappa + offset + scale x; constant, slope and scale of the innovation in kappa and x; the coefficients
         of kappa, kappa^2 and x in the log-weight, to which the log-probability of the limits is added.
     log_constant : float
-        The part of all log-weights.
+        A constant that is added to all log-weights.
     """
 
     problem: Ordered
@@ -68,7 +68,7 @@ class Recursion:
     log_constant: float
 
     def draw(self, uniforms: np.ndarray) -> Paths:
-        """Make draws from uniform numbers: (n, draws)."""
+        """Return draws made from uniform numbers: (n, draws)."""
         return self._run(np.array(uniforms, order="C"), np.empty(uniforms.shape), known=False)
 
     def replayed(self, values: np.ndarray) -> Paths:
@@ -90,7 +90,7 @@ class Recursion:
 
 
 def twisted(problem: Ordered, linear: np.ndarray, precision: np.ndarray) -> Recursion:
-    """Draws from q with one site after another taken out; with sites of zero, the plain sequential draws.
+    """Return the recursion that draws from q and removes one site after another; with zero sites, the plain one.
 
     Parameters
     ----------
@@ -111,26 +111,28 @@ def twisted(problem: Ordered, linear: np.ndarray, precision: np.ndarray) -> Recu
 
 
 def _with_sites(factor: np.ndarray, precision: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """q's factor G = L W^-T, and the diagonal of W."""
+    """Return q's factor G = L W^-T, and the diagonal of W."""
     if not precision.any():
         return factor, np.ones(len(factor))
     scaled = np.sqrt(precision)[:, None] * factor
     information = scaled.T @ scaled
     np.einsum("ii->i", information)[:] += 1.0
-    # The reverse of a matrix has its upper triangular factor as a lower one, reversed.
+    # The lower factor of the reversed matrix is the reversed upper factor of the matrix.
     reversed_factor = linalg.cholesky(np.asfortranarray(information[::-1, ::-1]), overwrite=True)
     solved = linalg.triangular_solve(reversed_factor, np.asfortranarray(factor.T[::-1]))
     return np.tril(np.ascontiguousarray(solved[::-1].T)), reversed_factor.diagonal()[::-1].copy()
 
 
 def tilted(problem: Ordered, shift: np.ndarray) -> Recursion:
-    """Draws of standard normals z + shift between limits, for v = L z: exponential tilting (Botev 2017).
+    """Return the recursion of exponential tilting (Botev 2017): standard normals plus a shift, between limits.
+
+    It draws z + shift with z standard normal, for v = L (z + shift).
 
     Parameters
     ----------
     problem : Ordered
     shift : (n,) array
-        In the order of the problem; zero where a variable is a function of those before it.
+        In the order of the problem; zero for a variable that is a function of those before it.
     """
     d = problem.factor.diagonal()
     zero, one = np.zeros_like(d), np.ones_like(d)

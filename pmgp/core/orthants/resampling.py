@@ -1,8 +1,8 @@
 """Resampled particles: the counts of the article on orthant integrals, and sequential Monte Carlo.
 
-All add one variable after another to many particles. The counts draw it without looking at its limits and let those
-particles die that leave them; survivors take their places. Sequential Monte Carlo draws it between its limits,
-and resamples by the probabilities of these.
+All methods add one variable after another to many particles. The counts draw it without regard to its limits, and
+survivors replace the particles that leave them. Sequential Monte Carlo draws it between its limits, and resamples with
+their probabilities as weights.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ class Particles(NamedTuple):
 
 
 def hard_count(rng: np.random.Generator, problem: Ordered, particles: int) -> Particles:
-    """Count survivors: an unbiased estimate, which is zero if none is left."""
+    """Return an unbiased estimate from counts of survivors, which is zero if none is left."""
     return _counted(rng, problem, particles, soft=False)
 
 
 def soft_count(rng: np.random.Generator, problem: Ordered, particles: int) -> Particles:
-    """Average the survivors' probabilities, as the article prints it: **biased**.
+    """Return the article's estimate from averages of the survivors' probabilities, which is **biased**.
 
-    The next particles are those that survived by count, and the product of averages does not normalize these.
+    The next particles are those that survived, and the product of averages is not their normalizer.
     """
     return _counted(rng, problem, particles, soft=True)
 
@@ -54,7 +54,7 @@ def _counted(rng: np.random.Generator, problem: Ordered, particles: int, soft: b
 
 
 def sequential_monte_carlo(rng: np.random.Generator, problem: Ordered, particles: int) -> Particles:
-    """Draw between limits, and resample by their probabilities: an estimate without bias."""
+    """Return an unbiased estimate from draws between limits, resampled with their probabilities as weights."""
     from pmgp.core.orthants.compiled_normal import truncated
 
     noise, values = np.zeros((2, problem.size, particles))
@@ -80,19 +80,19 @@ def sequential_monte_carlo(rng: np.random.Generator, problem: Ordered, particles
 
 
 def _steps(problem: Ordered) -> zip[tuple[float, float, float]]:
-    """Lower limit, upper limit and conditional standard deviation of one variable after another."""
+    """Return lower limit, upper limit and conditional standard deviation of one variable after another."""
     return zip(problem.lower, problem.upper, problem.factor.diagonal(), strict=True)
 
 
 def _chances(kappa: np.ndarray, lower: float, upper: float, pivot: float) -> np.ndarray:
-    """Probabilities of the limits given the variables before: (particles,)."""
+    """Return the probabilities of the limits given the variables before: (particles,)."""
     if pivot == 0.0:
         return ((kappa >= lower) & (kappa <= upper)).astype(float)
     return ndtr((upper - kappa) / pivot) - ndtr((lower - kappa) / pivot)
 
 
 def _systematic(rng: np.random.Generator, weights: np.ndarray) -> np.ndarray:
-    """Indices, each expected in proportion to its weight, from a comb of points: (particles,)."""
+    """Return resampled indices, from a comb of points and expected in proportion to their weights: (particles,)."""
     cumulative = np.cumsum(weights)
     points = (np.arange(len(weights)) + rng.uniform()) * (cumulative[-1] / len(weights))
     return np.minimum(np.searchsorted(cumulative, points, side="right"), len(weights) - 1)

@@ -12,12 +12,12 @@ from pmgp.core.likelihoods.normal_tails import excess, hazard
 from pmgp.core.numerics.quadrature import TiltedMoments
 from pmgp.core.orthants.problem import TruncatedNormal
 
-# The smallest share that one limit may leave of the variance that the others leave. Narrower ones get wider sites,
-# with which the draws are as exact; precisions beyond this lose their last digits where they are subtracted.
+# The smallest factor by which one limit may reduce the variance that the others leave. Narrower limits get wider sites,
+# with which draws are equally exact; larger precisions would lose their last digits when they are subtracted.
 SMALLEST_SHARE = 1e-6
 TOLERANCE = 0.01
-# How far sites that say next to nothing are weakened, and how fast that ceases for those that say more: measured. At a
-# variance of 50 it halves the spread of log-estimates; where all sites say much it changes nothing.
+# How much the least informative sites are weakened, and how fast that ends for more informative ones, from experiments.
+# At a variance of 50 it halves the spread of log-estimates; if all sites are informative it changes nothing.
 WEAKENING, FADING = 0.6, 6
 
 
@@ -31,7 +31,7 @@ class Limits:
     Attributes
     ----------
     cavity_variance : (n,) array
-        That moments were last asked for with.
+        The variance in the last call of `tilted_moments`.
     """
 
     def __init__(self, lower: np.ndarray, upper: np.ndarray) -> None:
@@ -42,7 +42,7 @@ class Limits:
     def tilted_moments(
         self, mean: np.ndarray, variance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None
     ) -> TiltedMoments:
-        """Mean, variance and log-probability of N(mean, variance) between the limits: (n,) arrays."""
+        """Return mean, variance and log-probability of N(mean, variance) between the limits: (n,) arrays."""
         self.cavity_variance = variance
         scale = np.sqrt(variance)
         shift, deficit, log_probability = self.moments(mean, scale)
@@ -50,18 +50,18 @@ class Limits:
         return TiltedMoments(mean + scale * shift, variance * share, log_probability)
 
     def alone(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the sites that match without information from others, for variables with mean 0 and variance 1."""
+        """Return the sites that match the moments of each variable alone, with mean 0 and variance 1 in the prior."""
         mean, variance, _ = self.tilted_moments(np.zeros_like(self.lower), np.ones_like(self.lower))
         return mean / variance, np.maximum(1.0 / variance - 1.0, SMALLEST_PRECISION)
 
     def _of_intervals(self, mean: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return, standardized, the mean, one minus the variance, and the log-probability."""
+        """Return the standardized mean, one minus the standardized variance, and the log-probability."""
         width = (self.upper - self.lower) / scale
         interval = NormalInterval((self.lower - mean) / scale, (self.upper - mean) / scale, width)
         return interval.mean(), interval.variance_deficit(), interval.log_probability()
 
     def _of_half_lines(self, mean: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Match the moments of variables with one limit each, in a third of the time."""
+        """Return the same for variables with one limit each, in a third of the time."""
         above = np.isposinf(self.upper)
         sign = np.where(above, 1.0, -1.0)
         z = sign * (mean - np.where(above, self.lower, self.upper)) / scale
@@ -70,7 +70,7 @@ class Limits:
 
 
 def matched_limits(problem: TruncatedNormal) -> tuple[np.ndarray, np.ndarray]:
-    """Sites (c, u) for the limits of the standardized variables, zero for those without: two (n,) arrays.
+    """Return sites (c, u) for the limits of the standardized variables, zero for free variables: two (n,) arrays.
 
     If the sweeps do not converge, the sites of the last one are returned: the draws are exact with any sites.
     """
@@ -79,7 +79,7 @@ def matched_limits(problem: TruncatedNormal) -> tuple[np.ndarray, np.ndarray]:
     if not bound.size:
         return linear, precision
     correlation = problem.correlation if bound.size == problem.size else problem.correlation[np.ix_(bound, bound)]
-    # It is symmetric, and its transpose in Fortran's order.
+    # The matrix is symmetric, and its transpose is in Fortran order.
     conditioned = DensePrior(np.zeros(len(bound)), correlation.T).conditioning()
     lower, upper = problem.limits
     limits = Limits(lower[bound], upper[bound])
@@ -91,16 +91,16 @@ def matched_limits(problem: TruncatedNormal) -> tuple[np.ndarray, np.ndarray]:
 
 
 def weakened(linear: np.ndarray, precision: np.ndarray, left: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the sites for drawing, from the matched ones.
+    """Return weakened sites for drawing, made from the matched ones.
 
-    A limit that is far away leaves the variable as it is, while a Gaussian site decays in its tails. Many such sites
-    make q too narrow in directions where no limit is, and the weights uneven, above all those of antithetic pairs.
+    A distant limit hardly affects a variable, while a Gaussian site decays in its tails. Many such sites make q too
+    narrow in directions without limits, and the weights uneven, above all those of antithetic pairs.
 
     Parameters
     ----------
     linear, precision : (n,) array
     left : (n,) array
-        Share of each variable's variance that its site leaves, the diagonal of B^-1.
+        The diagonal of B^-1, the factor by which its site reduces a variable's variance.
     """
     power = 1.0 - WEAKENING * np.clip(left, 0.0, 1.0) ** FADING
     return power * linear, power * precision

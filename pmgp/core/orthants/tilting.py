@@ -1,8 +1,8 @@
 """The best exponential tilting of sequential draws: Botev (2017), section 3.
 
 The weights are bounded by the saddle point of psi(x, s) = sum_i [s_i^2 / 2 - x_i s_i + log P(l_i <= z + s_i <= u_i)],
-whose limits depend on x_<i. Both gradients vanish there: x = s + e and s = L~' e, where e are the truncated normals'
-means and L~ is the strict lower triangle of the factor with its rows divided by the diagonal.
+whose limits depend on x_<i. Both gradients vanish there: x = s + e and s = L~' e, where e holds the means of truncated
+normals and L~ is the strict lower triangle of the factor with its rows divided by the diagonal.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pmgp.core.orthants.ordering import Ordered
 
 
 def saddle_point(problem: Ordered) -> np.ndarray:
-    """Return the shifts s of the draws: (n,), zero where a variable is a function of those before it.
+    """Return the shifts s of the draws: (n,), zero for variables that are functions of those before them.
 
     If the equations are not solved, the shifts of the last iteration are returned: the draws are exact with any shifts.
     """
@@ -24,7 +24,7 @@ def saddle_point(problem: Ordered) -> np.ndarray:
     strict = np.where(bound[:, None], np.tril(problem.factor, -1) / divisor[:, None], 0.0)
     equations = _Equations(strict, problem.lower / divisor, problem.upper / divisor, bound)
     n = problem.size
-    # Loading `scipy.optimize` takes half a second, and few estimates need it.
+    # Importing `scipy.optimize` takes half a second, and few estimates need it.
     from scipy.optimize import root
 
     found = root(equations.value_and_jacobian, np.zeros(2 * n), jac=True, method="hybr")
@@ -42,7 +42,7 @@ class _Equations:
         x, shift = np.split(point, 2)
         mean, deficit = self._moments(self.strict @ x + shift)
         value = np.concatenate([x - shift - mean, shift - self.strict.T @ mean])
-        # The mean of a normal between limits changes with a shift of these by its variance less one.
+        # The derivative of a truncated normal's mean in a shift of its limits is its variance minus one.
         change = -deficit[:, None]
         by_x, identity = change * self.strict, np.eye(len(x))
         jacobian = np.block(
