@@ -10,7 +10,7 @@ import numpy as np
 class CovarianceBar(NamedTuple):
     """The derivative of a function in K and in the noise on its diagonal.
 
-    It changes by the sum of left_j' dK right_j over pairs of columns, plus <weights, dK[:, points]>, plus
+    The function changes by the sum of left_j' dK right_j over pairs of columns, plus <weights, dK[:, points]>, plus
     noise' dnoise.
 
     Attributes

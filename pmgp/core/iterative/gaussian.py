@@ -1,6 +1,7 @@
-"""log N(y|m, K + diag(noise)) and its gradient by solutions of linear systems: Gaussian noise.
+"""log N(y|m, K + diag(noise)) and its gradient from solutions of linear systems, for Gaussian noise.
 
-Cutajar et al. (2016), section 2.1, with probes from N(0, P) and control variates in place of Rademacher's.
+See Cutajar et al. (2016), section 2.1; here probes are from N(0, P) with control variates, in place of Rademacher
+probes.
 """
 
 from __future__ import annotations
@@ -15,26 +16,26 @@ from pmgp.core.iterative.preconditioners import Kernel
 from pmgp.core.iterative.probes import Probes
 from pmgp.core.iterative.solvers import ConjugateGradients, Preconditioner, Product, Solution, log_determinant
 
-# The residual of a probe's solution may be so large beside the probe itself.
+# The largest residual of a probe's solution, relative to the probe.
 PROBE_TOLERANCE = 1e-3
 
 
 class EvidenceEstimate(NamedTuple):
-    """An estimate of a log-evidence, and an unbiased one of its gradient.
+    """An estimate of a log-evidence, and an unbiased estimate of its gradient.
 
     Attributes
     ----------
     log_evidence : float
     standard_error : float
-        Over repetitions with other probes.
+        The standard deviation over repetitions with other probes.
     covariance : CovarianceBar
         Gradient in K and in the noise.
     mean : (n,) array
         Gradient in m.
     weighted : (n,) array
-        C^-1 (y - m), from which predictions are made, and a start for a theta near by.
+        C^-1 (y - m), which serves for predictions and as a start at a nearby theta.
     iterations : int
-        Number of iterations of conjugate gradients, the most for any right-hand side.
+        The largest number of iterations of conjugate gradients for any right-hand side.
     """
 
     log_evidence: float
@@ -47,16 +48,16 @@ class EvidenceEstimate(NamedTuple):
 
 @dataclass(frozen=True)
 class IterativeEvidence:
-    """Estimate log N(y|m, C) and its gradient, for C = K + diag(noise) that is never factorized.
+    """An estimator of log N(y|m, C) and its gradient, for C = K + diag(noise) that is never factorized.
 
     Parameters
     ----------
     tolerance : float
-        How far the posterior mean of f may be off, in posterior standard deviations.
+        The largest error of the posterior mean of f, in posterior standard deviations.
     probes : int
-        Random right-hand sides for traces and the log-determinant.
+        Number of random right-hand sides for traces and the log-determinant.
     cap : int
-        Iterations of conjugate gradients.
+        Largest number of iterations of conjugate gradients.
 
     Notes
     -----
@@ -83,7 +84,7 @@ class IterativeEvidence:
         start: np.ndarray | None = None,
         checked_by: Product | None = None,
     ) -> EvidenceEstimate:
-        """Estimate the evidence of y - m.
+        """Return an estimate of the evidence of y - m, with its gradient.
 
         Parameters
         ----------
@@ -93,7 +94,7 @@ class IterativeEvidence:
         y : (n,) array
             Observations less their mean m.
         points : (m,) array of int
-            Rows of K that the preconditioner is made of.
+            Rows of K from which the preconditioner is made.
         start : (n,) array, optional
             C^-1 y of a similar system.
         checked_by : callable, optional
@@ -102,7 +103,7 @@ class IterativeEvidence:
         Raises
         ------
         NotConvergedError, IndefiniteMatrixError
-            Of `ConjugateGradients`: there is no value then.
+            If `ConjugateGradients` fails; then there is no estimate.
         """
         probes = Probes(kernel, points)
         P = probes.preconditioner(noise)
@@ -114,7 +115,7 @@ class IterativeEvidence:
         )
         solved = self.solved_probes(*given, w, checked)
         a = own.x[:, 0]
-        # Twice a'y - a'C a: off by the square of a's error only.
+        # 2 a'y - a'C a, whose error is quadratic in that of a.
         quadratic = float(a @ y + a @ own.residual[:, 0])
         determinant = log_determinant(solved, P)
         value = -0.5 * (quadratic + determinant.value + len(y) * np.log(2.0 * np.pi))

@@ -1,9 +1,9 @@
 """Stochastic gradient Langevin dynamics for theta, with unbiased gradients.
 
-Filippone and Engler (2015), sections 2.3 and 5: theta moves by (eps / 2) M g plus N(0, eps M), with eps = a / (b + t)
-that falls until the gradients' noise hardly adds to the normal's, and is held then. **Not exact**: no proposal is
-rejected, so that the posterior is sampled but for an error of the order of eps. Draws before eps is held are to be
-dropped.
+See Filippone and Engler (2015), sections 2.3 and 5: theta moves by (eps / 2) M g plus N(0, eps M), where
+eps = a / (b + t) falls until the noise of the gradients hardly adds to that of the normal, and is then held.
+**Not exact**: no proposal is rejected, so the draws have an error of the order of eps. Drop the draws before eps is
+held.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pmgp.core.numerics.storable import storable
 
 @storable
 class LangevinState(NamedTuple):
-    """State of a chain.
+    """The state of a chain.
 
     Attributes
     ----------
@@ -26,9 +26,9 @@ class LangevinState(NamedTuple):
     iteration : int
         t.
     held : float
-        The step that is held; zero while it falls.
+        The step size that is held; zero while it falls.
     recent : tuple of (p,) arrays
-        Gradients of the batch that is not yet full.
+        Gradients of the incomplete batch.
     """
 
     theta: np.ndarray
@@ -46,13 +46,13 @@ class StochasticLangevin:
     factor : (p, p) array
         Lower Cholesky factor of M.
     first, last : float
-        Steps eps at the first iteration and after `horizon` of them.
+        Step sizes eps at the first iteration and after `horizon` iterations.
     horizon : int
     share : float
-        The step is held once the noise of the gradients adds less than this part to the normal's variance, in any
-        direction: (eps / 4) times the largest eigenvalue of M^1/2 V M^1/2.
+        The step size is held once the gradients' noise adds less than this fraction to the variance of the normal in
+        any direction: (eps / 4) times the largest eigenvalue of M^1/2 V M^1/2, with V the gradients' covariance.
     batch : int
-        Gradients from which V is estimated.
+        Number of gradients from which V is estimated.
     """
 
     factor: np.ndarray
@@ -72,12 +72,12 @@ class StochasticLangevin:
         """Return the step size of the next iteration."""
         if state.held:
             return state.held
-        # a / (b + t) that is `first` at 0 and `last` at the horizon.
+        # a / (b + t), which is `first` at 0 and `last` at the horizon.
         b = self.horizon * self.last / (self.first - self.last)
         return self.first * b / (b + state.iteration)
 
     def step(self, rng: np.random.Generator, state: LangevinState, gradient: np.ndarray) -> LangevinState:
-        """Move along an estimate of the log-density's gradient at the state."""
+        """Return the state after a step along an estimate of the log-density's gradient."""
         size = self.size(state)
         drift = 0.5 * size * (self.factor @ (self.factor.T @ gradient))
         noise = np.sqrt(size) * (self.factor @ rng.standard_normal(len(gradient)))

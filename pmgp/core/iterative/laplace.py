@@ -1,9 +1,9 @@
 """Laplace's approximation for any factorizing likelihood, with all systems solved iteratively.
 
-Cutajar et al. (2016), section 2.2 and the supplement, where systems with B = I + W^1/2 K W^1/2 are solved. With the
-working observations z = f + grad / W and noise 1 / W a step of Newton's method is the Gaussian case: C = K + W^-1,
-a = C^-1 (z - m), f = m + K a. B^-1 = W^-1/2 C^-1 W^-1/2 has the same conjugate gradients, and residuals in units of the
-noise's deviations are those of B.
+See Cutajar et al. (2016), section 2.2 and the supplement, which solve systems with B = I + W^1/2 K W^1/2. With working
+observations z = f + grad / W and noise 1 / W, a step of Newton's method is the Gaussian case: C = K + W^-1,
+a = C^-1 (z - m), f = m + K a. Since B^-1 = W^-1/2 C^-1 W^-1/2, conjugate gradients are the same, and residuals in units
+of the noise's standard deviations are those of B.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Mode(NamedTuple):
     weighted : (n,) array
         a = K^-1 (f - m).
     objective : float
-        Log p(y|f) - a'(f - m) / 2.
+        log p(y|f) - a'(f - m) / 2.
     """
 
     f: np.ndarray
@@ -42,18 +42,18 @@ class Mode(NamedTuple):
 
 @dataclass(frozen=True)
 class IterativeLaplace:
-    """Estimate Laplace's log p(y|theta) and its gradient for a K that is never factorized.
+    """An estimator of Laplace's log p(y|theta) and its gradient for a K that is never factorized.
 
     Parameters
     ----------
     tolerance : float
-        Newton's method ends when the mean squared change of f falls below it.
+        Newton's method ends when the mean squared change of f falls below this value.
     probes : int
-        Random right-hand sides for traces and the log-determinant.
+        Number of random right-hand sides for traces and the log-determinant.
     cap : int
-        Iterations of conjugate gradients.
+        Largest number of iterations of conjugate gradients.
     max_iterations : int
-        Largest number of iterations of Newton's method; there is no value at this number.
+        Largest number of iterations of Newton's method; if they do not suffice, there is no estimate.
 
     Notes
     -----
@@ -76,7 +76,7 @@ class IterativeLaplace:
     def estimate(
         self, rng: np.random.Generator, kernel: Kernel, mean: np.ndarray, likelihood: SiteLikelihood, points: np.ndarray
     ) -> EvidenceEstimate:
-        """Estimate the evidence.
+        """Return an estimate of the evidence, with its gradient.
 
         Parameters
         ----------
@@ -86,12 +86,12 @@ class IterativeLaplace:
             m.
         likelihood : SiteLikelihood
         points : (m,) array of int
-            Rows of K that the preconditioner is made of.
+            Rows of K from which the preconditioner is made.
 
         Raises
         ------
         NotConvergedError, IndefiniteMatrixError
-            If a system or Newton's method does not converge; there is no value then.
+            If a system or Newton's method does not converge; then there is no estimate.
         """
         probes = Probes(kernel, points)
         mode = self.mode(kernel, mean, likelihood, probes)
@@ -102,7 +102,7 @@ class IterativeLaplace:
         solved = self._traces.solved_probes(product, P, w, None)
         determinant = log_determinant(solved, P)
         variances = noise - noise**2 * probes.inverse_diagonal(P, w, solved.x)
-        # How -log|B|/2 changes with the mode, and with what would move the mode if K did not pull it back.
+        # The gradient of -log|B|/2 in the mode, and in a shift of the mode that K partly undoes.
         by_mode = 0.5 * variances * likelihood.third_derivative(mode.f)
         moved = self._solver.solve(product, (noise * by_mode)[:, None], P, units=np.sqrt(noise)[:, None])
         a, by_shift = mode.weighted, moved.x[:, 0]
@@ -146,7 +146,7 @@ class IterativeLaplace:
 
     @property
     def _solver(self) -> ConjugateGradients:
-        # A step's error in f, in posterior deviations, is to be small beside the change at which Newton ends.
+        # A step's error in f, in posterior deviations, must be small beside the change at which Newton's method ends.
         return ConjugateGradients(0.1 * np.sqrt(self.tolerance), self.cap)
 
     @property
@@ -167,7 +167,7 @@ def _precision(likelihood: SiteLikelihood, f: np.ndarray) -> np.ndarray:
 
 
 def _damped(likelihood: SiteLikelihood, mean: np.ndarray, current: Mode, reached: Mode) -> Mode:
-    """Halve Newton's step until the objective does not fall; f and a are linear along it."""
+    """Return Newton's step, halved until the objective does not fall; f and a are linear along it."""
     step, candidate = 1.0, reached
     slack = 1e-9 * (1.0 + abs(current.objective))
     for _ in range(MAX_HALVINGS):

@@ -4,7 +4,7 @@ With u = P^-1 w and c = C^-1 w, E u c' = C^-1, since E w w' = P. The same averag
 expectation P^-1 = E u u'. It is subtracted and its expectation added (Wenger et al. 2021): the closer P is to C, the
 smaller the remaining noise.
 
-P is Nystrom's with points that are fixed, so that its derivatives are those of columns of K: with A = K_UU^-1 K_UX,
+P is Nystrom's approximation with fixed points, so its derivatives are those of columns of K: with A = K_UU^-1 K_UX,
 E the columns of the identity that belong to U, and a symmetric G,
 <G, dP> = 2 <G A', dK E> - <A G A', dK_UU> + diag(G)' dnoise.
 """
@@ -21,7 +21,7 @@ from pmgp.core.iterative.solvers import columnwise
 
 
 class Probes:
-    """Draws from N(0, P), and estimates of traces from them once their products with C^-1 are known.
+    """The preconditioner P, and estimates of traces from draws from N(0, P) and their products with C^-1.
 
     Parameters
     ----------

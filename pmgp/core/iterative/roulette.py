@@ -1,12 +1,12 @@
 """ULISSE: solutions of linear systems that are stopped at random, with increments weighted so that the mean is exact.
 
 Filippone and Engler (2015), Enabling scalable stochastic gradient-based inference for Gaussian processes by employing
-the Unbiased LInear System SolvEr, section 4. Conjugate gradients make x a sum of increments; after those that bring the
-residual below a threshold, increment j enters with probability P_j, divided by P_j.
+the Unbiased LInear System SolvEr, section 4. With conjugate gradients x is a sum of increments. Those until the
+residual is below a threshold are all added; each later increment j is added with probability P_j, divided by P_j.
 
 The article's P_j = exp(-beta (0 + 1 + ... + j)) fall faster than the increments do. The mean is exact, but in practice
-every solution is truncated: the rare long runs have such large weights that the variance is useless, and on Concrete
-the formal deviation is 10^1895 times the solution. With :class:`Matched` P_j falls as the residuals do.
+every solution is truncated: rare long runs have such large weights that the variance is enormous, and on Concrete the
+formal standard deviation is 10^1895 times the solution. With :class:`Matched` P_j falls as the residuals do.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class Survival(Protocol):
         Parameters
         ----------
         before : float
-            P_(j-1), one for the first.
+            P_(j-1), or one at first.
         number : int
             j, from zero.
         decrease : float
-            Norm of the residual, divided by the first norm that was below the threshold.
+            Norm of the residual, divided by the first norm below the threshold.
         """
         ...
 
@@ -70,7 +70,7 @@ class Matched:
 def increments(product: Product, b: np.ndarray, preconditioner: Preconditioner) -> Iterator[tuple[np.ndarray, float]]:
     """Yield the increments of conjugate gradients from zero, each with the norm of the residual before it.
 
-    It ends where residuals are only rounding errors.
+    They end when residuals are only rounding errors.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class Roulette:
     Parameters
     ----------
     threshold : float
-        q: increments certainly enter while the norm of the residual is at least q times the root of n.
+        q: all increments are added while the norm of the residual is at least q sqrt(n).
     survival : Survival
     cap : int
         Largest number of iterations.

@@ -1,8 +1,8 @@
 """Unbiased gradients of log N(y|m, K + diag(noise)), from solvers that are stopped at random.
 
-Filippone and Engler (2015), section 4: the trace by Rademacher vectors r, r'C^-1 dC r, each with one estimate of
-C^-1 r; the quadratic term by two independent estimates of C^-1 (y - m) from one run. The article's print lacks the
-quadratic term's half.
+As in Filippone and Engler (2015), section 4, the trace is estimated with Rademacher vectors r as r'C^-1 dC r, each with
+one estimate of C^-1 r, and the quadratic term with two independent estimates of C^-1 (y - m) from one run. In the
+article the factor 1/2 of the quadratic term is missing.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class UnbiasedGradient(NamedTuple):
     Attributes
     ----------
     covariance : CovarianceBar
-        In K and in the noise.
+        Gradient in K and in the noise.
     mean : (n,) array
-        In m.
+        Gradient in m.
     """
 
     covariance: CovarianceBar
@@ -36,12 +36,12 @@ class UnbiasedGradient(NamedTuple):
 
 @dataclass(frozen=True)
 class Ulisse:
-    """Estimate gradients with solvers that are stopped at random.
+    """An estimator of gradients with solvers that are stopped at random.
 
     Parameters
     ----------
     probes : int
-        Rademacher vectors.
+        Number of Rademacher vectors.
     roulette : Roulette
     """
 
@@ -55,7 +55,7 @@ class Ulisse:
     def gradient(
         self, rng: np.random.Generator, kernel: Kernel, noise: np.ndarray, y: np.ndarray, preconditioner: Preconditioner
     ) -> UnbiasedGradient:
-        """Estimate the gradient.
+        """Return an unbiased estimate of the gradient.
 
         Parameters
         ----------

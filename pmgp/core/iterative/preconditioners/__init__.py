@@ -1,6 +1,6 @@
-"""Approximations of K + diag(noise) to precondition with: those of Cutajar et al. (2016), and random pivots.
+"""Approximations of K + diag(noise) as preconditioners: those of Cutajar et al. (2016), and random pivots.
 
-Each file has one. They know K by a :class:`Kernel`: products, columns, blocks, and the diagonal.
+Each has a file of its own. A :class:`Kernel` gives them products, columns, blocks, and the diagonal of K.
 
 May import: core.iterative.solvers, core.inducing, core.numerics.
 """

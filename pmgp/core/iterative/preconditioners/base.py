@@ -9,15 +9,15 @@ import numpy as np
 from pmgp.core.iterative.solvers import ConjugateGradients
 
 INNER = ConjugateGradients(tolerance=1e-4, cap=10_000)
-"""The solver inside of a preconditioner that iterates; it measures residuals relative to the right-hand side."""
+"""The solver inside a preconditioner that iterates; it measures residuals relative to the right-hand side."""
 
 
 class UnknownLogDeterminantError(ValueError):
-    """A preconditioner was asked for what would take a factorization of the whole matrix."""
+    """A preconditioner has no log-determinant and no draws, which would need a factorization of the whole matrix."""
 
 
 class Kernel(Protocol):
-    """A covariance matrix K whose parts are computed when they are asked for.
+    """A covariance matrix K whose parts are computed when they are needed.
 
     Attributes
     ----------
@@ -28,19 +28,19 @@ class Kernel(Protocol):
     size: int
 
     def product(self, vectors: np.ndarray) -> np.ndarray:
-        """K times columns: (n, k) -> (n, k)."""
+        """Return K times columns: (n, k) -> (n, k)."""
         ...
 
     def columns(self, points: np.ndarray) -> np.ndarray:
-        """Columns of K: (m,) indices -> (n, m)."""
+        """Return columns of K: (m,) indices -> (n, m)."""
         ...
 
     def block(self, where: slice) -> np.ndarray:
-        """A square block on the diagonal, from a slice with a start and a stop."""
+        """Return a square block on the diagonal, given by a slice with a start and a stop."""
         ...
 
     def diagonal(self) -> np.ndarray:
-        """The diagonal of K: (n,)."""
+        """Return the diagonal of K: (n,)."""
         ...
 
 
@@ -48,25 +48,25 @@ class Base(Protocol):
     """A matrix D that is easily inverted, to which a product of low rank is added."""
 
     def solve(self, x: np.ndarray) -> np.ndarray:
-        """D^-1 x for columns: (n, k) -> (n, k)."""
+        """Return D^-1 x for columns: (n, k) -> (n, k)."""
         ...
 
     @property
     def log_determinant(self) -> float:
-        """Log-determinant of D."""
+        """The log-determinant of D."""
         ...
 
     def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        """Draws from N(0, D), the columns of an (n, size) array."""
+        """Return draws from N(0, D), the columns of an (n, size) array."""
         ...
 
     def inverse_diagonal(self) -> np.ndarray:
-        """Diagonal of D^-1: (n,)."""
+        """Return the diagonal of D^-1: (n,)."""
         ...
 
 
 def refuse_log_determinant(kind: str) -> NoReturn:
-    """Raise an error: this preconditioner has neither a log-determinant nor draws; the message names alternatives."""
+    """Raise an error that names alternatives to a preconditioner without log-determinant and draws."""
     raise UnknownLogDeterminantError(
         f"the log-determinant of a {kind} preconditioner, and draws from N(0, P), would take a factorization of all of "
         "P: it serves for solutions only. Use random_pivots, or another one of low rank"

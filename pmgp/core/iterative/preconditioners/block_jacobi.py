@@ -1,4 +1,4 @@
-"""P = the blocks of K + D on the diagonal (Cutajar et al. 2016, section 3.3.1)."""
+"""P = the diagonal blocks of K + D (Cutajar et al. 2016, section 3.3.1)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class BlockDiagonal:
     Parameters
     ----------
     places : sequence of slice
-        Rows of the blocks, which follow each other and are all rows.
+        Rows of the blocks, which follow each other and cover all rows.
     blocks : sequence of array
-        Each positive definite.
+        The blocks, which are positive definite.
     """
 
     iterated = False
@@ -29,20 +29,20 @@ class BlockDiagonal:
 
     @property
     def log_determinant(self) -> float:
-        """Sum of the blocks'."""
+        """The sum of the blocks' log-determinants."""
         return 2.0 * float(sum(np.log(lower.diagonal()).sum() for lower, _ in self._factors))
 
     def solve(self, x: np.ndarray) -> np.ndarray:
-        """P^-1 x, block by block: (n, k) -> (n, k)."""
+        """Return P^-1 x, block by block: (n, k) -> (n, k)."""
         return self._apart(x, lambda factor, rows: cho_solve(factor, rows))
 
     def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        """Draws from N(0, P): (n, size)."""
+        """Return draws from N(0, P): (n, size)."""
         normals = rng.standard_normal((self._places[-1].stop, size))
         return self._apart(normals, lambda factor, rows: np.tril(factor[0]) @ rows)
 
     def inverse_diagonal(self) -> np.ndarray:
-        """Diagonal of P^-1: (n,)."""
+        """Return the diagonal of P^-1: (n,)."""
         return np.concatenate([cho_solve(factor, np.eye(len(factor[0]))).diagonal() for factor in self._factors])
 
     def _apart(self, x: np.ndarray, on_block: Callable[..., np.ndarray]) -> np.ndarray:
@@ -51,20 +51,20 @@ class BlockDiagonal:
 
 
 def consecutive(size: int, width: int) -> list[slice]:
-    """Slices of so many consecutive rows, the last perhaps of fewer."""
+    """Return slices of `width` consecutive rows; the last one may have fewer."""
     return [slice(start, min(start + width, size)) for start in range(0, size, width)]
 
 
 def block_jacobi(kernel: Kernel, noise: np.ndarray, width: int) -> BlockDiagonal:
-    """Precondition by blocks on the diagonal.
+    """Return the preconditioner of diagonal blocks.
 
     Parameters
     ----------
     kernel : Kernel
     noise : (n,) array
-        Added to the diagonal of K, positive.
+        Positive numbers that are added to the diagonal of K.
     width : int
-        Rows of a block; the article takes the root of n.
+        Number of rows of a block; the article uses sqrt(n).
     """
     places = consecutive(kernel.size, width)
     return BlockDiagonal(places, [kernel.block(place) + np.diag(noise[place]) for place in places])

@@ -1,4 +1,4 @@
-"""P = Q + diag(K - Q) + D, Q of Nystrom: independent given the points U (Cutajar et al. 2016, section 3.1.1)."""
+"""P = Q + diag(K - Q) + D, with Nystrom's Q: independent given the points U (Cutajar et al. 2016, section 3.1.1)."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from pmgp.core.iterative.preconditioners.low_rank import Diagonal, LowRank, fact
 
 
 def fitc(kernel: Kernel, noise: np.ndarray, points: np.ndarray) -> LowRank:
-    """Precondition by the fully independent training conditional.
+    """Return the preconditioner of the fully independent training conditional.
 
     Parameters
     ----------
     kernel : Kernel
     noise : (n,) array
-        Added to the diagonal of K, positive.
+        Positive numbers that are added to the diagonal of K.
     points : (m,) array of int
-        Rows of K that U consists of, all different.
+        The rows of K that make up U, all different.
     """
     factor = factor_of(kernel.columns(points), points)
     left = np.maximum(kernel.diagonal() - np.square(factor).sum(axis=1), 0.0)

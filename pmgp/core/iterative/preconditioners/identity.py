@@ -6,7 +6,7 @@ import numpy as np
 
 
 class Identity:
-    """P = I, so that conjugate gradients are those without a preconditioner.
+    """P = I, for conjugate gradients without a preconditioner.
 
     Parameters
     ----------
@@ -21,9 +21,9 @@ class Identity:
         self._size = size
 
     def solve(self, x: np.ndarray) -> np.ndarray:
-        """The columns themselves: (n, k) -> (n, k)."""
+        """Return the columns themselves: (n, k) -> (n, k)."""
         return x
 
     def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        """Standard normal columns: (n, size)."""
+        """Return standard normal columns: (n, size)."""
         return rng.standard_normal((self._size, size))

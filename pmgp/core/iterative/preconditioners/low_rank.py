@@ -1,4 +1,4 @@
-"""P = F F' + D by Woodbury's formula (Cutajar et al. 2016, section 3.2)."""
+"""P = F F' + D with Woodbury's formula (Cutajar et al. 2016, section 3.2)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
 
 from pmgp.core.iterative.preconditioners.base import Base
 
-# Added to the diagonal of K_UU, as a share of its mean: points may coincide.
+# A jitter for the diagonal of K_UU, relative to its mean, since points may coincide.
 JITTER = 1e-10
 
 
@@ -17,7 +17,7 @@ class Diagonal:
     Parameters
     ----------
     noise : (n,) array
-        Positive.
+        Positive numbers.
     """
 
     iterated = False
@@ -29,19 +29,19 @@ class Diagonal:
 
     @property
     def log_determinant(self) -> float:
-        """Sum of the logs."""
+        """The sum of the logarithms."""
         return float(np.log(self._noise).sum())
 
     def solve(self, x: np.ndarray) -> np.ndarray:
-        """D^-1 x: (n, k) -> (n, k)."""
+        """Return D^-1 x: (n, k) -> (n, k)."""
         return x / self._noise[:, None]
 
     def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        """Draws from N(0, D): (n, size)."""
+        """Return draws from N(0, D): (n, size)."""
         return np.sqrt(self._noise)[:, None] * rng.standard_normal((len(self._noise), size))
 
     def inverse_diagonal(self) -> np.ndarray:
-        """Diagonal of D^-1: (n,)."""
+        """Return the diagonal of D^-1: (n,)."""
         return 1.0 / self._noise
 
 
@@ -53,7 +53,7 @@ class LowRank:
     factor : (n, m) array
         F.
     base : Base
-        D: a `Diagonal`, or a `BlockDiagonal`.
+        D, a `Diagonal` or a `BlockDiagonal`.
     """
 
     iterated = False
@@ -66,7 +66,7 @@ class LowRank:
         self._inner = cho_factor(inner, lower=True)
 
     def solve(self, x: np.ndarray) -> np.ndarray:
-        """D^-1 x - D^-1 F (I + F'D^-1 F)^-1 F'D^-1 x: (n, k) -> (n, k)."""
+        """Return P^-1 x = D^-1 x - D^-1 F (I + F'D^-1 F)^-1 F'D^-1 x: (n, k) -> (n, k)."""
         return self._base.solve(x) - self._weighted @ cho_solve(self._inner, self._weighted.T @ x)
 
     @property
@@ -75,22 +75,22 @@ class LowRank:
         return self._base.log_determinant + 2.0 * float(np.log(self._inner[0].diagonal()).sum())
 
     def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        """F e + d, e standard normal and d ~ N(0, D): (n, size)."""
+        """Return draws from N(0, P), F e + d with e standard normal and d ~ N(0, D): (n, size)."""
         return self._factor @ rng.standard_normal((self._factor.shape[1], size)) + self._base.sample(rng, size)
 
     def inverse_diagonal(self) -> np.ndarray:
-        """Diagonal of P^-1: (n,)."""
+        """Return the diagonal of P^-1: (n,)."""
         half = solve_triangular(self._inner[0], self._weighted.T, lower=True)
         return self._base.inverse_diagonal() - np.square(half).sum(axis=0)
 
 
 def factor_of(columns: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """F with F F' = K_XU K_UU^-1 K_UX, from the columns K_XU: (n, m), (m,) -> (n, m)."""
+    """Return F with F F' = K_XU K_UU^-1 K_UX, from the columns K_XU: (n, m), (m,) -> (n, m)."""
     return solve_triangular(stable_cholesky(columns[points]), columns.T, lower=True).T
 
 
 def stable_cholesky(matrix: np.ndarray) -> np.ndarray:
-    """Lower Cholesky factor of a covariance of points that may lie together, with the jitter that it takes."""
+    """Return the lower Cholesky factor of a covariance, with a jitter that suffices even if points coincide."""
     jitter = JITTER * matrix.diagonal().mean()
     while True:
         try:

@@ -9,14 +9,14 @@ from pmgp.core.iterative.preconditioners.low_rank import Diagonal, LowRank, fact
 
 
 def nystrom(kernel: Kernel, noise: np.ndarray, points: np.ndarray) -> LowRank:
-    """Precondition by Nystrom's approximation.
+    """Return the preconditioner of Nystrom's approximation.
 
     Parameters
     ----------
     kernel : Kernel
     noise : (n,) array
-        Added to the diagonal of K, positive.
+        Positive numbers that are added to the diagonal of K.
     points : (m,) array of int
-        Rows of K that U consists of, all different.
+        The rows of K that make up U, all different.
     """
     return LowRank(factor_of(kernel.columns(points), points), Diagonal(noise))

@@ -1,7 +1,7 @@
-"""P = the largest eigenvalues of K with their vectors, by random projections, + D (Cutajar et al. 2016, section 3.2.2).
+"""P = the part of K with the largest eigenvalues, from random projections, + D (Cutajar et al. 2016, section 3.2.2).
 
-Halko, Martinsson and Tropp (2011), algorithms 4.4 and 5.3: the range of K from products with random columns, and the
-eigenvalues of K on that range.
+The range of K comes from products with random columns, and the eigenvalues are those of K on that range (Halko,
+Martinsson and Tropp 2011, algorithms 4.4 and 5.3).
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ import numpy as np
 from pmgp.core.iterative.preconditioners.base import Kernel
 from pmgp.core.iterative.preconditioners.low_rank import Diagonal, LowRank
 
-# Columns beyond the rank, as Halko et al. recommend.
+# The number of columns beyond the rank, as Halko et al. recommend.
 EXCESS = 10
 
 
 def partial_svd(
     kernel: Kernel, noise: np.ndarray, rank: int, rng: np.random.Generator, repetitions: int = 1
 ) -> LowRank:
-    """Precondition by a truncated singular value decomposition.
+    """Return the preconditioner of a truncated singular value decomposition.
 
     Parameters
     ----------
     kernel : Kernel
     noise : (n,) array
-        Added to the diagonal of K, positive.
+        Positive numbers that are added to the diagonal of K.
     rank : int
     rng : numpy.random.Generator
     repetitions : int
-        How often the range is multiplied by K again, which costs n^2 rank each.
+        Number of further products of K with the range, each of which costs O(n^2 rank).
     """
     basis = rng.standard_normal((kernel.size, min(rank + EXCESS, kernel.size)))
     for _ in range(1 + repetitions):

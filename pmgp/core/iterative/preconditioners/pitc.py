@@ -1,4 +1,4 @@
-"""P = Q + blocks of K - Q + D, Q of Nystrom: blocks independent given U (Cutajar et al. 2016, section 3.1.1)."""
+"""P = Q + blocks of K - Q + D, with Nystrom's Q: blocks independent given U (Cutajar et al. 2016, section 3.1.1)."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from pmgp.core.iterative.preconditioners.low_rank import LowRank, factor_of
 
 
 def pitc(kernel: Kernel, noise: np.ndarray, points: np.ndarray, width: int) -> LowRank:
-    """Precondition by the partially independent training conditional.
+    """Return the preconditioner of the partially independent training conditional.
 
     Parameters
     ----------
     kernel : Kernel
     noise : (n,) array
-        Added to the diagonal of K, positive.
+        Positive numbers that are added to the diagonal of K.
     points : (m,) array of int
-        Rows of K that U consists of, all different.
+        The rows of K that make up U, all different.
     width : int
-        Rows of a block; the article takes the root of n.
+        Number of rows of a block; the article uses sqrt(n).
     """
     factor = factor_of(kernel.columns(points), points)
     places = consecutive(kernel.size, width)

@@ -1,7 +1,7 @@
-"""P = a Cholesky factorization of K that is stopped after m of the largest pivots, + D.
+"""P = a Cholesky factorization of K that is stopped after the m largest pivots, + D.
 
-The default of GPyTorch (Gardner et al. 2018): Nystrom's approximation, with the points that those before them determine
-least.
+This is the default of GPyTorch (Gardner et al. 2018): Nystrom's approximation with points that are chosen one after
+another for their largest variance given those before.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from pmgp.core.iterative.preconditioners.nystrom import nystrom
 
 
 def pivoted_cholesky(kernel: Kernel, noise: np.ndarray, rank: int) -> LowRank:
-    """Precondition by the largest pivots.
+    """Return the preconditioner of the largest pivots.
 
     Parameters
     ----------
     kernel : Kernel
     noise : (n,) array
-        Added to the diagonal of K, positive.
+        Positive numbers that are added to the diagonal of K.
     rank : int
-        At most so many pivots.
+        Largest number of pivots.
     """
     points = largest_conditional_variances(
         kernel.diagonal(), lambda point: kernel.columns(np.array([point]))[:, 0], rank

@@ -1,9 +1,9 @@
 """P = a Cholesky factorization of K with random pivots, + D: the default.
 
-Chen, Epperly, Tropp and Webber (2024), Randomly pivoted Cholesky: each pivot is drawn with the probability of its
-variance given those before it, so that neither outliers (as by the largest pivots) nor dense regions (as by uniform
-draws, Nystrom's) take all of them. Drawn in blocks, as in their algorithm 4 of the accelerated version: proposals of
-the same variances, and a scan keeps those that their remaining variances let it accept.
+Each pivot is drawn in proportion to its variance given those before it (Chen, Epperly, Tropp and Webber 2024, Randomly
+pivoted Cholesky). So neither outliers take all of them, as with the largest pivots, nor dense regions, as with uniform
+draws. Pivots are drawn in blocks, as in algorithm 4 of the accelerated version: proposals come from the same variances,
+and a scan accepts them with probabilities from the variances that remain.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from pmgp.core.iterative.preconditioners.base import Kernel
 from pmgp.core.iterative.preconditioners.low_rank import LowRank
 from pmgp.core.iterative.preconditioners.nystrom import nystrom
 
-# A share of the largest variance; a remainder below it is rounding.
+# A remaining variance that is smaller, relative to the largest one, is a rounding error.
 NEGLIGIBLE = 1e-10
-# Pivots that are proposed at a time.
+# The number of pivots that are proposed together.
 PROPOSED = 32
 
 
 def random_pivots(kernel: Kernel, noise: np.ndarray, rank: int, rng: np.random.Generator) -> LowRank:
-    """Precondition by random pivots.
+    """Return the preconditioner of random pivots.
 
     Parameters
     ----------
     kernel : Kernel
     noise : (n,) array
-        Added to the diagonal of K, positive.
+        Positive numbers that are added to the diagonal of K.
     rank : int
-        At most so many pivots.
+        Largest number of pivots.
     rng : numpy.random.Generator
     """
     return nystrom(kernel, noise, random_points(kernel, rank, rng))
 
 
 def random_points(kernel: Kernel, rank: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw points, each with a probability proportional to its variance given those before it.
+    """Return points, each drawn with a probability proportional to its variance given those before it.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def random_points(kernel: Kernel, rank: int, rng: np.random.Generator) -> np.nda
 def _scanned(
     rng: np.random.Generator, kernel: Kernel, proposed: np.ndarray, factor: np.ndarray, least: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Proposals kept, each with the probability that the others before it leave of its variance; their factor."""
+    """Return the accepted proposals and their factor; probabilities are ratios of remaining to original variances."""
     inner = kernel.columns(proposed)[proposed] - factor[:, proposed].T @ factor[:, proposed]
     before = inner.diagonal().copy()
     kept: list[int] = []

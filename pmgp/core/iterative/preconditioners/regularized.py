@@ -1,4 +1,4 @@
-"""P = K + D + delta I, solved by conjugate gradients inside (Srinivasan et al. 2014; Cutajar et al. 2016, 3.3.2)."""
+"""P = K + D + delta I, with inner conjugate gradients (Srinivasan et al. 2014; Cutajar et al. 2016, section 3.3.2)."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from pmgp.core.iterative.solvers import ConjugateGradients
 
 
 class Regularized:
-    """The matrix itself with more on its diagonal; for `FlexibleConjugateGradients`.
+    """The matrix itself with a larger diagonal, for `FlexibleConjugateGradients`.
 
     Parameters
     ----------
     kernel : Kernel
     noise : (n,) array
-        Added to the diagonal of K, positive.
+        Positive numbers that are added to the diagonal of K.
     excess : float
-        Delta; the article takes a hundred times the noise.
+        delta; the article uses a hundred times the noise.
     solver : ConjugateGradients
-        The inner one; its tolerance is relative to the norm of the right-hand side.
+        The inner solver; its tolerance is relative to the norm of the right-hand side.
 
     Attributes
     ----------
     products : int
-        Products with K so far.
+        Number of products with K so far.
     """
 
     iterated = True
@@ -42,7 +42,7 @@ class Regularized:
         self.products = 0
 
     def solve(self, x: np.ndarray) -> np.ndarray:
-        """P^-1 x: (n, k) -> (n, k)."""
+        """Return P^-1 x: (n, k) -> (n, k)."""
         norms = np.maximum(np.linalg.norm(x, axis=0), np.finfo(float).tiny)
         solution = self._solver.solve(self._product, x, Identity(len(x)), units=norms)
         self.products += solution.products
@@ -53,9 +53,9 @@ class Regularized:
 
     @property
     def log_determinant(self) -> float:
-        """Refused: it would take a factorization."""
+        """Raise an error, since the log-determinant would need a factorization."""
         refuse_log_determinant("regularized")
 
     def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        """Refused: draws would take a factorization."""
+        """Raise an error, since draws would need a factorization."""
         refuse_log_determinant("regularized")

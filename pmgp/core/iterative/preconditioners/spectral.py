@@ -8,7 +8,7 @@ from pmgp.core.iterative.preconditioners.low_rank import Diagonal, LowRank
 
 
 def spectral(X: np.ndarray, variance: float, frequencies: np.ndarray, noise: np.ndarray) -> LowRank:
-    """Precondition by random Fourier features of a stationary kernel.
+    """Return the preconditioner of a stationary kernel's random Fourier features.
 
     Parameters
     ----------
@@ -17,10 +17,10 @@ def spectral(X: np.ndarray, variance: float, frequencies: np.ndarray, noise: np.
     variance : float
         k(x, x).
     frequencies : (d, m) array
-        Draws from the kernel's spectral distribution, in radians for a unit of the input: for a squared exponential
-        kernel normal with deviations 1 / lengthscale. The factor has 2 m columns.
+        Draws from the kernel's spectral distribution, in radians per unit of the input. For a squared exponential
+        kernel they are normal with standard deviation 1 / lengthscale. The factor has 2 m columns.
     noise : (n,) array
-        Added to the diagonal of K, positive.
+        Positive numbers that are added to the diagonal of K.
     """
     phases = X @ frequencies
     scale = np.sqrt(variance / frequencies.shape[1])

@@ -1,6 +1,6 @@
-"""P = W K_UU W' + D, U a grid on which K_UU is a Kronecker product (Wilson and Nickisch 2015; Cutajar et al., 3.2.3).
+"""P = W K_UU W' + D, where K_UU on a grid is a Kronecker product (Wilson and Nickisch 2015; Cutajar et al., 3.2.3).
 
-W maps each input to the nearest point of the grid, as in the article. Solutions are conjugate gradients inside.
+W maps each input to the nearest point of the grid, as in the article. Inner conjugate gradients solve systems with P.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from pmgp.core.iterative.solvers import ConjugateGradients
 
 
 class StructuredInterpolation:
-    """Structured kernel interpolation; for `FlexibleConjugateGradients`.
+    """Structured kernel interpolation, for `FlexibleConjugateGradients`.
 
     Parameters
     ----------
     nearest : (n, d) array of int
-        In each dimension the grid's coordinate that is nearest to each input.
+        The index of the grid's coordinate that is nearest to each input, in each dimension.
     factors : sequence of (g, g) arrays
-        The kernel's factor in each dimension, on that dimension's coordinates; the variance in one of them.
+        The kernel's factor in each dimension, on that dimension's coordinates; one of them includes the variance.
     noise : (n,) array
-        Added to the diagonal, positive.
+        Positive numbers that are added to the diagonal.
     solver : ConjugateGradients
-        The inner one; its tolerance is relative to the norm of the right-hand side.
+        The inner solver; its tolerance is relative to the norm of the right-hand side.
     """
 
     iterated = True
@@ -45,30 +45,30 @@ class StructuredInterpolation:
         self._base = Diagonal(noise)
 
     def solve(self, x: np.ndarray) -> np.ndarray:
-        """P^-1 x: (n, k) -> (n, k)."""
+        """Return P^-1 x: (n, k) -> (n, k)."""
         norms = np.maximum(np.linalg.norm(x, axis=0), np.finfo(float).tiny)
         return self._solver.solve(self.product, x, self._base, units=norms).x
 
     def product(self, x: np.ndarray) -> np.ndarray:
-        """P x: (n, k) -> (n, k)."""
+        """Return P x: (n, k) -> (n, k)."""
         on_grid = np.zeros((int(np.prod(self._shape)), x.shape[1]))
         np.add.at(on_grid, self._cell, x)
         return self._kronecker(self._factors, on_grid)[self._cell] + self._noise * x
 
     def _kronecker(self, factors: Sequence[np.ndarray], x: np.ndarray) -> np.ndarray:
-        """(kron of factors) x, one dimension after another."""
+        """Return the Kronecker product of factors times x, computed one dimension after another."""
         values = x.reshape(*self._shape, -1)
         for axis, factor in enumerate(factors):
             values = np.moveaxis(np.tensordot(factor, values, axes=(1, axis)), 0, axis)
         return values.reshape(x.shape)
 
     def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        """Draws from N(0, P): (n, size)."""
+        """Return draws from N(0, P): (n, size)."""
         roots = [cholesky(factor + JITTER * np.eye(len(factor)), lower=True) for factor in self._factors]
         normals = rng.standard_normal((int(np.prod(self._shape)), size))
         return self._kronecker(roots, normals)[self._cell] + self._base.sample(rng, size)
 
     @property
     def log_determinant(self) -> float:
-        """Refused: it would take a factorization."""
+        """Raise an error, since the log-determinant would need a factorization."""
         refuse_log_determinant("structured interpolation")

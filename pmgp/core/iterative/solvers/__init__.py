@@ -1,4 +1,4 @@
-"""Linear systems and log-determinants of a positive definite matrix that is known through its products only.
+"""Linear systems and log-determinants of a positive definite matrix of which only products are known.
 
 A solver takes the product of the matrix with columns and any `Preconditioner`. It checks the solution with a recomputed
 residual, and raises an error if it does not converge.

@@ -1,4 +1,4 @@
-"""Protocols of matrices and preconditioners for solvers, and the error of a solver that has failed."""
+"""Protocols of matrices and preconditioners for solvers, and the errors of solvers."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ class IndefiniteMatrixError(ArithmeticError):
 
 
 class Preconditioner(Protocol):
-    """A positive definite matrix P that is close to the matrix of a system, and easier to solve with.
+    """A positive definite matrix P that is close to the matrix of a system, and whose own systems are easier to solve.
 
     Attributes
     ----------
     iterated : bool
-        Whether `solve` iterates itself, to a tolerance, so that it is not exactly linear.
+        Whether `solve` itself iterates to a tolerance, so that it is not exactly linear.
     """
 
     iterated: bool
 
     def solve(self, x: np.ndarray) -> np.ndarray:
-        """P^-1 x for columns: (n, k) -> (n, k)."""
+        """Return P^-1 x for columns: (n, k) -> (n, k)."""
         ...
 
     @property
     def log_determinant(self) -> float:
-        """Log-determinant of P."""
+        """The log-determinant of P."""
         ...
 
     def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        """Draws from N(0, P), the columns of an (n, size) array."""
+        """Return draws from N(0, P), the columns of an (n, size) array."""
         ...
 
 
 def columnwise(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Inner products of columns: (n, k), (n, k) -> (k,)."""
+    """Return inner products of columns: (n, k), (n, k) -> (k,)."""
     return np.einsum("ij,ij->j", a, b)

@@ -1,10 +1,10 @@
 """Preconditioned conjugate gradients for many right-hand sides at once.
 
-Cutajar, Osborne, Cunningham and Filippone (2016), Preconditioning kernel matrices, algorithm 1, with the denominator of
-alpha and the signs of Golub and Van Loan, which the article's print has lost.
+This is algorithm 1 of Cutajar, Osborne, Cunningham and Filippone (2016), Preconditioning kernel matrices, with the
+denominator of alpha and the signs of Golub and Van Loan, which are misprinted in the article.
 
-A column that has converged by the residual of the recursion is checked by b - C x, and goes on from there where it has
-not: the recursion's residual falls on when rounding, or tiles in single precision, have stopped the solution itself.
+A column whose residual in the recursion has converged is checked with b - C x, and continues from there if that has
+not: the recursion's residual keeps falling when rounding, or tiles in single precision, have stopped the solution.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pmgp.core.iterative.solvers.base import (
     columnwise,
 )
 
-# A pass that leaves more of a residual than this has stagnated.
+# A pass that reduces a residual by less than this factor has stagnated.
 STAGNATION = 0.5
 
 
@@ -33,16 +33,16 @@ class Solution(NamedTuple):
     ----------
     x : (n, k) array
     residual : (n, k) array
-        b - C x, computed anew for the solution that is returned.
+        b - C x, recomputed for the returned solution.
     norms : (k,) array
-        Norms of the residuals' columns, in the units given.
+        Norms of the residuals' columns, in the given units.
     iterations : (k,) array of int
-        Number of iterations of each column, all passes together.
+        Number of iterations of each column in all passes.
     products : int
-        How often C was multiplied with columns.
+        Number of products of C with columns.
     steps, ratios : (i, k) array
-        alpha and beta of each iteration of the first pass, not a number after a column's last: the matrix of Lanczos'
-        recursion is made of these. None are kept where a start was given.
+        alpha and beta of each iteration of the first pass, with NaN after a column's last one. They make up the matrix
+        of Lanczos' recursion. They are empty if a start was given.
     """
 
     x: np.ndarray
@@ -55,18 +55,18 @@ class Solution(NamedTuple):
 
 
 class Directions(Protocol):
-    """The directions of one pass, of the columns that are still iterated."""
+    """The directions of one pass, for the columns that have not converged."""
 
     def following(self, residual: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the next directions, (n, k), and the coefficients beta of the previous ones, (k,)."""
         ...
 
     def took(self, direction: np.ndarray, image: np.ndarray, curvature: np.ndarray) -> None:
-        """Take notice of directions p, of C p, and of p'C p."""
+        """Keep what later directions need of p, C p and p'C p."""
         ...
 
     def keep(self, columns: np.ndarray) -> None:
-        """Forget all columns but these: (k,) array of bool."""
+        """Keep only the given columns: (k,) array of bool."""
         ...
 
 
@@ -78,7 +78,7 @@ class Conjugate:
         self._before = np.ones(1)
 
     def following(self, residual: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The next directions and their ratios."""
+        """Return the next directions and their ratios."""
         now = columnwise(residual, z)
         ratio = np.zeros_like(now) if self._last is None else now / self._before
         direction = z if self._last is None else z + ratio * self._last
@@ -86,30 +86,30 @@ class Conjugate:
         return direction, ratio
 
     def took(self, direction: np.ndarray, image: np.ndarray, curvature: np.ndarray) -> None:
-        """Nothing: the last direction is enough."""
+        """Do nothing, since only the last direction is needed."""
 
     def keep(self, columns: np.ndarray) -> None:
-        """Forget all columns but these."""
+        """Keep only the given columns."""
         assert self._last is not None
         self._last, self._before = self._last[:, columns], self._before[columns]
 
 
 @dataclass(frozen=True)
 class ConjugateGradients:
-    """Solve systems by preconditioned conjugate gradients.
+    """A solver of linear systems with preconditioned conjugate gradients.
 
     Parameters
     ----------
     tolerance : float
-        The largest norm of a column of (b - C x) / units with which it is returned.
+        The largest norm of a column of (b - C x) / units in a solution.
     cap : int
-        At most so many iterations for each column.
+        Largest number of iterations for each column.
 
     Notes
     -----
-    For C = K + diag(noise), b = y - m and units sqrt(noise), the norm bounds how far the solution moves the posterior
-    mean of f anywhere, in posterior standard deviations: with e = K C^-1 r the error of the mean, and the posterior
-    covariance S = K C^-1 diag(noise), e'S^-1 e = r'diag(noise)^-1 K C^-1 r, which is at most r'diag(noise)^-1 r.
+    For C = K + diag(noise), b = y - m and units sqrt(noise), the norm bounds the error of the posterior mean of f
+    anywhere, in posterior standard deviations: with e = K C^-1 r the error of the mean, and the posterior covariance
+    S = K C^-1 diag(noise), e'S^-1 e = r'diag(noise)^-1 K C^-1 r, which is at most r'diag(noise)^-1 r.
 
     Examples
     --------
@@ -140,25 +140,25 @@ class ConjugateGradients:
         start: np.ndarray | None = None,
         checked_by: Product | None = None,
     ) -> Solution:
-        """Solve C x = b.
+        """Return the solution of C x = b.
 
         Parameters
         ----------
         product : callable
-            C times columns.
+            The product of C with columns.
         b : (n, k) array
         preconditioner : Preconditioner
         units : float, or array that broadcasts to (n, k)
-            In which residuals are measured.
+            The units in which residuals are measured.
         start : (n, k) array, optional
-            Solutions of a similar system; zero if not given.
+            Solutions of a similar system; zero by default.
         checked_by : callable, optional
             The product for recomputing residuals, if `product` is less accurate, as in single precision.
 
         Raises
         ------
         NotConvergedError
-            At the cap, or where rounding stops the solution before the tolerance.
+            At the cap, or if rounding errors keep the solution from reaching the tolerance.
         IndefiniteMatrixError
             If C or the preconditioner is not positive definite.
         ValueError
@@ -188,7 +188,7 @@ def _refuse_right_hand_side(b: np.ndarray) -> None:
 
 
 class _Search:
-    """Passes of the recursion, each from the residual that the passes before it have left."""
+    """Passes of the recursion, each from the residual of the passes before it."""
 
     def __init__(
         self,
@@ -207,7 +207,7 @@ class _Search:
         self._products = 0
 
     def from_start(self, start: np.ndarray | None) -> Solution:
-        """Iterate until all columns have converged."""
+        """Return the solution after passes until all columns have converged."""
         history = np.empty((2, 0, self._b.shape[1]))
         if start is not None:
             self._x[:] = start
@@ -222,7 +222,7 @@ class _Search:
         return Solution(self._x, self._residual, norms, self._iterations, self._products, *history)
 
     def _one_pass(self, left: np.ndarray) -> _Pass:
-        """Move columns by one recursion, and compute their residuals anew."""
+        """Improve columns by one pass of the recursion, recompute their residuals, and return the pass."""
         directions = self._solver._directions()
         found = _Pass(self._product, self._preconditioner, directions, self._residual[:, left], self._units[:, left])
         found.run(self._solver.tolerance, self._solver.cap - int(self._iterations[left].max()))
@@ -262,7 +262,7 @@ def _refuse_failure(solver: ConjugateGradients, norms: np.ndarray, before: np.nd
 
 
 class _Pass:
-    """One recursion from x = 0; columns that have converged are left out of the products."""
+    """One recursion from x = 0, whose products leave out columns that have converged."""
 
     def __init__(
         self, product: Product, preconditioner: Preconditioner, directions: Directions, b: np.ndarray, units: np.ndarray
@@ -276,7 +276,7 @@ class _Pass:
         self._ratios: list[np.ndarray] = []
 
     def run(self, tolerance: float, cap: int) -> None:
-        """Iterate until all columns have converged, or to the cap."""
+        """Iterate until all columns have converged, or up to the cap."""
         for _ in range(cap):
             self._step()
             left = ~(_norms(self._residual, self._units) <= tolerance)
@@ -288,7 +288,7 @@ class _Pass:
                 break
 
     def _step(self) -> None:
-        """Lines of algorithm 1, for the columns that are left."""
+        """Make one iteration of algorithm 1, for the columns that have not converged."""
         z = self._preconditioner.solve(self._residual)
         direction, ratio = self._directions.following(self._residual, z)
         image = self._product(direction)
@@ -307,7 +307,7 @@ class _Pass:
             values[-1][self._active] = row
 
     def history(self, columns: np.ndarray, size: int) -> np.ndarray:
-        """alpha and beta of all iterations, in arrays of `size` columns."""
+        """Return alpha and beta of all iterations, in arrays of `size` columns."""
         found = np.full((2, len(self._steps), size), np.nan)
         found[:, :, columns] = self._steps, self._ratios
         return found

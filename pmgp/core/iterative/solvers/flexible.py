@@ -1,7 +1,7 @@
 """Conjugate gradients for preconditioners that iterate themselves, and so differ from one iteration to the next.
 
-Notay (2000), Flexible conjugate gradients: each new direction is made conjugate to the stored ones with their actual
-products, instead of with a recursion that holds for a fixed preconditioner only.
+As in Notay (2000), Flexible conjugate gradients, each new direction is made conjugate to the stored ones with their
+actual products, and not with a recursion, which holds only for a fixed preconditioner.
 """
 
 from __future__ import annotations
@@ -16,38 +16,39 @@ from pmgp.core.iterative.solvers.conjugate_gradients import ConjugateGradients, 
 
 
 class Kept:
-    """p = z less its parts along the directions kept, in the inner product of C."""
+    """p = z minus its components along the stored directions, in the inner product of C."""
 
     def __init__(self, number: int) -> None:
         self._kept: deque[tuple[np.ndarray, np.ndarray, np.ndarray]] = deque(maxlen=number)
 
     def following(self, residual: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The next directions; ratios have no meaning here, and are not numbers."""
+        """Return the next directions, with NaN for ratios, which have no meaning here."""
         direction = z
         for earlier, image, curvature in self._kept:
             direction = direction - columnwise(image, z) / curvature * earlier
         return direction, np.full(z.shape[1], np.nan)
 
     def took(self, direction: np.ndarray, image: np.ndarray, curvature: np.ndarray) -> None:
-        """Keep a direction, and forget the oldest."""
+        """Store a direction in place of the oldest one."""
         self._kept.append((direction, image, curvature))
 
     def keep(self, columns: np.ndarray) -> None:
-        """Forget all columns but these."""
+        """Keep only the given columns."""
         for place, (direction, image, curvature) in enumerate(self._kept):
             self._kept[place] = direction[:, columns], image[:, columns], curvature[columns]
 
 
 @dataclass(frozen=True)
 class FlexibleConjugateGradients(ConjugateGradients):
-    """Solve systems by conjugate gradients that allow for a preconditioner that iterates itself.
+    """A solver of linear systems with conjugate gradients that allow preconditioners to iterate.
 
     Parameters
     ----------
     tolerance, cap
-        As of `ConjugateGradients`.
+        See `ConjugateGradients`.
     kept : int
-        To how many earlier directions a new one is made conjugate. They take 2 n k kept numbers for k right-hand sides.
+        Number of earlier directions to which a new one is made conjugate. For k right-hand sides they take the memory
+        of 2 n k kept numbers.
 
     Examples
     --------
@@ -67,7 +68,7 @@ class FlexibleConjugateGradients(ConjugateGradients):
             raise ValueError(f"kept must be at least 1, not {self.kept}")
 
     def _refuse(self, preconditioner: Preconditioner) -> None:
-        """Nothing: any preconditioner will do."""
+        """Do nothing, since any preconditioner will do."""
 
     def _directions(self) -> Directions:
         return Kept(self.kept)

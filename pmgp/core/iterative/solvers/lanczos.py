@@ -1,7 +1,7 @@
-"""Log-determinants by stochastic Lanczos quadrature, from the coefficients that conjugate gradients leave.
+"""Log-determinants by stochastic Lanczos quadrature, from the coefficients of conjugate gradients.
 
 For w ~ N(0, P), u = P^-1/2 w is standard normal and E u'log(P^-1/2 C P^-1/2) u = log|C| - log|P|. Conjugate gradients
-on C x = w with the preconditioner P make the matrix T of Lanczos' recursion from u, and u'log(.)u is |u|^2 e1'log(T) e1
+on C x = w with the preconditioner P give the matrix T of Lanczos' recursion from u, and u'log(.)u is |u|^2 e1'log(T) e1
 up to the quadrature's error (Ubaru, Chen and Saad 2017; Wenger et al. 2021, with preconditioning).
 """
 
@@ -23,7 +23,7 @@ class Estimated(NamedTuple):
     ----------
     value : float
     standard_error : float
-        Over repetitions with other probes; infinite for a single probe.
+        The standard deviation over repetitions with other probes; infinite for a single probe.
     """
 
     value: float
@@ -31,18 +31,18 @@ class Estimated(NamedTuple):
 
 
 def log_determinant(solution: Solution, preconditioner: Preconditioner) -> Estimated:
-    """Estimate log|C| from the solution of C x = w for draws w of the preconditioner's N(0, P).
+    """Return an estimate of log|C| from the solution of C x = w for draws w from the preconditioner's N(0, P).
 
     Parameters
     ----------
     solution : Solution
-        Of `ConjugateGradients`, from zero, with the same preconditioner; every column a draw.
+        A solution of `ConjugateGradients` from zero with the same preconditioner, with a draw for each column.
     preconditioner : Preconditioner
     """
     if np.isnan(solution.ratios).all(axis=0).any():
         raise ValueError("coefficients of the iterations are missing: solve with ConjugateGradients, without a start")
     size = len(solution.x)
-    # |u|^2 is independent of u's direction: its expectation n in its place leaves the mean, and less noise.
+    # |u|^2 is independent of u's direction; replacing it with its expectation n keeps the mean and reduces the noise.
     terms = size * np.array([_first_log(*_coefficients(solution, k)) for k in range(solution.x.shape[1])])
     error = np.std(terms, ddof=1) / np.sqrt(len(terms)) if len(terms) > 1 else np.inf
     return Estimated(preconditioner.log_determinant + float(terms.mean()), float(error))
@@ -55,7 +55,7 @@ def _coefficients(solution: Solution, column: int) -> tuple[np.ndarray, np.ndarr
 
 
 def _first_log(steps: np.ndarray, ratios: np.ndarray) -> float:
-    """e1'log(T) e1, T tridiagonal (Golub and Van Loan, section 10.2.6)."""
+    """Return e1'log(T) e1 for the tridiagonal T of the coefficients (Golub and Van Loan, section 10.2.6)."""
     diagonal = 1.0 / steps
     diagonal[1:] += ratios[1:] / steps[:-1]
     values, vectors = eigh_tridiagonal(diagonal, np.sqrt(ratios[1:]) / steps[:-1])
