@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import re
 import sys
+import textwrap
 import zlib
 from pathlib import Path
 
@@ -253,3 +255,36 @@ def test_no_paragraph_is_a_wall_of_text(name):
     paragraphs = [lines for lines in blocks(ROOT / "docs" / f"{name}.md") if not re.match(r"[|#-]|\d\.", lines[0])]
     words = {lines[0]: len(" ".join(lines).split()) for lines in paragraphs}
     assert {line: number for line, number in words.items() if number > LONGEST} == {}
+
+
+def code(page: Path, kind: str = r"(?:python|\{code-cell\} ipython3)") -> list[str]:
+    """Return the blocks of code of a page, without the options of their cells."""
+    cells = re.findall(rf"^```{kind}\n(.*?)^```", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    return [textwrap.dedent(re.sub(r"^:tags:.*\n", "", cell, flags=re.MULTILINE)) for cell in cells]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_code_of_a_page_is_python(page):
+    """A block may go on with the block of the one before, whose indentation it then has."""
+    for cell in code(page):
+        ast.parse(cell)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["prior_checks", "saving"])
+def test_the_code_of_a_page_runs(name, tmp_path, monkeypatch):
+    """The other pages' cells are executed where the documentation is built."""
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": name}
+    cells = code(ROOT / "docs" / f"{name}.md", r"\{code-cell\} ipython3")
+    assert cells
+    for cell in cells:
+        exec(compile(cell, f"{name}.md", "exec"), names)
+    plt.close("all")
+
+
+def test_links_of_the_bibliography_are_those_of_the_citation_file():
+    cited = re.search(r"^    doi: (\S+)", (ROOT / "CITATION.cff").read_text(encoding="utf-8"), flags=re.MULTILINE)[1]
+    page = (ROOT / "docs" / "bibliography.md").read_text(encoding="utf-8")
+    assert f"https://doi.org/{cited}" in page
+    assert f"doi     = {{{cited}}}" in page
