@@ -11,8 +11,8 @@ from case_studies.calibrated_classification.classifiers import CLASSIFIERS, OURS
 from case_studies.calibrated_classification.study import BINS, SCORES
 
 __all__ = [
-    "SIGNS", "beside_article", "confident", "coverage", "curve", "differences", "monte_carlo", "posterior_of_theta",
-    "reliability", "table", "verdicts",
+    "SIGNS", "beside_article", "confidence", "confident", "coverage", "curve", "differences", "monte_carlo",
+    "posterior_of_theta", "reliability", "table", "verdicts",
 ]  # fmt: skip
 
 SIGNS = {score: -1.0 if score in ("log_loss", "brier_score") else 1.0 for score in SCORES}
@@ -117,10 +117,8 @@ def counts(histograms: pd.DataFrame, dataset: str, n: int, method: str) -> np.nd
     return chosen.sort_values("label")[results.COUNTS].to_numpy()
 
 
-def confident(histograms: pd.DataFrame, least: float = 0.9) -> pd.DataFrame:
-    """How often a classifier is confident, and how often wrong then: per cent, averaged over data sets.
-
-    Written "confident, wrong"; a dash where no prediction of any data set is confident.
+def confidence(histograms: pd.DataFrame, least: float = 0.9) -> pd.DataFrame:
+    """How often a classifier is confident, and how often wrong then, as shares; not a number where it never is.
 
     Parameters
     ----------
@@ -128,6 +126,11 @@ def confident(histograms: pd.DataFrame, least: float = 0.9) -> pd.DataFrame:
         Of pooled predictions, as :func:`results.read` gives them.
     least : float
         Probability of the more probable class from which on a prediction counts as confident.
+
+    Returns
+    -------
+    DataFrame
+        ``often`` and ``wrong``, indexed by data set, size and method.
     """
     cut = round(BINS * (1.0 - least))
     low = histograms[results.COUNTS[:cut]].sum(axis=1)
@@ -138,8 +141,12 @@ def confident(histograms: pd.DataFrame, least: float = 0.9) -> pd.DataFrame:
         points=histograms[results.COUNTS].sum(axis=1),
     )
     sums = counted.groupby(results.KEY).sum()
-    shares = pd.DataFrame({"often": sums["confident"] / sums["points"], "wrong": sums["wrong"] / sums["confident"]})
-    means = 100.0 * shares.groupby(["method", "n"]).mean()
+    return pd.DataFrame({"often": sums["confident"] / sums["points"], "wrong": sums["wrong"] / sums["confident"]})
+
+
+def confident(histograms: pd.DataFrame, least: float = 0.9) -> pd.DataFrame:
+    """The same in per cent, averaged over data sets, written "confident, wrong"; a dash where nothing is confident."""
+    means = 100.0 * confidence(histograms, least).groupby(["method", "n"]).mean()
     cells = [f"{often:.0f}, {wrong:.1f}" if often > 0.0 else DASH for often, wrong in means.to_numpy()]
     wide = pd.Series(cells, index=means.index).unstack().reindex([name for name in CLASSIFIERS if name in means.index])
     return wide.rename(columns=lambda n: f"n = {n}").rename_axis(columns=None)

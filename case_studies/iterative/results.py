@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from case_studies.iterative.study import PRECONDITIONERS, Scale
+from case_studies.iterative.study import PRECONDITIONERS, SCALES, Scale
 from case_studies.tools.grid import Finished
 from case_studies.tools.provenance import made_by
 from case_studies.tools.table import Table
 
-__all__ = ["FOLDER", "KEY", "beside_authors", "row", "table_of"]
+__all__ = ["FOLDER", "KEY", "authors", "beside_authors", "paths", "row", "stored", "table_of"]
 
 FOLDER = Path(__file__).parent / "results"
 KEY = ["preconditioner", "log_noise", "log_lengthscale"]
@@ -50,11 +50,28 @@ def rows(scale: Scale, finished: Iterable[Finished]) -> pd.DataFrame:
     return pd.DataFrame([row(scale, one) for one in finished])
 
 
+def authors() -> pd.DataFrame:
+    """Iterations of the authors' repository for all three data sets of the figure."""
+    return pd.read_csv(FOLDER / "authors.csv")
+
+
+def paths() -> list[Path]:
+    """The committed tables, the largest scale last."""
+    return [path for scale in SCALES if (path := FOLDER / f"{scale}.csv").is_file()]
+
+
+def stored() -> pd.DataFrame:
+    """The committed lines of Concrete, each cell at the largest scale at which it has been run."""
+    return (
+        pd.concat([table_of(path).read() for path in paths()]).drop_duplicates(KEY, keep="last").reset_index(drop=True)
+    )
+
+
 def beside_authors(table: pd.DataFrame) -> pd.DataFrame:
-    """Iterations beside those of the authors' repository, where it has the cell.
+    """Iterations on Concrete beside those of the authors' repository, where it has the cell.
 
     The authors number iterations from zero when they stop, so that their figure is one less.
     """
-    authors = pd.read_csv(FOLDER / "authors_concrete.csv")
-    joined = table.merge(authors, on=KEY)
+    there = authors()
+    joined = table.merge(there[there["data"] == "Concrete"].drop(columns="data"), on=KEY)
     return joined.assign(ratio=(joined["iterations"] - 1.0) / joined["authors"])

@@ -17,8 +17,8 @@ from case_studies.tools.rows import COUNTS
 from case_studies.tools.summary import printed, rhat_columns
 
 __all__ = [
-    "as_in_article", "available", "beside_article", "blocks", "coverage", "methods", "operations", "ordering_table",
-    "orderings", "pooled", "proposals", "table",
+    "as_in_article", "available", "beside_article", "blocks", "coverage", "methods", "of_article", "operations",
+    "ordering_table", "orderings", "pooled", "proposals", "table",
 ]  # fmt: skip
 
 GROUP = ["table", "data", "n", "d", "model", "method", "proposal"]
@@ -89,7 +89,8 @@ def _by_block(frame: pd.DataFrame) -> pd.DataFrame:
     return _with_block(frame).drop(columns=["table", "data", "n", "d"]).set_index(index)
 
 
-def _article(table: int) -> pd.DataFrame:
+def of_article(table: int) -> pd.DataFrame:
+    """Numbers of one of the article's tables, indexed by model, method and block."""
     article = results.read("article")
     return _by_block(article[article["table"] == table])
 
@@ -97,7 +98,7 @@ def _article(table: int) -> pd.DataFrame:
 def beside_article(cells: pd.DataFrame, table: int) -> pd.DataFrame:
     """Ours, indexed by model, method and block, with the article's as ``article_mean`` and ``article_sd``."""
     ours = pooled(as_in_article(cells), table).droplevel("proposal")
-    theirs = _article(table).rename(columns=lambda name: name.replace("ess", "article"))
+    theirs = of_article(table).rename(columns=lambda name: name.replace("ess", "article"))
     return ours.join(theirs)
 
 

@@ -12,7 +12,10 @@ from case_studies.pseudo_marginal.problems import KERNELS
 from case_studies.pseudo_marginal.study import METHODS, OURS, OURS_LAPLACE, REPEATS, SIMULATED
 from case_studies.tools.summary import printed, rhat_columns
 
-__all__ = ["ARTICLE_DRAWS", "beside_article", "coverage", "estimator_table", "operations", "real", "table"]
+__all__ = [
+    "ARTICLE_DRAWS", "beside_article", "coverage", "estimator_table", "of_article", "operations", "operations_of",
+    "real", "table",
+]  # fmt: skip
 
 ARTICLE_DRAWS = 10000
 """Effective sample sizes of shorter chains are given for so many draws."""
@@ -55,9 +58,13 @@ def beside_article(cells: pd.DataFrame, number: int) -> pd.DataFrame:
     ours = _rescaled(_with_problem(cells[cells["experiment"] == f"table {number}"])).set_index(PLACE)
     repeats = REPEATS if number == 3 else 1
     ours["per_operation"] = ours["ess_ar_mean"] * repeats / ours["operations_mean"]
+    return ours.join(of_article(number).add_prefix("article_"))
+
+
+def of_article(number: int) -> pd.DataFrame:
+    """Numbers of one of the article's tables, indexed by problem, method and kernel."""
     article = results.read("article")
-    theirs = _with_problem(article[article["table"] == number]).set_index(PLACE).add_prefix("article_")
-    return ours.join(theirs)
+    return _with_problem(article[article["table"] == number]).set_index(PLACE)
 
 
 def _rhats(rows: pd.DataFrame, columns: Sequence[str]) -> list[str]:
@@ -103,14 +110,17 @@ def _wide(shown: pd.DataFrame, methods: Sequence[str]) -> pd.DataFrame:
     return wide.loc[[place for place in order if place in wide.index]].fillna(DASH)
 
 
-def operations(cells: pd.DataFrame) -> pd.DataFrame:
-    """Table 2: O(n^3) operations of an iteration, of the pseudo-marginal rows over all N_imp together."""
+def operations_of(cells: pd.DataFrame) -> pd.DataFrame:
+    """O(n^3) operations of an iteration, indexed as the article's; pseudo-marginal rows are means over N_imp."""
     ours = _with_problem(cells[cells["experiment"] == "table 1"])
     ours = ours.assign(method=ours["method"].str.replace(r" \(\d+\)", "", regex=True))
-    groups = ours.groupby(PLACE, sort=False)
-    counted = groups[["cholesky", "inverse", "operations_mean"]].mean().round(1)
-    article = results.read("article")
-    theirs = _with_problem(article[article["table"] == 2]).set_index(PLACE)["operations_mean"]
+    return ours.groupby(PLACE, sort=False)[["cholesky", "inverse", "operations_mean"]].mean()
+
+
+def operations(cells: pd.DataFrame) -> pd.DataFrame:
+    """Table 2, ours beside the article's."""
+    counted = operations_of(cells).round(1)
+    theirs = of_article(2)["operations_mean"]
     counted = counted.set_axis(["#C", "#I", "all"], axis=1).join(theirs.rename("article"))
     return _wide(counted, ["PM LA", "PM EP", "AA", "SURR", OURS, OURS_LAPLACE])
 

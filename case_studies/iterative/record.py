@@ -1,0 +1,72 @@
+"""What two articles on solutions of linear systems in place of factors have, and what there is of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from case_studies.iterative import results
+from case_studies.iterative.results import KEY
+from case_studies.iterative.study import SCALES
+from case_studies.tools.articles import LANGEVIN_DYNAMICS, PRECONDITIONERS
+from case_studies.tools.record import Entry, Numbers, Share, made_by
+
+__all__ = ["entries"]
+
+PAGE = "without_factorization.md"
+DATA = "Concrete"
+HOURS = "hours on sixteen cores in the article, and its rivals are programs that are not at hand"
+NOT_RUN = {
+    "Figure 1": (
+        "condition numbers of the covariance of Concrete under the prior",
+        "not run, as it describes the data, and no result rests on it",
+    ),
+    "Figure 2": (
+        "iterations and errors of conjugate gradients with fast products",
+        "the fast products (single precision, trees) are not in the package",
+    ),
+    "Figure 3": (
+        "iterations and spread of truncated solutions",
+        f"not run at the article's size; [a page]({PAGE}) says why its probabilities of stopping are replaced",
+    ),
+    "Figure 4": ("error of the gradient's estimate by the number of iterations", "not run at the article's size"),
+    "Figure 5": (
+        "Langevin dynamics on Concrete beside Metropolis-Hastings",
+        "not run: at 1,030 points the exact chain is faster, and the sampler refuses fewer than 5,000",
+    ),
+    "Figure 6": ("Langevin dynamics on the 1990 census", "not run: days on the machines at hand"),
+}
+
+
+def entries() -> list[Entry]:
+    """Entries of both articles."""
+    later = [
+        Entry(PRECONDITIONERS, "Figure 2", "error and log-likelihood over time on four data sets", missing=HOURS),
+        Entry(PRECONDITIONERS, "Figure 3", "error and log-likelihood over time on Credit and Concrete", missing=HOURS),
+    ]
+    missing = [Entry(LANGEVIN_DYNAMICS, item, shows, missing=why) for item, (shows, why) in NOT_RUN.items()]
+    return [_iterations(), *later, *missing]
+
+
+def _iterations() -> Entry:
+    lines, article = results.stored(), results.authors()
+    article = article.set_index(["data", *KEY])["authors"]
+    cap = SCALES["paper"].cap
+    # Beyond the cap both only say that there is no solution; the authors number iterations from zero.
+    ours = lines.assign(data=DATA).set_index(["data", *KEY])["iterations"].sub(1.0).clip(upper=cap)
+    frame = pd.DataFrame({"ours": ours.reindex(article.index), "article": np.minimum(article, cap)})
+    there = lines.set_index(KEY).index.isin(article.loc[DATA].index)
+    wanted = article.index.to_frame(index=False)
+    return Entry(
+        article=PRECONDITIONERS,
+        item="Figure 1",
+        shows="iterations by preconditioner and length-scale on three data sets",
+        study=f"/{PAGE}",
+        extent=[
+            Share.counted(lines[there].assign(data=DATA), wanted[wanted["data"] == name], f"cells of {name}")
+            for name in wanted["data"].unique()
+        ],
+        made=made_by(lines[there]),
+        numbers=Numbers(frame),
+        files=[f"iterative/results/{path.name}" for path in results.paths()],
+    )

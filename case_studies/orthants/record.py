@@ -1,0 +1,119 @@
+"""What the article on orthant probabilities has, and what there is of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from case_studies.orthants import results, study
+from case_studies.orthants.comparison import experiment_4, summarized
+from case_studies.orthants.study import COMPETITORS, COUNTS, SCALES, Setting
+from case_studies.tools.articles import ORTHANTS
+from case_studies.tools.record import Entry, Finding, Numbers, Share, made_by
+
+__all__ = ["entries"]
+
+STUDY = "/case_studies/orthants"
+FOLDER = "orthants/results"
+THEIRS, SOFT = COUNTS
+"""The article's method, and the variant that its experiment 4 is compared with."""
+TABLES = {
+    "Table 1": ("factor", "percent", "error of log probabilities of one-factor orthants by dimension and particles"),
+    "Table 2": ("linear", "probability", "error of predicted probabilities on four problems with one feature"),
+    "Table 3": ("linear", "percent", "error of the log evidence on four problems with one feature"),
+}
+
+
+def entries() -> list[Entry]:
+    """Entries of all tables and figures."""
+    runs = results.read("paper_runs")
+    tables = [_errors(runs, item, *parts) for item, parts in TABLES.items()]
+    return [*tables, _probabilities(results.read("paper_classes")), *_over_time(runs)]
+
+
+def _errors(runs: pd.DataFrame, item: str, part: str, measure: str, shows: str) -> Entry:
+    index = ["which", "draws"]
+    article = results.read("article")
+    theirs = article[(article["part"] == part) & (article["measure"] == measure)].set_index(index)
+    ours = summarized(runs, measure).loc[part].xs(THEIRS, level="method").reindex(theirs.index)
+    there = runs[(runs["part"] == part) & (runs["method"] == THEIRS)]
+    wanted = theirs.index.to_frame(index=False)
+    errors = np.hypot(theirs["error"], ours["error"])
+    return Entry(
+        article=ORTHANTS,
+        item=item,
+        shows=shows,
+        study=STUDY,
+        extent=[Share.counted(there, wanted, "problems and numbers of particles")],
+        made=made_by(there),
+        numbers=Numbers(
+            pd.DataFrame({"ours": ours["mean"], "article": theirs["mean"], "deviation": errors}),
+            deviations="the standard errors of the difference",
+        ),
+        files=[f"{FOLDER}/paper_runs.csv"],
+    )
+
+
+def _probabilities(settings: pd.DataFrame) -> Entry:
+    key, names = ["problem", "method"], {SOFT: "NEW", "ESS": "ESS"}
+    wide = results.read("article_classes").set_index(key).rename_axis(columns="measure")
+    article = wide.stack().dropna()
+    ours = experiment_4(settings)[list(wide.columns)].rename_axis(columns="measure").stack()
+    ours = ours[ours.index.get_level_values("method").isin(names)].rename(index=names, level="method")
+    every = pd.DataFrame(
+        [unit for unit in study.units(SCALES["paper"]) if isinstance(unit, Setting)], columns=Setting._fields
+    )
+    return Entry(
+        article=ORTHANTS,
+        item="Table 4",
+        shows="error of predicted probabilities of four methods on six synthetic and three real problems",
+        study=STUDY,
+        extent=[Share.counted(settings, every, "problems with hyper-parameters")],
+        made=made_by(settings),
+        numbers=Numbers(pd.DataFrame({"ours": ours.reindex(article.index), "article": article})),
+        files=[f"{FOLDER}/paper_classes.csv"],
+    )
+
+
+def _over_time(runs: pd.DataFrame) -> list[Entry]:
+    there = runs[(runs["part"] == "linear") & (runs["which"] == SCALES["paper"].figure)]
+    methods = sorted(set(there["method"]) & {THEIRS, *COMPETITORS})
+    common = {
+        "article": ORTHANTS,
+        "study": STUDY,
+        "extent": [f"{', '.join(methods)}; Hamiltonian Monte Carlo was not run"],
+        "made": made_by(there),
+        "files": [f"{FOLDER}/paper_runs.csv"],
+    }
+    overtaken = Finding("elliptical slices overtake the count where errors are small", _overtaken(there))
+    ahead = Finding(
+        "the count is ahead of annealing with elliptical slices on the log evidence",
+        _least(there, THEIRS, "percent") < _least(there, "AIS", "percent"),
+    )
+    return [
+        Entry(
+            item="Figure 1",
+            shows="error of predicted probabilities against processor time",
+            findings=[overtaken],
+            **common,  # type: ignore[arg-type]
+        ),
+        Entry(
+            item="Figure 2",
+            shows="error of the log evidence against processor time",
+            findings=[ahead],
+            **common,  # type: ignore[arg-type]
+        ),
+    ]
+
+
+def _least(runs: pd.DataFrame, name: str, measure: str) -> float:
+    """Error times the root of processor seconds: what a method would reach in a second; its best."""
+    cells = summarized(runs, measure).xs(name, level="method")
+    return float((cells["mean"] * np.sqrt(cells["seconds"])).min())
+
+
+def _overtaken(runs: pd.DataFrame) -> bool:
+    """Whether the smallest error of elliptical slices is smaller than the count's, in less time."""
+    cells = summarized(runs, "probability")
+    slices, count = (cells.xs(name, level="method").sort_values("mean").iloc[0] for name in ("ESS", THEIRS))
+    return bool(slices["mean"] < count["mean"] and slices["seconds"] < count["seconds"])

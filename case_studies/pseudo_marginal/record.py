@@ -1,0 +1,117 @@
+"""What the pseudo-marginal article's section 4 has, and what there is of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from case_studies.pseudo_marginal import results, study
+from case_studies.pseudo_marginal.comparison import beside_article, estimator_table, of_article, operations_of
+from case_studies.pseudo_marginal.study import OURS, OURS_LAPLACE
+from case_studies.tools.articles import PSEUDO_MARGINAL
+from case_studies.tools.record import Entry, Finding, Numbers, Share, made_by
+
+__all__ = ["entries"]
+
+STUDY = "/case_studies/pseudo_marginal"
+FOLDER = "pseudo_marginal/results"
+METHODS = "methods on a data set"
+
+
+def entries() -> list[Entry]:
+    """Entries of Tables 1 to 3 and of Figures 2 to 4."""
+    cells = results.read("paper")
+    cells = cells[~cells["method"].isin([OURS, OURS_LAPLACE])]
+    effective, operations = _effective_sizes(cells, 1), _operations(cells)
+    return [effective, operations, _effective_sizes(cells, 3), _estimator(), *_real(cells)]
+
+
+def _share(cells: pd.DataFrame) -> Share:
+    """Of the cells of the experiments and data sets that these are of."""
+    every = pd.DataFrame(study.cells())
+    every = every[~every["method"].isin([OURS, OURS_LAPLACE])]
+    alike = every["experiment"].isin(cells["experiment"]) & every["data"].isin(cells["data"])
+    return Share.counted(cells, every[alike], METHODS)
+
+
+def _effective_sizes(cells: pd.DataFrame, number: int) -> Entry:
+    there = cells[cells["experiment"] == f"table {number}"]
+    article = of_article(number)
+    frame = pd.DataFrame({"article": article["ess_mean"], "deviation": article["ess_sd"]})
+    frame["ours"] = beside_article(there, number)["ess_ar_mean"].reindex(frame.index)
+    shows = {
+        1: "effective sizes, R-hat and acceptance by approximation and number of importance samples",
+        3: "effective sizes with twenty updates in each iteration",
+    }
+    return Entry(
+        article=PSEUDO_MARGINAL,
+        item=f"Table {number}",
+        shows=shows[number],
+        study=STUDY,
+        extent=[_share(there)],
+        made=made_by(there),
+        numbers=Numbers(frame),
+        files=[f"{FOLDER}/paper.csv"],
+    )
+
+
+def _operations(cells: pd.DataFrame) -> Entry:
+    there = cells[cells["experiment"] == "table 1"]
+    frame = pd.DataFrame({"article": of_article(2)["operations_mean"]})
+    frame["ours"] = operations_of(there)["operations_mean"].reindex(frame.index)
+    return Entry(
+        article=PSEUDO_MARGINAL,
+        item="Table 2",
+        shows="operations in O(n^3) of an iteration",
+        study=STUDY,
+        extent=[_share(there)],
+        made=made_by(there),
+        numbers=Numbers(frame),
+        files=[f"{FOLDER}/paper.csv"],
+    )
+
+
+def _estimator() -> Entry:
+    spreads = results.read("estimator")
+    found = estimator_table(spreads)
+    few, many = found.xs(1, level="draws"), found.xs(64, level="draws")
+    growth = many.loc[200, "EP"] / many.loc[50, "EP"]
+    return Entry(
+        article=PSEUDO_MARGINAL,
+        item="Figure 2",
+        shows="spread of the estimate of p(y|theta) by length-scale, approximation and number of samples",
+        study=STUDY,
+        extent=["all of its panels"],
+        made=made_by(spreads),
+        findings=[
+            Finding("EP's estimates spread less than Laplace's", bool((found["EP"] < found["LA"]).all())),
+            Finding("64 samples spread less than one", bool((many < few).all(axis=None))),
+            Finding("with EP and 64 samples they spread little more for 200 points than for 50", bool(growth < 1.5)),
+        ],
+        files=[f"{FOLDER}/estimator.csv"],
+    )
+
+
+def _real(cells: pd.DataFrame) -> list[Entry]:
+    there = cells[cells["experiment"] == "real"]
+    parts: dict[str, Sequence[str]] = {"Figure 3": ("Breast", "Pima"), "Figure 4": ("Abalone",)}
+    return [_traces(there[there["data"].isin(names)], item, names) for item, names in parts.items()]
+
+
+def _traces(cells: pd.DataFrame, item: str, names: Sequence[str]) -> Entry:
+    sizes = cells.pivot(index="data", columns="method", values="ess_ar_mean")
+    others = sizes[["AA", "SURR"]].max(axis=1)
+    return Entry(
+        article=PSEUDO_MARGINAL,
+        item=item,
+        shows=f"traces, autocorrelations and R-hat on {' and '.join(names)}",
+        study=STUDY,
+        extent=[_share(cells)],
+        made=made_by(cells),
+        findings=[
+            Finding("PM has more effective draws than AA and SURR", bool((sizes["PM LA (1)"] > others).all())),
+            Finding("SURR has more than AA", bool((sizes["SURR"] > sizes["AA"]).all())),
+        ],
+        files=[f"{FOLDER}/{name}.csv" for name in ("paper", "traces", "convergence")],
+    )

@@ -1,0 +1,201 @@
+"""The record as a page in MyST: totals, a line for each table and figure, and a section for each article."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from pathlib import PurePosixPath
+
+import numpy as np
+import pandas as pd
+
+from case_studies.tools.record import DEVIATIONS, FACTOR, Article, Entry
+
+__all__ = ["agreement", "page", "section"]
+
+DASH = "–"
+MARKS = {True: "✓", False: "✗"}
+WORDS = {2.0: "two"}
+TWICE = f"a factor of {WORDS[FACTOR]}"
+
+
+def page(title: str, introduction: str, entries: Sequence[Entry], files: Mapping[str, tuple[int, str]]) -> str:
+    """The whole page.
+
+    Parameters
+    ----------
+    title, introduction : str
+    entries : sequence of Entry
+        In the order of the page.
+    files : mapping of str to (int, str)
+        For each file of results, how many lines it has and what rests on it.
+    """
+    by_article = {article: list(some) for article, some in groupby(entries, lambda entry: entry.article)}
+    parts = [f"# {title}", introduction, totals(entries), *_summary(entries)]
+    parts += [section(article, some) for article, some in by_article.items()]
+    parts += ["## Files of results", "In `case_studies`; lines without the heading.", _file_table(files)]
+    return "\n\n".join(parts) + "\n"
+
+
+def totals(entries: Sequence[Entry]) -> str:
+    """How much there is in all, in words."""
+    judged = [entry.numbers for entry in entries if entry.numbers is not None and not entry.numbers.speeds]
+    agreeing = sum(int(one.agree.sum()) for one in judged)
+    findings = [one.holds for entry in entries for one in entry.findings]
+    sentences = [
+        f"The articles have {len(entries)} tables and figures.",
+        f"The studies have something of {sum(not entry.empty for entry in entries)}.",
+        f"Of {sum(len(one.frame) for one in judged):,} printed numbers in these tables,",
+        f"{sum(len(one.there) for one in judged):,} have one of ours beside them,",
+        f"and {agreeing:,} of these agree within {TWICE}.",
+        _explained(sum(len(one.differing) for one in judged), entries),
+        f"Of {len(findings)} findings that have no number in a table, {sum(findings)} come out again.",
+    ]
+    return "\n".join(sentences)
+
+
+def _explained(differing: int, entries: Sequence[Entry]) -> str:
+    known = sum(int(_covered(entry).sum()) for entry in entries)
+    return f"Of the {differing} that differ by more, {known} are explained below, and {differing - known} are not."
+
+
+def _covered(entry: Entry) -> np.ndarray:
+    """Which of the differing numbers have an explanation."""
+    differing = entry.numbers.differing if entry.numbers is not None else pd.DataFrame()
+    covers = [remark.covers(differing.index) for remark in entry.remarks if len(differing)]
+    return np.logical_or.reduce(covers) if covers else np.zeros(len(differing), dtype=bool)
+
+
+def _summary(entries: Sequence[Entry]) -> Iterator[str]:
+    rows = []
+    for article, some in groupby(entries, lambda entry: entry.article):
+        for place, entry in enumerate(some):
+            name = f"[{article.authors} ({article.year})](#{_anchor(article)})" if place == 0 else ""
+            rows.append([name, entry.item, entry.shows, _link(entry), agreement(entry)])
+    yield _table(["article", "item", "what it shows", "where", "agreement"], rows)
+
+
+def agreement(entry: Entry) -> str:
+    """One cell of the summary: numbers that agree, and findings; or the reason why there is nothing."""
+    if entry.missing:
+        return entry.missing
+    parts = []
+    if entry.numbers is not None:
+        numbers = entry.numbers
+        count = f"{len(numbers.there)} of {len(numbers.frame)} numbers"
+        verdict = "speeds, not judged" if numbers.speeds else f"{int(numbers.agree.sum())} agree"
+        parts.append(f"{count}: {verdict}" if len(numbers.there) else count)
+    if entry.findings:
+        parts.append(f"{sum(one.holds for one in entry.findings)} of {len(entry.findings)} findings")
+    return "; ".join(parts) or "shown, nothing to count"
+
+
+def section(article: Article, entries: Iterable[Entry]) -> str:
+    """All that there is of one article."""
+    return "\n\n".join([f"({_anchor(article)})=\n## {article.heading}", *map(_details, entries)])
+
+
+def _anchor(article: Article) -> str:
+    """The same for no two articles."""
+    return f"record-{article.year}-{article.about.replace(' ', '-')}"
+
+
+def _details(entry: Entry) -> str:
+    heading = f"**{entry.item}: {entry.shows}.**"
+    if entry.missing:
+        return f"{heading} {_sentence(entry.missing)}"
+    where = f" {_link(entry)}." if entry.study else ""
+    lines = [*_extent(entry), *(f"{MARKS[one.holds]} {one.text}" for one in entry.findings)]
+    lines += [*entry.notes, *_reasons(entry)]
+    return "\n".join([heading + where, "", *(f"- {line}" for line in lines), *_differing(entry)]).rstrip()
+
+
+def _sentence(words: str) -> str:
+    return f"{words[0].upper()}{words[1:]}."
+
+
+def _link(entry: Entry) -> str:
+    return f"[{PurePosixPath(entry.study).stem.replace('_', ' ')}]({entry.study})" if entry.study else DASH
+
+
+def _extent(entry: Entry) -> Iterator[str]:
+    counted = [str(one) for one in entry.extent]
+    if entry.numbers is not None:
+        counted.append(f"{len(entry.numbers.there):,} of {len(entry.numbers.frame):,} numbers of the article")
+    if counted:
+        yield f"Run: {'; '.join(counted)}."
+    if entry.made:
+        yield f"Made by: {entry.made}."
+    if entry.numbers is not None and len(entry.numbers.there):
+        yield _verdict(entry)
+
+
+def _verdict(entry: Entry) -> str:
+    numbers = entry.numbers
+    assert numbers is not None
+    words = f"Ours over the article's: median {_number(numbers.ratio.median())}"
+    if numbers.speeds:
+        return f"{words}; speeds of different machines, which are not judged."
+    words += f"; {int(numbers.agree.sum())} of {len(numbers.there)} within {TWICE}"
+    inside = numbers.within_deviations
+    if inside is not None:
+        words += f", {int(inside.sum())} of {len(inside)} within {WORDS[DEVIATIONS]} of {numbers.deviations}"
+    return words + "."
+
+
+def _reasons(entry: Entry) -> Iterator[str]:
+    """Explanations, with the count of what each is about, and what has none."""
+    if entry.numbers is None:
+        return
+    differing = entry.numbers.differing
+    for remark in entry.remarks:
+        count = int(remark.covers(differing.index).sum())
+        if count:
+            yield f"{_cells(count)} {'differs' if count == 1 else 'differ'} for a reason: {remark.text}"
+    left = len(differing) - int(_covered(entry).sum())
+    if left:
+        yield f"{_cells(left)} {'differs' if left == 1 else 'differ'}: not explained."
+
+
+def _cells(count: int) -> str:
+    return "One cell" if count == 1 else f"{count} cells"
+
+
+def _differing(entry: Entry) -> list[str]:
+    """A table that unfolds."""
+    if entry.numbers is None or entry.numbers.differing.empty:
+        return []
+    frame = entry.numbers.differing
+    explained = ["yes" if one else "no" for one in _covered(entry)]
+    names = [str(name).replace("_", " ") for name in frame.index.names]
+    places = frame.index.to_frame().itertuples(index=False, name=None)
+    rows = [
+        [*map(str, place), _number(line.ours), _number(line.article), _number(line.ratio), known]
+        for place, line, known in zip(places, frame.itertuples(), explained, strict=True)
+    ]
+    title = f":::{{dropdown}} {len(frame)} of {len(entry.numbers.there)} cells differ by more than {TWICE}"
+    return ["", title, _plain_table([*names, "ours", "article", "ratio", "explained"], rows, 4), ":::"]
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100.0 else f"{value:.3g}"
+
+
+def _file_table(files: Mapping[str, tuple[int, str]]) -> str:
+    rows = [[f"`{name}`", f"{lines:,}", use] for name, (lines, use) in files.items()]
+    return _table(["file", "lines", "what rests on it"], rows)
+
+
+def _table(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """In small letters, as the tables of what works with what."""
+    return f"```{{rst-class}} pmgp-support\n```\n\n{_plain_table(heading, rows, 0)}"
+
+
+def _plain_table(heading: Sequence[str], rows: Iterable[Sequence[str]], right: int) -> str:
+    """With the last few columns but one to the right."""
+    rules = ["---"] * (len(heading) - right) + (["---:"] * (right - 1) + ["---"] if right else [])
+    return "\n".join(_line(cells) for cells in [heading, rules, *rows])
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
