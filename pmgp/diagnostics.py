@@ -1,4 +1,4 @@
-"""Convergence and cost of a sampled posterior; ArviZ computes, this module selects and divides."""
+"""Convergence and cost of a sampled posterior, from ArviZ's statistics."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ OPERATION_STATS = ("n_cholesky", "n_inverse", "n_matmul", "n_newton")
 """Sample stats of pmgp's step methods that count O(n^3) operations and Newton iterations."""
 
 MIN_DRAWS = 10
-"""R-hat and ESS split each chain in two; halves shorter than five draws say nothing."""
+"""The smallest number of draws for R-hat and ESS, which split each chain into two halves."""
 
 
 def hyperparameter_names(idata: xr.DataTree) -> list[str]:
     """Return the variables of the posterior that are not latent values at the observations.
 
-    A variable counts as latent if one of its dimensions is also one of the observed data, or is as
-    long as the observed data when the model was built without named dimensions.
+    A variable counts as latent if it shares a dimension with the observed data, or, in a model without named
+    dimensions, has a dimension as long as the observed data.
 
     Parameters
     ----------
     idata : DataTree
-        With group ``posterior`` and, where there is one, ``observed_data``.
+        With groups ``posterior`` and, optionally, ``observed_data``.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def hyperparameter_names(idata: xr.DataTree) -> list[str]:
 def rhat_over_iterations(
     idata: xr.DataTree, var_names: Sequence[str] | None = None, points: int | ArrayLike = 25
 ) -> xr.Dataset:
-    """R-hat (rank-normalized, split) of the first draws, as a function of their number.
+    """Return R-hat (rank-normalized, split) of the first draws, as a function of their number.
 
     Parameters
     ----------
@@ -67,17 +67,17 @@ def rhat_over_iterations(
     var_names : sequence of str, optional
         By default the hyper-parameters, see :func:`hyperparameter_names`.
     points : int or array_like of int
-        How many numbers of draws to look at, equally spaced and all of them last, or these numbers.
+        The numbers of draws, or how many of them to take, evenly spaced up to all draws.
 
     Returns
     -------
     Dataset
-        The variables with dimension ``draws`` (draws used of each chain), not chain and draw.
+        The variables with dimension ``draws``, the number of draws of each chain, in place of chain and draw.
 
     Raises
     ------
     ValueError
-        If there are too few chains or draws, or a point lies outside what was drawn.
+        If there are too few chains or draws, or a point exceeds the number of draws or is below ten.
 
     Examples
     --------
@@ -108,10 +108,10 @@ def _counts(points: int | ArrayLike, n_draws: int) -> np.ndarray:
 
 
 def ess_per_second(idata: xr.DataTree, var_names: Sequence[str] | None = None) -> dict[str, float | str]:
-    """Smallest bulk effective sample size, and the same per second of sampling.
+    """Return the smallest bulk effective sample size, and its value per second of sampling.
 
-    The time is PyMC's ``sampling_time``: wall-clock seconds from the start of the first chain to
-    the end of the last, *tuning included*, compilation of the step method not.
+    The time is PyMC's ``sampling_time``: wall-clock seconds from the start of the first chain to the end of the last
+    one, including tuning but not the compilation of the step method.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def ess_per_second(idata: xr.DataTree, var_names: Sequence[str] | None = None) -
     Returns
     -------
     dict
-        ``variable`` (which element has the smallest ESS), ``ess``, ``seconds``, ``ess_per_second``.
+        ``variable`` (the element with the smallest ESS), ``ess``, ``seconds``, ``ess_per_second``.
 
     Raises
     ------
@@ -158,7 +158,7 @@ def ess_per_second(idata: xr.DataTree, var_names: Sequence[str] | None = None) -
 
 
 def operation_counts(idata: xr.DataTree) -> dict[str, float]:
-    """Mean operation counts an iteration, of the sampling phase, over all chains.
+    """Return mean operation counts per iteration after tuning, over all chains.
 
     Parameters
     ----------

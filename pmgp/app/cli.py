@@ -1,7 +1,7 @@
 """The command line: ``pmgp run``, ``pmgp datasets``, ``pmgp --version``.
 
-Only arguments are handled here. Everything heavy is imported inside the commands, so that help and
-mistaken options answer at once.
+This module only handles arguments. Heavy imports are inside the commands, so that help and errors about options appear
+at once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Defaults that the command line shows before anything heavy is loaded."""
+"""Defaults that the command line shows before anything heavy is imported."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""The command ``pmgp``, which says what to install if packages of the command line are missing."""
+"""The command ``pmgp``, with advice on installation if packages of the command line are missing."""
 
 from __future__ import annotations
 

@@ -16,10 +16,10 @@ RESULTS = (
     *("report.html", "run.json", "posterior.nc", "summary.csv", "predictions.csv", "trend.csv"),
     *(f"{picture}.png" for picture in PICTURES),
 )
-"""Names of all files that a run may write; no other file is ever touched."""
+"""Names of all files that a run may write; it never changes other files."""
 
 STORE = "draws"
-"""Name of its subfolder where draws are stored as they are made."""
+"""Name of the subfolder in which draws are stored as they are made."""
 
 N_LISTED = 3
 

@@ -21,9 +21,9 @@ class Outcome:
 
     ``predictions`` has one row for each test point; without a test part it is None, and ``scores`` is empty.
     ``verdict`` says whether the draws are reliable, as in the log of sampling.
-    ``seconds`` are wall-clock times of the parts of the run. ``diagnosis`` says what inducing inputs do to the
-    posterior and how many would be enough; it is None for an exact chain. ``trend`` has one row for each time of a
-    process in time.
+    ``seconds`` are wall-clock times of the parts of the run. ``diagnosis`` describes the effect of the inducing inputs
+    on the posterior and says how many would be enough; it is None for an exact chain. ``trend`` has one row for each
+    time of a process in time.
     """
 
     problem: Problem

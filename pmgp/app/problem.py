@@ -62,7 +62,7 @@ def _inducing(settings: Settings, X: NDArray[np.float64]) -> Inducing:
 
 
 def _load(settings: Settings, task: Task) -> Dataset:
-    """Load by name or from a file; an argument that looks like neither gets the error that lists the names."""
+    """Load a data set by name or from a file; an argument that is neither gets the error that lists the names."""
     path = Path(settings.data)
     if settings.is_named or not (path.suffix or path.is_file()):
         dataset = load(settings.data)

@@ -28,7 +28,7 @@ def execute(settings: Settings, console: Console) -> Outcome:
     settings : Settings
         The run's settings.
     console : rich.console.Console
-        Where progress and results are printed.
+        The console for progress and results.
 
     Raises
     ------
@@ -158,7 +158,7 @@ def measure(
 
 
 def _diagnosis(problem: Problem, idata: xr.DataTree) -> str | None:
-    """Describe the effect of the inducing inputs on the posterior."""
+    """Return a description of the effect of the inducing inputs on the posterior, or None without them."""
     from pmgp.interface.model.inducing_process import inducing_process
 
     process = inducing_process(problem.model)

@@ -1,4 +1,4 @@
-"""Settings of a run, which are checked before anything is loaded."""
+"""Settings of a run, and checks of them before anything is loaded."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class RunError(ValueError):
 class Settings:
     """Everything that determines a run; see ``pmgp run --help``.
 
-    ``header`` is None if it follows from the file, ``missing`` if missing cells are refused, and
-    ``importance_samples`` if the step method chooses the number. ``sparse`` is the number of inducing inputs, 0 for
-    none, and None if it follows from the number of points. ``time`` names the column of times, and ``horizon`` is the
-    number of later times to forecast. ``resume`` continues the run in the folder.
+    ``header`` is None if it follows from the file, ``missing`` is None if missing cells are refused, and
+    ``importance_samples`` is None if the step method chooses the number. ``sparse`` is the number of inducing inputs, 0
+    for none, or None if it follows from the number of points. ``time`` names the column of times, and ``horizon`` is
+    the number of later times to forecast. ``resume`` continues the run in the folder.
 
     Raises
     ------
@@ -100,7 +100,7 @@ class Settings:
             raise RunError(f"{given[0]} does not go with --time: time is the only feature, and the chain is exact")
 
     def _check_named(self) -> None:
-        """Refuse options that are for files only."""
+        """Refuse options that are only for files."""
         given = [option for option, value in self._file_options().items() if value is not None]
         if given:
             raise RunError(f"{given[0]} is for CSV files; the columns of {self.data} are known")
@@ -112,7 +112,7 @@ class Settings:
 
     @property
     def is_named(self) -> bool:
-        """Whether the data set is from the catalogue, not a file."""
+        """Whether the data set is from the catalogue and not from a file."""
         return self.data in available()
 
     def command(self) -> str:
@@ -140,7 +140,7 @@ class Settings:
         return shlex.join(words)
 
     def _file_options(self) -> dict[str, str | bool | None]:
-        """Return the options for files; True is a set flag, None an option that was not given."""
+        """Return the options for files; True stands for a flag, and None for an option that was not given."""
         return {
             "--label": self.label,
             "--header": True if self.header is True else None,

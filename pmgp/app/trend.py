@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pmgp.app.tasks import Problem
 
 TIMES = 300
-"""Times of the picture that lie among the observations."""
+"""The number of times in the picture that lie among the observations."""
 LEVELS = (0.05, 0.5, 0.95)
 RESPONSES = {"probit": ndtr, "logit": expit, "poisson": np.exp}
 """The expected observation given the latent value."""

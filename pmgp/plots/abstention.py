@@ -28,7 +28,7 @@ def abstention(y: ArrayLike, probability: ArrayLike | Mapping[str, ArrayLike]) -
     Raises
     ------
     ValueError
-        As `pmgp.scores.abstention_curve`.
+        As in `pmgp.scores.abstention_curve`.
 
     Examples
     --------

@@ -71,7 +71,7 @@ def calibration(
     Parameters
     ----------
     y, probability, bins
-        As for :func:`reliability`.
+        See :func:`reliability`.
     classes : tuple of two str
         Names of the classes with labels 0 and 1.
 

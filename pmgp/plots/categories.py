@@ -16,7 +16,7 @@ from pmgp.plots.calibration import draw_reliability, reliability
 from pmgp.plots.style import WIDTH, style
 
 COLUMNS = 3
-"""Panels a row."""
+"""The number of panels in a row."""
 BINS = 5
 GAP = 0.02
 """Gap between the points of two categories, as a fraction of the plot's width."""

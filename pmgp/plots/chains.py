@@ -64,7 +64,7 @@ def rank(idata: xr.DataTree, var_names: Sequence[str] | None = None) -> Figure:
     Parameters
     ----------
     idata, var_names
-        As for :func:`trace`.
+        See :func:`trace`.
 
     Raises
     ------
@@ -90,7 +90,7 @@ def autocorrelation(idata: xr.DataTree, var_names: Sequence[str] | None = None, 
     Parameters
     ----------
     idata, var_names
-        As for :func:`trace`.
+        See :func:`trace`.
     max_lag : int
         Number of lags shown, at most as many as there are draws.
 
@@ -120,7 +120,7 @@ def posterior(idata: xr.DataTree, var_names: Sequence[str] | None = None) -> Fig
     Parameters
     ----------
     idata, var_names
-        As for :func:`trace`.
+        See :func:`trace`.
 
     Examples
     --------
@@ -143,7 +143,7 @@ def _facets(
     legend: bool = True,
     **options: Any,
 ) -> Figure:
-    """Lay out one of ArviZ's faceted plots with three panels in a row, and label its axes."""
+    """Return one of ArviZ's faceted plots with three panels in a row and labeled axes."""
     names = diagnostics.hyperparameter_names(idata) if var_names is None else list(var_names)
     rows = math.ceil(len(_units(idata, names)) / COLUMNS)
     layout = {
@@ -175,12 +175,12 @@ def rhat(idata: xr.DataTree, var_names: Sequence[str] | None = None) -> Figure:
     Parameters
     ----------
     idata, var_names
-        As for :func:`trace`. If there are many elements, those with the highest final R-hat are named.
+        See :func:`trace`. If there are many elements, those with the highest final R-hat are named.
 
     Raises
     ------
     ValueError
-        As :func:`pmgp.diagnostics.rhat_over_iterations`.
+        As in :func:`pmgp.diagnostics.rhat_over_iterations`.
 
     Examples
     --------

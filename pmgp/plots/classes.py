@@ -17,7 +17,7 @@ from pmgp.plots.style import ACCENT, GRAY, WIDTH, style
 PALETTES = ("tab10", "tab20")
 """Color maps, of which the first with enough colors is used; for more classes, a continuous one is divided."""
 FEW = 5
-"""Largest number of classes whose names are not turned."""
+"""The largest number of classes whose names are not rotated."""
 
 
 def classes(y: ArrayLike, probabilities: ArrayLike, names: Sequence[str]) -> Figure:
@@ -35,7 +35,7 @@ def classes(y: ArrayLike, probabilities: ArrayLike, names: Sequence[str]) -> Fig
     Raises
     ------
     ValueError
-        As `pmgp.scores.classes.confusion_matrix`.
+        As in `pmgp.scores.classes.confusion_matrix`.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def _colors(number: int) -> NDArray[np.float64]:
 
 
 def _turn(names: Sequence[str]) -> int:
-    """Return the angle in degrees by which names are turned, so that they do not overlap."""
+    """Return the angle in degrees by which names are rotated, so that they do not overlap."""
     return 0 if len(names) <= FEW else 90
 
 

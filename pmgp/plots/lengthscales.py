@@ -19,16 +19,16 @@ PROBABILITIES = (0.5, 0.9)
 
 
 class Prior(Protocol):
-    """The methods of a frozen distribution of ``scipy.stats`` that are used."""
+    """The methods of a frozen distribution of ``scipy.stats`` that the plot uses."""
 
     def pdf(self, x: np.ndarray) -> np.ndarray:
-        """Density at x."""
+        """Return the density at x."""
 
     def ppf(self, q: float) -> float:
-        """Quantile."""
+        """Return the quantile of the probability q."""
 
     def interval(self, confidence: float) -> tuple[float, float]:
-        """Central interval."""
+        """Return the ends of the central interval."""
 
 
 def lengthscale(idata: xr.DataTree, prior: Prior | None = None, name: str = "lengthscale") -> Figure:

@@ -17,7 +17,7 @@ Probabilities = NDArray[np.float64]
 
 # Rejection thresholds on the probability's distance from 1/2, in steps of 0.01.
 THRESHOLDS = np.arange(51) / 100
-# A probability at a threshold, up to rounding, is not within it.
+# A probability that equals a threshold, up to rounding errors, is not within it.
 ROUNDING = 1e-12
 # Largest deviation from 1 of the sum of both probabilities, which quadrature may have computed.
 SUM = 1e-6
@@ -75,7 +75,7 @@ def log_loss(y: ArrayLike, probability: ArrayLike, complement: ArrayLike | None 
     Parameters
     ----------
     y, probability : array_like of shape (n,)
-        As for :func:`accuracy`.
+        See :func:`accuracy`.
     complement : array_like of shape (n,), optional
         Predicted probabilities of label 0, as :func:`pmgp.predict` returns them. Without them, a probability within
         1e-16 of 1 counts as 1.
@@ -83,7 +83,7 @@ def log_loss(y: ArrayLike, probability: ArrayLike, complement: ArrayLike | None 
     Raises
     ------
     ValueError
-        As :func:`accuracy`, and if the two probabilities do not sum to 1.
+        As in :func:`accuracy`, and if the two probabilities do not sum to 1.
 
     Examples
     --------
@@ -105,12 +105,12 @@ def brier_score(y: ArrayLike, probability: ArrayLike) -> float:
     Parameters
     ----------
     y, probability : array_like of shape (n,)
-        As for :func:`accuracy`.
+        See :func:`accuracy`.
 
     Raises
     ------
     ValueError
-        As :func:`accuracy`.
+        As in :func:`accuracy`.
 
     Examples
     --------
@@ -128,12 +128,12 @@ def area_under_curve(y: ArrayLike, probability: ArrayLike) -> float:
     Parameters
     ----------
     y, probability : array_like of shape (n,)
-        As for :func:`accuracy`.
+        See :func:`accuracy`.
 
     Raises
     ------
     ValueError
-        As :func:`accuracy`, and if only one class is present, for which no AUC exists.
+        As in :func:`accuracy`, and if only one class is present, for which no AUC exists.
     ImportError
         If scikit-learn is not installed.
 
@@ -162,15 +162,15 @@ def abstention_curve(y: ArrayLike, probability: ArrayLike, score: str = "accurac
     Parameters
     ----------
     y, probability : array_like of shape (n,)
-        As for :func:`accuracy`.
+        See :func:`accuracy`.
     score : {"accuracy", "auc"}
 
     Raises
     ------
     ValueError
-        As :func:`accuracy`, for an unknown score, and for AUC if only one class is present.
+        As in :func:`accuracy`, for an unknown score, and for AUC if only one class is present.
     ImportError
-        As :func:`area_under_curve`.
+        As in :func:`area_under_curve`.
 
     Examples
     --------
@@ -203,12 +203,12 @@ def capacity(y: ArrayLike, probability: ArrayLike, score: str = "accuracy") -> f
     Parameters
     ----------
     y, probability, score
-        As for :func:`abstention_curve`.
+        See :func:`abstention_curve`.
 
     Raises
     ------
     ValueError, ImportError
-        As :func:`abstention_curve`.
+        As in :func:`abstention_curve`.
 
     References
     ----------
@@ -235,7 +235,7 @@ def summarize(y: ArrayLike, probability: ArrayLike, complement: ArrayLike | None
     Parameters
     ----------
     y, probability, complement : array_like of shape (n,)
-        As for :func:`log_loss`.
+        See :func:`log_loss`.
 
     Returns
     -------
@@ -246,9 +246,9 @@ def summarize(y: ArrayLike, probability: ArrayLike, complement: ArrayLike | None
     Raises
     ------
     ValueError
-        As :func:`log_loss`.
+        As in :func:`log_loss`.
     ImportError
-        As :func:`area_under_curve`.
+        As in :func:`area_under_curve`.
 
     Examples
     --------

@@ -50,12 +50,12 @@ def brier_score(y: ArrayLike, probabilities: ArrayLike) -> float:
     Parameters
     ----------
     y, probabilities
-        As for :func:`balanced_accuracy`.
+        See :func:`balanced_accuracy`.
 
     Raises
     ------
     ValueError
-        As :func:`balanced_accuracy`.
+        As in :func:`balanced_accuracy`.
 
     Examples
     --------
@@ -74,12 +74,12 @@ def confusion_matrix(y: ArrayLike, probabilities: ArrayLike) -> NDArray[np.int64
     Parameters
     ----------
     y, probabilities
-        As for :func:`balanced_accuracy`.
+        See :func:`balanced_accuracy`.
 
     Raises
     ------
     ValueError
-        As :func:`balanced_accuracy`.
+        As in :func:`balanced_accuracy`.
 
     Examples
     --------
@@ -103,12 +103,12 @@ def abstention_curve(y: ArrayLike, probabilities: ArrayLike) -> AbstentionCurve:
     Parameters
     ----------
     y, probabilities
-        As for :func:`balanced_accuracy`.
+        See :func:`balanced_accuracy`.
 
     Raises
     ------
     ValueError
-        As :func:`balanced_accuracy`.
+        As in :func:`balanced_accuracy`.
 
     Examples
     --------
@@ -130,7 +130,7 @@ def summarize(y: ArrayLike, probabilities: ArrayLike) -> dict[str, float]:
     Parameters
     ----------
     y, probabilities
-        As for :func:`balanced_accuracy`.
+        See :func:`balanced_accuracy`.
 
     Returns
     -------
@@ -140,7 +140,7 @@ def summarize(y: ArrayLike, probabilities: ArrayLike) -> dict[str, float]:
     Raises
     ------
     ValueError
-        As :func:`balanced_accuracy`.
+        As in :func:`balanced_accuracy`.
 
     Examples
     --------

@@ -43,12 +43,12 @@ def log_loss(y: ArrayLike, probabilities: ArrayLike) -> float:
     Parameters
     ----------
     y, probabilities
-        As for :func:`accuracy`.
+        See :func:`accuracy`.
 
     Raises
     ------
     ValueError
-        As :func:`accuracy`.
+        As in :func:`accuracy`.
 
     Examples
     --------
@@ -69,12 +69,12 @@ def ranked_probability_score(y: ArrayLike, probabilities: ArrayLike) -> float:
     Parameters
     ----------
     y, probabilities
-        As for :func:`accuracy`.
+        See :func:`accuracy`.
 
     Raises
     ------
     ValueError
-        As :func:`accuracy`.
+        As in :func:`accuracy`.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def summarize(y: ArrayLike, probabilities: ArrayLike) -> dict[str, float]:
     Parameters
     ----------
     y, probabilities
-        As for :func:`accuracy`.
+        See :func:`accuracy`.
 
     Returns
     -------
@@ -107,7 +107,7 @@ def summarize(y: ArrayLike, probabilities: ArrayLike) -> dict[str, float]:
     Raises
     ------
     ValueError
-        As :func:`accuracy`.
+        As in :func:`accuracy`.
 
     Examples
     --------

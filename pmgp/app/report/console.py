@@ -27,7 +27,7 @@ def print_problem(console: Console, problem: Problem) -> None:
 def print_outcome(console: Console, outcome: Outcome) -> None:
     """Print the posterior of the hyper-parameters, the cost of sampling, and the scores."""
     _title(console, "Hyper-parameters")
-    # Not wrapped: a table that is cut to the width of a terminal cannot be read.
+    # The table is not wrapped, because one that is cut to the width of a terminal cannot be read.
     console.print(Text(str(tables.summary(outcome))), soft_wrap=True)
     _title(console, "Cost")
     _pairs(console, tables.efficiency_rows(outcome))
@@ -48,7 +48,7 @@ def _title(console: Console, text: str) -> None:
 
 
 def _pairs(console: Console, rows: list[tuple[str, str]]) -> None:
-    """Print names and values side by side, as Text because names such as x[1] look like markup."""
+    """Print names and values side by side, as Text, because names such as x[1] look like markup."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(no_wrap=True)
     for name, value in rows:

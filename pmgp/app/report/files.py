@@ -1,4 +1,4 @@
-"""The files a run writes: draws, tables, figures, settings and the HTML page."""
+"""The files that a run writes: draws, tables, figures, settings and the HTML page."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def save_posterior(idata: xr.DataTree, folder: Path) -> None:
 
 
 def write(outcome: Outcome) -> None:
-    """Write everything but the draws into the folder of the run."""
+    """Write everything except the draws into the folder of the run."""
     folder = outcome.settings.out
     tables.summary(outcome, rounded=False).to_csv(folder / "summary.csv", index_label="variable")
     if outcome.predictions is not None:
@@ -69,7 +69,7 @@ def record(outcome: Outcome) -> dict[str, Any]:
 
 
 def _data(dataset: Dataset) -> dict[str, Any]:
-    """Describe the meaning of the model's columns and of its label's numbers."""
+    """Return the meaning of the model's columns and of its label's numbers."""
     return {
         "label": dataset.label,
         "classes": dataset.classes,

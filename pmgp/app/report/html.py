@@ -39,7 +39,7 @@ def render(outcome: Outcome, figures: list[Embedded], versions: dict[str, str]) 
     outcome : Outcome
         The run and its results.
     figures : list of Embedded
-        Pictures, in the order in which they are shown.
+        Pictures, in the order of the page.
     versions : dict of str to str
         Versions of the packages, for the foot of the page.
     """
@@ -63,7 +63,7 @@ def render(outcome: Outcome, figures: list[Embedded], versions: dict[str, str]) 
 
 
 def _method(outcome: Outcome) -> list[tuple[str, str]]:
-    """Return settings of the exact sampler; none with inducing inputs."""
+    """Return settings of the exact sampler, or none with inducing inputs."""
     settings = outcome.settings
     if outcome.problem.inducing is not None:
         return []

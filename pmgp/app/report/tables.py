@@ -39,7 +39,7 @@ def summary(outcome: Outcome, rounded: bool = True) -> pd.DataFrame:
 
 
 def data_rows(problem: Problem) -> Rows:
-    """Describe the data set and its parts."""
+    """Return rows about the data set and its parts."""
     dataset, train, test = problem.dataset, problem.train, problem.test
     return [
         ("data set", dataset.name),
@@ -53,7 +53,7 @@ def data_rows(problem: Problem) -> Rows:
 
 
 def model_rows(problem: Problem) -> Rows:
-    """Describe the covariance function, the likelihood and the priors of the hyper-parameters."""
+    """Return rows about the covariance function, the likelihood and the priors of the hyper-parameters."""
     kernel = problem.settings.kernel
     return [
         ("covariance", f"{kernel}: {_KERNELS[kernel]}"),
@@ -83,7 +83,7 @@ def score_rows(outcome: Outcome) -> Rows:
 
 
 def efficiency_rows(outcome: Outcome) -> Rows:
-    """Return operation counts for an iteration, times, and effective draws."""
+    """Return operation counts per iteration, times, and effective draws."""
     stats = outcome.idata["sample_stats"].to_dataset()
     sweeps = {"ep": "sweeps of expectation propagation", "laplace": "steps of Newton's method"}
     names = _OPERATIONS | {"n_newton": sweeps[outcome.settings.approximation]}
@@ -102,7 +102,7 @@ def efficiency_rows(outcome: Outcome) -> Rows:
 
 
 def a_second(rate: float) -> str:
-    """Format a rate with one decimal, or a small one with two significant digits."""
+    """Return a rate with one decimal, or with two significant digits if it is below one."""
     return f"{rate:.1f}" if rate >= 1.0 else f"{rate:.2g}"
 
 

@@ -1,4 +1,4 @@
-"""The parts of a run that depend on the kind of label: model, predictions, scores and pictures. One file a kind.
+"""The parts of a run that depend on the kind of label, with a file for each: model, predictions, scores and pictures.
 
 May import: app, models, datasets, scores, plots, diagnostics, interface.
 """

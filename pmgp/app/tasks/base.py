@@ -22,7 +22,7 @@ type Inducing = NDArray[np.float64] | None
 
 
 class Picture(NamedTuple):
-    """A figure that is drawn only when it is needed; `name` is that of its file."""
+    """A figure that is drawn only when it is needed; `name` is the name of its file."""
 
     name: str
     title: str
@@ -31,7 +31,7 @@ class Picture(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """Scores of the predictions, and of predictions without features, by the same names."""
+    """Scores of the predictions, and of predictions without features, under the same names."""
 
     model: dict[str, float]
     baseline: dict[str, float]
@@ -100,7 +100,7 @@ class Task(Protocol):
     ) -> pm.Model:
         """Build the model of the training part; X and `inducing` are standardized inputs.
 
-        ``in_time`` says that the only feature is time.
+        ``in_time`` says whether the only feature is time.
         """
         ...
 
@@ -113,16 +113,16 @@ class Task(Protocol):
         ...
 
     def describe(self, problem: Problem) -> list[tuple[str, str]]:
-        """Describe the label in names and values."""
+        """Return names and values that describe the label."""
         ...
 
     def pictures(self, problem: Problem, predictions: pd.DataFrame) -> Iterator[Picture]:
-        """Draw the predictions."""
+        """Yield pictures of the predictions."""
         ...
 
 
 def _forecast(problem: Problem) -> list[str]:
-    """Say which points are the test part of a series."""
+    """Return a notice that names the test part of a series."""
     if problem.settings.time is None or not problem.test.n:
         return []
     return [f"the last {problem.test.n} points in time are the test part, which is forecast from the others"]

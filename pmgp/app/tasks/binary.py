@@ -78,14 +78,14 @@ class BinaryTask:
         return Scores(scores.summarize(*columns), {})
 
     def describe(self, problem: Problem) -> list[tuple[str, str]]:
-        """Name the classes."""
+        """Return the names of the classes, with their sizes."""
         classes, y = problem.dataset.classes, problem.train.y
         assert classes is not None
         assert y is not None
         return [(f"class {k}", f"{classes[k]} ({(y == k).sum()} of the training points)") for k in (0, 1)]
 
     def pictures(self, problem: Problem, predictions: pd.DataFrame) -> Iterator[Picture]:
-        """Draw the calibration."""
+        """Yield a picture of the calibration."""
         from pmgp import plots
 
         classes = problem.dataset.classes

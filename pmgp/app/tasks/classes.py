@@ -78,14 +78,14 @@ class ClassTask:
         )
 
     def describe(self, problem: Problem) -> list[tuple[str, str]]:
-        """List the classes with their sizes."""
+        """Return the names of the classes, with their sizes."""
         y = problem.train.y
         assert y is not None
         sizes = [f"{name} ({(y == k).sum()})" for k, name in enumerate(class_names(problem.dataset))]
         return [("classes", f"{', '.join(sizes)} of {problem.dataset.label} (training points), without an order")]
 
     def pictures(self, problem: Problem, predictions: pd.DataFrame) -> Iterator[Picture]:
-        """Draw the probabilities, the confusion matrix and the reject curve."""
+        """Yield a picture of the probabilities, the confusion matrix and the reject curve."""
         from pmgp import plots
 
         y = problem.test.y

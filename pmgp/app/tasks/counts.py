@@ -114,7 +114,7 @@ class CountTask:
         return rows
 
     def pictures(self, problem: Problem, predictions: pd.DataFrame) -> Iterator[Picture]:
-        """Draw counts against predictions."""
+        """Yield a picture of counts against predictions."""
         from pmgp import plots
 
         yield Picture(

@@ -76,14 +76,14 @@ class OrdinalTask:
         )
 
     def describe(self, problem: Problem) -> list[tuple[str, str]]:
-        """List the categories in order, with their sizes."""
+        """Return the categories in order, with their sizes."""
         y = problem.train.y
         assert y is not None
         sizes = [f"{name} ({(y == k).sum()})" for k, name in enumerate(class_names(problem.dataset))]
         return [("categories", f"{' < '.join(sizes)} of {problem.dataset.label} (training points)")]
 
     def pictures(self, problem: Problem, predictions: pd.DataFrame) -> Iterator[Picture]:
-        """Draw the probabilities of the categories."""
+        """Yield a picture of the probabilities of the categories."""
         from pmgp import plots
 
         y, classes = problem.test.y, class_names(problem.dataset)

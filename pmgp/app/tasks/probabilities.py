@@ -1,4 +1,4 @@
-"""Tables of predicted probabilities, a column for each class."""
+"""Tables of predicted probabilities, with a column for each class."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ PREFIX = "probability_"
 
 
 def class_names(part: Dataset) -> tuple[str, ...]:
-    """Return the names of the classes 0, 1, ...."""
+    """Return the names of the classes 0, 1 and so on."""
     assert part.classes is not None
     return part.classes
 
 
 def class_columns(test: Dataset, prediction: xr.Dataset) -> dict[str, Any]:
-    """Make columns with each point's row, label, most probable class, and probability of each class."""
+    """Return columns with each point's row, label, most probable class, and probability of each class."""
     values = prediction["probabilities"].transpose("point", "category").to_numpy()
     names = np.array(class_names(test))
     columns = {"row": test.rows, "label": names[test.y], "most_probable": names[values.argmax(axis=1)]}
@@ -38,6 +38,6 @@ def probabilities(problem: Problem, predictions: pd.DataFrame) -> NDArray[np.flo
 
 
 def frequencies(train: Dataset) -> NDArray[np.float64]:
-    """Return the fraction of each class (r,), the predictions without features."""
+    """Return the fraction of each class (r,), which is the prediction without features."""
     assert train.y is not None
     return np.bincount(train.y.astype(np.intp), minlength=len(class_names(train))) / train.n
