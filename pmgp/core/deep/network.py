@@ -37,7 +37,7 @@ class Network:
         Learn q(Omega), with the same standard normals in all steps or with new ones, or keep Omega at a draw from its
         prior.
     local : bool
-        Whether the values of a layer are drawn for each point (local reparameterization), or its weights.
+        Whether to draw the values of a layer independently for each point (local reparameterization), or its weights.
     fed_forward : bool
         Whether hidden layers see X beside the layer below.
     """

@@ -53,7 +53,8 @@ class RandomFeatureGP:
         ("var-resampled"), or draw Omega from its prior ("prior-fixed"). With "var-fixed" the objective is not a lower
         bound, and rises while predictions worsen, so a part of the data is held out.
     local : bool
-        Draw the values of each layer for each point. This takes fewer steps than drawing weights, as in the article.
+        Whether training draws the values of a layer independently for each point, as in the article, or its weights.
+        The former takes fewer steps.
     fed_forward : bool
         Whether hidden layers take X as input, in addition to the layer below.
     steps, batch_size : int

@@ -68,7 +68,7 @@ class _Density(Op):
         return Apply(self, [pt.as_tensor(one) for one in inputs], [pt.dscalar()])
 
     def perform(self, node: Apply, inputs: Sequence[Any], output_storage: list[list[Any]]) -> None:
-        """Compute the density, which is zero if the field at a point differs from the value that its nodes imply."""
+        """Compute the log density; it is minus infinity if values at points do not follow from those at the nodes."""
         deviation, coefficients = inputs
         prior, pattern = self.summed.prior(coefficients), self.summed.pattern
         x, found = deviation[len(deviation) - pattern.shape[0] :], -np.inf

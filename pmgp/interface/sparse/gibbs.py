@@ -84,13 +84,12 @@ class SparseGibbs(ThetaProgress, SparseStep):
     vars : list of variables, optional
         All free variables, which is the default.
     theta_moves : int
-        Proposals for the hyper-parameters in an iteration.
+        Number of proposals for the hyper-parameters in an iteration.
     trajectories : int
-        Trajectories of w in an iteration. Each takes a few products of an M x N matrix with a vector, and as many
-        gradients of the likelihood, with five nodes for binary labels. The angle of each step is learned while the
-        chain tunes.
+        Number of trajectories of w in an iteration, which may be zero. Each takes up to eight steps, with a gradient of
+        the likelihood and two products of an M x N matrix with a vector for each. Tuning adapts the angle of a step.
     slices : int
-        Elliptical slices of w in an iteration; each costs a product of an M x N matrix with a vector.
+        Number of elliptical slices of w in an iteration; each costs a product of an M x N matrix with a vector.
     target_acceptance : float
         The acceptance rate for which the random walk is tuned.
     approximation : OptimizedInducing, optional

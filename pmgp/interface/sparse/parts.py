@@ -135,10 +135,10 @@ class SparseParts:
         return told / (told + others[0])
 
     def sites(self, theta: np.ndarray, mean: np.ndarray, factors: np.ndarray) -> Sites:
-        """Return the sites of a Gaussian q(v): derivatives of the terms, averaged over q.
+        """Return the sites with the derivatives of the terms, averaged over a Gaussian q(v).
 
-        Where the bound is largest, and apart from positive curvatures, these sites give q itself. They then also give a
-        q for any other theta.
+        At a maximum of the bound, if no averaged curvature is positive, q is the Gaussian of the prior and these sites.
+        The same sites then give a q at any other theta.
 
         Parameters
         ----------
