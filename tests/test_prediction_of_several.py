@@ -375,7 +375,7 @@ def test_vectors_of_different_lengths_are_refused():
         weights = pm.MvNormal("f1", np.zeros(D), np.eye(D))
         pm.Normal("y", process("f0", variance, 1.0) + pt.dot(X, weights), 1.0, observed=REALS)
 
-    with pytest.raises(ModelError, match=re.escape("(f1, f0); say which with latent=...: of 2, 9 elements")):
+    with pytest.raises(ModelError, match=re.escape("(f1, f0); say which are f with latent=...: with 2, 9 elements")):
         pmgp.predict(None, XNEW, model=built(coefficients), **QUIETLY)
 
 

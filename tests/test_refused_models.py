@@ -242,7 +242,7 @@ SECOND = {
     "summed": (two_processes, r"'other' has a covariance of 12 inputs"),
     "whitened": (lambda: two_processes(whitened=True), "'other_rotated_' is a whitened Gaussian process"),
     "at other inputs": (a_process_elsewhere, r"'other' has a covariance of 10 inputs"),
-    "as long": (an_effect_for_each_latent_value, "'other' is as long, element by element"),
+    "as long": (an_effect_for_each_latent_value, "'other' is as long, with one element for each observation"),
 }
 
 
@@ -308,7 +308,7 @@ def test_an_indefinite_covariance_is_named_with_its_eigenvalues():
         f = pm.MvNormal("f", np.zeros(2), cov=pt.stack([[1.0, r], [r, 1.0]]))
         pm.Bernoulli("y", logit_p=f, observed=[0, 1])
     message = refusal(model, {"r_interval__": np.array(np.log(5.0))})
-    assert "not positive definite: its eigenvalues go from -1 to 3" in message
+    assert "not positive definite: its eigenvalues range from -1 to 3" in message
     assert "likelihood" not in message
 
 

@@ -224,7 +224,7 @@ REFUSED = {
     "symmetry": (lambda: pmgp.gp.Mesh([1.0, 1.0], SIDE + np.eye(2, k=1)), "not symmetric"),
     "spacing": (lambda: pmgp.gp.Lattice((2, 2), spacing=0.0), "spacing must be positive"),
     "cells": (lambda: pmgp.gp.Lattice((0, 2)), "a lattice has cells"),
-    "several": (lambda: on(lengthscale=np.ones(2)), "are numbers, not of shape"),
+    "several": (lambda: on(lengthscale=np.ones(2)), "must be scalars, not of shape"),
 }
 
 

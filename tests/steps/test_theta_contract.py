@@ -520,7 +520,7 @@ def test_an_indefinite_covariance_is_refused_at_the_start(kind):
     point = model.initial_point() | {"r": np.array(1.3)}
     with pytest.raises(
         SamplingError,
-        match=r"not positive definite: its eigenvalues go from -0\.3 .*r=1\.3, on the unconstrained scale",
+        match=r"not positive definite: its eigenvalues range from -0\.3 .*r=1\.3, on the unconstrained scale",
     ):
         alone(kind, model).step(point)
 

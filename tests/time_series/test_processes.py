@@ -283,9 +283,9 @@ def test_values_between_and_after_the_observations_are_drawn():
 
 
 REFUSED = {
-    "ExpQuad": (lambda: COV.ExpQuad(1, 1.0), "ExpQuad is no Matern kernel; .*Matern12, Matern32 and Matern52"),
-    "noise": (lambda: COV.Matern32(1, 1.0) + COV.WhiteNoise(0.1), "WhiteNoise is no Matern kernel"),
-    "level": (lambda: COV.Matern32(1, 1.0) + 2.0, "is no Matern kernel"),
+    "ExpQuad": (lambda: COV.ExpQuad(1, 1.0), "ExpQuad is not a Matern kernel; .*Matern12, Matern32 and Matern52"),
+    "noise": (lambda: COV.Matern32(1, 1.0) + COV.WhiteNoise(0.1), "WhiteNoise is not a Matern kernel"),
+    "level": (lambda: COV.Matern32(1, 1.0) + 2.0, "is not a Matern kernel"),
     "wave": (lambda: COV.Periodic(1, 2.0, 1.0), "Periodic by itself does not forget: multiply it by a Matern kernel"),
     "waves": (
         lambda: COV.Matern12(1, 1.0) + 2.0 * COV.Cosine(1, 2.0) * COV.Periodic(1, 2.0, 1.0),
@@ -293,7 +293,7 @@ REFUSED = {
     ),
     "product": (lambda: COV.Matern32(1, 1.0) * COV.Matern12(1, 1.0), "a product of 2 kernels"),
     "columns": (lambda: COV.Matern32(2, 1.0, active_dims=[0]), "one input column, and the kernel has 2"),
-    "scales": (lambda: COV.Matern32(1, np.array([1.0, 2.0])), r"are numbers, not of shape \(2,\)"),
+    "scales": (lambda: COV.Matern32(1, np.array([1.0, 2.0])), r"must be scalars, not of shape \(2,\)"),
 }
 
 
@@ -338,7 +338,7 @@ def test_times_are_data():
 
 def test_other_steps_are_refused_in_words():
     model = on(np.arange(4.0), KERNELS["3/2"])
-    with model, pytest.raises(ModelError, match="'f' is a time series, whose covariance matrix is never made"):
+    with model, pytest.raises(ModelError, match="'f' is a time series, whose covariance matrix is never formed"):
         pmgp.steps.Ancillary()
     with pytest.raises(NotImplementedError, match=r"sample with step=pmgp\.PseudoMarginal"):
         model.compile_dlogp()

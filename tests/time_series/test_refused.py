@@ -59,7 +59,7 @@ REFUSED = {
     heavy_start: r"'x' cannot be f: its first values are StudentT, .*init_dist=pm\.Normal\.dist",
     known_start: r"first values are DiracDelta, .*small sigma",
     heavy_steps: r"its innovations are Laplace, and only normal ones",
-    several_rows: r"it has 2 dimensions: give it one",
+    several_rows: r"it has 2 dimensions: give it shape=n",
     transformed: r"it has a transform",
     neighbors: r"does not factorize over 'x'",
     no_hyperparameters: r"no hyper-parameters besides 'x'",
@@ -108,7 +108,7 @@ def model():
     ],
 )
 def test_steps_that_need_a_covariance_matrix_say_so(step, model):
-    with model, pytest.raises(ModelError, match="'x' is a time series, whose covariance matrix is never made"):
+    with model, pytest.raises(ModelError, match="'x' is a time series, whose covariance matrix is never formed"):
         step()
 
 

@@ -118,8 +118,8 @@ def refuse_other_processes(
         if is_markov(rv) and rv not in latent.variables:
             raise ModelError(
                 f"the model has a second latent process besides {latent.name!r}: {rv.name!r} is a {kind_of(rv)}. "
-                "Name both with latent=[...], or leave latent out: they are integrated out together, if neither has a "
-                "dense covariance; PyMC's NUTS samples models where one has"
+                "Name both with latent=[...], or leave latent out: they are integrated out together if neither has a "
+                "dense covariance; otherwise sample the model with PyMC's NUTS"
             )
         if rv in latent.variables or rv.owner is None or not isinstance(rv.owner.op, MvNormalRV):
             continue
@@ -128,15 +128,15 @@ def refuse_other_processes(
         if has_inputs(rv, size):
             raise ModelError(_two_processes(latent.name, rv.name, f"has a covariance of {size} inputs"))
         if size == probes.sites > 1 and not _enters_together(value, theta, terms, probes):
-            raise ModelError(_two_processes(latent.name, rv.name, "is as long, element by element"))
+            raise ModelError(_two_processes(latent.name, rv.name, "is as long, with one element for each observation"))
 
 
 def _two_processes(latent: str, other: str, why: str) -> str:
     return (
         f"the model has a second latent process besides {latent!r}: {other!r} {why}. Step methods for the "
-        "hyper-parameters take all processes together as f, if each is built with reparameterize=False and latent=... "
-        f"is left out, and none beside f; {ONE_PROCESS}. For other models pmgp.EllipticalSlice(latent=...) for each "
-        "process updates them given the hyper-parameters, or PyMC's NUTS samples the whitened processes"
+        "hyper-parameters need all processes in f: build each with reparameterize=False, and leave out latent=...; "
+        f"{ONE_PROCESS}. Otherwise update each process with its own pmgp.EllipticalSlice(latent=...), or sample the "
+        "whitened processes with PyMC's NUTS"
     )
 
 

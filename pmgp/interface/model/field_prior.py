@@ -66,8 +66,8 @@ class FieldPrior(SeriesPrior):
         if prior.factorized() is not None:
             return None
         return (
-            f"the field {name!r} has no density there: its precision is not positive definite, as that of pm.CAR with "
-            "an alpha that is not between -1 and 1, or a parameter is not positive; give other initvals"
+            f"the field {name!r} has no density there: its precision is not positive definite, as for pm.CAR with an "
+            "alpha that is not between -1 and 1, or a parameter is not positive; give other initvals"
         )
 
 

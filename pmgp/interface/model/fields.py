@@ -21,8 +21,8 @@ from pmgp.interface.distributions.matern_field import MaternFieldRV
 Given = Callable[..., PrecisionPrior]
 NEIGHBORS = "its neighbors depend on hyper-parameters; they must be data"
 SIGMA = (
-    "its sigma depends on hyper-parameters, and pm.ICAR leaves out the factor of its density in which sigma stands, "
-    "sigma^-(n - 1): write sigma * pm.ICAR(..., W=W), whose sigma has the posterior that is meant"
+    "its sigma depends on hyper-parameters, but the density of pm.ICAR leaves out the factor sigma^-(n - 1): write "
+    "sigma * pm.ICAR(..., W=W), with which sigma has the intended posterior"
 )
 ZERO_SUM = "its zero_sum_stdev depends on hyper-parameters; it must be a number"
 
@@ -199,4 +199,4 @@ def _matrix(graph: Any) -> Any:
 
 def _pieces(neighbors: Any) -> str:
     pieces = fields.number_of_pieces(neighbors)
-    return "" if pieces == 1 else f" in {pieces} pieces that are not joined"
+    return "" if pieces == 1 else f" in {pieces} separate pieces"

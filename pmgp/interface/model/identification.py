@@ -45,14 +45,14 @@ def unidentified(model: pm.Model, parts: Any) -> str | None:
     if len(flat) > 1:
         raise ModelError(
             f"the posterior is improper: the levels {', '.join(map(repr, flat))} have flat priors, and the data "
-            "determine their sum alone. Leave all but one of them out, or give them normal priors"
+            "determine only their sum. Leave all but one of them out, or give them normal priors"
         )
     shifts = levels | _of_pieces(parts)
     wide = {name: deviation for name, deviation in shifts.items() if deviation > WIDE}
     found = [_shifted(wide)] if len(wide) > 1 else []
     found += [
-        f"{first!r} and {second!r} are independent effects over the same index, of which the data determine the sum "
-        "alone: leave one of them out"
+        f"{first!r} and {second!r} are independent effects over the same index, and the data determine only their sum: "
+        "leave one of them out"
         for first, second in parts.latent_prior.same_index()
     ]
     return "; ".join(found) or None
@@ -61,10 +61,10 @@ def unidentified(model: pm.Model, parts: Any) -> str | None:
 def _shifted(wide: dict[str, float]) -> str:
     words = ", ".join(f"{name!r} ({deviation:.3g})" for name, deviation in wide.items())
     return (
-        f"the data determine the sum of {words} alone, and the priors of these leave it open how it is divided: a "
-        "number may be added to one and taken from another, and its prior standard deviation, in brackets, is large on "
-        "the scale of the predictor. Give a random walk a narrow first value, init_dist=pm.Normal.dist(0, 0.5), or "
-        "leave out a level beside it"
+        f"the data determine only the sum of {words}, and their priors hardly restrict its division: a number can be "
+        "added to one and subtracted from another, and the prior standard deviation of such a shift, in brackets, is "
+        "large on the scale of the predictor. Give a random walk a narrow first value, "
+        "init_dist=pm.Normal.dist(0, 0.5), or leave out a level beside it"
     )
 
 

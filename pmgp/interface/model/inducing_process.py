@@ -59,5 +59,7 @@ def inducing_process(model: pm.Model) -> InducingProcess | None:
     found = [rv for rv in model.free_RVs if hasattr(rv.tag, "inducing_process")]
     if len(found) > 1:
         names = ", ".join(repr(rv.name) for rv in found)
-        raise ModelError(f"the model has several processes on inducing inputs ({names}): ask each, as in gp.predict")
+        raise ModelError(
+            f"the model has several processes on inducing inputs ({names}): use the method of each, such as gp.predict"
+        )
     return cast(InducingProcess, found[0].tag.inducing_process) if found else None

@@ -80,7 +80,7 @@ class LatentGaussianModel:
         if self.latent_vector.several:
             raise ModelError(
                 f"the model has several latent vectors ({self.latent_name}), which step methods take together; this "
-                "function takes models of one"
+                "function takes models with one"
             )
         return self.latent_vector.variables[0]
 

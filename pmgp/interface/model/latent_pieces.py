@@ -169,9 +169,9 @@ class LatentPieces:
         raise ModelError(
             f"the likelihood does not factorize over linear predictors of {self.name}: some of its terms depend on "
             f"several values of them. {self.predictor.in_words()} Each observation must depend on one sum of latent "
-            "values times data. A number may stand before an effect, as in tau * u, the same wherever the effect is; a "
-            "scale that differs by element belongs into its prior, pm.Normal('u', 0, tau, shape=G). Other variables "
-            "are hyper-parameters if latent=[...] leaves them out"
+            "values times data. An effect may have a scalar factor, as in tau * u, which must be the same wherever the "
+            "effect is used; a scale for each element belongs in its prior, pm.Normal('u', 0, tau, shape=G). Variables "
+            "that latent=[...] leaves out are hyper-parameters"
         )
 
     def __getstate__(self) -> dict[str, Any]:

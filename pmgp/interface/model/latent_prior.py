@@ -232,7 +232,7 @@ def _fault(name: str, prior: DensePrior | BlockPrior) -> str | None:
     eigenvalues = np.concatenate([np.linalg.eigvalsh(np.tril(part.covariance)) for part in prior.parts])
     lowest, highest = eigenvalues.min(), eigenvalues.max()
     return (
-        f"the prior covariance of {name!r} is not positive definite: its eigenvalues go from {lowest:.3g} "
+        f"the prior covariance of {name!r} is not positive definite: its eigenvalues range from {lowest:.3g} "
         f"to {highest:.3g}; check the covariance function, or give other initvals"
     )
 

@@ -73,8 +73,8 @@ def find_latents(
         others = [rv.name for rv in found if rv.name not in dense]
         raise ModelError(
             f"{', '.join(map(repr, dense))} has a dense covariance, and {', '.join(map(repr, others))} a sparse "
-            "precision: they cannot be integrated out together. Name the ones that are f with latent=..., and the "
-            "others are hyper-parameters, which no second process may be"
+            "precision: they cannot be integrated out together. Name the ones that are f with latent=...; the others "
+            "are then hyper-parameters, and must not be a second process"
         )
     if not found:
         raise ModelError(f"the model has no latent multivariate normal variable; {_instead(model)}")
@@ -84,8 +84,8 @@ def find_latents(
         if others:
             raise ModelError(
                 f"the latent variable {rv.name!r} depends on {', '.join(map(repr, others))}: latent vectors of one "
-                "model must be independent of each other a priori; with latent=... one is f, and the others are "
-                "hyper-parameters, which no second process may be"
+                "model must be independent of each other a priori. With latent=... one is f; the others are then "
+                "hyper-parameters, and must not be a second process"
             )
     return found
 
@@ -116,16 +116,16 @@ def find_latent(model: pm.Model, latent: TensorVariable | str | None = None) -> 
     if are_summed(found):
         names = ", ".join(repr(rv.name) for rv in found)
         raise ModelError(
-            f"{names} are integrated out as parts of linear predictors, by pmgp.PseudoMarginal, pmgp.find_map, "
+            f"{names} are integrated out as parts of linear predictors by pmgp.PseudoMarginal, pmgp.find_map, "
             "pmgp.evidence and pmgp.loo; this function takes one latent vector. With latent=... one is f, and the "
             "others are hyper-parameters"
         )
     if len(found) > 1:
         names = ", ".join(rv.name for rv in found)
         raise ModelError(
-            f"the model has several multivariate normal variables ({names}); say which with latent=...: the others are "
-            f"hyper-parameters then, which no second process may be. Step methods and predictions take several "
-            f"processes together as f, this function does not; {ONE_PROCESS}"
+            f"the model has several multivariate normal variables ({names}); say which is f with latent=...: the "
+            "others are then hyper-parameters, and must not be a second process. Step methods and predictions take "
+            f"several processes together as f, but this function does not; {ONE_PROCESS}"
         )
     return _check_vector(found[0])
 
@@ -203,9 +203,9 @@ def refuse_time_series(variables: list[TensorVariable], what: str, instead: str)
     if are_summed(variables):
         names = ", ".join(repr(rv.name) for rv in variables)
         raise ModelError(
-            f"{names} are parts of linear predictors, which have no inputs of their own: {what} are made by PyMC. Set "
-            "new data with pm.set_data and call pm.sample_posterior_predictive(idata), as the draws have all parts; "
-            "pmgp.predict(idata) takes new groups and times too"
+            f"{names} are parts of linear predictors, which have no inputs of their own: PyMC makes {what}. Set new "
+            "data with pm.set_data and call pm.sample_posterior_predictive(idata), as the draws contain all parts; "
+            "pmgp.predict(idata) also takes new groups and times"
         )
     for rv in variables:
         if is_markov(rv):
@@ -219,8 +219,8 @@ def _made_by(rv: TensorVariable, kind: type) -> bool:
 def _check_vector(rv: TensorVariable) -> TensorVariable:
     if rv.ndim != 1:
         raise ModelError(
-            f"the latent variable {rv.name!r} has {rv.ndim} dimensions; only vectors are supported here, and "
-            "several of them by step methods and predictions alone"
+            f"the latent variable {rv.name!r} has {rv.ndim} dimensions; only vectors are supported here, and only "
+            "step methods and predictions support several of them"
         )
     return rv
 
@@ -238,8 +238,8 @@ def _check_shape(model: pm.Model, rv: TensorVariable) -> TensorVariable:
         return rv
     if rv.ndim not in (1, 2):
         raise ModelError(
-            f"the latent variable {rv.name!r} has {rv.ndim} dimensions; only vectors are supported, and "
-            "several of them of shape (outputs, n)"
+            f"the latent variable {rv.name!r} has {rv.ndim} dimensions; only vectors are supported, or several of "
+            "them in the shape (outputs, n)"
         )
     return rv
 

@@ -53,9 +53,9 @@ class LatentVector:
         lengths = {shape[-1] for shape in shapes}
         if len(lengths) > 1:
             raise ModelError(
-                f"the model has several multivariate normal variables ({self.name}); say which with latent=...: of "
-                f"{', '.join(str(shape[-1]) for shape in shapes)} elements, they cannot all be latent vectors, which "
-                "have an element each for every observation. The others are hyper-parameters then"
+                f"the model has several multivariate normal variables ({self.name}); say which are f with latent=...: "
+                f"with {', '.join(str(shape[-1]) for shape in shapes)} elements they cannot all be latent vectors, "
+                "which have one element for each observation. The others are then hyper-parameters"
             )
         single = len(variables) == 1 and self._rows[0] is None
         self.vector = self.values[0] if single else pt.vector("f", dtype=self.values[0].dtype)

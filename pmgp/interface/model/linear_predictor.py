@@ -93,7 +93,7 @@ class LinearPredictor:
         """Return a sentence that names the variables in each predictor."""
         names = {value: value.name for value in self._values}
         found = [sorted(names[one] for one in values_read([node]) if one in names) for node in self._nodes]
-        return "Found are predictors of " + " and of ".join(f"({', '.join(each)})" for each in found) + "."
+        return "The predictors consist of " + " and of ".join(f"({', '.join(each)})" for each in found) + "."
 
     def values_at(self, point: dict[str, np.ndarray]) -> np.ndarray:
         """Return A x at a point of the model: (N,)."""
@@ -222,7 +222,7 @@ def _columns(moved: Callable[[np.ndarray], np.ndarray], size: int, name: str) ->
 def _each_column(moved: Callable[[np.ndarray], np.ndarray], size: int, name: str) -> np.ndarray:
     if size > MOST_COLUMNS:
         raise ModelError(
-            f"some linear predictors depend on several of the {size} elements of {name!r}; that is supported for up to "
-            f"{MOST_COLUMNS} elements. Let each predictor depend on one of them, as {name}[index]"
+            f"some linear predictors depend on several of the {size} elements of {name!r}; this is supported for up to "
+            f"{MOST_COLUMNS} elements. Let each predictor depend on one of them, as in {name}[index]"
         )
     return np.stack([moved(np.eye(1, size, column)[0]) for column in range(size)], axis=1)

@@ -126,8 +126,8 @@ class SeriesPrior:
         ModelError
         """
         raise ModelError(
-            f"{self.name!r} is a {self.kind}, whose covariance matrix is never made; the step methods that work "
-            "without it are pmgp.PseudoMarginal, and pmgp.EllipticalSlice for known hyper-parameters"
+            f"{self.name!r} is a {self.kind}, whose covariance matrix is never formed; use pmgp.PseudoMarginal, or "
+            "pmgp.EllipticalSlice for known hyper-parameters, which work without it"
         )
 
 

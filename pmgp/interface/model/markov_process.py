@@ -20,11 +20,11 @@ from pmgp.interface.model.latent_variable import ModelError
 ORDERS = {Matern12: 0.5, Exponential: 0.5, Matern32: 1.5, Matern52: 2.5}
 FACTORS = {Cosine: "cosine", Periodic: "periodic"}
 ACCEPTED = (
-    "pmgp.gp.Markov takes pm.gp.cov.Exponential, Matern12, Matern32 and Matern52 of one input column, each times "
-    "variances, Cosine and Periodic, and their sums; pm.gp.Latent takes any kernel"
+    "pmgp.gp.Markov takes pm.gp.cov.Exponential, Matern12, Matern32 and Matern52 of one input column, each of which "
+    "may be multiplied by variances, Cosine and Periodic, and sums of these; pm.gp.Latent takes any kernel"
 )
 ALONE = (
-    "does not forget: multiply it by a Matern kernel, whose length-scale says after how long the wave has changed, and "
+    "does not forget: multiply it by a Matern kernel, whose length-scale is the time in which the wave changes, and "
     "may be very long"
 )
 
@@ -151,7 +151,7 @@ class Markov:
         {'chain': 1, 'draw': 50, 'later_dim_0': 3}
         """
         if self._known is None:
-            raise ModelError("the process has no values yet, given which others could be drawn: call gp.prior first")
+            raise ModelError("the process has no values yet on which to condition others: call gp.prior first")
         parameters = [*self._known, *self._mean_and_times(Xnew), *self._parameters]
         return _registered(MarkovConditionalRV(self._kinds), parameters, name, kwargs)
 
@@ -250,7 +250,7 @@ def _parts(kernel: Any, factors: list[Any]) -> Iterator[_Part]:
     elif type(kernel) in FACTORS:
         raise ModelError(f"{type(kernel).__name__} by itself {ALONE}; {ACCEPTED}")
     else:
-        raise ModelError(f"{type(kernel).__name__} is no Matern kernel; {ACCEPTED}")
+        raise ModelError(f"{type(kernel).__name__} is not a Matern kernel; {ACCEPTED}")
 
 
 def _parts_of_product(kernel: Prod, factors: list[Any]) -> Iterator[_Part]:
@@ -258,7 +258,7 @@ def _parts_of_product(kernel: Prod, factors: list[Any]) -> Iterator[_Part]:
     processes = [factor for factor in own if _is_kernel(factor) and type(factor) not in FACTORS]
     waves = [type(factor).__name__ for factor in own if type(factor) in FACTORS]
     if len(processes) > 1:
-        raise ModelError(f"a product of {len(processes)} kernels is no sum of Matern kernels; {ACCEPTED}")
+        raise ModelError(f"a product of {len(processes)} kernels is not a sum of Matern kernels; {ACCEPTED}")
     if not processes:
         raise ModelError(f"{' x '.join(waves)} by itself {ALONE}; {ACCEPTED}")
     yield from _parts(processes[0], [*factors, *(factor for factor in own if factor is not processes[0])])
@@ -280,7 +280,7 @@ def _is_kernel(factor: Any) -> bool:
 def _scalar(factor: Any) -> TensorVariable:
     value = pt.as_tensor(factor.c if isinstance(factor, Constant) else factor).astype("float64")
     if value.type.shape not in ((), (1,)):
-        raise ModelError(f"variances and length-scales are numbers, not of shape {value.type.shape}; {ACCEPTED}")
+        raise ModelError(f"variances and length-scales must be scalars, not of shape {value.type.shape}; {ACCEPTED}")
     return value.flatten()[0]
 
 
@@ -288,7 +288,7 @@ def _times(X: Any) -> TensorVariable:
     """Return times as a vector, after a check of those that are known."""
     given = pt.as_tensor(X).astype("float64")
     if given.ndim not in (1, 2) or (given.ndim == 2 and given.type.shape[1] not in (None, 1)):
-        raise ModelError(f"times are a vector or a matrix of one column, not of shape {given.type.shape}")
+        raise ModelError(f"times must be a vector or a matrix with one column, not of shape {given.type.shape}")
     known = X.get_value() if isinstance(X, SharedVariable) else X.data if isinstance(X, ConstantVariable) else X
     if not isinstance(known, TensorVariable):
         numbers = np.asarray(known, dtype=float)

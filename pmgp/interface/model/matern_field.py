@@ -65,7 +65,7 @@ class SPDE:
         self, mesh: Lattice | Mesh, *, lengthscale: Any = None, range: Any = None, sigma: Any, mean: Any = 0.0
     ) -> None:
         if (lengthscale is None) is (range is None):
-            raise ModelError("a field has either a lengthscale or a range, which is twice as long")
+            raise ModelError("give a field either a lengthscale or a range, which is twice as long")
         self.mesh, self.sigma, self.mean = mesh, sigma, mean
         self.lengthscale = lengthscale if range is None else 0.5 * pt.as_tensor(range)
 
@@ -105,5 +105,5 @@ class SPDE:
 def _number(value: Any) -> TensorVariable:
     found = pt.as_tensor(value).astype("float64")
     if found.type.shape not in ((), (1,)):
-        raise ModelError(f"mean, lengthscale, range and sigma are numbers, not of shape {found.type.shape}")
+        raise ModelError(f"mean, lengthscale, range and sigma must be scalars, not of shape {found.type.shape}")
     return found.flatten()[0]

@@ -68,7 +68,7 @@ def without_missing(
         if found and variable.name not in own:
             names = ", ".join(values[value].name.removesuffix(SUFFIX) for value in found)
             raise ModelError(
-                f"{variable.name!r} depends on missing observations of {names}, which cannot be integrated out then; "
+                f"{variable.name!r} depends on missing observations of {names}, so these cannot be integrated out; "
                 "leave out these rows, or let it depend on the latent values"
             )
     replaced = clone_replace(list(kept.values()), placeholders)

@@ -169,10 +169,10 @@ class PriorPiece:
         if found is None or chosen is None:
             raise ModelError(
                 f"{self._name!r} cannot be summed with other latent variables: the precision of its values is not "
-                "made, as of pmgp.gp.Markov with states of several values, and of pmgp.gp.SPDE at points. Write pm.AR "
-                "or pm.GaussianRandomWalk for a series, and for a map pmgp.gp.SPDE(...).prior('f') on all cells and "
-                "f[cell_of_point] in the predictor; or let it be the only latent variable, latent=..., and the others "
-                "hyper-parameters"
+                "available, as for pmgp.gp.Markov with states of several values, and for pmgp.gp.SPDE at points. Use "
+                "pm.AR or pm.GaussianRandomWalk for a series, and for a map pmgp.gp.SPDE(...).prior('f') on all cells "
+                "with f[cell_of_point] in the predictor; or make it the only latent variable with latent=..., so that "
+                "the others are hyper-parameters"
             )
         place = np.full(int(np.prod(pattern.shape)), -1)
         place[chosen] = np.arange(len(chosen))

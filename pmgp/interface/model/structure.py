@@ -95,7 +95,7 @@ def structure_of(
     theta = theta_values(model, latents)
     if not theta and not given_theta:
         raise ModelError(
-            f"the model has no hyper-parameters besides {names_of(latents)!r}, so that only the latent values "
-            "are to be drawn: pm.sample(step=pmgp.EllipticalSlice()) does that"
+            f"the model has no hyper-parameters besides {names_of(latents)!r}, so only the latent values are to be "
+            "sampled: use pm.sample(step=pmgp.EllipticalSlice())"
         )
     return ModelStructure(model, point, latents, vector, terms, theta, imputed(model, latents))

@@ -69,8 +69,8 @@ class SumPrior(SeriesPrior):
             return None
         if len(names) > 1:
             raise ModelError(
-                f"{', '.join(names)} are several pm.ICAR in one predictor, and one is supported: write the others as "
-                "pm.CAR with an alpha near one, which has no sum of its own"
+                f"{', '.join(names)} are several pm.ICAR in one predictor, but only one is supported: write the others "
+                "as pm.CAR with an alpha near one"
             )
         sizes = self._latent.lengths.values()
         found = [one.direction for one in self._pieces]
@@ -146,8 +146,8 @@ class SumPrior(SeriesPrior):
         ModelError
         """
         raise ModelError(
-            f"{self.name} are summed in linear predictors, and their covariance matrix is never made; the step method "
-            "that works without it is pmgp.PseudoMarginal. If some of them are hyper-parameters, say which are f with "
+            f"{self.name} are summed in linear predictors, and their covariance matrix is never formed; use "
+            "pmgp.PseudoMarginal, which works without it. If some of them are hyper-parameters, say which are f with "
             "latent=..."
         )
 

@@ -77,9 +77,9 @@ class ThetaVector:
         if discrete:
             names = ", ".join(value.name for value in discrete)
             raise ModelError(
-                f"hyper-parameters must be continuous; these are not: {names}. Discrete variables that only the "
-                "likelihood depends on may stand in a model that pmgp.PseudoMarginal samples beside a step method for "
-                "them; marginalize the others, or run one chain for each of their values"
+                f"hyper-parameters must be continuous; these are not: {names}. Sample discrete variables on which only "
+                "the likelihood depends with a step method beside pmgp.PseudoMarginal; marginalize the others, or run "
+                "one chain for each of their values"
             )
 
     def places(self, values: Collection[TensorVariable]) -> np.ndarray:

@@ -83,7 +83,7 @@ def why_not_gaussian(model: pm.Model, rv: TensorVariable) -> str | None:
     if model.rvs_to_transforms[rv] is not None:
         return "it has a transform: leave that out"
     if rv.ndim != 1:
-        return f"it has {rv.ndim} dimensions: give it one, shape=n, only one {kind_of(rv)} in one variable is supported"
+        return f"it has {rv.ndim} dimensions: give it shape=n, as only one {kind_of(rv)} in a variable is supported"
     if is_process(rv) or is_field(rv):
         return None
     first, *rest = _distributions(rv)

@@ -36,9 +36,9 @@ class LatentRows:
         if any(shape[-1] != self.size for shape in self.shapes):
             lengths = ", ".join(str(shape[-1]) for shape in self.shapes)
             raise ModelError(
-                f"the model has several multivariate normal variables ({', '.join(self.names)}); say which with "
-                f"latent=...: of {lengths} elements, they cannot all be latent vectors, which have an element each for "
-                "every observation"
+                f"the model has several multivariate normal variables ({', '.join(self.names)}); say which are f "
+                f"with latent=...: with {lengths} elements they cannot all be latent vectors, which have one element "
+                "for each observation"
             )
         stops = np.cumsum([1 if len(shape) == 1 else shape[0] for shape in self.shapes])
         self._starts = [0, *map(int, stops)]
