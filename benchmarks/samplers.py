@@ -134,7 +134,8 @@ def sample_by_numpyro(run: Run, seed: int) -> tuple[float, xr.DataTree]:
         seconds += process_time() - begin
         chains.append(positions[run.tune :])
     values = zip(*[[list(parts) for parts in zip(*positions, strict=True)] for positions in chains], strict=True)
-    named = {name.removesuffix("_log__"): np.array(value) for name, value in zip(start, values, strict=True)}
+    variables = {value.name: rv.name for rv, value in run.model.rvs_to_values.items()}
+    named = {variables[name]: np.array(value) for name, value in zip(start, values, strict=True)}
     return seconds, xr.DataTree.from_dict({"posterior": az.convert_to_dataset(named)})
 
 

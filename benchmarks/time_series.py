@@ -1,13 +1,15 @@
-"""Time series of PyMC as they stand: effective draws a second, tuning included, beside PyMC's NUTS.
+"""Time series of PyMC as they stand: effective draws a second, tuning included, beside NUTS of three packages.
 
 ``returns`` is a stochastic volatility model of 2,780 daily returns of the S&P 500 (R's data set `SP500` of the package
-MASS), ``counts`` Poisson counts along an autoregression. One chain on one core, in seconds of the processor. NUTS has a
-budget of five minutes of them, as it would take hours for as many draws.
+MASS), ``counts`` Poisson counts along an autoregression. One chain on one core, in seconds of the processor. NUTS of
+PyMC has a budget of five minutes of them, as it would take hours for as many draws. nutpie and NumPyro, where they are
+installed, run four short chains.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from importlib.util import find_spec
 from time import process_time
 from typing import Any
 
@@ -18,6 +20,7 @@ import pytensor.tensor as pt
 from threadpoolctl import threadpool_limits
 
 import pmgp
+from benchmarks.samplers import Run, nutpie_sampler, sample_by_numpyro
 from pmgp.core.approximations import ExpectationPropagation
 from pmgp.core.likelihoods import LogGaussianCox
 from pmgp.core.markov import ChainPattern, PathSampling, PrecisionPrior
@@ -30,6 +33,8 @@ COEFFICIENT = 0.98
 # Of the quadrature in a sweep.
 NODES = 32
 NUTS_TUNING = 100
+# Tuning iterations and draws of each chain of the other packages.
+SHORT = 500
 
 
 def _series(length: int) -> Any:
@@ -109,29 +114,43 @@ def measure(name: str, model: pm.Model, method: str, draws: int, tune: int, budg
         options: dict[str, Any] = {"step": pmgp.PseudoMarginal()} if method == "pmgp" else {"nuts_sampler": "pymc"}
         settings = {"progressbar": False, "compute_convergence_checks": False, "random_seed": 1, "callback": clock}
         idata = pm.sample(draws, tune=tune, chains=1, cores=1, **settings, **options)
+    return _row(name, method, tune, clock.seconds, idata)
+
+
+def measure_others(name: str, model: pm.Model, tune: int = SHORT, draws: int = SHORT) -> Iterator[dict[str, Any]]:
+    """Sample four chains with each of the other packages that are installed."""
+    with threadpool_limits(limits=1):
+        if find_spec("nutpie"):
+            yield _row(name, "nutpie", tune, *nutpie_sampler(model)(tune, draws, 1))
+        if find_spec("numpyro"):
+            yield _row(name, "NumPyro", tune, *sample_by_numpyro(Run(model, tune, draws), 1))
+
+
+def _row(name: str, method: str, tune: int, seconds: float, idata: Any) -> dict[str, Any]:
     chain = idata["posterior"].dataset
     ess = az.ess(idata, var_names=["mu", "rho", "sigma"])
     smallest = min(float(value) for value in ess.data_vars.values())
-    latent = az.ess(chain[["x"]].isel(x_dim_0=slice(None, None, 100)))
+    (time,) = set(chain["x"].dims) - {"chain", "draw"}
+    latent = az.ess(chain[["x"]].isel({time: slice(None, None, 100)}))
     return {
         "model": name,
         "method": method,
-        "n": chain.sizes["x_dim_0"],
+        "n": chain.sizes[time],
         "draws": f"{tune} + {chain.sizes['draw']}",
-        "seconds": clock.seconds,
+        "seconds": seconds,
         "min ESS": smallest,
         "min ESS of x": float(latent["x"].min()),
-        "ESS/s": smallest / clock.seconds,
+        "ESS/s": smallest / seconds,
     }
 
 
 def rows(nuts: float = 300.0) -> Iterator[dict[str, Any]]:
-    """All models, and NUTS beside the first one.
+    """Yield rows of all models, and of NUTS beside the first one.
 
     Parameters
     ----------
     nuts : float
-        Processor seconds that NUTS may take, half of them or less to tune; none for no run of it.
+        Processor seconds that PyMC's NUTS may take, half of them or less to tune; none for no run of NUTS.
     """
     for name, build in MODELS.items():
         draws, tune, beside = LENGTHS[name]
@@ -139,6 +158,7 @@ def rows(nuts: float = 300.0) -> Iterator[dict[str, Any]]:
         yield measure(name, model, "pmgp", draws, tune)
         if beside and nuts:
             yield measure(name, model, "nuts", 1000, NUTS_TUNING, nuts)
+            yield from measure_others(name, model)
 
 
 def prices(
