@@ -64,7 +64,7 @@ def measure(model: pm.Model, method: str, draws: int, tune: int, budget: float =
     }
 
 
-def rows(draws: int = 300, tune: int = 300, nuts: float = 300.0) -> Iterator[dict[str, Any]]:
+def rows(draws: int = 300, tune: int = 300, nuts: float = 800.0) -> Iterator[dict[str, Any]]:
     """Both sizes, and NUTS on the smaller one.
 
     Parameters
