@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -138,8 +140,30 @@ def test_an_indefinite_precision_is_rejected_and_named_at_the_start():
     for wrong in (1.0, 1.7, -1.0, -1.2, np.nan):
         theta = np.array([wrong])
         assert Laplace().fit(parts.prior(theta), parts.likelihood(theta)) is None
-    assert "alpha that is not between -1 and 1" in unusable_start(parts, np.array([1.7]))
+    words = r"the field 's' has no density there: alpha must be between -1 and 1, and tau positive.*alpha=1\.7"
+    assert re.search(words, unusable_start(parts, np.array([1.7])))
     assert Laplace().fit(parts.prior(np.array([0.999])), parts.likelihood(np.array([0.999]))) is not None
+
+
+CONSTANTS = {"alpha": (1.5, 2.0), "intrinsic": (1.0, 2.0), "tau": (0.5, -2.0), "possible": (0.5, 2.0)}
+
+
+@pytest.mark.parametrize("alone", [True, False], ids=["alone", "in a sum"])
+@pytest.mark.parametrize(("alpha", "tau"), CONSTANTS.values(), ids=CONSTANTS)
+def test_constants_of_an_indefinite_precision_are_named_where_a_chain_starts(alpha, tau, alone):
+    with pm.Model() as model:
+        sd = pm.HalfNormal("sd", 1.0)
+        s = pm.CAR("s", mu=np.zeros(N), W=NEIGHBORS, alpha=np.float64(alpha), tau=np.float64(tau))
+        eta = s if alone else s + pm.Normal("u", 0.0, 1.0, shape=3)[np.arange(N) % 3]
+        pm.Normal("y", eta, sd, observed=np.cos(np.arange(N)))
+    parts = take_apart(model, None if alone else ["s", "u"])
+    found = parts.latent_prior.fault(parts.latent_name, parts.initial_theta)
+    if (alpha, tau) == CONSTANTS["possible"]:
+        assert found is None
+    else:
+        named = "the field 's' has no density there: " if alone else "s, u have no density there: of 's', "
+        assert f"{named}alpha must be between -1 and 1, and tau positive; give other initvals" in found
+        assert found in unusable_start(parts, parts.initial_theta)
 
 
 @pytest.mark.parametrize("neighbors", [NEIGHBORS, PIECES])
@@ -147,7 +171,7 @@ def test_descriptions_say_what_a_field_is(neighbors):
     description = str(pmgp.describe(counts_on(conditional, N, neighbors)))
     assert "conditional autoregression on areas" in description
     assert "acts on the alpha of s" in description
-    assert ("in 2 pieces" in description) is (neighbors is PIECES)
+    assert ("in 2 separate pieces" in description) is (neighbors is PIECES)
 
 
 def test_new_neighbors_are_read_again():

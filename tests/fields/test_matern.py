@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -14,6 +16,7 @@ from pmgp.core.approximations import Laplace
 from pmgp.core.markov import PathSampling
 from pmgp.core.markov.fields import matern_coefficients, matern_on_mesh
 from pmgp.interface.model.taking_apart import take_apart
+from pmgp.interface.steps.starts import unusable_start
 from tests.fields.models import around
 
 LATTICE = pmgp.gp.Lattice((4, 3), spacing=(0.5, 1.0), origin=(1.0, 0.0), border=1)
@@ -169,6 +172,9 @@ def test_impossible_parameters_have_no_density():
     parts = take_apart(model)
     assert parts.prior(np.array([-1.0])).factorized() is None
     assert parts.prior(np.array([1.0])).factorized() is not None
+    words = r"'f' has no density there: lengthscale \(or range\) and sigma must be positive.*signed=-1\.0"
+    assert re.search(words, unusable_start(parts, np.array([-1.0])))
+    assert "no density" not in unusable_start(parts, np.array([1.0]))
 
 
 def test_draws_of_a_model_are_fields():

@@ -43,6 +43,7 @@ class FieldPrior(SeriesPrior):
                 raise ModelError(f"the field {latent.name!r} cannot be f: {reason}")
         self._constants, self._structure = list(constants.values()), field_of(rv).structure(rv)
         self._read: list[Any] | None = None
+        self.needs = field_of(rv).needs
         super().__init__(model, latent, theta)
 
     def __call__(self, theta: np.ndarray) -> PrecisionPrior:
@@ -59,16 +60,6 @@ class FieldPrior(SeriesPrior):
                 raise ModelError(f"the field {self.name!r} is impossible: {error}") from error
             self._read = constants
         super().refresh_data()
-
-    @staticmethod
-    def fault(name: str, prior: PrecisionPrior) -> str | None:
-        """Return why a chain cannot start with p(f|theta), or None if it can; `name` is that of f."""
-        if prior.factorized() is not None:
-            return None
-        return (
-            f"the field {name!r} has no density there: its precision is not positive definite, as for pm.CAR with an "
-            "alpha that is not between -1 and 1, or a parameter is not positive; give other initvals"
-        )
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from pymc.distributions.multivariate import CARRV, ICARRV
@@ -68,7 +68,15 @@ class MaternField(NamedTuple):
 
 
 class Field(ABC):
-    """A kind of field."""
+    """A kind of field.
+
+    Attributes
+    ----------
+    needs : str
+        The condition on its parameters under which it has a density.
+    """
+
+    needs: ClassVar[str]
 
     @abstractmethod
     def parameters(self, rv: TensorVariable) -> Any:
@@ -93,6 +101,8 @@ class Field(ABC):
 class _Conditional(Field):
     """`pymc.CAR`."""
 
+    needs = "alpha must be between -1 and 1, and tau positive"
+
     def parameters(self, rv: TensorVariable) -> ConditionalAutoregression:
         mean, _, alpha, tau, *_ = rv.owner.op.dist_params(rv.owner)
         return ConditionalAutoregression(mean, alpha, tau)
@@ -114,6 +124,8 @@ class _Conditional(Field):
 class _Intrinsic(Field):
     """`pymc.ICAR`, whose density leaves out the factor sigma^-(n - 1)."""
 
+    needs = "sigma and zero_sum_stdev must be positive"
+
     def parameters(self, rv: TensorVariable) -> IntrinsicAutoregression:
         _, sigma, zero_sum_stdev = rv.owner.op.dist_params(rv.owner)
         return IntrinsicAutoregression(sigma, zero_sum_stdev)
@@ -131,6 +143,8 @@ class _Intrinsic(Field):
 
 class _Matern(Field):
     """:class:`pmgp.gp.SPDE`."""
+
+    needs = "lengthscale (or range) and sigma must be positive and finite"
 
     def parameters(self, rv: TensorVariable) -> MaternField:
         return MaternField(*rv.owner.op.dist_params(rv.owner))

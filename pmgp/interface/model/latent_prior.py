@@ -106,10 +106,9 @@ class LatentPrior:
         """A description of how the covariance is computed."""
         return "from its graph, by PyTensor" if self.blocked is None else "in blocks of rows, by NumPy"
 
-    @staticmethod
-    def fault(name: str, prior: DensePrior) -> str | None:
+    def fault(self, name: str, theta: np.ndarray) -> str | None:
         """Return why a chain cannot start with p(f|theta), or None if it can; `name` is that of f."""
-        return _fault(name, prior)
+        return _fault(name, self(theta))
 
     def require_matrix(self) -> None:
         """Do nothing: there is a covariance matrix."""
@@ -213,10 +212,9 @@ class BlockLatentPrior:
         """A description of how the covariances are computed; the slower way, if they differ."""
         return next((part.computed for part in self.parts if part.blocked is None), self.parts[0].computed)
 
-    @staticmethod
-    def fault(name: str, prior: BlockPrior) -> str | None:
+    def fault(self, name: str, theta: np.ndarray) -> str | None:
         """Return why a chain cannot start with p(f|theta), or None if it can; `name` is that of f."""
-        return _fault(name, prior)
+        return _fault(name, self(theta))
 
     def require_matrix(self) -> None:
         """Do nothing: there is a covariance matrix."""

@@ -17,6 +17,7 @@ from pmgp.interface.model.time_series import Autoregression, parameters_of
 
 # Step of central differences in theta.
 STEP = 1e-5
+REMEDY = "give other initvals, or other constants"
 
 
 class SeriesPrior:
@@ -35,10 +36,13 @@ class SeriesPrior:
         The elements of theta on which p(f|theta) depends.
     initial_moments : tuple of (n,) arrays
         Means and variances of f at the initial theta.
+    needs : str
+        The condition on its parameters under which it has a density.
     """
 
     markov: ClassVar[bool] = True
     kind: ClassVar[str] = "time series"
+    needs: str = "the standard deviations must be positive, and the coefficients must not make its mean overflow"
     computed: ClassVar[str] = "not needed: the series has a banded precision, in O(n)"
     initial_moments: tuple[np.ndarray, np.ndarray]
 
@@ -98,15 +102,11 @@ class SeriesPrior:
     def compile_pullback(self) -> None:
         """Do nothing: there is nothing to compile."""
 
-    @staticmethod
-    def fault(name: str, prior: PrecisionPrior) -> str | None:
+    def fault(self, name: str, theta: np.ndarray) -> str | None:
         """Return why a chain cannot start with p(f|theta), or None if it can; `name` is that of f."""
-        if prior.factorized() is not None:
+        if self(theta).factorized() is not None:
             return None
-        return (
-            f"the time series {name!r} has no density there: its standard deviations must be positive, and its "
-            "coefficients must not make its mean overflow; give other initvals"
-        )
+        return f"the {self.kind} {name!r} has no density there: {self.needs}; {REMEDY}"
 
     @property
     def mean(self) -> NoReturn:

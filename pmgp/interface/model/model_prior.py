@@ -70,7 +70,7 @@ class ModelPrior(Protocol):
         """Compile :meth:`pullback` now."""
         ...
 
-    def fault(self, name: str, prior: Any) -> str | None:
+    def fault(self, name: str, theta: np.ndarray) -> str | None:
         """Return why a chain cannot start with p(f|theta), or None if it can; `name` is that of f."""
         ...
 

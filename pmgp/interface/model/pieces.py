@@ -51,11 +51,14 @@ class Piece(Protocol):
         The elements of theta on which it depends.
     direction : (m,) array or None
         The weights of a sum that has an additional precision, outside the pattern.
+    needs : str
+        The condition on its parameters under which it has a density.
     """
 
     pattern: Any
     elements: list[int]
     direction: np.ndarray | None
+    needs: str
 
     def __call__(self, theta: np.ndarray) -> Block:
         """Return precision and mean, with NaN where parameters are impossible."""
@@ -75,6 +78,7 @@ class NormalPiece:
     """
 
     direction = None
+    needs = "the standard deviation must be positive, and the mean finite"
 
     def __init__(self, model: pm.Model, rv: TensorVariable, theta: ThetaVector, shape: tuple[int, ...]) -> None:
         graphs = [one.astype("float64") for one in model.replace_rvs_by_values(list(rv.owner.op.dist_params(rv.owner)))]
@@ -109,6 +113,7 @@ class CorrelatedPiece:
     """
 
     direction = None
+    needs = "the covariance must be positive definite, and the mean finite"
 
     def __init__(self, model: pm.Model, rv: TensorVariable, theta: ThetaVector, shape: tuple[int, ...]) -> None:
         graphs = [one.astype("float64") for one in model.replace_rvs_by_values(list(rv.owner.op.dist_params(rv.owner)))]
@@ -152,7 +157,7 @@ class PriorPiece:
 
     def __init__(self, name: str, prior: SeriesPrior, theta: np.ndarray) -> None:
         self._name, self._prior, self._theta = name, prior, theta
-        self.elements, self._known = prior.elements, None
+        self.elements, self.needs, self._known = prior.elements, prior.needs, None
         self.refresh_data()
 
     def refresh_data(self) -> None:

@@ -29,6 +29,8 @@ class ProcessPrior(SeriesPrior):
         If its times depend on hyper-parameters.
     """
 
+    kind = "process in time"
+    needs = "the length-scales, variances and periods must be positive and finite, and the mean finite"
     computed = "not needed: the process is a chain of states, in O(n)"
     _times: Times
 
@@ -70,16 +72,6 @@ class ProcessPrior(SeriesPrior):
     @staticmethod
     def _change(precision_bar: np.ndarray, above: PrecisionPrior, below: PrecisionPrior) -> float:
         return _inner(precision_bar, above) - _inner(precision_bar, below)
-
-    @staticmethod
-    def fault(name: str, prior: PrecisionPrior) -> str | None:
-        """Return why a chain cannot start with p(f|theta), or None if it can; `name` is that of f."""
-        if prior.factorized() is not None:
-            return None
-        return (
-            f"the process in time {name!r} has no density there: its length-scales, variances and periods must be "
-            "positive and finite, and its mean finite; give other initvals"
-        )
 
 
 def _inner(bar: np.ndarray, prior: PrecisionPrior) -> float:

@@ -15,7 +15,7 @@ from pmgp.core.markov.soft_sums import SoftSumPattern
 from pmgp.interface.model.latent_pieces import LatentPieces
 from pmgp.interface.model.latent_variable import ModelError
 from pmgp.interface.model.latent_vector import LatentVector
-from pmgp.interface.model.markov import SeriesPrior
+from pmgp.interface.model.markov import REMEDY, SeriesPrior
 from pmgp.interface.model.pieces import Block, piece_of
 from pmgp.interface.model.theta_vector import ThetaVector
 
@@ -128,15 +128,14 @@ class SumPrior(SeriesPrior):
         rows = sparse.csc_array(self._latent.rows)
         return [rows[:, start:end] for start, end in pairwise(ends)]
 
-    @staticmethod
-    def fault(name: str, prior: PrecisionPrior) -> str | None:
+    def fault(self, name: str, theta: np.ndarray) -> str | None:
         """Return why a chain cannot start with p(f|theta), or None if it can; `name` is that of f."""
-        if prior.factorized() is not None:
+        if self(theta).factorized() is not None:
             return None
-        return (
-            f"the latent variables {name} have no density there: standard deviations must be positive, and means and "
-            "coefficients finite; give other initvals"
-        )
+        named = zip(self._latent.names, self._pieces, strict=True)
+        wrong = [f"of {piece!r}, {one.needs}" for piece, one in named if not _is_finite(one(theta))]
+        needs = "; ".join(wrong) or "the numbers that stand before them must be finite and not zero"
+        return f"the latent variables {name} have no density there: {needs}; {REMEDY}"
 
     def require_matrix(self) -> NoReturn:
         """Refuse to give the covariance as a matrix.
@@ -150,6 +149,10 @@ class SumPrior(SeriesPrior):
             "pmgp.PseudoMarginal, which works without it. If some of them are hyper-parameters, say which are f with "
             "latent=..."
         )
+
+
+def _is_finite(block: Block) -> bool:
+    return bool(np.isfinite(block.upper).all() and np.isfinite(block.mean).all())
 
 
 def _scaled(block: Block, scale: float) -> Block:

@@ -76,7 +76,7 @@ def _of_prior(model: LatentGaussianModel, theta: np.ndarray) -> str | None:
     prior = model.prior(theta)
     if not np.isfinite(prior.mean).all():
         return f"the prior mean of {name!r} is not finite in {places(~np.isfinite(prior.mean))}"
-    return model.latent_prior.fault(name, prior)
+    return model.latent_prior.fault(name, theta)
 
 
 def _of_likelihood(model: LatentGaussianModel, theta: np.ndarray) -> str | None:
