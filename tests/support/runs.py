@@ -49,14 +49,14 @@ def refusal(error: Exception) -> str:
     return str(error).split(";")[0].split(":")[0].strip()
 
 
-def outcome_of_step(model: pm.Model, column: str) -> str:
+def outcome_of_step(model: pm.Model, column: str, start: dict[str, np.ndarray]) -> str:
     """`YES`, or the words with which the step method is refused; a chain that does not move is an error."""
     with quickly():
         try:
             step = STEPS[column](model=model, compile_kwargs={"mode": "FAST_COMPILE"})
         except ModelError as error:
             return refusal(error)
-        run(step, model.initial_point())
+        run(step, start)
     return YES
 
 
@@ -98,9 +98,9 @@ def reason(warning: str) -> str:
 
 def draws_of(model: pm.Model) -> xr.DataTree:
     """Two draws that nobody sampled: all hyper-parameters 0.7 and more where they are ordered, f a ramp."""
-    values = {}
+    values, point = {}, model.initial_point()
     for rv in model.free_RVs:
-        shape = model.initial_point()[model.rvs_to_values[rv].name].shape
+        shape = point[model.rvs_to_values[rv].name].shape
         size = int(np.prod(shape))
         one = np.linspace(-1, 1, N) if rv.name.startswith("f") else (0.7 + np.arange(size)).reshape(shape)
         values[rv.name] = np.broadcast_to(one, (1, 2, *one.shape))

@@ -38,7 +38,9 @@ class Table(NamedTuple):
 def _of_models(heading: str, builders: dict[str, Callable[[], pm.Model]]) -> Table:
     def outcomes(name: str) -> list[str]:
         model = builders[name]()
-        return [*(outcome_of_step(model, column) for column in STEPS), outcome_of_prediction(model)]
+        with quickly():
+            start = model.initial_point()
+        return [*(outcome_of_step(model, column, start) for column in STEPS), outcome_of_prediction(model)]
 
     return Table(heading, tuple(builders), (*STEPS, PREDICT), outcomes)
 

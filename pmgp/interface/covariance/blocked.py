@@ -53,7 +53,8 @@ class BlockedCovariance:
         compile_function: Compiler,
         keeping: bool = True,
     ) -> None:
-        mean, covariance = rewrite_graph([mean, covariance], include=("canonicalize", "stabilize", "specialize"))
+        graphs = rewrite_graph([mean, covariance], include=("canonicalize", "stabilize", "specialize"), clone=True)
+        mean, covariance = graphs
         program = Program(covariance, theta if keeping else None)
         self._whole_code = program.code
         self._code, self._last_diagonals = _without_last_diagonals(program.code)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from threading import Timer
 from typing import Any
 
+import pytensor
 import pytensor.scalar as ps
 from pymc.pytensorf import compile as compile_pytensor
 from pytensor.compile.builders import OpFromGraph
@@ -86,7 +87,8 @@ class Compiler:
             Whether to interpret the graph, which is ready at once but slow. The user's own mode takes precedence.
         """
         mode = {"mode": INTERPRETED} if interpreted else {}
-        function = compile_pytensor(inputs, outputs, on_unused_input="ignore", **{**mode, **self.settings})
+        with untraced():
+            function = compile_pytensor(inputs, outputs, on_unused_input="ignore", **{**mode, **self.settings})
         function.trust_input = True
         return function
 
@@ -139,6 +141,15 @@ class CompiledOnRequest(CompiledWhenCalled):
         """Let the substitute read the data again; a compiled function reads them at each call."""
         if self.substitute is not None:
             self.substitute.refresh_data()
+
+
+def untraced() -> AbstractContextManager[None]:
+    """Let PyTensor record no lines of code with the nodes that it makes.
+
+    Nodes of the user's model have been recorded; those that are made from them would name lines of this package and of
+    PyTensor, and a tenth of the time of taking a model apart goes into looking them up.
+    """
+    return pytensor.config.change_flags(traceback__limit=0)
 
 
 @contextmanager

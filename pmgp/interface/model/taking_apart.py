@@ -13,7 +13,7 @@ from pytensor.tensor.variable import TensorVariable
 from pmgp.core.likelihoods.blocks import Divisible
 from pmgp.core.numerics.threads import threads_limited
 from pmgp.interface.distributions.closed_forms import ClosedForm, find_closed_form
-from pmgp.interface.graphs.compilation import Compiler, announced
+from pmgp.interface.graphs.compilation import Compiler, announced, untraced
 from pmgp.interface.model.identification import unidentified
 from pmgp.interface.model.latent_gaussian import LatentGaussianModel
 from pmgp.interface.model.latent_pieces import LatentPieces
@@ -69,7 +69,8 @@ def take_apart(
     >>> parts.prior(parts.initial_theta).size
     20
     """
-    return parts_of(structure_of(model, latent, initial_point, given_theta), compile_kwargs, given_theta)
+    with untraced():
+        return parts_of(structure_of(model, latent, initial_point, given_theta), compile_kwargs, given_theta)
 
 
 @threads_limited(1)

@@ -34,19 +34,19 @@ class ThetaPrior:
 
     def __init__(self, terms: list[TensorVariable], theta: ThetaVector) -> None:
         self.graph = pt.add(*[term.sum() for term in terms], 0.0)
-        unrolled = unrolled_sum(terms)
-        expected, found = theta.compile([], [self.graph, unrolled], interpreted=True)(theta.initial)
         # The unrolled graph is faster to compute and to compile, and is chosen if it has the same value.
-        chosen = unrolled if same_values(expected, found) else self.graph
+        chosen = unrolled_sum(terms)
+        [expected] = theta.compile([], [self.graph], interpreted=True)(theta.initial)
+        function = _by_numbers(theta, chosen, expected)
+        if function is None:
+            [found] = theta.compile([], [chosen], interpreted=True)(theta.initial)
+            if not same_values(expected, found):
+                chosen = self.graph
+                function = _by_numbers(theta, chosen, expected)
+        self._function = _compiled(theta, chosen) if function is None else function
         self._gradient = CompiledOnRequest(
             partial(theta.compile_gradient, [], chosen), partial(_gradient_by_numbers, theta, chosen)
         )
-        function: Callable[[np.ndarray], list[Any]] | None = theta.by_numbers(chosen)
-        if function is None or not same_values(expected, np.asarray(function(theta.initial)[0])):
-            function = theta.compile([], [chosen])
-            # Numba compiles at the first call: here, and not in each worker.
-            function(theta.initial)
-        self._function = function
 
     def __call__(self, theta: np.ndarray) -> float:
         """Return log p(theta)."""
@@ -55,6 +55,19 @@ class ThetaPrior:
     def gradient(self, theta: np.ndarray) -> np.ndarray:
         """Return the gradient of log p(theta): (dimension,)."""
         return np.asarray(self._gradient(theta)[-1])
+
+
+def _by_numbers(theta: ThetaVector, scalar: TensorVariable, expected: np.ndarray) -> NumberGraph | None:
+    """Return the function of theta that need not be compiled, if it has the expected value at the initial theta."""
+    numbers = theta.by_numbers(scalar)
+    return numbers if numbers is not None and same_values(expected, np.asarray(numbers(theta.initial)[0])) else None
+
+
+def _compiled(theta: ThetaVector, scalar: TensorVariable) -> Callable[[np.ndarray], list[Any]]:
+    function = theta.compile([], [scalar])
+    # Numba compiles at the first call: here, and not in each worker.
+    function(theta.initial)
+    return function
 
 
 class _Gradient:

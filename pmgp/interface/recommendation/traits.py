@@ -46,12 +46,10 @@ class Traits(NamedTuple):
 
 def traits_of(model: pm.Model, latent: Any) -> Traits:
     """Return the traits of a model with one f, or with the f that is named."""
-    parts = share(model, latent).parts
-    parts.checks.refuse_other_processes(model)
-    theta = parts.ravel(model.initial_point())
+    parts, factorizes = _parts(model, latent)
+    theta = parts.theta.initial
     prior, likelihood = parts.prior(theta), cast("SiteLikelihood", parts.likelihood(theta))
     variance = prior.variance.copy()
-    factorizes = _factorizes(model, parts)
     places = prior.mean + np.multiply.outer(PROBES, np.sqrt(variance))
     return Traits(
         latent={} if latent is None else {"latent": parts.latent.name},
@@ -61,6 +59,19 @@ def traits_of(model: pm.Model, latent: Any) -> Traits:
         log_concave=factorizes and all(_nowhere_negative(likelihood.curvature(f)) for f in places),
         series=parts.latent_prior.markov,
     )
+
+
+def _parts(model: pm.Model, latent: Any) -> tuple[LatentGaussianModel, bool]:
+    """Return the parts of a model, and whether the likelihood factorizes.
+
+    The parts that a pseudo-marginal chain needs are the ones that this method is recommended for, and shared with it.
+    """
+    try:
+        return share(model, latent, given_theta=False).parts, True
+    except ModelError:
+        parts = share(model, latent).parts
+    parts.checks.refuse_other_processes(model)
+    return parts, _factorizes(model, parts)
 
 
 def _nowhere_negative(curvature: np.ndarray) -> bool:
