@@ -43,7 +43,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Look for garbage less often: PyTensor's graphs are many small objects in circles, and a fifth of the time went."""
+    """Look for garbage less often: in tests of PyTensor's graphs, which have many circles, a fifth of the time went."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 10, 10)

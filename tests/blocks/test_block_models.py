@@ -264,7 +264,7 @@ def distances(idata, truth: tuple[float, float]) -> list[float]:
 def test_the_pseudo_marginal_chain_has_the_posterior_of_sums(settings, truth):
     with linear_model():
         step = pmgp.PseudoMarginal(**settings)
-        idata = pm.sample(2000, tune=500, chains=2, cores=1, step=step, progressbar=False, random_seed=4)
+        idata = pm.sample(1000, tune=400, chains=2, cores=1, step=step, progressbar=False, random_seed=4)
     assert max(distances(idata, truth)) < 4.0
 
 

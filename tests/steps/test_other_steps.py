@@ -43,6 +43,11 @@ def joint_model() -> pm.Model:
     return model
 
 
+@pytest.fixture(autouse=True)
+def quietly(caplog):
+    caplog.set_level(logging.ERROR, "pymc")
+
+
 class Unshared:
     """Importance sampling whose draws are not shared with moves of f, as those of other estimators."""
 
@@ -61,7 +66,6 @@ ESTIMATORS = {"shared draws": ImportanceSampling(draws=2), "draws of its own": U
 
 def tuned(estimator: str) -> PseudoMarginal:
     """A step that has been tuned beside draws of the labels; its particles are few."""
-    logging.getLogger("pymc").setLevel(logging.ERROR)
     model = joint_model()
     step = pmgp.PseudoMarginal(model=model, approximation=ONE_STEP, estimator=ESTIMATORS[estimator])
     rng = np.random.default_rng(1)

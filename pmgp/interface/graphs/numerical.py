@@ -19,7 +19,7 @@ from pytensor.tensor.variable import TensorVariable
 from scipy.linalg.blas import dger, dtrsm
 from scipy.linalg.lapack import dpotrf
 
-from pmgp.interface.graphs.compilation import Compiler
+from pmgp.interface.graphs.compilation import Compiler, untraced
 from pmgp.interface.graphs.matrix_rewrites import ColumnSquares, RankOne, rewritten
 from pmgp.interface.graphs.numpy_graph import Call, NumpyGraph, call_of
 from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
@@ -39,7 +39,8 @@ class NumericalFunction:
     """
 
     def __init__(self, inputs: list[TensorVariable], outputs: list[TensorVariable], rearranged: bool = False) -> None:
-        outputs = rewritten(outputs, rearranged)
+        with untraced():
+            outputs = rewritten(outputs, rearranged)
         self._graph = NumpyGraph(inputs, outputs, _call, retain=True)
         self._at_rest = Compiler()([], self._graph.fixed, interpreted=True)
         self.refresh_data()

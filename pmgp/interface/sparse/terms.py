@@ -63,16 +63,17 @@ def terms_of(model: pm.Model, observed: list[TensorVariable], outputs: int) -> T
     return GraphTerms(model, observed, outputs)
 
 
-class GraphTerms:
-    """Terms of any observed variables, computed with their graphs.
+class _Graphs(NamedTuple):
+    """The sum of all terms and its derivatives as graphs of the means of f and of the terms' other parameters."""
 
-    Parameters
-    ----------
-    model, observed, outputs
-        The arguments of `terms_of`.
-    """
+    inputs: list[TensorVariable]
+    total: TensorVariable
+    slope: TensorVariable
+    curvatures: list[TensorVariable]
 
-    def __init__(self, model: pm.Model, observed: list[TensorVariable], outputs: int) -> None:
+    @classmethod
+    def of(cls, model: pm.Model, observed: list[TensorVariable], outputs: int) -> _Graphs:
+        """Differentiate the terms of one process's observed variables."""
         parameters = [rv.owner.op.dist_params(rv.owner) for rv in observed]
         mean = parameters[0][0]
         latent = mean.type()
@@ -86,12 +87,28 @@ class GraphTerms:
         total = sum(densities[1:], densities[0])
         slope = pt.grad(total, latent)
         if latent.ndim == 1:
-            curvatures = [pt.grad(slope.sum(), latent)]
-        else:
-            curvatures = [pt.grad(slope[k].sum(), latent)[k] for k in range(outputs)]
-        self._values = NumericalFunction(inputs, [total])
-        self._derivatives = NumericalFunction(inputs, [slope, *curvatures])
-        self._slope = NumericalFunction(inputs, [slope])
+            return cls(inputs, total, slope, [pt.grad(slope.sum(), latent)])
+        return cls(inputs, total, slope, [pt.grad(slope[k].sum(), latent)[k] for k in range(outputs)])
+
+    def derivatives(self) -> NumericalFunction:
+        """Return the gradient of the sum and the second derivatives as a function."""
+        return NumericalFunction(self.inputs, [self.slope, *self.curvatures])
+
+
+class GraphTerms:
+    """Terms of any observed variables, computed with their graphs.
+
+    Parameters
+    ----------
+    model, observed, outputs
+        The arguments of `terms_of`.
+    """
+
+    def __init__(self, model: pm.Model, observed: list[TensorVariable], outputs: int) -> None:
+        graphs = _Graphs.of(model, observed, outputs)
+        self._values = NumericalFunction(graphs.inputs, [graphs.total])
+        self._derivatives = graphs.derivatives()
+        self._slope = NumericalFunction(graphs.inputs, [graphs.slope])
 
     def refresh_data(self) -> None:
         """Read the observations again."""
@@ -185,13 +202,13 @@ class RobustMaxTerms:
         The parameter of `RobustMax`.
     order : int
         Number of nodes.
-    graph : GraphTerms
-        The terms' graphs, which give second derivatives.
+    derivatives : NumericalFunction
+        The gradient and the second derivatives, computed with the terms' graphs; no kernel has the latter.
     """
 
-    def __init__(self, value: Any, epsilon: float, order: int, graph: GraphTerms, outputs: int) -> None:
+    def __init__(self, value: Any, epsilon: float, order: int, derivatives: NumericalFunction, outputs: int) -> None:
         self._observed = NumericalFunction([], [value])
-        self._graph = graph
+        self._derivatives = derivatives
         self._rule = normal_rule(order)
         self._miss = float(np.log(epsilon / (outputs - 1)))
         self.gain = float(np.log1p(-epsilon)) - self._miss
@@ -215,14 +232,15 @@ class RobustMaxTerms:
         known = known_value(epsilon)
         if by_class.owner is None or by_class.owner.inputs[0] is not f or known is None or np.ndim(known):
             return None
-        return cls(value, float(known), likelihood.order, GraphTerms(model, [rv], outputs), outputs)
+        derivatives = _Graphs.of(model, [rv], outputs).derivatives()
+        return cls(value, float(known), likelihood.order, derivatives, outputs)
 
     def refresh_data(self) -> None:
         """Read the labels again."""
         self._observed.refresh_data()
         self._labels = check_classes(self._observed()[0], self._outputs).astype(np.int64)
         self._known: _Deviations | None = None
-        self._graph.refresh_data()
+        self._derivatives.refresh_data()
 
     def values(self, *arguments: np.ndarray) -> list[Any]:
         """Return the sum, in a list."""
@@ -232,7 +250,7 @@ class RobustMaxTerms:
 
     def derivatives(self, *arguments: np.ndarray) -> list[Any]:
         """Return the gradient of the sum, and the second derivatives, computed with their graph."""
-        return self._graph.derivatives(*arguments)
+        return self._derivatives(*arguments)
 
     def slope(self, *arguments: np.ndarray) -> Any:
         """Return only the gradient."""
