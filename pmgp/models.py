@@ -227,7 +227,7 @@ def count_regression(
     y = check_counts(_column(y, len(X), "count")).astype(np.int64)
     units = np.ones(len(X)) if exposure is None else check_positive("exposure", _column(exposure, len(X), "exposure"))
     if not y.any():
-        raise ValueError("all counts are 0, so that there is no rate to start from")
+        raise ValueError("all counts are 0, and the prior of the level is centered at the log of their mean rate")
     with pm.Model(coords=_coords(X, feature_names)) as model:
         correlation = _correlation(kernel, X.shape[1])
         variance = pm.Exponential("variance", 1.0)
@@ -379,10 +379,10 @@ def _choose[T](table: dict[str, T], name: str, what: str) -> T:
 def _inputs(X: ArrayLike) -> NDArray[np.float64]:
     X = np.asarray(X, dtype=np.float64)
     if X.ndim != 2 or not X.size:
-        raise ValueError(f"X must be a table (n, d) that is not empty, its shape is {X.shape}")
+        raise ValueError(f"X must be a table (n, d) that is not empty, not an array of shape {X.shape}")
     bad = np.flatnonzero(~np.isfinite(X).all(axis=1))
     if bad.size:
-        raise ValueError(f"X has NaN or infinite values in {bad.size} rows, the first is {bad[0]}")
+        raise ValueError(f"X has NaN or infinite values in {bad.size} rows; the first is row {bad[0]}")
     return X
 
 
@@ -390,7 +390,7 @@ def _names(feature_names: Sequence[str] | None, d: int) -> list[str]:
     if feature_names is None:
         return [f"x{index}" for index in range(1, d + 1)]
     if len(feature_names) != d or len(set(feature_names)) != d:
-        raise ValueError(f"feature_names must be {d} different names, one a column of X")
+        raise ValueError(f"feature_names must be {d} different names, one for each column of X")
     return list(feature_names)
 
 
@@ -405,12 +405,12 @@ def _labels(y: ArrayLike, n: int, categories: int) -> NDArray[np.int64]:
     if wrong.size:
         last = categories - 1
         allowed = "0 or 1" if categories == 2 else f"0, ..., {last}"
-        raise ValueError(f"labels must be {allowed}, y holds also {wrong[0]}")
+        raise ValueError(f"labels must be {allowed}, but y contains {wrong[0]}")
     return y.astype(np.int64)
 
 
 def _column(values: ArrayLike, n: int, what: str) -> NDArray[Any]:
     values = np.asarray(values)
     if values.shape != (n,):
-        raise ValueError(f"there must be one {what} a row of X, {n}; the shape is {values.shape}")
+        raise ValueError(f"there must be one {what} for each of the {n} rows of X, not the shape {values.shape}")
     return values

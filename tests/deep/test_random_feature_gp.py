@@ -94,7 +94,7 @@ def test_parameters_are_set_and_read_as_in_scikit_learn():
     process = small(features=7)
     assert clone(process).get_params() == process.get_params()
     assert process.set_params(features=9).features == 9
-    with pytest.raises(ValueError, match="'feature' is no parameter"):
+    with pytest.raises(ValueError, match="'feature' is not a parameter"):
         process.set_params(feature=9)
 
 
@@ -109,7 +109,7 @@ def test_parameters_are_set_and_read_as_in_scikit_learn():
         ({"omega": "fixed"}, "omega='fixed'"),
         ({"likelihood": "gauss"}, "likelihood='gauss'"),
         ({"validation_fraction": 1.0}, "validation_fraction=1.0"),
-        ({"device": "abacus"}, "device='abacus' was asked for, and JAX finds only cpu"),
+        ({"device": "abacus"}, "device='abacus', but JAX finds only cpu"),
     ],
 )
 def test_arguments_that_cannot_be_used(given, message):
@@ -143,7 +143,7 @@ def test_data_that_cannot_be_used(likelihood, X, y, message):
 def test_what_is_not_fitted_or_has_other_columns():
     with pytest.raises(ValueError, match="not fitted"):
         small().log_predictive_density(X, X[:, 0])
-    with pytest.raises(ValueError, match="X has 2 columns, and the process was fitted to 1"):
+    with pytest.raises(ValueError, match="X has 2 columns, but the process was fitted to 1"):
         fitted().predict(np.zeros((3, 2)))
 
 

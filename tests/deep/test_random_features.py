@@ -73,7 +73,7 @@ def test_a_deep_process_has_gradients_in_all_layers():
 def test_what_is_refused():
     with pytest.raises(ValueError, match="features=0: give an integer of at least 1"):
         process(features=0)
-    with pytest.raises(ValueError, match="this kernel is of Matern52"):
+    with pytest.raises(ValueError, match="this one has Matern52"):
         pmgp.gp.RandomFeatures(cov_func=2.0 * pm.gp.cov.Matern52(1, ls=1.0))
     with pytest.raises(ValueError, match="call prior"):
         process().conditional("f", X)

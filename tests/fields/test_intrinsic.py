@@ -69,11 +69,11 @@ def test_normal_observations_have_the_evidence_of_dense_algebra():
 
 PIECES = np.kron(np.eye(2), lattice_neighbors(2, 3))
 REFUSED = {
-    "pieces": (lambda: on(PIECES), "2 pieces that are not joined.*pm.CAR"),
+    "pieces": (lambda: on(PIECES), "2 unconnected pieces.*pm.CAR"),
     "island": (lambda: on(np.pad(NEIGHBORS, (0, 1))), "1 of the 13 areas have no neighbors.*: 12;"),
     "sigma": (lambda: on(sigma=lambda scale: scale), r"write sigma \* pm.ICAR"),
     "stdev": (lambda: on(zero_sum_stdev=lambda scale: scale), "zero_sum_stdev depends on hyper-parameters"),
-    "scale": (lambda: on(sigma=0.0), "sigma and zero_sum_stdev are positive, not 0.0 and 0.001"),
+    "scale": (lambda: on(sigma=0.0), "sigma and zero_sum_stdev must be positive, not 0.0 and 0.001"),
 }
 
 

@@ -229,7 +229,7 @@ REFUSED = {
     "areas": (lambda: pmgp.gp.Mesh([1.0, 0.0], SIDE), "1 of the 2 row sums"),
     "symmetry": (lambda: pmgp.gp.Mesh([1.0, 1.0], SIDE + np.eye(2, k=1)), "not symmetric"),
     "spacing": (lambda: pmgp.gp.Lattice((2, 2), spacing=0.0), "spacing must be positive"),
-    "cells": (lambda: pmgp.gp.Lattice((0, 2)), "a lattice has cells"),
+    "cells": (lambda: pmgp.gp.Lattice((0, 2)), "a lattice needs at least one row"),
     "several": (lambda: on(lengthscale=np.ones(2)), "must be scalars, not of shape"),
 }
 

@@ -168,15 +168,15 @@ def test_patterns_survive_a_pickle(case):
 
 
 def test_sites_that_look_elsewhere_are_refused():
-    with pytest.raises(ValueError, match="look at blocks 0 to 3; there are 3"):
+    with pytest.raises(ValueError, match="depend on blocks 0 to 3, but the blocks are 0 to 2"):
         ChainPattern(np.arange(4), np.ones((4, 1)), 3)
-    with pytest.raises(ValueError, match="one row a site"):
+    with pytest.raises(ValueError, match="one row for each site"):
         ChainPattern(np.arange(4), np.ones((3, 1)), 4)
-    with pytest.raises(ValueError, match="a column for each one of the design"):
+    with pytest.raises(ValueError, match="a row for each column of the design"):
         SparsePattern(sparse.eye_array(3), sparse.csr_array(np.ones((2, 4))))
 
 
 def test_another_pattern_is_refused():
     pattern = SparsePattern(sparse.eye_array(3))
-    with pytest.raises(ValueError, match="another pattern than the one at first"):
+    with pytest.raises(ValueError, match="another pattern than at first"):
         pattern.values(sparse.csc_array(np.ones((3, 3))))

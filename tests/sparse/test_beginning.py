@@ -94,6 +94,6 @@ def test_observations_at_inducing_inputs_do_not_count():
 def test_it_stays_where_the_bound_is_larger_and_says_that_nothing_is_told():
     """Labels that have nothing to do with inputs, and a prior that has no room for their distances."""
     model, process = clusters(labels=np.random.default_rng(8).integers(0, CLASSES, 100), distance=800.0)
-    with pytest.warns(UserWarning, match="tell next to nothing of those at other inputs"):
+    with pytest.warns(UserWarning, match="hardly inform those at other inputs"):
         found = quietly(model, process)
     assert found.point["lengthscale"] < 2.0

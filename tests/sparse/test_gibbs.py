@@ -189,7 +189,7 @@ def test_data_are_read_again():
 def test_what_is_refused():
     with pm.Model() as model:
         pm.Normal("x")
-    with pytest.raises(pmgp.ModelError, match=r"one process of pmgp.gp.Sparse is needed, and there are none"):
+    with pytest.raises(pmgp.ModelError, match=r"must have one process of pmgp.gp.Sparse, but has none"):
         pmgp.steps.SparseGibbs(model=model)
     with pytest.raises(pmgp.ModelError, match="all observations must be of one process at one set of inputs"):
         pmgp.steps.SparseGibbs(model=twice())
@@ -210,5 +210,5 @@ def test_observations_of_whitened_values_by_other_ways_are_refused():
     model, _ = sparse(Z)
     with model:
         pm.Normal("direct", model["f_rotated_"], 1.0, observed=np.zeros(len(Z)))
-    with pytest.raises(pmgp.ModelError, match=r"'direct' depends on the whitened values, and not by gp.observe"):
+    with pytest.raises(pmgp.ModelError, match=r"'direct' depends on the whitened values, but not through gp.observe"):
         pmgp.steps.SparseGibbs(model=model)

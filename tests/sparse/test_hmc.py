@@ -173,7 +173,7 @@ def test_what_is_refused():
     with pm.Model() as model:
         pm.Normal("x")
         pm.Poisson("count", 2.0)
-    with pytest.raises(ValueError, match="moves continuous variables, and 'count' is discrete: sum it out"):
+    with pytest.raises(ValueError, match="moves only continuous variables, but 'count' is discrete: sum it out"):
         pmgp.steps.SparseHMC(model=model)
     model, _ = sparse(X[::3], poisson)
     with pytest.raises(ValueError, match="moves all variables together; give it lengthscale_log__, f_rotated_ too"):

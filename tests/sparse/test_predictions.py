@@ -166,9 +166,9 @@ def test_probabilities_of_labels_of_two_outputs(rng):
 def test_what_predictions_refuse(regression, rng):
     model, process = regression
     idata, _ = posterior(rng)
-    with pytest.raises(ValueError, match="there are no observations 'z' of the process; there are y"):
+    with pytest.raises(ValueError, match="the process has no observations 'z'; choose among y"):
         process.predict(idata, NEW, observed=np.zeros(3), name="z", model=model)
-    with pytest.raises(ValueError, match="the posterior lacks 'f_rotated_'"):
+    with pytest.raises(ValueError, match="the posterior has no 'f_rotated_'"):
         process.predict(
             DataTree.from_dict({"posterior": Dataset({"x": (("chain", "draw"), [[0.0]])})}), NEW, model=model
         )

@@ -141,7 +141,9 @@ def test_an_approximation_of_another_number_of_observations_is_refused_before_a_
     step.setup_chain(np.random.default_rng(0), 0, 1)
     with model:
         pm.set_data({"X": X[:4], "observed": COUNTS[4:8]})
-    with pytest.raises(ValueError, match="the approximation is of 10 observations, and the model has 4 now: make"):
+    with pytest.raises(
+        ValueError, match="the approximation was made for 10 observations, but the model now has 4: make"
+    ):
         step.setup_chain(np.random.default_rng(0), 0, 1)
 
 
@@ -149,6 +151,6 @@ def test_an_approximation_of_another_number_of_observations_is_refused_before_a_
 def test_an_approximation_of_another_model_is_refused():
     found = optimized(*sparse(Z), max_iterations=1)
     with pytest.raises(
-        ValueError, match=r"has values 'f_rotated_' of shape \(1, 4\), and the model .* of shape \(3, 4\)"
+        ValueError, match=r"has values 'f_rotated_' of shape \(1, 4\), but the model .* of shape \(3, 4\)"
     ):
         pmgp.steps.SparseGibbs(model=classes()[0], approximation=found)

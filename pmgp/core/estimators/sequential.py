@@ -131,7 +131,7 @@ class SequentialSampling:
         check_draws(self.draws, antithetic=False)
         check_positive(stages=self.stages)
         if not 0.0 <= self.threshold <= 1.0:
-            raise ValueError(f"threshold must be a share between 0 and 1, not {self.threshold!r}")
+            raise ValueError(f"threshold must be a fraction between 0 and 1, not {self.threshold!r}")
 
     @staticmethod
     def require(likelihood: Likelihood) -> None:

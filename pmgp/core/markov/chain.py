@@ -106,10 +106,13 @@ class ChainPattern:
         loading = np.ascontiguousarray(self.loading, dtype=np.float64)
         if where.ndim != 1 or loading.ndim != 2 or len(where) != len(loading):
             raise ValueError(
-                f"where and loading are (n,) and (n, d) arrays, one row a site, not {where.shape} and {loading.shape}"
+                "where and loading must have the shapes (n,) and (n, d), with one row for each site, not "
+                f"{where.shape} and {loading.shape}"
             )
         if len(where) and not (where.min() >= 0 and where.max() < self.length):
-            raise ValueError(f"sites look at blocks {where.min()} to {where.max()}; there are {self.length}, from 0 on")
+            raise ValueError(
+                f"sites depend on blocks {where.min()} to {where.max()}, but the blocks are 0 to {self.length - 1}"
+            )
         object.__setattr__(self, "where", where)
         object.__setattr__(self, "loading", loading)
 

@@ -66,19 +66,19 @@ def checked_neighbors(weights: Any) -> sparse.csc_array:
     found = sparse.csc_array(weights, dtype=np.float64)
     found.eliminate_zeros()
     if found.shape[0] != found.shape[1]:
-        raise ValueError(f"W has a row and a column for each area, and is not of shape {found.shape}")
+        raise ValueError(f"W must have a row and a column for each area, not the shape {found.shape}")
     if not np.isfinite(found.data).all():
         raise ValueError("W has weights that are not finite")
     if abs(found - found.T).sum() > 0.0:
-        raise ValueError("W is not symmetric: where one area is the neighbor of another, the converse holds")
+        raise ValueError("W is not symmetric: if one area is the neighbor of another, the converse must hold")
     if found.diagonal().any():
-        raise ValueError("W has elements on its diagonal: no area is its own neighbor")
+        raise ValueError("W has elements on its diagonal, but no area is its own neighbor")
     islands = np.flatnonzero(found.sum(axis=0) <= 0.0)
     if len(islands):
         raise ValueError(
-            f"{len(islands)} of the {found.shape[0]} areas have no neighbors, which gives them no precision: "
-            f"{', '.join(map(str, islands[:8]))}{', ...' if len(islands) > 8 else ''}; join them to the areas nearest "
-            "to them, or leave them out of W and give them an effect of their own"
+            f"{len(islands)} of the {found.shape[0]} areas have no neighbors, and therefore no precision: "
+            f"{', '.join(map(str, islands[:8]))}{', ...' if len(islands) > 8 else ''}; connect them with the nearest "
+            "areas, or leave them out of W and give them an effect of their own"
         )
     return found
 
@@ -116,12 +116,12 @@ def intrinsic_autoregression(neighbors: Any, deviation: float, deviation_of_mean
         For areas in several pieces, whose levels would have no density, and deviations that are not positive.
     """
     if not (0.0 < deviation < np.inf and 0.0 < deviation_of_mean < np.inf):
-        raise ValueError(f"sigma and zero_sum_stdev are positive, not {deviation} and {deviation_of_mean}")
+        raise ValueError(f"sigma and zero_sum_stdev must be positive, not {deviation} and {deviation_of_mean}")
     pieces = number_of_pieces(neighbors)
     if pieces > 1:
         raise ValueError(
-            f"the areas are in {pieces} pieces that are not joined, and pm.ICAR knows the sum of all alone, so that "
-            "the differences of the pieces have no density; join them, give each a pm.ICAR of its own, or use pm.CAR"
+            f"the areas form {pieces} unconnected pieces, but pm.ICAR has a prior only for the sum of all areas: the "
+            "differences between pieces have no density. Connect them, give each its own pm.ICAR, or use pm.CAR"
         )
     number = neighbors.shape[0]
     laplacian = sparse.csc_array(sparse.diags_array(np.asarray(neighbors.sum(axis=0))) - neighbors)

@@ -45,12 +45,13 @@ class Mesh:
         stiffness = sparse.csc_array(self.stiffness, dtype=np.float64)
         if stiffness.shape != (len(areas), len(areas)):
             raise ValueError(
-                f"C and G have a row and a column for each node, and not the shapes {given.shape} and {stiffness.shape}"
+                f"C and G must have a row and a column for each node, not the shapes {given.shape} and "
+                f"{stiffness.shape}"
             )
         if not (np.isfinite(areas).all() and (areas > 0.0).all()):
             raise ValueError(
-                f"{np.count_nonzero(~(areas > 0.0))} of the {len(areas)} row sums of C are not positive: each node "
-                "stands for an area"
+                f"{np.count_nonzero(~(areas > 0.0))} of the {len(areas)} row sums of C are not positive, but they are "
+                "the areas of the nodes"
             )
         if abs(stiffness - stiffness.T).max() > 1e-10 * abs(stiffness).max():
             raise ValueError("G is not symmetric")
@@ -72,8 +73,8 @@ class Mesh:
         """
         if not hasattr(points, "tocsr") or points.shape[1] != self.size:
             raise ValueError(
-                f"of a mesh, X is a sparse (k, {self.size}) array: the weights of the nodes for each point, as "
-                "fmesher and its like give them"
+                f"for a mesh, X must be a sparse (k, {self.size}) array with the weights of the nodes for each point, "
+                "as returned by fmesher for example"
             )
         return points.tocsr()
 
@@ -117,7 +118,10 @@ class Lattice:
     def __post_init__(self) -> None:
         spacing = np.broadcast_to(np.asarray(self.spacing, dtype=float), 2)
         if min(self.shape) < 1 or self.border < 0:
-            raise ValueError(f"a lattice has cells, and a border of zero or more, not {self.shape} and {self.border}")
+            raise ValueError(
+                f"a lattice needs at least one row and one column of cells, not {self.shape}, and a border of 0 or "
+                f"more, not {self.border}"
+            )
         if not (np.isfinite(spacing).all() and (spacing > 0.0).all()):
             raise ValueError(f"spacing must be positive, not {self.spacing!r}")
         object.__setattr__(self, "spacing", spacing)
@@ -203,14 +207,14 @@ class Lattice:
         """
         points = np.asarray(points, dtype=float)
         if points.ndim != 2 or points.shape[1] != 2:
-            raise ValueError(f"points have two coordinates, (k, 2), not the shape {points.shape}")
+            raise ValueError(f"points must have two coordinates, in the shape (k, 2), not {points.shape}")
         place = (points - self._first) / self.spacing
         last = np.asarray(self.extended) - 1
         outside = ~((place >= -1e-9) & (place <= last + 1e-9)).all(axis=1)
         if outside.any():
             raise ValueError(
-                f"{np.count_nonzero(outside)} of the {len(points)} points lie outside of the lattice's centers, the "
-                f"first at {points[outside][0]}; a wider border takes them in"
+                f"{np.count_nonzero(outside)} of the {len(points)} points lie outside the outermost centers of cells, "
+                f"the first at {points[outside][0]}; give the lattice a wider border"
             )
         low = np.clip(np.floor(place).astype(int), 0, np.maximum(last - 1, 0))
         part = np.clip(place - low, 0.0, 1.0)
@@ -236,7 +240,7 @@ class Lattice:
         """
         place = np.floor((np.asarray(points, dtype=float) - self._first) / self.spacing + 0.5).astype(int)
         if not ((place >= 0) & (place < self.extended)).all():
-            raise ValueError("some points lie outside of the lattice")
+            raise ValueError("some points lie outside the lattice")
         return np.bincount(place[:, 0] * self.extended[1] + place[:, 1], minlength=self.size)
 
 

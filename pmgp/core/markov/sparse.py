@@ -114,8 +114,8 @@ class SparsePattern:
         design = sparse.eye_array(number) if design is None else design
         if precision.shape != (number, number) or design.shape[1] != number:
             raise ValueError(
-                f"the precision is square and has a column for each one of the design, not {precision.shape} beside "
-                f"{design.shape}"
+                "the precision must be square, with a row for each column of the design; their shapes are "
+                f"{precision.shape} and {design.shape}"
             )
         self.design = sparse.csr_array(design, dtype=np.float64)
         self._given = _upper(precision)
@@ -214,8 +214,8 @@ class SparsePattern:
         same = np.array_equal(upper.indptr, self._given.indptr) and np.array_equal(upper.indices, self._given.indices)
         if not same:
             raise ValueError(
-                "the precision has another pattern than the one at first; store the same elements for every theta, "
-                "those that are zero included"
+                "the precision has another pattern than at first; store the same elements for every theta, including "
+                "those that are zero"
             )
         return self.placed(upper.data)
 

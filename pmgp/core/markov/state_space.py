@@ -176,8 +176,8 @@ def sample_path(rng: np.random.Generator, pattern: StatePattern, values: np.ndar
     state = pattern.drawn_given(rng, values, f)
     if state is None:
         raise ValueError(
-            "length-scales, variances and periods of a process in time must be positive and finite, and those of a "
-            "periodic kernel not so short that it takes too many cosines"
+            "length-scales, variances and periods of a process in time must be positive and finite, and the "
+            "length-scale of a periodic kernel must not be so short that it takes too many cosines"
         )
     return pattern.observe(state)
 

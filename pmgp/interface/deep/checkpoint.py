@@ -33,7 +33,7 @@ def load(path: Path, template: Any, mark: str) -> tuple[Any, list[dict[str, floa
     """Return the tree, in the template's form, and the history that `store` wrote."""
     with np.load(path) as file:
         if str(file["fingerprint"]) != mark:
-            raise ValueError(f"{path} is of a run with other settings or data: give another path, or delete it")
+            raise ValueError(f"{path} belongs to a run with other settings or data: give another path, or delete it")
         structure = jax.tree.structure(template)
         leaves = [jax.numpy.asarray(file[f"leaf_{number}"]) for number in range(structure.num_leaves)]
         return jax.tree.unflatten(structure, leaves), json.loads(str(file["history"]))

@@ -54,6 +54,6 @@ def device_of(name: str | None) -> Any:
     except RuntimeError as error:
         found = sorted({device.platform for device in jax.devices()})
         raise ValueError(
-            f"device={name!r} was asked for, and JAX finds only {', '.join(found)}: install JAX for that device, "
+            f"device={name!r}, but JAX finds only {', '.join(found)}: install JAX for that device, "
             "for example 'pip install jax[cuda13]', or leave device=None"
         ) from error

@@ -16,7 +16,7 @@ def checked_inputs(X: Any, columns: int | None = None) -> np.ndarray:
         raise ValueError(f"X has shape {values.shape}: give one row for each point and at least one column")
     _refuse_first(~np.isfinite(values).all(axis=1), "X", "has a value that is not finite: drop or impute it")
     if columns is not None and values.shape[1] != columns:
-        raise ValueError(f"X has {values.shape[1]} columns, and the process was fitted to {columns}")
+        raise ValueError(f"X has {values.shape[1]} columns, but the process was fitted to {columns}")
     return values
 
 

@@ -108,7 +108,7 @@ def _block(problem: Problem, plan: Plan, carried: dict[str, Any]) -> tuple[dict[
     if not np.isfinite(entry["bound"]):
         raise FloatingPointError(
             f"the bound is {entry['bound']} in the steps before {entry['step']}: "
-            f"lower learning_rate={plan.learning_rate}, standardize X and y, or take dtype='float64'"
+            f"lower learning_rate={plan.learning_rate}, standardize X and y, or use dtype='float64'"
         )
     if jnp.isnan(heldout) or heldout > carried["score"]:
         carried = carried | {"best": state.parameters, "score": heldout}

@@ -136,7 +136,7 @@ class RandomFeatureGP:
         """Replace arguments of the constructor by name."""
         for name, value in params.items():
             if name not in self._names():
-                raise ValueError(f"{name!r} is no parameter: choose among {', '.join(self._names())}")
+                raise ValueError(f"{name!r} is not a parameter: choose among {', '.join(self._names())}")
             setattr(self, name, value)
         return self
 
@@ -207,7 +207,7 @@ class RandomFeatureGP:
         params = self.get_params()
         outputs = params["outputs"] or (int(y.max()) + 1 if likelihood.labels == "classes" else 1)
         if likelihood.labels == "classes" and y.max() >= outputs:
-            raise ValueError(f"row {int(np.argmax(y))} of y is {y.max():g}: there are {outputs} classes, from 0")
+            raise ValueError(f"row {int(np.argmax(y))} of y is {y.max():g}: classes must be 0 to {outputs - 1}")
         widths = (*[params["width"]] * (params["layers"] - 1), outputs)
         chosen = {name: params[name] for name in ("features", "kernel", "omega", "local", "fed_forward")}
         network = Network(X.shape[1], widths, **chosen)

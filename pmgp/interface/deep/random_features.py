@@ -103,6 +103,6 @@ def _parts(cov_func: Covariance) -> tuple[ExpQuad, Any]:
     kernels = [factor for factor in factors if isinstance(factor, Covariance)]
     if len(kernels) != 1 or not isinstance(kernels[0], ExpQuad):
         names = ", ".join(type(kernel).__name__ for kernel in kernels)
-        raise ValueError(f"random features are of one ExpQuad times variances, and this kernel is of {names}")
+        raise ValueError(f"random features need a kernel that is one ExpQuad times variances; this one has {names}")
     variances = [factor for factor in factors if not isinstance(factor, Covariance)]
     return kernels[0], pt.prod(pt.stack(variances)) if variances else pt.constant(1.0)

@@ -33,7 +33,7 @@ def spaced_draws(idata: Any, model: pm.Model, number: int | None) -> list[dict[s
     missing = [name for name in names if name not in posterior]
     if missing:
         raise ValueError(
-            f"the posterior lacks {', '.join(map(repr, missing))}: sample the model that this process is of"
+            f"the posterior has no {', '.join(map(repr, missing))}: sample the model to which this process belongs"
         )
     arrays = {name: posterior[name].values.reshape(-1, *posterior[name].shape[2:]) for name in names}
     total = posterior.sizes["chain"] * posterior.sizes["draw"]

@@ -52,7 +52,7 @@ def whole_model(
             if rv is v or rv.name in observations:
                 continue
             if v in set(ancestors([rv])):
-                raise ModelError(f"{rv.name!r} depends on the whitened values, which the whole model has not")
+                raise ModelError(f"{rv.name!r} depends on the whitened values, which the exact model does not have")
             node = rv.owner.clone_with_new_inputs([copied(part) for part in rv.owner.inputs])
             copy = node.outputs[rv.owner.outputs.index(rv)]
             settings = {"default_transform": model.rvs_to_transforms[rv]} if rv in model.free_RVs else {}

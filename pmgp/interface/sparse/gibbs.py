@@ -190,8 +190,8 @@ class SparseGibbs(ThetaProgress, SparseStep):
         shape = self.function.shape
         if (approximation.whitened, approximation.mean.shape) != (self.function.latent_name, shape):
             raise ValueError(
-                f"the approximation has values {approximation.whitened!r} of shape {approximation.mean.shape}, and the "
-                f"model {self.function.latent_name!r} of shape {shape}: give pmgp.gp.optimize_inducing this model"
+                f"the approximation has values {approximation.whitened!r} of shape {approximation.mean.shape}, but the "
+                f"model has {self.function.latent_name!r} of shape {shape}: use pmgp.gp.optimize_inducing on this model"
             )
         theta = self.function.theta_of(value_point(model, approximation.point))
         with self._limited(self._observations):
@@ -213,8 +213,8 @@ class SparseGibbs(ThetaProgress, SparseStep):
         known, now = self.sites.linear.shape[-1], conditional.offset.shape[-1]
         if known != now:
             raise ValueError(
-                f"the approximation is of {known} observations, and the model has {now} now: make another one, with "
-                "pmgp.gp.optimize_inducing, and a step method with it"
+                f"the approximation was made for {known} observations, but the model now has {now}: make a new one "
+                "with pmgp.gp.optimize_inducing, and give it to a new step method"
             )
 
     def _function_of(self, model: pm.Model, point: dict[str, np.ndarray]) -> SparseParts:

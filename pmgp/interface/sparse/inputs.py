@@ -33,9 +33,9 @@ def refuse_minibatches(what: str, array: Any) -> None:
     variables = ancestors([array]) if isinstance(array, Variable) else []
     if any(variable.owner is not None and isinstance(variable.owner.op, MinibatchOp) for variable in variables):
         raise ValueError(
-            f"{what} is a pm.Minibatch, and these are not for MCMC: with other rows at each evaluation the log-density "
-            "is a random number, and a chain that is accepted by it has another target, which depends on the size of "
-            "the batches. Give all rows; an evaluation costs O(N M^2), so take fewer inducing inputs if it is too slow"
+            f"{what} is a pm.Minibatch, which MCMC cannot use: with new rows at each evaluation the log-density is "
+            "random, and a chain that accepts with it has another target, which depends on the batch size. Give all "
+            "rows; an evaluation costs O(N M^2), so use fewer inducing inputs if it is too slow"
         )
 
 
@@ -56,7 +56,7 @@ def check_inputs(X: Any, Z: Any) -> np.ndarray:
     refuse_minibatches("Xu", Z)
     inducing, inputs = current_value(Z), current_value(X)
     if inducing is None:
-        raise ValueError("Xu must be numbers or a pm.Data: inducing inputs are chosen before sampling, and not sampled")
+        raise ValueError("Xu must be numbers or a pm.Data: inducing inputs are chosen before sampling, not sampled")
     check_table("Xu", inducing)
     if inputs is not None:
         check_table("X", inputs)
@@ -105,10 +105,10 @@ def check_table(name: str, table: np.ndarray) -> None:
 def _check_together(X: np.ndarray, Z: np.ndarray) -> None:
     if Z.shape[1] != X.shape[1]:
         raise ValueError(
-            f"Xu has {Z.shape[1]} columns and X has {X.shape[1]}: inducing inputs are points of the same space"
+            f"Xu has {Z.shape[1]} columns, but X has {X.shape[1]}: inducing inputs are points in the same space"
         )
     if len(Z) > len(X):
         raise ValueError(
-            f"there are {len(Z)} inducing inputs for {len(X)} points: with M > N nothing is gained over the whole "
-            "model, so take fewer, or pm.gp.Latent with pmgp.PseudoMarginal"
+            f"there are {len(Z)} inducing inputs for {len(X)} points: with M > N the approximation costs more than the "
+            "exact model, so use fewer, or pm.gp.Latent with pmgp.PseudoMarginal"
         )

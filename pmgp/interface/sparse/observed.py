@@ -99,13 +99,13 @@ def _check_kind(name: str, observed: np.ndarray, rv: TensorVariable, shape: tupl
     """Refuse a wrong number of observations, and fractions for a distribution over integers."""
     if observed.ndim and observed.shape[-1] != shape[-1]:
         raise ValueError(
-            f"there are {observed.shape[-1]} observations {name!r} for {shape[-1]} rows of X: give as many"
+            f"there are {observed.shape[-1]} observations {name!r} for {shape[-1]} rows of X: give one for each row"
         )
     broken = observed != np.floor(observed)
     if np.issubdtype(np.dtype(rv.dtype), np.integer) and broken.any():
         raise ValueError(
-            f"the observations {name!r} in {places(broken, observed)} are no whole numbers, and so outside the support "
-            f"of {_name(rv)!r}"
+            f"the observations {name!r} in {places(broken, observed)} are not whole numbers, and so outside the "
+            f"support of {_name(rv)!r}"
         )
 
 
@@ -113,8 +113,8 @@ def _check_factorization(name: str, mask: np.ndarray, logs: np.ndarray) -> None:
     """Refuse terms that change although only the latent values of other terms have moved."""
     if logs[0].shape != mask.shape:
         raise ValueError(
-            f"the observations {name!r} have terms of shape {logs[0].shape} and there are latent values of shape "
-            f"{mask.shape}: each observation must depend on one latent value, but for classes by "
+            f"the observations {name!r} have terms of shape {logs[0].shape}, but there are latent values of shape "
+            f"{mask.shape}: each observation must depend on one latent value, except for classes with "
             "pmgp.likelihoods.RobustMax"
         )
     # NaN is not equal to itself.
@@ -122,7 +122,7 @@ def _check_factorization(name: str, mask: np.ndarray, logs: np.ndarray) -> None:
     if not (same[1] | mask).all() or not (same[2] | ~mask).all():
         raise ValueError(
             f"an observation of {name!r} depends on several latent values: the expected log-likelihood is a sum of "
-            "integrals in one dimension only where each observation depends on its own (classes: "
+            "integrals in one dimension only if each observation depends on its own value (for classes use "
             "pmgp.likelihoods.RobustMax)"
         )
 

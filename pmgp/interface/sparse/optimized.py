@@ -21,9 +21,10 @@ from pmgp.interface.sparse.bound import BoundFunction
 from pmgp.interface.sparse.process import Sparse
 
 NOTHING_TOLD = (
-    "Where the bound is largest, the values at the inducing inputs tell next to nothing of those at other inputs, and "
-    "predictions will be the prior's: length-scales are far below the distances between inputs. Give the length-scales "
-    "a prior with room for these distances (standardized features help), and start=..., or take more inducing inputs"
+    "At the maximum of the bound, the values at the inducing inputs hardly inform those at other inputs, and "
+    "predictions will be close to the prior: length-scales are far below the distances between inputs. Give the "
+    "length-scales a prior that allows for these distances (standardized features help), and give start=..., or use "
+    "more inducing inputs"
 )
 # The groups of variables that move together, one group after another.
 STAGES = ("q", "q and theta", "q, theta and Z")

@@ -78,7 +78,7 @@ class SparseParts:
         whole, *known = model.replace_rvs_by_values(known)
         offset = clone_replace(whole, {value: _nothing(value, self.shape, whole)}, rebuild_strict=False)
         if value in set(ancestors(known)):
-            raise ModelError(f"the likelihood depends on {v.name!r} other than by the process: {ELSEWHERE}")
+            raise ModelError(f"the likelihood depends on {v.name!r} other than through the process: {ELSEWHERE}")
         self._others = [len(term.others) for term in terms]
         self._number = len(known) - sum(self._others)
         self._theta_function = self._of_theta([log_prior_of(model, v), offset, *known], model, point)
@@ -99,7 +99,7 @@ class SparseParts:
         expected = function(point | {self.latent_name: v.reshape(point[self.latent_name].shape)})
         _, conditional = self.at(self.theta_of(point))
         if not np.allclose(conditional.latent(v), expected, rtol=1e-6, atol=1e-8):
-            raise ModelError(f"the mean of the process is not seen to be linear in its whitened values: {ELSEWHERE}")
+            raise ModelError(f"the graph of the mean is not visibly linear in the whitened values: {ELSEWHERE}")
 
     def theta_of(self, point: dict[str, np.ndarray]) -> np.ndarray:
         """Return all variables except v as one vector."""
@@ -193,7 +193,7 @@ def _whitened(model: pm.Model) -> Any:
     found = [rv for rv in model.free_RVs if rv.name.endswith(WHITENED)]
     if len(found) != 1:
         names = ", ".join(repr(rv.name) for rv in found) or "none"
-        raise ModelError(f"one process of pmgp.gp.Sparse is needed, and there are {names}: {ELSEWHERE}")
+        raise ModelError(f"the model must have one process of pmgp.gp.Sparse, but has {names}: {ELSEWHERE}")
     return found[0]
 
 
@@ -207,7 +207,7 @@ def _nothing(value: TensorVariable, shape: tuple[int, int], whole: TensorVariabl
 
 def _term(rv: Any) -> _Term:
     if type(rv.owner.op).__name__ != OBSERVATIONS:
-        raise ModelError(f"{rv.name!r} depends on the whitened values, and not by gp.observe: {ELSEWHERE}")
+        raise ModelError(f"{rv.name!r} depends on the whitened values, but not through gp.observe: {ELSEWHERE}")
     mean, *others = rv.owner.op.dist_params(rv.owner)
     return _Term(rv, mean, others)
 
@@ -239,7 +239,7 @@ def _projections(mean: TensorVariable, v: Any) -> list[TensorVariable]:
             if row is not None:
                 found[row] = node.inputs[1]
     if not found:
-        raise ModelError(f"the process is not seen to be linear in its whitened values: {ELSEWHERE}")
+        raise ModelError(f"the graph of the process is not visibly linear in the whitened values: {ELSEWHERE}")
     return [found[row] for row in sorted(found)]
 
 

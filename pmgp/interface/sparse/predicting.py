@@ -270,7 +270,7 @@ class Predicting:
         self._observation(None)
         prepared = self._prepared(self._inputs)
         if prepared.n_outputs > 1:
-            raise ModelError(f"the process has {prepared.n_outputs} outputs, and the whole model is made for one")
+            raise ModelError(f"the process has {prepared.n_outputs} outputs; exact_model supports only one")
         X, [cov_func] = self._inputs, prepared.cov_funcs
         moments = self.mean_func(X), stabilize(cov_func(X), jitter)
         return whole_model(pm.modelcontext(model), prepared.v, *moments, self._observations, name)
@@ -299,12 +299,12 @@ class Predicting:
         if name is None:
             name = names[0]
         if name not in names:
-            raise ValueError(f"there are no observations {name!r} of the process; there are {', '.join(names)}")
+            raise ValueError(f"the process has no observations {name!r}; choose among {', '.join(names)}")
         return self._observations[name]
 
     def _prepared(self, Xnew: Any) -> InducingInputs:
         if self._inducing is None:
-            raise RuntimeError("the process is not known at any inputs yet: call prior first")
+            raise RuntimeError("the process has no values at any inputs yet: call prior first")
         check_new_inputs(Xnew, self._columns)
         return self._inducing
 

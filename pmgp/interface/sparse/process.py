@@ -129,7 +129,10 @@ class Sparse(Predicting):
             kwargs["shape"] = points if n_outputs == 1 else (n_outputs, points)
         v = pm.Normal(f"{name}{WHITENED}", 0.0, 1.0, **kwargs)
         if v.ndim != 1 + (n_outputs > 1):
-            raise ValueError(f"dims of {name!r} must be those of the inducing inputs, after one of outputs if several")
+            raise ValueError(
+                f"dims of {name!r} must be the dimension of the inducing inputs, after that of outputs if there are "
+                "several"
+            )
         attach(v, self)
         self._inducing = InducingInputs(self.mean_func, cov_funcs, table_of(Xu), v, n_outputs, jitter)
         self._marginals = self._inducing.marginals(self._inputs)
@@ -198,7 +201,7 @@ class Sparse(Predicting):
         for what, array in {"observed": observed, **{f"parameter {i}": p for i, p in enumerate(others)}}.items():
             refuse_minibatches(what, array)
         if "total_size" in kwargs:
-            raise ValueError("total_size is for minibatches, which MCMC cannot use: give all observations, without it")
+            raise ValueError("total_size is for minibatches, which MCMC cannot use: leave it out, and give all rows")
         check_distribution(model, likelihood, [mean, *others])
         value = observed if isinstance(observed, Variable) else pt.as_tensor(_complete(name, observed))
         check_terms(model, name, likelihood, value, [mean, *others])
@@ -289,7 +292,7 @@ def _complete(name: str, observed: Any) -> np.ndarray:
     missing = np.ma.getmaskarray(array) | (np.isnan(array.filled(0)) if array.dtype.kind == "f" else False)
     if np.any(missing):
         raise ValueError(
-            f"{int(np.sum(missing))} observations of {name!r} are missing: leave them and their rows of X out; what "
-            "they may have been, gp.marginals or gp.conditional says"
+            f"{int(np.sum(missing))} observations of {name!r} are missing: leave out these observations and their rows "
+            "of X; gp.marginals or gp.conditional predicts the process there"
         )
     return np.asarray(array)

@@ -77,7 +77,7 @@ def select_inducing(
     if not 1 <= M <= len(different):
         raise ValueError(f"M must be from 1 to the number of different rows of X, {len(different)}, not {M}")
     if method not in METHODS:
-        hint = ": that takes the likelihood too, see pmgp.gp.optimize_inducing" if method == "optimized" else ""
+        hint = ": optimizing also needs the likelihood, see pmgp.gp.optimize_inducing" if method == "optimized" else ""
         raise ValueError(f"method must be one of {', '.join(METHODS)}, not {method!r}{hint}")
     rng = np.random.default_rng(random_seed)
     if method == "kmeans":
@@ -85,7 +85,7 @@ def select_inducing(
     if method == "random":
         return different[rng.permutation(len(different))[:M]]
     if cov_func is None:
-        raise ValueError("method='conditional_variance' needs cov_func, whose variances these are")
+        raise ValueError("method='conditional_variance' needs cov_func, the covariance function of the process")
     return different[_greedy(different, M, cov_func, start)]
 
 

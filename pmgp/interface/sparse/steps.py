@@ -68,7 +68,7 @@ class SparseStep(ChainStep):
         name = type(self).__name__
         if model.discrete_value_vars:
             names = ", ".join(repr(variable.name) for variable in model.discrete_value_vars)
-            raise ValueError(f"{name} moves continuous variables, and {names} is discrete: sum it out")
+            raise ValueError(f"{name} moves only continuous variables, but {names} is discrete: sum it out")
         given = [model.rvs_to_values.get(variable, variable) for variable in vars or model.value_vars]
         left = [variable.name for variable in model.value_vars if variable not in given]
         if left:

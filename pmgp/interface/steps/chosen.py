@@ -78,11 +78,11 @@ def _refuse_kind(estimator: Estimator, model: LatentGaussianModel) -> None:
     name, dense = type(estimator).__name__, isinstance(estimator, OrthantSampling | SequentialSampling)
     if dense and model.latent_prior.markov:
         raise ValueError(
-            f"{name} needs the covariance matrix of {model.latent_name!r}, which is never made for a time series; use "
-            'estimator="sequential", which stands for PathSampling there'
+            f"{name} needs the covariance matrix of {model.latent_name!r}, which is never formed for a time series; "
+            'use estimator="sequential", which stands for PathSampling there'
         )
     if isinstance(estimator, PathSampling) and not model.latent_prior.markov:
         raise ValueError(
-            f"{name} draws the values of a time series one after another, and {model.latent_name!r} is none; use "
+            f"{name} draws the values of a time series one after another, but {model.latent_name!r} is not one; use "
             'estimator="sequential", which stands for SequentialSampling there'
         )

@@ -28,7 +28,7 @@ def unusable_start(model: LatentGaussianModel, theta: np.ndarray) -> str:
     reason = _of_theta(model, theta) or _of_likelihood(model, theta) or _of_derivatives(model, theta)
     if reason is None:
         reason = (
-            "the approximate evidence, or its gradient, is not finite, though p(theta), the covariance of f, and the "
+            "the approximate evidence, or its gradient, is not finite, although p(theta), the covariance of f, and the "
             "likelihood and its derivatives at the prior mean of f are; give other initvals, or another approximation"
         )
     return f"cannot start: {reason} ({_listed(values)}, on the unconstrained scale)"
@@ -95,7 +95,7 @@ def _of_likelihood(model: LatentGaussianModel, theta: np.ndarray) -> str | None:
                 "three prior standard deviations of its prior mean: such observations are outside the support of their "
                 "distribution, or its other parameters are impossible"
             )
-    return f"{at_mean}, at the prior mean of {model.latent_name!r}, where approximations start; give it another mean"
+    return f"{at_mean}, at the prior mean of {model.latent_name!r}, where approximations start; give another mean"
 
 
 def _of_likelihood_at(model: LatentGaussianModel, theta: np.ndarray, f: np.ndarray) -> str | None:
@@ -115,6 +115,6 @@ def _of_derivatives(model: LatentGaussianModel, theta: np.ndarray) -> str | None
         if not np.isfinite(values).all():
             return (
                 f"the {what} derivative of the log-likelihood in {model.latent_name!r} is not finite in "
-                f"{places(~np.isfinite(values))} at the prior mean, though the log-likelihood is"
+                f"{places(~np.isfinite(values))} at the prior mean, although the log-likelihood is"
             )
     return None

@@ -100,7 +100,7 @@ def chosen_proposal(
     }
     chosen = resolve(given, names, AdaptiveTransition, "proposal")
     if chosen.derivatives > 1:
-        raise ValueError(f"proposal must move by values and gradients of the density; {given!r} needs a metric")
+        raise ValueError(f"proposal may use only values and gradients of the density; {given!r} needs a metric")
     if chosen.derivatives > 0:
         if missing_members(setting.approximation, Differentiable):
             raise ValueError(f"{given!r} needs gradients, and {setting.approximation!r} has no evidence_gradient")

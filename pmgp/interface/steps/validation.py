@@ -50,7 +50,7 @@ def check_settings(latent_moves: int, refresh_every: int | None, transitions: in
         if not isinstance(value, int | np.integer) or value < 1:
             raise ValueError(f"{name} must be an integer of at least 1, not {value}")
     if refresh_every is not None and (not isinstance(refresh_every, int | np.integer) or refresh_every < 0):
-        raise ValueError(f"refresh_every must be an integer and not negative: {refresh_every}")
+        raise ValueError(f"refresh_every must be an integer and not negative, not {refresh_every}")
 
 
 def moved_values(vars: Any, model: pm.Model, parts: LatentGaussianModel) -> list[Any]:
@@ -70,7 +70,7 @@ def moved_values(vars: Any, model: pm.Model, parts: LatentGaussianModel) -> list
     if left:
         raise ModelError(
             f"the prior of {parts.latent_name!r} depends on {', '.join(left)}, which PseudoMarginal must move itself: "
-            "add to vars, or leave vars out. Only variables of the likelihood alone can be left to other step methods"
+            "add it to vars, or leave vars out. Other step methods can move only variables of the likelihood alone"
         )
     if not moved:
         raise ModelError(
