@@ -91,7 +91,7 @@ def rhat_over_iterations(
     posterior = _posterior(idata, var_names)
     n_chains, n_draws = posterior.sizes["chain"], posterior.sizes["draw"]
     if n_chains < 2 or n_draws < MIN_DRAWS:
-        raise ValueError(f"R-hat needs 2 chains of {MIN_DRAWS} draws, there are {n_chains} of {n_draws}")
+        raise ValueError(f"R-hat needs 2 chains of {MIN_DRAWS} draws, but there are {n_chains} of {n_draws}")
     counts = _counts(points, n_draws)
     rhats = [arviz.rhat(posterior.isel(draw=slice(0, count))) for count in counts]
     return xr.concat(rhats, dim=xr.Variable("draws", counts))
@@ -103,7 +103,7 @@ def _counts(points: int | ArrayLike, n_draws: int) -> np.ndarray:
         return np.unique(np.maximum(spaced, MIN_DRAWS))
     counts = np.asarray(points, dtype=int)
     if counts.min() < MIN_DRAWS or counts.max() > n_draws:
-        raise ValueError(f"points must be between {MIN_DRAWS} and the {n_draws} draws there are")
+        raise ValueError(f"points must be between {MIN_DRAWS} and {n_draws}, the number of draws")
     return counts
 
 
@@ -142,7 +142,7 @@ def ess_per_second(idata: xr.DataTree, var_names: Sequence[str] | None = None) -
     """
     posterior = _posterior(idata, var_names)
     if posterior.sizes["draw"] < MIN_DRAWS:
-        raise ValueError(f"ESS needs {MIN_DRAWS} draws, there are {posterior.sizes['draw']}")
+        raise ValueError(f"ESS needs {MIN_DRAWS} draws, but there are {posterior.sizes['draw']}")
     if "sampling_time" not in idata["posterior"].attrs:
         raise ValueError("the posterior has no attribute sampling_time, which PyMC's sample sets")
     seconds = float(idata["posterior"].attrs["sampling_time"])

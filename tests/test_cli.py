@@ -67,7 +67,7 @@ def test_a_run_leaves_all_its_files(finished):
 
 def test_a_run_prints_summary_cost_and_scores(finished):
     _, output = finished
-    for words in ["lengthscale", "r_hat", "Cholesky", "ESS a second", "AUC", "report.html"]:
+    for words in ["lengthscale", "r_hat", "Cholesky", "ESS per second", "AUC", "report.html"]:
         assert words in output
 
 
@@ -594,7 +594,7 @@ def test_notices_of_the_file_are_printed_and_written(tmp_path, monkeypatch):
         },
     }
     page = (out / "report.html").read_text()
-    assert "blue, green, red; for each a column that is 1 there and 0 elsewhere" in page
+    assert "blue, green, red; each has a column that is 1 for its rows and 0 for others" in page
     assert "F 0, M 1" in page
     assert "3 (5 columns with the categories), standardized" in page
 
@@ -627,7 +627,7 @@ def test_many_points_are_approximated_and_that_is_said(approximated):
     assert "Exact posterior draws" not in page
     assert record["settings"]["sparse"] is None
     [diagnosis] = [notice for notice in record["notices"] if "10 inducing inputs leave" in notice]
-    wanted = re.search(r"Take about (\d+) inducing inputs or more, and .* \(--sparse (\d+)\)$", diagnosis)
+    wanted = re.search(r"Use about (\d+) inducing inputs, and .* \(--sparse (\d+)\)$", diagnosis)
     assert wanted is not None, diagnosis
     assert wanted[1] == wanted[2]
     with xr.open_datatree(out / "posterior.nc", engine="h5netcdf") as idata:
@@ -661,7 +661,7 @@ def test_inducing_inputs_can_be_asked_for_or_refused(csv, tmp_path, monkeypatch)
     assert asked.inducing.shape == (7, 3)
     assert asked.notices[-1].startswith("48 training points are approximated with 7 inducing inputs: the draws come")
     assert "--sparse 7" in asked.settings.command()
-    with pytest.raises(RunError, match="--sparse 49 asks for more inducing inputs than there are different points, 48"):
+    with pytest.raises(RunError, match="--sparse 49 asks for more inducing inputs than the 48 different points"):
         prepared(49)
     with pytest.raises(RunError, match="--sparse must be a number of inducing inputs, or 0 for none, not -1"):
         prepared(-1)

@@ -111,11 +111,11 @@ def test_labels_run_in_time_too(csv, likelihood):
 
 
 REFUSED = {
-    "rbf": ({"kernel": "rbf"}, "--time takes --kernel matern32 or matern52, and not rbf"),
+    "rbf": ({"kernel": "rbf"}, "--time takes --kernel matern32 or matern52, not rbf"),
     "classes": ({"likelihood": "multinomial"}, "--time is for --likelihood probit, logit and poisson"),
     "sparse": ({"sparse": 20}, "--sparse does not go with --time"),
     "features": ({"features": ("other",)}, "--features does not go with --time"),
-    "horizon": ({"horizon": -1}, "--horizon is a number of further times"),
+    "horizon": ({"horizon": -1}, "--horizon must be a number of further times"),
     "no time": ({"time": None, "horizon": 3}, "--horizon is for a column of times"),
 }
 

@@ -46,7 +46,7 @@ def test_chains_that_disagree_have_a_high_rhat():
     [
         ({"chains": 1}, 5, "2 chains"),
         ({"draws": 8}, 5, "10 draws"),
-        ({"draws": 50}, [20, 60], "50 draws"),
+        ({"draws": 50}, [20, 60], "between 10 and 50, the number of draws"),
         ({"draws": 50}, [5, 50], "between 10"),
     ],
 )

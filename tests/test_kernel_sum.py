@@ -123,7 +123,7 @@ COLUMN = np.ones((N, 1))
 WRONG_SOURCES = {
     "sources must have a row for each of the same observations: 'a' has 12, 'b' has 11": {"a": COLUMN, "b": COLUMN[1:]},
     "there must be at least one source": {},
-    "source 'a' must be a matrix with a row for each observation, its shape is": {"a": np.ones(N)},
+    "source 'a' must be a matrix with a row for each observation, not of shape": {"a": np.ones(N)},
     "source 'a' has nan in row 0, column 0": {"a": np.nan * COLUMN},
 }
 

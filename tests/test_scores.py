@@ -247,7 +247,7 @@ def test_scores_of_counts_by_hand():
         "mean_absolute_error": pytest.approx(4 / 3),
         "root_mean_squared_error": pytest.approx(np.sqrt(10 / 3)),
     }
-    with pytest.raises(ValueError, match="of one length"):
+    with pytest.raises(ValueError, match="equal lengths"):
         counts.summarize([0, 3], [1.0, 3.0], [-1.0])
 
 

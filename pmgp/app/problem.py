@@ -57,7 +57,7 @@ def _inducing(settings: Settings, X: NDArray[np.float64]) -> Inducing:
     if number is None:
         number = 0 if len(X) < MANY_POINTS else min(suggested_number(len(X)), different)
     if number > different:
-        raise RunError(f"--sparse {number} asks for more inducing inputs than there are different points, {different}")
+        raise RunError(f"--sparse {number} asks for more inducing inputs than the {different} different points")
     return select_inducing(X, number, random_seed=settings.seed) if number else None
 
 

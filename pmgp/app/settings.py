@@ -89,11 +89,11 @@ class Settings:
     def _check_time(self) -> None:
         """Refuse options that do not apply to a process in time."""
         if self.likelihood not in ("probit", "logit", "poisson"):
-            raise RunError(f"--time is for --likelihood probit, logit and poisson, and not for {self.likelihood}")
+            raise RunError(f"--time is for --likelihood probit, logit and poisson, not for {self.likelihood}")
         if not self.kernel.startswith("matern"):
-            raise RunError(f"--time takes --kernel matern32 or matern52, and not {self.kernel}")
+            raise RunError(f"--time takes --kernel matern32 or matern52, not {self.kernel}")
         if self.horizon < 0:
-            raise RunError(f"--horizon is a number of further times, 0 or more, it is {self.horizon}")
+            raise RunError(f"--horizon must be a number of further times, 0 or more, not {self.horizon}")
         others = {"--features": self.features, "--sparse": self.sparse, "--exposure": self.exposure}
         given = [option for option, value in others.items() if value]
         if given:

@@ -86,7 +86,7 @@ class IterativeDensity:
         try:
             self._covariance = TiledCovariance(graphs[0], graphs[1], variable, parts.theta.compile_function)
         except UnsupportedGraphError as error:
-            raise ModelError(f"the covariance of {observed.name!r} is not computed by tiles: {error}") from error
+            raise ModelError(f"the covariance of {observed.name!r} cannot be computed in tiles: {error}") from error
         self.theta, self._theta_prior, self._y = parts.theta, parts.theta_prior, parts.y
         self.rank = _rank(rank, len(parts.y))
         self._method = IterativeEvidence() if method is None else method
@@ -150,7 +150,7 @@ class IterativeDensity:
         moments = self._covariance.moments(theta)
         if not np.all(moments.noise > 0.0):
             raise ModelError(
-                "nothing is added to the diagonal of the covariance at the end of its graph, and solvers need noise "
+                "the graph of the covariance does not end with an addition to the diagonal, but solvers need noise "
                 "there: give pm.gp.Marginal a noise, or a jitter"
             )
         return moments

@@ -185,7 +185,7 @@ def _refuse_affordable(size: int, force: bool) -> None:
     if size <= AFFORDABLE and not force:
         raise ValueError(
             f"exact methods are affordable for {size} points: use pmgp.importance, or NUTS. Stochastic gradient "
-            "Langevin dynamics are not exact, and take far longer; force=True samples all the same"
+            "Langevin dynamics are not exact, and take far longer; force=True samples anyway"
         )
 
 

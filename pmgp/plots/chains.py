@@ -79,7 +79,7 @@ def rank(idata: xr.DataTree, var_names: Sequence[str] | None = None) -> Figure:
     >>> figure = pmgp.plots.rank(idata)
     """
     if idata["posterior"].sizes["chain"] < 2:
-        raise ValueError("ranks compare chains, there is only one")
+        raise ValueError("ranks compare chains, but there is only one")
     visuals = {"remove_axis": False}
     return _facets(arviz.plot_rank, idata, var_names, visuals=visuals, ylabel="Δ ECDF of ranks")
 

@@ -145,7 +145,7 @@ def area_under_curve(y: ArrayLike, probability: ArrayLike) -> float:
     """
     y, probability = _validated(y, probability)
     if not 0 < y.sum() < len(y):
-        raise ValueError(f"AUC needs both classes, all {len(y)} labels are {y[0]}")
+        raise ValueError(f"AUC needs both classes, but all {len(y)} labels are {y[0]}")
     try:
         from sklearn.metrics import roc_auc_score
     except ImportError as error:
@@ -275,7 +275,7 @@ def _validated(y: ArrayLike, probability: ArrayLike) -> tuple[Labels, Probabilit
     probability = np.asarray(probability, dtype=np.float64)
     if y.ndim != 1 or not y.size or y.shape != probability.shape:
         raise ValueError(
-            "y and probability must be vectors of one length, at least 1; their shapes are "
+            "y and probability must be vectors of equal length, at least 1; their shapes are "
             f"{y.shape} and {probability.shape}"
         )
     if not np.isin(y, (0, 1)).all():

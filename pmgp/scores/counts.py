@@ -115,7 +115,7 @@ def summarize(y: ArrayLike, mean: ArrayLike, log_density: ArrayLike) -> dict[str
         raise ImportError('scores of counts need scikit-learn: pip install "pmgp[data]"') from error
     if np.shape(y) != np.shape(log_density):
         raise ValueError(
-            f"y and log_density must be of one length; shapes are {np.shape(y)} and {np.shape(log_density)}"
+            f"y and log_density must have equal lengths; their shapes are {np.shape(y)} and {np.shape(log_density)}"
         )
     return {
         "log_density": float(np.mean(np.asarray(log_density))),

@@ -90,7 +90,7 @@ def test_recommendations_say_what_a_field_costs(model):
 
 
 def test_predictions_at_new_inputs_are_refused(model, idata):
-    with pytest.raises(ModelError, match=r"'s' is a field, .*at points too if its prior"):
+    with pytest.raises(ModelError, match=r"'s' is a field, .*and at points if they are given to its prior"):
         pmgp.sample_predictions(idata, np.ones((3, 1)), model=model)
     with pytest.raises(ModelError, match=r"Xnew cannot be given.*pm\.set_data"):
         pmgp.predict(idata, np.ones((3, 1)), model=model)

@@ -139,5 +139,5 @@ def test_a_start_saves_iterations_and_changes_nothing():
 
 @pytest.mark.parametrize("probes", [0, 1])
 def test_one_probe_is_refused(probes):
-    with pytest.raises(ValueError, match=f"probes must be at least 2, so that there is an error, not {probes}"):
+    with pytest.raises(ValueError, match=f"probes must be at least 2 for a standard error, not {probes}"):
         IterativeEvidence(probes=probes)

@@ -111,7 +111,7 @@ def test_what_has_no_prediction_is_refused_in_words():
         pmgp.predict(idata, model=model)
     model.set_data("group_of", np.array([0, 1, 2, 3]))
     model.set_dim("time", TIMES, coord_values=np.arange(1, TIMES + 1))
-    with pytest.raises(ModelError, match=r"'s' has 5 values in the posterior, and others.*all values before"):
+    with pytest.raises(ModelError, match=r"the 5 values of .*'s' in the posterior.*all earlier values"):
         pmgp.predict(idata, model=model)
     with pytest.raises(ValueError, match="Xnew is needed"):
         pmgp.predict(idata, model=pmgp.models.classifier([[0.0], [1.0]], [0, 1]))

@@ -208,7 +208,7 @@ def test_a_store_that_is_not_shared_is_named(sample, tmp_path):
             future.set_result(None)
             return future
 
-    with pytest.raises(pmgp.StoreError, match="chain 0 has ended, and its draws are not in"):
+    with pytest.raises(pmgp.StoreError, match="chain 0 has ended, but its draws are not in"):
         sample(executor=Elsewhere(), out=tmp_path)
 
 

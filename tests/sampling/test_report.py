@@ -63,14 +63,14 @@ def test_few_effective_draws_say_how_many_would_do():
     found = report(idata, ess=1000)
     needed = 200 * 1000 / found.convergence.ess
     words = found.findings[-1]
-    assert "effective draws of 1000: some" in words
-    stated = int(words.split("some ")[1].split()[0])
+    assert "effective draws instead of 1000: about" in words
+    stated = int(words.split("about ")[1].split()[0])
     assert needed <= stated <= 1.1 * needed
     assert "ess=1000" in words
 
 
 def test_one_chain_and_few_draws(good):
-    assert "there is one chain" in report(make_posterior(chains=1, draws=1000)).findings[0]
+    assert "one chain has no R-hat" in report(make_posterior(chains=1, draws=1000)).findings[0]
     few = report(make_posterior(draws=5))
     assert few.convergence is None
     assert few.findings == ("draw more: draws=1000 is a good beginning",)
@@ -81,7 +81,7 @@ def test_a_chain_that_never_moved_has_no_effective_draws(good):
     good["posterior"]["variance"].to_numpy()[2] = 1.0
     found = report(good)
     assert found.convergence.ess == 0.0
-    assert "variance has 0 effective draws of 400: it hardly moves" in str(found)
+    assert "variance has 0 effective draws instead of 400: it hardly moves" in str(found)
 
 
 def test_constants_are_no_chains_that_never_moved(good):

@@ -123,7 +123,7 @@ def test_chains_go_on_until_there_are_enough_effective_draws(sample):
 def test_going_on_ends_at_the_most_draws(sample, caplog):
     idata = sample(ess=1e6, max_draws=80, quiet=False)
     assert idata["posterior"].sizes["draw"] == 80
-    assert "effective draws of 1000000" in idata.attrs["pmgp_report"]
+    assert "effective draws instead of 1000000" in idata.attrs["pmgp_report"]
 
 
 @pytest.mark.full
@@ -330,7 +330,7 @@ def test_the_same_model_built_again_is_the_same(binary_data, stored, uninterrupt
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda X, y: classifier(X[:19], y[:19]), r"the variable 'f' is of shape \(19,\), float64, None and was of"),
+        (lambda X, y: classifier(X[:19], y[:19]), r"the variable 'f' is of shape \(19,\), float64, None, but was of"),
         (lambda X, y: classifier(X, 1 - y), "the observed variable 'y' is of other values"),
         (lambda X, y: classifier(X + 1e-9, y), "its priors, its covariance function, its inputs"),
         (lambda X, y: classifier(X, y, prior=2.5), "its priors"),
@@ -346,12 +346,14 @@ def test_another_model_is_refused(binary_data, stored, change, words, monkeypatc
 
 def test_other_step_methods_are_refused(probit_model, stored):
     other = pmgp.PseudoMarginal(model=probit_model, latent_moves=2)
-    with pytest.raises(pmgp.StoreError, match=r"other settings of theirs: .*latent_moves=1.* and not .*latent_moves=2"):
+    with pytest.raises(
+        pmgp.StoreError, match=r"other step methods or settings: .*latent_moves=1.*; not .*latent_moves=2"
+    ):
         resumed(stored, probit_model, step=other)
 
 
 def test_a_folder_that_holds_something_is_refused(sample, probit_model, stored, tmp_path):
-    with pytest.raises(pmgp.StoreError, match=r"is not empty: go on with the run in it by pmgp\.resume"):
+    with pytest.raises(pmgp.StoreError, match=r"is not empty: continue its run with pmgp\.resume"):
         sample(out=stored)
     with pytest.raises(pmgp.StoreError, match="holds no run"):
         resumed(tmp_path, probit_model)
@@ -397,8 +399,8 @@ def test_other_versions_are_named(probit_model, step, stored, monkeypatch, caplo
     [
         ({"draws": 0}, "draws must be at least 1, not 0"),
         ({"ess": -1}, "ess must be positive"),
-        ({"max_draws": 10}, "max_draws=10 goes with ess"),
-        ({"ess": 10, "max_draws": 10}, "must not be below draws=60"),
+        ({"max_draws": 10}, "max_draws=10 needs ess"),
+        ({"ess": 10, "max_draws": 10}, "must be at least draws=60"),
         ({"flush_every": float("nan")}, "flush_every must be"),
         ({"return_inferencedata": False}, "return_inferencedata cannot be given"),
         ({"ess": 10, "callback": print}, "callback cannot be given together with ess"),

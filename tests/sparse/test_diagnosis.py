@@ -77,13 +77,13 @@ def test_advice_follows_the_trace():
     settings = {"unexplained": np.array([0.1, 0.1]), "hyperparameters": {"a": np.array([1.0, 3.0])}, "points": 100}
     found = diagnosis_of(penalties=penalties, traces=traces, inducing=3, **settings)
     assert found.enough == 9
-    assert "Take about 9 inducing inputs or more" in str(found)
+    assert "Use about 9 inducing inputs" in str(found)
     assert traces[found.enough - 1] <= 0.025 * traces[2] < traces[found.enough - 2]
     assert found.shifts == {"a": 2.0}
     none = diagnosis_of(penalties=penalties, traces=traces[:4], inducing=3, **settings)
     assert none.enough is none.advised is None
     assert "more than 12 inducing inputs" in str(none)
-    assert "the mean of a would move by +2 deviations or more" in str(none)
+    assert "the mean of a would move by +2 standard deviations or more" in str(none)
 
 
 @pytest.mark.parametrize(("points", "exact"), [(17, True), (18, False), (100, False)])
@@ -92,6 +92,6 @@ def test_where_half_of_the_points_are_needed_the_exact_chain_is_advised(points, 
     found = diagnosis_of(np.full(2, 0.1), penalties, {"a": np.array([1.0, 3.0])}, traces, 3, points)
     assert found.exact_instead is exact
     assert found.advised == (0 if exact else 9)
-    assert ("take the exact chain" in str(found)) is exact
+    assert ("use the exact chain" in str(found)) is exact
     # Not where it would take days.
     assert not found._replace(points=30_000, enough=20_000).exact_instead

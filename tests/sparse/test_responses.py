@@ -134,7 +134,7 @@ def test_several_processes_are_asked_one_by_one():
 def test_a_step_method_is_recommended_and_said_to_approximate():
     found = pmgp.recommend(sparse_gaussian(X[::3]))
     assert found.code == "pmgp.steps.SparseGibbs()"
-    assert "4 inducing inputs by 10 points" in found.reason
+    assert "4 inducing inputs represent the process at 10 points" in found.reason
     assert "approximation of the posterior" in found.reason
     assert "pmgp.gp.optimize_inducing(gp, inducing=False).initvals(chains)" in found.alternatives[-1]
     assert "several outputs" not in found.reason
@@ -162,7 +162,7 @@ def test_many_points_bring_a_word_on_the_approximation(monkeypatch):
     many = exact()
     assert many.code == few.code
     assert not any("Sparse" in alternative for alternative in few.alternatives)
-    assert "pmgp.gp.Sparse with some 10 inducing inputs" in many.alternatives[1]
+    assert "pmgp.gp.Sparse with about 10 inducing inputs" in many.alternatives[1]
     assert "It is an approximation" in many.alternatives[1]
     assert many.alternatives[2:] == few.alternatives
 

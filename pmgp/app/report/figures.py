@@ -43,7 +43,7 @@ def _trend(outcome: Outcome) -> Picture:
         "trend",
         "Trend and forecast",
         f"The line is the posterior median, and the band holds nine tenths of the posterior.{wide} After the last "
-        "observation it widens to what is known without observations.",
+        "observation it widens towards the prior.",
         lambda: plots.trend(
             table,
             observations,
@@ -60,7 +60,7 @@ def _lengthscale(outcome: Outcome) -> Picture:
         "lengthscale",
         "Length-scales",
         "How far apart, in standard deviations of a feature, inputs must lie for the latent "
-        "function to change. With one length-scale a feature, short ones mark those that matter.",
+        "function to change. With one length-scale per feature, short ones mark the features that matter.",
         lambda: plots.lengthscale(outcome.idata, prior),
     )
 

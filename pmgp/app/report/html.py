@@ -99,5 +99,5 @@ def headlines(outcome: Outcome) -> list[tuple[str, str]]:
     if worst is not None:
         found.append(("largest R-hat", f"{worst.r_hat:.3f}" if worst.r_hat_of else "not known"))
     if outcome.efficiency:
-        found.append(("ESS a second", tables.a_second(float(outcome.efficiency["ess_per_second"]))))
+        found.append(("ESS per second", tables.a_second(float(outcome.efficiency["ess_per_second"]))))
     return found

@@ -72,7 +72,7 @@ def _features(dataset: Dataset) -> str:
 def _coding(category: Category) -> str:
     if len(category.values) == 2:
         return f"{category.values[0]} 0, {category.values[1]} 1"
-    return f"{', '.join(category.values)}; for each a column that is 1 there and 0 elsewhere"
+    return f"{', '.join(category.values)}; each has a column that is 1 for its rows and 0 for others"
 
 
 def score_rows(outcome: Outcome) -> Rows:
@@ -87,7 +87,7 @@ def efficiency_rows(outcome: Outcome) -> Rows:
     stats = outcome.idata["sample_stats"].to_dataset()
     sweeps = {"ep": "sweeps of expectation propagation", "laplace": "steps of Newton's method"}
     names = _OPERATIONS | {"n_newton": sweeps[outcome.settings.approximation]}
-    rows = [(f"{names[name]} an iteration", f"{count:.2f}") for name, count in outcome.operations.items()]
+    rows = [(f"{names[name]} per iteration", f"{count:.2f}") for name, count in outcome.operations.items()]
     if "accepted" in stats:
         rows.append(("acceptance rate", f"{float(stats['accepted'].mean()):.1%}"))
     rows.append(("seconds of sampling, with compilation", f"{outcome.seconds['sampling']:.1f}"))
@@ -96,7 +96,7 @@ def efficiency_rows(outcome: Outcome) -> Rows:
         rows += [
             ("seconds of sampling, tuning included", f"{found['seconds']:.1f}"),
             (f"smallest ESS, of {found['variable']}", str(int(found["ess"]))),
-            ("smallest ESS a second, tuning included", a_second(float(found["ess_per_second"]))),
+            ("smallest ESS per second, tuning included", a_second(float(found["ess_per_second"]))),
         ]
     return rows
 

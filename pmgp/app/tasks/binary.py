@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _SCORES = {
     "accuracy": "accuracy",
-    "log_loss": "log loss (nats a point)",
+    "log_loss": "log loss (nats per point)",
     "brier_score": "Brier score",
     "auc": "AUC",
 }

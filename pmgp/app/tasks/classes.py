@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _SCORES = {
     "accuracy": "accuracy",
     "balanced_accuracy": "balanced accuracy (mean over classes)",
-    "log_loss": "log loss (nats a point)",
+    "log_loss": "log loss (nats per point)",
     "brier_score": "Brier score (summed over classes, 0 to 2)",
 }
 
@@ -93,7 +93,7 @@ class ClassTask:
         yield Picture(
             "classes",
             "Predicted classes of the test part",
-            "Above, one bar a test point, divided by the probabilities of the classes, with the points of each "
+            "Above, one bar per test point, divided by the probabilities of the classes, with the points of each "
             "observed class side by side: its own color should take up much of its bars. Below on the left, how many "
             "points of each observed class, a row, have which most probable class, a column. On the right, the "
             "accuracy of the predictions that are made if the least certain points are left undecided: it should rise.",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 INTERVAL = (0.05, 0.95)
 
 _SCORES = {
-    "log_density": "log density (nats a point, high is good)",
+    "log_density": "log density (nats per point, high is good)",
     "mean_absolute_error": "mean absolute error (counts)",
     "root_mean_squared_error": "root mean squared error (counts)",
 }
@@ -108,7 +108,7 @@ class CountTask:
             rows.append(
                 (
                     "exposure",
-                    f"{problem.settings.exposure}, {units.min():.3g} to {units.max():.3g}; {rate:.3g} counts a unit",
+                    f"{problem.settings.exposure}, {units.min():.3g} to {units.max():.3g}; {rate:.3g} counts per unit",
                 )
             )
         return rows

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _SCORES = {
     "accuracy": "accuracy",
-    "log_loss": "log loss (nats a point)",
+    "log_loss": "log loss (nats per point)",
     "ranked_probability_score": "ranked probability score (low is good)",
 }
 
@@ -91,7 +91,7 @@ class OrdinalTask:
         yield Picture(
             "categories",
             "Predicted probabilities on the test part",
-            "Above, one bar a test point, divided by the probabilities of the categories, with the points of each "
+            "Above, one bar per test point, divided by the probabilities of the categories, with the points of each "
             "observed category side by side: its own color should take up much of its bars. Below, for each division "
             "of the categories in two, the observed frequency of the upper part against its predicted probability.",
             lambda: plots.categories(y, probabilities(problem, predictions), classes),

@@ -70,7 +70,7 @@ class IterativeEvidence:
 
     def __post_init__(self) -> None:
         if self.probes < 2:
-            raise ValueError(f"probes must be at least 2, so that there is an error, not {self.probes}")
+            raise ValueError(f"probes must be at least 2 for a standard error, not {self.probes}")
         _ = self._solver
 
     def estimate(

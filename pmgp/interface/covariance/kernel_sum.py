@@ -160,7 +160,7 @@ def _matrix(name: str, values: ArrayLike) -> np.ndarray:
     matrix = np.asarray(values, dtype=float)
     if matrix.ndim != 2 or not matrix.size:
         raise ValueError(
-            f"source {name!r} must be a matrix with a row for each observation, its shape is {matrix.shape}"
+            f"source {name!r} must be a matrix with a row for each observation, not of shape {matrix.shape}"
         )
     if not np.isfinite(matrix).all():
         row, column = np.argwhere(~np.isfinite(matrix))[0]

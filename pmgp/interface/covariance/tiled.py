@@ -92,8 +92,8 @@ class TiledCovariance(BlockedCovariance):
         super().__init__(mean, covariance, theta, compile_function, keeping=False)
         if not self.has_pullback:
             raise UnsupportedGraphError(
-                "no derivative of the covariance by tiles is known: a matrix of n by n in its graph moves with theta "
-                "as a whole, or an operation has no rule"
+                "the derivative of the covariance cannot be computed in tiles: an n by n matrix in its graph depends "
+                "on theta as a whole, or an operation has no rule"
             )
 
     @np.errstate(all="ignore")
@@ -120,7 +120,7 @@ class TiledCovariance(BlockedCovariance):
 def _refuse_whole(leaves: list[np.ndarray]) -> None:
     if any(min(leaf.shape) > 1 and len(leaf) > LARGEST_WHOLE for leaf in leaves):
         raise UnsupportedGraphError(
-            "a part of the covariance's graph is a matrix of n by n that is not made of thin products, and no such "
-            f"matrix is kept for more than {LARGEST_WHOLE} points: write the kernel as a function of inner products or "
-            "squared distances"
+            "the graph of the covariance contains an n by n matrix that is not a function of thin products, and such "
+            f"a matrix is not stored for more than {LARGEST_WHOLE} points: write the kernel as a function of inner "
+            "products or squared distances"
         )

@@ -164,7 +164,7 @@ def _warn(result: Evidence, indefinite: int) -> None:
         warnings.warn(
             f"the evidence and its standard error: {result.trust.words}. Sample longer, so that the proposal is fitted "
             "better; give more draws, or estimates with less noise, such as "
-            "estimator=pmgp.estimators.ImportanceSampling(1024); or look for a posterior in several parts",
+            "estimator=pmgp.estimators.ImportanceSampling(1024); or check whether the posterior has several modes",
             stacklevel=3,
         )
     if indefinite:

@@ -139,8 +139,8 @@ def loo(
 def _refuse_long(f: TensorVariable, length: int) -> None:
     if is_markov(f) and length > LONGEST_SERIES:
         raise ModelError(
-            f"leaving out each of the {length} values of the {kind_of(f)} {f.name!r} takes a matrix with a row for "
-            f"each, which takes too long; up to {LONGEST_SERIES} values are supported"
+            f"leaving out each of the {length} values of the {kind_of(f)} {f.name!r} needs a matrix with as many rows, "
+            f"which takes too long; up to {LONGEST_SERIES} values are supported"
         )
 
 

@@ -63,8 +63,8 @@ def _warn_of_confined(model: pm.Model, theta: list[TensorVariable]) -> None:
         names = ", ".join(rv.name for rv in chosen)
         warnings.warn(
             f"the transformation of {names} confines it to a part of its prior's support that has probability "
-            f"{inside:.3g}, by which PyMC does not divide: before a comparison with a model without this variable, add "
-            f"{-np.log(inside):.2f} to log_evidence (for k exchangeable elements in order, log k!)",
+            f"{inside:.3g}, and PyMC does not divide by it: before a comparison with a model without this variable, "
+            f"add {-np.log(inside):.2f} to log_evidence (for k exchangeable elements in order, log k!)",
             stacklevel=4,
         )
 

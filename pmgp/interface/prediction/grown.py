@@ -65,9 +65,9 @@ def _require_growth(rv: TensorVariable, places: np.ndarray, before: int) -> None
     if np.array_equal(places[:before], np.arange(before)) and (len(places) == before or _goes_on(rv)):
         return
     raise ModelError(
-        f"the {kind_of(rv)} {rv.name!r} has {before} values in the posterior, and others in the model as it is now: "
-        "pm.AR and pm.GaussianRandomWalk may go on after their last value, which needs all values before in their "
-        "order. Areas and cells without observations belong into the model that is sampled"
+        f"the {before} values of the {kind_of(rv)} {rv.name!r} in the posterior do not match those in the model now: "
+        "pm.AR and pm.GaussianRandomWalk can be continued after their last value if all earlier values stay in their "
+        "order. Areas and cells without observations belong in the model that is sampled"
     )
 
 

@@ -64,8 +64,8 @@ def predict_rows(
     except IndexError as error:
         raise ModelError(
             f"an index in the model's data points beyond the last element of a latent variable "
-            f"({str(error).splitlines()[0]}): for new groups and times give the variable dims, as dims='group', and "
-            "lengthen them before the prediction, as model.set_dim('group', 12, coord_values=...)"
+            f"({str(error).splitlines()[0]}): for new groups and times give the variable dims, such as dims='group', "
+            "and lengthen them before the prediction, for example with model.set_dim('group', 12, coord_values=...)"
         ) from error
     thetas = theta_draws(posterior, model, latents)
     values = [posterior[rv.name].stack(sample=("chain", "draw")).transpose("sample", ...).to_numpy() for rv in latents]

@@ -27,7 +27,7 @@ from pmgp.interface.prediction.rules import NotPointwiseError
 
 FORECAST = (
     "make it longer, with missing observations (NaN) where there are none yet; its values there, and the observations, "
-    "are drawn with the others. A map on a lattice is drawn as a whole, at points too if its prior is given them"
+    "are drawn with the others. A map on a lattice is drawn as a whole, and at points if they are given to its prior"
 )
 
 

@@ -29,17 +29,17 @@ AROUND_MAXIMUM = (
 
 WHITENED_NUTS = (
     "NUTS, PyMC's or nutpie's, on the whitened model, gp.prior without reparameterize=False: fifteen to sixty times "
-    "slower where n is a hundred or so, far slower from some hundreds on"
+    "slower for n near one hundred, far slower for several hundred"
 )
 
 
 def few_hyperparameters(model: pm.Model, traits: Traits) -> Recommendation:
     """Recommend step methods for a likelihood that factorizes, and few enough elements of theta for proposals."""
-    reason = f"{_count(traits)}: theta moves in its own posterior, with f integrated out, and so nearly independently."
+    reason = f"{_count(traits)}: theta moves with f integrated out, so that its moves hardly depend on the current f."
     if not traits.log_concave:
         reason += (
-            " The likelihood is not log-concave, so that a Gaussian may fit p(f|y, theta) badly: look at the sample "
-            "statistic importance_ess, and at R-hat."
+            " The likelihood is not log-concave, so that a Gaussian may fit p(f|y, theta) badly: check the sample "
+            "statistic importance_ess, and R-hat."
         )
     alternatives = [
         "pmgp.steps.JointUpdate with pmgp.steps.LatentHMC for two or three hyper-parameters, several times slower"
@@ -53,7 +53,7 @@ def few_hyperparameters(model: pm.Model, traits: Traits) -> Recommendation:
         "Pseudo-marginal chain",
         (StepCall(PseudoMarginal, traits.latent),),
         reason,
-        f"about {operations} an iteration",
+        f"about {operations} per iteration",
         tuple(alternatives),
         model,
     )
@@ -64,10 +64,10 @@ def many_hyperparameters(model: pm.Model, traits: Traits) -> Recommendation:
     return Recommendation(
         "Pseudo-marginal chain with trajectories",
         (StepCall(PseudoMarginal, traits.latent),),
-        f"{_count(traits)}: a random walk hardly moves in so many dimensions. Trajectories do, on the evidence of the "
-        "approximation, with f integrated out, in turns with proposals as far as these help; an operation of the model "
-        "without a gradient leaves the proposals.",
-        "up to 11 Cholesky factorizations and 10 inversions an iteration, for four gradients",
+        f"{_count(traits)}: a random walk hardly moves in so many dimensions. Trajectories do: they follow gradients "
+        "of the approximation's evidence, with f integrated out, and alternate with proposals as long as these help. "
+        "If an operation of the model has no gradient, only proposals are used.",
+        "up to 11 Cholesky factorizations and 10 inversions per iteration, for four gradients",
         (
             'pmgp.steps.Interweaving(operator="hmc") with pmgp.steps.LatentHMC(mass="prior"), several times slower',
             WHITENED_NUTS,
@@ -92,7 +92,7 @@ def time_series(model: pm.Model, traits: Traits) -> Recommendation:
         (call,),
         f"{reason} The precision of f is sparse: for a time series all work is proportional to its length, and for a "
         "field it is that of a sparse factorization.".strip(),
-        "none in n^3; O(n) or a sparse factorization for each sweep, and a triangular solution for each particle",
+        "nothing of O(n^3); O(n) or a sparse factorization for each sweep, and a triangular solution for each particle",
         ('pmgp.PseudoMarginal(approximation="laplace") as a check: another q, the same posterior',)
         if traits.dimension
         else ("PyMC's NUTS",),
@@ -115,8 +115,8 @@ def summed(model: pm.Model, latents: list[TensorVariable], latent: Any) -> Recom
     return Recommendation(
         "Latent values alone" if known else "Pseudo-marginal chain with sums of latent variables",
         (StepCall(EllipticalSlice if known else PseudoMarginal, given),),
-        f"{', '.join(names)} are summed in linear predictors, and integrated out together by a sparse precision.",
-        "none in n^3 for a matrix with a row for each observation; a sparse factorization for each sweep",
+        f"{', '.join(names)} are summed in linear predictors, and integrated out together with a sparse precision.",
+        "nothing of O(n^3) for n observations; a sparse factorization for each sweep",
         ("PyMC's NUTS",)
         if known
         else ('pmgp.PseudoMarginal(approximation="laplace") as a check: another q, the same posterior',),
@@ -130,9 +130,9 @@ def any_likelihood(model: pm.Model, traits: Traits) -> Recommendation:
     return Recommendation(
         "Ancillary augmentation",
         (StepCall(Ancillary, operator | traits.latent), StepCall(EllipticalSlice, traits.latent)),
-        "the likelihood does not factorize over f, or free variables depend on f: what needs Laplace's approximation "
-        "cannot be used, and these two need the likelihood's value alone.",
-        "1 Cholesky factorization an iteration" if not operator else "about 12 Cholesky factorizations an iteration",
+        "the likelihood does not factorize over f, or free variables depend on f: Laplace's approximation cannot be "
+        "used, and these two step methods need only values of the likelihood.",
+        "1 Cholesky factorization per iteration" if not operator else "about 12 Cholesky factorizations per iteration",
         (
             'pmgp.steps.LatentHMC(mass="prior") for f, which uses the gradient',
             "pmgp.steps.Interweaving in place of pmgp.steps.Ancillary",
@@ -150,8 +150,8 @@ def known_hyperparameters(model: pm.Model, traits: Traits) -> Recommendation:
     return Recommendation(
         "Latent values alone",
         (call,),
-        f"the model has no hyper-parameters, so that only f is to be sampled; {reason}",
-        "none an iteration, once K is factorized",
+        f"the model has no hyper-parameters, so only f is to be sampled; {reason}",
+        "no Cholesky factorization after that of K",
         ("pmgp.EllipticalSlice: nothing to tune" if traits.factorizes else 'pmgp.steps.LatentHMC(mass="prior")',),
         model,
     )
@@ -169,15 +169,19 @@ def processes(model: pm.Model) -> Recommendation | None:
         (StepCall(PseudoMarginal, {}),),
         f"the latent vectors {parts.latent_name} are integrated out together, {parts.dimension} elements of theta are "
         "left, and the likelihood factorizes over the values that belong to an observation."
-        + (" So many are moved by trajectories, in turns with proposals as far as these help." if many else ""),
-        "for every Newton step or sweep, 1 Cholesky factorization for each of the C vectors and one more for "
-        "pmgp.MultinomialLogit, and one of C n rows for other likelihoods",
+        + (
+            " So many are moved with trajectories, which alternate with proposals as long as these help."
+            if many
+            else ""
+        ),
+        "for every Newton step or sweep, with pmgp.MultinomialLogit 1 Cholesky factorization for each of the C vectors "
+        "and one more, with other likelihoods one of C n rows",
         (
             'pmgp.PseudoMarginal(approximation="laplace") as a check: another q, the same posterior',
-            "one process with the summed covariance, (gp1 + gp2).prior(...), where processes are only summed",
+            "one process with the summed covariance, (gp1 + gp2).prior(...), if processes are only summed",
             'pmgp.PseudoMarginal(estimator="sequential") for particles that are resampled between the observations: '
-            "tuning chooses them by itself where no Gaussian is near p(f|y, theta) and one importance sample has all "
-            "the weight, as with six classes of two hundred observations",
+            "tuning chooses them by itself if no Gaussian is near p(f|y, theta) and one importance sample has all the "
+            "weight, as with six classes and two hundred observations",
         ),
         model,
     )
@@ -190,10 +194,10 @@ def several_latent_vectors(model: pm.Model, names: list[str]) -> Recommendation:
         tuple(StepCall(EllipticalSlice, {"latent": name}) for name in names),
         f"the model has several latent vectors ({', '.join(names)}), and each step method updates one; PyMC chooses "
         "step methods for the other variables.",
-        "1 Cholesky factorization for each latent vector an iteration",
+        "1 Cholesky factorization for each latent vector per iteration",
         (
-            "one process with the summed covariance, (gp1 + gp2).prior(...), where processes are only summed",
-            "pmgp.recommend(model, latent=...), where the others are no processes but, say, regression coefficients",
+            "one process with the summed covariance, (gp1 + gp2).prior(...), if processes are only summed",
+            "pmgp.recommend(model, latent=...), if the others are not processes but, say, regression coefficients",
         ),
         model,
     )
@@ -201,14 +205,14 @@ def several_latent_vectors(model: pm.Model, names: list[str]) -> Recommendation:
 
 def on_inducing_inputs(model: pm.Model, process: InducingProcess) -> Recommendation:
     """Recommend step methods for a `pmgp.gp.Sparse` process."""
-    other = "pmgp.steps.SparseHMC, which follows gradients, where there are more than five hyper-parameters"
+    other = "pmgp.steps.SparseHMC, which follows gradients, if there are more than five hyper-parameters"
     start = (
         "pmgp.sample, whose chains start near the posterior; for pymc.sample give "
         "initvals=pmgp.gp.optimize_inducing(gp, inducing=False).initvals(chains)"
     )
     reason = (
-        f"the process is seen through {process.size} inducing inputs by {process.points} points: what is sampled is an "
-        "approximation of the posterior, by moves that hardly depend on each other."
+        f"{process.size} inducing inputs represent the process at {process.points} points: the chain samples an "
+        "approximation of the posterior, in coordinates in which theta hardly depends on the inducing values."
     )
     if process.outputs > 1:
         reason += (
@@ -219,7 +223,7 @@ def on_inducing_inputs(model: pm.Model, process: InducingProcess) -> Recommendat
         "Hyper-parameters and inducing values in turn",
         (StepCall(SparseGibbs, {}),),
         reason,
-        "1 or 2 Cholesky factorizations of M rows an iteration, and O(n M^2) for the rest",
+        "1 or 2 Cholesky factorizations of M rows per iteration, and O(n M^2) for the rest",
         (other, "PyMC's NUTS, once its gradient is compiled", start),
         model,
     )
@@ -236,7 +240,7 @@ def around_the_maximum(chain: Recommendation, points: int) -> Recommendation:
         chain,
         name="Importance sampling from the maximum",
         reason=f"{points} latent values make each iteration of a chain expensive, and many observations make the "
-        "posterior of few hyper-parameters nearly normal: independent draws around its maximum are weighed with "
+        "posterior of few hyper-parameters nearly normal: independent draws around its maximum are weighted with "
         "unbiased estimates, and the weights show whether they can be trusted. pmgp.sample() does this, and runs the "
         "chain if they cannot.",
         cost="about 30 gradients to find the maximum, and a fit of the approximation for each draw",
@@ -251,7 +255,7 @@ def marginal_observations(model: pm.Model) -> Recommendation:
         "Importance sampling from the maximum",
         (),
         "f is integrated out already, so that only theta is left: independent draws around the maximum of its "
-        "posterior are weighed with exact values, and the weights show whether they can be trusted.",
+        "posterior are weighted with exact values, and the weights show whether they can be trusted.",
         "a Cholesky factorization and an inversion for each of some 30 gradients, and a factorization for each draw",
         ("PyMC's NUTS, pm.sample(), if the weights cannot be trusted: dozens of gradients for each draw",),
         model,
@@ -262,9 +266,9 @@ def marginal_observations(model: pm.Model) -> Recommendation:
 def with_approximation(exact: Recommendation, points: int) -> Recommendation:
     """Add a remark about inducing inputs for models with so many points that exact chains take long."""
     approximation = (
-        f"{points} latent values take long, and twice as many eight times as long: pmgp.gp.Sparse with some "
-        f"{suggested_number(points)} inducing inputs costs O(n M^2). It is an approximation; its gp.diagnose says "
-        "whether there are enough of them"
+        f"{points} latent values take long, and twice as many take eight times as long: pmgp.gp.Sparse with about "
+        f"{suggested_number(points)} inducing inputs costs O(n M^2). It is an approximation; gp.diagnose says whether "
+        "there are enough of them"
     )
     others = (approximation, *exact.alternatives)
     return replace(exact, alternatives=others if exact.weighted else (AROUND_MAXIMUM, *others))

@@ -155,7 +155,7 @@ def complete(executors: Executors, step: RecordedStep, chains: Sequence[ChainTas
     for chain in chains:
         if recovered(chain_folder(step.run, chain.number)).iterations < chain.tune + chain.draws:
             raise StoreError(
-                f"chain {chain.number} has ended, and its draws are not in {step.run}: give out= a folder that this "
+                f"chain {chain.number} has ended, but its draws are not in {step.run}: give as out= a folder that this "
                 "machine and all workers share"
             )
 
@@ -190,8 +190,8 @@ def _until_done(
             attempts = ATTEMPTS if moved else attempts - 1
             if isinstance(executors, Executor) or not attempts:
                 raise WorkerError(
-                    f"a worker died: {error}. What chains have drawn is in {run}; pmgp.resume continues from it with "
-                    "another executor. A function that makes an executor, given as executor=, is called again instead"
+                    f"a worker died: {error}. The draws so far are in {run}; pmgp.resume continues from there with "
+                    "another executor. If executor= is a function that makes one, it is called again instead"
                 ) from error
 
 

@@ -49,7 +49,7 @@ def of_model(model: pm.Model) -> dict[str, Any]:
 def differences(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
     """Return descriptions of the differences between the model of a run and another model."""
     found = [
-        f"{what} {name!r} is {_there(other[part].get(name))} and was {_there(one[part].get(name))}"
+        f"{what} {name!r} is {_there(other[part].get(name))}, but was {_there(one[part].get(name))}"
         for part, what in (("variables", "the variable"), ("observed", "the observed variable"))
         for name in sorted({*one[part], *other[part]})
         if one[part].get(name) != other[part].get(name)

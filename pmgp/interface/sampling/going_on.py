@@ -56,7 +56,7 @@ class EffectiveDraws:
         sizes = idata["posterior"].sizes
         self._known, self._rate = effective(idata), effective(idata) / (sizes["chain"] * sizes["draw"])
         self._first, self._made = tune + sizes["draw"], 0
-        self._show(self._known, f"{sizes['draw']} draws a chain, going on to {draws}")
+        self._show(self._known, f"{sizes['draw']} draws per chain, continuing to {draws}")
 
     def __call__(self, trace: Any, draw: Any) -> None:
         """Count a new draw, as `pymc.sample`'s ``callback``."""

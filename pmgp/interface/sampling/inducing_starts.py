@@ -50,7 +50,7 @@ def fitted_gaussian(model: pm.Model, *, progressbar: bool, quiet: bool) -> Optim
     if not quiet:
         _log.info(
             "Chains start from draws of a Gaussian for the inducing values, fitted together with the hyper-parameters; "
-            "initvals={} takes the model's own initial point"
+            "initvals={} uses the model's own initial point"
         )
     return found
 

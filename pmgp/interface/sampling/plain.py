@@ -87,7 +87,7 @@ def _encoded(value: Any, arrays: list[np.ndarray], place: str) -> Any:
         raise TypeError(
             f"{place} cannot be stored: its type, {name}, is not registered. If it is a class of yours, a dataclass or "
             "NamedTuple, decorate it with @pmgp.steps.storable; the state of a step method derives from PyMC's "
-            "DataClassState; anything else has to become numbers, text, arrays, lists, tuples or dictionaries"
+            "DataClassState; turn anything else into numbers, text, arrays, lists, tuples or dictionaries"
         )
     items = [[key, _encoded(item, arrays, f"{place}.{key}")] for key, item in _attributes(value).items()]
     return {"type": name, "attributes": items}
@@ -95,7 +95,7 @@ def _encoded(value: Any, arrays: list[np.ndarray], place: str) -> Any:
 
 def _key(key: Any, place: str) -> Any:
     if type(key) not in PLAIN:
-        raise TypeError(f"{place} cannot be stored: its key {key!r} is no plain value")
+        raise TypeError(f"{place} cannot be stored: its key {key!r} is not a plain value")
     return key
 
 

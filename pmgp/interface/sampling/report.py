@@ -73,14 +73,14 @@ class Report:
 
     def _figures(self) -> str:
         if self.convergence is None:
-            return f"Fewer than {MIN_DRAWS} draws a chain: too few to judge convergence."
+            return f"Fewer than {MIN_DRAWS} draws per chain: too few to judge convergence."
         worst = self.convergence
         figures = [f"effective draws at least {worst.bulk:.0f} (bulk) and {worst.tail:.0f} (tail)"]
         if np.isfinite(worst.r_hat):
             figures.insert(0, f"R-hat at most {worst.r_hat:.3f}")
         if self.spread is not None:
             figures.append(f"standard deviation of log p^(y|theta) {self.spread:.2f}")
-        end = "all is well" if self.good else "not to be relied on yet"
+        end = "all is well" if self.good else "not reliable yet"
         return f"{', '.join(figures)}: {end}."
 
 
@@ -178,17 +178,18 @@ def _of_convergence(found: Convergence | None, chains: int, draws: int, ess: flo
         return ["draw more: draws=1000 is a good beginning"]
     findings = []
     if chains == 1:
-        findings.append("there is one chain, so R-hat is not known: sample four, chains=4")
+        findings.append("one chain has no R-hat: sample four, chains=4")
     if found.r_hat > LARGE_RHAT:
         findings.append(
             f"R-hat of {found.r_hat_of} is {found.r_hat:.4f} (at most {LARGE_RHAT} is good): the chains have not "
             "forgotten their starts. Tune longer (tune=2000) and draw more; if that does not help, look at the "
-            "traces, at the priors, and at what pmgp.recommend lists besides"
+            "traces, the priors, and the alternatives that pmgp.recommend lists"
         )
     if not found.ess >= ess:
         element = found.bulk_of if not found.bulk > found.tail else found.tail_of
         findings.append(
-            f"{element or 'a variable'} has {found.ess:.0f} effective draws of {ess:.0f}: {_more(found, draws, ess)}"
+            f"{element or 'a variable'} has {found.ess:.0f} effective draws instead of {ess:.0f}: "
+            f"{_more(found, draws, ess)}"
         )
     return findings
 
@@ -198,7 +199,7 @@ def _more(found: Convergence, draws: int, ess: float) -> str:
         return "it hardly moves; look at its trace"
     needed = _rounded(draws * ess / found.ess)
     return (
-        f"some {needed} draws a chain would be needed; pmgp.sample(..., ess={ess:.0f}) goes on until they are there, "
+        f"about {needed} draws per chain are needed; pmgp.sample(..., ess={ess:.0f}) continues until there are enough, "
         f"and pmgp run with --resume --draws {needed} adds them"
     )
 

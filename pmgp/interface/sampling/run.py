@@ -245,7 +245,7 @@ def _check(
     if ess is not None and not ess > 0:
         raise ValueError(f"ess must be positive, not {ess}")
     if max_draws is not None and (ess is None or max_draws < draws):
-        raise ValueError(f"max_draws={max_draws} goes with ess, and must not be below draws={draws}")
+        raise ValueError(f"max_draws={max_draws} needs ess, and must be at least draws={draws}")
     if not flush_every >= 0:
         raise ValueError(f"flush_every must be a number of seconds, not {flush_every}")
     refused = sorted({*REFUSED, *given} & options.keys())

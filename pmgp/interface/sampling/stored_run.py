@@ -150,7 +150,7 @@ class StoredRun:
         """Return the state of the step methods before the first chain, and the ``initvals`` given to `sample`."""
         block = blocks.read(self.folder / START)
         if block is None:
-            raise StoreError(f"{self.folder / START} is damaged: where the chains started is not known")
+            raise StoreError(f"{self.folder / START} is damaged: the starting points of the chains are lost")
         return from_bytes(block.data)
 
     def chains(self) -> list[Recovered]:
@@ -170,8 +170,8 @@ class StoredRun:
         steps = fingerprint.of_steps(step)
         if steps != self.steps:
             raise StoreError(
-                f"the run in {self.folder} was made with other step methods, or other settings of theirs: "
-                f"{'; '.join(self.steps)}; and not {'; '.join(steps)}"
+                f"the run in {self.folder} was made with other step methods or settings: {'; '.join(self.steps)}; not "
+                f"{'; '.join(steps)}"
             )
 
     def other_versions(self) -> list[str]:
@@ -188,7 +188,7 @@ def check_free(folder: Path) -> None:
     StoreError
     """
     if folder.exists() and (not folder.is_dir() or _occupied(folder)):
-        raise StoreError(f"{folder} is not empty: go on with the run in it by pmgp.resume, or give out= another folder")
+        raise StoreError(f"{folder} is not empty: continue its run with pmgp.resume, or give another folder as out=")
 
 
 def delete(folder: Path) -> None:

@@ -69,15 +69,17 @@ class Diagnosis(NamedTuple):
     def __str__(self) -> str:
         """Return an explanation of the figures, with advice."""
         said = (
-            f"{self.inducing} inducing inputs leave {100.0 * self.unexplained:.2g} % of the prior variance. The target "
-            f"is lower than without it by {self.penalty:.2g} nats, with a standard deviation of "
+            f"{self.inducing} inducing inputs leave {100.0 * self.unexplained:.2g} % of the prior variance "
+            f"unexplained. This lowers the target by {self.penalty:.2g} nats, with a standard deviation of "
             f"{self.penalty_deviation:.2g} over the draws"
         )
         if self.good:
             return f"{said}, which is negligible."
         worst = max(self.shifts, key=lambda name: abs(self.shifts[name]), default=None)
         moved = (
-            "" if worst is None else f": the mean of {worst} would move by {self.shifts[worst]:+.2g} deviations or more"
+            ""
+            if worst is None
+            else f": without it the mean of {worst} would move by {self.shifts[worst]:+.2g} standard deviations or more"
         )
         return f"{said}{moved}. {self._advice()}"
 
@@ -85,10 +87,10 @@ class Diagnosis(NamedTuple):
         needed = f"more than {4 * self.inducing}" if self.enough is None else f"about {self.enough}"
         if self.exact_instead:
             return (
-                f"With {needed} inducing inputs for {self.points} points nothing would be saved: take the exact chain, "
+                f"With {needed} inducing inputs for {self.points} points nothing would be saved: use the exact chain, "
                 "pmgp.PseudoMarginal on gp.exact_model()."
             )
-        return f"Take {needed} inducing inputs or more, and look again: what few of them hide is not seen yet."
+        return f"Use {needed} inducing inputs, and check again: with few of them the penalty may be underestimated."
 
 
 def diagnosis_of(

@@ -68,6 +68,6 @@ class Base(Protocol):
 def refuse_log_determinant(kind: str) -> NoReturn:
     """Raise an error that names alternatives to a preconditioner without log-determinant and draws."""
     raise UnknownLogDeterminantError(
-        f"the log-determinant of a {kind} preconditioner, and draws from N(0, P), would take a factorization of all of "
-        "P: it serves for solutions only. Use random_pivots, or another one of low rank"
+        f"the log-determinant of a {kind} preconditioner, and draws from N(0, P), would need a factorization of the "
+        "whole of P, so it is only for solutions. Use random_pivots, or another preconditioner of low rank"
     )
