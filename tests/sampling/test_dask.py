@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 
@@ -69,3 +70,20 @@ def test_a_killed_worker_is_replaced_and_its_chain_goes_on(sample, client, tmp_p
     assert_same_run(drawn, sample(draws=300))
     client.wait_for_workers(2, timeout=ROOM)
     assert min(before) not in client.run(os.getpid).values()
+
+
+def test_a_package_that_a_worker_lacks_is_named(sample, client):
+    client.run(_without, "pmgp.interface.sampling.executors")
+    try:
+        with pytest.raises(pmgp.WorkerError, match="a worker lacks pmgp"):
+            sample(executor=client.get_executor(), stall_limit=ROOM)
+    finally:
+        client.run(_with, "pmgp.interface.sampling.executors")
+
+
+def _without(module):
+    sys.modules[module] = None
+
+
+def _with(module):
+    del sys.modules[module]

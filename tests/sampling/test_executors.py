@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
+import resource
 import threading
 import time
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 from numpy.testing import assert_array_equal
 
 import pmgp
-from pmgp.interface.sampling import chain_tasks, recorded_step
+from pmgp.interface.sampling import chain_tasks, executors, permit, recorded_step
 from pmgp.interface.sampling.stored_chain import recovered
 from tests.sampling.runs import QUIET, SETTINGS, assert_same_run, differing, size
+from tests.sampling.workers import iterations, killing, pool, random_moments
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -68,41 +68,18 @@ def test_a_task_with_the_generator_of_another_chain_is_noticed(sample, alone, mo
     def exchanged(*args):
         first, second = made(*args)
         return [
-            chain_tasks.ChainTask(first.number, second.rng, first.start, first.tune, first.draws),
-            chain_tasks.ChainTask(second.number, first.rng, second.start, second.tune, second.draws),
+            replace(first, rng=second.rng),
+            replace(second, rng=first.rng),
         ]
 
     monkeypatch.setattr("pmgp.interface.sampling.drawing.tasks", exchanged)
     assert "f" in differing(sample(executor=Here()), alone)
 
 
-@pytest.mark.full
-def test_a_killed_worker_is_replaced_and_its_chain_goes_on(sample, tmp_path):
-    """One spawned worker draws both chains, and is killed in the second one."""
-    pools = []
-
-    def made():
-        pools.append(ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")))
-        return pools[-1]
-
-    def kill():
-        deadline = time.monotonic() + 120.0
-        while size(tmp_path, 1) == 0 and time.monotonic() < deadline:
-            time.sleep(0.002)
-        os.kill(next(iter(pools[0]._processes)), signal.SIGKILL)
-
-    killer = threading.Thread(target=kill)
-    killer.start()
-    drawn = sample(executor=made, out=tmp_path, flush_every=0.0, draws=200)
-    killer.join()
-    assert len(pools) == 2
-    assert_same_run(drawn, sample(draws=200))
-
-
 def test_a_broken_executor_says_how_to_go_on_and_the_run_goes_on(sample, alone, probit_model, step, tmp_path):
     def dies(number):
         if number == 1:
-            raise chain_tasks.BrokenExecutor("killed")
+            raise BrokenExecutor("killed")
 
     with pytest.raises(pmgp.WorkerError, match=r"a worker died: killed.*pmgp\.resume"):
         sample(executor=Here(dies), out=tmp_path)
@@ -114,7 +91,7 @@ def test_executors_that_keep_breaking_end_the_run(sample):
     made = []
 
     def breaks(number):
-        raise chain_tasks.BrokenExecutor("no memory")
+        raise BrokenExecutor("no memory")
 
     def executor():
         made.append(Here(breaks))
@@ -122,20 +99,19 @@ def test_executors_that_keep_breaking_end_the_run(sample):
 
     with pytest.raises(pmgp.WorkerError, match="no memory"):
         sample(executor=executor)
-    assert len(made) == chain_tasks.ATTEMPTS
+    assert len(made) == executors.ATTEMPTS
 
 
 def test_an_interruption_keeps_what_is_there(sample, alone, monkeypatch):
     stop_at = 100
-    monkeypatch.setattr(chain_tasks, "EVERY", 0.0)
 
-    def interrupted(executor, sent, run, chains, show):
-        for chain in chains:
-            shorter = chain_tasks.ChainTask(chain.number, chain.rng, chain.start, chain.tune, stop_at - chain.tune)
-            chain_tasks.run_task(chain_tasks.versions(), sent, shorter)
+    def interrupted(executor, work):
+        work.chains = [replace(chain, draws=stop_at - chain.tune) for chain in work.chains]
+        for call in work.begin():
+            call()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(chain_tasks, "_run_all", interrupted)
+    monkeypatch.setattr(chain_tasks, "run_all", interrupted)
     drawn = sample(executor=Here())
     assert dict(drawn.posterior.sizes)["draw"] == stop_at - SETTINGS["tune"]
     assert_array_equal(drawn.posterior["f"], alone.posterior["f"][:, : stop_at - SETTINGS["tune"]])
@@ -146,27 +122,21 @@ def test_chains_stop_when_the_run_is_stopped(sample, tmp_path, monkeypatch):
     monkeypatch.setattr(chain_tasks, "EVERY", 0.01)
     ran = chain_tasks.ChainTask.run
 
-    def fails(task, step):
+    def fails(task, step, permit):
         if task.number == 0:
-            ran(task, step)
+            ran(task, step, permit)
         else:
             while not size(tmp_path, 0):
                 time.sleep(0.002)
-            raise RuntimeError("a full disk")
+            raise RuntimeError("no more")
 
     monkeypatch.setattr(chain_tasks.ChainTask, "run", fails)
     begun = time.monotonic()
-    with ThreadPoolExecutor(2) as pool, pytest.raises(RuntimeError, match="a full disk"):
+    with ThreadPoolExecutor(2) as pool, pytest.raises(RuntimeError, match="no more"):
         sample(executor=pool, out=tmp_path, flush_every=0.0, draws=100_000)
-    assert time.monotonic() - begun < chain_tasks.GRACE
+    assert time.monotonic() - begun < executors.GRACE
     assert 0 < recovered(recorded_step.chain_folder(tmp_path, 0)).iterations < 100_000
-    assert not (tmp_path / chain_tasks.STOP).exists()
-
-
-def test_chains_that_have_not_begun_are_not_waited_for(tmp_path):
-    begun = time.monotonic()
-    chain_tasks._stop({Future()}, tmp_path)
-    assert time.monotonic() - begun < chain_tasks.GRACE / 2
+    assert not (tmp_path / permit.PERMIT).exists()
 
 
 @pytest.mark.full
@@ -176,9 +146,9 @@ def test_chains_go_on_until_there_are_enough_effective_draws(sample):
 
 
 def test_other_versions_of_a_worker_are_named(sample, monkeypatch):
-    found = chain_tasks.versions()
-    answers = iter([found | {"numpy": "1.0"}])
-    monkeypatch.setattr(chain_tasks, "versions", lambda: next(answers, found))
+    found = chain_tasks.worker_versions()
+    answers = iter([found | {"numpy": "1.0"}] * SETTINGS["chains"])
+    monkeypatch.setattr(chain_tasks, "worker_versions", lambda: next(answers, found))
     with pytest.raises(pmgp.WorkerError, match=r"the worker has numpy .* and not 1\.0"):
         sample(executor=Here())
 
@@ -205,11 +175,79 @@ def test_a_store_that_is_not_shared_is_named(sample, tmp_path):
     class Elsewhere(Here):
         def submit(self, function, /, *args, **others):
             future: Future = Future()
-            future.set_result(None)
+            future.set_result(executors.Ended(self.submitted, None, "elsewhere", 0.0))
+            self.submitted += 1
             return future
 
     with pytest.raises(pmgp.StoreError, match="chain 0 has ended, but its draws are not in"):
         sample(executor=Elsewhere(), out=tmp_path)
+
+
+def test_a_folder_that_a_worker_does_not_see_is_named(sample, tmp_path):
+    def moves(number):
+        (tmp_path / permit.PERMIT).unlink(missing_ok=True)
+
+    with pytest.raises(pmgp.StoreError, match="does not find this run in"):
+        sample(executor=Here(moves), out=tmp_path)
+
+
+def test_a_worker_that_nobody_reaches_stops_when_its_permit_is_that_of_a_later_call(tmp_path):
+    first = permit.Permit.given(tmp_path)
+    assert first.holds()
+    second = permit.Permit.given(tmp_path)
+    assert second.holds()
+    assert not first.holds()
+
+
+def _limit_files():
+    """Let files of this process become no larger, as a full disk does."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, resource.RLIM_INFINITY))
+
+
+@pytest.mark.full
+def test_a_full_disk_is_named_and_the_run_goes_on_when_there_is_room(sample, alone, probit_model, step, tmp_path):
+    with (
+        pool(initializer=_limit_files) as limited,
+        pytest.raises(pmgp.StoreError, match=r"chain 0 could not be stored by the worker .* File too large"),
+    ):
+        sample(executor=limited, out=tmp_path, flush_every=0.0)
+    assert 0 < recovered(recorded_step.chain_folder(tmp_path, 0)).iterations < 120
+    assert_same_run(pmgp.resume(tmp_path, probit_model, step=step, executor=Here(), **QUIET), alone)
+
+
+def test_chains_that_stall_are_reported_and_nothing_is_lost(sample, alone, probit_model, step, tmp_path, monkeypatch):
+    monkeypatch.setattr(executors, "GRACE", 0.1)
+    ran, go_on = chain_tasks.ChainTask.run, threading.Event()
+
+    def stalls(task, step, permit):
+        ran(replace(task, draws=10), step, permit)
+        go_on.wait(60.0)
+
+    monkeypatch.setattr(chain_tasks.ChainTask, "run", stalls)
+    with ThreadPoolExecutor(1) as one:
+        try:
+            with pytest.raises(pmgp.WorkerError, match=r"for 1 seconds; tasks 0, 1 .*pmgp\.resume .*stall_limit="):
+                sample(executor=one, out=tmp_path, flush_every=0.0, stall_limit=1.0)
+        finally:
+            go_on.set()
+    monkeypatch.setattr(chain_tasks.ChainTask, "run", ran)
+    # On a busy machine the limit may pass before the first iteration.
+    assert iterations(tmp_path) <= 70
+    assert_same_run(pmgp.resume(tmp_path, probit_model, step=step, executor=Here(), **QUIET), alone)
+
+
+def test_a_limit_below_the_time_between_two_writes_is_refused(sample):
+    with pytest.raises(ValueError, match="stall_limit=5 must be above 10"):
+        sample(executor=Here(), stall_limit=5.0, flush_every=10.0)
+
+
+@pytest.mark.full
+def test_draws_survive_workers_that_are_killed_at_random_moments(sample, tmp_path):
+    with killing(tmp_path, random_moments(4, total=520, seed=1)) as pools:
+        drawn = sample(executor=pools, out=tmp_path, flush_every=0.0, draws=200)
+    assert len(pools.killed) == 4
+    assert len(pools.made) == 5
+    assert_same_run(drawn, sample(draws=200))
 
 
 def test_what_makes_no_executor_is_refused(sample):

@@ -4,8 +4,8 @@ May import: core, interface.model, interface.sparse, interface.steps, interface.
 interface.importance, diagnostics.
 """
 
-from pmgp.interface.sampling.chain_tasks import WorkerError
 from pmgp.interface.sampling.drawing import NoDrawsError
+from pmgp.interface.sampling.executors import WorkerError
 from pmgp.interface.sampling.report import Report, report
 from pmgp.interface.sampling.run import resume, sample
 from pmgp.interface.sampling.stored_run import StoredRun, StoreError, delete

@@ -7,11 +7,12 @@ process that sees the folder, and a task that is submitted again continues from 
 
 from __future__ import annotations
 
+import logging
+import platform
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, BrokenExecutor, Executor, Future, wait
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import cloudpickle  # type: ignore[import-untyped]
@@ -22,39 +23,13 @@ from pymc.util import RandomGeneratorState, get_state_from_generator, random_gen
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from pmgp.interface.sampling import blocks
+from pmgp.interface.sampling.executors import EVERY, Ended, Executors, WorkerError, run_all, table_of
+from pmgp.interface.sampling.permit import Permit
 from pmgp.interface.sampling.recorded_step import RecordedStep, chain_folder
 from pmgp.interface.sampling.stored_chain import STATE, StoreError, recovered
-from pmgp.interface.sampling.stored_run import RunSettings, versions
+from pmgp.interface.sampling.stored_run import MANIFEST, RunSettings, versions
 
-STOP = "stop"
-"""The file in a run's folder that tells its workers to stop."""
-EVERY = 0.25
-"""Seconds between two checks of the store."""
-GRACE = 60.0
-"""Seconds to wait for workers that were told to stop."""
-ATTEMPTS = 3
-"""The number of executors that may break in a row without a new iteration in the store."""
-
-type Executors = Executor | Callable[[], Executor]
-
-
-class WorkerError(RuntimeError):
-    """A chain could not be sent to a worker, or its worker died or has other versions of the packages.
-
-    Examples
-    --------
-    >>> import pmgp
-    >>> from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
-    >>> class Unreachable(ThreadPoolExecutor):
-    ...     def submit(self, *arguments):
-    ...         raise BrokenExecutor("the cluster does not answer")
-    >>> with pmgp.models.classifier([[0.0], [1.0]], [0, 1]):
-    ...     try:
-    ...         pmgp.sample(draws=10, tune=10, executor=Unreachable(), progressbar=False)
-    ...     except pmgp.WorkerError as error:
-    ...         print(error)
-    a worker died: the cluster does not answer. ...
-    """
+_log = logging.getLogger("pymc.pmgp")
 
 
 @dataclass(frozen=True)
@@ -67,9 +42,9 @@ class ChainTask:
     tune: int
     draws: int
 
-    def run(self, step: RecordedStep) -> None:
-        """Draw the iterations that the store lacks, until the chain is complete or the run is stopped."""
-        stop, looked = step.run / STOP, time.monotonic()
+    def run(self, step: RecordedStep, permit: Permit) -> None:
+        """Draw the iterations that the store lacks, until the chain is complete or the permit ends."""
+        looked = time.monotonic()
         try:
             step.begin(self.number, random_generator_from_state(self.rng), self.tune, self.draws)
             point = self.start
@@ -77,24 +52,10 @@ class ChainTask:
                 point, _ = step.step(point)
                 if time.monotonic() - looked >= EVERY:
                     looked = time.monotonic()
-                    if stop.exists():
+                    if not permit.holds():
                         return
         finally:
             step.close()
-
-
-def check_executor(executor: Executors | None) -> None:
-    """Refuse an object that is neither an executor nor callable.
-
-    Raises
-    ------
-    TypeError
-    """
-    if executor is not None and not isinstance(executor, Executor) and not callable(executor):
-        raise TypeError(
-            f"executor must be a concurrent.futures.Executor or a function that makes one, not {executor!r}; a Dask "
-            "client gives one by client.get_executor()"
-        )
 
 
 def tasks(model: pm.Model, settings: RunSettings, initvals: object, draws: int) -> list[ChainTask]:
@@ -108,23 +69,79 @@ def tasks(model: pm.Model, settings: RunSettings, initvals: object, draws: int) 
     ]
 
 
-def run_task(expected: dict[str, str], step: bytes, task: ChainTask) -> None:
+def worker_versions() -> dict[str, str]:
+    """Return the versions that must be the same on all machines: pickles do not go from one Python to another."""
+    return versions() | {"Python": ".".join(platform.python_version_tuple()[:2])}
+
+
+def run_task(expected: dict[str, str], step: bytes, task: ChainTask, permit: Permit) -> None:
     """Draw a chain in a worker of an executor.
 
     Raises
     ------
     WorkerError
         If the worker has other versions of the packages, with which draws would differ.
+    StoreError
+        If the worker does not share the run's folder, or cannot write to it.
     """
-    here = versions()
+    here = worker_versions()
     others = [f"{name} {here[name]} and not {version}" for name, version in expected.items() if here[name] != version]
     if others:
         raise WorkerError(f"the worker has {', '.join(others)}: install the same versions on all machines")
-    task.run(cloudpickle.loads(step))
+    permit.check()
+    try:
+        task.run(cloudpickle.loads(step), permit)
+    except OSError as error:
+        raise StoreError(
+            f"chain {task.number} could not be stored by the worker on {platform.node()}: {error}. What is in "
+            f"{permit.run} is whole: once the folder can be written again, pmgp.resume continues"
+        ) from error
 
 
-def complete(executors: Executors, step: RecordedStep, chains: Sequence[ChainTask], shows: bool) -> None:
-    """Run all chains to their ends, with one progress bar.
+class ChainWork:
+    """The chains of a run, as work for an executor.
+
+    Parameters
+    ----------
+    step : RecordedStep
+    chains : sequence of ChainTask
+    stall_limit : float
+    progress : Progress
+        Shows the iterations in the store.
+    """
+
+    def __init__(self, step: RecordedStep, chains: Sequence[ChainTask], stall_limit: float, progress: Progress) -> None:
+        self.run, self.chains, self.stall_limit = step.run, chains, stall_limit
+        self.advice = _advice(step.run)
+        self.all_ended: list[Ended] = []
+        self._sent = _pickled(step)
+        self._progress = progress
+        self._bar = progress.add_task("", total=sum(chain.tune + chain.draws for chain in chains))
+
+    def begin(self) -> list[Callable[[], None]]:
+        """Give a permit for the calls that are made now."""
+        self._permit = Permit.given(self.run)
+        return [partial(run_task, worker_versions(), self._sent, chain, self._permit) for chain in self.chains]
+
+    def moved(self) -> list[int]:
+        """Return the iterations of each chain in the store, and show their sum."""
+        stored = [_stored(self.run, chain) for chain in self.chains]
+        self._progress.update(self._bar, completed=sum(stored))
+        return stored
+
+    def ended(self, one: Ended) -> None:
+        """Note where a chain was drawn."""
+        self.all_ended.append(one)
+
+    def stop(self) -> None:
+        """Withdraw the permit."""
+        self._permit.withdraw()
+
+
+def complete(
+    executors: Executors, step: RecordedStep, chains: Sequence[ChainTask], shows: bool, stall_limit: float
+) -> None:
+    """Run all chains to their ends, with one progress bar, and log where each was drawn.
 
     Parameters
     ----------
@@ -133,31 +150,37 @@ def complete(executors: Executors, step: RecordedStep, chains: Sequence[ChainTas
     step : RecordedStep
     chains : sequence of ChainTask
     shows : bool
-        Whether progress is shown.
+        Whether progress is shown, and the table of workers logged.
+    stall_limit : float
+        Seconds without a new iteration in the store after which workers count as stalled.
 
     Raises
     ------
     WorkerError
-        If the step method cannot be pickled, a worker lacks a package or has another version of it, or workers die.
+        If the step method cannot be pickled, the package is missing on a worker or has another version there, or
+        workers die or stall.
     StoreError
-        If a worker wrote to a folder that this process does not see.
+        If a worker does not share the folder, or cannot write to it.
     """
-    sent = _pickled(step)
-    (step.run / STOP).unlink(missing_ok=True)
     columns = (TextColumn("Chains"), BarColumn(), TextColumn("{task.completed} of {task.total} iterations"))
     with Progress(*columns, TimeElapsedColumn(), disable=not shows) as progress:
-        bar = progress.add_task("", total=sum(chain.tune + chain.draws for chain in chains))
+        work = ChainWork(step, chains, stall_limit, progress)
+        run_all(executors, work)
+        work.stop()
+        work.moved()
+    _check_stored(step.run, chains)
+    if shows:
+        rows = sorted((f"chain {one.number}", one) for one in work.all_ended)
+        _log.info("Chains were drawn, or finished, on\n%s", table_of(rows))
 
-        def show() -> None:
-            progress.update(bar, completed=sum(_stored(step.run, chain) for chain in chains))
 
-        _until_done(executors, sent, step.run, chains, show)
-    for chain in chains:
-        if recovered(chain_folder(step.run, chain.number)).iterations < chain.tune + chain.draws:
-            raise StoreError(
-                f"chain {chain.number} has ended, but its draws are not in {step.run}: give as out= a folder that this "
-                "machine and all workers share"
-            )
+def _advice(run: Path) -> str:
+    if not (run / MANIFEST).exists():
+        return "Nothing is kept of a run without a folder: give out=, and pmgp.resume can continue after an error"
+    return (
+        f"The draws so far are in {run}; pmgp.resume continues from there with another executor. If executor= is a "
+        "function that makes one, it is called again when a worker dies"
+    )
 
 
 def _pickled(step: RecordedStep) -> bytes:
@@ -175,50 +198,10 @@ def _stored(run: Path, chain: ChainTask) -> int:
     return 0 if state is None else state.number
 
 
-def _until_done(
-    executors: Executors, sent: bytes, run: Path, chains: Sequence[ChainTask], show: Callable[[], None]
-) -> None:
-    """Run all chains in an executor, and if it breaks, run the rest of them in another one."""
-    attempts = ATTEMPTS
-    while True:
-        before = [_stored(run, chain) for chain in chains]
-        try:
-            with opened(executors) as executor:
-                return _run_all(executor, sent, run, chains, show)
-        except BrokenExecutor as error:
-            moved = before != [_stored(run, chain) for chain in chains]
-            attempts = ATTEMPTS if moved else attempts - 1
-            if isinstance(executors, Executor) or not attempts:
-                raise WorkerError(
-                    f"a worker died: {error}. The draws so far are in {run}; pmgp.resume continues from there with "
-                    "another executor. If executor= is a function that makes one, it is called again instead"
-                ) from error
-
-
-def opened(executors: Executors) -> AbstractContextManager[Executor]:
-    """Return a context with the executor that is given, or with one that is made and shut down."""
-    return nullcontext(executors) if isinstance(executors, Executor) else executors()
-
-
-def _run_all(executor: Executor, sent: bytes, run: Path, chains: Sequence[ChainTask], show: Callable[[], None]) -> None:
-    waiting: set[Future[None]] = set()
-    try:
-        waiting |= {executor.submit(run_task, versions(), sent, chain) for chain in chains}
-        while waiting:
-            done, waiting = wait(waiting, timeout=EVERY, return_when=FIRST_EXCEPTION)
-            show()
-            for future in done:
-                future.result()
-    except ModuleNotFoundError as error:
-        raise WorkerError(f"a worker lacks {error.name}: install the same packages on all machines") from error
-    finally:
-        if waiting:
-            _stop(waiting, run)
-
-
-def _stop(waiting: set[Future[None]], run: Path) -> None:
-    """Cancel the chains that have not begun, and wait until the others have seen the file that stops them."""
-    (run / STOP).touch()
-    running = [future for future in waiting if not future.cancel()]
-    wait(running, timeout=GRACE)
-    (run / STOP).unlink(missing_ok=True)
+def _check_stored(run: Path, chains: Sequence[ChainTask]) -> None:
+    for chain in chains:
+        if recovered(chain_folder(run, chain.number)).iterations < chain.tune + chain.draws:
+            raise StoreError(
+                f"chain {chain.number} has ended, but its draws are not in {run}: give as out= a folder that this "
+                "machine and all workers share"
+            )

@@ -13,7 +13,8 @@ import xarray as xr
 from pymc.exceptions import SamplingError
 from pymc.step_methods.compound import BlockedStep, CompoundStep, flatten_steps
 
-from pmgp.interface.sampling.chain_tasks import Executors, complete, tasks
+from pmgp.interface.sampling.chain_tasks import complete, tasks
+from pmgp.interface.sampling.executors import STALL_LIMIT, Executors
 from pmgp.interface.sampling.going_on import enough, more_draws, progress_towards
 from pmgp.interface.sampling.recorded_step import RecordedStep, chain_folder
 from pmgp.interface.sampling.report import ENOUGH, report
@@ -44,6 +45,7 @@ class Run:
     folder: Path | None
     flush_every: float
     executor: Executors | None = None
+    stall_limit: float = STALL_LIMIT
 
     def completed(self) -> xr.DataTree:
         """Return all draws, with the report."""
@@ -103,7 +105,7 @@ class Run:
         """Let an executor fill the store, and return the number of draws of each chain in it."""
         chains = tasks(self.model, self.settings, self.initvals, draws)
         try:
-            complete(executor, step, chains, shows and not self.options.get("quiet"))
+            complete(executor, step, chains, shows and not self.options.get("quiet"), self.stall_limit)
         except KeyboardInterrupt as interruption:
             iterations = [recovered(chain_folder(step.run, chain.number)).iterations for chain in chains]
             draws = min(draws, min(iterations) - self.settings.tune)
@@ -121,7 +123,8 @@ class Run:
         step, seed = self.step, self.settings.seed
         self._share_threads()
         if self.folder is not None:
-            step = RecordedStep(step, self.folder, seed.first_key, self.flush_every)
+            # Absolute, since workers may have another working directory.
+            step = RecordedStep(step, self.folder.absolute(), seed.first_key, self.flush_every)
         arguments = {"compute_convergence_checks": False} | self.options | options
         cores = self.settings.cores
         if self.executor is not None and isinstance(step, RecordedStep):

@@ -16,8 +16,8 @@ from pymc.sampling.mcmc import assign_step_methods, get_default_tune_steps, inst
 from pymc.step_methods.compound import BlockedStep, CompoundStep
 
 from pmgp.interface.recommendation import Recommendation, recommend
-from pmgp.interface.sampling.chain_tasks import Executors, check_executor
 from pmgp.interface.sampling.drawing import Run
+from pmgp.interface.sampling.executors import STALL_LIMIT, Executors, check_executor
 from pmgp.interface.sampling.inducing_starts import fitted_gaussian, follow
 from pmgp.interface.sampling.report import ENOUGH
 from pmgp.interface.sampling.stored_run import RunSettings, Seed, StoredRun, check_free
@@ -47,6 +47,7 @@ def sample(
     out: str | Path | None = None,
     flush_every: float = 1.0,
     executor: Executors | None = None,
+    stall_limit: float = STALL_LIMIT,
     **options: Any,
 ) -> xr.DataTree:
     """Sample a model with a latent Gaussian process, and report whether the draws can be relied on.
@@ -88,6 +89,10 @@ def sample(
         without it, all must be on this machine. The number of threads of each chain follows from `cores`. If a worker
         dies and breaks its executor, a function, such as ``functools.partial(ProcessPoolExecutor, 4)``, is called
         again, and chains continue from the store; with an executor, the error says how to continue.
+    stall_limit : float
+        Seconds without a new iteration of any chain in the store, and without the end of a chain, after which the
+        workers of `executor` count as stalled. It must exceed `flush_every`, the time of an iteration, and the time
+        until workers begin.
     **options
         Further arguments of ``pymc.sample``, except those that select other samplers or forms of the result. With
         `out`, ``initvals`` must be numbers, arrays, or names.
@@ -102,11 +107,12 @@ def sample(
     ModelError
         If no step method suits the model, see `recommend`.
     StoreError
-        If `out` is not empty.
+        If `out` is not empty, or if a worker of `executor` does not share it or cannot write to it.
     NoDrawsError
         If it is interrupted during tuning; a ``pymc.exceptions.SamplingError``.
     WorkerError
-        If workers of `executor` die, lack a package, or have other versions, or if the step method cannot be pickled.
+        If workers of `executor` die, stall, lack a package, or have other versions, or if the step method cannot be
+        pickled.
     ValueError
         For settings out of range, and for refused options.
 
@@ -122,7 +128,7 @@ def sample(
     R-hat at most 1.0..., effective draws at least ... (bulk) and ... (tail), ...
     """
     _check(draws, ess, max_draws, flush_every, options)
-    check_executor(executor)
+    check_executor(executor, stall_limit, flush_every)
     model = pm.modelcontext(model)
     recommendation = _recommended(model, options) if step is None else None
     if recommendation is not None and recommendation.weighted and out is None and "initvals" not in options:
@@ -154,7 +160,7 @@ def sample(
                 follow(made, found, model)
     if folder is not None:
         StoredRun.create(folder, settings, model, made, initvals)
-    return Run(model, made, settings, initvals, options, folder, flush_every, executor).completed()
+    return Run(model, made, settings, initvals, options, folder, flush_every, executor, stall_limit).completed()
 
 
 def resume(
@@ -167,6 +173,7 @@ def resume(
     cores: int | None = None,
     flush_every: float = 1.0,
     executor: Executors | None = None,
+    stall_limit: float = STALL_LIMIT,
     **options: Any,
 ) -> xr.DataTree:
     """Continue a run that was interrupted, or make one longer.
@@ -189,7 +196,7 @@ def resume(
     cores : int, optional
         Number of chains that run at the same time, by default as before. Above a thousand points this also affects the
         number of BLAS threads, and so rounding.
-    flush_every, executor
+    flush_every, executor, stall_limit
         See `sample`.
     **options
         See `sample`; ``initvals`` are those of the run.
@@ -223,7 +230,7 @@ def resume(
     True
     """
     _check(draws or 1, ess, None, flush_every, options, given=("initvals",))
-    check_executor(executor)
+    check_executor(executor, stall_limit, flush_every)
     model = pm.modelcontext(model)
     run = StoredRun.load(Path(out))
     made = _assembled(model, _recommended(model, options).steps() if step is None else step, options)
@@ -234,7 +241,7 @@ def resume(
         _say_where(run)
     made.sampling_state, initvals = run.start()
     settings = run.settings if cores is None else replace(run.settings, cores=cores)
-    return Run(model, made, settings, initvals, options, run.folder, flush_every, executor).completed()
+    return Run(model, made, settings, initvals, options, run.folder, flush_every, executor, stall_limit).completed()
 
 
 def _check(

@@ -14,6 +14,7 @@ from pymc.util import get_random_generator
 
 from pmgp._version import __version__
 from pmgp.interface.sampling import blocks, fingerprint
+from pmgp.interface.sampling.permit import PERMIT
 from pmgp.interface.sampling.plain import BIT_GENERATORS, from_bytes, to_bytes
 from pmgp.interface.sampling.recorded_step import chain_folder
 from pmgp.interface.sampling.stored_chain import DRAWS, STATE, Recovered, StoreError, recovered
@@ -195,7 +196,12 @@ def delete(folder: Path) -> None:
     """Delete a stored run, but no other files in its folder."""
     chains = [chain for chain in folder.glob("chain-*") if chain.is_dir()]
     files = [path for chain in chains for name in (DRAWS, STATE) for path in blocks.written(chain / name)]
-    for path in [*files, *blocks.written(folder / START), *blocks.written(folder / MANIFEST)]:
+    for path in [
+        *files,
+        *blocks.written(folder / START),
+        *blocks.written(folder / MANIFEST),
+        *blocks.written(folder / PERMIT),
+    ]:
         path.unlink(missing_ok=True)
     for emptied in [*chains, folder]:
         if emptied.is_dir() and not any(emptied.iterdir()):

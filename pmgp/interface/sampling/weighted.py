@@ -12,8 +12,8 @@ import pymc as pm
 import xarray as xr
 
 from pmgp.interface.importance.sampling import importance
-from pmgp.interface.sampling.chain_tasks import Executors, opened
 from pmgp.interface.sampling.drawing import REPORT
+from pmgp.interface.sampling.executors import Executors, opened
 
 _log = logging.getLogger("pymc.pmgp")
 

@@ -1,0 +1,250 @@
+"""Calls on the workers of an executor: each is made until it ends, and no wait is without a limit.
+
+Any `concurrent.futures.Executor` will do, also that of a Dask client. Where a worker's death breaks an executor,
+another one takes the calls that have not ended; where nothing moves for too long, an error says what to look at.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import platform
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
+from contextlib import contextmanager
+from typing import Any, NamedTuple, Protocol
+
+import cloudpickle  # type: ignore[import-untyped]
+
+EVERY = 0.25
+"""Seconds between two looks at what moves."""
+GRACE = 60.0
+"""Seconds to wait for workers that were told to stop."""
+ATTEMPTS = 3
+"""Executors that may break in a row while nothing moves."""
+STALL_LIMIT = 1800.0
+"""Seconds without a sign of progress after which workers count as stalled, by default."""
+
+type Executors = Executor | Callable[[], Executor]
+
+
+class WorkerError(RuntimeError):
+    """A task could not be sent to a worker, or its worker died, stalls, or has other versions of the packages.
+
+    Examples
+    --------
+    >>> import pmgp
+    >>> from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
+    >>> class Unreachable(ThreadPoolExecutor):
+    ...     def submit(self, *arguments):
+    ...         raise BrokenExecutor("the cluster does not answer")
+    >>> with pmgp.models.classifier([[0.0], [1.0]], [0, 1]):
+    ...     try:
+    ...         pmgp.sample(draws=10, tune=10, executor=Unreachable(), progressbar=False)
+    ...     except pmgp.WorkerError as error:
+    ...         print(error)
+    a worker died: the cluster does not answer. ...
+    """
+
+
+class Ended(NamedTuple):
+    """A call that has ended.
+
+    Attributes
+    ----------
+    number : int
+        Its place among the calls.
+    result : object
+    where : str
+        Machine and process.
+    seconds : float
+        By the clock.
+    """
+
+    number: int
+    result: Any
+    where: str
+    seconds: float
+
+
+class Work(Protocol):
+    """Calls that workers are to make, and signs of their progress.
+
+    Attributes
+    ----------
+    advice : str
+        Says in an error what is kept, and how to continue.
+    stall_limit : float
+        Seconds without progress, and without the end of a call, after which workers count as stalled.
+    """
+
+    advice: str
+    stall_limit: float
+
+    def begin(self) -> Sequence[Callable[[], Any]]:
+        """Let workers begin, and return the calls, in the same order each time; they can be pickled."""
+        ...
+
+    def moved(self) -> Any:
+        """Return anything that differs from its last value after progress within a call."""
+        ...
+
+    def ended(self, one: Ended) -> None:
+        """Take a call that has ended."""
+        ...
+
+    def stop(self) -> None:
+        """Tell the workers to stop."""
+        ...
+
+
+def check_executor(executor: Executors | None, stall_limit: float, flush_every: float = 0.0) -> None:
+    """Refuse what is neither an executor nor makes one, and a limit below the time between two signs of progress.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+    if executor is not None and not isinstance(executor, Executor) and not callable(executor):
+        raise TypeError(
+            f"executor must be a concurrent.futures.Executor or a function that makes one, not {executor!r}; a Dask "
+            "client gives one by client.get_executor()"
+        )
+    if not stall_limit > flush_every:
+        raise ValueError(
+            f"stall_limit={stall_limit:g} must be above {flush_every:g}, the seconds between two writes (flush_every)"
+        )
+
+
+def run_all(executors: Executors, work: Work) -> None:
+    """Make all calls on workers, each again if its worker dies.
+
+    Parameters
+    ----------
+    executors : Executor, or a function without arguments that makes one
+        A function is called again where a worker's death breaks the executor.
+    work : Work
+
+    Raises
+    ------
+    WorkerError
+        If a worker lacks a package, if workers die, or if nothing moves for longer than the limit.
+    """
+    done: set[int] = set()
+    attempts = ATTEMPTS
+    while True:
+        before = len(done), work.moved()
+        try:
+            with opened(executors) as executor:
+                return _run(executor, work, done)
+        except _signs_of_death() as error:
+            attempts = ATTEMPTS if before != (len(done), work.moved()) else attempts - 1
+            if isinstance(executors, Executor) or not attempts:
+                why = str(error) or "its executor gave up the task"
+                raise WorkerError(f"a worker died: {why}. {work.advice}") from error
+        except ModuleNotFoundError as error:
+            raise WorkerError(f"a worker lacks {error.name}: install the same packages on all machines") from error
+
+
+def _signs_of_death() -> tuple[type[BaseException], ...]:
+    """Return the errors of executors that have lost workers, that of Dask where it is loaded."""
+    dask = sys.modules.get("distributed")
+    return (BrokenExecutor, CancelledError, *([] if dask is None else [dask.KilledWorker]))
+
+
+@contextmanager
+def opened(executors: Executors) -> Iterator[Executor]:
+    """Give a context with the executor that is given, or with one that is made, and ended with the context."""
+    if isinstance(executors, Executor):
+        yield executors
+        return
+    executor = executors()
+    try:
+        yield executor
+    except BaseException:
+        _abandon(executor)
+        raise
+    executor.shutdown()
+
+
+def _abandon(executor: Executor) -> None:
+    """End an executor and its processes, which may never end by themselves."""
+    processes = list((getattr(executor, "_processes", None) or {}).values())
+    executor.shutdown(wait=False)
+    for process in processes:
+        process.kill()
+
+
+def _run(executor: Executor, work: Work, done: set[int]) -> None:
+    """Make the calls that are not done, and add each that ends to those that are."""
+    waiting: dict[Future[Ended], int] = {}
+    try:
+        for number, call in enumerate(work.begin()):
+            if number not in done:
+                waiting[executor.submit(pickle.loads, cloudpickle.dumps(_Sent(number, call)))] = number
+        last, since = work.moved(), time.monotonic()
+        while waiting:
+            ended, _ = wait(waiting, timeout=EVERY, return_when=FIRST_COMPLETED)
+            last, before = work.moved(), last
+            if ended or last != before:
+                since = time.monotonic()
+            elif time.monotonic() - since > work.stall_limit:
+                raise _stalled(waiting.values(), work)
+            # Those that failed come last, so that the others count.
+            for future in sorted(ended, key=_failed):
+                del waiting[future]
+                one = future.result()
+                done.add(one.number)
+                work.ended(one)
+    finally:
+        if waiting:
+            _stop(waiting, work)
+
+
+def _failed(future: Future[Ended]) -> bool:
+    return future.cancelled() or future.exception() is not None
+
+
+class _Sent(NamedTuple):
+    """A call that is made by being unpickled.
+
+    A worker that lacks a package then fails in the call, as any other call fails. It would otherwise fail while it
+    receives the call: a process pool breaks, and a worker of Dask ends without a word.
+    """
+
+    number: int
+    call: Callable[[], Any]
+
+    def __reduce__(self) -> tuple[Callable[..., Ended], tuple[int, Callable[[], Any]]]:
+        return _timed, (self.number, self.call)
+
+
+def _timed(number: int, call: Callable[[], Any]) -> Ended:
+    """Make a call in a worker."""
+    begun = time.perf_counter()
+    result = call()
+    return Ended(number, result, f"{platform.node()}, process {os.getpid()}", time.perf_counter() - begun)
+
+
+def _stalled(numbers: Iterable[int], work: Work) -> WorkerError:
+    several = ", ".join(map(str, sorted(numbers)))
+    return WorkerError(
+        f"nothing has moved for {work.stall_limit:g} seconds; tasks {several} have not ended. Look whether the workers "
+        f"run, and whether their machines have memory and a free core. {work.advice}. If one step of the work takes "
+        "longer, or workers are still to start, give a larger stall_limit="
+    )
+
+
+def _stop(waiting: dict[Future[Ended], int], work: Work) -> None:
+    """Let no call begin any more, and wait for those that run to see that they are to stop."""
+    work.stop()
+    running = [future for future in waiting if not future.cancel()]
+    wait(running, timeout=GRACE)
+
+
+def table_of(rows: Sequence[tuple[str, Ended]]) -> str:
+    """Return lines that say what ran where and for how long."""
+    widths = [max(len(name) for name, _ in rows), max(len(one.where) for _, one in rows)]
+    return "\n".join(f"{name:{widths[0]}}  {one.where:{widths[1]}}  {one.seconds:8.1f} s" for name, one in rows)

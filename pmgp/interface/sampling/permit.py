@@ -1,0 +1,62 @@
+"""The permit of a run's workers: a file in the run's folder that they must see before they draw, and while they do.
+
+A worker that does not find it shares no folder with the process that gave the task. One that finds it no longer, or
+finds that of a later call, stops; so a worker that nobody can reach any more does not go on for long.
+"""
+
+from __future__ import annotations
+
+import platform
+import uuid
+from pathlib import Path
+from typing import NamedTuple
+
+from pmgp.interface.sampling import blocks
+from pmgp.interface.sampling.stored_chain import StoreError
+
+PERMIT = "workers"
+
+
+class Permit(NamedTuple):
+    """A permit to draw into a run's folder.
+
+    Attributes
+    ----------
+    run : Path
+    token : str
+        What the file holds, different for each call.
+    """
+
+    run: Path
+    token: str
+
+    @classmethod
+    def given(cls, run: Path) -> Permit:
+        """Write a new permit; any earlier one ends."""
+        permit = cls(run, uuid.uuid4().hex)
+        blocks.replace_text(run / PERMIT, permit.token)
+        return permit
+
+    def holds(self) -> bool:
+        """Return whether the file still has this permit."""
+        try:
+            return (self.run / PERMIT).read_text() == self.token
+        except FileNotFoundError:
+            return False
+
+    def check(self) -> None:
+        """Refuse to draw where the folder is not that of the process that gave the task.
+
+        Raises
+        ------
+        StoreError
+        """
+        if not self.holds():
+            raise StoreError(
+                f"the worker on {platform.node()} does not find this run in {self.run}: give as out= a folder that "
+                "this machine and all workers share"
+            )
+
+    def withdraw(self) -> None:
+        """Let all workers stop."""
+        (self.run / PERMIT).unlink(missing_ok=True)
