@@ -42,7 +42,7 @@ def test_a_run_leaves_trend_forecast_and_report(csv, tmp_path):
     out = tmp_path / "run"
     result = invoke(
         *("run", csv, "--time", "day", "--label", "visits", "--likelihood", "poisson", "--horizon", 10),
-        *("--draws", 60, "--tune", 100, "--chains", 1, "--cores", 1, "--out", out),
+        *("--draws", 400, "--tune", 100, "--chains", 1, "--cores", 1, "--out", out),
     )
     assert result.exit_code == 0, result.output
     assert "days since the first one" in result.output
