@@ -193,7 +193,7 @@ def test_a_label_column_by_name_sorts_numbers_as_numbers(tmp_path):
         ("a,y\n", None, "no rows"),
         ("", None, "not a CSV file"),
         ("y\n1\n0\n", None, "single column 'y'"),
-        ("a,y\n1,0\n2,1\n", "z", r"--label: there is no column 'z'; there are a, y"),
+        ("a,y\n1,0\n2,1\n", "z", r"--label: there is no column 'z'; the columns are a, y"),
         ("a,kind\n1,0\n2,1\n", "kid", r"did you mean 'kind'"),
         ("a,y\n1,0\n2,1\n3,2\n", None, "holds 3: '0', '1', '2'"),
         ("a,y\n1,0\n2,0\n", None, "holds 1: '0'. There is nothing to distinguish"),
@@ -395,7 +395,10 @@ def test_columns_can_be_chosen_and_left_out(tmp_path, choice, names):
 @pytest.mark.parametrize(
     ("choice", "message"),
     [
-        ({"drop": ["idd"]}, r"--drop: there is no column 'idd' \(did you mean 'id'\?\); there are id, a, b, kind"),
+        (
+            {"drop": ["idd"]},
+            r"--drop: there is no column 'idd' \(did you mean 'id'\?\); the columns are id, a, b, kind",
+        ),
         ({"features": ["a", "c"]}, "--features: there is no column 'c'"),
         ({"drop": ["kind"]}, "--drop names 'kind', which is the label .the last column; name another one"),
         ({"features": ["a", "kind"]}, "--features names 'kind', which is the label"),

@@ -77,7 +77,9 @@ def _check_known(option: str, names: Sequence[str | None], columns: Sequence[str
     for name in names:
         if name is not None and name not in columns:
             listed = ", ".join(columns[:N_LISTED]) + (", ..." if len(columns) > N_LISTED else "")
-            raise DatasetError(f"{option}: there is no column {name!r}{nearest(name, columns)}; there are {listed}")
+            raise DatasetError(
+                f"{option}: there is no column {name!r}{nearest(name, columns)}; the columns are {listed}"
+            )
 
 
 def nearest(name: str, known: Sequence[str]) -> str:

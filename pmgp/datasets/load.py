@@ -77,7 +77,7 @@ def load(name: str) -> Dataset:
 def _unknown(name: str) -> str:
     close = difflib.get_close_matches(name, CATALOGUE, n=1)
     hint = f" (did you mean {close[0]}?)" if close else ""
-    return f"no data set is called {name!r}{hint}; there are {', '.join(CATALOGUE)}"
+    return f"no data set is called {name!r}{hint}; the names are {', '.join(CATALOGUE)}"
 
 
 def _local_file(entry: Entry) -> Path | None:

@@ -75,7 +75,7 @@ def test_a_cold_cache_a_warm_one_and_none_give_the_same_bits(tmp_path):
     assert [path.stat().st_mtime_ns for path in sorted(tmp_path.rglob("*.nbc"))] == times
     assert cold == warm == nowhere
     assert "NUMBA_CACHE_DIR" not in first + second
-    assert third.count("let the environment variable NUMBA_CACHE_DIR name a folder") == 1
+    assert third.count("set the environment variable NUMBA_CACHE_DIR to a writable folder") == 1
 
 
 @pytest.mark.parametrize("name", ["weighed", "estimated", "slice_move", "renewed", "log_ratios"])

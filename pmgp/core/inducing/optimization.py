@@ -212,7 +212,7 @@ class _Search:
         better = -found.fun > begun
         at = self.coordinates.at(found.x) if better else self.coordinates.origin
         self.obstructed |= self._refused
-        message = "there is no bound next to where it ends" if self.obstructed else str(found.message)
+        message = "the bound does not exist near the end of the search" if self.obstructed else str(found.message)
         return at, bool(found.success) and not self.obstructed, message
 
     def _negative(self, vector: np.ndarray) -> tuple[float, np.ndarray]:

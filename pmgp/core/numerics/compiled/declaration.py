@@ -133,8 +133,8 @@ def _warn_once(reason: str) -> None:
     if not _warned:
         _warned.append(reason)
         warnings.warn(
-            f"numba can store compiled functions nowhere ({reason}): each process compiles them again, which takes "
-            "seconds; let the environment variable NUMBA_CACHE_DIR name a folder that can be written to",
+            f"numba has no folder for compiled functions ({reason}): each process compiles them again, which takes "
+            "seconds; set the environment variable NUMBA_CACHE_DIR to a writable folder",
             UserWarning,
             stacklevel=5,
         )

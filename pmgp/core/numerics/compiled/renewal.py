@@ -124,7 +124,7 @@ def renewing(slice_move: Kernel, weighed: Kernel, terms: Any) -> Kernel:
         log_normalizer : float
             Log of the integral of the prior times the sites.
         f, below, next_double, state
-            As of `slices.slicing`.
+            As for `slices.slicing`.
         paired : bool
             Whether mirror images of all draws come after them.
         first, second : (size, n) array

@@ -80,7 +80,7 @@ def slopes(
     Parameters
     ----------
     labels, f, deviation, spread, nodes, weights
-        As of `right`.
+        As for `right`.
     out : (k, n) array
     """
     for i in range(len(labels)):
