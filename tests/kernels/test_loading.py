@@ -144,7 +144,7 @@ print(repr(pmgp.orthants.log_probability(0.0, 1.0, 0.0, [[1.0, 0.5], [0.5, 1.0]]
 @pytest.mark.parametrize(
     ("module", "part", "changed_part", "code"),
     [
-        ("numerics/compiled/routines.py", '"LLRNTN"', '"LLRNNN"', CONDITION),
+        ("numerics/compiled/routines.py", '"LLRNTNU"', '"LLRNNNU"', CONDITION),
         ("orthants/compiled_normal.py", "SQRT_HALF = math.sqrt(0.5)", "SQRT_HALF = math.sqrt(0.6)", ORTHANT),
     ],
 )
