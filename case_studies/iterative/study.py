@@ -27,10 +27,12 @@ from pmgp.core.iterative.solvers import (
     Preconditioner,
 )
 
-__all__ = ["PRECONDITIONERS", "SCALES", "Cell", "Kernel", "Scale", "cells", "run_cell"]
+__all__ = ["PRECONDITIONERS", "SCALES", "Cell", "Kernel", "Problem", "Scale", "cells", "iterations", "run_cell"]
 
 EXPONENTS = (-3, -2, -1, 0, 1, 2)
 """Logs to the base ten of the length-scales."""
+EXCESS = 100.0
+"""What is added to the diagonal for a regularized matrix, in variances of the noise."""
 
 
 class Cell(NamedTuple):
@@ -129,7 +131,7 @@ PRECONDITIONERS: dict[str, Callable[[Problem], Preconditioner]] = {
     "SVD": lambda p: preconditioners.partial_svd(p.kernel, p.noise, p.m, p.rng, repetitions=0),
     "spectral": lambda p: preconditioners.spectral(p.X, 1.0, _frequencies(p), p.noise),
     "block Jacobi": lambda p: preconditioners.block_jacobi(p.kernel, p.noise, p.m),
-    "regularized": lambda p: preconditioners.Regularized(p.kernel, p.noise, 100.0 * p.noise[0]),
+    "regularized": lambda p: preconditioners.Regularized(p.kernel, p.noise, EXCESS * p.noise[0]),
     "random pivots": lambda p: preconditioners.random_pivots(p.kernel, p.noise, p.m, p.rng),
     "pivoted Cholesky": lambda p: preconditioners.pivoted_cholesky(p.kernel, p.noise, p.m),
 }
@@ -149,17 +151,20 @@ def run_cell(scale: Scale, cell: Cell) -> dict[str, Any]:
     """Iterations by repetition, the products with K of a preconditioner that iterates included."""
     started = time.process_time()
     repetitions = 1 if cell.preconditioner in ONCE else scale.repetitions
-    found = [_iterations(scale, cell, repetition) for repetition in range(repetitions)]
+    found = [iterations(scale, cell, repetition) for repetition in range(repetitions)]
     return {"iterations": found, "seconds": time.process_time() - started, **provenance()}
 
 
-def _iterations(scale: Scale, cell: Cell, repetition: int) -> int:
+def iterations(
+    scale: Scale, cell: Cell, repetition: int, preconditioned: Callable[[Problem], Preconditioner] | None = None
+) -> int:
+    """Iterations of one repetition, with the cell's preconditioner if no other is given."""
     X, y = _concrete()
     lengthscale, noise = 10.0**cell.log_lengthscale, np.full(len(y), 10.0**cell.log_noise)
     kernel = Kernel(np.exp(-0.5 * _squared_distances() / lengthscale**2))
     rng = stream(scale.seed, *cell, repetition)
     problem = Problem(X, kernel, noise, lengthscale, int(np.sqrt(len(y))), rng)
-    preconditioner = PRECONDITIONERS[cell.preconditioner](problem)
+    preconditioner = (preconditioned or PRECONDITIONERS[cell.preconditioner])(problem)
     kind = FlexibleConjugateGradients if preconditioner.iterated else ConjugateGradients
     solver = kind(tolerance=1e-5 * np.sqrt(len(y)), cap=scale.cap)
     try:

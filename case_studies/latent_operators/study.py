@@ -31,7 +31,7 @@ from pmgp.core.latent_updates import (
 from pmgp.core.likelihoods import Likelihood
 from pmgp.core.numerics.ledger import OperationCounts, counted
 
-__all__ = ["OPERATORS", "OURS", "SCALES", "Cell", "Scale", "cells", "run_cell"]
+__all__ = ["OPERATORS", "OURS", "SCALES", "Cell", "Scale", "cells", "prior", "problem", "run_cell", "run_chain"]
 
 OURS = "ELL-SS q"
 """Elliptical slice sampling about Laplace's approximation and the prior in turn: the article does not have it."""
@@ -126,10 +126,10 @@ def run_cell(scale: Scale, cell: Cell) -> dict[str, Any]:
         Plain numbers and lists of them, which :func:`results.row` makes a line of. `ess` and `ess_autoregressive` have
         one number for each chain; `rhat` has one for each checkpoint, the largest over the latent values.
     """
-    data, likelihood = _problem(scale, cell)
+    data, likelihood = problem(scale, cell)
     operator = OPERATORS[cell.operator]
     with counted() as preparation:
-        target = operator.prepare(_prior(data), likelihood)
+        target = operator.prepare(prior(data), likelihood)
     chains = [
         run_chain(_chain_stream(scale, cell, index), operator, target, start, scale)
         for index, start in enumerate(_starts(scale, cell, data))
@@ -137,22 +137,23 @@ def run_cell(scale: Scale, cell: Cell) -> dict[str, Any]:
     return _summary(chains, preparation.total, scale)
 
 
-def _problem(scale: Scale, cell: Cell) -> tuple[simulation.Simulated, Likelihood]:
+def problem(scale: Scale, cell: Cell) -> tuple[simulation.Simulated, Likelihood]:
     """X, theta and f of the data set, the same for all models; and the likelihood that holds the model's y."""
     place = (scale.seed, cell.n, cell.d, cell.dataset)
     data = simulation.data_set(*place)
     return data, simulation.observations(data, cell.model, *place)
 
 
-def _prior(data: simulation.Simulated) -> DensePrior:
+def prior(data: simulation.Simulated) -> DensePrior:
+    """The prior of f given the theta behind the data."""
     return DensePrior(np.zeros(len(data.f)), data.covariance.copy(order="F"))
 
 
 def _starts(scale: Scale, cell: Cell, data: simulation.Simulated) -> Iterator[np.ndarray]:
     """Draws of the prior, the same for all models and operators; not among the counted operations of any."""
-    prior = _prior(data)
+    drawn_from = prior(data)
     for index in range(scale.chains):
-        yield prior.sample(_start_stream(scale, cell, index), 1)[0]
+        yield drawn_from.sample(_start_stream(scale, cell, index), 1)[0]
 
 
 def _start_stream(scale: Scale, cell: Cell, index: int) -> np.random.Generator:
@@ -164,9 +165,17 @@ def _chain_stream(scale: Scale, cell: Cell, index: int) -> np.random.Generator:
     return stream(scale.seed, "chain", *cell, index)
 
 
-def run_chain(rng: np.random.Generator, operator: LatentUpdate, target: Any, start: np.ndarray, scale: Scale) -> Chain:
-    """Tune from a start, then sample."""
-    point, step_size = _tuned(rng, operator, target, operator.init(target, start), scale.tune)
+def run_chain(
+    rng: np.random.Generator,
+    operator: LatentUpdate,
+    target: Any,
+    start: np.ndarray,
+    scale: Scale,
+    acceptance_rate: float | None = None,
+) -> Chain:
+    """Tune from a start, to the operator's own acceptance rate if no other is given; then sample."""
+    wanted = operator.target_acceptance if acceptance_rate is None else acceptance_rate
+    point, step_size = _tuned(rng, operator, target, operator.init(target, start), scale.tune, wanted)
     draws = np.empty((scale.draws, start.size))
     acceptance, evaluations = 0.0, 0
     clock = time.process_time()
@@ -183,13 +192,13 @@ def run_chain(rng: np.random.Generator, operator: LatentUpdate, target: Any, sta
 
 
 def _tuned(
-    rng: np.random.Generator, operator: LatentUpdate, target: Any, point: Any, iterations: int
+    rng: np.random.Generator, operator: LatentUpdate, target: Any, point: Any, iterations: int, wanted: float
 ) -> tuple[Any, float]:
     """The point after tuning, and the step size that was learnt."""
     step = StepSize.start(operator.initial_step_size(point.payload.size), operator.largest_step_size)
     for _ in range(iterations):
         point, info = operator.step(rng, point, target, step.value)
-        step = step.updated(info.acceptance_rate, operator.target_acceptance)
+        step = step.updated(info.acceptance_rate, wanted)
     return point, step.frozen
 
 

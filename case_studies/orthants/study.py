@@ -7,7 +7,7 @@ problems with one pair of hyper-parameters, on which all methods run, since they
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ from case_studies.tools.grid import Grid
 from case_studies.tools.provenance import provenance
 from case_studies.tools.stream import stream
 
-__all__ = ["SCALES", "Bias", "Block", "Extinction", "Scale", "Setting", "Unit", "run", "units"]
+__all__ = ["SCALES", "Bias", "Block", "Extinction", "Scale", "Setting", "Unit", "run", "setting", "units"]
 
 COUNTS = ("GPC-MC hard", "GPC-MC soft")
 OURS = "EP-twisted"
@@ -192,12 +192,13 @@ def _block(scale: Scale, unit: Block) -> dict[str, Any]:
     return {"rows": rows} | provenance()
 
 
-def _setting(scale: Scale, unit: Setting) -> dict[str, Any]:
+def setting(scale: Scale, unit: Setting, draws: Mapping[str, int] = EXPERIMENT_4) -> dict[str, Any]:
+    """All methods on one problem of experiment 4, with these numbers of draws; particles as the scale has them."""
     given = classes.data(stream(scale.seed, "classes", unit.problem), unit.problem)
     problem = classes.problem(given, *classes.HYPERS[unit.hyper])
     rng = _stream(scale, unit)
     particles = scale.fewest if problem.size > 300 else scale.most
-    counts = EXPERIMENT_4 | {COUNTS[1]: particles}
+    counts = {**draws, COUNTS[1]: particles}
     tried = {name: _timed(rng, name, problem, draws) for name, draws in counts.items()}
     reference = method(OURS)(rng, problem, REFERENCE)
     median = np.median([found.probability for found, _ in tried.values()], axis=0)
@@ -237,7 +238,7 @@ def _extinction(scale: Scale, unit: Extinction) -> dict[str, Any]:
 
 _COMPUTE: dict[type, Callable[[Scale, Any], dict[str, Any]]] = {
     Block: _block,
-    Setting: _setting,
+    Setting: setting,
     Bias: _bias,
     Extinction: _extinction,
 }

@@ -114,17 +114,15 @@ class Numbers:
         return high <= FACTOR * low
 
     @property
-    def within_deviations(self) -> pd.Series | None:
-        """Which are within the deviations, where there are any."""
-        if "deviation" not in self.there:
-            return None
-        known = self.there.dropna(subset="deviation")
+    def within_deviations(self) -> pd.Series:
+        """Which are within the deviations; none where there are no deviations."""
+        known = self.there.reindex(columns=["ours", "article", "deviation"])
         return (known["ours"] - known["article"]).abs() <= DEVIATIONS * known["deviation"]
 
     @property
     def differing(self) -> pd.DataFrame:
-        """Those that do not agree, with the ratio; none of speeds."""
-        differs = self.there.assign(ratio=self.ratio)[~self.agree]
+        """Those that do not agree, with the ratio, and whether they are within the deviations; none of speeds."""
+        differs = self.there.assign(ratio=self.ratio, within=self.within_deviations)[~self.agree]
         return differs.iloc[:0] if self.speeds else differs
 
 

@@ -7,7 +7,6 @@ from itertools import groupby
 from pathlib import PurePosixPath
 
 import numpy as np
-import pandas as pd
 
 from case_studies.tools.record import DEVIATIONS, FACTOR, Article, Entry
 
@@ -15,6 +14,8 @@ __all__ = ["agreement", "page", "section"]
 
 DASH = "–"
 MARKS = {True: "✓", False: "✗"}
+WITHIN, UNKNOWN = "deviations", "unknown"
+"""Reasons why numbers differ, but for the numbers of remarks."""
 WORDS = {2.0: "two"}
 TWICE = f"a factor of {WORDS[FACTOR]}"
 
@@ -55,15 +56,23 @@ def totals(entries: Sequence[Entry]) -> str:
 
 
 def _explained(differing: int, entries: Sequence[Entry]) -> str:
-    known = sum(int(_covered(entry).sum()) for entry in entries)
-    return f"Of the {differing} that differ by more, {known} are explained below, and {differing - known} are not."
+    reasons = [reason for entry in entries for reason in _reasons_of(entry)]
+    within, none = reasons.count(WITHIN), reasons.count(UNKNOWN)
+    return (
+        f"Of the {differing} that differ by more, {differing - within - none} are explained below, "
+        f"{within} are within {WORDS[DEVIATIONS]} of the article's deviations, and {none} are not explained."
+    )
 
 
-def _covered(entry: Entry) -> np.ndarray:
-    """Which of the differing numbers have an explanation."""
-    differing = entry.numbers.differing if entry.numbers is not None else pd.DataFrame()
-    covers = [remark.covers(differing.index) for remark in entry.remarks if len(differing)]
-    return np.logical_or.reduce(covers) if covers else np.zeros(len(differing), dtype=bool)
+def _reasons_of(entry: Entry) -> list[str]:
+    """For each differing number the number of the remark that is about it, or that it is within the deviations."""
+    if entry.numbers is None:
+        return []
+    differing = entry.numbers.differing
+    reasons = np.where(differing["within"], WITHIN, UNKNOWN).astype(object)
+    for number, remark in reversed(list(enumerate(entry.remarks, start=1))):
+        reasons[remark.covers(differing.index)] = str(number)
+    return reasons.tolist()
 
 
 def _summary(entries: Sequence[Entry]) -> Iterator[str]:
@@ -71,7 +80,9 @@ def _summary(entries: Sequence[Entry]) -> Iterator[str]:
     for article, some in groupby(entries, lambda entry: entry.article):
         for place, entry in enumerate(some):
             name = f"[{article.authors} ({article.year})](#{_anchor(article)})" if place == 0 else ""
-            rows.append([name, entry.item, entry.shows, _link(entry), agreement(entry)])
+            rows.append(
+                [name, entry.item.replace(" ", "\N{NO-BREAK SPACE}"), entry.shows, _link(entry), agreement(entry)]
+            )
     yield _table(["article", "item", "what it shows", "where", "agreement"], rows)
 
 
@@ -137,28 +148,26 @@ def _verdict(entry: Entry) -> str:
     if numbers.speeds:
         return f"{words}; speeds of different machines, which are not judged."
     words += f"; {int(numbers.agree.sum())} of {len(numbers.there)} within {TWICE}"
-    inside = numbers.within_deviations
-    if inside is not None:
-        words += f", {int(inside.sum())} of {len(inside)} within {WORDS[DEVIATIONS]} of {numbers.deviations}"
+    if "deviation" in numbers.there:
+        words += f", {int(numbers.within_deviations.sum())} within {WORDS[DEVIATIONS]} of {numbers.deviations}"
     return words + "."
 
 
 def _reasons(entry: Entry) -> Iterator[str]:
     """Explanations, with the count of what each is about, and what has none."""
-    if entry.numbers is None:
-        return
-    differing = entry.numbers.differing
-    for remark in entry.remarks:
-        count = int(remark.covers(differing.index).sum())
-        if count:
-            yield f"{_cells(count)} {'differs' if count == 1 else 'differ'} for a reason: {remark.text}"
-    left = len(differing) - int(_covered(entry).sum())
-    if left:
-        yield f"{_cells(left)} {'differs' if left == 1 else 'differ'}: not explained."
+    reasons = _reasons_of(entry)
+    for number, remark in enumerate(entry.remarks, start=1):
+        if count := reasons.count(str(number)):
+            yield f"({number}) {_cells(count)}: {remark.text}"
+    if count := reasons.count(WITHIN):
+        assert entry.numbers is not None
+        yield f"{_cells(count)}: within {WORDS[DEVIATIONS]} of {entry.numbers.deviations}."
+    if count := reasons.count(UNKNOWN):
+        yield f"{_cells(count)}: not explained."
 
 
 def _cells(count: int) -> str:
-    return "One cell" if count == 1 else f"{count} cells"
+    return "One cell differs" if count == 1 else f"{count} cells differ"
 
 
 def _differing(entry: Entry) -> list[str]:
@@ -166,15 +175,14 @@ def _differing(entry: Entry) -> list[str]:
     if entry.numbers is None or entry.numbers.differing.empty:
         return []
     frame = entry.numbers.differing
-    explained = ["yes" if one else "no" for one in _covered(entry)]
     names = [str(name).replace("_", " ") for name in frame.index.names]
     places = frame.index.to_frame().itertuples(index=False, name=None)
     rows = [
-        [*map(str, place), _number(line.ours), _number(line.article), _number(line.ratio), known]
-        for place, line, known in zip(places, frame.itertuples(), explained, strict=True)
+        [*map(str, place), _number(line.ours), _number(line.article), _number(line.ratio), reason]
+        for place, line, reason in zip(places, frame.itertuples(), _reasons_of(entry), strict=True)
     ]
     title = f":::{{dropdown}} {len(frame)} of {len(entry.numbers.there)} cells differ by more than {TWICE}"
-    return ["", title, _plain_table([*names, "ours", "article", "ratio", "explained"], rows, 4), ":::"]
+    return ["", title, _plain_table([*names, "ours", "article", "ratio", "reason"], rows, 4), ":::"]
 
 
 def _number(value: float) -> str:

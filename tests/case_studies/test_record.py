@@ -127,12 +127,21 @@ def test_speeds_are_not_judged():
 
 
 def test_a_remark_is_counted_for_the_cells_that_it_is_about():
-    found = numbers([1.0, 2.0, 3.0])
-    one = entry(numbers=found, remarks=[Remark("the data are others.", {"method": ["a"]})])
+    """The first cell is within two deviations as well; what a remark is about is not counted twice."""
+    one = entry(numbers=numbers([1.0, 2.0, 3.0]), remarks=[Remark("the data are others.", {"method": ["a"]})])
     text = section(ARTICLE, [one])
-    assert "2 cells differ for a reason: the data are others." in text
-    assert "One cell differs: not explained." in text
-    assert "Of the 3 that differ by more, 2 are explained below, and 1 are not." in totals([one])
+    assert "- (1) 2 cells differ: the data are others." in text
+    assert "- One cell differs: not explained." in text
+    assert "differ by more, 2 are explained below, 0 are within two of the article's deviations, and 1 are" in totals(
+        [one]
+    )
+
+
+def test_cells_within_the_deviations_are_a_reason_of_their_own():
+    one = entry(numbers=numbers([1.0, 2.0, 3.0]))
+    assert "- One cell differs: within two of the article's deviations." in section(ARTICLE, [one])
+    assert "- 2 cells differ: not explained." in section(ARTICLE, [one])
+    assert "| a | 1 | 1 | 10 | 0.1 | deviations |" in section(ARTICLE, [one])
 
 
 def test_a_remark_about_cells_that_agree_is_not_printed():
@@ -158,5 +167,5 @@ def test_a_reason_stands_where_there_is_nothing():
     one = Entry(ARTICLE, "Figure 2", "p(y|f)", missing="the data are not public")
     text = page("A title", "Words.", [entry(findings=[Finding("it holds", True)]), one], {"a.csv": (3, "Table 1")})
     assert "The articles have 2 tables and figures.\nThe studies have something of 1." in text
-    assert r"| Figure 2 | p(y\|f) | – | the data are not public |" in text
+    assert "| Figure\N{NO-BREAK SPACE}2 | " r"p(y\|f) | – | the data are not public |" in text
     assert "- ✓ it holds" in text
