@@ -15,6 +15,7 @@ import xarray as xr
 from rich.console import Console
 from typer.testing import CliRunner
 
+import pmgp
 from pmgp.app import report, run
 from pmgp.app.cli import app
 from pmgp.app.folder import RESULTS, STORE, check_folder
@@ -214,6 +215,8 @@ def test_the_page_needs_no_other_file(finished):
         (["crabs", "--test-fraction", "0.001"], "none of the 100 points"),
         (["crabs", "--draws", "0"], "greater than or equal to 1"),
         (["crabs", "--chains", "0"], "greater than or equal to 1"),
+        (["crabs", "--workers", "0"], "greater than or equal to 1"),
+        (["crabs", "--workers", "2", "--cluster", "tcp://127.0.0.1:8786"], "give one of them"),
         (["crabs", "--kernel", "linear"], "'linear' is not one of"),
         (["crabs", "--importance-samples", "0"], "positive whole number nor auto"),
         (["crabs", "--importance-samples", "many"], "positive whole number nor auto"),
@@ -414,6 +417,21 @@ def test_interruption_while_tuning_says_so(settings, monkeypatch):
     monkeypatch.setattr(pm, "sample", interrupted)
     with pytest.raises(RunError, match="interrupted while tuning"):
         run.execute(settings, Console(quiet=True))
+
+
+@pytest.mark.full
+def test_workers_run_the_chains(settings, monkeypatch):
+    given = {}
+
+    def dies(model, **options):
+        given.update(options)
+        raise pmgp.WorkerError("a worker died")
+
+    monkeypatch.setattr("pmgp.interface.sampling.sample", dies)
+    with pytest.raises(RunError, match="a worker died"):
+        run.execute(replace(settings, workers=3), Console(quiet=True))
+    with given["executor"]() as made:
+        assert made._max_workers == 3
 
 
 # The folder of the results.

@@ -131,6 +131,24 @@ Draws = Annotated[int, typer.Option(min=1, help="Draws of each chain.", rich_hel
 Tune = Annotated[int, typer.Option(min=0, help="Tuning draws of each chain.", rich_help_panel=SAMPLING)]
 Chains = Annotated[int, typer.Option(min=1, help="Number of chains.", rich_help_panel=SAMPLING)]
 Cores = Annotated[int, typer.Option(min=1, help="Chains that run at a time.", rich_help_panel=SAMPLING)]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        metavar="N",
+        help="Run chains as tasks of N processes; one that dies is replaced, and its chain continues.",
+        rich_help_panel=SAMPLING,
+    ),
+]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Run chains on the workers of a Dask scheduler, such as tcp://127.0.0.1:8786. All of them must share the "
+        "folder of the results.",
+        rich_help_panel=SAMPLING,
+    ),
+]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of the split and of sampling.", rich_help_panel=SAMPLING)]
 TestFraction = Annotated[
     float | None,
@@ -220,6 +238,8 @@ def run(
     tune: Tune = 1000,
     chains: Chains = CHAINS,
     cores: Cores = CORES,
+    workers: Workers = None,
+    cluster: Cluster = None,
     seed: Seed = 1,
     test_fraction: TestFraction = None,
     out: Out = None,
@@ -288,6 +308,8 @@ def run(
             tune=tune,
             chains=chains,
             cores=cores,
+            workers=workers,
+            cluster=cluster,
             seed=seed,
             test_fraction=(0.2 if time is None else 0.0) if test_fraction is None else test_fraction,
             overwrite=overwrite,

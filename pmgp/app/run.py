@@ -74,16 +74,19 @@ def sample(model: pm.Model, settings: Settings) -> xr.DataTree:
     """
     from pymc.exceptions import SamplingError
 
-    from pmgp.interface.sampling import NoDrawsError
+    from pmgp.interface.sampling import NoDrawsError, WorkerError
+    from pmgp.interface.sampling.workers import executor_of
 
     step = _step(model, settings)
+    executor = executor_of(settings.workers, settings.cluster)
     try:
-        return _resumed(model, settings, step) if settings.resume else _begun(model, settings, step)
+        call = _resumed if settings.resume else _begun
+        return call(model, settings, step, executor)
     except NoDrawsError:
         raise RunError(
             "interrupted while tuning, so there are no draws; the same command with --resume continues"
         ) from None
-    except SamplingError as error:
+    except (SamplingError, WorkerError) as error:
         raise RunError(str(error)) from error
 
 
@@ -99,7 +102,7 @@ def _step(model: pm.Model, settings: Settings) -> Any:
     return pmgp.PseudoMarginal(model=model, approximation=settings.approximation, estimator=estimator)
 
 
-def _begun(model: pm.Model, settings: Settings, step: Any) -> xr.DataTree:
+def _begun(model: pm.Model, settings: Settings, step: Any, executor: Any) -> xr.DataTree:
     from pmgp.interface.sampling import sample
 
     return sample(
@@ -111,17 +114,18 @@ def _begun(model: pm.Model, settings: Settings, step: Any) -> xr.DataTree:
         random_seed=settings.seed,
         step=step,
         out=settings.out / STORE,
+        executor=executor,
     )
 
 
-def _resumed(model: pm.Model, settings: Settings, step: Any) -> xr.DataTree:
+def _resumed(model: pm.Model, settings: Settings, step: Any, executor: Any) -> xr.DataTree:
     from pmgp.interface.sampling import StoredRun, resume
 
     begun = StoredRun.load(settings.out / STORE).settings
     for option, now, then in (("tune", settings.tune, begun.tune), ("chains", settings.chains, begun.chains)):
         if now != then:
             raise RunError(f"the run in {settings.out} was begun with --{option} {then} and not {now}")
-    return resume(settings.out / STORE, model, step=step, draws=settings.draws, cores=settings.cores)
+    return resume(settings.out / STORE, model, step=step, draws=settings.draws, cores=settings.cores, executor=executor)
 
 
 def predict(problem: Problem, idata: xr.DataTree) -> tuple[pd.DataFrame | None, Scores]:

@@ -23,7 +23,8 @@ class Settings:
     ``header`` is None if it follows from the file, ``missing`` is None if missing cells are refused, and
     ``importance_samples`` is None if the step method chooses the number. ``sparse`` is the number of inducing inputs, 0
     for none, or None if it follows from the number of points. ``time`` names the column of times, and ``horizon`` is
-    the number of later times to forecast. ``resume`` continues the run in the folder.
+    the number of later times to forecast. ``workers`` and ``cluster`` say which workers run the
+    chains, see `executor_of`. ``resume`` continues the run in the folder.
 
     Raises
     ------
@@ -52,6 +53,8 @@ class Settings:
     tune: int = 1000
     chains: int = CHAINS
     cores: int = CORES
+    workers: int | None = None
+    cluster: str | None = None
     seed: int = 1
     test_fraction: float = 0.2
     overwrite: bool = False
@@ -66,6 +69,8 @@ class Settings:
             raise RunError(f"--out {self.out} is a file; give a folder")
         if self.resume and self.overwrite:
             raise RunError("--resume continues the run in the folder, and --overwrite deletes it: give one of them")
+        if self.workers is not None and self.cluster is not None:
+            raise RunError("--workers runs chains on this machine, and --cluster on others: give one of them")
         if self.features and self.drop:
             raise RunError("--features and --drop exclude each other: name the columns to keep, or those to leave out")
         if self.order and self.likelihood != "ordinal":
@@ -128,6 +133,8 @@ class Settings:
             "--tune": self.tune,
             "--chains": self.chains,
             "--cores": self.cores,
+            "--workers": self.workers,
+            "--cluster": self.cluster,
             "--seed": self.seed,
             "--test-fraction": self.test_fraction,
             "--out": self.out,

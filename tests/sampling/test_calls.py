@@ -13,6 +13,7 @@ import pytest
 import pmgp
 from pmgp.interface.sampling import executors
 from pmgp.interface.sampling.executors import run_all, table_of
+from pmgp.interface.sampling.workers import executor_of
 from tests.sampling.runs import is_running
 from tests.sampling.test_executors import Here
 from tests.sampling.workers import Pools, until
@@ -109,3 +110,13 @@ def test_the_table_says_where_a_call_was_made():
     assert len(lines) == 2
     assert all(f"process {os.getpid()}" in line and line.endswith("0.0 s") for line in lines)
     assert lines[0].startswith("chain 8   ")
+
+
+def test_words_that_name_no_workers_make_no_executor():
+    assert executor_of(None, None) is None
+
+
+@pytest.mark.parametrize(("workers", "cluster", "words"), [(0, None, "at least 1, not 0"), (2, "a:1", "not both")])
+def test_words_that_make_no_executor_are_refused(workers, cluster, words):
+    with pytest.raises(ValueError, match=words):
+        executor_of(workers, cluster)

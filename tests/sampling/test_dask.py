@@ -13,6 +13,8 @@ import pytest
 from dask.distributed import Client, LocalCluster
 
 import pmgp
+from pmgp.interface.sampling import workers
+from pmgp.interface.sampling.workers import executor_of
 from tests.sampling.runs import QUIET, SETTINGS, assert_same_run, size
 
 pytestmark = [pytest.mark.filterwarnings("ignore::UserWarning"), pytest.mark.full]
@@ -70,6 +72,17 @@ def test_a_killed_worker_is_replaced_and_its_chain_goes_on(sample, client, tmp_p
     assert_same_run(drawn, sample(draws=300))
     client.wait_for_workers(2, timeout=ROOM)
     assert min(before) not in client.run(os.getpid).values()
+
+
+def test_the_address_of_a_scheduler_makes_an_executor(client):
+    with executor_of(None, client.scheduler.address)() as executor:
+        assert executor.submit(os.getpid).result(timeout=ROOM) in client.run(os.getpid).values()
+
+
+def test_an_address_without_a_scheduler_is_named(monkeypatch):
+    monkeypatch.setattr(workers, "CONNECTION", 1.0)
+    with pytest.raises(OSError, match=r"127\.0\.0\.1:1"):
+        executor_of(None, "tcp://127.0.0.1:1")
 
 
 def test_a_package_that_a_worker_lacks_is_named(sample, client):
