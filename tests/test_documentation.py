@@ -288,3 +288,35 @@ def test_links_of_the_bibliography_are_those_of_the_citation_file():
     page = (ROOT / "docs" / "bibliography.md").read_text(encoding="utf-8")
     assert f"https://doi.org/{cited}" in page
     assert f"doi     = {{{cited}}}" in page
+
+
+def texts() -> str:
+    """Return all strings of the package, with a gap where a value is filled in."""
+    nodes = [
+        node for path in (ROOT / "pmgp").rglob("*.py") for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+    filled = [
+        [part for part in node.values if isinstance(part, ast.Constant)]
+        for node in nodes
+        if isinstance(node, ast.JoinedStr)
+    ]
+    plain = [[node] for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    return "\n".join("\0".join(str(part.value) for part in parts) for parts in [*filled, *plain])
+
+
+def runs(message: str) -> list[str]:
+    """Return the runs of three words in a message (two in a short one), without the parts that are filled in."""
+    parts = [part.split() for part in re.split(r"\.\.\.|'\w+'|\([^)]*\)|\b[kNn]\b|\b\d+\b", message)]
+    sizes = [(words, min(3, len(words) - 1)) for words in parts if len(words) > 1]
+    return [" ".join(words[i : i + size]) for words, size in sizes for i in range(len(words) - size + 1)]
+
+
+@pytest.mark.full
+def test_messages_that_are_explained_are_the_packages():
+    """Some words in a row of each message in a heading, except for messages of PyMC and PyTensor."""
+    page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^### (?!PyMC:|\"PyTensor could)(.*)$", page, flags=re.MULTILINE)
+    messages = [message for heading in headings for message in re.findall(r'"([^"]*)"', heading) if runs(message)]
+    said = texts()
+    assert [message for message in messages if not any(run in said for run in runs(message))] == []
+    assert len(messages) > 60
