@@ -571,7 +571,7 @@ def summed_rate():
 WRONG_MODELS = {
     whitened: "'f_rotated_' is a whitened Gaussian process.*reparameterize=False",
     without_latent: r"no latent multivariate normal variable.*pm\.MvNormal",
-    several_latent: r"several multivariate normal variables \(f, g\); say which is f with latent=",
+    several_latent: r"several multivariate normal variables \(f, g\); say which are f with latent=",
     matrix_latent: "'f' has 3 dimensions",
     discrete_parameter: "must be continuous; these are not: kind",
     without_theta: "no hyper-parameters besides 'f'",

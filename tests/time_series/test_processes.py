@@ -338,7 +338,7 @@ def test_times_are_data():
 
 def test_other_steps_are_refused_in_words():
     model = on(np.arange(4.0), KERNELS["3/2"])
-    with model, pytest.raises(ModelError, match="'f' is a time series, whose covariance matrix is never formed"):
+    with model, pytest.raises(ModelError, match="'f' is a process in time, whose covariance matrix is never formed"):
         pmgp.steps.Ancillary()
     with pytest.raises(NotImplementedError, match=r"sample with step=pmgp\.PseudoMarginal"):
         model.compile_dlogp()
