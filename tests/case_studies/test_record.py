@@ -41,7 +41,7 @@ def entries():
 @pytest.fixture
 def stored(monkeypatch, tmp_path):
     """A copy of the results of a study, which a test may change; returns its path and the text of the entries."""
-    for name in ("paper", "article"):
+    for name in ("paper", "article", "sensitivity"):
         (tmp_path / f"{name}.csv").write_bytes((results.FOLDER / f"{name}.csv").read_bytes())
     monkeypatch.setattr(results, "FOLDER", tmp_path)
     return tmp_path / "paper.csv", lambda: section(ARTICLE, latent_operators.entries())

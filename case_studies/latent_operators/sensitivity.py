@@ -1,0 +1,83 @@
+"""Why cells of Table 2 differ: ``python -m case_studies.latent_operators.sensitivity`` runs a chain for each question.
+
+The article tunes to "recommended acceptance rates" and names only that of Metropolis. Hamiltonian and Langevin moves
+are tuned to others here. The operators that mix slowly run on several data sets, whose effective sizes spread widely.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from case_studies.latent_operators import results, study
+from case_studies.latent_operators.study import OPERATORS, Cell
+from case_studies.tools.provenance import provenance
+from case_studies.tools.scale import Scale
+from case_studies.tools.stream import stream
+
+__all__ = ["Question", "questions", "run"]
+
+SHORT = Scale("sensitivity", 2013, 1, 1500, 4000, (4000,), 2)
+LONG = Scale("sensitivity", 2013, 1, 2500, 20_000, (20_000,), 5)
+OF_PAPER = 20_000
+"""Draws for which effective sizes are given."""
+
+RATES = {
+    ("HMC v1", "LRG"): (0.65, 0.9, 0.97),
+    ("HMC v2", "LRG"): (0.65, 0.9, 0.97),
+    ("HMC v1", "VLT"): (0.65, 0.9, 0.97),
+    ("HMC v2", "VLT"): (0.65, 0.9, 0.97),
+    ("SMMALA", "LRG"): (0.57, 0.3, 0.2),
+    ("SMMALA", "ORD"): (0.57, 0.3, 0.2),
+}
+SLOW = (("MH v1", "LCX"), ("MH v1", "ORD"), ("MH v2", "LCX"))
+
+
+class Question(NamedTuple):
+    """A cell of the article's table, on one data set and tuned to one acceptance rate; zero for the operator's own."""
+
+    n: int
+    d: int
+    dataset: int
+    model: str
+    operator: str
+    rate: float
+
+
+def questions() -> list[Question]:
+    """All of them."""
+    tuned = [
+        Question(100, d, dataset, model, operator, rate)
+        for (operator, model), rates in RATES.items()
+        for d, dataset, rate in product((2, 10), range(SHORT.datasets), rates)
+    ]
+    places = product(SLOW, (2, 10), range(LONG.datasets))
+    return [*tuned, *(Question(100, d, dataset, model, name, 0.0) for (name, model), d, dataset in places)]
+
+
+def run(question: Question) -> dict[str, Any]:
+    """One chain, from the f behind the data, so that a short one need not find it."""
+    cell, rate, scale = Cell(*question[:5]), question.rate or None, SHORT if question.rate else LONG
+    data, likelihood = study.problem(scale, cell)
+    operator, rng = OPERATORS[cell.operator], stream(scale.seed, "sensitivity", *cell, f"{question.rate:g}")
+    target = operator.prepare(study.prior(data), likelihood)
+    chain = study.run_chain(rng, operator, target, data.f, scale, rate)
+    size = chain.ess_autoregressive * OF_PAPER / scale.draws
+    kept = {"acceptance": round(chain.acceptance, 2), "ess_ar": size}
+    return question._asdict() | {"tune": scale.tune, "draws": scale.draws} | kept | provenance()
+
+
+def _lines() -> Iterator[dict[str, Any]]:
+    for question in questions():
+        line = run(question)
+        print(*question, f"acceptance {line['acceptance']:.2f}, ESS {line['ess_ar']:.3g}", flush=True)
+        yield line
+
+
+if __name__ == "__main__":
+    pd.DataFrame(_lines()).to_csv(
+        results.FOLDER / "sensitivity.csv", index=False, float_format="%.3g", lineterminator="\n"
+    )
