@@ -75,7 +75,8 @@ def test_a_killed_worker_is_replaced_and_its_chain_goes_on(sample, client, tmp_p
 
 
 def test_the_address_of_a_scheduler_makes_an_executor(client):
-    with executor_of(None, client.scheduler.address)() as executor:
+    made = executor_of(None, client.scheduler.address)
+    with made.__self__, made() as executor:
         assert executor.submit(os.getpid).result(timeout=ROOM) in client.run(os.getpid).values()
 
 
