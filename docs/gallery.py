@@ -18,7 +18,7 @@ STUDIES = {
     "coal_mining": "The rate of disasters over a century, with bands: counts and a log-Gaussian Cox process.",
     "volatility": "How much a stock index moves from day to day, as a path with its uncertainty.",
     "stochastic_volatility": "The S&P 500 by an autoregression: normal or heavy tails, by their evidence.",
-    "maps": "Where earthquakes are frequent, and where a plant grows: fields on a lattice and on areas.",
+    "maps": "Where earthquakes are frequent, where a plant grows, and where pines stand: fields on lattices and areas.",
     "groups": "Seizures of patients and labels of children: effects of groups, and where Laplace's evidence is off.",
     "which_kernel_which_link": "Models chosen by their evidence and by leaving one out, with error bars.",
     "calibrated_classification": "Which of four classifiers knows best when it does not know?",

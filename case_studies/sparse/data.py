@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from case_studies.tools import saplings
 from case_studies.tools.stream import stream
 from pmgp import datasets
 
@@ -23,7 +24,6 @@ __all__ = [
     "coal",
     "digits",
     "gaussians",
-    "grid",
     "load",
     "pines",
     "two_classes",
@@ -33,10 +33,7 @@ BINS = 100
 """Of the coal data."""
 DISASTERS = 95
 """Of the 191 that are seen."""
-SIDE = 10.0
-"""Of the square in which the pines stand."""
-
-FILES = {"pines": "finpines_nips2015.csv", "image": "image.csv", "eeg": "eeg.csv.gz", "mnist": "mnist.npz"}
+FILES = {"pines": saplings.FILE, "image": "image.csv", "eeg": "eeg.csv.gz", "mnist": "mnist.npz"}
 
 GAUSSIANS = (
     ((0.0, 0.5), ((5.0, 0.0), (0.0, 0.1))),
@@ -90,17 +87,8 @@ def coal(split: int) -> Data:
 
 def pines(side: int) -> Data:
     """Counts of trees on a grid of so many by so many squares; nothing is held out."""
-    trees = SIDE * np.loadtxt(_path(FILES["pines"]), delimiter=",", skiprows=1)[:, :2]
-    edges = np.linspace(0.0, SIDE, side + 1)
-    counts = np.histogram2d(trees[:, 0], trees[:, 1], (edges, edges))[0].ravel()
-    X = grid(side)
-    return Data(X, counts.astype(int), X[:0], counts[:0].astype(int), (SIDE / side) ** 2)
-
-
-def grid(side: int) -> np.ndarray:
-    """The middles of so many by so many squares: (side^2, 2)."""
-    middles = SIDE * (np.arange(side) + 0.5) / side
-    return np.stack(np.meshgrid(middles, middles, indexing="ij"), axis=-1).reshape(-1, 2)
+    counts, X = saplings.counts(side), saplings.middles(side)
+    return Data(X, counts, X[:0], counts[:0], (saplings.SIDE / side) ** 2)
 
 
 def gaussians(rng: np.random.Generator, n: int) -> Data:
