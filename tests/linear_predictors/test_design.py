@@ -11,7 +11,7 @@ from pmgp.interface.graphs.compilation import Compiler
 from pmgp.interface.model.effects import effects
 from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.model.latent_pieces import distinct_rows
-from pmgp.interface.model.linear_predictor import LinearPredictor
+from pmgp.interface.model.linear_predictor import Leaf, LinearPredictor
 from pmgp.interface.model.taking_apart import take_apart
 from pmgp.interface.model.theta_vector import ThetaVector
 
@@ -81,7 +81,8 @@ def test_the_likelihood_is_a_function_of_the_predictors(build):
     point, rng = model.initial_point(), np.random.default_rng(1)
     theta = ThetaVector([one for one in model.value_vars if one not in values], point, Compiler())
     terms = model.logp(vars=model.observed_RVs, sum=False)
-    found = LinearPredictor(terms, values, theta, point)
+    leaves = [Leaf(value.name, value, point[value.name]) for value in values]
+    found = LinearPredictor(terms, leaves, theta)
     written = theta.compile([found.vector], found.write(terms), interpreted=True)
     given = theta.compile(values, terms, interpreted=True)
     x = [np.asarray(rng.normal(size=np.shape(point[value.name]))) for value in values]
@@ -146,7 +147,7 @@ def two_maps():
     ("build", "latent", "words"),
     [
         (two_maps, ["m"], r"second latent process besides 'm': 'r' is a field. Name both"),
-        (scaled, ["raw", "s"], r"predictors of \(raw\) and of \(s\).*pm\.Normal\('u', 0, tau, shape=G\)"),
+        (scaled, ["raw", "s"], r"consist of \(raw\) and of \(s\).*pm\.Normal\('u', 0, tau, shape=G\)"),
         (mixed, ["f", "u"], r"'f' has a dense covariance, and 'u' a sparse precision"),
         (deviations, None, r"does not factorize over linear predictors of u, s"),
         (indexed, ["u", "h"], r"'h' is not a free multivariate normal variable"),

@@ -77,6 +77,39 @@ def test_shifts_have_the_standard_deviation_of_the_prior():
     assert found == pytest.approx({"u": 0.6 / np.sqrt(3.0), "phi": 1.7 * 0.3})
 
 
+def random_model(rng: np.random.Generator, level: float, first: float) -> tuple[pm.Model, np.ndarray]:
+    """A level, groups and a walk of random sizes, and the design of all of them."""
+    groups, times, number = int(rng.integers(3, 7)), int(rng.integers(4, 9)), 40
+    group, time = rng.integers(groups, size=number), rng.integers(times, size=number)
+    with pm.Model() as model:
+        tau, base = pm.HalfNormal("tau", 1), pm.Normal("level", 0, level)
+        u = pm.Normal("u", 0, tau, shape=groups)
+        s = pm.GaussianRandomWalk("s", sigma=tau, init_dist=pm.Normal.dist(0, np.float64(first)), shape=times)
+        pm.Poisson("y", pm.math.exp(base + u[group] + s[time]), observed=rng.poisson(2.0, size=number))
+    return model, np.hstack([np.ones((number, 1)), np.eye(groups)[group], np.eye(times)[time]])
+
+
+def deviation_of_level(model: pm.Model, design: np.ndarray, level: float, first: float) -> float:
+    """The level's posterior standard deviation if each observation has a unit of information, by dense algebra."""
+    point = model.initial_point()
+    tau, groups, times = np.exp(point["tau_log__"]), len(point["u"]), len(point["s"])
+    steps = np.diff(np.eye(times), axis=0)
+    walk = steps.T @ steps / tau**2 + np.eye(times, 1) @ np.eye(1, times) / first**2
+    precision = np.zeros((design.shape[1],) * 2)
+    precision[0, 0], precision[-times:, -times:] = level**-2, walk
+    precision[1 : groups + 1, 1 : groups + 1] = np.eye(groups) / tau**2
+    return float(np.sqrt(np.linalg.inv(precision + design.T @ design)[0, 0]))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("seed", "level", "first"), [(1, 30.0, 60.0), (2, 0.5, 60.0), (3, 30.0, 0.5)])
+def test_random_sums_are_named_where_dense_algebra_finds_the_data_silent(seed, level, first):
+    model, design = random_model(np.random.default_rng(seed), level, first)
+    deviation, found = deviation_of_level(model, design, level, first), found_in(model)
+    assert not 3.0 < deviation < 10.0
+    assert (found is not None) == (deviation > 10.0)
+
+
 def test_an_improper_posterior_is_refused():
     with pytest.raises(ModelError, match=r"posterior is improper.*'level', 'shift'.*normal priors"):
         take_apart(model_of(flat_and_shift))

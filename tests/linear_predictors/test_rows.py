@@ -10,8 +10,10 @@ import xarray as xr
 import pmgp
 from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.model.pieces_given import GrownPiece
+from pmgp.interface.prediction.predictor_rows import PredictorRows
 
 GROUPS, TIMES, DRAWS = 4, 5, 7
+BOUND = 4.5
 
 
 def model_of_rows(series: str = "walk") -> pm.Model:
@@ -87,6 +89,74 @@ def test_a_twin_that_forgets_what_was_sampled_is_rejected(monkeypatch):
     assert difference("walk") > 1e-2
 
 
+# Rows of a known group and a new one, at a known time and a later one; in the last, two rows share both.
+COMBINATIONS = {
+    "all known": ([0, 1], [1, 4]),
+    "new groups": ([1, 4, 4, 5], [1, 4, 0, 0]),
+    "new times": ([0, 1, 2], [5, 6, 6]),
+    "both": ([4, 4, 5, 0], [5, 6, 6, 5]),
+    "the same new ones": ([4, 4], [6, 6]),
+}
+
+
+def deviation_of_draws(series: str, rows: tuple[list[int], list[int]]) -> float:
+    """The largest difference of first and second moments of drawn predictors from those by algebra, in its errors."""
+    model, count = model_of_rows(series), 400
+    idata = draws_of(model)
+    posterior = idata["posterior"].to_dataset().isel(draw=[0] * count).assign_coords(draw=np.arange(count))
+    model.set_dim("group", GROUPS + 2, coord_values=[*"abcd", "new", "other"])
+    model.set_dim("time", TIMES + 2, coord_values=np.arange(TIMES + 2))
+    group, time = map(np.array, rows)
+    z = np.linspace(0.5, 2.0, len(group))
+    for name, values in {"group_of": group, "time_of": time, "z": z}.items():
+        model.set_data(name, values)
+    drawn = pmgp.sample_predictions(
+        xr.DataTree.from_dict({"posterior": posterior}), model=model, draws=None, random_seed=3
+    )["predictions"]
+    latent = drawn["latent"].to_numpy()[0]
+    mean, covariance = algebra(posterior.isel(chain=0, draw=0), series, group, time, z)
+    centered = latent - mean
+    moments = np.concatenate([centered, (centered[:, :, None] * centered[:, None, :]).reshape(count, -1)], axis=1)
+    expected = np.concatenate([0.0 * mean, covariance.ravel()])
+    errors = moments.std(axis=0) / np.sqrt(count) + 1e-10
+    # Counts given the predictor: their mean is its exponential.
+    counts = drawn["y"].to_numpy()[0] - np.exp(latent)
+    of_counts = counts.mean(axis=0) / (counts.std(axis=0) / np.sqrt(count))
+    return float(np.abs(np.concatenate([(moments.mean(axis=0) - expected) / errors, of_counts])).max())
+
+
+def algebra(one: xr.Dataset, series: str, group: np.ndarray, time: np.ndarray, z: np.ndarray):
+    """Mean and covariance of the predictors given one draw: groups by their prior, times by the recursion."""
+    rho = float(one["rho"]) if series == "regression" else 1.0
+    tau, sigma, s = float(one["tau"]), float(one["sigma"]), one["s"].to_numpy()
+    path = np.concatenate([s, s[-1] * rho ** np.arange(1, 3)])
+    u, w = np.append(one["u"].to_numpy(), [0.0, 0.0]), np.append(one["w"].to_numpy(), [0.1, 0.1])
+    mean = float(one["level"]) + float(one["beta"]) * z + u[group] + z * w[group] + path[time]
+    same = np.equal.outer(group, group) & (group >= GROUPS)
+    steps = np.zeros((TIMES + 2, TIMES + 2))
+    steps[TIMES:, TIMES:] = sigma**2 * np.array([[1.0, rho], [rho, 1.0 + rho**2]])
+    return mean, tau**2 * same * (1.0 + np.outer(z, z)) + steps[np.ix_(time, time)]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("series", "name"),
+    [*[("walk", name) for name in COMBINATIONS], ("regression", "both"), ("regression", "new times")],
+)
+def test_draws_for_new_groups_and_times_have_the_moments_of_algebra(series, name):
+    assert deviation_of_draws(series, COMBINATIONS[name]) < 0.75 * BOUND
+
+
+@pytest.mark.full
+def test_a_twin_that_draws_the_rows_of_a_new_group_apart_is_rejected(monkeypatch):
+    def apart(self, rng, theta, values):
+        mean, variance = self.moments(theta, values)
+        return mean - self.offsets(theta) + np.sqrt(variance) * rng.standard_normal(len(mean))
+
+    monkeypatch.setattr(PredictorRows, "draw", apart)
+    assert deviation_of_draws("walk", COMBINATIONS["the same new ones"]) > 2.0 * BOUND
+
+
 def test_a_series_alone_goes_on():
     with pm.Model(coords={"time": np.arange(3)}) as model:
         rho = pm.Uniform("rho", -1, 1)
@@ -104,8 +174,11 @@ def test_a_series_alone_goes_on():
 def test_what_has_no_prediction_is_refused_in_words():
     model = model_of_rows()
     idata = draws_of(model)
-    with pytest.raises(ModelError, match=r"Xnew cannot be given.*pm\.set_data.*without it"):
+    with pytest.raises(ModelError, match=r"Xnew cannot be given.*pm\.set_data.*leave it out"):
         pmgp.predict(idata, np.ones((3, 1)), model=model)
+    for wrong in ({"at": {"z": 1.0}}, {"gp": model}):
+        with pytest.raises(ModelError, match=r"cannot be given.*pm\.set_data.*leave it out"):
+            pmgp.sample_predictions(idata, model=model, **wrong)
     model.set_data("group_of", np.array([0, 1, 2, 7]))
     with pytest.raises(ModelError, match=r"beyond the last element.*model\.set_dim\('group'"):
         pmgp.predict(idata, model=model)
@@ -113,5 +186,6 @@ def test_what_has_no_prediction_is_refused_in_words():
     model.set_dim("time", TIMES, coord_values=np.arange(1, TIMES + 1))
     with pytest.raises(ModelError, match=r"the 5 values of .*'s' in the posterior.*all earlier values"):
         pmgp.predict(idata, model=model)
-    with pytest.raises(ValueError, match="Xnew is needed"):
-        pmgp.predict(idata, model=pmgp.models.classifier([[0.0], [1.0]], [0, 1]))
+    for function in (pmgp.predict, pmgp.sample_predictions):
+        with pytest.raises(ValueError, match="Xnew is needed"):
+            function(idata, model=pmgp.models.classifier([[0.0], [1.0]], [0, 1]))

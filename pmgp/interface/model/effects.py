@@ -14,7 +14,11 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.basic import MvNormalRV, NormalRV
 from pytensor.tensor.variable import TensorVariable
 
+from pmgp.interface.model.images import image_of
 from pmgp.interface.model.linear_nodes import predictors
+
+# In the names of variables of which PyMC makes processes.
+PROCESSES = ("_rotated_", "_hsgp_coeffs")
 
 
 def is_normal(rv: TensorVariable) -> bool:
@@ -29,6 +33,11 @@ def is_correlated(rv: TensorVariable) -> bool:
     covariance = rv.owner.op.dist_params(rv.owner)[1]
     made_of = {type(one.owner.op) for one in ancestors([covariance]) if one.owner is not None}
     return set(covariance.type.shape[:-2]) <= {1} and bool(made_of & {_LKJCholeskyCovRV, LKJCorrRV})
+
+
+def is_standard(model: pm.Model, rv: TensorVariable) -> bool:
+    """Return whether a variable is made of independent normal elements whose distribution is known."""
+    return is_normal(rv) and not set(model.free_RVs) & (set(ancestors([rv])) - {rv})
 
 
 def effects(model: pm.Model) -> list[TensorVariable]:
@@ -47,14 +56,33 @@ def _is_grouped(model: pm.Model, rv: TensorVariable) -> bool:
     if model.rvs_to_transforms[rv] is not None or int(np.prod(model.eval_rv_shapes()[rv.name])) < 2:
         return False
     deviation = rv.owner.op.dist_params(rv.owner)[1]
-    return bool(set(model.free_RVs) & set(ancestors([deviation]))) or _is_scaled(model, rv)
+    return bool(set(model.free_RVs) & set(ancestors([deviation]))) or _is_scaled(model, rv) or _is_mapped(model, rv)
 
 
 def _is_scaled(model: pm.Model, rv: TensorVariable) -> bool:
     """Return whether a variable has a hyper-parameter as a factor in all predictors that contain it."""
-    terms = [one for observed in model.observed_RVs for one in observed.owner.inputs if rv in set(ancestors([one]))]
-    found = predictors(terms, [rv], [other for other in model.free_RVs if other is not rv])
+    found = predictors(_seen(model, rv), [rv], [other for other in model.free_RVs if other is not rv])
     return bool(found) and all(one.factors[rv] for one in found.values())
+
+
+def _seen(model: pm.Model, rv: TensorVariable) -> list[TensorVariable]:
+    """Return the parameters of observed variables that depend on a variable."""
+    return [one for observed in model.observed_RVs for one in observed.owner.inputs if rv in set(ancestors([one]))]
+
+
+def _is_mapped(model: pm.Model, rv: TensorVariable) -> bool:
+    """Return whether hyper-parameters map a variable, and nothing but them that could be an effect itself."""
+    value = model.rvs_to_values[rv]
+    if not is_standard(model, rv) or any(part in value.name for part in PROCESSES):
+        return False
+    others = [one for one in model.value_vars if one is not value]
+    found = image_of(model.replace_rvs_by_values(_seen(model, rv)), value, others, model.initial_point())
+    if found is None:
+        return False
+    read = set(ancestors([found[0]]))
+    return not any(
+        is_normal(one) and one.ndim and model.rvs_to_values[one] in read for one in model.free_RVs if one is not rv
+    )
 
 
 def _is_last(model: pm.Model, rv: TensorVariable) -> bool:

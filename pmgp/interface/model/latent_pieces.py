@@ -1,8 +1,8 @@
 """f of a model whose linear predictors are sums of latent pieces: the pieces x, and their sums A x.
 
-Each piece in x includes the hyper-parameters that multiply it, as in sigma * s[area]. So the prior of x has the scale,
-and A consists of data alone. f holds x first, and then each distinct sum in A x that is not an element of x. So a draw
-of f contains the pieces, and observations with equal rows of A share an element.
+Each piece in x includes the hyper-parameters that multiply it, as in sigma * s[area] or chol @ z. So the prior of x has
+the scale or the map, and A consists of data alone. f holds x first, and then each distinct sum in A x that is not an
+element of x. So a draw of f contains the pieces, and observations with equal rows of A share an element.
 """
 
 from __future__ import annotations
@@ -15,10 +15,13 @@ from pytensor.tensor.variable import TensorVariable
 from scipy import sparse
 
 from pmgp.core.likelihoods.shared_sites import SharedSites
+from pmgp.interface.model.effects import is_standard
+from pmgp.interface.model.images import image_of
 from pmgp.interface.model.latent_variable import ModelError
 from pmgp.interface.model.latent_vector import LatentVector
 from pmgp.interface.model.likelihood_terms import LikelihoodTerms
-from pmgp.interface.model.linear_predictor import LinearPredictor
+from pmgp.interface.model.linear_predictor import Leaf, LinearPredictor
+from pmgp.interface.model.theta_maps import ThetaMap
 from pmgp.interface.model.theta_vector import ThetaVector
 
 
@@ -27,18 +30,18 @@ class PredictorValues:
 
     Parameters
     ----------
-    predictor : LinearPredictor
+    latent : LatentPieces
     """
 
     number = 1
     several = False
 
-    def __init__(self, predictor: LinearPredictor) -> None:
-        self.vector, self.write, self._predictor = predictor.vector, predictor.write, predictor
+    def __init__(self, latent: LatentPieces) -> None:
+        self.vector, self.write, self._latent = latent.vector, latent.write, latent
 
     def ravel(self, point: dict[str, np.ndarray]) -> np.ndarray:
         """Return A x at a point of the model: (N,)."""
-        return self._predictor.values_at(point)
+        return self._latent.shared.predictors(self._latent.ravel(point))
 
 
 class LatentPieces:
@@ -67,6 +70,8 @@ class LatentPieces:
         D in f = D x, with x the m elements of all pieces: the identity, with the sums below it.
     shared : SharedSites
         The element of f that each predictor is.
+    maps : dict
+        The maps of variables that stand for their images, by name: x has the images.
     """
 
     number = 1
@@ -85,11 +90,25 @@ class LatentPieces:
         self.shapes = {value.name: np.shape(point[value.name]) for value in self.values}
         self._sizes = [int(np.prod(shape)) for shape in self.shapes.values()]
         self._theta = theta
-        self.predictor = LinearPredictor(terms, self.values, theta, point)
-        self.predictors = PredictorValues(self.predictor)
+        self.maps: dict[str, ThetaMap] = {}
+        self.predictor = LinearPredictor(terms, [self._leaf(model, rv, point, terms) for rv in variables], theta)
         self.vector, self.write = self.predictor.vector, self.predictor.write
+        self.predictors = PredictorValues(self)
         self._rows: Any = None
         self.refresh_data()
+
+    def _leaf(
+        self, model: pm.Model, rv: TensorVariable, point: dict[str, np.ndarray], terms: list[TensorVariable]
+    ) -> Leaf:
+        """Return a variable, or its image if hyper-parameters map it."""
+        value = model.rvs_to_values[rv]
+        others = [one for one in (*self._theta.values, *self.values) if one is not value]
+        found = image_of(terms, value, others, point) if is_standard(model, rv) else None
+        if found is None:
+            return Leaf(value.name, value, point[value.name])
+        node, columns, rows, shape = found
+        self.maps[value.name] = ThetaMap(node, value, columns, rows, self.shapes[value.name], self._theta)
+        return Leaf(value.name, node, np.zeros(shape))
 
     def alone(self, model: pm.Model, rv: TensorVariable) -> LatentVector:
         """Return a latent vector of one of the variables."""
@@ -98,6 +117,8 @@ class LatentPieces:
 
     def refresh_data(self) -> None:
         """Compute A again, as `pymc.set_data` may have changed it."""
+        for each in self.maps.values():
+            each.refresh_data()
         rows = self.predictor.design()
         if self._rows is None or not _equal(rows, self._rows):
             self._rows = rows
@@ -138,19 +159,26 @@ class LatentPieces:
 
     def ravel(self, point: dict[str, np.ndarray]) -> np.ndarray:
         """Return f from a point of the model: (n,)."""
-        x = np.concatenate([np.ravel(point[name]) for name in self.names])
-        return self.design @ (
-            self.predictor.column_scales(self._theta.ravel(point)) * x if self.predictor.scaled else x
-        )
+        values = [point[name] for name in self.names]
+        if not (self.maps or self.predictor.scaled):
+            return self.design @ np.concatenate([np.ravel(value) for value in values])
+        theta = self._theta.ravel(point)
+        return self.design @ (self.predictor.column_scales(theta) * np.concatenate(self.images(theta, values)))
+
+    def images(self, theta: np.ndarray, values: list[np.ndarray]) -> list[np.ndarray]:
+        """Return the pieces as vectors, with the images of those that are mapped."""
+        return [
+            self.maps[name].image(theta, value) if name in self.maps else np.ravel(value)
+            for name, value in zip(self.names, values, strict=True)
+        ]
 
     def unravel(self, f: np.ndarray, theta: np.ndarray) -> dict[str, np.ndarray]:
         """Return the values of the variables by name, from f and theta."""
         x = f[: sum(self._sizes)]
         x = x / self.predictor.column_scales(theta) if self.predictor.scaled else x
-        parts = np.split(x, np.cumsum(self._sizes)[:-1])
-        return {
-            name: part.reshape(shape).copy() for (name, shape), part in zip(self.shapes.items(), parts, strict=True)
-        }
+        parts = zip(self.names, np.split(x, np.cumsum(self._sizes)[:-1]), strict=True)
+        found = {name: self.maps[name].preimage(theta, part) if name in self.maps else part for name, part in parts}
+        return {name: part.reshape(self.shapes[name]).copy() for name, part in found.items()}
 
     def sites(self, point: dict[str, np.ndarray]) -> int:
         """Return the number of elements of f."""
@@ -169,9 +197,9 @@ class LatentPieces:
         raise ModelError(
             f"the likelihood does not factorize over linear predictors of {self.name}: some of its terms depend on "
             f"several values of them. {self.predictor.in_words()} Each observation must depend on one sum of latent "
-            "values times data. An effect may have a scalar factor, as in tau * u, which must be the same wherever the "
-            "effect is used; a scale for each element belongs in its prior, pm.Normal('u', 0, tau, shape=G). Variables "
-            "that latent=[...] leaves out are hyper-parameters"
+            "values times data. Hyper-parameters may multiply an effect once and before an index, as in tau * u, "
+            "(sigma[kind] * u)[group] and (chol @ u)[0, group], or they belong in its prior, "
+            "pm.Normal('u', 0, tau, shape=G). Variables that latent=[...] leaves out are hyper-parameters"
         )
 
     def __getstate__(self) -> dict[str, Any]:

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
-from pymc.distributions.multivariate import MvStudentTRV
+from pymc.distributions.multivariate import MvStudentTRV, ZeroSumNormalRV
 from pytensor.compile import SharedVariable
 from pytensor.graph.basic import Constant
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.basic import MvNormalRV
 from pytensor.tensor.variable import TensorVariable
 
-from pmgp.interface.model.effects import effects, is_correlated, is_normal, why_not_effect
+from pmgp.interface.model.effects import effects, is_correlated, is_normal, is_standard, why_not_effect
 from pmgp.interface.model.time_series import is_markov, is_process, kind_of, why_not_gaussian
 
 ONE_PROCESS = (
@@ -203,9 +203,9 @@ def refuse_time_series(variables: list[TensorVariable], what: str, instead: str)
     if are_summed(variables):
         names = ", ".join(repr(rv.name) for rv in variables)
         raise ModelError(
-            f"{names} are parts of linear predictors, which have no inputs of their own: PyMC makes {what}. Set new "
-            "data with pm.set_data and call pm.sample_posterior_predictive(idata), as the draws contain all parts; "
-            "pmgp.predict(idata) also takes new groups and times"
+            f"{names} are parts of linear predictors, which have no inputs of their own: {what} are made for the rows "
+            "of the model's data. Set new data with pm.set_data, and call pmgp.predict(idata) or "
+            "pmgp.sample_predictions(idata), which take new groups and times too"
         )
     for rv in variables:
         if is_markov(rv):
@@ -271,6 +271,18 @@ def _instead(model: pm.Model) -> str:
             "the multivariate normal one is observed. In a model of pm.gp.Marginal the latent values are integrated "
             "out, and PyMC's NUTS samples its hyper-parameters"
         )
+    for rv in model.free_RVs:
+        if isinstance(rv.owner.op, ZeroSumNormalRV):
+            return (
+                f"{rv.name!r} is a ZeroSumNormal, which is not integrated out: write pm.Normal({rv.name!r}, 0, sigma, "
+                "shape=G), whose sum the level beside it takes up, or leave it to PyMC's NUTS"
+            )
+        if is_standard(model, rv) and rv.ndim:
+            return (
+                f"{rv.name!r} is a normal variable with a known standard deviation: latent=[{rv.name!r}] integrates it "
+                "out. If hyper-parameters multiply it, let them do so once and before an index, as in "
+                "(sigma[kind] * z)[group] and (chol @ z)[0, group]"
+            )
     return build
 
 

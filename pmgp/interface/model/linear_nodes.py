@@ -57,7 +57,7 @@ def _predictors(
     varies, ends = {*values, *theta}, dict.fromkeys(one for one in terms if one in linear)
     depends: set[Variable] = set(values)
     for node in io_toposort([*values, *theta], terms):
-        read = [one for one in _inputs(node) if one in varies]
+        read = [one for one in inputs_read(node) if one in varies]
         varies.update(node.outputs if read else [])
         own = [one for one in read if one in depends]
         if not own:
@@ -69,7 +69,7 @@ def _predictors(
             ends |= dict.fromkeys(one for one in node.outputs if one in terms)
         else:
             ends |= dict.fromkeys(one for one in own if one in linear)
-    kept = [node for node in ends if not _is_made_of(node, [one for one in ends if one is not node], values)]
+    kept = [node for node in ends if not is_made_of(node, [one for one in ends if one is not node], values)]
     return {node: linear[node] for node in kept}
 
 
@@ -77,13 +77,13 @@ def _linear(
     node: Apply, own: list[Variable], linear: dict[Variable, Linear], varies: set[Variable], scaled: bool
 ) -> Linear | None:
     """Return a node as a linear one, or None if it is not linear."""
-    scale = _scale(node, own, varies) if scaled else None
+    scale = scale_before(node, own, varies) if scaled else None
     if scale is not None:
         [one] = own
         rest = [other for other in node.inputs if other is not one and other not in varies]
         plain = pt.mul(linear[one].plain, *rest) if rest else linear[one].plain
         return Linear(plain, {value: (*factors, scale) for value, factors in linear[one].factors.items()})
-    if not _is_linear(node, own, varies):
+    if not is_linear(node, own, varies):
         return None
     together: dict[Variable, tuple[TensorVariable, ...]] = {}
     for one in own:
@@ -96,7 +96,7 @@ def _linear(
     return Linear(node.clone_with_new_inputs(plain, strict=False).outputs[0], together)
 
 
-def _scale(node: Apply, own: list[Variable], varies: set[Variable]) -> TensorVariable | None:
+def scale_before(node: Apply, own: list[Variable], varies: set[Variable]) -> TensorVariable | None:
     """Return the scalar of theta by which a node multiplies one linear node, or None if it does something else."""
     operation = getattr(node.op, "scalar_op", None)
     others = [one for one in node.inputs if one not in own and one in varies]
@@ -119,18 +119,18 @@ def theta_scales(
     return places, products
 
 
-def _is_made_of(node: TensorVariable, others: Iterable[TensorVariable], values: list[TensorVariable]) -> bool:
+def is_made_of(node: TensorVariable, others: Iterable[TensorVariable], values: list[TensorVariable]) -> bool:
     """Return whether a node depends on the values only through other nodes."""
     stops = set(others)
 
     def inputs(variable: Variable) -> list[Variable]:
-        return [] if variable in stops or variable.owner is None else _inputs(variable.owner)
+        return [] if variable in stops or variable.owner is None else inputs_read(variable.owner)
 
     return not set(values) & (set(walk([node], inputs)) - stops)
 
 
-def _is_linear(node: Apply, own: list[Variable], varies: set[Variable]) -> bool:
-    """Return whether the weighted derivatives of a node in its own inputs depend only on the weights and on data."""
+def is_linear(node: Apply, own: list[Variable], varies: set[Variable]) -> bool:
+    """Whether the derivative of a node in its own inputs, times weights, depends on these weights and data alone."""
     if len(node.outputs) != 1 or node.outputs[0].dtype not in ("float64", "float32"):
         return False
     fresh = {one: one.type() for one in own}
@@ -145,12 +145,12 @@ def _is_linear(node: Apply, own: list[Variable], varies: set[Variable]) -> bool:
 
 
 def values_read(graphs: list[TensorVariable]) -> set[Variable]:
-    """Return all variables on whose values graphs depend, and not only on their shapes."""
-    return set(walk(graphs, lambda variable: [] if variable.owner is None else _inputs(variable.owner)))
+    """All variables that graphs depend on by their values, and not by their shapes alone."""
+    return set(walk(graphs, lambda variable: [] if variable.owner is None else inputs_read(variable.owner)))
 
 
-def _inputs(node: Apply) -> list[Variable]:
-    """Return the inputs whose values a node reads."""
+def inputs_read(node: Apply) -> list[Variable]:
+    """The inputs whose values a node reads."""
     if isinstance(node.op, Shape | Shape_i):
         return []
     # A fill takes only the shape of its first input.

@@ -6,7 +6,7 @@ The likelihood is a function of A x and theta. Evaluations of the derivative of 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytensor
@@ -26,6 +26,24 @@ MOST_COLUMNS = 5000
 SAME = 1e-6
 
 
+class Leaf(NamedTuple):
+    """A latent piece as predictors see it.
+
+    Attributes
+    ----------
+    name : str
+        Of its value variable.
+    node : variable
+        The value variable, or its image under a map that depends on theta.
+    start : array
+        An array of its shape.
+    """
+
+    name: str
+    node: TensorVariable
+    start: np.ndarray
+
+
 class LinearPredictor:
     """The linear predictors of a likelihood, as one vector.
 
@@ -33,11 +51,9 @@ class LinearPredictor:
     ----------
     terms : list of variables
         Terms of the log-likelihood, as graphs of value variables.
-    values : list of variables
-        Value variables of the latent pieces x.
+    leaves : list of Leaf
+        The latent pieces x.
     theta : ThetaVector
-    point : dict
-        Values of all variables by name.
 
     Attributes
     ----------
@@ -47,28 +63,24 @@ class LinearPredictor:
         The elements of theta on which the scales depend.
     """
 
-    def __init__(
-        self,
-        terms: list[TensorVariable],
-        values: list[TensorVariable],
-        theta: ThetaVector,
-        point: dict[str, np.ndarray],
-    ) -> None:
+    def __init__(self, terms: list[TensorVariable], leaves: list[Leaf], theta: ThetaVector) -> None:
         self._theta = theta
-        self._point = [np.asarray(point[value.name], dtype=value.dtype) for value in values]
-        found = predictors(terms, values, theta.values)
-        self._values, self._nodes = values, list(found)
-        self._scales, factors = theta_scales(found, values)
+        self._names = [leaf.name for leaf in leaves]
+        self._point = [np.asarray(leaf.start, dtype=leaf.node.dtype) for leaf in leaves]
+        self._leaves = [leaf.node for leaf in leaves]
+        found = predictors(terms, self._leaves, theta.values)
+        self._nodes = list(found)
+        self._scales, factors = theta_scales(found, self._leaves)
         self.elements = theta.elements_of(factors)
         self._factors_at = theta.compile_small(factors) if factors else None
         self.vector = pt.vector("predictors", shape=(_length(self._nodes),), dtype="float64")
-        self._rest = clone_replace(self._nodes, dict(zip(values, map(pt.constant, self._zeros()), strict=True)))
-        self._at = theta.compile(values, [*self._nodes, *self._rest], interpreted=True)
-        self._change = theta.compile(
-            [*values, *(moves := _like(values))],
-            _derivative([one.plain for one in found.values()], values, moves),
-            True,
-        )
+        self._rest = clone_replace(self._nodes, dict(zip(self._leaves, map(pt.constant, self._zeros()), strict=True)))
+        inputs = [leaf.node.type() for leaf in leaves]
+        given = dict(zip(self._leaves, inputs, strict=True))
+        self._at = theta.compile(inputs, clone_replace([*self._nodes, *self._rest], given), True)
+        moves = [leaf.node.type(f"{leaf.name}_move") for leaf in leaves]
+        plain = clone_replace([one.plain for one in found.values()], given)
+        self._change = theta.compile([*inputs, *moves], _derivative(plain, inputs, moves), True)
         self.shapes = [np.shape(found) for found in self._at(*self._point, theta.initial)[: len(self._nodes)]]
 
     def _zeros(self) -> list[np.ndarray]:
@@ -91,18 +103,9 @@ class LinearPredictor:
 
     def in_words(self) -> str:
         """Return a sentence that names the variables in each predictor."""
-        names = {value: value.name for value in self._values}
+        names = dict(zip(self._leaves, self._names, strict=True))
         found = [sorted(names[one] for one in values_read([node]) if one in names) for node in self._nodes]
         return "The predictors consist of " + " and of ".join(f"({', '.join(each)})" for each in found) + "."
-
-    def values_at(self, point: dict[str, np.ndarray]) -> np.ndarray:
-        """Return A x at a point of the model: (N,)."""
-        scales = self.scales(self._theta.ravel(point)) if self._scales else np.ones(len(self._values))
-        x = [
-            np.asarray(scale * point[value.name], dtype=value.dtype)
-            for scale, value in zip(scales, self._values, strict=True)
-        ]
-        return _flat(self._change(*self._point, *x, self._theta.initial))
 
     @property
     def scaled(self) -> bool:
@@ -111,7 +114,7 @@ class LinearPredictor:
 
     def scales(self, theta: np.ndarray) -> np.ndarray:
         """Return the factor before each piece, which is one if it has none: (pieces,)."""
-        out = np.ones(len(self._values))
+        out = np.ones(len(self._names))
         if self._factors_at is not None:
             out[self._scales] = [np.asarray(one).item() for one in self._factors_at(theta)]
         return out
@@ -133,8 +136,7 @@ class LinearPredictor:
             If it would take too many evaluations, or is not constant after all.
         """
         parts = [
-            _columns(self._moved_by(piece), self._point[piece].size, value.name)
-            for piece, value in enumerate(self._values)
+            _columns(self._moved_by(piece), self._point[piece].size, name) for piece, name in enumerate(self._names)
         ]
         found = sparse.csr_array(sparse.hstack(parts, format="csr"))
         found.sum_duplicates()
@@ -165,22 +167,18 @@ class LinearPredictor:
             finite = np.isfinite(change)
             size = 1.0 + np.abs(_flat(found[number:])[finite])
             if not (np.abs(change - expected)[finite] <= SAME * (size + np.abs(expected[finite]))).all():
-                names = ", ".join(repr(value.name) for value in self._values)
+                names = ", ".join(map(repr, self._names))
                 raise ModelError(f"the likelihood is not a function of linear predictors of {names}")
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the graphs behind, as only the functions compiled from them are needed."""
-        return self.__dict__ | {"_nodes": [None] * len(self._nodes), "_rest": []}
+        return self.__dict__ | {"_nodes": [None] * len(self._nodes), "_leaves": [], "_rest": []}
 
 
 def _length(nodes: list[TensorVariable]) -> int | None:
     """Return the total number of elements of nodes, or None if their types do not give it."""
     lengths = [length for node in nodes for length in node.type.shape]
     return None if None in lengths else sum(int(np.prod(node.type.shape)) for node in nodes)
-
-
-def _like(values: list[TensorVariable]) -> list[TensorVariable]:
-    return [value.type(f"{value.name}_move") for value in values]
 
 
 def _derivative(

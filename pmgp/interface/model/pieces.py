@@ -20,6 +20,7 @@ from pmgp.interface.model.latent_pieces import LatentPieces
 from pmgp.interface.model.latent_variable import ModelError
 from pmgp.interface.model.latent_vector import LatentVector
 from pmgp.interface.model.markov import SeriesPrior, precision_of
+from pmgp.interface.model.theta_maps import ThetaMap, inverses
 from pmgp.interface.model.theta_vector import ThetaVector
 
 
@@ -135,6 +136,42 @@ class CorrelatedPiece:
         self._parameters_at.refresh_data()
 
 
+class MappedPiece:
+    """The image of independent normal elements under a map that depends on theta.
+
+    Parameters
+    ----------
+    piece : NormalPiece
+    map : ThetaMap
+    """
+
+    direction = None
+
+    def __init__(self, piece: NormalPiece, map: ThetaMap) -> None:
+        self._piece, self._map = piece, map
+        self.elements = sorted({*piece.elements, *map.elements})
+        self._pairs = np.triu_indices(map.rows.shape[1])
+        first, second = (map.rows[:, one].ravel() for one in self._pairs)
+        low, high = np.minimum(first, second), np.maximum(first, second)
+        self._order = np.lexsort((low, high))
+        ones, size = np.ones(low.size), map.rows.size
+        self.pattern = sparse.csc_array((ones, (low[self._order], high[self._order])), shape=(size, size))
+
+    def __call__(self, theta: np.ndarray) -> Block:
+        """Precision and mean."""
+        block, blocks = self._piece(theta), self._map.blocks(theta)
+        inverse = inverses(blocks)
+        weighed = block.upper[self._map.columns][:, :, None] * inverse
+        precision = np.einsum("gki,gkj->gij", inverse, weighed)
+        upper = precision[:, *self._pairs].ravel()[self._order]
+        return Block(upper, self._map.image(theta, block.mean))
+
+    def refresh_data(self) -> None:
+        """Read the data again."""
+        self._piece.refresh_data()
+        self._map.refresh_data()
+
+
 class PriorPiece:
     """A piece with the prior of a latent vector that is alone in a model.
 
@@ -229,7 +266,8 @@ def piece_of(
     """
     name = model.rvs_to_values[rv].name
     if is_normal(rv):
-        return NormalPiece(model, rv, theta, latent.shapes[name])
+        piece = NormalPiece(model, rv, theta, latent.shapes[name])
+        return MappedPiece(piece, latent.maps[name]) if name in latent.maps else piece
     if is_correlated(rv):
         return CorrelatedPiece(model, rv, theta, latent.shapes[name])
     return PriorPiece(name, single(model, latent.alone(model, rv), theta), theta.initial)

@@ -10,8 +10,8 @@ import xarray as xr
 
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.interface.model.inducing_process import inducing_process
-from pmgp.interface.model.latent_variable import ModelError, find_latents, have_rows
-from pmgp.interface.prediction.predictor_rows import predict_rows
+from pmgp.interface.model.latent_variable import find_latents, have_rows
+from pmgp.interface.prediction.predictor_rows import predict_rows, refuse_inputs
 from pmgp.interface.prediction.responses import Expectation, expectations_of
 from pmgp.interface.prediction.setting import PredictionTask, observed_below, prepare
 
@@ -125,7 +125,7 @@ def predict(
         return process.predict(idata, Xnew, model=model, draws=draws)
     latents = find_latents(pm.modelcontext(model), latent)
     if have_rows(latents):
-        _refuse_inputs({"Xnew": Xnew, "gp": gp, "at": at, "block_size": block_size})
+        refuse_inputs({"Xnew": Xnew, "gp": gp, "at": at, "block_size": block_size})
         model = pm.modelcontext(model)
         return predict_rows(idata, model, latents, observed_below(model, latents), draws)
     if Xnew is None:
@@ -152,15 +152,6 @@ def predict(
 def _refuse(names: list[str]) -> None:
     if names:
         raise ValueError(f"{names[0]} cannot be given for a process on inducing inputs: see gp.predict")
-
-
-def _refuse_inputs(given: dict[str, Any]) -> None:
-    for name, value in given.items():
-        if value is not None:
-            raise ModelError(
-                f"{name} cannot be given: parts of linear predictors have no inputs of their own. Make covariates and "
-                "indices of groups and times pm.Data, set new ones with pm.set_data, and call predict(idata) without it"
-            )
 
 
 def _sums(

@@ -10,14 +10,16 @@ import xarray as xr
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
+from pmgp.interface.model.latent_variable import find_latents, have_rows
 from pmgp.interface.prediction.point_function import PointFunction
+from pmgp.interface.prediction.predictor_rows import refuse_inputs, sample_rows
 from pmgp.interface.prediction.rules import NotPointwiseError
-from pmgp.interface.prediction.setting import PredictionTask, prepare
+from pmgp.interface.prediction.setting import PredictionTask, observed_below, prepare
 
 
 def sample_predictions(
     idata: Any,
-    Xnew: Any,
+    Xnew: Any = None,
     *,
     model: pm.Model | None = None,
     latent: Any = None,
@@ -36,7 +38,7 @@ def sample_predictions(
         Result of `pymc.sample`, with f and the hyper-parameters in its posterior group.
     Xnew : (m, d) array
         New inputs, on the scale of the inputs that the model was built with; a vector also serves for a process in
-        time.
+        time. Leave Xnew out for a model of group effects, autoregressions and random walks, see the notes.
     model : pymc.Model, optional
         The model that was sampled; taken from the context if it is not given.
     latent : variable or str, optional
@@ -63,6 +65,8 @@ def sample_predictions(
         In the group ``predictions``, over ``chain``, ``draw`` and ``point``: f and the observed variables that depend
         on it, under their own names. In ``predictions_constant_data``, ``Xnew`` and the data from `at`.
 
+        Without Xnew, the linear predictor ``latent`` takes the place of f, and there is no second group.
+
     Warns
     -----
     UserWarning
@@ -74,6 +78,12 @@ def sample_predictions(
         For the reasons that :func:`predict` lists.
     ModelError
         If the model has no latent process whose inputs can be found.
+
+    Notes
+    -----
+    For linear predictors, such as ``level + z * beta + u[group] + s[time]``, draws are made for the rows of the model's
+    present data, with new groups and later times, as the notes of :func:`predict` describe. Rows of the same new group
+    share its effect, and a series is drawn as a path.
 
     Examples
     --------
@@ -92,6 +102,8 @@ def sample_predictions(
     if not isinstance(joint, bool | np.bool_):
         raise ValueError(f"joint must be True or False, not {joint!r}")
     rng = _generator(random_seed)
+    if Xnew is None:
+        return _rows(idata, pm.modelcontext(model), latent, {"gp": gp, "at": at}, draws, rng)
     setting = prepare(idata, Xnew, model, latent, at, draws, gp, by_chain=True)
     functions = setting.understood("Observations", lambda variable: _drawing(setting, variable, rng))
     with threads_limited(suitable_threads(setting.processes.size)):
@@ -102,6 +114,17 @@ def sample_predictions(
         rows = [function(f[:, i : i + 1], theta, everywhere)[0] for i, theta in enumerate(setting.draws.theta)]
         drawn[name] = np.array(rows)
     return _tree(setting, drawn)
+
+
+def _rows(
+    idata: Any, model: pm.Model, latent: Any, given: dict[str, Any], draws: int | None, rng: np.random.Generator
+) -> xr.DataTree:
+    """Draw for the rows of the model's present data."""
+    latents = find_latents(model, latent)
+    if not have_rows(latents):
+        raise ValueError("Xnew is needed: the new inputs of the process, an array with a row for each new point")
+    refuse_inputs(given)
+    return sample_rows(idata, model, latents, observed_below(model, latents), draws, rng)
 
 
 def _generator(random_seed: Any) -> np.random.Generator:
