@@ -83,7 +83,7 @@ def _tuned(article: pd.DataFrame, lines: pd.DataFrame, rate: float, cells: Seque
     for operator, model, d in cells:
         there = lines[(lines["operator"] == operator) & (lines["model"] == model) & (lines["d"] == d)]
         theirs = article.loc[(100, d, model, operator), "ess_mean"]
-        parts.append(f"{operator} on {model} with d = {d} {_range(there[there['rate'] == rate])} (article {theirs:,})")
+        parts.append(f"{operator} on {model} with d = {d}: {_range(there[there['rate'] == rate])} (article {theirs:,})")
     return "; ".join(parts)
 
 
