@@ -103,7 +103,7 @@ def changed(row: int, column: int, value: float) -> np.ndarray:
 
 ISLAND = np.pad(NEIGHBORS, (0, 2))
 REFUSED = {
-    "island": (ISLAND, "2 of the 14 areas have no neighbors.*: 12, 13; join them"),
+    "island": (ISLAND, "2 of the 14 areas have no neighbors.*: 12, 13; connect them"),
     "itself": (changed(3, 3, 1.0), "no area is its own neighbor"),
     "infinite": (changed(3, 4, np.inf), "not finite"),
     "one way": (NEIGHBORS + np.eye(N, k=5), "not symmetric"),
