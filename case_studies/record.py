@@ -69,11 +69,12 @@ def all_entries() -> list[Entry]:
 
 
 def files(entries: Sequence[Entry]) -> dict[str, tuple[int, str]]:
-    """Every table of results: how many lines it has, and what rests on it."""
+    """Every table of results of the studies that repeat an article: how many lines it has, and what rests on it."""
     found = {}
-    for path in sorted(ROOT.glob("*/results/*.csv")):
-        name = path.relative_to(ROOT).as_posix()
-        found[name] = len(pd.read_csv(path)), _use(name, entries)
+    for study in sorted(ROOT.glob("*/record.py")):
+        for path in sorted(study.parent.glob("results/*.csv")):
+            name = path.relative_to(ROOT).as_posix()
+            found[name] = len(pd.read_csv(path)), _use(name, entries)
     return found
 
 
