@@ -1,4 +1,4 @@
-"""Estimates of log p(y|theta) and its gradient for Gaussian noise, from products with the covariance alone."""
+"""Estimates of log p(y|theta) and its gradient from products with the covariance alone."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ import pymc as pm
 from pmgp.core.gaussians import DensePrior
 from pmgp.core.iterative.bars import CovarianceBar
 from pmgp.core.iterative.gaussian import EvidenceEstimate, IterativeEvidence
+from pmgp.core.iterative.laplace import IterativeLaplace
 from pmgp.core.iterative.preconditioners.random_pivots import random_pivots, random_points
 from pmgp.core.iterative.ulisse import Ulisse
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
 from pmgp.interface.covariance.tiled import TiledCovariance, TiledMoments
 from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
+from pmgp.interface.iterative_laplace import LaplaceDensity, suitable_rank
 from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.model.observed_normal import gaussian_observations, observed_normal
 from pmgp.interface.model.points import value_point
-
-# Preconditioners of higher rank cost more than the iterations that they save.
-LARGEST_RANK = 500
 
 
 class IterativeLogLikelihood(NamedTuple):
@@ -79,7 +78,7 @@ class IterativeDensity:
         if observed is None:
             raise ModelError(
                 "the model has no multivariate normal observations, such as those of pm.gp.Marginal, or has latent "
-                "values: use pmgp.marginal.log_likelihood"
+                "values"
             )
         parts = observed_normal(model, observed, compile_kwargs)
         graphs, variable = parts.theta.write([parts.mean, parts.covariance])
@@ -88,7 +87,7 @@ class IterativeDensity:
         except UnsupportedGraphError as error:
             raise ModelError(f"the covariance of {observed.name!r} cannot be computed in tiles: {error}") from error
         self.theta, self._theta_prior, self._y = parts.theta, parts.theta_prior, parts.y
-        self.rank = _rank(rank, len(parts.y))
+        self.rank = suitable_rank(rank, len(parts.y))
         self._method = IterativeEvidence() if method is None else method
 
     @property
@@ -171,23 +170,26 @@ def iterative_log_likelihood(
     random_seed: Any = None,
     compile_kwargs: dict[str, Any] | None = None,
 ) -> IterativeLogLikelihood:
-    """Estimate log p(y|theta) and its gradient for Gaussian noise, without a factorization or an n by n matrix.
+    """Estimate log p(y|theta) and its gradient without a factorization or an n by n matrix.
 
-    Preconditioned conjugate gradients solve the linear systems, with products of the covariance computed in tiles.
-    Estimates of traces are unbiased, and Lanczos quadrature gives the log-determinant. The time is that of a few dozen
-    to a few hundred products, each O(n^2); the memory is O(n rank).
+    With multivariate normal observations the value is that of the model. With latent values f it is Laplace's
+    approximation, for any likelihood that factorizes over f and has no hyper-parameters. Preconditioned conjugate
+    gradients solve the linear systems, with products of the covariance computed in tiles. Estimates of traces are
+    unbiased, and Lanczos quadrature gives the log-determinant. The time is that of a few dozen to a few hundred
+    products, each O(n^2), for each step of Newton's method if there are latent values; the memory is O(n rank).
 
     Parameters
     ----------
     model : pymc.Model, optional
-        Model with multivariate normal observations, such as those of `pymc.gp.Marginal`. The model on the context stack
-        by default.
+        Model with multivariate normal observations, such as those of `pymc.gp.Marginal`, or with one latent vector. The
+        model on the context stack by default.
     point : dict, optional
         Values of the hyper-parameters by name, as in :func:`pmgp.marginal.log_likelihood`.
     probes : int
         Number of random right-hand sides, at least 2. Errors fall with its square root.
     tolerance : float
-        Largest error of the posterior mean of f, in posterior standard deviations.
+        Largest error of the posterior mean of f, in posterior standard deviations. With latent values, also the root
+        mean square change of f at which Newton's method ends.
     rank : int, optional
         Rank of the preconditioner, a partial Cholesky factorization with random pivots. The default is a tenth of the
         number of points, and at most 500.
@@ -204,7 +206,8 @@ def iterative_log_likelihood(
     Raises
     ------
     ModelError
-        If the model has latent values or no Gaussian noise, or its covariance cannot be computed in tiles.
+        If the model has several latent vectors, hyper-parameters of a likelihood of f, or neither noise nor latent
+        values, or if its covariance cannot be computed in tiles.
     NotConvergedError
         If the iterations reach the cap, so that there is no value. The message gives the residual and advice.
     ValueError
@@ -228,18 +231,15 @@ def iterative_log_likelihood(
     IterativeLogLikelihood(11... with standard error 0..., after ... iterations)
     """
     model = pm.modelcontext(model)
-    density = IterativeDensity(model, rank, IterativeEvidence(tolerance, probes, cap), compile_kwargs)
+    gaussian = IterativeEvidence(tolerance, probes, cap)
+    density: IterativeDensity | LaplaceDensity
+    if gaussian_observations(model) is None:
+        density = LaplaceDensity(model, rank, IterativeLaplace(tolerance**2, probes, cap), compile_kwargs)
+    else:
+        density = IterativeDensity(model, rank, gaussian, compile_kwargs)
     theta = density.theta.ravel(value_point(model, point))
     with threads_limited(suitable_threads(density.size)):
         found = density.estimate(np.random.default_rng(random_seed), theta)
         gradient = density.gradient(theta, found)
     by_name = density.theta.unravel(gradient)
     return IterativeLogLikelihood(found.log_evidence, found.standard_error, by_name, found.iterations)
-
-
-def _rank(rank: int | None, size: int) -> int:
-    if rank is None:
-        return min(LARGEST_RANK, max(size // 10, 1))
-    if not 1 <= rank <= size:
-        raise ValueError(f"rank must be at least 1 and at most the number of points, {size}, not {rank}")
-    return rank

@@ -80,11 +80,6 @@ def test_the_cap_gives_no_value():
         pmgp.marginal.iterative_log_likelihood(MODEL, {"lengthscale": 0.3, "noise": 0.05}, rank=2, cap=1)
 
 
-def test_latent_values_are_refused():
-    with pytest.raises(pmgp.ModelError, match=r"use pmgp\.marginal\.log_likelihood"):
-        pmgp.marginal.iterative_log_likelihood(pmgp.models.classifier(X, Y > 0.0))
-
-
 def test_a_covariance_without_noise_is_refused():
     with pytest.raises(pmgp.ModelError, match="solvers need noise there"):
         pmgp.marginal.iterative_log_likelihood(regression(noise=False))

@@ -26,3 +26,10 @@ class CovarianceBar(NamedTuple):
     points: np.ndarray
     weights: np.ndarray
     noise: np.ndarray
+
+    @property
+    def diagonal(self) -> np.ndarray:
+        """The derivative in the diagonal of K: (n,)."""
+        own = np.einsum("nk,nk->n", self.left, self.right)
+        own[self.points] += self.weights[self.points, np.arange(len(self.points))]
+        return own

@@ -39,6 +39,11 @@ class TiledMoments(NamedTuple):
     kernel: TiledKernel
     noise: np.ndarray
 
+    @property
+    def total(self) -> NoisyKernel:
+        """K + diag(noise) as a kernel."""
+        return NoisyKernel(self.kernel, self.noise)
+
 
 class TiledKernel:
     """K in parts that are computed on request; a `core.iterative.preconditioners.Kernel`.
@@ -67,6 +72,39 @@ class TiledKernel:
     def diagonal(self) -> np.ndarray:
         """Return the diagonal of K, of shape (n,)."""
         return self._parts.diagonal(slice(0, self.size))
+
+
+class NoisyKernel:
+    """K + diag(noise) in parts that are computed on request; a `core.iterative.preconditioners.Kernel`.
+
+    Parameters
+    ----------
+    kernel : TiledKernel
+        K.
+    noise : (n,) array
+    """
+
+    def __init__(self, kernel: TiledKernel, noise: np.ndarray) -> None:
+        self._kernel, self._noise = kernel, noise
+        self.size = kernel.size
+
+    def product(self, vectors: np.ndarray) -> np.ndarray:
+        """Multiply K + diag(noise) by columns: (n, k) -> (n, k)."""
+        return self._kernel.product(vectors) + self._noise[:, None] * vectors
+
+    def columns(self, points: np.ndarray) -> np.ndarray:
+        """Return columns of K + diag(noise): (m,) -> (n, m)."""
+        columns = self._kernel.columns(points)
+        columns[points, np.arange(len(points))] += self._noise[points]
+        return columns
+
+    def block(self, where: slice) -> np.ndarray:
+        """Return a square block on the diagonal."""
+        return self._kernel.block(where) + np.diag(self._noise[where])
+
+    def diagonal(self) -> np.ndarray:
+        """Return the diagonal of K + diag(noise), of shape (n,)."""
+        return self._kernel.diagonal() + self._noise
 
 
 class TiledCovariance(BlockedCovariance):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -32,6 +32,8 @@ from pmgp.interface.model.structure import ModelStructure, structure_of
 from pmgp.interface.model.theta_prior import ThetaPrior
 from pmgp.interface.model.theta_vector import ThetaVector
 
+type PriorMaker = Callable[[pm.Model, LatentVector | LatentPieces, ThetaVector], Any]
+
 
 def take_apart(
     model: pm.Model,
@@ -39,6 +41,7 @@ def take_apart(
     initial_point: dict[str, np.ndarray] | None = None,
     compile_kwargs: dict[str, Any] | None = None,
     given_theta: bool = False,
+    priors: PriorMaker = model_prior,
 ) -> LatentGaussianModel:
     """Split a PyMC model into the parts of its joint density, as functions of theta and f.
 
@@ -54,6 +57,8 @@ def take_apart(
     given_theta : bool
         Whether only f is updated. Then there may be no hyper-parameters, other free variables may depend on f, and
         :meth:`LatentGaussianModel.require_factorizing` checks whether the likelihood factorizes over f.
+    priors : callable
+        Makes p(f|theta) as a function of theta from the model, the latent vector and theta.
 
     Raises
     ------
@@ -70,20 +75,24 @@ def take_apart(
     20
     """
     with untraced():
-        return parts_of(structure_of(model, latent, initial_point, given_theta), compile_kwargs, given_theta)
+        structure = structure_of(model, latent, initial_point, given_theta)
+        return parts_of(structure, compile_kwargs, given_theta, priors)
 
 
 @threads_limited(1)
 @announced()
 def parts_of(
-    structure: ModelStructure, compile_kwargs: dict[str, Any] | None = None, given_theta: bool = False
+    structure: ModelStructure,
+    compile_kwargs: dict[str, Any] | None = None,
+    given_theta: bool = False,
+    priors: PriorMaker = model_prior,
 ) -> LatentGaussianModel:
     """Return a model's parts as functions, checked with the model's data.
 
     Parameters
     ----------
     structure : ModelStructure
-    compile_kwargs, given_theta
+    compile_kwargs, given_theta, priors
         As in :func:`take_apart`.
 
     Raises
@@ -91,7 +100,7 @@ def parts_of(
     ModelError
         If the data, or the values of the parts, rule the model out; the message says why.
     """
-    parts = _computed(structure, Compiler(compile_kwargs), given_theta)
+    parts = _computed(structure, Compiler(compile_kwargs), given_theta, priors)
     # Closed forms name their own faults.
     with nullcontext() if parts.terms is None else structure.naming_faults():
         parts.refresh_data()
@@ -101,13 +110,15 @@ def parts_of(
     return parts
 
 
-def _computed(structure: ModelStructure, compiler: Compiler, given_theta: bool) -> LatentGaussianModel:
+def _computed(
+    structure: ModelStructure, compiler: Compiler, given_theta: bool, priors: PriorMaker
+) -> LatentGaussianModel:
     """Return the parts of a model as functions."""
     model, terms = structure.model, structure.terms
     theta = ThetaVector(structure.theta, structure.point, compiler)
     latent = structure.latent or LatentPieces(model, structure.latents, structure.point, terms.likelihood, theta)
     theta_prior = ThetaPrior(terms.prior, theta)
-    prior = model_prior(model, latent, theta)
+    prior = priors(model, latent, theta)
     if not given_theta:
         theta.refuse([value for value in theta.discrete if value in structure.prior_values])
     observations = Observations(model, latent.name, terms.variables)

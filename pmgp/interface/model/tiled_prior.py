@@ -1,0 +1,80 @@
+"""p(f|theta) for solvers that only multiply K with vectors: no n by n matrix is made."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NoReturn
+
+import numpy as np
+import pymc as pm
+
+from pmgp.interface.covariance.tiled import TiledCovariance, TiledMoments
+from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
+from pmgp.interface.model.latent_pieces import LatentPieces
+from pmgp.interface.model.latent_variable import ModelError
+from pmgp.interface.model.latent_vector import LatentVector
+from pmgp.interface.model.theta_vector import ThetaVector
+from pmgp.interface.model.time_series import is_markov
+
+
+class TiledPrior:
+    """The function from theta to the mean of f and its covariance in tiles, for models with one latent vector.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    latent : LatentVector or LatentPieces
+    theta : ThetaVector
+
+    Attributes
+    ----------
+    initial_moments : tuple of (n,) arrays
+        Means and variances of f at the initial theta, with the data that were read last.
+
+    Raises
+    ------
+    ModelError
+        If there are several latent vectors, f is a time series, or its covariance cannot be computed in tiles.
+    """
+
+    markov: ClassVar[bool] = False
+    computed: ClassVar[str] = "in tiles, by NumPy"
+    initial_moments: tuple[np.ndarray, np.ndarray]
+
+    def __init__(self, model: pm.Model, latent: LatentVector | LatentPieces, theta: ThetaVector) -> None:
+        if isinstance(latent, LatentPieces) or latent.several or is_markov(latent.variables[0]):
+            raise ModelError(
+                f"{latent.name} is not a single latent vector with a covariance function, which iterative solvers "
+                "need: use pmgp.marginal.log_likelihood"
+            )
+        rv = latent.variables[0]
+        self.mean, self.covariance = model.replace_rvs_by_values(list(rv.owner.op.dist_params(rv.owner)))
+        graphs, variable = theta.write([self.mean, self.covariance])
+        self._theta = theta
+        try:
+            self._tiles = TiledCovariance(graphs[0], graphs[1], variable, theta.compile_function)
+        except UnsupportedGraphError as error:
+            raise ModelError(f"the covariance of {latent.name!r} is not computed by tiles: {error}") from error
+
+    def __call__(self, theta: np.ndarray) -> TiledMoments:
+        """Return the moments of p(f|theta)."""
+        return self._tiles.moments(theta)
+
+    def refresh_data(self) -> None:
+        """Read the inputs again, as `pymc.set_data` may have changed them."""
+        self._tiles.refresh_data()
+        moments = self(self._theta.initial)
+        self.initial_moments = moments.mean, moments.total.diagonal()
+
+    def pullback(self, theta: np.ndarray, covariance_bar: Any, mean_bar: np.ndarray) -> np.ndarray:
+        """Return the gradient in theta of a function with the gradients `covariance_bar` and `mean_bar`."""
+        return self._tiles.pullback_of_bar(theta, covariance_bar, mean_bar)
+
+    def compile_pullback(self) -> None:
+        """Do nothing: tiles need no compilation."""
+
+    def fault(self, name: str, prior: Any) -> NoReturn:
+        """Refuse to start a chain."""
+        raise NotImplementedError("chains factorize the covariance of f")
+
+    def require_matrix(self) -> None:
+        """Do nothing: there is a covariance matrix, though it is never made."""

@@ -1,0 +1,100 @@
+"""Laplace's evidence of models with latent values by products alone, against the one that factorizes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pymc as pm
+import pytest
+from numpy.testing import assert_allclose
+
+import pmgp
+from pmgp.core.iterative.laplace import IterativeLaplace
+from pmgp.interface.iterative_laplace import LaplaceDensity
+from pmgp.interface.maximum import Objective
+from pmgp.interface.model.points import value_point
+from pmgp.interface.model.taking_apart import take_apart
+
+RNG = np.random.default_rng(3)
+N = 70
+X = RNG.standard_normal((N, 2))
+F = np.sin(2.0 * X[:, 0]) + X[:, 1]
+POINT = {"lengthscale": 0.8, "variance": 1.7, "noise": 0.4}
+
+
+def labels(f) -> None:
+    pmgp.BernoulliProbit("y", f, observed=F > 0.0)
+
+
+def counts(f) -> None:
+    pm.Poisson("y", pm.math.exp(f), observed=RNG.poisson(np.exp(F)))
+
+
+def tails(f) -> None:
+    pm.StudentT("y", nu=4.0, mu=f, sigma=0.5, observed=F)
+
+
+def twice(f) -> None:
+    """Each latent value is observed twice."""
+    pm.Bernoulli("y", logit_p=f[np.arange(2 * N) % N], observed=np.tile(F > 0.0, 2))
+
+
+def latent(observe, sigma=True) -> pm.Model:
+    """With a noise of its own in the covariance of f, whose diagonal moves with theta."""
+    with pm.Model() as model:
+        lengthscale = pm.LogNormal("lengthscale", 0.0, 1.0, shape=2)
+        variance = pm.LogNormal("variance", 0.0, 1.0)
+        noise = pm.gp.cov.WhiteNoise(pm.LogNormal("noise", -1.0, 1.0)) if sigma else pm.gp.cov.WhiteNoise(0.4)
+        gp = pm.gp.Latent(
+            mean_func=pm.gp.mean.Constant(pm.Normal("mean", 0.3, 1.0)),
+            cov_func=variance * pm.gp.cov.Matern52(2, ls=lengthscale) + noise,
+        )
+        observe(gp.prior("f", X=X, reparameterize=False))
+    return model
+
+
+@pytest.mark.parametrize("observe", [labels, counts, tails, twice])
+def test_value_and_gradient_are_those_of_the_dense_approximation(observe):
+    model = latent(observe)
+    density = LaplaceDensity(model, N, IterativeLaplace(tolerance=1e-12))
+    point = value_point(model, POINT)
+    theta = density.theta.ravel(point)
+    found = density.estimate(np.random.default_rng(1), theta)
+    dense = Objective(model, take_apart(model), pmgp.approximations.Laplace(tolerance=1e-12), prior=False)
+    value, gradient = dense(theta)
+    assert_allclose(found.log_evidence, value, rtol=1e-6)
+    assert_allclose(density.gradient(theta, found), gradient, rtol=1e-4, atol=1e-4)
+
+
+def test_a_diagonal_that_is_left_out_is_rejected():
+    """The twin: the gradient without that of the last additions to the diagonal."""
+    model = latent(labels)
+    density = LaplaceDensity(model, N, IterativeLaplace(tolerance=1e-12))
+    theta = density.theta.ravel(value_point(model, POINT))
+    found = density.estimate(np.random.default_rng(1), theta)
+    without = density._parts.covariance_pullback(theta, found.covariance, found.mean)
+    assert np.abs(without - density.gradient(theta, found)).max() > 0.1
+
+
+def test_the_public_function_takes_such_models():
+    found = pmgp.marginal.iterative_log_likelihood(latent(labels), POINT, rank=N, tolerance=1e-4, random_seed=1)
+    plain = pmgp.approximations.Laplace(tolerance=1e-12, sweeps=0)
+    dense = pmgp.marginal.log_likelihood(latent(labels), POINT, estimator="none", approximation=plain)
+    assert_allclose(found.value, dense.value, atol=1e-3)
+    assert set(found.gradient) == {"lengthscale_log__", "variance_log__", "noise_log__", "mean"}
+
+
+def scaled(f) -> None:
+    pm.StudentT("y", nu=4.0, mu=f, sigma=pm.LogNormal("sigma", 0.0, 1.0), observed=F)
+
+
+def test_hyperparameters_of_the_likelihood_are_refused():
+    with pytest.raises(pmgp.ModelError, match=r"the likelihood has hyper-parameters \(sigma_log__\)"):
+        pmgp.marginal.iterative_log_likelihood(latent(scaled))
+
+
+def test_two_latent_vectors_are_refused():
+    with latent(labels) as model:
+        other = pm.gp.Latent(cov_func=pm.gp.cov.ExpQuad(2, ls=1.0)).prior("g", X=X, reparameterize=False)
+        pmgp.BernoulliProbit("z", model["f"] + other, observed=F > 0.0)
+    with pytest.raises(pmgp.ModelError, match="not a single latent vector"):
+        pmgp.marginal.iterative_log_likelihood(model)
