@@ -20,6 +20,7 @@ from pmgp.interface.iterative_laplace import LaplaceDensity, suitable_rank
 from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.model.observed_normal import gaussian_observations, observed_normal
 from pmgp.interface.model.points import value_point
+from pmgp.interface.model.tiled_prior import refuse_constant_inputs
 
 
 class IterativeLogLikelihood(NamedTuple):
@@ -80,6 +81,7 @@ class IterativeDensity:
                 "the model has no multivariate normal observations, such as those of pm.gp.Marginal, or has latent "
                 "values"
             )
+        refuse_constant_inputs(model)
         parts = observed_normal(model, observed, compile_kwargs)
         graphs, variable = parts.theta.write([parts.mean, parts.covariance])
         try:

@@ -13,7 +13,7 @@ from pmgp.core.iterative.preconditioners.random_pivots import random_points
 from pmgp.core.likelihoods.base import SiteLikelihood
 from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.model.taking_apart import take_apart
-from pmgp.interface.model.tiled_prior import TiledPrior
+from pmgp.interface.model.tiled_prior import TiledPrior, refuse_constant_inputs
 
 # Preconditioners of higher rank cost more than the iterations that they save.
 LARGEST_RANK = 500
@@ -55,6 +55,7 @@ class LaplaceDensity:
     def __init__(
         self, model: pm.Model, rank: int | None, method: IterativeLaplace, compile_kwargs: dict[str, Any] | None = None
     ) -> None:
+        refuse_constant_inputs(model)
         self._parts = take_apart(model, compile_kwargs=compile_kwargs, priors=TiledPrior)
         self._parts.checks.refuse_discrete()
         theta, elements = self._parts.theta, set(self._parts.likelihood_elements)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -9,6 +11,7 @@ from numpy.testing import assert_allclose
 
 import pmgp
 from pmgp.core.iterative.laplace import IterativeLaplace
+from pmgp.interface.covariance import tiled
 from pmgp.interface.iterative_laplace import LaplaceDensity
 from pmgp.interface.maximum import Objective
 from pmgp.interface.model.points import value_point
@@ -81,6 +84,39 @@ def test_the_public_function_takes_such_models():
     dense = pmgp.marginal.log_likelihood(latent(labels), POINT, estimator="none", approximation=plain)
     assert_allclose(found.value, dense.value, atol=1e-3)
     assert set(found.gradient) == {"lengthscale_log__", "variance_log__", "noise_log__", "mean"}
+
+
+def many(x) -> pm.Model:
+    with pm.Model() as model:
+        gp = pm.gp.Latent(cov_func=pm.gp.cov.Matern52(2, ls=pm.LogNormal("lengthscale", 0.0, 1.0, shape=2)))
+        pmgp.BernoulliProbit("y", gp.prior("f", X=x(), reparameterize=False), observed=POINTS[:, 0] > 0.0)
+    return model
+
+
+POINTS = np.random.default_rng(5).standard_normal((2000, 2))
+
+
+@pytest.mark.full
+def test_no_matrix_is_made_where_inputs_are_data():
+    """Taking the model apart, an estimate and its gradient take less than half of one matrix."""
+    model = many(lambda: pm.Data("X", POINTS))
+    # What is compiled at first is not counted.
+    LaplaceDensity(model, 20, IterativeLaplace(1e-2))
+    tracemalloc.start()
+    try:
+        density = LaplaceDensity(model, 20, IterativeLaplace(1e-2))
+        found = density.estimate(np.random.default_rng(1), density.theta.initial)
+        density.gradient(density.theta.initial, found)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 * len(POINTS) ** 2 / 2
+
+
+def test_constant_inputs_of_many_points_are_refused(monkeypatch):
+    monkeypatch.setattr(tiled, "LARGEST_WHOLE", 1999)
+    with pytest.raises(pmgp.ModelError, match=r"matrices of 2000 by 2000 .* X=pm\.Data"):
+        pmgp.marginal.iterative_log_likelihood(many(lambda: POINTS))
 
 
 def scaled(f) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import pytensor.scalar as ps
 import pytensor.tensor as pt
 from pytensor.graph.basic import Constant
+from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.tensor.basic import ARange, Eye
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.math import Dot
@@ -279,7 +280,10 @@ def _diagonal_of(variable: TensorVariable) -> TensorVariable | None:
         return None
     if isinstance(node.op, Eye):
         size, _, offset = node.inputs
-        return pt.ones(size) if isinstance(offset, Constant) and offset.data == 0 else None
+        if not isinstance(offset, Constant) or offset.data != 0:
+            return None
+        # The size is that of a matrix as a rule, which is not to be computed for it.
+        return pt.ones(rewrite_graph(size, include=("ShapeOpt", "canonicalize"), clone=True))
     if isinstance(node.op, Elemwise) and node.op.scalar_op == ps.mul:
         scalars = [other for other in node.inputs if all(other.type.broadcastable)]
         others = [other for other in node.inputs if not all(other.type.broadcastable)]

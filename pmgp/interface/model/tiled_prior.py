@@ -6,7 +6,9 @@ from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 import pymc as pm
+from pytensor.tensor.random.basic import MvNormalRV
 
+from pmgp.interface.covariance import tiled
 from pmgp.interface.covariance.tiled import TiledCovariance, TiledMoments
 from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
 from pmgp.interface.model.latent_pieces import LatentPieces
@@ -14,6 +16,23 @@ from pmgp.interface.model.latent_variable import ModelError
 from pmgp.interface.model.latent_vector import LatentVector
 from pmgp.interface.model.theta_vector import ThetaVector
 from pmgp.interface.model.time_series import is_markov
+
+
+def refuse_constant_inputs(model: pm.Model) -> None:
+    """Refuse constant inputs of many points, from which PyMC makes identity matrices when a model is set up.
+
+    Raises
+    ------
+    ModelError
+        It names the multivariate normal variable.
+    """
+    for rv in model.basic_RVs:
+        points = rv.type.shape[-1] if isinstance(rv.owner.op, MvNormalRV) else None
+        if points is not None and points > tiled.LARGEST_WHOLE:
+            raise ModelError(
+                f"the inputs of {rv.name!r} are constants, from which PyMC would make matrices of {points} by {points} "
+                'before anything is computed: give them as X=pm.Data("X", X)'
+            )
 
 
 class TiledPrior:
