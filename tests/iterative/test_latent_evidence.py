@@ -28,10 +28,6 @@ def labels(f) -> None:
     pmgp.BernoulliProbit("y", f, observed=F > 0.0)
 
 
-def counts(f) -> None:
-    pm.Poisson("y", pm.math.exp(f), observed=RNG.poisson(np.exp(F)))
-
-
 def tails(f) -> None:
     pm.StudentT("y", nu=4.0, mu=f, sigma=0.5, observed=F)
 
@@ -55,34 +51,47 @@ def latent(observe, sigma=True) -> pm.Model:
     return model
 
 
-@pytest.mark.parametrize("observe", [labels, counts, tails, twice])
-def test_value_and_gradient_are_those_of_the_dense_approximation(observe):
+def estimated(observe):
     model = latent(observe)
     density = LaplaceDensity(model, N, IterativeLaplace(tolerance=1e-12))
-    point = value_point(model, POINT)
-    theta = density.theta.ravel(point)
-    found = density.estimate(np.random.default_rng(1), theta)
+    theta = density.theta.ravel(value_point(model, POINT))
+    return model, density, theta, density.estimate(np.random.default_rng(1), theta)
+
+
+@pytest.fixture(scope="module")
+def of_labels():
+    return estimated(labels)
+
+
+def assert_dense(model, density, theta, found) -> None:
+    """Assert that value and gradient are those of Laplace's approximation by factorizations."""
     dense = Objective(model, take_apart(model), pmgp.approximations.Laplace(tolerance=1e-12), prior=False)
     value, gradient = dense(theta)
     assert_allclose(found.log_evidence, value, rtol=1e-6)
     assert_allclose(density.gradient(theta, found), gradient, rtol=1e-4, atol=1e-4)
 
 
-def test_a_diagonal_that_is_left_out_is_rejected():
+def test_value_and_gradient_are_those_of_the_dense_approximation(of_labels):
+    assert_dense(*of_labels)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("observe", [tails, twice])
+def test_likelihoods_that_are_known_by_their_graphs_have_theirs(observe):
+    assert_dense(*estimated(observe))
+
+
+def test_a_diagonal_that_is_left_out_is_rejected(of_labels):
     """The twin: the gradient without that of the last additions to the diagonal."""
-    model = latent(labels)
-    density = LaplaceDensity(model, N, IterativeLaplace(tolerance=1e-12))
-    theta = density.theta.ravel(value_point(model, POINT))
-    found = density.estimate(np.random.default_rng(1), theta)
+    _, density, theta, found = of_labels
     without = density._parts.covariance_pullback(theta, found.covariance, found.mean)
     assert np.abs(without - density.gradient(theta, found)).max() > 0.1
 
 
-def test_the_public_function_takes_such_models():
-    found = pmgp.marginal.iterative_log_likelihood(latent(labels), POINT, rank=N, tolerance=1e-4, random_seed=1)
-    plain = pmgp.approximations.Laplace(tolerance=1e-12, sweeps=0)
-    dense = pmgp.marginal.log_likelihood(latent(labels), POINT, estimator="none", approximation=plain)
-    assert_allclose(found.value, dense.value, atol=1e-3)
+def test_the_public_function_takes_such_models(of_labels):
+    model, _, _, exact = of_labels
+    found = pmgp.marginal.iterative_log_likelihood(model, POINT, rank=N, random_seed=1)
+    assert_allclose(found.value, exact.log_evidence, atol=1e-3)
     assert set(found.gradient) == {"lengthscale_log__", "variance_log__", "noise_log__", "mean"}
 
 
