@@ -130,7 +130,7 @@ class Study(NamedTuple):
 STUDIES = {
     "epil": Study(seizures, ["level", "beta", "sd_patient", "sd_visit"]),
     "ohio": Study(wheeze, ["level", "age", "smoke", "sd"]),
-    "VerbAgg": Study(aggression, ["level", "beta", "chol_stds", "correlation", "sd_item"], 100, 150, 500),
+    "VerbAgg": Study(aggression, ["level", "beta", "chol_stds", "correlation", "sd_item"], 200, 400, 1000),
 }
 
 
