@@ -107,6 +107,8 @@ def test_the_record_repeats_the_run(finished, csv):
         "time": None,
         "horizon": 0,
         "missing": None,
+        "workers": None,
+        "cluster": None,
         "out": str(out),
         "overwrite": False,
         "resume": False,

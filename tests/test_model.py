@@ -570,7 +570,7 @@ def summed_rate():
 
 WRONG_MODELS = {
     whitened: "'f_rotated_' is a whitened Gaussian process.*reparameterize=False",
-    without_latent: r"no latent multivariate normal variable.*pm\.MvNormal",
+    without_latent: r"no latent multivariate normal variable; 'f' is a normal variable .*latent=\['f'\]",
     several_latent: r"several multivariate normal variables \(f, g\); say which are f with latent=",
     matrix_latent: "'f' has 3 dimensions",
     discrete_parameter: "must be continuous; these are not: kind",

@@ -15,6 +15,7 @@ WHY = {
     "latent_updates/test_agreement.py": "moments of long chains; see latent_updates/test_transitions.py",
     "latent_updates/test_geweke_operators.py": "Geweke's test of operators; see latent_updates/test_transitions.py",
     "linear_predictors/test_geweke.py": "Geweke's test of chains; see linear_predictors/test_exact.py",
+    "linear_predictors/test_geweke_correlated.py": "Geweke's test of chains; see linear_predictors/test_correlated.py",
     "linear_predictors/test_geweke_maps.py": "Geweke's test of chains; see linear_predictors/test_maps.py",
     "linear_predictors/test_workflow.py": "whole runs; see linear_predictors/test_design.py",
     "marginal/test_estimator_agreement.py": "moments of long chains; see marginal/test_pseudo_marginal_chain.py",
@@ -25,6 +26,7 @@ WHY = {
     "sparse/test_other_samplers.py": "JAX and other packages, which take seconds to import and to compile",
     "steps/test_routes.py": "moments of long chains; see steps/test_contract.py",
     "test_benchmarks.py": "figures that are timed; see test_benchmark_options.py",
+    "time_series/test_memory.py": "the memory of a process of its own; see test_benchmark_options.py",
     "theta_updates/test_gibbs_agreement.py": "moments of long chains; see theta_updates/test_theta_operators.py",
 }
 

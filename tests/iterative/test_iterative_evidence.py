@@ -87,7 +87,7 @@ def test_a_covariance_without_noise_is_refused():
 
 def test_a_kernel_that_has_no_tiles_is_refused():
     periodic = regression(lambda ls: pm.gp.cov.Periodic(2, period=ls[0], ls=ls[1]))
-    with pytest.raises(pmgp.ModelError, match="covariance of 'y' is not computed by tiles: no derivative"):
+    with pytest.raises(pmgp.ModelError, match="covariance of 'y' cannot be computed in tiles: the derivative"):
         pmgp.marginal.iterative_log_likelihood(periodic)
 
 

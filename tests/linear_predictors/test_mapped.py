@@ -125,7 +125,7 @@ def fitted(case: Case, theta: np.ndarray):
     return Laplace(sweeps=0).fit(case.parts.prior(theta), case.parts.likelihood(theta))
 
 
-@pytest.mark.full
+@pytest.mark.representatives("factor_first")
 @pytest.mark.parametrize("form", FORMS)
 def test_evidence_and_gradient_are_those_of_dense_algebra(form):
     case = case_of(form)

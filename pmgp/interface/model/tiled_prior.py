@@ -72,7 +72,7 @@ class TiledPrior:
         try:
             self._tiles = TiledCovariance(graphs[0], graphs[1], variable, theta.compile_function)
         except UnsupportedGraphError as error:
-            raise ModelError(f"the covariance of {latent.name!r} is not computed by tiles: {error}") from error
+            raise ModelError(f"the covariance of {latent.name!r} cannot be computed in tiles: {error}") from error
 
     def __call__(self, theta: np.ndarray) -> TiledMoments:
         """Return the moments of p(f|theta)."""

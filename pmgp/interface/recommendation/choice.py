@@ -55,8 +55,8 @@ def recommend(model: pm.Model | None = None, *, latent: Any = None) -> Recommend
     >>> found = pmgp.recommend(model)
     >>> print(found)
     Pseudo-marginal chain: pm.sample(step=pmgp.PseudoMarginal())
-      why: 2 hyper-parameters (elements of theta): theta moves in its own posterior, ...
-      cost: about 3 Cholesky factorizations and 1.2 inversions an iteration
+      why: 2 hyper-parameters (elements of theta): theta moves with f integrated out, ...
+      cost: about 3 Cholesky factorizations and 1.2 inversions per iteration
       or: ...
     >>> with model:
     ...     step = found.steps()
