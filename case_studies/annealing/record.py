@@ -1,4 +1,4 @@
-"""What the article on annealing has, and what there is of it."""
+"""The record of the article on annealing: its table and figures, beside the stored results."""
 
 from __future__ import annotations
 

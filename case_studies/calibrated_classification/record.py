@@ -1,4 +1,4 @@
-"""What the pseudo-marginal article's section 5 has, and what there is of it: its numbers are in pictures only."""
+"""The record of section 5 of the pseudo-marginal article, whose numbers are only in pictures."""
 
 from __future__ import annotations
 

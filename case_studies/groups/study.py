@@ -139,7 +139,7 @@ SAMPLERS: dict[str, Callable[[], Any] | None] = {
     "NUTS": None,
     "Laplace alone": lambda: pmgp.PseudoMarginal(approximation="laplace", estimator="none"),
 }
-"""What makes the step method; None for PyMC's NUTS, which gets effects that are multiples of standard normal ones."""
+"""Functions that make the step method, or None for PyMC's NUTS, whose effects are multiples of standard normals."""
 
 
 class Clock:

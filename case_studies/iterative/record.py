@@ -1,4 +1,4 @@
-"""What two articles on solutions of linear systems in place of factors have, and what there is of them."""
+"""The record of two articles that solve linear systems iteratively, without a factorization."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _iterations() -> Entry:
 
 
 def _regularized(article: pd.Series) -> Remark:
-    """What loose solutions of the inner systems change."""
+    """Return a remark on the effect of loose solutions of the inner systems."""
     lines = pd.read_csv(results.FOLDER / "sensitivity.csv")
     loosest = lines[lines["tolerance"] == lines["tolerance"].max()].set_index("log_lengthscale")["iterations"]
     theirs = article.sort_index().loc[DATA, "regularized", -2]

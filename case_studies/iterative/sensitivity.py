@@ -20,7 +20,7 @@ from pmgp.core.iterative.solvers import ConjugateGradients
 __all__ = ["TOLERANCES", "lines"]
 
 TOLERANCES = (0.1, 0.6)
-"""Of the inner systems, relative to their right-hand sides."""
+"""Tolerance of the inner systems, relative to their right-hand sides."""
 CELLS = [Cell("regularized", -2, exponent) for exponent in study.EXPONENTS]
 
 

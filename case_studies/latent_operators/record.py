@@ -1,4 +1,4 @@
-"""What the comparative evaluation's Tables 1 and 2 have, and what there is of them."""
+"""The record of Tables 1 and 2 of the comparative evaluation."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _langevin(article: pd.DataFrame, lines: pd.DataFrame) -> Remark:
 
 
 def _excluded(article: pd.DataFrame, lines: pd.DataFrame) -> str:
-    """What has been tried, and explains nothing."""
+    """Return a note on settings that were tried and explain nothing."""
     langevin = _tuned(article, lines, 0.3, [("SMMALA", "LRG", 10)])
     slow = _tuned(article, lines, 0.0, [(operator, model, 10) for operator, model in SLOW])
     count = lines.loc[lines["rate"] == 0.0, "dataset"].nunique()

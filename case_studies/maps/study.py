@@ -66,7 +66,7 @@ class Scale:
     dense: tuple[tuple[str, int], ...]
 
     def settings(self, cell: Cell) -> dict[str, Any]:
-        """What a finished cell must have been made with."""
+        """Return the settings with which a finished cell must have been made."""
         tune, draws = self.lengths[cell.prior]
         return {"scale": self.name, "seed": self.seed, "chains": self.chains, "tune": tune, "draws": draws}
 

@@ -1,4 +1,4 @@
-"""What the article on several sources of features has, and what there is of it: on other data, as no scan is public."""
+"""The record of the article on several sources of features, with other data, because its scans are not public."""
 
 from __future__ import annotations
 

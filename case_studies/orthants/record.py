@@ -1,4 +1,4 @@
-"""What the article on orthant probabilities has, and what there is of it."""
+"""The record of the article on orthant probabilities."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _probabilities(settings: pd.DataFrame) -> Entry:
 
 
 def _more_draws(article: pd.Series, name: str, theirs: str) -> Remark:
-    """What ten times as many draws change."""
+    """Return a remark on the effect of ten times as many draws."""
     lines = results.read("sensitivity")
     there = lines[lines["method"] == name]
     means = there.groupby(["draws", "problem"])["mae_median"].mean().unstack("draws")

@@ -1,4 +1,4 @@
-"""What Tables 3 to 6 of the comparative evaluation have, and Figure 1 of the pseudo-marginal article; what there is."""
+"""The record of Tables 3 to 6 of the comparative evaluation, and of Figure 1 of the pseudo-marginal article."""
 
 from __future__ import annotations
 

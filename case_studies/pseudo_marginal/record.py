@@ -1,4 +1,4 @@
-"""What the pseudo-marginal article's section 4 has, and what there is of it."""
+"""The record of section 4 of the pseudo-marginal article."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def entries() -> list[Entry]:
 
 
 def _share(cells: pd.DataFrame) -> Share:
-    """Of the cells of the experiments and data sets that these are of."""
+    """Return the rows that belong to the given experiments and data sets."""
     every = pd.DataFrame(study.cells())
     every = every[~every["method"].isin([OURS, OURS_LAPLACE])]
     alike = every["experiment"].isin(cells["experiment"]) & every["data"].isin(cells["data"])

@@ -1,4 +1,4 @@
-"""What the article on sampling with inducing inputs has, and what there is of it."""
+"""The record of the article on sampling with inducing inputs."""
 
 from __future__ import annotations
 

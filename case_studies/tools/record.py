@@ -1,4 +1,4 @@
-"""What an article has, and what there is of it: an entry for each table and figure, counted from stored results.
+"""Entries of the record, one for each table and figure of an article, counted from stored results.
 
 The rule of agreement: a number agrees if it is within a factor of :data:`FACTOR` of the article's. Where there
 are deviations, numbers within :data:`DEVIATIONS` of these are counted too. Speeds are those of another machine, and
@@ -19,7 +19,7 @@ __all__ = ["DEVIATIONS", "FACTOR", "Article", "Entry", "Finding", "Numbers", "Re
 FACTOR = 2.0
 DEVIATIONS = 2.0
 BY_POSITION = "random streams by position"
-"""Of lines without an entry in the column ``streams``, as :mod:`case_studies.tools.provenance` explains."""
+"""Mark of lines without an entry in the column ``streams``; see :mod:`case_studies.tools.provenance`."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Article:
 
 @dataclass(frozen=True)
 class Share:
-    """How much of something there is: so many of so many."""
+    """A number of finished parts, and the number of all parts."""
 
     done: int
     of: int
@@ -46,7 +46,7 @@ class Share:
 
     @classmethod
     def counted(cls, stored: pd.DataFrame, wanted: pd.DataFrame, what: str) -> Share:
-        """How many of the lines of one table are in another, by the columns of the former."""
+        """Return how many lines of `wanted` are also in `stored`, compared in the columns of `wanted`."""
         columns = list(wanted.columns)
         there = set(stored[columns].itertuples(index=False, name=None))
         every = set(wanted.itertuples(index=False, name=None))
@@ -72,7 +72,7 @@ class Remark:
     about: Mapping[str, Sequence[Any]]
 
     def covers(self, index: pd.MultiIndex) -> np.ndarray:
-        """Which places it is about, as booleans."""
+        """Return which places of an index the remark explains, as booleans."""
         levels = [index.get_level_values(name).isin(list(values)) for name, values in self.about.items()]
         return np.logical_and.reduce(levels, axis=0) if levels else np.ones(len(index), dtype=bool)
 
@@ -98,7 +98,7 @@ class Numbers:
 
     @property
     def there(self) -> pd.DataFrame:
-        """Those that have one of ours."""
+        """The numbers that have one of ours beside them."""
         return self.frame[self.frame["ours"].notna()]
 
     @property
@@ -108,20 +108,20 @@ class Numbers:
 
     @property
     def agree(self) -> pd.Series:
-        """Which are within the factor; equal numbers agree, zeros too."""
+        """Whether each number is within the factor; equal numbers agree, including zeros."""
         ours, article = self.there["ours"], self.there["article"]
         low, high = np.minimum(ours, article), np.maximum(ours, article)
         return high <= FACTOR * low
 
     @property
     def within_deviations(self) -> pd.Series:
-        """Which are within the deviations; none where there are no deviations."""
+        """Whether each number is within the deviations; false without a deviation."""
         known = self.there.reindex(columns=["ours", "article", "deviation"])
         return (known["ours"] - known["article"]).abs() <= DEVIATIONS * known["deviation"]
 
     @property
     def differing(self) -> pd.DataFrame:
-        """Those that do not agree, with the ratio, and whether they are within the deviations; none of speeds."""
+        """The numbers that do not agree, with ratio and whether they are within the deviations; empty for speeds."""
         differs = self.there.assign(ratio=self.ratio, within=self.within_deviations)[~self.agree]
         return differs.iloc[:0] if self.speeds else differs
 
@@ -169,7 +169,7 @@ class Entry:
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing yet: no number of ours, and nothing else."""
+        """Whether the studies have nothing of it yet."""
         nothing = self.numbers is not None and self.numbers.there.empty and not self.findings
         return bool(self.missing) or nothing
 
@@ -181,7 +181,7 @@ class Entry:
 
 
 def made_by(lines: pd.DataFrame) -> str:
-    """What made the lines of a table, from its own columns; empty for no lines."""
+    """Return how the lines of a table were made, from its own columns; empty if there are no lines."""
     if lines.empty:
         return ""
     parts = [_each(lines, "scale", "{}"), _lengths(lines), _each(lines, "seed", "seed {}")]

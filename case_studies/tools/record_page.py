@@ -39,7 +39,7 @@ def page(title: str, introduction: str, entries: Sequence[Entry], files: Mapping
 
 
 def totals(entries: Sequence[Entry]) -> str:
-    """How much there is in all, in words."""
+    """Return the totals in words."""
     judged = [entry.numbers for entry in entries if entry.numbers is not None and not entry.numbers.speeds]
     agreeing = sum(int(one.agree.sum()) for one in judged)
     findings = [one.holds for entry in entries for one in entry.findings]
@@ -102,12 +102,12 @@ def agreement(entry: Entry) -> str:
 
 
 def section(article: Article, entries: Iterable[Entry]) -> str:
-    """All that there is of one article."""
+    """Return the section of one article."""
     return "\n\n".join([f"({_anchor(article)})=\n## {article.heading}", *map(_details, entries)])
 
 
 def _anchor(article: Article) -> str:
-    """The same for no two articles."""
+    """Return an anchor that no two articles share."""
     return f"record-{article.year}-{article.about.replace(' ', '-')}"
 
 

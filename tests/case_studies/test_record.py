@@ -34,7 +34,7 @@ def entry(**more):
 
 @pytest.fixture(scope="module")
 def entries():
-    """What the stored results make."""
+    """The page that the stored results make."""
     return record.all_entries()
 
 

@@ -15,7 +15,7 @@ from dask.distributed import Client, LocalCluster
 import pmgp
 from pmgp.interface.sampling import workers
 from pmgp.interface.sampling.workers import executor_of
-from tests.sampling.runs import QUIET, SETTINGS, assert_same_run, size
+from tests.sampling.runs import assert_same_run, size
 
 pytestmark = [pytest.mark.filterwarnings("ignore::UserWarning"), pytest.mark.full]
 
@@ -33,19 +33,6 @@ def client():
     ):
         client.wait_for_workers(2, timeout=ROOM)
         yield client
-
-
-@pytest.fixture(scope="module")
-def step(probit_model):
-    return pmgp.PseudoMarginal(model=probit_model)
-
-
-@pytest.fixture(scope="module")
-def sample(probit_model, step):
-    def call(**settings):
-        return pmgp.sample(probit_model, **SETTINGS | QUIET | {"step": step} | settings)
-
-    return call
 
 
 def test_draws_are_those_of_a_run_without_a_cluster(sample, client):

@@ -39,19 +39,6 @@ class Here(Executor):
 
 
 @pytest.fixture(scope="module")
-def step(probit_model):
-    return pmgp.PseudoMarginal(model=probit_model)
-
-
-@pytest.fixture(scope="module")
-def sample(probit_model, step):
-    def call(**settings):
-        return pmgp.sample(probit_model, **SETTINGS | QUIET | {"step": step} | settings)
-
-    return call
-
-
-@pytest.fixture(scope="module")
 def alone(sample):
     return sample()
 

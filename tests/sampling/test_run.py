@@ -33,19 +33,6 @@ def without_waiting_for_the_disk(monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def step(probit_model):
-    return pmgp.PseudoMarginal(model=probit_model)
-
-
-@pytest.fixture(scope="module")
-def sample(probit_model, step):
-    def call(**settings):
-        return pmgp.sample(probit_model, **SETTINGS | QUIET | {"step": step} | settings)
-
-    return call
-
-
-@pytest.fixture(scope="module")
 def uninterrupted(sample):
     return sample()
 

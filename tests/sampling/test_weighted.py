@@ -80,6 +80,13 @@ def test_an_executor_changes_no_draw(conjugate, drawn):
     assert_array_equal(again["posterior"]["shift"], drawn["posterior"]["shift"])
 
 
+def test_more_are_weighed_where_the_first_are_worth_too_few():
+    """The search begins between two modes, and ends there with a wide proposal."""
+    found = pmgp.sample(regression(np.square), ess=100, **QUIET)
+    assert found["importance"].sizes["sample"] > 150
+    assert found.attrs["effective_size"] > 100
+
+
 @pytest.mark.slow
 def test_a_chain_is_run_where_the_weights_cannot_be_trusted(caplog):
     """The density around one of two modes says nothing about the other."""

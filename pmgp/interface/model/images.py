@@ -43,9 +43,9 @@ def image_of(
     -------
     node : variable
     columns, rows : (blocks, k) arrays of int
-        As of :class:`ThetaMap`.
+        Places of the elements of each block in z, and in u, as in :class:`ThetaMap`.
     shape : tuple of int
-        Of the image.
+        Shape of the image.
     """
     for node in reversed(_candidates(terms, value, others)):
         reaching = [term for term in terms if value in set(ancestors([term]))]

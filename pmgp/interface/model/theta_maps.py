@@ -20,13 +20,13 @@ class ThetaMap:
     Parameters
     ----------
     node : variable
-        U as a graph of z and theta.
+        The image u as a graph of z and theta.
     value : variable
-        Z.
+        The variable z.
     columns, rows : (blocks, k) arrays of int
         Places of the elements of each block in z, and in u.
     shape : tuple of int
-        Of z.
+        Shape of z.
     theta : ThetaVector
 
     Attributes
@@ -63,7 +63,7 @@ class ThetaMap:
         return self._moved(inverses(self.blocks(theta)), u, self.rows, self.columns)
 
     def of_elements(self, chosen: np.ndarray) -> np.ndarray:
-        """Return which elements of u depend on no elements of z but some: (m,) array of bool."""
+        """Return which elements of u depend only on the chosen elements of z: (m,) array of bool."""
         found = np.empty(chosen.size, dtype=bool)
         found[self.rows] = chosen[self.columns].all(axis=1, keepdims=True)
         return found

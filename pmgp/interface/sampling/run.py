@@ -71,8 +71,9 @@ def sample(
         By default the recommendation of `recommend`; with inducing inputs, several outputs and no `initvals` it is
         :class:`SparseGibbs`, with the Gaussian from which chains start as its ``approximation``. PyMC chooses step
         methods for the remaining variables. If `importance` is recommended, for many points and few hyper-parameters or
-        multivariate normal observations, it makes `ess` independent draws, or 400, in a single chain. If its weights
-        cannot be trusted, or `out` or ``initvals`` are given, chains are run.
+        multivariate normal observations, it makes a single chain of some `ess` independent draws, by default 400 or as
+        many as `draws` and `chains` ask for if these are fewer. Chains are run if its weights cannot be trusted, or if
+        `out` or ``initvals`` are given.
     ess : float, optional
         Continue until each variable has this many effective draws (the smaller of bulk and tail, over all chains), or
         until `max_draws`. The chains do not tune again, so their draws are those of one longer run.
