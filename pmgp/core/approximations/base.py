@@ -34,5 +34,5 @@ class Differentiable(Approximation, Protocol):
     """
 
     def evidence_gradient(self, approximation: Posterior, likelihood: Likelihood) -> EvidenceGradient | None:
-        """Gradient of the log-evidence, as exact as the fit is; None where K is indefinite."""
+        """Return the gradient of the log-evidence, as exact as the fit is; None where K is indefinite."""
         ...

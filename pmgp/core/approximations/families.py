@@ -43,7 +43,7 @@ class SiteFamily(Protocol):
         ...
 
     def start_from(self, q: Posterior) -> np.ndarray:
-        """q's sites as a vector that is smooth in theta."""
+        """Return q's sites as a vector that is smooth in theta."""
         ...
 
     def once_more(self, q: Posterior, likelihood: Any) -> Posterior:
@@ -51,11 +51,11 @@ class SiteFamily(Protocol):
         ...
 
     def laplace_gradient(self, q: Posterior, likelihood: Any) -> EvidenceGradient:
-        """Gradient of Laplace's log-evidence."""
+        """Return the gradient of Laplace's log-evidence."""
         ...
 
     def matched_gradient(self, q: Posterior, likelihood: Any) -> EvidenceGradient | None:
-        """Gradient of expectation propagation's log-evidence; None where K turns out to be indefinite."""
+        """Return the gradient of expectation propagation's log-evidence; None where K is indefinite."""
         ...
 
 
@@ -79,7 +79,7 @@ class SingleSites:
         return propagated(q.conditioned(), likelihood, tolerance, max_sweeps, iterations=q.iterations)
 
     def start_from(self, q: Posterior) -> np.ndarray:
-        """(b, log w): (2n,)."""
+        """Return (b, log w): (2n,)."""
         return np.concatenate([q.linear, np.log(q.precision)])
 
     def once_more(self, q: Posterior, likelihood: Likelihood) -> Posterior:
@@ -120,7 +120,7 @@ class BlockSites:
         return blocks_propagated(q, likelihood, tolerance, max_sweeps, np.inf) or Failure.NOT_CONVERGED
 
     def start_from(self, q: BlockApproximation) -> np.ndarray:
-        """b, and the parameters of W."""
+        """Return b, and the parameters of W."""
         linear, precision = q.matching or (q.linear, q.precision)
         return np.concatenate([linear, precision.parameters])
 
@@ -145,10 +145,10 @@ _SINGLE, _BLOCKS = SingleSites(), BlockSites()
 
 
 def family_of(prior: Prior) -> SiteFamily:
-    """The family of sites that a prior is conditioned on."""
+    """Return the family of sites that a prior is conditioned on."""
     return cast(SiteFamily, _SINGLE if prior.vectors == 1 else _BLOCKS)
 
 
 def _in_shares(sites: BlockMatrix) -> bool:
-    """Whether sites are those of a softmax with too many classes to match all covariances."""
+    """Return whether sites are those of a softmax with too many classes to match all covariances."""
     return isinstance(sites, ContrastBlocks) and len(sites.scale) > 3

@@ -31,7 +31,7 @@ class Terms(Protocol):
     def tilted_moments(
         self, mean: np.ndarray, variance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None
     ) -> TiltedMoments | None:
-        """Moments of the terms times N(f_i|mean, variance), see `Likelihood`."""
+        """Return the moments of the terms times N(f_i|mean, variance), see `Likelihood`."""
         ...
 
 
@@ -159,7 +159,7 @@ def _match_step_by_step(conditioned: ConditionedPrior, likelihood: Likelihood, s
 
 
 def matched_sites(approximation: Conditioned, likelihood: Terms) -> MatchedSites | None:
-    """The sites that give q the tilted moments; None where K turns out to be indefinite.
+    """Return the sites that give q the tilted moments; None where K turns out to be indefinite.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ def _matched(approximation: Conditioned, cavity: Cavities, tilted: TiltedMoments
 
 
 def cavities(approximation: Conditioned, inverse_diagonal: np.ndarray | None = None) -> Cavities | None:
-    """q without each of its sites, one by one; None where a marginal variance of q is negative.
+    """Return q without each of its sites; None where a marginal variance of q is negative.
 
     K is then indefinite, although B is not. The diagonal of B^-1 is computed if it is not given.
     """

@@ -56,13 +56,13 @@ class BlockLikelihood(Likelihood, Protocol):
         ...
 
     def derivatives(self, f: np.ndarray) -> tuple[np.ndarray, BlockMatrix]:
-        """Gradient, (C n,), and a curvature that is positive semidefinite: minus the second derivative, or near it."""
+        """Return the gradient, (C n,), and a positive semidefinite curvature, near minus the second derivative."""
         ...
 
     def tilted_moments(
         self, mean: np.ndarray, covariance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None, /
     ) -> BlockMoments | None:
-        """Moments of p(y_i|f_i) N(H f_i|mean, covariance): (n, d) and (n, d, d) arrays; None if not known.
+        """Return the moments of p(y_i|f_i) N(H f_i|mean, covariance): (n, d) and (n, d, d) arrays; None if not known.
 
         `near` holds means and covariances of H f_i close to the answer.
         """
@@ -74,5 +74,5 @@ class Divisible(Protocol):
     """A likelihood whose terms can be computed for some of the observations without the others."""
 
     def among(self, sites: slice) -> Self:
-        """The likelihood of these observations alone."""
+        """Return the likelihood of these observations alone."""
         ...

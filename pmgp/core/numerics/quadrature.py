@@ -33,7 +33,7 @@ class TiltedMoments(NamedTuple):
 
 @cache
 def normal_rule(order: int) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights with ``E[g(z)] ~ sum(weights * g(nodes))`` for z ~ N(0, 1).
+    """Return nodes and weights with ``E[g(z)] ~ sum(weights * g(nodes))`` for z ~ N(0, 1).
 
     Parameters
     ----------

@@ -73,11 +73,11 @@ class Density(Protocol):
     """A log-density over positions."""
 
     def at(self, position: np.ndarray, gradient: bool = False) -> Point:
-        """The value at a position, with the gradient on request."""
+        """Return the point at a position, with its value, and with the gradient on request."""
         ...
 
     def gradient(self, position: np.ndarray) -> np.ndarray:
-        """Gradient of the log-density: (n,) -> (n,)."""
+        """Return the gradient of the log-density: (n,) -> (n,)."""
         ...
 
 
@@ -111,7 +111,7 @@ class AdaptiveTransition(Protocol):
         ...
 
     def step(self, rng: np.random.Generator, point: Point, density: Any, learned: Any) -> tuple[Point, TransitionInfo]:
-        """One transition.
+        """Make one transition.
 
         Parameters
         ----------

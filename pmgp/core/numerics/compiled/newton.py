@@ -32,7 +32,7 @@ def _objective(
     f: np.ndarray,
     a: np.ndarray,
 ) -> float:
-    """Log of p(y|f) N(f|m, K) up to a constant."""
+    """Return the log of p(y|f) N(f|m, K) up to a constant."""
     product = 0.0
     for i in range(len(f)):
         product += a[i] * (f[i] - prior_mean[i])

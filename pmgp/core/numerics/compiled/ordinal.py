@@ -41,7 +41,7 @@ def _log_probability(
     upper: float,
     width: float,
 ) -> float:
-    """Log P(lower < u < upper), in the lower tail: as a share of P(u < upper), or by quadrature where it is narrow."""
+    """Return log P(lower < u < upper) in the lower tail: a share of P(u < upper), or by quadrature if it is narrow."""
     slope = -0.5 * (lower + upper)
     if width < NARROW and width * slope < STEEP:
         total = 0.0
@@ -61,7 +61,7 @@ def log_ratio(
     f: np.ndarray,
     least: float,
 ) -> float:
-    """The sum of log P(lower < f + noise e < upper) - b f + w f^2 / 2, e standard normal.
+    """Return the sum of log P(lower < f + noise e < upper) - b f + w f^2 / 2, e standard normal.
 
     Without sites no term is positive: then it may be minus infinity as soon as the sum is seen to fall below `least`,
     checked after each part of the terms. The slowest and smallest part comes last.

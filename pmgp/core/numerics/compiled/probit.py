@@ -35,7 +35,7 @@ UNLIKELY = -30.0
 def _hazard(
     z: float,
 ) -> float:
-    """phi(z) / Phi(z)."""
+    """Return phi(z) / Phi(z)."""
     return SCALE / erfcx(-z / SQRT_2)
 
 
@@ -44,7 +44,7 @@ def _excess(
     z: float,
     hazard: float,
 ) -> float:
-    """hazard + z, by Laplace's continued fraction where they cancel."""
+    """Return hazard + z, from Laplace's continued fraction where they cancel."""
     if z >= TAIL:
         return hazard + z
     fraction = 0.0
@@ -59,7 +59,7 @@ def tilted(
     mean: float,
     variance: float,
 ) -> tuple[float, float, float]:
-    """Mean, variance and log normalizer of Phi(sign f) N(f|mean, variance)."""
+    """Return the mean, variance and log normalizer of Phi(sign f) N(f|mean, variance)."""
     scale = math.sqrt(1.0 + variance)
     z = sign * mean / scale
     hazard = _hazard(z)
@@ -113,7 +113,7 @@ def log_ratio(
     f: np.ndarray,
     least: float,
 ) -> float:
-    """The sum of log Phi(sign f) - b f + w f^2 / 2; probabilities are multiplied as long as that does not underflow.
+    """Return the sum of log Phi(sign f) - b f + w f^2 / 2, from products of probabilities that do not underflow.
 
     Without sites no term is positive: then it may be minus infinity as soon as the sum is seen to fall below `least`.
     """

@@ -38,7 +38,7 @@ def picked(
     weights: np.ndarray,
     number: float,
 ) -> int:
-    """An index by inversion of weights that sum to one, but for rounding.
+    """Draw an index by inversion, from weights that sum to one up to rounding.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def estimating(weighed: Kernel, terms: Any) -> Kernel:
         log_weights: np.ndarray,
         weights: np.ndarray,
     ) -> tuple[float, bool]:
-        """Draws from q, made and weighed; the log of the weights' mean, and whether products with K were needed.
+        """Draw from q and weigh the draws; return the log of the mean weight, and whether K was multiplied.
 
         Arguments are those of what :func:`renewing` makes, but for what has to do with f.
         """
@@ -112,7 +112,7 @@ def renewing(slice_move: Kernel, weighed: Kernel, terms: Any) -> Kernel:
         log_weights: np.ndarray,
         weights: np.ndarray,
     ) -> tuple[float, bool, int]:
-        """A slice move and draws beside it.
+        """Make a slice move, and draws beside it.
 
         Parameters
         ----------

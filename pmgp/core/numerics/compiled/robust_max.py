@@ -27,7 +27,7 @@ def right(
     nodes: np.ndarray,
     weights: np.ndarray,
 ) -> float:
-    """The sum of the probabilities that the labeled latent values are the largest.
+    """Return the sum of the probabilities that the labeled latent values are the largest.
 
     Parameters
     ----------

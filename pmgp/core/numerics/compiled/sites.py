@@ -205,7 +205,7 @@ def log_normalizer(
     mean: np.ndarray,
     log_determinant: float,
 ) -> float:
-    """Log of the integral of the prior times the sites.
+    """Return the log of the integral of the prior times the sites.
 
     Parameters
     ----------

@@ -75,7 +75,7 @@ def quadratic(
     matrix: np.ndarray,
     x: np.ndarray,
 ) -> float:
-    """x' A x."""
+    """Return x' A x."""
     total = 0.0
     for e in range(d):
         product = 0.0

@@ -55,7 +55,7 @@ def _largest(
     numbers: np.ndarray,
     scratch: np.ndarray,
 ) -> float:
-    """The largest number, by halves, for vector instructions."""
+    """Return the largest number, found by halving so that vector instructions apply."""
     for k in range(len(scratch)):
         scratch[k] = numbers[k]
     left = len(scratch)
