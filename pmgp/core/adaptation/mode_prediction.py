@@ -30,7 +30,6 @@ class Predictor(Protocol):
 
     def predict(self, theta: np.ndarray) -> np.ndarray | None:
         """Return a mode, or sites, (size,); None if nothing is known."""
-        ...
 
 
 @storable

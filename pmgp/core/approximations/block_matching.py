@@ -154,11 +154,7 @@ def _matched(
 
 
 def _matched_softmax(
-    contrasts: np.ndarray,
-    cavity: BlockCavities,
-    tilted: BlockMoments,
-    scale: np.ndarray,
-    share: float,
+    contrasts: np.ndarray, cavity: BlockCavities, tilted: BlockMoments, scale: np.ndarray, share: float
 ) -> tuple[np.ndarray, ContrastBlocks, float]:
     """Match sites of a softmax's form, with a compiled kernel."""
     n, linear, matched = len(cavity.mean), np.empty(scale.shape), np.empty(scale.shape)

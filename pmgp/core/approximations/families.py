@@ -30,33 +30,26 @@ class SiteFamily(Protocol):
 
     def matched(self, q: Posterior, likelihood: Any, sweeps: int) -> Posterior | None:
         """Return q after `sweeps` sweeps of moment matching; None where K turns out to be indefinite."""
-        ...
 
     def propagated_from(
         self, prior: Prior, likelihood: Any, start: np.ndarray, tolerance: float, max_sweeps: int
     ) -> Posterior | Failure:
         """Sweep by expectation propagation from sites that :meth:`start_from` made."""
-        ...
 
     def propagated(self, q: Posterior, likelihood: Any, tolerance: float, max_sweeps: int) -> Posterior | Failure:
         """Sweep by expectation propagation from q."""
-        ...
 
     def start_from(self, q: Posterior) -> np.ndarray:
         """Return q's sites as a vector that is smooth in theta."""
-        ...
 
     def once_more(self, q: Posterior, likelihood: Any) -> Posterior:
         """Return q after expectation propagation, with one more sweep if that improves importance samples."""
-        ...
 
     def laplace_gradient(self, q: Posterior, likelihood: Any) -> EvidenceGradient:
         """Return the gradient of Laplace's log-evidence."""
-        ...
 
     def matched_gradient(self, q: Posterior, likelihood: Any) -> EvidenceGradient | None:
         """Return the gradient of expectation propagation's log-evidence; None where K is indefinite."""
-        ...
 
 
 class SingleSites:

@@ -32,7 +32,6 @@ class Terms(Protocol):
         self, mean: np.ndarray, variance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None
     ) -> TiltedMoments | None:
         """Return the moments of the terms times N(f_i|mean, variance), see `Likelihood`."""
-        ...
 
 
 class UnknownMomentsError(ValueError):
@@ -76,42 +75,34 @@ class Conditioned(Protocol):
     @property
     def prior(self) -> Prior:
         """N(f|m, K)."""
-        ...
 
     @property
     def linear(self) -> np.ndarray:
         """Site parameters b: (n,)."""
-        ...
 
     @property
     def precision(self) -> np.ndarray:
         """Site parameters w: (n,)."""
-        ...
 
     @property
     def mean(self) -> np.ndarray:
         """Mean of q: (n,)."""
-        ...
 
     @property
     def log_determinant(self) -> float:
         """Log-determinant of I + K W."""
-        ...
 
     @property
     def log_normalizer(self) -> float:
         """Log of the integral of the prior times the sites."""
-        ...
 
     @property
     def inverse_diagonal(self) -> np.ndarray:
         """Diagonal of B^-1: (n,)."""
-        ...
 
     @property
     def largest_variance(self) -> np.ndarray:
         """A bound on the variances of cavities: (n,)."""
-        ...
 
 
 def match_moments(approximation: Posterior, likelihood: Likelihood, sweeps: int) -> Posterior | None:

@@ -48,23 +48,18 @@ class Coordinates(Protocol):
     @property
     def mean(self) -> np.ndarray:
         """The mean: (n,)."""
-        ...
 
     def whiten(self, f: np.ndarray) -> np.ndarray:
         """Return D^-1 (f - mean): (n,) -> (n,)."""
-        ...
 
     def deviation(self, x: np.ndarray) -> np.ndarray:
         """Return D x: (n,) -> (n,)."""
-        ...
 
     def unwhiten(self, x: np.ndarray) -> np.ndarray:
         """Return mean + D x: (n,) -> (n,)."""
-        ...
 
     def pull(self, gradient: np.ndarray) -> np.ndarray:
         """Return D' g, the gradient in x of a function whose gradient in f is g: (n,) -> (n,)."""
-        ...
 
 
 class Observed(ABC):

@@ -19,15 +19,12 @@ class Likelihood(Protocol):
 
     def log_likelihood(self, f: np.ndarray) -> np.ndarray:
         """Return log p(y|f), summed over the n sites: (..., n) -> (...)."""
-        ...
 
     def gradient(self, f: np.ndarray) -> np.ndarray:
         """Return the first derivative of each log p(y_i|f_i): (n,) -> (n,)."""
-        ...
 
     def derivatives(self, f: np.ndarray) -> tuple[np.ndarray, Any]:
         """Return the gradient (n,) and the curvature, in the form of the sites' precisions; they may share work."""
-        ...
 
     def tilted_moments(
         self, mean: np.ndarray, variance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None, /
@@ -36,11 +33,9 @@ class Likelihood(Protocol):
 
         `near` holds means and variances close to the answer, for likelihoods that need quadrature.
         """
-        ...
 
     def fisher_information(self, f: np.ndarray) -> np.ndarray:
         """Return the expected curvature under p(y_i|f_i), or its diagonal for blocks; never negative: (n,) -> (n,)."""
-        ...
 
 
 class SiteLikelihood(Likelihood, Protocol):
@@ -48,21 +43,17 @@ class SiteLikelihood(Likelihood, Protocol):
 
     def curvature(self, f: np.ndarray) -> np.ndarray:
         """Return minus the second derivative of each log p(y_i|f_i): (n,) -> (n,)."""
-        ...
 
     def derivatives(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the gradient and curvature at the same f, which may share work: (n,) to two (n,) arrays."""
-        ...
 
     def third_derivative(self, f: np.ndarray) -> np.ndarray:
         """Return the third derivative of each log p(y_i|f_i), for gradients of Laplace's evidence: (n,) -> (n,)."""
-        ...
 
     def tilted_moments(
         self, mean: np.ndarray, variance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None, /
     ) -> TiltedMoments | None:
         """Return means, variances and log normalizers of p(y_i|f_i) N(f_i|mean, variance), (n,); None if not known."""
-        ...
 
 
 class NoisyLimits(NamedTuple):
@@ -82,7 +73,6 @@ class Thresholded(Protocol):
 
     def noisy_limits(self) -> NoisyLimits:
         """Return the limits, and the standard deviation of the noise."""
-        ...
 
 
 class FactorizingLikelihood(ABC):

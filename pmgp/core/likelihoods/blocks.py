@@ -48,16 +48,13 @@ class BlockLikelihood(Likelihood, Protocol):
     @property
     def contrasts(self) -> np.ndarray:
         """H."""
-        ...
 
     @property
     def site_form(self) -> type[BlockMatrix]:
         """The form of the sites' precisions."""
-        ...
 
     def derivatives(self, f: np.ndarray) -> tuple[np.ndarray, BlockMatrix]:
         """Return the gradient, (C n,), and a positive semidefinite curvature, near minus the second derivative."""
-        ...
 
     def tilted_moments(
         self, mean: np.ndarray, covariance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None, /
@@ -66,7 +63,6 @@ class BlockLikelihood(Likelihood, Protocol):
 
         `near` holds means and covariances of H f_i close to the answer.
         """
-        ...
 
 
 @runtime_checkable
@@ -75,4 +71,3 @@ class Divisible(Protocol):
 
     def among(self, sites: slice) -> Self:
         """Return the likelihood of these observations alone."""
-        ...

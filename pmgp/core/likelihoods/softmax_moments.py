@@ -9,11 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pmgp.core.likelihoods.block_moments import (
-    contrasts_of,
-    log_ratio,
-    normal_nodes,
-)
+from pmgp.core.likelihoods.block_moments import contrasts_of, log_ratio, normal_nodes
 from pmgp.core.likelihoods.blocks import BlockMoments
 from pmgp.core.numerics.compiled.loading import compiled, vectors
 

@@ -40,47 +40,37 @@ class BlockMatrix(Protocol):
 
     def product(self, x: np.ndarray) -> np.ndarray:
         """Return W x: (..., C n) -> (..., C n)."""
-        ...
 
     def quadratic(self, x: np.ndarray) -> np.ndarray:
         """Return x' W x: (..., C n) -> (...)."""
-        ...
 
     def root_product(self, normals: np.ndarray) -> np.ndarray:
         """Turn standard normals into draws with covariance W: (..., C n) -> (..., C n)."""
-        ...
 
     def shrinkage(self, covariances: Sequence[np.ndarray]) -> Shrinkage | None:
         """Return (K^-1 + W)^-1 for a block-diagonal K given by C lower triangles (n, n); None where K is indefinite."""
-        ...
 
     @property
     def blocks(self) -> np.ndarray:
         """The n blocks: (n, C, C)."""
-        ...
 
     def among(self, sites: slice) -> Self:
         """Return W for some of the sites."""
-        ...
 
     @property
     def parameters(self) -> np.ndarray:
         """The vector, without constraints, from which :meth:`of` makes the matrix."""
-        ...
 
     @classmethod
     def of(cls, parameters: np.ndarray, n: int) -> Self:
         """Make the matrix from its parameters, for n sites."""
-        ...
 
     @classmethod
     def nearest(cls, blocks: np.ndarray) -> Self:
         """Return the matrix of this form that is nearest to symmetric blocks of shape (n, C, C)."""
-        ...
 
     def towards(self, other: Self, step: float) -> Self:
         """Move a fraction of the way to another matrix of the same form."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,23 +31,18 @@ class Shrinkage(Protocol):
     @property
     def log_determinant(self) -> float:
         """The log-determinant of I + K W."""
-        ...
 
     def product(self, x: np.ndarray) -> np.ndarray:
         """Return S x: (C n,) or (C n, k), of the same shape."""
-        ...
 
     def drawn(self, u: np.ndarray, e: np.ndarray) -> np.ndarray:
         """Return draws with covariance S, from draws u with covariance K and standard normals e: (k, C n) arrays."""
-        ...
 
     def marginals(self) -> np.ndarray:
         """Return the blocks of S, one for each of the n sites: (n, C, C)."""
-        ...
 
     def resistances(self) -> list[np.ndarray]:
         """Return the C diagonal blocks of (K + W^-1)^-1 = W - W S W: (n, n), Fortran order."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)

@@ -47,10 +47,7 @@ def normal_rule(order: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def normal_expectation(
-    function: Callable[[np.ndarray], np.ndarray],
-    mean: np.ndarray,
-    variance: np.ndarray,
-    order: int = 32,
+    function: Callable[[np.ndarray], np.ndarray], mean: np.ndarray, variance: np.ndarray, order: int = 32
 ) -> np.ndarray:
     """Return E[function(f)] for f ~ N(mean, variance), for each element.
 

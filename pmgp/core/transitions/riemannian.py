@@ -31,19 +31,15 @@ class Metric(Protocol):
     @property
     def log_determinant(self) -> float:
         """Log|G|, up to a constant."""
-        ...
 
     def momentum(self, rng: np.random.Generator) -> np.ndarray:
         """Draw from N(0, G)."""
-        ...
 
     def velocity(self, momentum: np.ndarray) -> np.ndarray:
         """Return G^-1 p."""
-        ...
 
     def force(self, velocity: np.ndarray) -> np.ndarray:
         """Return the gradient of log|G|/2 + p'G^-1 p/2 in the position: (tr(G^-1 d_jG) - v'd_jG v) / 2 for each j."""
-        ...
 
 
 class RiemannianDensity(Density, Protocol):
@@ -51,7 +47,6 @@ class RiemannianDensity(Density, Protocol):
 
     def metric_at(self, position: np.ndarray) -> Metric | None:
         """Return G at a position; None if it does not exist."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -34,10 +34,7 @@ NORMALS, WEIGHTED = [WRITTEN_ROWS] * 2, (WRITTEN_ROWS, WRITTEN_VECTOR, WRITTEN_V
 
 
 @kernel(COUNT, VECTOR, NUMBER)
-def picked(
-    weights: np.ndarray,
-    number: float,
-) -> int:
+def picked(weights: np.ndarray, number: float) -> int:
     """Draw an index by inversion, from weights that sum to one up to rounding.
 
     Parameters
