@@ -49,7 +49,7 @@ def covariance(squares: np.ndarray, lengthscale: float) -> np.ndarray:
     return np.asfortranarray(VARIANCE * (kernel + JITTER * np.eye(len(squares))))
 
 
-def simulate(n: int, d: int, rng: np.random.Generator) -> Data:
+def simulate(n: int, d: int, rng: np.random.Generator, lengthscale: float = LENGTHSCALE) -> Data:
     """Draw twice as many points as are needed, then take the first n / 2 of each class.
 
     Parameters
@@ -58,11 +58,12 @@ def simulate(n: int, d: int, rng: np.random.Generator) -> Data:
         Even.
     d : int
     rng : numpy.random.Generator
+    lengthscale : float
     """
     while True:
         X = rng.uniform(size=(2 * n, d))
         squares = np.square(X[:, None, :] - X[None, :, :]).sum(axis=-1)
-        f = DensePrior(np.zeros(2 * n), covariance(squares, LENGTHSCALE)).sample(rng, 1)[0]
+        f = DensePrior(np.zeros(2 * n), covariance(squares, lengthscale)).sample(rng, 1)[0]
         y = (rng.standard_normal(2 * n) < f).astype(int)
         chosen = np.sort(np.concatenate([np.flatnonzero(y == label)[: n // 2] for label in (0, 1)]))
         if len(chosen) == n:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
 from case_studies.pseudo_marginal import results, study
 from case_studies.pseudo_marginal.comparison import beside_article, estimator_table, of_article, operations_of
-from case_studies.pseudo_marginal.study import OURS, OURS_LAPLACE
+from case_studies.pseudo_marginal.sensitivity import N
+from case_studies.pseudo_marginal.study import ESTIMATORS, OURS, OURS_LAPLACE
 from case_studies.tools.articles import PSEUDO_MARGINAL
 from case_studies.tools.record import Entry, Finding, Numbers, Remark, Share, made_by
 
@@ -52,8 +53,41 @@ def _effective_sizes(cells: pd.DataFrame, number: int) -> Entry:
         extent=[_share(there)],
         made=made_by(there),
         numbers=Numbers(frame),
-        files=[f"{FOLDER}/paper.csv"],
+        remarks=list(_other_data(article["ess_mean"], number)),
+        notes=[f"Runs on other data sets are one chain each: {made_by(results.read('sensitivity'))}."],
+        files=[f"{FOLDER}/paper.csv", f"{FOLDER}/sensitivity.csv"],
     )
+
+
+def _other_data(article: pd.Series, number: int) -> Iterator[Remark]:
+    """For each small problem, methods whose number in the article is between those on several data sets.
+
+    Pseudo-marginal rows of a problem have their posterior and their proposal in common, so they differ together.
+    """
+    lines = results.read("sensitivity")
+    lines = lines[lines["experiment"] == f"table {number}"]
+    for (d, kernel), there in lines.groupby(["d", "kernel"]):
+        problem = f"n = {N}, d = {d}"
+        sizes = there.groupby("method")["ess_ar"].agg(["min", "max"])
+        theirs = article.loc[problem].xs(kernel, level="kernel")[sizes.index]
+        inside = sizes[(sizes["min"] <= theirs) & (theirs <= sizes["max"])]
+        if len(inside):
+            shown = "; ".join(
+                f"{method} {low:,.0f} to {high:,.0f} (article {theirs[method]:,.0f})"
+                for method, low, high in inside.itertuples(name=None)
+            )
+            scales = " and ".join(f"{value:g}" for value in sorted(set(there["lengthscale"])))
+            count = there["dataset"].nunique()
+            words = f"the data set decides. With {problem} and the {kernel} kernel, data sets simulated anew"
+            words += f" ({count} for the length-scale {scales} each)" if "and" in scales else f" ({count})"
+            methods = [name for name in article.loc[problem].index.unique("method") if _alike(name) & set(inside.index)]
+            about = {"problem": [problem], "kernel": [kernel], "method": methods}
+            yield Remark(f"{words} give {shown}.", about)
+
+
+def _alike(method: str) -> set[str]:
+    """The method, and for a pseudo-marginal chain the one that its proposal is tuned for."""
+    return {method, "PM EP (64)"} if method in ESTIMATORS else {method}
 
 
 def _operations(cells: pd.DataFrame) -> Entry:

@@ -6,7 +6,13 @@ import sys
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line.
+
+    Raises
+    ------
+    SystemExit
+        Always; with a message if a package of the extra ``cli`` is missing.
+    """
     try:
         from pmgp.app.cli import app
     except ModuleNotFoundError as error:

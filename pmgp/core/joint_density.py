@@ -15,13 +15,16 @@ class LatentModel(Protocol):
     """The parts of the joint density as functions of theta on the unconstrained scale, of shape (dimension,)."""
 
     def log_prior(self, theta: np.ndarray) -> float:
-        """Return log p(theta), with the log-Jacobian of the transformation."""
+        """Log p(theta), with the log-Jacobian of the transformation."""
+        ...
 
     def prior(self, theta: np.ndarray) -> Prior:
-        """Return p(f|theta)."""
+        """p(f|theta)."""
+        ...
 
     def likelihood(self, theta: np.ndarray) -> Likelihood:
-        """Return p(y|f, theta) as a function of f."""
+        """p(y|f, theta) as a function of f."""
+        ...
 
 
 class DifferentiableModel(LatentModel, Protocol):
@@ -33,13 +36,16 @@ class DifferentiableModel(LatentModel, Protocol):
     def theta_gradient(
         self, theta: np.ndarray, covariance_bar: np.ndarray, mean_bar: np.ndarray, f: np.ndarray
     ) -> np.ndarray:
-        """Return the gradient in theta, f fixed, of log p(theta) p(y|f, theta) + <covariance_bar, K> + mean_bar' m."""
+        """Gradient of log p(theta) + log p(y|f, theta) + <covariance_bar, K(theta)> + mean_bar' m(theta), f fixed."""
+        ...
 
     def pushforward(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the derivatives of m and K in each element of theta: (dimension, n) and (dimension, n, n)."""
+        """Derivatives of m and K in each element of theta: (dimension, n) and (dimension, n, n)."""
+        ...
 
     def curvature(self, theta: np.ndarray, f: np.ndarray) -> np.ndarray:
-        """Return minus the Hessian of log p(theta) + log p(y|f, theta) in theta, f fixed: (dimension, dimension)."""
+        """Minus the Hessian of log p(theta) + log p(y|f, theta) in theta, f fixed: (dimension, dimension)."""
+        ...
 
 
 class DifferentiableMarginal(LatentModel, Protocol):
@@ -48,12 +54,15 @@ class DifferentiableMarginal(LatentModel, Protocol):
     @property
     def likelihood_elements(self) -> Sequence[int]:
         """The elements of theta that p(y|f, theta) depends on."""
+        ...
 
     def log_prior_gradient(self, theta: np.ndarray) -> np.ndarray:
-        """Return the gradient of log p(theta): (dimension,)."""
+        """Gradient of log p(theta): (dimension,)."""
+        ...
 
     def covariance_pullback(self, theta: np.ndarray, covariance_bar: np.ndarray, mean_bar: np.ndarray) -> np.ndarray:
-        """Return the gradient of <covariance_bar, K(theta)> + mean_bar' m(theta): (dimension,).
+        """Gradient of <covariance_bar, K(theta)> + mean_bar' m(theta): (dimension,).
 
         `covariance_bar` is symmetric and given by its lower triangle, or by one for each of several latent vectors.
         """
+        ...

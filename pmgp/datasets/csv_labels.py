@@ -32,7 +32,13 @@ class Labels(NamedTuple):
 
 
 def binary_labels(cells: pd.Series) -> Labels:
-    """Return 0 and 1 for the two values of a column, in sorted order."""
+    """Return 0 and 1 for the two values of a column, in sorted order.
+
+    Raises
+    ------
+    DatasetError
+        If there are not two values; the message names suitable likelihoods.
+    """
     _check_complete(cells)
     values = _sorted_values(cells.unique().tolist())
     if len(values) != 2:
@@ -44,7 +50,13 @@ def binary_labels(cells: pd.Series) -> Labels:
 
 
 def count_labels(cells: pd.Series) -> Labels:
-    """Return the counts of a column."""
+    """Return the counts of a column.
+
+    Raises
+    ------
+    DatasetError
+        If a value is not a whole number from 0 on, or if all are 0.
+    """
     _check_complete(cells)
     numbers = as_numbers(cells).to_numpy()
     with np.errstate(invalid="ignore"):
@@ -63,9 +75,19 @@ def count_labels(cells: pd.Series) -> Labels:
 
 
 def ordered_labels(cells: pd.Series, order: Sequence[str] | None = None) -> Labels:
-    """Return 0, 1, ... for the values of a column in their `order`, lowest first.
+    """Return 0, 1, ... for the values of a column in their order.
 
-    By default numbers are in ascending and texts in alphabetical order.
+    Parameters
+    ----------
+    cells : Series
+        The column.
+    order : sequence of str, optional
+        All values, lowest first; by default numbers are in ascending and texts in alphabetical order.
+
+    Raises
+    ------
+    DatasetError
+        If there are fewer than three values or too many, or if ``order`` does not list them all.
     """
     _check_complete(cells)
     values = _sorted_values(cells.unique().tolist())
@@ -94,7 +116,13 @@ def ordered_labels(cells: pd.Series, order: Sequence[str] | None = None) -> Labe
 
 
 def class_labels(cells: pd.Series) -> Labels:
-    """Return 0, 1, ... for the values of a column in sorted order, which has no meaning."""
+    """Return 0, 1, ... for the values of a column in sorted order, which has no meaning.
+
+    Raises
+    ------
+    DatasetError
+        If there are fewer than three values, too many, or a number that is not whole.
+    """
     _check_complete(cells)
     values = _sorted_values(cells.unique().tolist())
     column = f"label column {cells.name!r}"
@@ -119,7 +147,13 @@ def class_labels(cells: pd.Series) -> Labels:
 
 
 def exposures(cells: pd.Series) -> NDArray[np.float64]:
-    """Return the exposure of each count (n,), positive and finite."""
+    """Return the exposure of each count (n,), positive and finite.
+
+    Raises
+    ------
+    DatasetError
+        For any other value.
+    """
     numbers = as_numbers(cells).to_numpy()
     wrong = ~((numbers > 0) & np.isfinite(numbers))
     if wrong.any():

@@ -18,42 +18,51 @@ class Likelihood(Protocol):
     """
 
     def log_likelihood(self, f: np.ndarray) -> np.ndarray:
-        """Return log p(y|f), summed over the n sites: (..., n) -> (...)."""
+        """Log p(y|f), summed over the n sites: (..., n) -> (...)."""
+        ...
 
     def gradient(self, f: np.ndarray) -> np.ndarray:
-        """Return the first derivative of each log p(y_i|f_i): (n,) -> (n,)."""
+        """First derivative of each log p(y_i|f_i): (n,) -> (n,)."""
+        ...
 
     def derivatives(self, f: np.ndarray) -> tuple[np.ndarray, Any]:
-        """Return the gradient (n,) and the curvature, in the form of the sites' precisions; they may share work."""
+        """Gradient (n,) and curvature, in the form of the sites' precisions, at the same f; they may share work."""
+        ...
 
     def tilted_moments(
         self, mean: np.ndarray, variance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None, /
     ) -> Any:
-        """Return the moments of the terms times normal densities, and log normalizers; None if not known.
+        """Moments of the terms times normal densities, and log normalizers; None if not known.
 
         `near` holds means and variances close to the answer, for likelihoods that need quadrature.
         """
+        ...
 
     def fisher_information(self, f: np.ndarray) -> np.ndarray:
-        """Return the expected curvature under p(y_i|f_i), or its diagonal for blocks; never negative: (n,) -> (n,)."""
+        """Expected curvature under p(y_i|f_i), or its diagonal for blocks; never negative: (n,) -> (n,)."""
+        ...
 
 
 class SiteLikelihood(Likelihood, Protocol):
     """A likelihood whose terms depend on one latent value each."""
 
     def curvature(self, f: np.ndarray) -> np.ndarray:
-        """Return minus the second derivative of each log p(y_i|f_i): (n,) -> (n,)."""
+        """Minus the second derivative of each log p(y_i|f_i): (n,) -> (n,)."""
+        ...
 
     def derivatives(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the gradient and curvature at the same f, which may share work: (n,) to two (n,) arrays."""
+        """Gradient and curvature at the same f, which may share work: (n,) to two (n,) arrays."""
+        ...
 
     def third_derivative(self, f: np.ndarray) -> np.ndarray:
-        """Return the third derivative of each log p(y_i|f_i), for gradients of Laplace's evidence: (n,) -> (n,)."""
+        """Third derivative of each log p(y_i|f_i), for gradients of Laplace's evidence: (n,) -> (n,)."""
+        ...
 
     def tilted_moments(
         self, mean: np.ndarray, variance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None, /
     ) -> TiltedMoments | None:
-        """Return means, variances and log normalizers of p(y_i|f_i) N(f_i|mean, variance), (n,); None if not known."""
+        """Mean, variance and log normalizer of p(y_i|f_i) N(f_i|mean, variance): (n,) arrays; None if not known."""
+        ...
 
 
 class NoisyLimits(NamedTuple):
@@ -72,7 +81,8 @@ class Thresholded(Protocol):
     """
 
     def noisy_limits(self) -> NoisyLimits:
-        """Return the limits, and the standard deviation of the noise."""
+        """The limits, and the standard deviation of the noise."""
+        ...
 
 
 class FactorizingLikelihood(ABC):
@@ -80,34 +90,34 @@ class FactorizingLikelihood(ABC):
 
     @abstractmethod
     def log_density(self, f: np.ndarray) -> np.ndarray:
-        """Return log p(y_i|f_i), constants included: (..., n) -> (..., n)."""
+        """Log p(y_i|f_i), constants included: (..., n) -> (..., n)."""
 
     @abstractmethod
     def gradient(self, f: np.ndarray) -> np.ndarray:
-        """Return the first derivative in f: (n,) -> (n,)."""
+        """First derivative in f: (n,) -> (n,)."""
 
     @abstractmethod
     def curvature(self, f: np.ndarray) -> np.ndarray:
-        """Return minus the second derivative in f: (n,) -> (n,)."""
+        """Minus the second derivative in f: (n,) -> (n,)."""
 
     @abstractmethod
     def third_derivative(self, f: np.ndarray) -> np.ndarray:
-        """Return the third derivative in f: (n,) -> (n,)."""
+        """Third derivative in f: (n,) -> (n,)."""
 
     @abstractmethod
     def fisher_information(self, f: np.ndarray) -> np.ndarray:
-        """Return the expected curvature, never negative: (n,) -> (n,)."""
+        """Expected curvature, never negative: (n,) -> (n,)."""
 
     def log_likelihood(self, f: np.ndarray) -> np.ndarray:
-        """Return log p(y|f): (..., n) -> (...)."""
+        """Log p(y|f): (..., n) -> (...)."""
         return self.log_density(f).sum(axis=-1)
 
     def derivatives(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the gradient and curvature at the same f: (n,) to two (n,) arrays."""
+        """Gradient and curvature at the same f: (n,) to two (n,) arrays."""
         return self.gradient(f), self.curvature(f)
 
     def tilted_moments(
         self, mean: np.ndarray, variance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None
     ) -> TiltedMoments | None:
-        """Return means, variances and log normalizers of p(y_i|f_i) N(f_i|mean, variance), from quadrature: (n,)."""
+        """Mean, variance and log normalizer of p(y_i|f_i) N(f_i|mean, variance), by quadrature: (n,) arrays."""
         return tilted_moments(self.log_density, mean, variance, near)

@@ -18,18 +18,18 @@ class Impossible:
         self.reason = reason
 
     def log_likelihood(self, f: np.ndarray) -> np.ndarray:
-        """Return minus infinity: (..., n) -> (...)."""
+        """Minus infinity: (..., n) -> (...)."""
         return np.full(f.shape[:-1], -np.inf)
 
     def gradient(self, f: np.ndarray) -> np.ndarray:
-        """Return zero, for want of a better direction: (n,) -> (n,)."""
+        """Zero, for want of a better direction: (n,) -> (n,)."""
         return np.zeros_like(f, dtype=float)
 
     # Callers that need derivatives must not meet NaN before they check log p(y|f).
     curvature = fisher_information = third_derivative = gradient
 
     def derivatives(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return zeros for both."""
+        """Both zero."""
         return self.gradient(f), self.curvature(f)
 
     def tilted_moments(

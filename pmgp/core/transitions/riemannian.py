@@ -31,22 +31,27 @@ class Metric(Protocol):
     @property
     def log_determinant(self) -> float:
         """Log|G|, up to a constant."""
+        ...
 
     def momentum(self, rng: np.random.Generator) -> np.ndarray:
-        """Draw from N(0, G)."""
+        """A draw from N(0, G)."""
+        ...
 
     def velocity(self, momentum: np.ndarray) -> np.ndarray:
-        """Return G^-1 p."""
+        """G^-1 p."""
+        ...
 
     def force(self, velocity: np.ndarray) -> np.ndarray:
-        """Return the gradient of log|G|/2 + p'G^-1 p/2 in the position: (tr(G^-1 d_jG) - v'd_jG v) / 2 for each j."""
+        """Gradient of log|G|/2 + p'G^-1 p/2 in the position, p fixed: (tr(G^-1 d_jG) - v'd_jG v) / 2 for each j."""
+        ...
 
 
 class RiemannianDensity(Density, Protocol):
     """A density with a metric at every position."""
 
     def metric_at(self, position: np.ndarray) -> Metric | None:
-        """Return G at a position; None if it does not exist."""
+        """G at a position; None if it does not exist."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -101,7 +106,7 @@ def riemannian(
     max_leapfrog: int,
     solver: Solver,
 ) -> tuple[Point, TransitionInfo]:
-    """Follow one trajectory, whose number of steps is uniform from 1 to `max_leapfrog`.
+    """One trajectory, whose number of steps is uniform from 1 to `max_leapfrog`.
 
     The given point must have its gradient, and its metric instead of the metric's factor; so has the returned one.
     """
@@ -120,7 +125,7 @@ def riemannian(
 
 
 def leapfrog(moving: Moving, density: RiemannianDensity, step_size: float, solver: Solver) -> Moving | None:
-    """Make one generalized leapfrog step; None if a fixed point is not found, or if values are not finite."""
+    """One step of the generalized leapfrog; None if a fixed point is not found, or if values are not finite."""
     point, half = moving.point, 0.5 * step_size
     pushed = _pushed(moving, half, solver)
     if pushed is None:
@@ -138,7 +143,7 @@ def leapfrog(moving: Moving, density: RiemannianDensity, step_size: float, solve
 
 
 def _pushed(moving: Moving, half: float, solver: Solver) -> tuple[np.ndarray, np.ndarray] | None:
-    """Make the first half step of the momentum, p = p_0 - step/2 dH/dx(x, p); return it with its velocity."""
+    """The first half step of the momentum, p = p_0 - step/2 dH/dx(x, p), with its velocity."""
     metric = moving.point.metric_factor
     explicit = moving.momentum + half * moving.point.gradient
     if metric.constant:
@@ -155,7 +160,7 @@ def _pushed(moving: Moving, half: float, solver: Solver) -> tuple[np.ndarray, np
 def _drifted(
     point: Point, momentum: np.ndarray, velocity: np.ndarray, density: RiemannianDensity, half: float, solver: Solver
 ) -> tuple[np.ndarray, Metric, np.ndarray] | None:
-    """Move the position, x' = x + step/2 (v(x, p) + v(x', p)); return it with its metric, and the velocity there."""
+    """The step of the position, x' = x + step/2 (v(x, p) + v(x', p)), with its metric, and the velocity there."""
     if point.metric_factor.constant:
         return point.position + 2.0 * half * velocity, point.metric_factor, velocity
     there = velocity

@@ -20,8 +20,12 @@ from pmgp.core.markov.fields import SummedPrecision, matern_coefficients
 class MaternFieldRV(RandomVariable):
     """A Matern field of order 1: first its values at points, if there are any, then those at all nodes of a mesh.
 
-    Its parameters are the mean, (n,), the length-scale and the standard deviation. The design of `summed` has the
-    weights of the nodes for each value of the field.
+    Its parameters are the mean, (n,), the length-scale and the standard deviation.
+
+    Parameters
+    ----------
+    summed : SummedPrecision
+        The precision, whose design has the weights of the nodes for each value of the field.
     """
 
     name = "matern_field"
@@ -35,7 +39,13 @@ class MaternFieldRV(RandomVariable):
         super().__init__(**kwargs)
 
     def rng_fn(self, rng: np.random.Generator, *parameters: Any) -> np.ndarray:
-        """Draw the field: (*size, n)."""
+        """Draw the field: (*size, n).
+
+        Raises
+        ------
+        ValueError
+            If a parameter is impossible.
+        """
         mean, lengthscale, deviation, size = parameters
         prior = self.summed.prior(matern_coefficients(float(lengthscale), float(deviation)))
         if prior.factorized() is None:
@@ -70,7 +80,10 @@ class _Density(Op):
     def pullback(self, inputs: Sequence[Any], outputs: Sequence[Any], gradients: Sequence[Any]) -> list[Any]:
         """Return the derivatives in the deviation and in the coefficients.
 
-        A field at points has none, because these values are functions of those at the nodes.
+        Raises
+        ------
+        NotImplementedError
+            For a field at points, whose values are functions of those at the nodes.
         """
         pattern = self.summed.pattern
         if pattern.sites > pattern.shape[0]:

@@ -17,7 +17,13 @@ class UnsupportedGraphError(TypeError):
 
 
 def numpy_function(operation: ps.ScalarOp) -> Callable[..., Any]:
-    """Return the equivalent of a scalar operation for arrays."""
+    """Return the equivalent of a scalar operation for arrays.
+
+    Raises
+    ------
+    UnsupportedGraphError
+        If there is none.
+    """
     if isinstance(operation, ps.Cast):
         return partial(_cast, operation.o_type.dtype)
     if type(operation) in OWN:

@@ -25,8 +25,13 @@ from pmgp.interface.model.observed_normal import observed_normal
 class Weighed(NamedTuple):
     """One value of theta with an unbiased estimate of its posterior density.
 
-    `log_joint` is log p(theta) p^(y|theta). f (n,) is a draw from p(f|theta, y) in the extended target; it is None for
-    a model without f, and if `log_joint` is minus infinity.
+    Attributes
+    ----------
+    log_joint : float
+        Log of p(theta) p^(y|theta), on the unconstrained scale.
+    f : (n,) array or None
+        A draw from p(f|theta, y) in the extended target; None for a model without f, and if `log_joint` is minus
+        infinity.
     """
 
     log_joint: float
@@ -36,7 +41,10 @@ class Weighed(NamedTuple):
 class Target(Protocol):
     """A posterior of theta, on the unconstrained scale.
 
-    `size` is the number of rows of the covariance.
+    Attributes
+    ----------
+    size : int
+        Number of rows of the covariance.
     """
 
     size: int
@@ -61,7 +69,13 @@ class Target(Protocol):
 class LatentTarget:
     """The posterior of a model with latent values f, which are integrated out.
 
-    `smooth` approximates p(y|theta) while the density is maximized.
+    Parameters
+    ----------
+    parts : LatentGaussianModel
+    smooth : Differentiable
+        Approximates p(y|theta) while the density is maximized.
+    estimator, approximation
+        See `Estimates`.
     """
 
     def __init__(
@@ -105,7 +119,15 @@ class LatentTarget:
 
 
 class MarginalTarget:
-    """The posterior of a model with multivariate normal observations, such as those of `pymc.gp.Marginal`."""
+    """The posterior of a model with multivariate normal observations, such as those of `pymc.gp.Marginal`.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    observed : variable
+        The observations.
+    compile_kwargs : dict, optional
+    """
 
     def __init__(self, model: pm.Model, observed: TensorVariable, compile_kwargs: dict | None = None) -> None:
         parts = observed_normal(model, observed, compile_kwargs)

@@ -19,7 +19,17 @@ from pmgp.interface.model.theta_vector import ThetaVector
 class FieldPrior(SeriesPrior):
     """The function from theta to p(f|theta) for a field f.
 
-    Parameters that must be constant, such as neighbors, may not depend on hyper-parameters.
+    Parameters
+    ----------
+    model : pymc.Model
+    latent : LatentVector
+        The latent vector, a single field.
+    theta : ThetaVector
+
+    Raises
+    ------
+    ModelError
+        If parameters that must be constant, such as neighbors, depend on hyper-parameters, or define no field.
     """
 
     kind = "field"

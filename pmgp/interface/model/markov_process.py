@@ -176,7 +176,12 @@ class Markov:
 
 
 class _Known(NamedTuple):
-    """The values (n,), the mean and the times of a process given which others are drawn."""
+    """The values, the mean and the times of a process given which others are drawn.
+
+    Attributes
+    ----------
+    f, mean, times : (n,) vector
+    """
 
     f: TensorVariable
     mean: TensorVariable
@@ -186,7 +191,12 @@ class _Known(NamedTuple):
 class _Factor(NamedTuple):
     """A factor that multiplies a Matern kernel.
 
-    `kind` is ``"cosine"`` or ``"periodic"``; `width` is its length-scale, which is 1 and unused for a cosine.
+    Attributes
+    ----------
+    kind : str
+        ``"cosine"`` or ``"periodic"``.
+    period, width : scalar
+        Its period, and its length-scale, which is 1 and unused for a cosine.
     """
 
     kind: str
@@ -201,7 +211,14 @@ class _Factor(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """One Matern process."""
+    """One Matern process.
+
+    Attributes
+    ----------
+    order : float
+    lengthscale, variance : scalar
+    factors : tuple of _Factor
+    """
 
     order: float
     lengthscale: TensorVariable

@@ -12,7 +12,12 @@ from pytensor.tensor.variable import TensorVariable
 
 
 def check_inputs(Xnew: Any, X: np.ndarray) -> np.ndarray:
-    """Refuse new inputs that do not fit the old ones, X of shape (n, d)."""
+    """Refuse new inputs that do not fit the old ones, X of shape (n, d).
+
+    Raises
+    ------
+    ValueError
+    """
     Xnew = np.asarray(Xnew, dtype=float)
     if Xnew.ndim != 2:
         raise ValueError(f"Xnew must be a matrix of shape (m, {X.shape[1]}), not of shape {Xnew.shape}")
@@ -32,7 +37,12 @@ def check_inputs(Xnew: Any, X: np.ndarray) -> np.ndarray:
 def check_at(
     at: Any, model: pm.Model, latent: str, inputs: list[Any], observed: list[TensorVariable]
 ) -> dict[str, np.ndarray]:
-    """Refuse data at the new points that the likelihood of f does not use, or that are not numbers."""
+    """Refuse data at the new points that the likelihood of f does not use, or that are not numbers.
+
+    Raises
+    ------
+    ValueError
+    """
     if at is None:
         return {}
     if not isinstance(at, Mapping):

@@ -33,7 +33,18 @@ FORECAST = (
 
 @dataclass
 class PredictionTask:
-    """Draws of a posterior, with their chains and numbers, the model at new inputs, and its observed variables."""
+    """A model at new inputs, and draws of its posterior.
+
+    Attributes
+    ----------
+    processes : LatentProcesses
+    points : PointModel
+    observed : dict
+        The observed variables that depend on f, by name.
+    draws : Draws
+    coordinates : dict
+        The draws' chains and numbers.
+    """
 
     processes: LatentProcesses
     points: PointModel

@@ -17,7 +17,15 @@ from pmgp.interface.sparse.process import Sparse
 
 
 class BoundFunction:
-    """The function E_q log p(y|f) + log p(theta) of a model, without the Jacobian, and its gradient."""
+    """The function E_q log p(y|f) + log p(theta) of a model, without the Jacobian, and its gradient.
+
+    Parameters
+    ----------
+    process : Sparse
+    model : pymc.Model
+    point : dict
+        Values of all value variables.
+    """
 
     def __init__(self, process: Sparse, model: pm.Model, point: dict[str, np.ndarray]) -> None:
         v = process.whitened
@@ -51,7 +59,10 @@ class BoundFunction:
     def start(self) -> Variational:
         """Return the present inducing inputs and hyper-parameters with the Gaussian at the mode of v.
 
-        A density that is not finite there is refused.
+        Raises
+        ------
+        ValueError
+            If the density is not finite.
         """
         found = self.possible_start(self.parts.theta_of(self._point))
         if found is None:

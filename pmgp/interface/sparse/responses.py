@@ -32,8 +32,14 @@ LATENT = ("latent_mean", "square", "latent_variance")
 class Response(NamedTuple):
     """An expected observation.
 
-    `graphs` are needed at a draw of the model's random variables. `value` takes their values, and returns the
-    expectation, of shape (n,), or (n, categories).
+    Attributes
+    ----------
+    name : str
+        "probability", "complement", "probabilities" or "mean".
+    graphs : list of variables
+        The quantities needed at a draw of the model's random variables.
+    value : callable
+        Takes their values, and returns the expectation, of shape (n,), or (n, categories).
     """
 
     name: str
@@ -44,7 +50,16 @@ class Response(NamedTuple):
 class Expectations(NamedTuple):
     """Quantities that are averaged over draws: moments of f, and expected observations.
 
-    `own` is the observed variable whose parameters are those of the new inputs.
+    Attributes
+    ----------
+    moments : Marginals
+        Moments of f at the new inputs.
+    observations : dict
+        The likelihood of each observed variable with its arguments, by name.
+    outputs : int
+        Number of processes.
+    own : str or None
+        The observed variable whose parameters are those of the new inputs.
     """
 
     moments: Marginals
@@ -55,9 +70,19 @@ class Expectations(NamedTuple):
     def averages(
         self, draws: list[dict[str, np.ndarray]], model: pm.Model, density: TensorVariable | None
     ) -> xr.Dataset:
-        """Average over draws of the model's free variables; average the exponentials of log-densities `density`.
+        """Average over draws of the model's free variables.
 
-        A warning says why an observed variable has no known expectation at new inputs.
+        Parameters
+        ----------
+        draws : list of dict
+        model : pymc.Model
+        density : variable or None
+            Log-densities at the new inputs. Their exponentials are averaged.
+
+        Warns
+        -----
+        UserWarning
+            If an observed variable has no known expectation at new inputs; the message says why.
         """
         responses = self._responses()
         graphs = [*self.moments, *[graph for response in responses for graph in response.graphs]]
@@ -107,7 +132,10 @@ def _responses_of(
 ) -> list[Response]:
     """Return the expected observations for latent values with given moments.
 
-    If they are not known, a ValueError says why.
+    Raises
+    ------
+    ValueError
+        If they are not known; the message says why.
     """
     f = _symbol(moments)
     rv = likelihood.dist(f, *others)

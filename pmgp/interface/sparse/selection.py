@@ -90,7 +90,12 @@ def select_inducing(
 
 
 def suggested_number(points: int) -> int:
-    """Return the number of inducing inputs to begin with, before a diagnosis: 200 for 20,000 points."""
+    """Return the number of inducing inputs to begin with, before a diagnosis: 200 for 20,000 points.
+
+    Parameters
+    ----------
+    points : int
+    """
     return min(points, 10 * math.ceil(0.14 * math.sqrt(points)))
 
 

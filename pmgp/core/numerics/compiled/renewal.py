@@ -34,8 +34,11 @@ NORMALS, WEIGHTED = [WRITTEN_ROWS] * 2, (WRITTEN_ROWS, WRITTEN_VECTOR, WRITTEN_V
 
 
 @kernel(COUNT, VECTOR, NUMBER)
-def picked(weights: np.ndarray, number: float) -> int:
-    """Draw an index by inversion, from weights that sum to one up to rounding.
+def picked(
+    weights: np.ndarray,
+    number: float,
+) -> int:
+    """An index by inversion of weights that sum to one, but for rounding.
 
     Parameters
     ----------
@@ -70,7 +73,7 @@ def estimating(weighed: Kernel, terms: Any) -> Kernel:
         log_weights: np.ndarray,
         weights: np.ndarray,
     ) -> tuple[float, bool]:
-        """Draw from q and weigh the draws; return the log of the mean weight, and whether K was multiplied.
+        """Draws from q, made and weighed; the log of the weights' mean, and whether products with K were needed.
 
         Arguments are those of what :func:`renewing` makes, but for what has to do with f.
         """
@@ -109,7 +112,7 @@ def renewing(slice_move: Kernel, weighed: Kernel, terms: Any) -> Kernel:
         log_weights: np.ndarray,
         weights: np.ndarray,
     ) -> tuple[float, bool, int]:
-        """Make a slice move, and draws beside it.
+        """A slice move and draws beside it.
 
         Parameters
         ----------

@@ -14,7 +14,11 @@ MAX_SWEEPS = 30
 
 
 @inlined
-def factorized(d: int, matrix: np.ndarray, factor: np.ndarray) -> float:
+def factorized(
+    d: int,
+    matrix: np.ndarray,
+    factor: np.ndarray,
+) -> float:
     """Write the lower Cholesky factor; the log-determinant, minus infinity where a pivot is not positive."""
     total = 0.0
     for e in range(d):
@@ -33,7 +37,11 @@ def factorized(d: int, matrix: np.ndarray, factor: np.ndarray) -> float:
 
 
 @inlined
-def triangular_inverse_from(d: int, factor: np.ndarray, inverse: np.ndarray) -> None:
+def triangular_inverse_from(
+    d: int,
+    factor: np.ndarray,
+    inverse: np.ndarray,
+) -> None:
     """Write the lower triangle of L^-1."""
     for e in range(d):
         inverse[e * d + e] = 1.0 / factor[e * d + e]
@@ -45,7 +53,12 @@ def triangular_inverse_from(d: int, factor: np.ndarray, inverse: np.ndarray) -> 
 
 
 @inlined
-def inverse_from(d: int, factor: np.ndarray, scratch: np.ndarray, inverse: np.ndarray) -> None:
+def inverse_from(
+    d: int,
+    factor: np.ndarray,
+    scratch: np.ndarray,
+    inverse: np.ndarray,
+) -> None:
     """Write (L L')^-1, both triangles."""
     triangular_inverse_from(d, factor, scratch)
     for e in range(d):
@@ -57,8 +70,12 @@ def inverse_from(d: int, factor: np.ndarray, scratch: np.ndarray, inverse: np.nd
 
 
 @inlined
-def quadratic(d: int, matrix: np.ndarray, x: np.ndarray) -> float:
-    """Return x' A x."""
+def quadratic(
+    d: int,
+    matrix: np.ndarray,
+    x: np.ndarray,
+) -> float:
+    """x' A x."""
     total = 0.0
     for e in range(d):
         product = 0.0
@@ -69,7 +86,12 @@ def quadratic(d: int, matrix: np.ndarray, x: np.ndarray) -> float:
 
 
 @inlined
-def projected(rows: np.ndarray, matrix: np.ndarray, scratch: np.ndarray, out: np.ndarray) -> None:
+def projected(
+    rows: np.ndarray,
+    matrix: np.ndarray,
+    scratch: np.ndarray,
+    out: np.ndarray,
+) -> None:
     """Write R A R' for rows R and a symmetric A."""
     d, size = rows.shape
     for e in range(d):
@@ -87,7 +109,12 @@ def projected(rows: np.ndarray, matrix: np.ndarray, scratch: np.ndarray, out: np
 
 
 @inlined
-def _rotate(cosine: float, sine: float, first: np.ndarray, second: np.ndarray) -> None:
+def _rotate(
+    cosine: float,
+    sine: float,
+    first: np.ndarray,
+    second: np.ndarray,
+) -> None:
     """Turn two rows or columns in their plane."""
     for h in range(len(first)):
         x, y = first[h], second[h]
@@ -95,7 +122,13 @@ def _rotate(cosine: float, sine: float, first: np.ndarray, second: np.ndarray) -
 
 
 @inlined
-def bounded(d: int, smallest: float, matrix: np.ndarray, scratch: np.ndarray, vectors: np.ndarray) -> None:
+def bounded(
+    d: int,
+    smallest: float,
+    matrix: np.ndarray,
+    scratch: np.ndarray,
+    vectors: np.ndarray,
+) -> None:
     """Raise eigenvalues below the smallest one allowed to that value, in place; NaN stays NaN."""
     for e in range(d):
         for g in range(d):

@@ -1,0 +1,85 @@
+"""Why cells of Tables 1 to 3 differ: ``python -m case_studies.pseudo_marginal.sensitivity`` runs short chains.
+
+The article has one data set for each n and d, and does not say with which length-scale it was simulated. So the same
+samplers run on several data sets, simulated with two length-scales.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import product
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from case_studies.pseudo_marginal import results, study
+from case_studies.pseudo_marginal.comparison import ARTICLE_DRAWS
+from case_studies.pseudo_marginal.problems import LENGTHSCALE, Problem, simulate
+from case_studies.pseudo_marginal.study import SIMULATED, Cell
+from case_studies.tools.chain import run_chain
+from case_studies.tools.provenance import made_by
+from case_studies.tools.scale import Scale
+from case_studies.tools.stream import stream
+
+__all__ = ["Question", "questions", "run"]
+
+N, DATASETS, SEED = 50, 4, 2014
+SCALES = {
+    "table 1": Scale("sensitivity", SEED, 1, 1500, 5000, (5000,), DATASETS),
+    "table 3": Scale("sensitivity", SEED, 1, 200, 1000, (1000,), DATASETS),
+}
+METHODS = {"table 1": ("PM EP (64)", "AA", "SURR"), "table 3": ("AA", "SURR")}
+LENGTHSCALES = {2: (LENGTHSCALE,), 10: (LENGTHSCALE, 1.0)}
+
+
+class Question(NamedTuple):
+    """A cell of a table, on one data set that was simulated with a length-scale."""
+
+    experiment: str
+    d: int
+    kernel: str
+    lengthscale: float
+    dataset: int
+    method: str
+
+
+def questions() -> list[Question]:
+    """All of them, those of one data set after each other."""
+    places = [(d, kernel, tau) for d in (2, 10) for kernel in ("isotropic", "ARD") for tau in LENGTHSCALES[d]]
+    return [
+        Question(experiment, *place, dataset, method)
+        for place, dataset in product(places, range(DATASETS))
+        for experiment, methods in METHODS.items()
+        for method in methods
+    ]
+
+
+@lru_cache(maxsize=1)
+def _problem(d: int, kernel: str, lengthscale: float, dataset: int) -> Problem:
+    rng = stream(SEED, "sensitivity data", d, f"{lengthscale:g}", dataset)
+    return Problem.simulated(simulate(N, d, rng, lengthscale), kernel)
+
+
+def run(question: Question) -> dict[str, Any]:
+    """One chain; the effective size is that of the article's number of draws."""
+    scale, problem = SCALES[question.experiment], _problem(*question[1:5])
+    cell = Cell(question.experiment, SIMULATED, N, question.d, question.kernel, question.method)
+    rng = stream(SEED, "sensitivity", *map(str, question))
+    found = run_chain(rng, study.sampler(cell, None), problem, problem.start(rng), scale)
+    size = found["ess_autoregressive"] * ARTICLE_DRAWS / scale.draws
+    kept = {"acceptance": found["acceptance"], "seconds": found["seconds"]}
+    return question._asdict() | {"tune": scale.tune, "draws": scale.draws, "ess_ar": size} | kept | made_by(found)
+
+
+def _lines() -> Iterator[dict[str, Any]]:
+    for question in questions():
+        line = run(question)
+        print(*question, f"acceptance {line['acceptance']:.2f}, ESS {line['ess_ar']:.3g}", flush=True)
+        yield line
+
+
+if __name__ == "__main__":
+    pd.DataFrame(_lines()).to_csv(
+        results.FOLDER / "sensitivity.csv", index=False, float_format="%.6g", lineterminator="\n"
+    )
