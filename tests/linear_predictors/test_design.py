@@ -7,6 +7,7 @@ import pymc as pm
 import pytest
 
 import pmgp
+from pmgp.core.likelihoods.checks import places
 from pmgp.interface.graphs.compilation import Compiler
 from pmgp.interface.model.effects import effects
 from pmgp.interface.model.latent_gaussian import ModelError
@@ -14,6 +15,7 @@ from pmgp.interface.model.latent_pieces import distinct_rows
 from pmgp.interface.model.linear_predictor import Leaf, LinearPredictor
 from pmgp.interface.model.taking_apart import take_apart
 from pmgp.interface.model.theta_vector import ThetaVector
+from pmgp.interface.steps.starts import unusable_start
 
 GROUP, TIME = np.array([0, 1, 2, 3, 0, 1, 2, 0]), np.array([0, 1, 1, 2, 3, 4, 4, 4])
 Z, COUNTS = np.linspace(-1.0, 2.0, 8), np.array([0, 1, 2, 3, 1, 0, 4, 2])
@@ -158,6 +160,19 @@ def test_models_are_refused_in_words(build, latent, words):
         build()
     with pytest.raises(ModelError, match=words):
         take_apart(model, latent)
+
+
+@pytest.mark.full
+def test_impossible_starts_name_observations_and_not_elements_of_f():
+    """Eight observations look at seven sums, one of them twice, below nine elements of pieces."""
+    with pm.Model() as model:
+        _, level, _, u, _, s = pieces()
+        spread = pm.Normal("spread", 1.0, 1.0)
+        eta = level + u[GROUP] + s[np.minimum(TIME, 3)]
+        pm.StudentT("y", 4.0, eta, sigma=spread, observed=Z)
+    parts = take_apart(model)
+    words = unusable_start(parts, parts.ravel(model.initial_point() | {"spread": -1.0}))
+    assert f"-inf for the observations in {places(np.full(8, True), Z)}, wherever 'u, s' was" in words
 
 
 @pytest.mark.full

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from scipy.sparse.linalg import splu
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +25,8 @@ class Mesh:
     Raises
     ------
     ValueError
-        For matrices of different sizes, areas that are not positive, and a stiffness that is not symmetric.
+        For matrices of different sizes, areas that are not positive, and a stiffness that is not finite, symmetric and
+        positive semi-definite.
 
     Examples
     --------
@@ -48,13 +50,8 @@ class Mesh:
                 f"C and G must have a row and a column for each node, not the shapes {given.shape} and "
                 f"{stiffness.shape}"
             )
-        if not (np.isfinite(areas).all() and (areas > 0.0).all()):
-            raise ValueError(
-                f"{np.count_nonzero(~(areas > 0.0))} of the {len(areas)} row sums of C are not positive, but they are "
-                "the areas of the nodes"
-            )
-        if abs(stiffness - stiffness.T).max() > 1e-10 * abs(stiffness).max():
-            raise ValueError("G is not symmetric")
+        _refuse_areas(areas)
+        _refuse_stiffness(stiffness)
         object.__setattr__(self, "mass", areas)
         object.__setattr__(self, "stiffness", stiffness)
 
@@ -242,6 +239,49 @@ class Lattice:
         if not ((place >= 0) & (place < self.extended)).all():
             raise ValueError("some points lie outside the lattice")
         return np.bincount(place[:, 0] * self.extended[1] + place[:, 1], minlength=self.size)
+
+
+def _refuse_areas(areas: np.ndarray) -> None:
+    """Refuse nodes without an area."""
+    wrong = ~(np.isfinite(areas) & (areas > 0.0))
+    if wrong.any():
+        raise ValueError(
+            f"{np.count_nonzero(wrong)} of the {len(areas)} row sums of C are not positive and finite, but they are "
+            "the areas of the nodes"
+        )
+
+
+def _refuse_stiffness(stiffness: Any) -> None:
+    """Refuse a matrix that cannot be one of integrals of products of gradients."""
+    if not np.isfinite(stiffness.data).all():
+        raise ValueError(f"{np.count_nonzero(~np.isfinite(stiffness.data))} elements of G are not finite")
+    if abs(stiffness - stiffness.T).max() > 1e-10 * abs(stiffness).max():
+        raise ValueError("G is not symmetric")
+    negative = np.count_nonzero(stiffness.diagonal() < 0.0)
+    if negative or not _is_semidefinite(stiffness):
+        found = f"{negative} of the {stiffness.shape[0]} elements of its diagonal are negative"
+        raise ValueError(
+            f"G is not positive semi-definite{': ' + found if negative else ''}; the integral of a squared gradient "
+            "cannot be negative. Give G with positive elements on its diagonal, as fmesher's fm_fem returns it"
+        )
+
+
+def _is_semidefinite(matrix: Any) -> bool:
+    """Return whether no eigenvalue is negative, beyond what rounding makes of those that are zero.
+
+    By Sylvester's law of inertia these have the signs of the pivots, if rows and columns are ordered alike.
+    """
+    shift = 1e-8 * abs(matrix).max() + np.finfo(float).tiny
+    try:
+        factor = splu(
+            sparse.csc_matrix(matrix + shift * sparse.eye_array(matrix.shape[0])),
+            permc_spec="MMD_AT_PLUS_A",
+            diag_pivot_thresh=0.0,
+            options={"SymmetricMode": True},
+        )
+    except RuntimeError:  # A pivot is zero.
+        return False
+    return bool((factor.perm_r == factor.perm_c).all() and (factor.U.diagonal() > 0.0).all())
 
 
 def _path(number: int) -> Any:

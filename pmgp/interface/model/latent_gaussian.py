@@ -123,6 +123,11 @@ class LatentGaussianModel:
         """The terms of a likelihood that is given by its graph; None for a closed form."""
         return self.model_likelihood.terms
 
+    def terms_by_name(self, rows: np.ndarray, theta: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the terms of a likelihood given by its graph, by name, for rows of f: (draws, n) to (draws, ...)."""
+        assert self.terms is not None
+        return self.terms.by_name(np.ascontiguousarray(self.latent_vector.predictors.of(rows)), theta)
+
     @property
     def sites_known(self) -> bool:
         """Whether each term of the likelihood depends on only one latent value, so that moments can be matched."""

@@ -41,7 +41,11 @@ class PredictorValues:
 
     def ravel(self, point: dict[str, np.ndarray]) -> np.ndarray:
         """Return A x at a point of the model: (N,)."""
-        return self._latent.shared.predictors(self._latent.ravel(point))
+        return self.of(self._latent.ravel(point))
+
+    def of(self, f: np.ndarray) -> np.ndarray:
+        """Return A x given f: (..., n) -> (..., N)."""
+        return self._latent.shared.predictors(f)
 
 
 class LatentPieces:

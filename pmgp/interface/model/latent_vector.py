@@ -105,6 +105,10 @@ class LatentVector:
         """The vector of which the likelihood's terms are functions: f itself."""
         return self
 
+    def of(self, f: np.ndarray) -> np.ndarray:
+        """Return the vector of which the likelihood's terms are functions, given f."""
+        return f
+
     def in_words(self) -> str | None:
         """Return None: f needs no explanation."""
         return None

@@ -87,7 +87,7 @@ def _of_likelihood(model: LatentGaussianModel, theta: np.ndarray) -> str | None:
     at_mean = _of_likelihood_at(model, theta, prior.mean)
     if at_mean is None or model.terms is None:
         return at_mean
-    for name, values in model.terms.by_name(np.ascontiguousarray(rows), theta).items():
+    for name, values in model.terms_by_name(rows, theta).items():
         never = ~np.isfinite(values).any(axis=0)
         if never.any():
             return (
@@ -102,7 +102,7 @@ def _of_likelihood_at(model: LatentGaussianModel, theta: np.ndarray, f: np.ndarr
     if model.terms is None:
         value = float(model.likelihood(theta).log_likelihood(f))
         return None if np.isfinite(value) else f"the log-likelihood is {value}"
-    for name, values in model.terms.by_name(f[None, :], theta).items():
+    for name, values in model.terms_by_name(f[None, :], theta).items():
         wrong = ~np.isfinite(values[0])
         if wrong.any():
             return not_finite(model.observations, name, wrong, values[0])
