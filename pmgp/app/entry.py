@@ -6,13 +6,7 @@ import sys
 
 
 def main() -> None:
-    """Run the command line.
-
-    Raises
-    ------
-    SystemExit
-        Always; with a message if a package of the extra ``cli`` is missing.
-    """
+    """Run the command line."""
     try:
         from pmgp.app.cli import app
     except ModuleNotFoundError as error:

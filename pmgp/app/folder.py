@@ -25,14 +25,7 @@ N_LISTED = 3
 
 
 def check_folder(settings: Settings) -> None:
-    """Refuse a folder that holds results or an interrupted run, unless they are to be replaced or continued.
-
-    Raises
-    ------
-    RunError
-        If there are results and no ``overwrite``, if the data are in a file that would be replaced, or if there is
-        nothing to ``resume``.
-    """
+    """Refuse a folder that holds results or an interrupted run, unless they are to be replaced or continued."""
     found = _existing(settings.out)
     if Path(settings.data).resolve() in [path.resolve() for path in found]:
         raise RunError(f"{settings.data} would be overwritten by the results; choose another folder with --out")

@@ -13,15 +13,7 @@ from pmgp.datasets import Dataset, Standardizer, load, read_csv, train_test_spli
 
 
 def prepare(settings: Settings) -> Problem:
-    """Load and split the data, standardize on the training part only, and build the model.
-
-    Raises
-    ------
-    DatasetError
-        See :func:`pmgp.datasets.load`, :func:`pmgp.datasets.read_csv` and :func:`pmgp.datasets.train_test_split`.
-    RunError
-        If a named data set does not have two classes, or if there are fewer different points than inducing inputs.
-    """
+    """Load and split the data, standardize on the training part only, and build the model."""
     task = TASKS[settings.likelihood]
     dataset = _load(settings, task)
     in_time = settings.time is not None

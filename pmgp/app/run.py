@@ -21,22 +21,7 @@ if TYPE_CHECKING:
 
 
 def execute(settings: Settings, console: Console) -> Outcome:
-    """Run everything and write the results into ``settings.out``.
-
-    Parameters
-    ----------
-    settings : Settings
-        The run's settings.
-    console : rich.console.Console
-        The console for progress and results.
-
-    Raises
-    ------
-    DatasetError, RunError
-        For unsuitable data, for a folder that holds results, and for a run interrupted before its first draw.
-    ModelError
-        If the step method refuses the model.
-    """
+    """Run everything and write the results into ``settings.out``."""
     check_folder(settings)
     problem = prepare(settings)
     settings.out.mkdir(parents=True, exist_ok=True)

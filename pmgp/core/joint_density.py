@@ -15,16 +15,13 @@ class LatentModel(Protocol):
     """The parts of the joint density as functions of theta on the unconstrained scale, of shape (dimension,)."""
 
     def log_prior(self, theta: np.ndarray) -> float:
-        """Log p(theta), with the log-Jacobian of the transformation."""
-        ...
+        """Return log p(theta), with the log-Jacobian of the transformation."""
 
     def prior(self, theta: np.ndarray) -> Prior:
-        """p(f|theta)."""
-        ...
+        """Return p(f|theta)."""
 
     def likelihood(self, theta: np.ndarray) -> Likelihood:
-        """p(y|f, theta) as a function of f."""
-        ...
+        """Return p(y|f, theta) as a function of f."""
 
 
 class DifferentiableModel(LatentModel, Protocol):
@@ -36,16 +33,13 @@ class DifferentiableModel(LatentModel, Protocol):
     def theta_gradient(
         self, theta: np.ndarray, covariance_bar: np.ndarray, mean_bar: np.ndarray, f: np.ndarray
     ) -> np.ndarray:
-        """Gradient of log p(theta) + log p(y|f, theta) + <covariance_bar, K(theta)> + mean_bar' m(theta), f fixed."""
-        ...
+        """Return the gradient in theta, f fixed, of log p(theta) p(y|f, theta) + <covariance_bar, K> + mean_bar' m."""
 
     def pushforward(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Derivatives of m and K in each element of theta: (dimension, n) and (dimension, n, n)."""
-        ...
+        """Return the derivatives of m and K in each element of theta: (dimension, n) and (dimension, n, n)."""
 
     def curvature(self, theta: np.ndarray, f: np.ndarray) -> np.ndarray:
-        """Minus the Hessian of log p(theta) + log p(y|f, theta) in theta, f fixed: (dimension, dimension)."""
-        ...
+        """Return minus the Hessian of log p(theta) + log p(y|f, theta) in theta, f fixed: (dimension, dimension)."""
 
 
 class DifferentiableMarginal(LatentModel, Protocol):
@@ -54,15 +48,12 @@ class DifferentiableMarginal(LatentModel, Protocol):
     @property
     def likelihood_elements(self) -> Sequence[int]:
         """The elements of theta that p(y|f, theta) depends on."""
-        ...
 
     def log_prior_gradient(self, theta: np.ndarray) -> np.ndarray:
-        """Gradient of log p(theta): (dimension,)."""
-        ...
+        """Return the gradient of log p(theta): (dimension,)."""
 
     def covariance_pullback(self, theta: np.ndarray, covariance_bar: np.ndarray, mean_bar: np.ndarray) -> np.ndarray:
-        """Gradient of <covariance_bar, K(theta)> + mean_bar' m(theta): (dimension,).
+        """Return the gradient of <covariance_bar, K(theta)> + mean_bar' m(theta): (dimension,).
 
         `covariance_bar` is symmetric and given by its lower triangle, or by one for each of several latent vectors.
         """
-        ...

@@ -51,7 +51,7 @@ def missing_members(given: Any, protocol: type) -> list[str]:
 
 
 def _members(protocol: type) -> tuple[list[str], list[str]]:
-    """Methods and attributes (annotations and properties) of a protocol and of the protocols that it extends."""
+    """List methods and attributes (annotations and properties) of a protocol and of the protocols that it extends."""
     methods: dict[str, None] = {}
     attributes: dict[str, None] = {}
     for base in reversed(protocol.__mro__):

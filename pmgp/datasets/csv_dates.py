@@ -16,15 +16,7 @@ DATES = ("ISO8601", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y")
 def days(cells: pd.Series) -> pd.Series | None:
     """Return days since the first date, or None if the cells are not all dates in one format.
 
-    Parameters
-    ----------
-    cells : Series
-        Text without missing cells.
-
-    Raises
-    ------
-    DatasetError
-        If day and month cannot be told apart.
+    Dates whose day and month cannot be told apart are refused.
     """
     import pandas as pd
 

@@ -32,13 +32,7 @@ class Labels(NamedTuple):
 
 
 def binary_labels(cells: pd.Series) -> Labels:
-    """Return 0 and 1 for the two values of a column, in sorted order.
-
-    Raises
-    ------
-    DatasetError
-        If there are not two values; the message names suitable likelihoods.
-    """
+    """Return 0 and 1 for the two values of a column, in sorted order."""
     _check_complete(cells)
     values = _sorted_values(cells.unique().tolist())
     if len(values) != 2:
@@ -50,13 +44,7 @@ def binary_labels(cells: pd.Series) -> Labels:
 
 
 def count_labels(cells: pd.Series) -> Labels:
-    """Return the counts of a column.
-
-    Raises
-    ------
-    DatasetError
-        If a value is not a whole number from 0 on, or if all are 0.
-    """
+    """Return the counts of a column."""
     _check_complete(cells)
     numbers = as_numbers(cells).to_numpy()
     with np.errstate(invalid="ignore"):
@@ -75,19 +63,9 @@ def count_labels(cells: pd.Series) -> Labels:
 
 
 def ordered_labels(cells: pd.Series, order: Sequence[str] | None = None) -> Labels:
-    """Return 0, 1, ... for the values of a column in their order.
+    """Return 0, 1, ... for the values of a column in their `order`, lowest first.
 
-    Parameters
-    ----------
-    cells : Series
-        The column.
-    order : sequence of str, optional
-        All values, lowest first; by default numbers are in ascending and texts in alphabetical order.
-
-    Raises
-    ------
-    DatasetError
-        If there are fewer than three values or too many, or if ``order`` does not list them all.
+    By default numbers are in ascending and texts in alphabetical order.
     """
     _check_complete(cells)
     values = _sorted_values(cells.unique().tolist())
@@ -116,13 +94,7 @@ def ordered_labels(cells: pd.Series, order: Sequence[str] | None = None) -> Labe
 
 
 def class_labels(cells: pd.Series) -> Labels:
-    """Return 0, 1, ... for the values of a column in sorted order, which has no meaning.
-
-    Raises
-    ------
-    DatasetError
-        If there are fewer than three values, too many, or a number that is not whole.
-    """
+    """Return 0, 1, ... for the values of a column in sorted order, which has no meaning."""
     _check_complete(cells)
     values = _sorted_values(cells.unique().tolist())
     column = f"label column {cells.name!r}"
@@ -147,13 +119,7 @@ def class_labels(cells: pd.Series) -> Labels:
 
 
 def exposures(cells: pd.Series) -> NDArray[np.float64]:
-    """Return the exposure of each count (n,), positive and finite.
-
-    Raises
-    ------
-    DatasetError
-        For any other value.
-    """
+    """Return the exposure of each count (n,), positive and finite."""
     numbers = as_numbers(cells).to_numpy()
     wrong = ~((numbers > 0) & np.isfinite(numbers))
     if wrong.any():

@@ -36,21 +36,8 @@ def read_table(path: Path, header: bool | None = None) -> Table:
     """Read every cell as text, so that errors can quote the file.
 
     Columns are separated by commas, semicolons or tabs. With semicolons or tabs, numbers may have decimal commas, which
-    become points. Text is UTF-8, or Windows-1252 if it is not valid UTF-8, or UTF-16 if it starts with its mark.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    header : bool, optional
-        Whether the first line holds the names of the columns, which otherwise are ``x1, x2, ...``. By default it must
-        look like names.
-
-    Raises
-    ------
-    DatasetError
-        If the file is absent, not a CSV file, or without rows or a second column; if two columns have one name; if
-        ``header`` is not given and the first line looks like a row of data.
+    become points. Text is UTF-8, or Windows-1252 if it is not valid UTF-8, or UTF-16 if it starts with its mark. By
+    default the first line must look like names; without a header, columns are called ``x1, x2, ...``.
     """
     cells, notices = _with_points(*_read_cells(path))
     if header is False:

@@ -25,18 +25,7 @@ N_SPECT_TRAIN = 80
 
 
 def fetch_frame(data_id: int) -> tuple[pd.DataFrame, pd.Series]:
-    """Return the features and the target of an OpenML data set, from the cache or the network.
-
-    Parameters
-    ----------
-    data_id : int
-        OpenML's number of the data set.
-
-    Raises
-    ------
-    DatasetError
-        If scikit-learn is not installed, or OpenML cannot be reached.
-    """
+    """Return the features and the target of an OpenML data set, from the cache or the network."""
     try:
         from sklearn.datasets import fetch_openml
     except ImportError as error:
@@ -55,18 +44,7 @@ def fetch_frame(data_id: int) -> tuple[pd.DataFrame, pd.Series]:
 
 
 def from_openml(name: str) -> Arrays:
-    """Return inputs (n, d) and labels 0 and 1 (n,) of a data set on OpenML.
-
-    Parameters
-    ----------
-    name : {"thyroid", "pima", "banknote", "ionosphere", "spect", "spect_test", "abalone"}
-        Name of the data set.
-
-    Raises
-    ------
-    DatasetError
-        See :func:`fetch_frame`.
-    """
+    """Return inputs (n, d) and labels 0 and 1 (n,) of a data set on OpenML."""
     data_id, convert = _CONVERSIONS[name]
     return convert(*fetch_frame(data_id))
 

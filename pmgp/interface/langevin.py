@@ -166,11 +166,7 @@ class StochasticGradientLangevin(ChainStep):
 def scale_of(density: IterativeDensity, subset: int) -> np.ndarray:
     """Return the lower Cholesky factor of M, the inverse curvature at the posterior maximum given some of the points.
 
-    Parameters
-    ----------
-    density : IterativeDensity
-    subset : int
-        Number of these points, which are drawn with a fixed seed.
+    These points are drawn with a fixed seed.
     """
     chosen = np.random.default_rng(0).permutation(density.size)[:subset]
 

@@ -34,14 +34,7 @@ class Reliability(NamedTuple):
 def reliability(y: ArrayLike, probability: ArrayLike, bins: int = 10) -> Reliability:
     """Compare predicted probabilities with observed frequencies in bins of equal width.
 
-    Parameters
-    ----------
-    y : array_like of shape (n,)
-        Labels 0 and 1.
-    probability : array_like of shape (n,)
-        Predicted probabilities of label 1.
-    bins : int
-        Number of bins that [0, 1] is divided into; empty ones are left out.
+    Empty bins are left out.
     """
     y, probability = np.asarray(y), np.asarray(probability, dtype=np.float64)
     index = np.minimum((probability * bins).astype(int), bins - 1)

@@ -75,13 +75,6 @@ def transform_histogram(below: ArrayLike, up_to: ArrayLike, bins: int = 10) -> N
 
     Each count is spread over the interval between P(Y < y) and P(Y <= y). Apart from chance, the histogram is level if
     the predictive distributions are right (Czado, Gneiting and Held 2009).
-
-    Parameters
-    ----------
-    below, up_to : array_like of shape (m,)
-        Predictive probabilities P(Y < y) and P(Y <= y) of each observed count y.
-    bins : int
-        Number of bins of equal width.
     """
     below, up_to = np.asarray(below, dtype=np.float64)[:, None], np.asarray(up_to, dtype=np.float64)[:, None]
     edges = np.linspace(0, 1, bins + 1)

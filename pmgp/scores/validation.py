@@ -12,13 +12,7 @@ ROUNDING = 1e-6
 def categories_and_probabilities(
     y: ArrayLike, probabilities: ArrayLike
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return both as arrays of shapes (n,) and (n, r), after checking them.
-
-    Raises
-    ------
-    ValueError
-        If y holds anything but 0, ..., r - 1, or a row of probabilities is negative, NaN or does not sum to 1.
-    """
+    """Return both as arrays of shapes (n,) and (n, r), after checking them."""
     y, probabilities = np.asarray(y), np.asarray(probabilities, dtype=np.float64)
     if y.ndim != 1 or not y.size or probabilities.ndim != 2 or len(y) != len(probabilities):
         raise ValueError(

@@ -32,17 +32,7 @@ class Embedded(NamedTuple):
 
 
 def render(outcome: Outcome, figures: list[Embedded], versions: dict[str, str]) -> str:
-    """Return the page.
-
-    Parameters
-    ----------
-    outcome : Outcome
-        The run and its results.
-    figures : list of Embedded
-        Pictures, in the order of the page.
-    versions : dict of str to str
-        Versions of the packages, for the foot of the page.
-    """
+    """Return the page, with its pictures in order, and the versions of packages at its foot."""
     environment = Environment(loader=PackageLoader("pmgp.app"), autoescape=True, undefined=StrictUndefined)
     return environment.get_template("report.html.j2").render(
         title=f"{outcome.problem.dataset.name}: Gaussian process {outcome.problem.task.title}",

@@ -64,18 +64,8 @@ class Problem(NamedTuple):
 class Task(Protocol):
     """A kind of label.
 
-    Attributes
-    ----------
-    title : str
-        Title for headings.
-    kind : {"binary", "counts", "ordered", "classes"}
-        Kind of label, see :func:`pmgp.datasets.read_csv`.
-    hyperparameters : tuple of str
-        Variables of the model that are summarized.
-    score_names : dict of str to str
-        Names of the scores in a report.
-    baseline : str
-        Name of the predictions without features that serve as comparison; empty without a comparison.
+    `hyperparameters` are the variables of the model that are summarized, and `score_names` are shown in a report.
+    `baseline` names the predictions without features that serve as comparison; it is empty without a comparison.
     """
 
     @property

@@ -101,7 +101,7 @@ class Emulator:
     lengthscale: float
 
     def at(self, theta: np.ndarray) -> np.ndarray:
-        """Log-density up to a constant: (size, dimension) -> (size,)."""
+        """Return the log-density up to a constant: (size, dimension) -> (size,)."""
         z = (theta - self.location) @ self.inverse_factor.T
         quadratic = self.constant + (z @ self.square * z + z * self.linear).sum(axis=1)
         return quadratic + _kernel(z / self.lengthscale, self.nodes) @ self.weights
@@ -144,7 +144,7 @@ def fitted(visited: Visited, location: np.ndarray, inverse_factor: np.ndarray) -
 def _interpolated(
     scaled: np.ndarray, residuals: np.ndarray, nodes: np.ndarray, others: np.ndarray, lengthscale: float
 ) -> tuple[float, float, np.ndarray]:
-    """Error at the other points, the length-scale, and the weights of the nodes."""
+    """Return the error at the other points, the length-scale, and the weights of the nodes."""
     kernel = _kernel(scaled[nodes], scaled[nodes]) + NUGGET * np.eye(len(nodes))
     weights = cho_solve(cho_factor(kernel), residuals[nodes])
     spread = float(np.std(residuals[others] - _kernel(scaled[others], scaled[nodes]) @ weights))
@@ -152,7 +152,7 @@ def _interpolated(
 
 
 def _apart(scaled: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Indices of the nodes, and of all other points."""
+    """Return the indices of the nodes and of all other points."""
     number = min(NODES, NODES_AN_ELEMENT * scaled.shape[1], int(INTERPOLATED * len(scaled)))
     kernel = _kernel(scaled, scaled)
     # Exact ones: the last bits of a value must not choose the nodes.
@@ -164,13 +164,13 @@ def _apart(scaled: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _monomials(z: np.ndarray) -> np.ndarray:
-    """Monomials up to squares: (size, dimension) -> (size, p)."""
+    """Return monomials up to squares: (size, dimension) -> (size, p)."""
     first, second = np.triu_indices(z.shape[1])
     return np.hstack([np.ones((len(z), 1)), z, z[:, first] * z[:, second]])
 
 
 def _parts(quadratic: np.ndarray, dimension: int) -> tuple[float, np.ndarray, np.ndarray]:
-    """Coefficients of the monomials as a constant, a vector, and a triangular matrix."""
+    """Return coefficients of the monomials as a constant, a vector, and a triangular matrix."""
     square = np.zeros((dimension, dimension))
     square[np.triu_indices(dimension)] = quadratic[1 + dimension :]
     return float(quadratic[0]), quadratic[1 : 1 + dimension], square

@@ -44,7 +44,7 @@ class JumpValues(NamedTuple):
         return JumpValues(self.squares + other.squares, self.price + other.price, self.turns + other.turns)
 
     def efficiency(self, variance: np.ndarray) -> float:
-        """Effective draws per price of the element that moves least relative to its `variance`, (dimension,).
+        """Return effective draws per price of the element that moves least relative to its `variance`, (dimension,).
 
         A stationary chain with a lag-one autocorrelation of r has a mean squared jump of 2 (1 - r) variances, and
         (1 - r) / (1 + r) effective draws a transition if the correlation falls geometrically; at most one is counted.

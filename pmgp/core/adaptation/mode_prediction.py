@@ -30,7 +30,6 @@ class Predictor(Protocol):
 
     def predict(self, theta: np.ndarray) -> np.ndarray | None:
         """Return a mode, or sites, (size,); None if nothing is known."""
-        ...
 
 
 @storable
@@ -82,7 +81,7 @@ class ModePredictor:
         self.cross = np.zeros((p, self.size))
 
     def features(self, theta: np.ndarray) -> np.ndarray:
-        """Monomials of the standardized theta, up to cubes in one or two dimensions and squares in more: (p,)."""
+        """Return monomials of the standardized theta, up to cubes in one or two dimensions, squares in more: (p,)."""
         factors = _monomials(self.dimension)
         features = np.empty(len(factors))
         compiled("prediction.features")(*vectors(theta, self.location, self.scale), FARTHEST, factors, features)

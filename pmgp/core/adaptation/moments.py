@@ -31,7 +31,7 @@ class Moments:
         self.scatter = self.scatter + np.outer(delta, theta - self.mean)
 
     def covariance(self) -> np.ndarray:
-        """Covariance, shrunk towards a small multiple of the identity while the draws are few."""
+        """Return the covariance, shrunk towards a small multiple of the identity while the draws are few."""
         weight = self.count / (self.count + 2.0 * self.dimension)
         sample = self.scatter / max(self.count - 1, 1)
         return weight * sample + (1.0 - weight) * 0.05 * np.eye(self.dimension)

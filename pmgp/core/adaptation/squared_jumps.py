@@ -30,7 +30,7 @@ class SquaredJumps(NamedTuple):
 
     @classmethod
     def start(cls, largest: int) -> SquaredJumps:
-        """Powers of two up to the largest length, and that."""
+        """Start with powers of two up to the largest length, and that length."""
         powers = 2 ** np.arange(1, max(int(np.log2(largest)), 0) + 1)
         candidates = np.unique(np.append(powers[powers <= largest], largest))
         return cls(candidates, np.zeros(len(candidates)), np.zeros(len(candidates)))

@@ -16,15 +16,12 @@ class Approximation(Protocol):
 
     def fit(self, prior: Prior, likelihood: Likelihood, start: np.ndarray | None = None) -> Posterior | None:
         """Return q with its own log-evidence, from a start made by :meth:`start_from`; None where K is indefinite."""
-        ...
 
     def refine(self, approximation: Posterior, likelihood: Likelihood) -> Posterior | None:
         """Improve q before importance samples are drawn from it; the log-evidence stays. None as for :meth:`fit`."""
-        ...
 
     def start_from(self, approximation: Posterior) -> np.ndarray:
         """Return the best start for a fit at a theta nearby, as a vector that is smooth in theta."""
-        ...
 
 
 class Differentiable(Approximation, Protocol):
@@ -34,5 +31,4 @@ class Differentiable(Approximation, Protocol):
     """
 
     def evidence_gradient(self, approximation: Posterior, likelihood: Likelihood) -> EvidenceGradient | None:
-        """Gradient of the log-evidence, as exact as the fit is; None where K is indefinite."""
-        ...
+        """Return the gradient of the log-evidence, as exact as the fit is; None where K is indefinite."""

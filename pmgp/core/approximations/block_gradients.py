@@ -28,7 +28,7 @@ STEP = 1e-5
 
 
 def matched_block_gradient(q: BlockApproximation, likelihood: BlockLikelihood) -> EvidenceGradient:
-    """Gradient of expectation propagation's log-evidence at a fixed point.
+    """Return the gradient of expectation propagation's log-evidence at a fixed point.
 
     The part for the likelihood is NaN if the marginals of q are wider than those of the prior.
     """
@@ -51,7 +51,7 @@ def matched_block_gradient(q: BlockApproximation, likelihood: BlockLikelihood) -
 
 
 def laplace_block_gradient(q: BlockApproximation, likelihood: BlockLikelihood) -> EvidenceGradient:
-    """Gradient of Laplace's log-evidence at the mode."""
+    """Return the gradient of Laplace's log-evidence at the mode."""
     mode = q.mean
     alpha = q.linear - q.precision.product(mode)
     bar, marginals = q.covariance_bar(alpha)
@@ -69,7 +69,7 @@ def laplace_block_gradient(q: BlockApproximation, likelihood: BlockLikelihood) -
 
 
 def _curvature_gradient(likelihood: Any, f: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Gradient of sum_i <A_i, W_i(f)> in f, from central differences if the likelihood does not know it.
+    """Return the gradient of sum_i <A_i, W_i(f)> in f, from central differences if the likelihood does not know it.
 
     A site's block depends only on the site's own values, so all sites are moved at once.
     """

@@ -102,7 +102,7 @@ def match_block_moments(q: BlockApproximation, likelihood: BlockLikelihood, swee
 
 
 def matched_blocks(q: BlockApproximation, likelihood: BlockLikelihood, share: float = 1.0) -> MatchedBlocks | None:
-    """The sites that give q the tilted moments; None where a marginal covariance of q is not positive definite.
+    """Return the sites that give q the tilted moments; None where a marginal covariance of q is not positive definite.
 
     Precisions that are expected curvatures move a `share` of the way, and means all of it.
 
@@ -137,7 +137,7 @@ def _matched(
     form: type[BlockMatrix],
     share: float,
 ) -> tuple[np.ndarray, BlockMatrix, float]:
-    """Matching b and W, and the sum of the sites' parts of the log-evidence."""
+    """Return the matching b and W, and the sum of the sites' parts of the log-evidence."""
     if form is ContrastBlocks and isinstance(q.precision, ContrastBlocks):
         return _matched_softmax(contrasts, cavity, tilted, q.precision.scale, share)
     sound = cavity.sound & np.isfinite(tilted.log_normalizer) & _definite(tilted.covariance)
@@ -154,11 +154,7 @@ def _matched(
 
 
 def _matched_softmax(
-    contrasts: np.ndarray,
-    cavity: BlockCavities,
-    tilted: BlockMoments,
-    scale: np.ndarray,
-    share: float,
+    contrasts: np.ndarray, cavity: BlockCavities, tilted: BlockMoments, scale: np.ndarray, share: float
 ) -> tuple[np.ndarray, ContrastBlocks, float]:
     """Match sites of a softmax's form, with a compiled kernel."""
     n, linear, matched = len(cavity.mean), np.empty(scale.shape), np.empty(scale.shape)
@@ -171,7 +167,7 @@ def _matched_softmax(
 
 
 def block_cavities(q: BlockApproximation, contrasts: np.ndarray) -> BlockCavities | None:
-    """q without each of its sites, in contrasts; None where a marginal of q is not definite or wider than the prior."""
+    """Return q without each site, in contrasts; None where a marginal of q is not definite or wider than the prior."""
     n, d = q.prior.sites, len(contrasts)
     of_sites = q.marginals.reshape(n, -1), q.precision.blocks.reshape(n, -1), stacked(q.prior.variance, n)
     known = vectors(contrasts, stacked(q.mean, n), stacked(q.linear, n), *of_sites)
@@ -186,12 +182,12 @@ def block_cavities(q: BlockApproximation, contrasts: np.ndarray) -> BlockCavitie
 
 
 def _linear(cavity: BlockCavities, site: np.ndarray, mean: np.ndarray) -> np.ndarray:
-    """Linear parameters with which sites of the given precisions give q the tilted means: (n, d)."""
+    """Return the linear parameters with which sites of the given precisions give q the tilted means: (n, d)."""
     total = np.einsum("nde,ne->nd", cavity.precision + site, mean)
     return total - np.einsum("nde,ne->nd", cavity.precision, cavity.mean)
 
 
 def _definite(matrices: np.ndarray) -> np.ndarray:
-    """Whether each of (n, d, d) symmetric matrices is positive definite: (n,)."""
+    """Return whether each of (n, d, d) symmetric matrices is positive definite: (n,)."""
     finite = np.isfinite(matrices).all(axis=(1, 2))
     return finite & (np.linalg.eigvalsh(np.where(finite[:, None, None], matrices, 0.0))[:, 0] > 0.0)

@@ -89,7 +89,7 @@ def _swept(
 
 
 def _secant_step(moved: np.ndarray, reduced: np.ndarray, shrinkage: Shrinkage) -> float:
-    """Length of the next step (Barzilai and Borwein 1988), from how much the last one reduced the required change.
+    """Return the length of the next step, given how much the last one reduced the change (Barzilai and Borwein 1988).
 
     The metric is q's covariance; see `propagation._secant_step` for one latent vector: (C n,) arrays.
     """
@@ -99,7 +99,7 @@ def _secant_step(moved: np.ndarray, reduced: np.ndarray, shrinkage: Shrinkage) -
 
 
 def _asked(q: BlockApproximation, matched: MatchedBlocks) -> tuple[np.ndarray, float]:
-    """r = db - dW mu, and the sum of tr(V dW V dW) over the sites' own blocks V of S."""
+    """Return r = db - dW mu, and the sum of tr(V dW V dW) over the sites' own blocks V of S."""
     if isinstance(q.precision, ContrastBlocks) and isinstance(matched.precision, ContrastBlocks):
         n, scale = q.prior.sites, q.precision.scale
         asked = np.empty(scale.shape)
@@ -112,7 +112,7 @@ def _asked(q: BlockApproximation, matched: MatchedBlocks) -> tuple[np.ndarray, f
 
 
 def _divergence(old: BlockApproximation, new: BlockApproximation) -> float:
-    """Kullback-Leibler divergence of the new q from the old one, in nats; both have the same prior."""
+    """Return the Kullback-Leibler divergence of the new q from the old one, in nats; both have the same prior."""
     spread = old.shrinkage.log_determinant - new.shrinkage.log_determinant
     if isinstance(old.precision, ContrastBlocks) and isinstance(new.precision, ContrastBlocks):
         n = old.prior.sites

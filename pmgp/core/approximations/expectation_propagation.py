@@ -107,11 +107,11 @@ class ExpectationPropagation:
         return family_of(approximation.prior).once_more(approximation, likelihood)
 
     def start_from(self, approximation: Posterior) -> np.ndarray:
-        """Sites as a vector: (b, log w), of shape (2n,), or for several latent vectors b and the parameters of W."""
+        """Return the sites as a vector: (b, log w), (2n,); for several latent vectors, b and the parameters of W."""
         return family_of(approximation.prior).start_from(approximation)
 
     def evidence_gradient(self, approximation: Posterior, likelihood: Likelihood) -> EvidenceGradient | None:
-        """Gradient of the log-evidence; that of Laplace's if q did not converge. None where K is indefinite."""
+        """Return the gradient of the log-evidence (Laplace's if q did not converge); None where K is indefinite."""
         if not approximation.converged:
             return self.laplace.evidence_gradient(approximation, likelihood)
         return family_of(approximation.prior).matched_gradient(approximation, likelihood)

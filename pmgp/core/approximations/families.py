@@ -30,33 +30,26 @@ class SiteFamily(Protocol):
 
     def matched(self, q: Posterior, likelihood: Any, sweeps: int) -> Posterior | None:
         """Return q after `sweeps` sweeps of moment matching; None where K turns out to be indefinite."""
-        ...
 
     def propagated_from(
         self, prior: Prior, likelihood: Any, start: np.ndarray, tolerance: float, max_sweeps: int
     ) -> Posterior | Failure:
         """Sweep by expectation propagation from sites that :meth:`start_from` made."""
-        ...
 
     def propagated(self, q: Posterior, likelihood: Any, tolerance: float, max_sweeps: int) -> Posterior | Failure:
         """Sweep by expectation propagation from q."""
-        ...
 
     def start_from(self, q: Posterior) -> np.ndarray:
-        """q's sites as a vector that is smooth in theta."""
-        ...
+        """Return q's sites as a vector that is smooth in theta."""
 
     def once_more(self, q: Posterior, likelihood: Any) -> Posterior:
         """Return q after expectation propagation, with one more sweep if that improves importance samples."""
-        ...
 
     def laplace_gradient(self, q: Posterior, likelihood: Any) -> EvidenceGradient:
-        """Gradient of Laplace's log-evidence."""
-        ...
+        """Return the gradient of Laplace's log-evidence."""
 
     def matched_gradient(self, q: Posterior, likelihood: Any) -> EvidenceGradient | None:
-        """Gradient of expectation propagation's log-evidence; None where K turns out to be indefinite."""
-        ...
+        """Return the gradient of expectation propagation's log-evidence; None where K is indefinite."""
 
 
 class SingleSites:
@@ -79,7 +72,7 @@ class SingleSites:
         return propagated(q.conditioned(), likelihood, tolerance, max_sweeps, iterations=q.iterations)
 
     def start_from(self, q: Posterior) -> np.ndarray:
-        """(b, log w): (2n,)."""
+        """Return (b, log w): (2n,)."""
         return np.concatenate([q.linear, np.log(q.precision)])
 
     def once_more(self, q: Posterior, likelihood: Likelihood) -> Posterior:
@@ -120,7 +113,7 @@ class BlockSites:
         return blocks_propagated(q, likelihood, tolerance, max_sweeps, np.inf) or Failure.NOT_CONVERGED
 
     def start_from(self, q: BlockApproximation) -> np.ndarray:
-        """b, and the parameters of W."""
+        """Return b, and the parameters of W."""
         linear, precision = q.matching or (q.linear, q.precision)
         return np.concatenate([linear, precision.parameters])
 
@@ -145,10 +138,10 @@ _SINGLE, _BLOCKS = SingleSites(), BlockSites()
 
 
 def family_of(prior: Prior) -> SiteFamily:
-    """The family of sites that a prior is conditioned on."""
+    """Return the family of sites that a prior is conditioned on."""
     return cast(SiteFamily, _SINGLE if prior.vectors == 1 else _BLOCKS)
 
 
 def _in_shares(sites: BlockMatrix) -> bool:
-    """Whether sites are those of a softmax with too many classes to match all covariances."""
+    """Return whether sites are those of a softmax with too many classes to match all covariances."""
     return isinstance(sites, ContrastBlocks) and len(sites.scale) > 3

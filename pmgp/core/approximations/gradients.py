@@ -36,7 +36,7 @@ class EvidenceGradient(NamedTuple):
 
 
 def matched_gradient(q: Posterior, likelihood: Likelihood) -> EvidenceGradient | None:
-    """Gradient of expectation propagation's log-evidence at a fixed point; None where K turns out to be indefinite."""
+    """Return the gradient of expectation propagation's log-evidence at a fixed point; None where K is indefinite."""
     alpha = q.linear - q.precision * q.mean
     bar, inverse_diagonal = q.covariance_bar(alpha)
     cavity = cavities(q, inverse_diagonal)
@@ -52,7 +52,7 @@ def matched_gradient(q: Posterior, likelihood: Likelihood) -> EvidenceGradient |
 
 
 def laplace_gradient(q: Posterior, likelihood: SiteLikelihood) -> EvidenceGradient:
-    """Gradient of Laplace's log-evidence at the mode."""
+    """Return the gradient of Laplace's log-evidence at the mode."""
     mode = q.mean
     alpha = q.linear - q.precision * mode
     bar, inverse_diagonal = q.covariance_bar(alpha)

@@ -128,11 +128,11 @@ class Laplace:
         return family_of(approximation.prior).matched(approximation, likelihood, self.sweeps)
 
     def start_from(self, approximation: Posterior) -> np.ndarray:
-        """The mean of q, which is the mode: an (n,) array."""
+        """Return the mean of q, which is the mode: an (n,) array."""
         return approximation.mean
 
     def evidence_gradient(self, approximation: Posterior, likelihood: Likelihood) -> EvidenceGradient:
-        """Gradient of the log-evidence, as exact as the mode is."""
+        """Return the gradient of the log-evidence, as exact as the mode is."""
         return family_of(approximation.prior).laplace_gradient(approximation, likelihood)
 
 

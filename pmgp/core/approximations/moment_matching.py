@@ -31,8 +31,7 @@ class Terms(Protocol):
     def tilted_moments(
         self, mean: np.ndarray, variance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None
     ) -> TiltedMoments | None:
-        """Moments of the terms times N(f_i|mean, variance), see `Likelihood`."""
-        ...
+        """Return the moments of the terms times N(f_i|mean, variance), see `Likelihood`."""
 
 
 class UnknownMomentsError(ValueError):
@@ -76,42 +75,34 @@ class Conditioned(Protocol):
     @property
     def prior(self) -> Prior:
         """N(f|m, K)."""
-        ...
 
     @property
     def linear(self) -> np.ndarray:
         """Site parameters b: (n,)."""
-        ...
 
     @property
     def precision(self) -> np.ndarray:
         """Site parameters w: (n,)."""
-        ...
 
     @property
     def mean(self) -> np.ndarray:
         """Mean of q: (n,)."""
-        ...
 
     @property
     def log_determinant(self) -> float:
         """Log-determinant of I + K W."""
-        ...
 
     @property
     def log_normalizer(self) -> float:
         """Log of the integral of the prior times the sites."""
-        ...
 
     @property
     def inverse_diagonal(self) -> np.ndarray:
         """Diagonal of B^-1: (n,)."""
-        ...
 
     @property
     def largest_variance(self) -> np.ndarray:
         """A bound on the variances of cavities: (n,)."""
-        ...
 
 
 def match_moments(approximation: Posterior, likelihood: Likelihood, sweeps: int) -> Posterior | None:
@@ -159,7 +150,7 @@ def _match_step_by_step(conditioned: ConditionedPrior, likelihood: Likelihood, s
 
 
 def matched_sites(approximation: Conditioned, likelihood: Terms) -> MatchedSites | None:
-    """The sites that give q the tilted moments; None where K turns out to be indefinite.
+    """Return the sites that give q the tilted moments; None where K turns out to be indefinite.
 
     Parameters
     ----------
@@ -200,7 +191,7 @@ def _matched(approximation: Conditioned, cavity: Cavities, tilted: TiltedMoments
 
 
 def cavities(approximation: Conditioned, inverse_diagonal: np.ndarray | None = None) -> Cavities | None:
-    """q without each of its sites, one by one; None where a marginal variance of q is negative.
+    """Return q without each of its sites; None where a marginal variance of q is negative.
 
     K is then indefinite, although B is not. The diagonal of B^-1 is computed if it is not given.
     """

@@ -93,7 +93,7 @@ def propagated(
 
 
 def _settings(tolerance: float, max_sweeps: int, largest: float) -> tuple[float, ...]:
-    """Settings of a kernel."""
+    """Return the settings as a kernel takes them."""
     return tolerance, largest, SMALLEST_STEP, SMALLEST_PRECISION, LARGEST_SHARE, max_sweeps
 
 
@@ -108,7 +108,7 @@ def _sites_of(start: np.ndarray) -> np.ndarray:
 
 
 def _secant_step(moved: np.ndarray, reduced: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> float:
-    """Length of the next step (Barzilai and Borwein 1988), from how much the last one reduced the required change.
+    """Return the length of the next step, given how much the last one reduced the change (Barzilai and Borwein 1988).
 
     It is <s, r> / <r, r> for the last step s and the reduction r, in the metric of the marginal divergences that a
     change of the sites causes. If sites overshoot together, r exceeds s, and the steps become shorter.

@@ -70,11 +70,7 @@ def _first(function: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
 LIKELIHOODS = {
     "gaussian": JaxLikelihood(_gaussian, lambda f, theta: f[:, 0], _gaussian_draw, start=(-2.0,)),
     "probit": JaxLikelihood(
-        _probit,
-        _first(ndtr),
-        lambda key, f, theta: jax.random.bernoulli(key, ndtr(f[:, 0])),
-        "probability",
-        "binary",
+        _probit, _first(ndtr), lambda key, f, theta: jax.random.bernoulli(key, ndtr(f[:, 0])), "probability", "binary"
     ),
     "logit": JaxLikelihood(
         _logit,
@@ -91,9 +87,6 @@ LIKELIHOODS = {
         "classes",
     ),
     "poisson": JaxLikelihood(
-        _poisson,
-        _first(jnp.exp),
-        lambda key, f, theta: jax.random.poisson(key, jnp.exp(f[:, 0])),
-        labels="counts",
+        _poisson, _first(jnp.exp), lambda key, f, theta: jax.random.poisson(key, jnp.exp(f[:, 0])), labels="counts"
     ),
 }

@@ -117,7 +117,7 @@ def _adam(state: TrainingState, gradient: Any, stage: Stage) -> TrainingState:
 
 
 def _groups(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Parameters of q and hyper-parameters apart."""
+    """Split a vector into the parameters of q and the hyper-parameters."""
     return {"q": parameters["q"], "theta": {name: parameters[name] for name in ("theta", "likelihood")}}
 
 
@@ -125,7 +125,7 @@ def _groups(parameters: dict[str, Any]) -> dict[str, Any]:
 def predictive_density(
     network: Network, likelihood: JaxLikelihood, parameters: Any, frozen: Any, X: Any, y: Any, key: Any, samples: int
 ) -> Any:
-    """Log predictive density of each observation, shape (n,), in nats: the log of the mean over draws of f."""
+    """Return the log predictive density of each observation, (n,), in nats: the log of the mean over draws of f."""
     f = latent_draws(network, parameters, frozen, X, key, samples)
     terms = jax.vmap(lambda one: likelihood.log_density(y, one, parameters["likelihood"]))(f)
     return logsumexp(terms, axis=0) - jnp.log(samples)

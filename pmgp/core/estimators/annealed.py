@@ -98,11 +98,7 @@ class AnnealedImportanceSampling:
             object.__setattr__(self, "temperatures", _checked(self.temperatures))
 
     def estimate(
-        self,
-        rng: np.random.Generator,
-        approximation: Posterior,
-        likelihood: Likelihood,
-        draws: int | None = None,
+        self, rng: np.random.Generator, approximation: Posterior, likelihood: Likelihood, draws: int | None = None
     ) -> WeightedParticles:
         """Return an estimate from annealed particles.
 

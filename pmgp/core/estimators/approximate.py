@@ -20,11 +20,7 @@ class ApproximateEvidence:
     """
 
     def estimate(
-        self,
-        rng: np.random.Generator,
-        approximation: Posterior,
-        likelihood: Likelihood,
-        draws: int | None = None,
+        self, rng: np.random.Generator, approximation: Posterior, likelihood: Likelihood, draws: int | None = None
     ) -> WeightedParticles:
         """Return the approximation's log-evidence, with one draw from q as the particle."""
         return WeightedParticles(approximation.log_evidence, approximation.sample(rng, 1), np.zeros(1))

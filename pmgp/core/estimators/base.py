@@ -16,16 +16,13 @@ class Estimate(Protocol):
     @property
     def log_evidence(self) -> float:
         """The log of the estimate."""
-        ...
 
     @property
     def effective_size(self) -> float:
         """The effective number of draws in the estimate."""
-        ...
 
     def choose(self, rng: np.random.Generator) -> np.ndarray:
         """Return a draw of f, (n,), which is from p(f|theta, y) if a chain has accepted the estimate."""
-        ...
 
 
 class Estimator(Protocol):
@@ -35,14 +32,9 @@ class Estimator(Protocol):
     """
 
     def estimate(
-        self,
-        rng: np.random.Generator,
-        approximation: Posterior,
-        likelihood: Likelihood,
-        draws: int | None = None,
+        self, rng: np.random.Generator, approximation: Posterior, likelihood: Likelihood, draws: int | None = None
     ) -> Estimate:
         """Return a fresh estimate, with `draws` draws if a scheme has chosen their number."""
-        ...
 
     def estimate_given(
         self,
@@ -53,7 +45,6 @@ class Estimator(Protocol):
         draws: int | None = None,
     ) -> Estimate:
         """Return an estimate given a draw of f that is kept, for a Gibbs update of the chain's extended target."""
-        ...
 
 
 class Weighted(Estimate, Protocol):
@@ -62,7 +53,6 @@ class Weighted(Estimate, Protocol):
     @property
     def log_weights(self) -> np.ndarray:
         """The logarithms of the weights: (draws,)."""
-        ...
 
 
 @runtime_checkable
@@ -82,27 +72,19 @@ class Calibrated(Protocol):
     @property
     def draws(self) -> int | str:
         """The number of particles."""
-        ...
 
     @property
     def calibration_pool(self) -> int:
         """The number of particles to measure the spread."""
-        ...
 
     @property
     def antithetic(self) -> bool:
         """Whether particles have mirror images."""
-        ...
 
     def estimate(
-        self,
-        rng: np.random.Generator,
-        approximation: Posterior,
-        likelihood: Likelihood,
-        draws: int | None = None,
+        self, rng: np.random.Generator, approximation: Posterior, likelihood: Likelihood, draws: int | None = None
     ) -> Weighted:
         """Return a fresh estimate, with its weights."""
-        ...
 
 
 @runtime_checkable
@@ -123,27 +105,19 @@ class Repeated(Protocol):
     @property
     def draws(self) -> int | str:
         """The number of particles."""
-        ...
 
     @property
     def calibration_draws(self) -> int:
         """The number of particles of an estimate to measure the spread."""
-        ...
 
     @property
     def calibration_repeats(self) -> int:
         """The number of such estimates at a point."""
-        ...
 
     def estimate(
-        self,
-        rng: np.random.Generator,
-        approximation: Posterior,
-        likelihood: Likelihood,
-        draws: int | None = None,
+        self, rng: np.random.Generator, approximation: Posterior, likelihood: Likelihood, draws: int | None = None
     ) -> Estimate:
         """Return a fresh estimate."""
-        ...
 
 
 class Size(NamedTuple):
@@ -176,7 +150,6 @@ class Priced(Estimator, Protocol):
 
         This is a count and not a measurement of time, so that the choice depends only on a chain's seed.
         """
-        ...
 
 
 @runtime_checkable
@@ -185,7 +158,6 @@ class Demanding(Protocol):
 
     def require(self, likelihood: Likelihood) -> None:
         """Raise a ValueError that gives the reason if the estimator does not suit the likelihood."""
-        ...
 
 
 @runtime_checkable
@@ -197,10 +169,8 @@ class SharesDraws(Protocol):
 
     def redrawn(self, draws: int) -> int:
         """Return the number of draws from q that a conditional estimate needs, besides the retained particle."""
-        ...
 
     def estimate_from(
         self, approximation: Posterior, likelihood: Likelihood, retained: np.ndarray, deviations: np.ndarray
     ) -> Estimate:
         """Return the conditional estimate from draws from q less its mean: (redrawn, n)."""
-        ...

@@ -124,11 +124,7 @@ class ImportanceSampling:
         return products * deviations + BLOCK_TERM * n * draws + IMPORTANCE_CALL
 
     def estimate(
-        self,
-        rng: np.random.Generator,
-        approximation: Posterior,
-        likelihood: Likelihood,
-        draws: int | None = None,
+        self, rng: np.random.Generator, approximation: Posterior, likelihood: Likelihood, draws: int | None = None
     ) -> WeightedParticles:
         """Return an estimate from particles drawn from q.
 

@@ -104,11 +104,7 @@ class OrthantSampling:
         return ORTHANT_PREPARATION * n**3 + (ORTHANT_STEP * n + ORTHANT_VARIABLE) * n * draws + ORTHANT_CALL
 
     def estimate(
-        self,
-        rng: np.random.Generator,
-        approximation: Posterior,
-        likelihood: Likelihood,
-        draws: int | None = None,
+        self, rng: np.random.Generator, approximation: Posterior, likelihood: Likelihood, draws: int | None = None
     ) -> NoisyParticles:
         """Return an estimate from drawn paths.
 

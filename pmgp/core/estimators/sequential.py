@@ -159,11 +159,7 @@ class SequentialSampling:
         return factor + (triangles + value * n) * draws + SEQUENTIAL_CALL
 
     def estimate(
-        self,
-        rng: np.random.Generator,
-        approximation: Posterior,
-        likelihood: Likelihood,
-        draws: int | None = None,
+        self, rng: np.random.Generator, approximation: Posterior, likelihood: Likelihood, draws: int | None = None
     ) -> ResampledParticles:
         """Return an estimate from particles that grow group by group.
 

@@ -48,23 +48,18 @@ class Coordinates(Protocol):
     @property
     def mean(self) -> np.ndarray:
         """The mean: (n,)."""
-        ...
 
     def whiten(self, f: np.ndarray) -> np.ndarray:
-        """D^-1 (f - mean): (n,) -> (n,)."""
-        ...
+        """Return D^-1 (f - mean): (n,) -> (n,)."""
 
     def deviation(self, x: np.ndarray) -> np.ndarray:
-        """D x: (n,) -> (n,)."""
-        ...
+        """Return D x: (n,) -> (n,)."""
 
     def unwhiten(self, x: np.ndarray) -> np.ndarray:
-        """mean + D x: (n,) -> (n,)."""
-        ...
+        """Return mean + D x: (n,) -> (n,)."""
 
     def pull(self, gradient: np.ndarray) -> np.ndarray:
-        """D' g, the gradient in x of a function whose gradient in f is g: (n,) -> (n,)."""
-        ...
+        """Return D' g, the gradient in x of a function whose gradient in f is g: (n,) -> (n,)."""
 
 
 class Observed(ABC):
@@ -89,32 +84,32 @@ class Observed(ABC):
         return self.prior.mean
 
     def whiten(self, f: np.ndarray) -> np.ndarray:
-        """D^-1 (f - m): (n,) -> (n,)."""
+        """Return D^-1 (f - m): (n,) -> (n,)."""
         return self.whitened(f - self.prior.mean)
 
     @abstractmethod
     def whitened(self, deviation: np.ndarray) -> np.ndarray:
-        """D^-1 e: (n,) -> (n,)."""
+        """Return D^-1 e: (n,) -> (n,)."""
 
     @abstractmethod
     def deviation(self, x: np.ndarray) -> np.ndarray:
-        """D x: (n,) -> (n,)."""
+        """Return D x: (n,) -> (n,)."""
 
     def unwhiten(self, x: np.ndarray) -> np.ndarray:
-        """m + D x: (n,) -> (n,)."""
+        """Return m + D x: (n,) -> (n,)."""
         return self.prior.mean + self.deviation(x)
 
     @abstractmethod
     def pull(self, gradient: np.ndarray) -> np.ndarray:
-        """D' g, the gradient in x of a function whose gradient in f is g: (n,) -> (n,)."""
+        """Return D' g, the gradient in x of a function whose gradient in f is g: (n,) -> (n,)."""
 
     def mean_given(self, observations: np.ndarray) -> np.ndarray:
-        """m + D D' W (g - m), the mean of f given observations g: (n,) -> (n,)."""
+        """Return m + D D' W (g - m), the mean of f given observations g: (n,) -> (n,)."""
         return self.unwhiten(self.pull((observations - self.prior.mean) * self.precision))
 
     @abstractmethod
     def log_density_of(self, observations: np.ndarray) -> float:
-        """Log N(g|m, K + W^-1) up to a constant."""
+        """Return log N(g|m, K + W^-1) up to a constant."""
 
 
 class Gaussian(ABC):
@@ -134,19 +129,19 @@ class Gaussian(ABC):
 
     @abstractmethod
     def product(self, x: np.ndarray) -> np.ndarray:
-        """Product of the covariance with x of shape (n,) or (n, k)."""
+        """Return the product of the covariance with x of shape (n,) or (n, k)."""
 
     @abstractmethod
     def sample_deviations(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        """Draws of f - mean, of shape (size, n)."""
+        """Draw f - mean: (size, n)."""
 
     def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        """Draws, of shape (size, n)."""
+        """Draw f: (size, n)."""
         return self.mean + self.sample_deviations(rng, size)
 
     @abstractmethod
     def log_ratio(self, likelihood: Likelihood, f: np.ndarray) -> np.ndarray:
-        """Log of p(y|f) N(f|m, K) over this density, up to a constant: (..., n) -> (...)."""
+        """Return the log of p(y|f) N(f|m, K) over this density, up to a constant: (..., n) -> (...)."""
 
     def moved(
         self, rng: np.random.Generator, f: np.ndarray, value: float, likelihood: Likelihood, auxiliary: np.ndarray
@@ -179,7 +174,7 @@ class Prior(Gaussian):
 
     @abstractmethod
     def deviations_from(self, normals: np.ndarray) -> np.ndarray:
-        """Draws of f - m, made from standard normals: (size, n) -> (size, n)."""
+        """Turn standard normals into draws of f - m: (size, n) -> (size, n)."""
 
     @abstractmethod
     def conditioning(self) -> ConditionedPrior:
@@ -199,75 +194,75 @@ class Prior(Gaussian):
         return self
 
     def sample_deviations(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        """Draws of f - m, of shape (size, n)."""
+        """Draw f - m: (size, n)."""
         return self.deviations_from(rng.standard_normal((size, self.size)))
 
     def log_ratio(self, likelihood: Likelihood, f: np.ndarray) -> np.ndarray:
-        """Log of the likelihood, which is p(y|f) N(f|m, K) over the prior: (..., n) -> (...)."""
+        """Return the log of the likelihood, which is p(y|f) N(f|m, K) over the prior: (..., n) -> (...)."""
         return likelihood.log_likelihood(f)
 
     def solve(self, x: np.ndarray) -> np.ndarray:
-        """K^-1 x for x of shape (n,) or (n, k)."""
+        """Return K^-1 x for x of shape (n,) or (n, k)."""
         self._lacks("solutions with its covariance", "a transition that needs only draws, such as an elliptical slice")
 
     def precision_product(self, x: np.ndarray) -> np.ndarray:
-        """K^-1 x, for many x of shape (n,)."""
+        """Return K^-1 x, for many x of shape (n,)."""
         return self.solve(x)
 
     def log_density(self, f: np.ndarray) -> float:
-        """Log N(f|m, K) for f of shape (n,)."""
+        """Return log N(f|m, K) for f of shape (n,)."""
         self._lacks("density, which updates of theta given f need", "the pseudo-marginal chain")
 
     def log_density_gradient(self, f: np.ndarray) -> tuple[Any, np.ndarray]:
-        """Gradients of log N(f|m, K): a bar for K, and (n,) in m."""
+        """Return the gradients of log N(f|m, K): a bar for K, and (n,) in m."""
         self._lacks("gradient of its density in theta", "the pseudo-marginal chain, or a random walk for theta")
 
     def scaled(self, ratio: float) -> Prior:
-        """N(m, ratio K)."""
+        """Return N(m, ratio K)."""
         self._lacks("scaled copies, which the update of a variance given f needs", "another update of theta")
 
     def whiten(self, f: np.ndarray) -> np.ndarray:
-        """L^-1 (f - m) for a root L of K: (n,), or (k, n) for several f."""
+        """Return L^-1 (f - m) for a root L of K: (n,), or (k, n) for several f."""
         self._lacks("coordinates in which it is standard normal", "the pseudo-marginal chain")
 
     def deviation(self, nu: np.ndarray) -> np.ndarray:
-        """L nu: (n,) -> (n,)."""
+        """Return L nu: (n,) -> (n,)."""
         self._lacks("coordinates in which it is standard normal", "the pseudo-marginal chain")
 
     def unwhiten(self, nu: np.ndarray) -> np.ndarray:
-        """m + L nu: (n,) -> (n,)."""
+        """Return m + L nu: (n,) -> (n,)."""
         return self.mean + self.deviation(nu)
 
     def pull(self, gradient: np.ndarray) -> np.ndarray:
-        """L' g, the gradient in nu of a function whose gradient in f = m + L nu is g: (n,) -> (n,)."""
+        """Return L' g, the gradient in nu of a function whose gradient in f = m + L nu is g: (n,) -> (n,)."""
         self._lacks("coordinates in which it is standard normal", "the pseudo-marginal chain")
 
     def unwhitening_gradient(self, nu: np.ndarray, gradient: np.ndarray) -> Any:
-        """Bar for K of a function whose gradient in f = m + L nu is g."""
+        """Return the bar for K of a function whose gradient in f = m + L nu is g."""
         self._lacks("gradient of its coordinates in theta", "a random walk for theta")
 
     def unwhitening_change(self, nu: np.ndarray, change: Any) -> np.ndarray:
-        """Change of L nu for a change of K: (n,)."""
+        """Return the change of L nu for a change of K: (n,)."""
         self._lacks("derivatives of its coordinates in theta", "a transition of theta without a metric tensor")
 
     def fisher_information(self, means: np.ndarray, covariances: Iterable[Any]) -> np.ndarray:
-        """Fisher information about p parameters, from the derivatives of m and K: (p, p)."""
+        """Return the Fisher information about p parameters, from the derivatives of m and K: (p, p)."""
         self._lacks("Fisher information about theta", "a transition of theta without a metric tensor")
 
     def precision_factor(self, information: np.ndarray) -> np.ndarray | None:
-        """Lower Cholesky factor of K^-1 + diag(information); None if that is not positive definite."""
+        """Return the lower Cholesky factor of K^-1 + diag(information); None if that is not positive definite."""
         self._lacks("factor of a metric tensor of f", "an elliptical slice")
 
     def shrunk(self, precision: Any) -> Any:
-        """(K^-1 + W)^-1 for a `BlockMatrix` W, as metric tensors of f need it; None if that is not possible."""
+        """Return (K^-1 + W)^-1 for a `BlockMatrix` W, as metric tensors of f need it; None if that is not possible."""
         self._lacks("metric tensor of f", "the identity as metric, or an elliptical slice")
 
     def observed(self, precision: np.ndarray) -> Observed | None:
-        """f given observations with Gaussian noise of precisions (n,); None if K stays indefinite."""
+        """Condition f on observations with Gaussian noise of precisions (n,); None if K stays indefinite."""
         self._lacks("coordinates given surrogate data", "the pseudo-marginal chain, or an elliptical slice")
 
     def ordered_factor(self, diagonal: np.ndarray, order: np.ndarray) -> np.ndarray:
-        """Lower Cholesky factor of K + diag(diagonal), with rows and columns in the given order: (n, n)."""
+        """Return the lower Cholesky factor of K + diag(diagonal), with rows and columns in the given order: (n, n)."""
         self._lacks("factor with its variables in a given order, which OrthantSampling needs", 'estimator="importance"')
 
 
@@ -338,7 +333,7 @@ class ConditionedPrior(ABC):
         """Return q for the sites of the last call of :meth:`on`."""
 
     def expansion(self, likelihood: Likelihood, f: np.ndarray) -> tuple[np.ndarray, Any]:
-        """The sites b and w that have the likelihood's gradient and curvature at f: (n,) arrays.
+        """Return the sites b and w that have the likelihood's gradient and curvature at f: (n,) arrays.
 
         The Fisher information replaces the curvature where that is not positive.
         """
@@ -418,15 +413,15 @@ class Posterior(Gaussian):
 
     @abstractmethod
     def conditioned(self) -> ConditionedPrior:
-        """The prior conditioned on q's sites, in its own memory."""
+        """Return the prior conditioned on q's sites, in its own memory."""
 
     @abstractmethod
     def deviations_from(self, normals: np.ndarray) -> np.ndarray:
-        """Draws of f - mean, made from standard normals: (2, size, n) -> (size, n)."""
+        """Turn standard normals into draws of f - mean: (2, size, n) -> (size, n)."""
 
     @abstractmethod
     def covariance_bar(self, alpha: np.ndarray) -> tuple[Any, np.ndarray]:
-        """Bar for K of the log-evidence at fixed sites, (alpha alpha' - (K + W^-1)^-1) / 2.
+        """Return the bar for K of the log-evidence at fixed sites, (alpha alpha' - (K + W^-1)^-1) / 2.
 
         `alpha` is b - W mean, of shape (n,). The second value is the diagonal of (I + W K)^-1, a by-product.
         """
@@ -436,19 +431,19 @@ class Posterior(Gaussian):
         """Add the bar of (shift alpha' + alpha shift') / 2 to a bar from :meth:`covariance_bar`."""
 
     def sample_deviations(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        """Draws of f - mean, of shape (size, n)."""
+        """Draw f - mean: (size, n)."""
         return self.deviations_from(rng.standard_normal((2, size, self.size)))
 
     def log_weights(self, likelihood: Likelihood, f: np.ndarray) -> np.ndarray:
-        """Log of p(y|f) N(f|m, K) / q(f), the importance weights: (..., n) -> (...)."""
+        """Return the log of p(y|f) N(f|m, K) / q(f), the importance weights: (..., n) -> (...)."""
         return self.log_normalizer + self.log_ratio(likelihood, f)
 
     def site_groups(self, number: int) -> Any:
-        """The groups of sites that `SequentialSampling` takes in turn; see `gaussians.site_groups`."""
+        """Return the groups of sites that `SequentialSampling` takes in turn; see `gaussians.site_groups`."""
         self._lacks("values in groups, which SequentialSampling needs", 'estimator="importance"')
 
     def regressions(self, variance: np.ndarray) -> np.ndarray:
-        """Regression coefficients of all latent values on each one, covariances over its variance: rows, (n, n)."""
+        """Return the coefficients of regressions of all latent values on each one, in a row: (n, n)."""
         slopes = self.product(np.eye(self.size)) / variance[:, None]
         np.fill_diagonal(slopes, 1.0)
         return slopes

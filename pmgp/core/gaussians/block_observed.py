@@ -26,19 +26,19 @@ class BlockObservedPrior(Observed):
         self.precision = np.concatenate([part.precision for part in parts])
 
     def whitened(self, deviation: np.ndarray) -> np.ndarray:
-        """D^-1 e: (C n,) -> (C n,)."""
+        """Return D^-1 e: (C n,) -> (C n,)."""
         return self._each(ObservedPrior.whitened, deviation)
 
     def deviation(self, x: np.ndarray) -> np.ndarray:
-        """D x: (C n,) -> (C n,)."""
+        """Return D x: (C n,) -> (C n,)."""
         return self._each(ObservedPrior.deviation, x)
 
     def pull(self, gradient: np.ndarray) -> np.ndarray:
-        """D' g, the gradient in x of a function whose gradient in f = m + D x is g: (C n,) -> (C n,)."""
+        """Return D' g, the gradient in x of a function whose gradient in f = m + D x is g: (C n,) -> (C n,)."""
         return self._each(ObservedPrior.pull, gradient)
 
     def log_density_of(self, observations: np.ndarray) -> float:
-        """Log N(g|m, K + W^-1) up to a constant."""
+        """Return log N(g|m, K + W^-1) up to a constant."""
         blocks = np.split(observations, len(self.parts))
         return sum(part.log_density_of(block) for part, block in zip(self.parts, blocks, strict=True))
 

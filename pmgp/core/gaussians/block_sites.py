@@ -81,7 +81,7 @@ class BlockApproximation(Posterior):
         return log_normalizer(self.prior.mean, self.linear, self.precision, self.mean, self.shrinkage.log_determinant)
 
     def log_ratio(self, likelihood: Likelihood, f: np.ndarray) -> np.ndarray:
-        """Log of the likelihood over the sites: (..., C n) -> (...)."""
+        """Return the log of the likelihood over the sites: (..., C n) -> (...)."""
         kernel = kernel_with_terms(likelihood, BLOCK_LOG_RATIOS)
         if kernel is not None and isinstance(self.precision, ContrastBlocks):
             scale = self.precision.scale
@@ -94,39 +94,39 @@ class BlockApproximation(Posterior):
         return self.shrinkage.log_determinant
 
     def conditioned(self) -> BlockConditioning:
-        """The prior conditioned on q's sites."""
+        """Return the prior conditioned on q's sites."""
         found = BlockConditioning(self.prior)
         found.linear, found.precision, found.mean = self.linear, self.precision, self.mean
         found.shrinkage = self.shrinkage
         return found
 
     def product(self, x: np.ndarray) -> np.ndarray:
-        """S x for x of shape (C n,) or (C n, k)."""
+        """Return S x for x of shape (C n,) or (C n, k)."""
         return self.shrinkage.product(x)
 
     def covariance_bar(self, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Lower triangles of (alpha_c alpha_c' - R_cc) / 2, (C, n, n), and the marginal covariances, (n, C, C)."""
+        """Return lower triangles of (alpha_c alpha_c' - R_cc) / 2, (C, n, n), and marginal covariances, (n, C, C)."""
         blocks = zip(self.shrinkage.resistances(), stacked(alpha, self.prior.sites), strict=True)
         return np.array([linalg.add_outer(-0.5 * resistance, own) for resistance, own in blocks]), self.marginals
 
     def shifted_bar(self, bar: np.ndarray, shift: np.ndarray, alpha: np.ndarray) -> np.ndarray:
-        """Lower triangles of the bar with (shift_c alpha_c' + alpha_c shift_c') / 2 added."""
+        """Return the lower triangles of the bar with (shift_c alpha_c' + alpha_c shift_c') / 2 added."""
         blocks = zip(bar, *(stacked(x, self.prior.sites) for x in (shift, alpha)), strict=True)
         return np.array([linalg.add_outer(np.asfortranarray(block), by, own) for block, by, own in blocks])
 
     def site_groups(self, number: int) -> SiteGroups:
-        """The groups of sites that `SequentialSampling` takes in turn."""
+        """Return the groups of sites that `SequentialSampling` takes in turn."""
         return site_groups(self, self.prior.parts, self.precision, number)
 
     def deviations_from(self, normals: np.ndarray) -> np.ndarray:
-        """Draws of f - mean under q, made from standard normals: (2, size, C n) -> (size, C n)."""
+        """Turn standard normals into draws of f - mean from q: (2, size, C n) -> (size, C n)."""
         return self.shrinkage.drawn(self.prior.deviations_from(normals[0]), normals[1])
 
 
 def log_normalizer(
     prior_mean: np.ndarray, linear: np.ndarray, precision: BlockMatrix, mean: np.ndarray, log_determinant: float
 ) -> float:
-    """Log of the integral of the prior times the sites: m'(b - W m / 2) + (b - W m)'(mu - m) / 2 - log|I + K W| / 2."""
+    """Return the log normalizer of q: m'(b - W m / 2) + (b - W m)'(mu - m) / 2 - log|I + K W| / 2."""
     weighted = precision.product(prior_mean)
     offset = float(prior_mean @ (linear - 0.5 * weighted))
     return offset + 0.5 * float((linear - weighted) @ (mean - prior_mean)) - 0.5 * log_determinant
@@ -160,7 +160,7 @@ class BlockConditioning(ConditionedPrior):
         self.prior = prior
 
     def expansion(self, likelihood: Likelihood, f: np.ndarray) -> tuple[np.ndarray, BlockMatrix]:
-        """The sites b and W that have the likelihood's gradient and curvature at f: (C n,)."""
+        """Return the sites b and W that have the likelihood's gradient and curvature at f: (C n,)."""
         gradient, curvature = cast("BlockLikelihood", likelihood).derivatives(f)
         return curvature.product(f) + gradient, curvature
 

@@ -56,7 +56,7 @@ class BlockPrior(HeldCovariances):
         return BlockConditioning(self)
 
     def observed(self, precision: np.ndarray) -> BlockObservedPrior | None:
-        """f given observations with Gaussian noise: two factorizations and one inversion for each vector."""
+        """Condition f on noisy observations, using two factorizations and one inversion for each vector."""
         found = [part.observed(w) for part, w in zip(self.parts, self._split(precision), strict=True)]
         parts = [part for part in found if part is not None]
         if len(parts) < len(found):
@@ -81,59 +81,59 @@ class BlockPrior(HeldCovariances):
         return self
 
     def scaled(self, ratio: float) -> BlockPrior:
-        """N(m, ratio K), with the factors that are already known."""
+        """Return N(m, ratio K), with the factors that are already known."""
         scaled = {id(part): part.scaled(ratio) for part in self.parts}
         return BlockPrior([scaled[id(part)] for part in self.parts])
 
     def deviations_from(self, normals: np.ndarray) -> np.ndarray:
-        """L e for each row e of standard normals: (size, C n) -> (size, C n)."""
+        """Return L e for each row e of standard normals: (size, C n) -> (size, C n)."""
         return self._each(DensePrior.deviations_from, normals, axis=1)
 
     def whiten(self, f: np.ndarray) -> np.ndarray:
-        """L^-1 (f - m) for f of shape (C n,), or for several f as rows: (k, C n)."""
+        """Return L^-1 (f - m) for f of shape (C n,), or for several f as rows: (k, C n)."""
         return self._each(DensePrior.whiten, f, axis=-1)
 
     def deviation(self, nu: np.ndarray) -> np.ndarray:
-        """L nu: (C n,) -> (C n,)."""
+        """Return L nu: (C n,) -> (C n,)."""
         return self._each(DensePrior.deviation, nu)
 
     def pull(self, gradient: np.ndarray) -> np.ndarray:
-        """L' g: (C n,) -> (C n,)."""
+        """Return L' g: (C n,) -> (C n,)."""
         return self._each(DensePrior.pull, gradient)
 
     def solve(self, x: np.ndarray) -> np.ndarray:
-        """K^-1 x for x of shape (C n,) or (C n, k)."""
+        """Return K^-1 x for x of shape (C n,) or (C n, k)."""
         return self._each(DensePrior.solve, x)
 
     def product(self, x: np.ndarray) -> np.ndarray:
-        """K x for x of shape (C n,) or (C n, k)."""
+        """Return K x for x of shape (C n,) or (C n, k)."""
         return self._each(DensePrior.product, x)
 
     def precision_product(self, x: np.ndarray) -> np.ndarray:
-        """K^-1 x using the inverses, for many x of shape (C n,)."""
+        """Return K^-1 x using the inverses, for many x of shape (C n,)."""
         return self._each(DensePrior.precision_product, x)
 
     def log_density(self, f: np.ndarray) -> float:
-        """Log N(f|m, K) for f of shape (C n,)."""
+        """Return log N(f|m, K) for f of shape (C n,)."""
         return sum(part.log_density(x) for part, x in zip(self.parts, self._split(f), strict=True))
 
     def log_density_gradient(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Gradients of log N(f|m, K) in the K_c, (C, n, n), and in m, (C n,)."""
+        """Return the gradients of log N(f|m, K) in the K_c, (C, n, n), and in m, (C n,)."""
         found = [part.log_density_gradient(x) for part, x in zip(self.parts, self._split(f), strict=True)]
         return np.array([covariance for covariance, _ in found]), np.concatenate([mean for _, mean in found])
 
     def unwhitening_gradient(self, nu: np.ndarray, gradient: np.ndarray) -> np.ndarray:
-        """Gradients in the K_c, (C, n, n), of a function whose gradient in f = m + L nu is g."""
+        """Return the gradients in the K_c, (C, n, n), of a function whose gradient in f = m + L nu is g."""
         blocks = zip(self.parts, self._split(nu), self._split(gradient), strict=True)
         return np.array([part.unwhitening_gradient(x, g) for part, x, g in blocks])
 
     def unwhitening_change(self, nu: np.ndarray, change: np.ndarray) -> np.ndarray:
-        """Change of L nu for a change of the K_c: (C n,) and (C, n, n) -> (C n,)."""
+        """Return the change of L nu for a change of the K_c: (C n,) and (C, n, n) -> (C n,)."""
         blocks = zip(self.parts, self._split(nu), change, strict=True)
         return np.concatenate([part.unwhitening_change(x, by) for part, x, by in blocks])
 
     def fisher_information(self, means: np.ndarray, covariances: Iterable[np.ndarray]) -> np.ndarray:
-        """Fisher information about parameters: the sum of those of the parts.
+        """Return the Fisher information about parameters: the sum of those of the parts.
 
         Parameters
         ----------
@@ -144,7 +144,7 @@ class BlockPrior(HeldCovariances):
         return np.sum([part.fisher_information(mean, changes) for part, mean, changes in blocks], axis=0)
 
     def precision_factor(self, information: np.ndarray) -> np.ndarray | None:
-        """Lower Cholesky factor of K^-1 + diag(information), (C n, C n); None if that is not positive definite."""
+        """Return the lower Cholesky factor of K^-1 + diag(information); None if that is not positive definite."""
         factor = np.zeros((self.size, self.size), order="F")
         for number, (part, diagonal) in enumerate(zip(self.parts, self._split(information), strict=True)):
             block = part.precision_factor(diagonal)

@@ -119,7 +119,7 @@ class DensePrior(HeldCovariance):
         return DensePrior(self.mean, covariance, jitter)
 
     def scaled(self, ratio: float) -> DensePrior:
-        """N(m, ratio K); its factor and inverse follow from this prior's if these are known."""
+        """Return N(m, ratio K); its factor and inverse follow from this prior's if these are known."""
         # Elements above the diagonals are arbitrary.
         with np.errstate(all="ignore"):
             prior = DensePrior(self.mean, ratio * self.covariance, ratio * self.jitter)
@@ -134,7 +134,7 @@ class DensePrior(HeldCovariance):
         return Conditioning(self)
 
     def observed(self, precision: np.ndarray) -> ObservedPrior | None:
-        """f given observations with Gaussian noise: two factorizations and one inversion."""
+        """Condition f on noisy observations, using two factorizations and one inversion."""
         return observed(self, precision)
 
     def moved(
@@ -147,62 +147,62 @@ class DensePrior(HeldCovariance):
         return moved_by_kernel(self.sites_and_mean, rng, f, value, likelihood, auxiliary)
 
     def deviations_from(self, normals: np.ndarray) -> np.ndarray:
-        """L e for each row e of standard normals: (size, n) -> (size, n)."""
+        """Return L e for each row e of standard normals: (size, n) -> (size, n)."""
         return linalg.triangular_product(self.factor, normals.T).T
 
     def whiten(self, f: np.ndarray) -> np.ndarray:
-        """L^-1 (f - m) for f of shape (n,), or for several f as rows: (k, n)."""
+        """Return L^-1 (f - m) for f of shape (n,), or for several f as rows: (k, n)."""
         deviation = f - self.mean
         if deviation.ndim == 1:
             return linalg.triangular_solve(self.factor, deviation)
         return linalg.triangular_solve(self.factor, np.asfortranarray(deviation.T)).T
 
     def deviation(self, nu: np.ndarray) -> np.ndarray:
-        """L nu for nu of shape (n,)."""
+        """Return L nu for nu of shape (n,)."""
         return linalg.triangular_product(self.factor, nu)
 
     def pull(self, gradient: np.ndarray) -> np.ndarray:
-        """L' g, the gradient in nu of a function whose gradient in f = m + L nu is g: (n,) -> (n,)."""
+        """Return L' g, the gradient in nu of a function whose gradient in f = m + L nu is g: (n,) -> (n,)."""
         return linalg.triangular_product(self.factor, gradient, transpose=True)
 
     def solve(self, x: np.ndarray) -> np.ndarray:
-        """K^-1 x for x of shape (n,) or (n, k)."""
+        """Return K^-1 x for x of shape (n,) or (n, k)."""
         return linalg.cholesky_solve(self.factor, x)
 
     def project(self, cross: np.ndarray) -> np.ndarray:
-        """L^-1 C for the covariances C of shape (n, k) with other variables."""
+        """Return L^-1 C for the covariances C of shape (n, k) with other variables."""
         return linalg.triangular_solve(self.factor, np.asfortranarray(cross))
 
     def product(self, x: np.ndarray) -> np.ndarray:
-        """K x for x of shape (n,) or (n, k)."""
+        """Return K x for x of shape (n,) or (n, k)."""
         return linalg.symmetric_product(self.covariance, x)
 
     def ordered_factor(self, diagonal: np.ndarray, order: np.ndarray) -> np.ndarray:
-        """Lower Cholesky factor of K + diag(diagonal), with rows and columns in the given order: (n, n)."""
+        """Return the lower Cholesky factor of K + diag(diagonal), with rows and columns in the given order: (n, n)."""
         matrix = linalg.symmetrized(self.covariance)
         np.einsum("ii->i", matrix)[:] += diagonal
         return linalg.cholesky(np.asfortranarray(matrix[np.ix_(order, order)]), overwrite=True)
 
     def log_density(self, f: np.ndarray) -> float:
-        """Log N(f|m, K) for f of shape (n,)."""
+        """Return log N(f|m, K) for f of shape (n,)."""
         nu = self.whiten(f)
         return -0.5 * float(nu @ nu + self.size * np.log(2.0 * np.pi) + linalg.log_determinant(self.factor))
 
     def log_density_gradient(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Gradients of log N(f|m, K) in K and m: (a a' - K^-1) / 2, both triangles, and a = K^-1 (f - m)."""
+        """Return the gradients of log N(f|m, K) in K and m: (a a' - K^-1) / 2, both triangles, and a = K^-1 (f - m)."""
         weighted = self.solve(f - self.mean)
         return 0.5 * (np.outer(weighted, weighted) - linalg.symmetrized(self.inverse)), weighted
 
     def unwhitening_gradient(self, nu: np.ndarray, gradient: np.ndarray) -> np.ndarray:
-        """Gradient in K, both triangles, of a function whose gradient in f = m + L nu is g."""
+        """Return the gradient in K, both triangles, of a function whose gradient in f = m + L nu is g."""
         return linalg.cholesky_pullback(self.factor, gradient, nu)
 
     def unwhitening_change(self, nu: np.ndarray, change: np.ndarray) -> np.ndarray:
-        """Change of L nu for a symmetric change of K: (n, n) -> (n,)."""
+        """Return the change of L nu for a symmetric change of K: (n, n) -> (n,)."""
         return linalg.cholesky_pushforward(self.factor, change, nu)
 
     def fisher_information(self, means: np.ndarray, covariances: Iterable[np.ndarray]) -> np.ndarray:
-        """Fisher information of N(m, K) about parameters, from the derivatives of m and K in each of them.
+        """Return the Fisher information of N(m, K) about parameters, from the derivatives of m and K in each of them.
 
         It is tr(K^-1 dK_i K^-1 dK_j) / 2 + dm_i' K^-1 dm_j: a product of n x n matrices for each parameter.
 
@@ -220,11 +220,11 @@ class DensePrior(HeldCovariance):
         return 0.5 * traces + means @ self.solve(means.T)
 
     def precision_product(self, x: np.ndarray) -> np.ndarray:
-        """K^-1 x using the inverse, for many x of shape (n,)."""
+        """Return K^-1 x using the inverse, for many x of shape (n,)."""
         return linalg.symmetric_product(self.inverse, x)
 
     def precision_factor(self, information: np.ndarray) -> np.ndarray | None:
-        """Lower Cholesky factor of K^-1 + diag(information); None if that is not positive definite."""
+        """Return the lower Cholesky factor of K^-1 + diag(information); None if that is not positive definite."""
         metric = self.inverse.copy(order="F")
         np.einsum("ii->i", metric)[:] += information
         try:

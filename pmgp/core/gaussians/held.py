@@ -24,7 +24,7 @@ class HeldCovariance(Prior):
     covariance: np.ndarray
 
     def shrunk(self, precision: BlockMatrix) -> Shrinkage | None:
-        """(K^-1 + W)^-1 for a `BlockMatrix` W."""
+        """Return (K^-1 + W)^-1 for a `BlockMatrix` W."""
         return precision.shrinkage([self.covariance])
 
     @property
@@ -50,7 +50,7 @@ class HeldCovariances(Prior):
         return self.parts[0].size
 
     def shrunk(self, precision: BlockMatrix) -> Shrinkage | None:
-        """(K^-1 + W)^-1 for a `BlockMatrix` W."""
+        """Return (K^-1 + W)^-1 for a `BlockMatrix` W."""
         return precision.shrinkage(self.covariances)
 
     @property

@@ -33,19 +33,19 @@ class ObservedPrior(Observed):
     factor: np.ndarray
 
     def whitened(self, deviation: np.ndarray) -> np.ndarray:
-        """D^-1 e: (n,) -> (n,)."""
+        """Return D^-1 e: (n,) -> (n,)."""
         return linalg.triangular_solve(self.factor, deviation)
 
     def deviation(self, x: np.ndarray) -> np.ndarray:
-        """D x: (n,) -> (n,)."""
+        """Return D x: (n,) -> (n,)."""
         return linalg.triangular_product(self.factor, x)
 
     def pull(self, gradient: np.ndarray) -> np.ndarray:
-        """D' g, the gradient in x of a function whose gradient in f = m + D x is g: (n,) -> (n,)."""
+        """Return D' g, the gradient in x of a function whose gradient in f = m + D x is g: (n,) -> (n,)."""
         return linalg.triangular_product(self.factor, gradient, transpose=True)
 
     def log_density_of(self, observations: np.ndarray) -> float:
-        """Log N(g|m, K + W^-1) up to a constant."""
+        """Return log N(g|m, K + W^-1) up to a constant."""
         standard = (observations - self.prior.mean) * np.sqrt(self.precision)
         whitened = linalg.triangular_solve(self.factor_of_sum, standard)
         log_determinant = linalg.log_determinant(self.factor_of_sum) - float(np.log(self.precision).sum())

@@ -33,18 +33,18 @@ class Shrinkage(ABC):
 
     @abstractmethod
     def product(self, x: np.ndarray) -> np.ndarray:
-        """S x for x of shape (n,) or (n, k)."""
+        """Return S x for x of shape (n,) or (n, k)."""
 
     @abstractmethod
     def diagonal(self) -> np.ndarray:
-        """Diagonal of S: (n,)."""
+        """Return the diagonal of S: (n,)."""
 
     @abstractmethod
     def covariance_bar(self, x: np.ndarray, y: np.ndarray) -> Any:
-        """Bar for K of (x y' + y x' - R) / 2, for x and y of shape (n,)."""
+        """Return the bar for K of (x y' + y x' - R) / 2, for x and y of shape (n,)."""
 
     def drawn(self, u: np.ndarray, e: np.ndarray) -> np.ndarray:
-        """Draws with covariance S, made from draws u with covariance K and standard normals e: (size, n) arrays."""
+        """Return draws with covariance S, made from draws u with covariance K and normals e: (size, n) arrays."""
         return u + self.product((np.sqrt(self.precision) * e - self.precision * u).T).T
 
 
@@ -53,7 +53,7 @@ class ShrinkingPrior(Prior):
 
     @abstractmethod
     def shrinkage(self, precision: np.ndarray) -> Shrinkage | None:
-        """S for W of shape (n,), positive; None if that is not possible, for example if K contains NaN."""
+        """Return S for W of shape (n,), positive; None if that is not possible, for example if K contains NaN."""
 
     def conditioning(self) -> ShrunkConditioning:
         """Return the prior in the form that a search for sites conditions."""
@@ -100,29 +100,29 @@ class ShrunkPosterior(Posterior):
         return None if prior is None else replace(self, prior=prior)
 
     def conditioned(self) -> ShrunkConditioning:
-        """The prior conditioned on q's sites."""
+        """Return the prior conditioned on q's sites."""
         found = ShrunkConditioning(self.prior)
         found.keep(self.linear, self.precision, self.mean, self.shrinkage)
         return found
 
     def product(self, x: np.ndarray) -> np.ndarray:
-        """S x for x of shape (n,) or (n, k)."""
+        """Return S x for x of shape (n,) or (n, k)."""
         return self.shrinkage.product(x)
 
     def deviations_from(self, normals: np.ndarray) -> np.ndarray:
-        """Draws of f - mean, made from standard normals: (2, size, n) -> (size, n)."""
+        """Turn standard normals into draws of f - mean: (2, size, n) -> (size, n)."""
         return self.shrinkage.drawn(self.prior.deviations_from(normals[0]), normals[1])
 
     def log_ratio(self, likelihood: Likelihood, f: np.ndarray) -> np.ndarray:
-        """Log of the likelihood over the sites: (..., n) -> (...)."""
+        """Return the log of the likelihood over the sites: (..., n) -> (...)."""
         return likelihood.log_likelihood(f) - log_sites(self.linear, self.precision, f)
 
     def covariance_bar(self, alpha: np.ndarray) -> tuple[Any, np.ndarray]:
-        """Bar for K of the log-evidence at fixed sites, and the diagonal of (I + W K)^-1."""
+        """Return the bar for K of the log-evidence at fixed sites, and the diagonal of (I + W K)^-1."""
         return self.shrinkage.covariance_bar(0.5 * alpha, alpha), self.inverse_diagonal
 
     def shifted_bar(self, bar: Any, shift: np.ndarray, alpha: np.ndarray) -> Any:
-        """Bar for K of the log-evidence of sites that depend on the mode."""
+        """Return the bar for K of the log-evidence of sites that depend on the mode."""
         return self.shrinkage.covariance_bar(0.5 * alpha + shift, alpha)
 
 

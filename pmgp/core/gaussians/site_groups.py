@@ -58,7 +58,7 @@ class Group(NamedTuple):
         return slice(self.start, self.stop)
 
     def log_sites(self, values: np.ndarray) -> np.ndarray:
-        """Log of the product of the sites: (draws, C, s) -> (draws,)."""
+        """Return the log of the product of the sites: (draws, C, s) -> (draws,)."""
         f = flat(values)
         return f @ self.linear - 0.5 * self.precision.quadratic(f)
 
@@ -100,7 +100,7 @@ class SiteGroups:
         return cls(mean, roots, groups, q.log_normalizer)
 
     def whitened(self, f: np.ndarray) -> np.ndarray:
-        """v of f = mean + R v: (C n,) to (C, n)."""
+        """Return v of f = mean + R v: (C n,) to (C, n)."""
         deviations = f.reshape(self.mean.shape) - self.mean
         return np.array([linalg.triangular_solve(root, x) for root, x in zip(self.roots, deviations, strict=True)])
 
@@ -121,7 +121,7 @@ class SiteGroups:
         whitened[:, :, group.where] = solved.reshape(len(normals), len(whitened), -1).swapaxes(0, 1)
 
     def values(self, group: Group, whitened: np.ndarray) -> np.ndarray:
-        """The latent values in a group: (C, draws, n) to (draws, C, s)."""
+        """Return the latent values in a group: (C, draws, n) to (draws, C, s)."""
         known = [
             v[:, : group.stop] @ root[group.where, : group.stop].T for v, root in zip(whitened, self.roots, strict=True)
         ]
@@ -152,13 +152,13 @@ def site_groups(q: Posterior, parts: Sequence[HeldCovariance], precision: BlockM
 
 
 def _triangles(parts: Sequence[HeldCovariance]) -> list[np.ndarray]:
-    """R of each vector, with zeros above the diagonal; vectors that share a prior share one."""
+    """Return the root R of each vector's K, with zeros above the diagonal; vectors that share a prior share one."""
     found = {id(part): np.asfortranarray(np.tril(part.factor)) for part in parts}
     return [found[id(part)] for part in parts]
 
 
 def _factor(roots: Sequence[np.ndarray], blocks: np.ndarray, bounds: list[tuple[int, int]]) -> np.ndarray:
-    """T with rows and columns reversed: the transpose of a Cholesky factor of P reversed.
+    """Return T with rows and columns reversed: the transpose of a Cholesky factor of P reversed.
 
     Rows are ordered by group, within a group by vector, and within a vector by site.
     """
@@ -180,7 +180,7 @@ def _factor(roots: Sequence[np.ndarray], blocks: np.ndarray, bounds: list[tuple[
 def _rows(
     factor: np.ndarray, vectors: int, bounds: list[tuple[int, int]], start: int, stop: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """T in the rows of a group: in the columns of the sites before it, by latent vector, and in its own columns."""
+    """Return a group's rows of T: in the columns of the sites before it, by latent vector, and in its own columns."""
     turned = factor.T[::-1, ::-1]
     rows, size = slice(start * vectors, stop * vectors), (stop - start) * vectors
     before = np.empty((vectors, size, start))

@@ -139,38 +139,38 @@ class SiteApproximation(Posterior):
         return linear, precision, mean
 
     def log_ratio(self, likelihood: Likelihood, f: np.ndarray) -> np.ndarray:
-        """Log of the likelihood over the sites, prod_i p(y_i|f_i) / site_i(f_i): (..., n) -> (...)."""
+        """Return the log of the likelihood over the sites, prod_i p(y_i|f_i) / site_i(f_i): (..., n) -> (...)."""
         kernel = kernel_with_terms(likelihood, LOG_RATIOS)
         if kernel is None:
             return likelihood.log_likelihood(f) - log_sites(self.linear, self.precision, f)
         return for_rows(partial(kernel, *self.sites_and_mean[:2]), f)
 
     def sample_deviations(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        """Draws of f - mean under q, of shape (size, n)."""
+        """Draw f - mean from q: (size, n)."""
         return self._deviations(rng.standard_normal((2, size, self.size)))
 
     def deviations_from(self, normals: np.ndarray) -> np.ndarray:
-        """Draws of f - mean under q, made from standard normals: (2, size, n) -> (size, n)."""
+        """Turn standard normals into draws of f - mean from q: (2, size, n) -> (size, n)."""
         return self._deviations(np.array(normals, dtype=float, order="C"))
 
     def _deviations(self, normals: np.ndarray) -> np.ndarray:
         return deviations(*self.matrices, self.sites_and_mean[1], normals)
 
     def product(self, x: np.ndarray) -> np.ndarray:
-        """Products of q's covariance with vectors: (n,) or (n, k)."""
+        """Return products of q's covariance with vectors: (n,) or (n, k)."""
         root = np.sqrt(self.precision).reshape(-1, *[1] * (x.ndim - 1))
         along = self.prior.product(x)
         return along - self.prior.product(root * linalg.cholesky_solve(self.factor, root * along))
 
     def project(self, cross: np.ndarray) -> np.ndarray:
-        """C_B^-1 W^1/2 C for the covariances C of shape (n, k) with other variables, C_B the factor of B.
+        """Return C_B^-1 W^1/2 C for the covariances C of shape (n, k) with other variables, C_B the factor of B.
 
         The squared norms of its columns are the reductions of those variables' variances by the sites.
         """
         return linalg.triangular_solve(self.factor, np.asfortranarray(np.sqrt(self.precision)[:, None] * cross))
 
     def regressions(self, variance: np.ndarray) -> np.ndarray:
-        """Regression coefficients of all latent values on each one, covariances over its variance: rows, (n, n)."""
+        """Return the coefficients of regressions of all latent values on each one, in a row: (n, n)."""
         covariance = self.prior.product(np.eye(self.size))
         projected = self.project(covariance)
         slopes = (covariance - projected.T @ projected) / variance[:, None]
@@ -178,11 +178,11 @@ class SiteApproximation(Posterior):
         return slopes
 
     def conditioned(self) -> Conditioning:
-        """The prior conditioned on q's sites, in its own memory."""
+        """Return the prior conditioned on q's sites, in its own memory."""
         return Conditioning.of(self)
 
     def covariance_bar(self, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Lower triangle of (alpha alpha' - W^1/2 B^-1 W^1/2) / 2, in Fortran order, and the diagonal of B^-1."""
+        """Return the lower triangle of (alpha alpha' - W^1/2 B^-1 W^1/2) / 2 and the diagonal of B^-1."""
         inverse, root = linalg.inverse(self.factor), np.sqrt(0.5 * self.precision)
         diagonal = inverse.diagonal().copy()
         # Elements above the diagonal are arbitrary.
@@ -196,7 +196,7 @@ class SiteApproximation(Posterior):
         return linalg.add_outer(bar, shift, alpha)
 
     def site_groups(self, number: int) -> SiteGroups:
-        """The groups of sites that `SequentialSampling` takes in turn."""
+        """Return the groups of sites that `SequentialSampling` takes in turn."""
         return site_groups(self, (self.prior,), DenseBlocks(self.precision[:, None, None]), number)
 
     def moved(
@@ -247,7 +247,7 @@ class SiteApproximation(Posterior):
         return moved, (log_evidence, *written), written[0][chosen]
 
     def _written(self, number: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Memory for particles, log-weights and weights."""
+        """Allocate memory for particles, log-weights and weights."""
         return np.empty((number, self.size)), np.empty(number), np.empty(number)
 
 
@@ -270,7 +270,7 @@ def moved_by_kernel(
 
 
 def marginal_variance(prior_variance: np.ndarray, precision: np.ndarray, inverse_diagonal: np.ndarray) -> np.ndarray:
-    """Variances of q's marginals, (1 - diag(B^-1)) / w."""
+    """Return the variances of q's marginals, (1 - diag(B^-1)) / w."""
     marginal = (1.0 - inverse_diagonal) / precision
     # If the prior has almost no variance, the sites' reduction of it is lost in rounding.
     return np.where(marginal > 0.0, marginal, prior_variance)
@@ -309,7 +309,7 @@ class Conditioning(ConditionedPrior):
 
     @classmethod
     def of(cls, approximation: SiteApproximation) -> Conditioning:
-        """The prior of an approximation conditioned on its sites, in its own memory."""
+        """Return the prior of an approximation conditioned on its sites, in its own memory."""
         conditioned = cls(approximation.prior)
         conditioned._memory = conditioned._factor = approximation.factor.copy(order="F")
         conditioned.linear, conditioned.precision = approximation.linear, approximation.precision

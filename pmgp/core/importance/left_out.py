@@ -26,7 +26,6 @@ class SiteDensities(Protocol):
 
     def log_density(self, f: np.ndarray) -> np.ndarray:
         """Return log p(y_i|f_i): (draws, n) -> (draws, n)."""
-        ...
 
 
 def log_evidence_left_out(q: Posterior, likelihood: SiteDensities, particles: np.ndarray) -> np.ndarray | None:

@@ -104,7 +104,7 @@ class _Climb:
 
 
 def curvature(density: Density, theta: np.ndarray, step: float = STEP) -> np.ndarray:
-    """Minus the Hessian of the log-density, from central differences of its gradient: (dimension, dimension).
+    """Return minus the Hessian of the log-density, from central differences of its gradient: (dimension, dimension).
 
     Raises
     ------
@@ -120,7 +120,7 @@ def curvature(density: Density, theta: np.ndarray, step: float = STEP) -> np.nda
 
 
 def student_at(theta: np.ndarray, curvature: np.ndarray) -> StudentMixture:
-    """The t distribution with seven degrees of freedom whose scale matrix is the inverse of the curvature.
+    """Return the t distribution with seven degrees of freedom whose scale matrix is the inverse of the curvature.
 
     Directions in which the density is flat, or curved upwards as at a saddle, get a standard deviation of three.
     """

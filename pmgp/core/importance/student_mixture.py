@@ -49,18 +49,18 @@ class StudentMixture:
         return self.locations.shape[1]
 
     def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        """Independent draws: (size, dimension)."""
+        """Draw independently: (size, dimension)."""
         chosen = rng.choice(len(self.shares), size=size, p=self.shares)
         normals = rng.standard_normal((size, self.dimension))
         divisors = np.sqrt(rng.chisquare(self.degrees_of_freedom, size) / self.degrees_of_freedom)
         return self.locations[chosen] + np.einsum("sij,sj->si", self.factors[chosen], normals) / divisors[:, None]
 
     def log_density(self, theta: np.ndarray) -> np.ndarray:
-        """Log-density with its normalizing constant: (size, dimension) -> (size,)."""
+        """Return the log-density with its normalizing constant: (size, dimension) -> (size,)."""
         return logsumexp(self.log_joint(theta), axis=0)
 
     def log_joint(self, theta: np.ndarray) -> np.ndarray:
-        """Log of each component's share times its density: (size, dimension) -> (k, size)."""
+        """Return the log of each component's share times its density: (size, dimension) -> (k, size)."""
         nu, d = self.degrees_of_freedom, self.dimension
         constant = gammaln(0.5 * (nu + d)) - gammaln(0.5 * nu) - 0.5 * d * np.log(nu * np.pi)
         log_determinants = np.log(np.einsum("kii->ki", self.factors)).sum(axis=1)
@@ -68,7 +68,7 @@ class StudentMixture:
         return (np.log(self.shares) + constant - log_determinants)[:, None] - exponents
 
     def squared_distances(self, theta: np.ndarray) -> np.ndarray:
-        """Squared distances from the locations, in the metric of the scale matrices: (size, dimension) -> (k, size)."""
+        """Return squared distances from the locations, in the scales' metric: (size, dimension) -> (k, size)."""
         deviations = theta - self.locations[:, None, :]
         return np.square(np.linalg.solve(self.factors, deviations.transpose(0, 2, 1))).sum(axis=1)
 
@@ -126,7 +126,7 @@ def _check(draws: np.ndarray) -> None:
 
 
 def _maximized(rng: np.random.Generator, draws: np.ndarray, number: int) -> StudentMixture:
-    """Components fitted by expectation maximization, from random draws as their locations."""
+    """Fit components by expectation maximization, with random draws as their first locations."""
     spread = np.atleast_2d(np.cov(draws, rowvar=False))
     ridge = RIDGE * spread + 1e-12 * np.eye(len(spread))
     factors = np.repeat(np.linalg.cholesky(spread + ridge)[None], number, axis=0)
@@ -147,7 +147,7 @@ def _maximized(rng: np.random.Generator, draws: np.ndarray, number: int) -> Stud
 def _improved(
     mixture: StudentMixture, draws: np.ndarray, responsibilities: np.ndarray, ridge: np.ndarray
 ) -> StudentMixture:
-    """One step of expectation maximization; `responsibilities` has shape (k, size)."""
+    """Make one step of expectation maximization; `responsibilities` has shape (k, size)."""
     nu, d = mixture.degrees_of_freedom, mixture.dimension
     weights = responsibilities * (nu + d) / (nu + mixture.squared_distances(draws))
     # A component that has lost its draws keeps a share of one draw.

@@ -68,7 +68,7 @@ class WhitenedConditional:
     slopes: Callable[[np.ndarray], np.ndarray] | None = None
 
     def slope(self, latent: np.ndarray) -> np.ndarray:
-        """First derivatives: (k, n) -> (k, n)."""
+        """Return the first derivatives: (k, n) -> (k, n)."""
         return self.derivatives(latent).slope if self.slopes is None else self.slopes(latent)
 
     def change(self, v: np.ndarray) -> np.ndarray:
@@ -88,7 +88,7 @@ class WhitenedConditional:
         return np.array([A @ row for row, A in zip(slope, self.projections, strict=True)])
 
     def factors(self, curvature: np.ndarray) -> list[np.ndarray]:
-        """Lower Cholesky factors of I + A W A' for each output, W being minus the curvature where that is positive.
+        """Return lower Cholesky factors of I + A W A' for each output; W is minus the curvature where that is positive.
 
         Raises
         ------
@@ -229,7 +229,7 @@ def _possible(conditional: WhitenedConditional, start: np.ndarray) -> tuple[np.n
 def slices(
     rng: np.random.Generator, conditional: WhitenedConditional, fit: GaussianFit, w: np.ndarray, moves: int
 ) -> tuple[np.ndarray, int]:
-    """Elliptical slices of v about its Gaussian: in w, whose reference is N(0, I).
+    """Make elliptical slice moves of v about its Gaussian, in w, whose reference is N(0, I).
 
     All that the density depends on is linear in w, so that an ellipse takes one product with A, and its points O(N).
 
@@ -268,7 +268,7 @@ def slices(
 
 
 def _gram(a: np.ndarray) -> np.ndarray:
-    """Lower triangle of I + a a', a in any order."""
+    """Return the lower triangle of I + a a', for a in any memory order."""
     product = dsyrk(1.0, a.T, trans=1, lower=1) if a.flags.c_contiguous else dsyrk(1.0, a, lower=1)
     np.einsum("ii->i", product)[:] += 1.0
     return product

@@ -64,7 +64,7 @@ Evaluate = Callable[[Variational], ExpectedLogDensity]
 
 
 def bound(evaluate: Evaluate, at: Variational) -> ExpectedLogDensity:
-    """The bound of log p(y|theta) + log p(theta), and its gradient.
+    """Return the bound of log p(y|theta) + log p(theta), and its gradient.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class VariationalCoordinates:
 
     @property
     def start(self) -> np.ndarray:
-        """Return the vector of the origin."""
+        """The vector of the origin."""
         unit = np.broadcast_to(np.eye(self.origin.mean.shape[1]), self.origin.factor.shape)
         return self._joined(np.zeros_like(self.origin.mean), unit, self.origin.theta, self.origin.inducing / self.units)
 

@@ -39,7 +39,6 @@ class Survival(Protocol):
         decrease : float
             Norm of the residual, divided by the first norm below the threshold.
         """
-        ...
 
 
 @dataclass(frozen=True)

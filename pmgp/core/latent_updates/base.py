@@ -26,26 +26,20 @@ class LatentUpdate(Protocol):
     @property
     def largest_step_size(self) -> float:
         """Upper bound of the step size."""
-        ...
 
     def initial_step_size(self, n: int) -> float:
         """Return the step size at which tuning starts, for n latent values."""
-        ...
 
     def prepare(self, prior: Prior, likelihood: Likelihood) -> Any:
         """Do the O(n^3) work at one theta and return the other methods' `target`, or None if K is indefinite."""
-        ...
 
     def init(self, target: Any, f: np.ndarray) -> Point:
         """Return the point at f of shape (n,); its log-density is minus infinity if a chain cannot start there."""
-        ...
 
     def restore(self, target: Any, point: Point) -> Point:
         """Return a point that was stored without its metric, completed."""
-        ...
 
     def step(
         self, rng: np.random.Generator, point: Point, target: Any, step_size: float
     ) -> tuple[Point, TransitionInfo]:
         """Make one transition; return the new point, whose payload is f, and a report."""
-        ...

@@ -28,7 +28,7 @@ class SliceTarget(NamedTuple):
     likelihood: Likelihood
 
     def log_ratio(self, f: np.ndarray, reference: Gaussian) -> float:
-        """Log of p(y|f) N(f|m, K) over a reference, up to a constant."""
+        """Return the log of p(y|f) N(f|m, K) over a reference, up to a constant."""
         return float(reference.log_ratio(self.likelihood, f))
 
 

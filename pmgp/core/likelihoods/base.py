@@ -18,51 +18,42 @@ class Likelihood(Protocol):
     """
 
     def log_likelihood(self, f: np.ndarray) -> np.ndarray:
-        """Log p(y|f), summed over the n sites: (..., n) -> (...)."""
-        ...
+        """Return log p(y|f), summed over the n sites: (..., n) -> (...)."""
 
     def gradient(self, f: np.ndarray) -> np.ndarray:
-        """First derivative of each log p(y_i|f_i): (n,) -> (n,)."""
-        ...
+        """Return the first derivative of each log p(y_i|f_i): (n,) -> (n,)."""
 
     def derivatives(self, f: np.ndarray) -> tuple[np.ndarray, Any]:
-        """Gradient (n,) and curvature, in the form of the sites' precisions, at the same f; they may share work."""
-        ...
+        """Return the gradient (n,) and the curvature, in the form of the sites' precisions; they may share work."""
 
     def tilted_moments(
         self, mean: np.ndarray, variance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None, /
     ) -> Any:
-        """Moments of the terms times normal densities, and log normalizers; None if not known.
+        """Return the moments of the terms times normal densities, and log normalizers; None if not known.
 
         `near` holds means and variances close to the answer, for likelihoods that need quadrature.
         """
-        ...
 
     def fisher_information(self, f: np.ndarray) -> np.ndarray:
-        """Expected curvature under p(y_i|f_i), or its diagonal for blocks; never negative: (n,) -> (n,)."""
-        ...
+        """Return the expected curvature under p(y_i|f_i), or its diagonal for blocks; never negative: (n,) -> (n,)."""
 
 
 class SiteLikelihood(Likelihood, Protocol):
     """A likelihood whose terms depend on one latent value each."""
 
     def curvature(self, f: np.ndarray) -> np.ndarray:
-        """Minus the second derivative of each log p(y_i|f_i): (n,) -> (n,)."""
-        ...
+        """Return minus the second derivative of each log p(y_i|f_i): (n,) -> (n,)."""
 
     def derivatives(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Gradient and curvature at the same f, which may share work: (n,) to two (n,) arrays."""
-        ...
+        """Return the gradient and curvature at the same f, which may share work: (n,) to two (n,) arrays."""
 
     def third_derivative(self, f: np.ndarray) -> np.ndarray:
-        """Third derivative of each log p(y_i|f_i), for gradients of Laplace's evidence: (n,) -> (n,)."""
-        ...
+        """Return the third derivative of each log p(y_i|f_i), for gradients of Laplace's evidence: (n,) -> (n,)."""
 
     def tilted_moments(
         self, mean: np.ndarray, variance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None, /
     ) -> TiltedMoments | None:
-        """Mean, variance and log normalizer of p(y_i|f_i) N(f_i|mean, variance): (n,) arrays; None if not known."""
-        ...
+        """Return means, variances and log normalizers of p(y_i|f_i) N(f_i|mean, variance), (n,); None if not known."""
 
 
 class NoisyLimits(NamedTuple):
@@ -81,8 +72,7 @@ class Thresholded(Protocol):
     """
 
     def noisy_limits(self) -> NoisyLimits:
-        """The limits, and the standard deviation of the noise."""
-        ...
+        """Return the limits, and the standard deviation of the noise."""
 
 
 class FactorizingLikelihood(ABC):
@@ -90,34 +80,34 @@ class FactorizingLikelihood(ABC):
 
     @abstractmethod
     def log_density(self, f: np.ndarray) -> np.ndarray:
-        """Log p(y_i|f_i), constants included: (..., n) -> (..., n)."""
+        """Return log p(y_i|f_i), constants included: (..., n) -> (..., n)."""
 
     @abstractmethod
     def gradient(self, f: np.ndarray) -> np.ndarray:
-        """First derivative in f: (n,) -> (n,)."""
+        """Return the first derivative in f: (n,) -> (n,)."""
 
     @abstractmethod
     def curvature(self, f: np.ndarray) -> np.ndarray:
-        """Minus the second derivative in f: (n,) -> (n,)."""
+        """Return minus the second derivative in f: (n,) -> (n,)."""
 
     @abstractmethod
     def third_derivative(self, f: np.ndarray) -> np.ndarray:
-        """Third derivative in f: (n,) -> (n,)."""
+        """Return the third derivative in f: (n,) -> (n,)."""
 
     @abstractmethod
     def fisher_information(self, f: np.ndarray) -> np.ndarray:
-        """Expected curvature, never negative: (n,) -> (n,)."""
+        """Return the expected curvature, never negative: (n,) -> (n,)."""
 
     def log_likelihood(self, f: np.ndarray) -> np.ndarray:
-        """Log p(y|f): (..., n) -> (...)."""
+        """Return log p(y|f): (..., n) -> (...)."""
         return self.log_density(f).sum(axis=-1)
 
     def derivatives(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Gradient and curvature at the same f: (n,) to two (n,) arrays."""
+        """Return the gradient and curvature at the same f: (n,) to two (n,) arrays."""
         return self.gradient(f), self.curvature(f)
 
     def tilted_moments(
         self, mean: np.ndarray, variance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None
     ) -> TiltedMoments | None:
-        """Mean, variance and log normalizer of p(y_i|f_i) N(f_i|mean, variance), by quadrature: (n,) arrays."""
+        """Return means, variances and log normalizers of p(y_i|f_i) N(f_i|mean, variance), from quadrature: (n,)."""
         return tilted_moments(self.log_density, mean, variance, near)

@@ -54,11 +54,11 @@ class BernoulliProbit(FactorizingLikelihood):
         self.sign = _signs(y)
 
     def log_density(self, f: np.ndarray) -> np.ndarray:
-        """Log p(y_i|f_i): (..., n) -> (..., n)."""
+        """Return log p(y_i|f_i): (..., n) -> (..., n)."""
         return log_ndtr(self.sign * f)
 
     def log_likelihood(self, f: np.ndarray) -> np.ndarray:
-        """Log p(y|f): (..., n) -> (...).
+        """Return log p(y|f): (..., n) -> (...).
 
         Only the absolute error of the sum matters. Unless a probability underflows, a plain logarithm, or that of a
         product, keeps it small and takes less time than `log_ndtr`.
@@ -66,11 +66,11 @@ class BernoulliProbit(FactorizingLikelihood):
         return for_rows(partial(compiled("probit.log_ratios"), self.sign, NO_SITES, NO_SITES), f)
 
     def gradient(self, f: np.ndarray) -> np.ndarray:
-        """First derivative in f."""
+        """Return the first derivative in f."""
         return self.sign * hazard(self.sign * f)
 
     def curvature(self, f: np.ndarray) -> np.ndarray:
-        """Minus the second derivative in f, between 0 and 1."""
+        """Return minus the second derivative in f, between 0 and 1."""
         z = self.sign * f
         return hazard(z) * excess(z)
 
@@ -81,29 +81,29 @@ class BernoulliProbit(FactorizingLikelihood):
         return gradient, curvature
 
     def third_derivative(self, f: np.ndarray) -> np.ndarray:
-        """Third derivative in f."""
+        """Return the third derivative in f."""
         return self.sign * third_derivative(self.sign * f)
 
     def fisher_information(self, f: np.ndarray) -> np.ndarray:
-        """phi(f)^2 / (Phi(f) Phi(-f))."""
+        """Return phi(f)^2 / (Phi(f) Phi(-f))."""
         return np.exp(-f * f - 2.0 * LOG_SQRT_2PI - log_ndtr(f) - log_ndtr(-f))
 
     def tilted_moments(
         self, mean: np.ndarray, variance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None
     ) -> TiltedMoments:
-        """Mean, variance and log normalizer of p(y_i|f_i) N(f_i|mean, variance), in closed form."""
+        """Return means, variances and log normalizers of p(y_i|f_i) N(f_i|mean, variance), in closed form."""
         out = np.empty((3, len(self.sign)))
         compiled("probit.tilted_moments")(self.sign, *vectors(mean, variance), out)
         return TiltedMoments(*out)
 
     def noisy_limits(self) -> NoisyLimits:
-        """Zero and infinity for f + e, e standard normal, with the label's sign."""
+        """Return zero and infinity for f + e, e standard normal, with the label's sign."""
         positive = self.sign > 0.0
         return NoisyLimits(np.where(positive, 0.0, -np.inf), np.where(positive, np.inf, 0.0), np.ones_like(self.sign))
 
     @staticmethod
     def probability(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
-        """P(y = 1) for f ~ N(mean, variance), in closed form (equation 8)."""
+        """Return P(y = 1) for f ~ N(mean, variance), in closed form (equation 8)."""
         return ndtr(mean / np.sqrt(1.0 + variance))
 
 
@@ -132,11 +132,11 @@ class BernoulliLogit(FactorizingLikelihood):
         self.sign = _signs(y)
 
     def log_density(self, f: np.ndarray) -> np.ndarray:
-        """Log p(y_i|f_i): (..., n) -> (..., n)."""
+        """Return log p(y_i|f_i): (..., n) -> (..., n)."""
         return -np.logaddexp(0.0, -self.sign * f)
 
     def log_likelihood(self, f: np.ndarray) -> np.ndarray:
-        """Log p(y|f): (..., n) -> (...).
+        """Return log p(y|f): (..., n) -> (...).
 
         The logarithms are summed separately, in a vectorized loop, which `logaddexp` does not have.
         """
@@ -144,24 +144,24 @@ class BernoulliLogit(FactorizingLikelihood):
         return np.minimum(z, 0.0).sum(axis=-1) - np.log1p(np.exp(-np.abs(z))).sum(axis=-1)
 
     def gradient(self, f: np.ndarray) -> np.ndarray:
-        """First derivative in f."""
+        """Return the first derivative in f."""
         return self.sign * expit(-self.sign * f)
 
     def curvature(self, f: np.ndarray) -> np.ndarray:
-        """Minus the second derivative in f; it does not depend on the labels."""
+        """Return minus the second derivative in f; it does not depend on the labels."""
         return expit(f) * expit(-f)
 
     def third_derivative(self, f: np.ndarray) -> np.ndarray:
-        """Third derivative in f; it does not depend on the labels either."""
+        """Return the third derivative in f; it does not depend on the labels either."""
         return self.curvature(f) * np.tanh(0.5 * f)
 
     def fisher_information(self, f: np.ndarray) -> np.ndarray:
-        """Expected curvature, which is the curvature for this canonical link."""
+        """Return the expected curvature, which is the curvature for this canonical link."""
         return self.curvature(f)
 
     @staticmethod
     def probability(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
-        """P(y = 1) for f ~ N(mean, variance).
+        """Return P(y = 1) for f ~ N(mean, variance).
 
         Computed by Gauss-Hermite quadrature. Its nodes are too far apart for a wide normal; there the closed form of
         the nearest probit link is corrected by the remainder, which is small and short, summed on a grid.

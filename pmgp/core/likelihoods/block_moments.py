@@ -22,7 +22,7 @@ POINTS = 1024
 
 @cache
 def contrasts_of(classes: int) -> np.ndarray:
-    """Orthonormal rows that are orthogonal to a vector of ones (Helmert's): (classes - 1, classes)."""
+    """Return orthonormal rows that are orthogonal to a vector of ones (Helmert's): (classes - 1, classes)."""
     rows = np.tri(classes - 1, classes) - np.diag(np.arange(1.0, classes), k=1)[: classes - 1]
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     rows.flags.writeable = False
@@ -31,7 +31,7 @@ def contrasts_of(classes: int) -> np.ndarray:
 
 @cache
 def normal_nodes(dimension: int) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights for expectations under a standard normal: (dimension, nodes) and (nodes,)."""
+    """Return nodes and weights for expectations under a standard normal: (dimension, nodes) and (nodes,)."""
     if dimension in ORDERS:
         nodes, weights = normal_rule(ORDERS[dimension])
         grid = np.array(list(product(nodes, repeat=dimension))).T
@@ -92,7 +92,7 @@ class PlacedNodes(NamedTuple):
 
 
 def placed_nodes(mean: np.ndarray, covariance: np.ndarray, near: tuple[np.ndarray, np.ndarray]) -> PlacedNodes:
-    """Nodes about `near` for functions times N(mean, covariance): pairs of (n, d) and (n, d, d) arrays."""
+    """Return nodes about `near` for functions times N(mean, covariance): pairs of (n, d) and (n, d, d) arrays."""
     center, width = near
     spread, factor = np.linalg.cholesky(width), np.linalg.cholesky(covariance)
     inverse = np.linalg.inv(factor)
@@ -101,12 +101,12 @@ def placed_nodes(mean: np.ndarray, covariance: np.ndarray, near: tuple[np.ndarra
 
 
 def log_ratio(nodes: np.ndarray, mass: np.ndarray) -> np.ndarray:
-    """Log of weights over the standard normal density, up to a constant: (d, nodes) and (nodes,) to (nodes,)."""
+    """Return log-ratios of weights and the standard normal density, up to a constant: (d, nodes) to (nodes,)."""
     return np.log(mass) + 0.5 * np.square(nodes).sum(axis=0)
 
 
 def normalized(logs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Weights that sum to one from their logarithms, and the log of their sum: (n, nodes) to (n, nodes) and (n,)."""
+    """Normalize weights given by their logs; return also the log of their sum: (n, nodes) to (n, nodes) and (n,)."""
     largest = logs.max(axis=1)
     weights = np.exp(logs - np.where(np.isfinite(largest), largest, 0.0)[:, None])
     normalizer = weights.sum(axis=1)
@@ -120,7 +120,7 @@ def moments_by_nodes(
     covariance: np.ndarray,
     near: tuple[np.ndarray, np.ndarray],
 ) -> BlockMoments:
-    """Moments of the densities proportional to ``exp(log_density(g)) N(g|mean, covariance)``, site by site.
+    """Return the moments of the densities proportional to ``exp(log_density(g)) N(g|mean, covariance)``, site by site.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ def moments_by_nodes(
 
 
 def pairs(nodes: np.ndarray) -> np.ndarray:
-    """Products of the elements of each node: (d, nodes) to (nodes, d^2)."""
+    """Return products of the elements of each node: (d, nodes) to (nodes, d^2)."""
     return np.einsum("dk,ek->kde", nodes, nodes).reshape(nodes.shape[1], -1)
 
 

@@ -48,25 +48,21 @@ class BlockLikelihood(Likelihood, Protocol):
     @property
     def contrasts(self) -> np.ndarray:
         """H."""
-        ...
 
     @property
     def site_form(self) -> type[BlockMatrix]:
         """The form of the sites' precisions."""
-        ...
 
     def derivatives(self, f: np.ndarray) -> tuple[np.ndarray, BlockMatrix]:
-        """Gradient, (C n,), and a curvature that is positive semidefinite: minus the second derivative, or near it."""
-        ...
+        """Return the gradient, (C n,), and a positive semidefinite curvature, near minus the second derivative."""
 
     def tilted_moments(
         self, mean: np.ndarray, covariance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None, /
     ) -> BlockMoments | None:
-        """Moments of p(y_i|f_i) N(H f_i|mean, covariance): (n, d) and (n, d, d) arrays; None if not known.
+        """Return the moments of p(y_i|f_i) N(H f_i|mean, covariance): (n, d) and (n, d, d) arrays; None if not known.
 
         `near` holds means and covariances of H f_i close to the answer.
         """
-        ...
 
 
 @runtime_checkable
@@ -74,5 +70,4 @@ class Divisible(Protocol):
     """A likelihood whose terms can be computed for some of the observations without the others."""
 
     def among(self, sites: slice) -> Self:
-        """The likelihood of these observations alone."""
-        ...
+        """Return the likelihood of these observations alone."""

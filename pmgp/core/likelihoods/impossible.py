@@ -18,18 +18,18 @@ class Impossible:
         self.reason = reason
 
     def log_likelihood(self, f: np.ndarray) -> np.ndarray:
-        """Minus infinity: (..., n) -> (...)."""
+        """Return minus infinity: (..., n) -> (...)."""
         return np.full(f.shape[:-1], -np.inf)
 
     def gradient(self, f: np.ndarray) -> np.ndarray:
-        """Zero, for want of a better direction: (n,) -> (n,)."""
+        """Return zero, for want of a better direction: (n,) -> (n,)."""
         return np.zeros_like(f, dtype=float)
 
     # Callers that need derivatives must not meet NaN before they check log p(y|f).
     curvature = fisher_information = third_derivative = gradient
 
     def derivatives(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Both zero."""
+        """Return zeros for both."""
         return self.gradient(f), self.curvature(f)
 
     def tilted_moments(

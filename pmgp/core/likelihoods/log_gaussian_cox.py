@@ -50,7 +50,7 @@ class LogGaussianCox(FactorizingLikelihood):
         self._constant = self.y * self.log_exposure - gammaln(self.y + 1.0)
 
     def among(self, sites: slice | np.ndarray) -> LogGaussianCox:
-        """The likelihood of these observations alone."""
+        """Return the likelihood of these observations alone."""
         part = copy(self)
         part.y, part._constant = self.y[sites], self._constant[sites]
         part.log_exposure = np.broadcast_to(self.log_exposure, self.y.shape)[sites]
@@ -60,15 +60,15 @@ class LogGaussianCox(FactorizingLikelihood):
         return np.exp(np.minimum(f + self.log_exposure, MAX_LOG_RATE))
 
     def log_density(self, f: np.ndarray) -> np.ndarray:
-        """Log p(y_i|f_i): (..., n) -> (..., n)."""
+        """Return log p(y_i|f_i): (..., n) -> (..., n)."""
         return self.y * f + self._constant - self._rate(f)
 
     def gradient(self, f: np.ndarray) -> np.ndarray:
-        """First derivative in f."""
+        """Return the first derivative in f."""
         return self.y - self._rate(f)
 
     def curvature(self, f: np.ndarray) -> np.ndarray:
-        """Minus the second derivative in f: the rate, whatever the counts."""
+        """Return minus the second derivative in f: the rate, whatever the counts."""
         return self._rate(f)
 
     def derivatives(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -77,9 +77,9 @@ class LogGaussianCox(FactorizingLikelihood):
         return self.y - rate, rate
 
     def third_derivative(self, f: np.ndarray) -> np.ndarray:
-        """Third derivative in f."""
+        """Return the third derivative in f."""
         return -self._rate(f)
 
     def fisher_information(self, f: np.ndarray) -> np.ndarray:
-        """Expected curvature, which is the curvature for this canonical link."""
+        """Return the expected curvature, which is the curvature for this canonical link."""
         return self._rate(f)

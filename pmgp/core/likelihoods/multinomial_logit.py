@@ -50,14 +50,14 @@ class MultinomialLogit:
         self.data = np.ascontiguousarray(np.concatenate([ordered, constants[None, :]]))
 
     def among(self, sites: slice) -> MultinomialLogit:
-        """The likelihood of these observations alone."""
+        """Return the likelihood of these observations alone."""
         part = copy(self)
         part.data, part.trials = self.data[:, sites], self.trials[sites]
         return part
 
     @property
     def counts(self) -> np.ndarray:
-        """Return the count of each class: (C, n)."""
+        """The count of each class: (C, n)."""
         return self.data[:-1]
 
     @property
@@ -65,7 +65,7 @@ class MultinomialLogit:
         return self.data[-1]
 
     def log_density(self, f: np.ndarray) -> np.ndarray:
-        """Log p(y_i|f_i): (..., C n) -> (..., n)."""
+        """Return log p(y_i|f_i): (..., C n) -> (..., n)."""
         at = stacked(f, self.trials.size)
         largest = at.max(axis=-2, keepdims=True)
         shifted = at - largest
@@ -73,7 +73,7 @@ class MultinomialLogit:
         return (self.counts * shifted).sum(axis=-2) - self.trials * log_sum + self._constants
 
     def log_likelihood(self, f: np.ndarray) -> np.ndarray:
-        """Log p(y|f): (..., C n) -> (...)."""
+        """Return log p(y|f): (..., C n) -> (...)."""
         return self.log_density(f).sum(axis=-1)
 
     def probabilities(self, f: np.ndarray) -> np.ndarray:
@@ -83,16 +83,16 @@ class MultinomialLogit:
         return odds / odds.sum(axis=-2, keepdims=True)
 
     def gradient(self, f: np.ndarray) -> np.ndarray:
-        """First derivative: (C n,) -> (C n,)."""
+        """Return the first derivative: (C n,) -> (C n,)."""
         return flat(self.counts - self.trials * self.probabilities(f))
 
     def derivatives(self, f: np.ndarray) -> tuple[np.ndarray, ContrastBlocks]:
-        """Gradient, and minus the second derivative, which is also the Fisher information."""
+        """Return the gradient, and minus the second derivative, which is also the Fisher information."""
         expected = self.trials * self.probabilities(f)
         return flat(self.counts - expected), ContrastBlocks(np.maximum(expected, SMALLEST_SCALE))
 
     def curvature_gradient(self, f: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Gradient of sum_i <A_i, W_i(f)> in f, W minus the second derivative: (C n,) and symmetric (n, C, C)."""
+        """Return the gradient of sum_i <A_i, W_i(f)> in f, for symmetric A: (C n,) and (n, C, C) to (C n,)."""
         pi = self.probabilities(f)
         own = np.einsum("icc->ci", weights)
         across = np.einsum("icd,di->ci", weights, pi)
@@ -100,14 +100,14 @@ class MultinomialLogit:
         return flat(self.trials * pi * (own - 2.0 * across + common))
 
     def fisher_information(self, f: np.ndarray) -> np.ndarray:
-        """Diagonal of the expected curvature: (C n,) -> (C n,)."""
+        """Return the diagonal of the expected curvature: (C n,) -> (C n,)."""
         probabilities = self.probabilities(f)
         return flat(self.trials * probabilities * (1.0 - probabilities))
 
     def tilted_moments(
         self, mean: np.ndarray, covariance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None
     ) -> BlockMoments:
-        """Moments of p(y_i|f_i) N(H f_i|mean, covariance): (n, d) and (n, d, d) arrays.
+        """Return the moments of p(y_i|f_i) N(H f_i|mean, covariance): (n, d) and (n, d, d) arrays.
 
         One or two dimensions use a quadrature rule about `near`. In more dimensions, where sites cannot match all
         covariances, points about the modes are used, and the expected curvature is returned.

@@ -68,14 +68,14 @@ class NormalInterval:
         self.exponent = -self.width * slope
 
     def log_probability(self) -> np.ndarray:
-        """Log P(lower < u < upper)."""
+        """Return log P(lower < u < upper)."""
         result = np.asarray(log_ndtr(self.upper) + np.log1p(-self._lacking()))
         if self.narrow.any():
             result[self.narrow] = self._quadrature()[0]
         return result
 
     def mean(self) -> np.ndarray:
-        """E[u], given the interval."""
+        """Return E[u], given the interval."""
         line = self._half_line()
         result = np.asarray(-hazard(line.upper) * line.less / (1.0 - line.lacking))
         if self.narrow.any():
@@ -83,14 +83,14 @@ class NormalInterval:
         return self.sign * result
 
     def variance_deficit(self) -> np.ndarray:
-        """1 - var(u), given the interval: between 0 and 1."""
+        """Return 1 - var(u), given the interval: between 0 and 1."""
         result = self._deficit(self._half_line())
         if self.narrow.any():
             result[self.narrow] = 1.0 - self._quadrature()[2]
         return result
 
     def third_cumulant(self) -> np.ndarray:
-        """E[(u - E[u])^3], given the interval."""
+        """Return E[(u - E[u])^3], given the interval."""
         line = self._half_line()
         h, e = hazard(line.upper), excess(line.upper)
         share = 1.0 - line.lacking
@@ -105,7 +105,7 @@ class NormalInterval:
         return self.sign * result
 
     def _lacking(self) -> np.ndarray:
-        """Phi(lower) / Phi(upper); zero for the narrow intervals, which use quadrature."""
+        """Return Phi(lower) / Phi(upper); zero for the narrow intervals, which use quadrature."""
         ratio = erfcx(-self.lower / np.sqrt(2.0)) / erfcx(-self.upper / np.sqrt(2.0))
         return np.where(self.narrow, 0.0, ratio * np.exp(self.exponent))
 
@@ -116,13 +116,13 @@ class NormalInterval:
 
     @staticmethod
     def _deficit(line: _HalfLine) -> np.ndarray:
-        """H (z_u + h - r z_l), with sums ordered so that far out only terms of the order of r cancel."""
+        """Return h (z_u + h - r z_l), with sums ordered so that far out only terms of the order of r cancel."""
         h = hazard(line.upper) / (1.0 - line.lacking)
         inner = h * (line.lacking - line.ratio * (2.0 - line.ratio))
         return np.asarray(h * (excess(line.upper) + inner - line.weighted))
 
     def _quadrature(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Log-probability, mean, variance and third cumulant of the narrow intervals."""
+        """Return the log-probability, mean, variance and third cumulant of the narrow intervals."""
         width = self.width[self.narrow]
         middle = 0.5 * (self.lower + self.upper)[self.narrow]
         t = 0.5 * width * NODES[:, None]

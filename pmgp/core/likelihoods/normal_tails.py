@@ -16,12 +16,12 @@ DEPTH = 40
 
 
 def hazard(z: np.ndarray) -> np.ndarray:
-    """phi(z) / Phi(z), the first derivative of log Phi(z), from the scaled error function."""
+    """Return phi(z) / Phi(z), the first derivative of log Phi(z), from the scaled error function."""
     return np.sqrt(2.0 / np.pi) / erfcx(-z / np.sqrt(2.0))
 
 
 def excess(z: np.ndarray) -> np.ndarray:
-    """hazard(z) + z; the second derivative of log Phi(z) is minus hazard times excess."""
+    """Return hazard(z) + z; the second derivative of log Phi(z) is minus hazard times excess."""
     total = np.asarray(hazard(z) + z)
     tail = z < TAIL
     if np.any(tail):
@@ -30,7 +30,7 @@ def excess(z: np.ndarray) -> np.ndarray:
 
 
 def third_derivative(z: np.ndarray) -> np.ndarray:
-    """Third derivative of log Phi(z): h ((h + z) (2 h + z) - 1)."""
+    """Return the third derivative of log Phi(z): h ((h + z) (2 h + z) - 1)."""
     h = hazard(z)
     result = np.asarray(h * ((h + z) * (2.0 * h + z) - 1.0))
     tail = z < TAIL
@@ -42,7 +42,7 @@ def third_derivative(z: np.ndarray) -> np.ndarray:
 
 
 def _fractions(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """k_1, k_2 and k_3 of the continued fraction."""
+    """Return k_1, k_2 and k_3 of the continued fraction."""
     values = [np.zeros_like(x)]
     for n in range(DEPTH, 0, -1):
         values = [n / (x + values[0]), *values[:2]]

@@ -46,11 +46,11 @@ class OrdinalProbit(FactorizingLikelihood):
         self.lower, self.upper = self.limits[y], self.limits[y + 1]
 
     def log_density(self, f: np.ndarray) -> np.ndarray:
-        """Log p(y_i|f_i): (..., n) -> (..., n)."""
+        """Return log p(y_i|f_i): (..., n) -> (..., n)."""
         return self._interval(f).log_probability()
 
     def log_likelihood(self, f: np.ndarray) -> np.ndarray:
-        """Log p(y|f): (..., n) -> (...).
+        """Return log p(y|f): (..., n) -> (...).
 
         Only the absolute error of the sum matters. A difference of two distribution functions in the lower tail keeps
         it small, and takes a fraction of the time, unless almost nothing is left of the difference.
@@ -63,11 +63,11 @@ class OrdinalProbit(FactorizingLikelihood):
         return np.array([self.lower, self.upper, np.broadcast_to(self.noise, self.lower.shape)])
 
     def gradient(self, f: np.ndarray) -> np.ndarray:
-        """First derivative in f."""
+        """Return the first derivative in f."""
         return self._interval(f).mean() / self.noise
 
     def curvature(self, f: np.ndarray) -> np.ndarray:
-        """Minus the second derivative in f, between 0 and 1 / noise^2."""
+        """Return minus the second derivative in f, between 0 and 1 / noise^2."""
         return self._interval(f).variance_deficit() / self.noise**2
 
     def derivatives(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -76,7 +76,7 @@ class OrdinalProbit(FactorizingLikelihood):
         return interval.mean() / self.noise, interval.variance_deficit() / self.noise**2
 
     def third_derivative(self, f: np.ndarray) -> np.ndarray:
-        """Third derivative in f."""
+        """Return the third derivative in f."""
         return self._interval(f).third_cumulant() / self.noise**3
 
     def fisher_information(self, f: np.ndarray) -> np.ndarray:
@@ -85,14 +85,14 @@ class OrdinalProbit(FactorizingLikelihood):
         return (np.exp(each.log_probability()) * np.square(each.mean() / self.noise)).sum(axis=0)
 
     def noisy_limits(self) -> NoisyLimits:
-        """The thresholds below and above each label, for f plus normal noise."""
+        """Return the thresholds below and above each label, for f plus normal noise."""
         return NoisyLimits(self.lower, self.upper, np.broadcast_to(self.noise, self.lower.shape))
 
     @staticmethod
     def probabilities(
         mean: np.ndarray, variance: np.ndarray, thresholds: np.ndarray, noise: np.ndarray | float = 1.0
     ) -> np.ndarray:
-        """P(y = s) for f ~ N(mean, variance): (m,) arrays to (m, r).
+        """Return P(y = s) for f ~ N(mean, variance): (m,) arrays to (m, r).
 
         Computed in the tail in which the interval lies: a difference of two numbers close to 1 would be zero.
         """
@@ -107,7 +107,7 @@ class OrdinalProbit(FactorizingLikelihood):
     def expected_label(
         cls, mean: np.ndarray, variance: np.ndarray, thresholds: np.ndarray, noise: np.ndarray | float = 1.0
     ) -> np.ndarray:
-        """E[y] for f ~ N(mean, variance): (m,) arrays to (m,)."""
+        """Return E[y] for f ~ N(mean, variance): (m,) arrays to (m,)."""
         each = cls.probabilities(mean, variance, thresholds, noise)
         return each @ np.arange(each.shape[-1])
 
@@ -119,5 +119,5 @@ class OrdinalProbit(FactorizingLikelihood):
 
 
 def _interval(lower: np.ndarray, upper: np.ndarray, noise: np.ndarray | float, f: np.ndarray) -> NormalInterval:
-    """The interval in which the noise lies, in standard deviations."""
+    """Return the interval in which the noise lies, in standard deviations."""
     return NormalInterval((lower - f) / noise, (upper - f) / noise, (upper - lower) / noise)

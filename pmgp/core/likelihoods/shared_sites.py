@@ -55,13 +55,13 @@ class SharedSites:
         return sparse.csr_array((np.ones(number), places), shape=(self.sites, number))
 
     def look(self, f: np.ndarray, where: np.ndarray) -> np.ndarray:
-        """Predictors of the observations that look at given places: (..., n) -> (..., len(where))."""
+        """Return the predictors of observations that look at given elements: (..., n) -> (..., len(where))."""
         if self.complete:
             return f[..., where]
         return np.concatenate([f, np.zeros((*f.shape[:-1], 1))], axis=-1)[..., where]
 
     def predictors(self, f: np.ndarray) -> np.ndarray:
-        """Predictor of each observation: (..., n) -> (..., N)."""
+        """Return the predictor of each observation: (..., n) -> (..., N)."""
         return self.look(f, self.where)
 
     def collect(self, values: np.ndarray) -> np.ndarray:
@@ -71,7 +71,7 @@ class SharedSites:
         return (self._sums @ values.reshape(-1, values.shape[-1]).T).T.reshape(*values.shape[:-1], self.sites)
 
     def observations_of(self, sites: Any) -> tuple[np.ndarray, np.ndarray]:
-        """The observations counted at some elements, and where each looks among these: remembered."""
+        """Return the observations counted at some elements, and the place of each one's element among these; cached."""
         chosen = np.arange(self.sites)[sites]
         key = chosen.tobytes()
         if key not in self._parts:
@@ -107,38 +107,38 @@ class SharingLikelihood:
         return bool(self.inner.separate)
 
     def log_likelihood(self, f: np.ndarray) -> np.ndarray:
-        """Log p(y|f): (..., n) -> (...)."""
+        """Return log p(y|f): (..., n) -> (...)."""
         return self.inner.log_likelihood(self.shared.predictors(f))
 
     def log_density(self, f: np.ndarray) -> np.ndarray:
-        """Log p(y|f) by element of f: (draws, n) -> (draws, n)."""
+        """Return log p(y|f) by element of f: (draws, n) -> (draws, n)."""
         return self.shared.collect(self.inner.log_density(self.shared.predictors(f)))
 
     def gradient(self, f: np.ndarray) -> np.ndarray:
-        """First derivative in f: (n,) -> (n,)."""
+        """Return the first derivative in f: (n,) -> (n,)."""
         return self.shared.collect(self.inner.gradient(self.shared.predictors(f)))
 
     def curvature(self, f: np.ndarray) -> np.ndarray:
-        """Minus the second derivative in f: (n,) -> (n,)."""
+        """Return minus the second derivative in f: (n,) -> (n,)."""
         return self.derivatives(f)[1]
 
     def derivatives(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Gradient and curvature at the same f: (n,) to two (n,) arrays."""
+        """Return the gradient and curvature at the same f: (n,) to two (n,) arrays."""
         gradient, curvature = self.inner.derivatives(self.shared.predictors(f))
         return self.shared.collect(gradient), self.shared.collect(curvature)
 
     def third_derivative(self, f: np.ndarray) -> np.ndarray:
-        """Third derivative in f: (n,) -> (n,)."""
+        """Return the third derivative in f: (n,) -> (n,)."""
         return self.shared.collect(self.inner.third_derivative(self.shared.predictors(f)))
 
     def fisher_information(self, f: np.ndarray) -> np.ndarray:
-        """Expected curvature, or the size of the curvature: (n,) -> (n,)."""
+        """Return the expected curvature, or the size of the curvature: (n,) -> (n,)."""
         return self.shared.collect(self.inner.fisher_information(self.shared.predictors(f)))
 
     def tilted_moments(
         self, mean: np.ndarray, variance: np.ndarray, near: tuple[np.ndarray, np.ndarray] | None = None
     ) -> TiltedMoments:
-        """Moments of the elements' terms by quadrature; those of an element without observations are known."""
+        """Return the moments of the elements' terms from quadrature; an element without observations needs none."""
         seen = self.shared.observed
         whole = mean.copy(), variance.copy(), np.zeros_like(mean)
 
@@ -153,7 +153,7 @@ class SharingLikelihood:
         return TiltedMoments(*whole)
 
     def among(self, sites: Any) -> _Part:
-        """The terms of some elements, given by a slice or by their places."""
+        """Return the terms of some elements, given by a slice or by their indices."""
         return _Part(self, *self.shared.observations_of(sites))
 
 
@@ -173,7 +173,7 @@ class _Part(NamedTuple):
     where: np.ndarray
 
     def log_likelihood(self, f: np.ndarray) -> np.ndarray:
-        """Log-likelihood of these elements: (draws, s) -> (draws,)."""
+        """Return the log-likelihood of these elements: (draws, s) -> (draws,)."""
         if not len(self.observations):
             return np.zeros(len(f))
         predictors = self.whole.shared.look(f, self.where)

@@ -9,11 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pmgp.core.likelihoods.block_moments import (
-    contrasts_of,
-    log_ratio,
-    normal_nodes,
-)
+from pmgp.core.likelihoods.block_moments import contrasts_of, log_ratio, normal_nodes
 from pmgp.core.likelihoods.blocks import BlockMoments
 from pmgp.core.numerics.compiled.loading import compiled, vectors
 
@@ -31,7 +27,7 @@ def softmax_moments(
     near: tuple[np.ndarray, np.ndarray],
     curved: bool = True,
 ) -> BlockMoments:
-    """Moments of prod_c pi_c^counts_c times a normal distribution, and the expected curvature, site by site.
+    """Return the moments of prod_c pi_c^counts_c times a normal distribution, and the expected curvature, site by site.
 
     Parameters
     ----------
@@ -72,7 +68,7 @@ def _as_rows(mean: np.ndarray, covariance: np.ndarray) -> tuple[np.ndarray, np.n
 def tilted_modes(
     counts: np.ndarray, mean: np.ndarray, covariance: np.ndarray, start: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Modes of the tilted densities, and covariances with half of the likelihood's curvature: (n, d), (n, d, d).
+    """Return the tilted densities' modes, and covariances with half the likelihood's curvature: (n, d), (n, d, d).
 
     Newton's method takes steps as long as the third derivatives allow, and needs no line search (Sun and Tran-Dinh
     2019, Mathematical Programming 178, Theorem 2).

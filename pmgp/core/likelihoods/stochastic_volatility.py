@@ -45,25 +45,25 @@ class StochasticVolatility(FactorizingLikelihood):
             self.log_square = 2.0 * np.log(np.abs(check_finite(y)))
 
     def among(self, sites: slice | np.ndarray) -> StochasticVolatility:
-        """The likelihood of these observations alone."""
+        """Return the likelihood of these observations alone."""
         part = copy(self)
         part.log_square = self.log_square[sites]
         return part
 
     def _square(self, f: np.ndarray) -> np.ndarray:
-        """(y_i / exp(f_i))^2."""
+        """Return (y_i / exp(f_i))^2."""
         return np.exp(np.minimum(self.log_square - 2.0 * f, MAX_LOG_SQUARE))
 
     def log_density(self, f: np.ndarray) -> np.ndarray:
-        """Log p(y_i|f_i): (..., n) -> (..., n)."""
+        """Return log p(y_i|f_i): (..., n) -> (..., n)."""
         return -LOG_SQRT_2PI - f - 0.5 * self._square(f)
 
     def gradient(self, f: np.ndarray) -> np.ndarray:
-        """First derivative in f."""
+        """Return the first derivative in f."""
         return self._square(f) - 1.0
 
     def curvature(self, f: np.ndarray) -> np.ndarray:
-        """Minus the second derivative in f; zero where the observation is."""
+        """Return minus the second derivative in f; zero where the observation is."""
         return 2.0 * self._square(f)
 
     def derivatives(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -72,9 +72,9 @@ class StochasticVolatility(FactorizingLikelihood):
         return square - 1.0, 2.0 * square
 
     def third_derivative(self, f: np.ndarray) -> np.ndarray:
-        """Third derivative in f."""
+        """Return the third derivative in f."""
         return 4.0 * self._square(f)
 
     def fisher_information(self, f: np.ndarray) -> np.ndarray:
-        """Expected curvature: 2 everywhere."""
+        """Return the expected curvature: 2 everywhere."""
         return np.full_like(f, 2.0, dtype=float)

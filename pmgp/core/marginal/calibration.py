@@ -213,12 +213,7 @@ def _spread_of_repeats(logs: np.ndarray) -> float:
 
 
 def _spread_with(
-    rng: np.random.Generator,
-    estimator: Calibrated,
-    draws: int,
-    ready: Ready,
-    particles: np.ndarray,
-    logs: np.ndarray,
+    rng: np.random.Generator, estimator: Calibrated, draws: int, ready: Ready, particles: np.ndarray, logs: np.ndarray
 ) -> float:
     """Return the spread of importance sampling's log-estimate if stored estimates hold particles from the posterior.
 

@@ -158,12 +158,7 @@ class PseudoMarginalChain:
         return self._state(rng, evaluation, estimate, 0)
 
     def step(
-        self,
-        rng: np.random.Generator,
-        state: State,
-        current: Point,
-        evaluate: Evaluator,
-        frozen: Frozen,
+        self, rng: np.random.Generator, state: State, current: Point, evaluate: Evaluator, frozen: Frozen
     ) -> tuple[State, Point, Info]:
         """Make one iteration; return the new state, the screen at its theta, and a report.
 
@@ -290,13 +285,7 @@ class PseudoMarginalChain:
         return self._state(rng, current, estimate, state.iteration)
 
     def _accept(
-        self,
-        rng: np.random.Generator,
-        state: State,
-        current: Ready,
-        candidate: Ready,
-        log_ratio: float,
-        frozen: Frozen,
+        self, rng: np.random.Generator, state: State, current: Ready, candidate: Ready, log_ratio: float, frozen: Frozen
     ) -> tuple[Estimate | None, float]:
         """Return the candidate's estimate if it is accepted, or None, and the acceptance probability."""
         estimate = self._estimate(rng, candidate, frozen)

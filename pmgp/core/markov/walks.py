@@ -40,19 +40,15 @@ class Walk(Protocol):
     @property
     def groups(self) -> Sequence[Group]:
         """Groups, in the order in which they are drawn."""
-        ...
 
     def grow(self, rng: np.random.Generator, group: Group) -> np.ndarray:
         """Draw a group's elements, and return the deviations of f from its mean at its sites: (draws, sites)."""
-        ...
 
     def resample(self, rng: np.random.Generator, group: Group, chosen: np.ndarray, log_weights: np.ndarray) -> None:
         """Continue from the chosen particles; a path that is kept may get another ancestor, drawn with the weights."""
-        ...
 
     def path(self, index: int) -> np.ndarray:
         """Return a final particle's deviation of x from its mean."""
-        ...
 
 
 class ChainWalk:

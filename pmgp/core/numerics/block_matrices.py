@@ -39,48 +39,38 @@ class BlockMatrix(Protocol):
     """W, symmetric and positive semidefinite."""
 
     def product(self, x: np.ndarray) -> np.ndarray:
-        """W x: (..., C n) -> (..., C n)."""
-        ...
+        """Return W x: (..., C n) -> (..., C n)."""
 
     def quadratic(self, x: np.ndarray) -> np.ndarray:
-        """x' W x: (..., C n) -> (...)."""
-        ...
+        """Return x' W x: (..., C n) -> (...)."""
 
     def root_product(self, normals: np.ndarray) -> np.ndarray:
         """Turn standard normals into draws with covariance W: (..., C n) -> (..., C n)."""
-        ...
 
     def shrinkage(self, covariances: Sequence[np.ndarray]) -> Shrinkage | None:
-        """(K^-1 + W)^-1 for a block-diagonal K, given by C lower triangles (n, n); None where K is indefinite."""
-        ...
+        """Return (K^-1 + W)^-1 for a block-diagonal K given by C lower triangles (n, n); None where K is indefinite."""
 
     @property
     def blocks(self) -> np.ndarray:
         """The n blocks: (n, C, C)."""
-        ...
 
     def among(self, sites: slice) -> Self:
-        """W of some of the sites."""
-        ...
+        """Return W for some of the sites."""
 
     @property
     def parameters(self) -> np.ndarray:
-        """Return the vector, without constraints, from which :meth:`of` makes the matrix."""
-        ...
+        """The vector, without constraints, from which :meth:`of` makes the matrix."""
 
     @classmethod
     def of(cls, parameters: np.ndarray, n: int) -> Self:
         """Make the matrix from its parameters, for n sites."""
-        ...
 
     @classmethod
     def nearest(cls, blocks: np.ndarray) -> Self:
         """Return the matrix of this form that is nearest to symmetric blocks of shape (n, C, C)."""
-        ...
 
     def towards(self, other: Self, step: float) -> Self:
         """Move a fraction of the way to another matrix of the same form."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,25 +93,25 @@ class ContrastBlocks:
         return self.scale.sum(axis=0)
 
     def product(self, x: np.ndarray) -> np.ndarray:
-        """W x: (..., C n) -> (..., C n)."""
+        """Return W x: (..., C n) -> (..., C n)."""
         scaled = self.scale * stacked(x, self.total.size)
         common = scaled.sum(axis=-2, keepdims=True) / self.total
         return flat(scaled - self.scale * common)
 
     def quadratic(self, x: np.ndarray) -> np.ndarray:
-        """x' W x: (..., C n) -> (...)."""
+        """Return x' W x: (..., C n) -> (...)."""
         scaled = self.scale * stacked(x, self.total.size)
         common = np.square(scaled.sum(axis=-2)) / self.total
         return np.einsum("...i,...i->...", flat(scaled), x) - common.sum(axis=-1)
 
     def root_product(self, normals: np.ndarray) -> np.ndarray:
-        """A^1/2 (I - s s' / sum(a)) e with s the root of a: (..., C n) -> (..., C n)."""
+        """Return A^1/2 (I - s s' / sum(a)) e with s the root of a: (..., C n) -> (..., C n)."""
         root, e = np.sqrt(self.scale), stacked(normals, self.total.size)
         common = (root * e).sum(axis=-2, keepdims=True) / self.total
         return flat(root * (e - root * common))
 
     def shrinkage(self, covariances: Sequence[np.ndarray]) -> ContrastShrinkage | None:
-        """(K^-1 + W)^-1, using C + 1 factorizations and C inversions of n rows."""
+        """Return (K^-1 + W)^-1, using C + 1 factorizations and C inversions of n rows."""
         return ContrastShrinkage.of(covariances, self.scale)
 
     @cached_property
@@ -133,7 +123,7 @@ class ContrastBlocks:
         return found
 
     def among(self, sites: slice) -> ContrastBlocks:
-        """W of some of the sites."""
+        """Return W for some of the sites."""
         return ContrastBlocks(self.scale[:, sites])
 
     @property
@@ -160,12 +150,12 @@ class ContrastBlocks:
         return cls(np.maximum((r * r.sum(axis=1, keepdims=True)).T, SMALLEST).copy())
 
     def towards(self, other: ContrastBlocks, step: float) -> ContrastBlocks:
-        """A fraction of the way to another one."""
+        """Return the matrix a fraction of the way to another one."""
         return ContrastBlocks(self.scale + step * (other.scale - self.scale))
 
 
 def _products_of_pairs(coupling: np.ndarray) -> np.ndarray:
-    """Least-squares r_c from all p_ca p_cb = r_c^2 p_ab: exact where p_cd = r_c r_d, (n, C, C) to (n, C)."""
+    """Return least-squares r_c from all p_ca p_cb = r_c^2 p_ab: exact where p_cd = r_c r_d, (n, C, C) to (n, C)."""
     if coupling.shape[1] == 2:
         return np.sqrt(np.maximum(coupling[:, :, ::-1].diagonal(axis1=1, axis2=2), 0.0))
     products = ((coupling @ coupling) * coupling).sum(axis=2)
@@ -202,23 +192,23 @@ class DenseBlocks:
         return np.linalg.cholesky(self.blocks)
 
     def product(self, x: np.ndarray) -> np.ndarray:
-        """W x: (..., C n) -> (..., C n)."""
+        """Return W x: (..., C n) -> (..., C n)."""
         return flat(np.einsum("icd,...di->...ci", self.blocks, stacked(x, len(self.blocks))))
 
     def quadratic(self, x: np.ndarray) -> np.ndarray:
-        """x' W x: (..., C n) -> (...)."""
+        """Return x' W x: (..., C n) -> (...)."""
         return np.einsum("...i,...i->...", self.product(x), x)
 
     def root_product(self, normals: np.ndarray) -> np.ndarray:
-        """Each block's Cholesky factor times its normals: (..., C n) -> (..., C n)."""
+        """Return each block's Cholesky factor times its normals: (..., C n) -> (..., C n)."""
         return flat(np.einsum("icd,...di->...ci", self.root, stacked(normals, len(self.blocks))))
 
     def shrinkage(self, covariances: Sequence[np.ndarray]) -> DenseShrinkage | None:
-        """(K^-1 + W)^-1, using one factorization of C n rows."""
+        """Return (K^-1 + W)^-1, using one factorization of C n rows."""
         return DenseShrinkage.of(covariances, self.root)
 
     def among(self, sites: slice) -> DenseBlocks:
-        """W of some of the sites."""
+        """Return W for some of the sites."""
         return DenseBlocks(self.blocks[sites])
 
     @property
@@ -251,7 +241,7 @@ class DenseBlocks:
         return cls(_with_eigenvalues(blocks, np.negative))
 
     def towards(self, other: DenseBlocks, step: float) -> DenseBlocks:
-        """A fraction of the way to another one."""
+        """Return the matrix a fraction of the way to another one."""
         return DenseBlocks(self.blocks + step * (other.blocks - self.blocks))
 
 

@@ -30,24 +30,19 @@ class Shrinkage(Protocol):
 
     @property
     def log_determinant(self) -> float:
-        """Return the log-determinant of I + K W."""
-        ...
+        """The log-determinant of I + K W."""
 
     def product(self, x: np.ndarray) -> np.ndarray:
-        """S x: (C n,) or (C n, k), of the same shape."""
-        ...
+        """Return S x: (C n,) or (C n, k), of the same shape."""
 
     def drawn(self, u: np.ndarray, e: np.ndarray) -> np.ndarray:
         """Return draws with covariance S, from draws u with covariance K and standard normals e: (k, C n) arrays."""
-        ...
 
     def marginals(self) -> np.ndarray:
         """Return the blocks of S, one for each of the n sites: (n, C, C)."""
-        ...
 
     def resistances(self) -> list[np.ndarray]:
         """Return the C diagonal blocks of (K + W^-1)^-1 = W - W S W: (n, n), Fortran order."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +98,7 @@ class ContrastShrinkage:
         return linalg.triangular_inverse(self.factor)
 
     def product(self, x: np.ndarray) -> np.ndarray:
-        """S x: (C n,) or (C n, k), of the same shape."""
+        """Return S x: (C n,) or (C n, k), of the same shape."""
         own = self._conditioned(_rows(x.reshape(x.shape[0], -1).T, len(self.scale)))
         summed = np.einsum("ci,cki->ki", self.scale, own)
         common = linalg.cholesky_solve(self.factor, summed[0])[None, :] if len(summed) == 1 else self._common(summed)
@@ -111,7 +106,7 @@ class ContrastShrinkage:
         return found.swapaxes(1, 2).reshape(x.shape)
 
     def drawn(self, u: np.ndarray, e: np.ndarray) -> np.ndarray:
-        """u + S (W^1/2 e - W u), using one product with T: (k, C n).
+        """Return u + S (W^1/2 e - W u), using one product with T: (k, C n).
 
         With x = D^1/2 e - D u that is u + T (x + D 1 z) for z = -M^-1 sum_c E_c D_c^-1 x_c: the map takes the part
         that all blocks have in common, D 1 w, to zero, as T D 1 w - T D 1 M^-1 M w = 0. The blocks of the rest add up
@@ -130,7 +125,7 @@ class ContrastShrinkage:
         record("matvec", e.size // n)
 
     def _common(self, summed: np.ndarray) -> np.ndarray:
-        """M^-1 times rows: (k, n)."""
+        """Return M^-1 times rows: (k, n)."""
         return _solved(self.common, summed.T).T
 
     def _conditioned(self, x: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
@@ -143,7 +138,7 @@ class ContrastShrinkage:
         return out
 
     def marginals(self) -> np.ndarray:
-        """The n blocks of S, where D T = I - E D^-1."""
+        """Return the n blocks of S, where D T = I - E D^-1."""
         number, n = self.scale.shape
         variance = np.array([covariance.diagonal() for covariance in self.covariances])
         found = np.empty((n, number * number))
@@ -152,7 +147,7 @@ class ContrastShrinkage:
         return found.reshape(n, number, number)
 
     def resistances(self) -> list[np.ndarray]:
-        """E_c - E_c M^-1 E_c: two products of n rows each."""
+        """Return E_c - E_c M^-1 E_c: two products of n rows each."""
         found = []
         for part in self.weighted:
             weighted = np.asfortranarray(linalg.symmetrized(part.T))
@@ -167,7 +162,7 @@ def _rows(x: np.ndarray, number: int) -> np.ndarray:
 
 
 def _solved(inverse: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """``(L L')^-1 b`` from L^-1: (n,) or (n, k)."""
+    """Return ``(L L')^-1 b`` from L^-1: (n,) or (n, k)."""
     return linalg.triangular_product(inverse, linalg.triangular_product(inverse, b), transpose=True)
 
 
@@ -207,11 +202,11 @@ class DenseShrinkage:
 
     @property
     def log_determinant(self) -> float:
-        """Return the log-determinant of I + K W."""
+        """The log-determinant of I + K W."""
         return linalg.log_determinant(self.factor)
 
     def product(self, x: np.ndarray) -> np.ndarray:
-        """S x: (C n,) or (C n, k), of the same shape."""
+        """Return S x: (C n,) or (C n, k), of the same shape."""
         n, number = self.root.shape[:2]
         parts = zip(self.covariances, np.split(x, number), strict=True)
         y = np.array([linalg.symmetric_product(covariance, part) for covariance, part in parts])
@@ -221,14 +216,14 @@ class DenseShrinkage:
         return np.linalg.solve(transposed, solved.swapaxes(0, 1)).swapaxes(0, 1).reshape(x.shape)
 
     def drawn(self, u: np.ndarray, e: np.ndarray) -> np.ndarray:
-        """u + S (V e - W u): (k, C n)."""
+        """Return u + S (V e - W u): (k, C n)."""
         n, number = self.root.shape[:2]
         blocks = [x.reshape(len(x), number, n) for x in (e, u)]
         whitened = blocks[0] - np.einsum("idc,kdi->kci", self.root, blocks[1])
         return u + self.product(np.einsum("icd,kdi->kci", self.root, whitened).reshape(u.shape).T).T
 
     def marginals(self) -> np.ndarray:
-        """The n blocks of S = V'^-1 (I - B^-1) V^-1."""
+        """Return the n blocks of S = V'^-1 (I - B^-1) V^-1."""
         n, number = self.root.shape[:2]
         inverse = linalg.inverse(self.factor).reshape(number, n, number, n)
         sites = np.arange(n)
@@ -242,7 +237,7 @@ class DenseShrinkage:
         return np.linalg.solve(self.root.swapaxes(1, 2), left.swapaxes(1, 2))
 
     def resistances(self) -> list[np.ndarray]:
-        """Blocks of V B^-1 V'."""
+        """Return the blocks of V B^-1 V'."""
         n, number = self.root.shape[:2]
         inverse = linalg.symmetrized(linalg.inverse(self.factor)).reshape(number, n, number, n)
         found = []

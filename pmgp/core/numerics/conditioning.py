@@ -120,7 +120,7 @@ def deviations(
     precision: np.ndarray,
     normals: np.ndarray,
 ) -> np.ndarray:
-    """Draws less their mean, made of standard normals: (2, size, n) -> (size, n).
+    """Return draws less their mean, made from standard normals: (2, size, n) -> (size, n).
 
     With u = L e1 and c = B^-1 (W^1/2 u + e2), the vector u - K W^1/2 c has the covariance (K^-1 + W)^-1, for e1 and e2
     standard normal; all draws are columns of one matrix. As B c is known, the product with K cancels here, too:
@@ -145,7 +145,7 @@ def deviations(
 def log_normalizer(
     prior_mean: np.ndarray, linear: np.ndarray, precision: np.ndarray, mean: np.ndarray, log_determinant: float
 ) -> float:
-    """Log of the integral of the prior times the sites: m'(b - W m / 2) + b'_c (mu - m) / 2 - log|B| / 2.
+    """Return the log of the integral of the prior times the sites: m'(b - W m / 2) + b'_c (mu - m) / 2 - log|B| / 2.
 
     Parameters
     ----------

@@ -57,7 +57,7 @@ class Ledger:
 
     @property
     def total(self) -> OperationCounts:
-        """Return the operations so far, or all operations of the block if it has ended."""
+        """The operations so far, or all operations of the block if it has ended."""
         return OperationCounts(*self._numbers.values())
 
     def __enter__(self) -> Self:

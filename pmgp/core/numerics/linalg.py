@@ -62,7 +62,7 @@ def cholesky(a: np.ndarray, *, overwrite: bool = False) -> np.ndarray:
 
 
 def cholesky_pullback(factor: np.ndarray, cotangent: np.ndarray, vector: np.ndarray) -> np.ndarray:
-    """Gradient with respect to A = L L' of a function of L x, in reverse mode.
+    """Return the gradient with respect to A = L L' of a function of L x, in reverse mode.
 
     With g the gradient with respect to L x, the cotangent of L is the lower triangle of g x', and that of A is
     L^-T S L^-1 / 2, where S is symmetric with the lower triangle of (L' g) x'. L' times the lower triangle of g x' has
@@ -90,7 +90,7 @@ def cholesky_pullback(factor: np.ndarray, cotangent: np.ndarray, vector: np.ndar
 
 
 def cholesky_pushforward(factor: np.ndarray, tangent: np.ndarray, vector: np.ndarray) -> np.ndarray:
-    """DL x for A = L L' and a change dA: L P x, P the lower half of L^-1 dA L^-T with half its diagonal.
+    """Return DL x for A = L L' and a change dA: L P x, P the lower half of L^-1 dA L^-T with half its diagonal.
 
     Counted as one factorization.
 
@@ -128,7 +128,7 @@ def triangular_inverse(factor: np.ndarray) -> np.ndarray:
 
 
 def inverse(factor: np.ndarray) -> np.ndarray:
-    """Lower triangle of ``(L L')^-1`` from the factor.
+    """Return the lower triangle of ``(L L')^-1`` from the factor.
 
     LAPACK's own routine would spend most of its time on the triangle's inverse: see :func:`_triangular_inverse`.
     """
@@ -137,7 +137,7 @@ def inverse(factor: np.ndarray) -> np.ndarray:
 
 
 def inverse_diagonal(factor: np.ndarray, *, overwrite: bool = False) -> np.ndarray:
-    """Diagonal of ``(L L')^-1`` from the factor: the squared column norms of L^-1, half of an inversion.
+    """Return the diagonal of ``(L L')^-1`` from the factor: the squared column norms of L^-1, half of an inversion.
 
     With `overwrite` the factor is lost, and an n x n buffer is saved.
     """
@@ -155,7 +155,7 @@ def triangular_solve(factor: np.ndarray, b: np.ndarray, *, transpose: bool = Fal
 
 
 def triangular_product(factor: np.ndarray, x: np.ndarray, *, transpose: bool = False) -> np.ndarray:
-    """``L x`` or ``L' x`` for `x` of shape (n,) or (n, k)."""
+    """Return ``L x`` or ``L' x`` for `x` of shape (n,) or (n, k)."""
     if x.ndim == 1:
         return dtrmv(factor, x, lower=1, trans=int(transpose))
     if x.shape[1] == 1:
@@ -176,12 +176,12 @@ def symmetric_product(a: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 def log_determinant(factor: np.ndarray) -> float:
-    """Log-determinant of ``L L'`` from its factor."""
+    """Return the log-determinant of ``L L'`` from its factor."""
     return 2.0 * float(np.log(factor.diagonal()).sum())
 
 
 def scaled_plus_identity(a: np.ndarray, scale: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-    """Lower triangle of ``I + diag(scale) A diag(scale)``, in `out` where it is given.
+    """Return the lower triangle of ``I + diag(scale) A diag(scale)``, in `out` where it is given.
 
     Parameters
     ----------
@@ -206,14 +206,14 @@ def scaled_plus_identity(a: np.ndarray, scale: np.ndarray, out: np.ndarray | Non
 
 
 def add_outer(a: np.ndarray, x: np.ndarray, y: np.ndarray | None = None) -> np.ndarray:
-    """Lower triangle of ``A + x x' / 2``, or of ``A + (x y' + y x') / 2``, in place of A's; Fortran order."""
+    """Add ``x x' / 2``, or ``(x y' + y x') / 2``, to the lower triangle of A in place; Fortran order."""
     if y is None:
         return dsyr(0.5, x, lower=1, a=a, overwrite_a=1)
     return dsyr2(0.5, x, y, lower=1, a=a, overwrite_a=1)
 
 
 def symmetrized(a: np.ndarray) -> np.ndarray:
-    """Full symmetric matrix from its lower triangle."""
+    """Return the full symmetric matrix of a lower triangle."""
     lower = np.tril(a)
     return lower + np.tril(lower, -1).T
 

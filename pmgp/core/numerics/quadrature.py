@@ -33,7 +33,7 @@ class TiltedMoments(NamedTuple):
 
 @cache
 def normal_rule(order: int) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights with ``E[g(z)] ~ sum(weights * g(nodes))`` for z ~ N(0, 1).
+    """Return nodes and weights with ``E[g(z)] ~ sum(weights * g(nodes))`` for z ~ N(0, 1).
 
     Parameters
     ----------
@@ -47,10 +47,7 @@ def normal_rule(order: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def normal_expectation(
-    function: Callable[[np.ndarray], np.ndarray],
-    mean: np.ndarray,
-    variance: np.ndarray,
-    order: int = 32,
+    function: Callable[[np.ndarray], np.ndarray], mean: np.ndarray, variance: np.ndarray, order: int = 32
 ) -> np.ndarray:
     """Return E[function(f)] for f ~ N(mean, variance), for each element.
 

@@ -23,7 +23,7 @@ QUOTA = Path("/sys/fs/cgroup/cpu.max")
 
 
 def suitable_threads(n: int, cores: int | None = None) -> int:
-    """Number of BLAS threads for a computation with n latent values.
+    """Return the number of BLAS threads for a computation with n latent values.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def _libraries() -> tuple[Any, ...]:
 
 
 def blas_threads() -> int:
-    """Number of threads that BLAS uses now: the largest of all libraries."""
+    """Return the number of threads that BLAS uses now: the largest of all libraries."""
     return max((library.num_threads for library in _libraries()), default=1)
 
 

@@ -10,10 +10,4 @@ May import: core.numerics, core.likelihoods, core.gaussians, core.approximations
 from pmgp.core.orthants.classification import OrthantClassification, classify
 from pmgp.core.orthants.probability import METHODS, OrthantProbability, log_probability
 
-__all__ = [
-    "METHODS",
-    "OrthantClassification",
-    "OrthantProbability",
-    "classify",
-    "log_probability",
-]
+__all__ = ["METHODS", "OrthantClassification", "OrthantProbability", "classify", "log_probability"]

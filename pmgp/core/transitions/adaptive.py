@@ -78,7 +78,7 @@ class RandomWalk(_Scaled):
     def step(
         self, rng: np.random.Generator, point: Point, density: Density, learned: Scaling
     ) -> tuple[Point, TransitionInfo]:
-        """One transition."""
+        """Make one transition."""
         return metropolis_hastings(rng, point, density, self.propose(rng, point.position, learned))
 
     def learn(self, learned: Scaling, point: Point, info: TransitionInfo) -> Scaling:
@@ -130,7 +130,7 @@ class HamiltonianMonteCarlo(_Scaled):
     def step(
         self, rng: np.random.Generator, point: Point, density: Density, learned: Scaling
     ) -> tuple[Point, TransitionInfo]:
-        """One trajectory."""
+        """Follow one trajectory."""
         position = triangular_solve(learned.factor, point.position)
         scaled = Point(position, point.log_density, point, learned.factor.T @ point.gradient)
         coordinates = _Coordinates(density, learned.factor)
@@ -175,7 +175,7 @@ class ManifoldLangevin(_Scaled):
     def step(
         self, rng: np.random.Generator, point: Point, density: MetricDensity, learned: Scaling
     ) -> tuple[Point, TransitionInfo]:
-        """One transition; the point stays if it has no metric."""
+        """Make one transition; the point stays if it has no metric."""
         complete = density.with_metric(point)
         if complete is None:
             return point, TransitionInfo(False, 0.0, 1)
@@ -194,11 +194,11 @@ class _Coordinates:
         self.factor = factor
 
     def at(self, position: np.ndarray, gradient: bool = False) -> Point:
-        """The value, and the gradient on request."""
+        """Return the point with its value, and with the gradient on request."""
         inner = self.density.at(self.factor @ position, gradient)
         slope = self.factor.T @ inner.gradient if gradient else NOT_COMPUTED
         return Point(position, inner.log_density, inner, slope)
 
     def gradient(self, position: np.ndarray) -> np.ndarray:
-        """Gradient of the log-density."""
+        """Return the gradient of the log-density."""
         return self.factor.T @ self.density.gradient(self.factor @ position)

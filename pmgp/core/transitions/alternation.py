@@ -80,7 +80,7 @@ class Alternation:
     def step(
         self, rng: np.random.Generator, point: Point, density: Density, learned: LearnedAlternation
     ) -> tuple[Point, TransitionInfo]:
-        """One turn; the gradient is computed if the last turn has not done so."""
+        """Take one turn; the gradient is computed if the last turn has not done so."""
         if rng.uniform() >= learned.share:
             return self.proposals.step(rng, point, density, learned.proposals)
         known = point if point.gradient.size else point._replace(gradient=density.gradient(point.position))

@@ -73,12 +73,10 @@ class Density(Protocol):
     """A log-density over positions."""
 
     def at(self, position: np.ndarray, gradient: bool = False) -> Point:
-        """The value at a position, with the gradient on request."""
-        ...
+        """Return the point at a position, with its value, and with the gradient on request."""
 
     def gradient(self, position: np.ndarray) -> np.ndarray:
-        """Gradient of the log-density: (n,) -> (n,)."""
-        ...
+        """Return the gradient of the log-density: (n,) -> (n,)."""
 
 
 class MetricDensity(Density, Protocol):
@@ -86,7 +84,6 @@ class MetricDensity(Density, Protocol):
 
     def with_metric(self, point: Point, known: Point | None = None) -> Point | None:
         """Add the factor of G to a point; `known` is a point whose metric may be the same."""
-        ...
 
 
 class AdaptiveTransition(Protocol):
@@ -108,10 +105,9 @@ class AdaptiveTransition(Protocol):
 
     def start(self, dimension: int, length: int) -> Any:
         """Return the state before tuning of `length` iterations."""
-        ...
 
     def step(self, rng: np.random.Generator, point: Point, density: Any, learned: Any) -> tuple[Point, TransitionInfo]:
-        """One transition.
+        """Make one transition.
 
         Parameters
         ----------
@@ -121,12 +117,9 @@ class AdaptiveTransition(Protocol):
         density : Density or MetricDensity
         learned : object
         """
-        ...
 
     def learn(self, learned: Any, point: Point, info: TransitionInfo) -> Any:
         """Take in the point and the report of a tuning iteration."""
-        ...
 
     def freeze(self, learned: Any) -> Any:
         """Return the constant that sampling uses; a frozen state stays as it is."""
-        ...

@@ -9,12 +9,7 @@ from pmgp.core.transitions.metropolis_hastings import metropolis_choice
 
 
 def hamiltonian(
-    rng: np.random.Generator,
-    point: Point,
-    density: Density,
-    step_size: float,
-    max_leapfrog: int,
-    min_leapfrog: int = 1,
+    rng: np.random.Generator, point: Point, density: Density, step_size: float, max_leapfrog: int, min_leapfrog: int = 1
 ) -> tuple[Point, TransitionInfo]:
     """Hybrid Monte Carlo with a unit mass matrix and a random number of leapfrog steps (Algorithm 1).
 

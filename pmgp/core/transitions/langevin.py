@@ -32,13 +32,13 @@ def langevin(
 
 
 def _drifted(point: Point, step_size: float) -> np.ndarray:
-    """Mean of the proposal from a point (equation 10)."""
+    """Return the mean of the proposal from a point (equation 10)."""
     drift = linalg.cholesky_solve(point.metric_factor, point.gradient)
     return point.position + 0.5 * step_size * step_size * drift
 
 
 def _log_proposal(point: Point, position: np.ndarray, step_size: float) -> float:
-    """Log-density of proposing `position` from `point`, up to a constant."""
+    """Return the log-density of proposing `position` from `point`, up to a constant."""
     deviation = position - _drifted(point, step_size)
     whitened = linalg.triangular_product(point.metric_factor, deviation, transpose=True) / step_size
     return 0.5 * linalg.log_determinant(point.metric_factor) - 0.5 * float(whitened @ whitened)

@@ -44,15 +44,15 @@ class _FactorizedMetric:
         return linalg.log_determinant(self.factor)
 
     def momentum(self, rng: np.random.Generator) -> np.ndarray:
-        """A draw from N(0, G)."""
+        """Draw from N(0, G)."""
         return linalg.triangular_product(self.factor, rng.standard_normal(len(self.factor)))
 
     def velocity(self, momentum: np.ndarray) -> np.ndarray:
-        """G^-1 p."""
+        """Return G^-1 p."""
         return linalg.cholesky_solve(self.factor, momentum)
 
     def force(self, velocity: np.ndarray) -> np.ndarray:
-        """<G^-1 - v v', d_jG> / 2 for each j."""
+        """Return <G^-1 - v v', d_jG> / 2 for each j."""
         if self._changes is None:
             self._changes = self.density.metric_changes(self.position)
         inverse = linalg.symmetrized(linalg.inverse(self.factor))
@@ -66,24 +66,24 @@ class _Differenced:
         self.density = density
 
     def at(self, position: np.ndarray, gradient: bool = False) -> Point:
-        """The value, and the gradient on request."""
+        """Return the point with its value, and with the gradient on request."""
         return self.density.at(position, gradient)
 
     def gradient(self, position: np.ndarray) -> np.ndarray:
-        """Gradient of the log-density."""
+        """Return the gradient of the log-density."""
         return self.density.gradient(position)
 
     def metric_at(self, position: np.ndarray) -> _FactorizedMetric | None:
-        """G at a position."""
+        """Return G at a position."""
         return self.of(self.density.at(position))
 
     def of(self, point: Point) -> _FactorizedMetric | None:
-        """G at a point; None where there is none."""
+        """Return G at a point; None where there is none."""
         complete = self.density.with_metric(point) if np.isfinite(point.log_density) else None
         return None if complete is None else _FactorizedMetric(complete.metric_factor, self, point.position)
 
     def metric_changes(self, position: np.ndarray) -> np.ndarray:
-        """Derivatives of G, (n, n, n), with the position's axis first; NaN next to points where G does not exist."""
+        """Return G's derivatives, (n, n, n), the position's axis first; NaN next to points where G does not exist."""
         shifts = DIFFERENCE * np.eye(position.size)
         return np.array([self._tensor(position + s) - self._tensor(position - s) for s in shifts]) / (2.0 * DIFFERENCE)
 
@@ -134,7 +134,7 @@ class RiemannianMonteCarlo:
     def step(
         self, rng: np.random.Generator, point: Point, density: MetricDensity, learned: Scaling
     ) -> tuple[Point, TransitionInfo]:
-        """One trajectory; the point stays if it has no metric."""
+        """Follow one trajectory; the point stays if it has no metric."""
         differenced = _Differenced(density)
         metric = differenced.of(point)
         if metric is None:

@@ -28,7 +28,6 @@ class Proposing(AdaptiveTransition, Protocol):
 
     def propose(self, rng: np.random.Generator, position: np.ndarray, learned: Any) -> Proposed:
         """Draw a position given one, both of shape (dimension,)."""
-        ...
 
 
 def metropolis_choice(

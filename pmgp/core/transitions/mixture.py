@@ -59,7 +59,7 @@ class LearnedMixture(NamedTuple):
 
     @classmethod
     def fixed(cls, proposal: AdaptiveProposal) -> LearnedMixture:
-        """A state that learns nothing more."""
+        """Return a state that learns nothing more."""
         return cls(proposal, 0, Moments(proposal.dimension))
 
 
@@ -102,7 +102,7 @@ class IndependenceMixture:
     def step(
         self, rng: np.random.Generator, point: Point, density: Density, learned: LearnedMixture
     ) -> tuple[Point, TransitionInfo]:
-        """One transition."""
+        """Make one transition."""
         return metropolis_hastings(rng, point, density, learned.proposal.propose(rng, point.position))
 
     def learn(self, learned: LearnedMixture, point: Point, info: TransitionInfo) -> LearnedMixture:
@@ -157,7 +157,7 @@ def _weight(walk: tuple[float, ...], independent: tuple[float, ...], dimension: 
 
 
 def _independent_efficiency(rate: float) -> float:
-    """Independent draws an iteration of an independence sampler that accepts at this rate.
+    """Return how many independent draws an iteration of an independence sampler with this acceptance rate gives.
 
     If log importance weights are normal with variance s^2, the acceptance rate is 2 Phi(-s / sqrt 2), and the share of
     effective draws is exp(-s^2): a rate of 0.3 is still good, and one of 0.05 is worthless.

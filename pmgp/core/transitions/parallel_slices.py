@@ -68,7 +68,7 @@ def _angles(
     current: np.ndarray,
     temperature: float,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Angles of the moves, and the log ratio there, both of shape (draws,)."""
+    """Return the angles of the moves, and the log ratio there, both of shape (draws,)."""
     values = current.copy()
     threshold = temperature * current - rng.standard_exponential(len(current))
     angle = rng.uniform(0.0, 2.0 * np.pi, len(current))

@@ -92,14 +92,14 @@ class AdaptiveProposal:
         return Proposed(proposal, self._log_t(theta) - self._log_t(proposal), INDEPENDENT)
 
     def _log_t(self, theta: np.ndarray) -> float:
-        """Log-density of the fitted t up to a constant."""
+        """Return the log-density of the fitted t up to a constant."""
         assert self.inverse_factor is not None
         standard = self.inverse_factor @ (theta - self.location) / INFLATION
         exponent = 0.5 * (DEGREES_OF_FREEDOM + self.dimension)
         return -exponent * log1p(float(standard @ standard) / DEGREES_OF_FREEDOM)
 
     def _emulated(self, rng: np.random.Generator, theta: np.ndarray) -> Proposed:
-        """One transition of the multiple-trial independence sampler for the emulated density."""
+        """Make one transition of the multiple-trial independence sampler for the emulated density."""
         tries = TRIES_OF_THREE if self.dimension <= 3 else TRIES
         tried, log_emulated = np.empty((tries + 1, self.dimension)), np.empty(tries + 1)
         drawn = rng.standard_normal((tries, self.dimension)), rng.chisquare(DEGREES_OF_FREEDOM, tries), rng.random(2)
@@ -109,7 +109,7 @@ class AdaptiveProposal:
 
     @cached_property
     def _parts(self) -> tuple[Any, ...]:
-        """Return the parts of the t and of the emulator, contiguous along the axis that the kernel reads."""
+        """The parts of the t and of the emulator, contiguous along the axis that the kernel reads."""
         assert self.location is not None
         assert self.factor is not None
         assert self.inverse_factor is not None

@@ -31,27 +31,22 @@ class Metric(Protocol):
     @property
     def log_determinant(self) -> float:
         """Log|G|, up to a constant."""
-        ...
 
     def momentum(self, rng: np.random.Generator) -> np.ndarray:
-        """A draw from N(0, G)."""
-        ...
+        """Draw from N(0, G)."""
 
     def velocity(self, momentum: np.ndarray) -> np.ndarray:
-        """G^-1 p."""
-        ...
+        """Return G^-1 p."""
 
     def force(self, velocity: np.ndarray) -> np.ndarray:
-        """Gradient of log|G|/2 + p'G^-1 p/2 in the position, p fixed: (tr(G^-1 d_jG) - v'd_jG v) / 2 for each j."""
-        ...
+        """Return the gradient of log|G|/2 + p'G^-1 p/2 in the position: (tr(G^-1 d_jG) - v'd_jG v) / 2 for each j."""
 
 
 class RiemannianDensity(Density, Protocol):
     """A density with a metric at every position."""
 
     def metric_at(self, position: np.ndarray) -> Metric | None:
-        """G at a position; None if it does not exist."""
-        ...
+        """Return G at a position; None if it does not exist."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +101,7 @@ def riemannian(
     max_leapfrog: int,
     solver: Solver,
 ) -> tuple[Point, TransitionInfo]:
-    """One trajectory, whose number of steps is uniform from 1 to `max_leapfrog`.
+    """Follow one trajectory, whose number of steps is uniform from 1 to `max_leapfrog`.
 
     The given point must have its gradient, and its metric instead of the metric's factor; so has the returned one.
     """
@@ -125,7 +120,7 @@ def riemannian(
 
 
 def leapfrog(moving: Moving, density: RiemannianDensity, step_size: float, solver: Solver) -> Moving | None:
-    """One step of the generalized leapfrog; None if a fixed point is not found, or if values are not finite."""
+    """Make one generalized leapfrog step; None if a fixed point is not found, or if values are not finite."""
     point, half = moving.point, 0.5 * step_size
     pushed = _pushed(moving, half, solver)
     if pushed is None:
@@ -143,7 +138,7 @@ def leapfrog(moving: Moving, density: RiemannianDensity, step_size: float, solve
 
 
 def _pushed(moving: Moving, half: float, solver: Solver) -> tuple[np.ndarray, np.ndarray] | None:
-    """The first half step of the momentum, p = p_0 - step/2 dH/dx(x, p), with its velocity."""
+    """Make the first half step of the momentum, p = p_0 - step/2 dH/dx(x, p); return it with its velocity."""
     metric = moving.point.metric_factor
     explicit = moving.momentum + half * moving.point.gradient
     if metric.constant:
@@ -160,7 +155,7 @@ def _pushed(moving: Moving, half: float, solver: Solver) -> tuple[np.ndarray, np
 def _drifted(
     point: Point, momentum: np.ndarray, velocity: np.ndarray, density: RiemannianDensity, half: float, solver: Solver
 ) -> tuple[np.ndarray, Metric, np.ndarray] | None:
-    """The step of the position, x' = x + step/2 (v(x, p) + v(x', p)), with its metric, and the velocity there."""
+    """Move the position, x' = x + step/2 (v(x, p) + v(x', p)); return it with its metric, and the velocity there."""
     if point.metric_factor.constant:
         return point.position + 2.0 * half * velocity, point.metric_factor, velocity
     there = velocity

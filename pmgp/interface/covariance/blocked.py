@@ -30,19 +30,7 @@ from pmgp.interface.graphs.theta_function import NumpyFunction, ThetaFunction, s
 class BlockedCovariance:
     """Compiled theta -> (m, K), K in Fortran order with its lower triangle only.
 
-    Parameters
-    ----------
-    mean, covariance : TensorVariable
-        Graphs of theta.
-    theta : TensorVariable
-    compile_function : Compiler
-    keeping : bool
-        Whether distances that theta only scales may be kept, which are matrices of n by n.
-
-    Raises
-    ------
-    UnsupportedGraphError
-        If the covariance is not of this form.
+    `keeping` says whether distances that theta only scales may be kept, which are matrices of n by n.
     """
 
     def __init__(

@@ -24,15 +24,7 @@ Inputs = dict[str, list[Any]]
 
 
 class Rectangle:
-    """Some rows and columns of K, on which instructions take their parts of the inputs.
-
-    Parameters
-    ----------
-    rows, columns : slice
-        With a start and a stop.
-    xp : module
-        The array namespace.
-    """
+    """Some rows and columns of K, on which instructions take their parts of the inputs; `xp` is the array namespace."""
 
     def __init__(self, rows: slice, columns: slice, xp: Any = np) -> None:
         self.rows = rows
@@ -85,14 +77,7 @@ class Rectangle:
 
 
 class Gathered:
-    """Some rows of K, and any columns, all different.
-
-    Parameters
-    ----------
-    rows : slice
-        With a start and a stop.
-    columns : (m,) array of int
-    """
+    """Some rows of K, and any columns, all different."""
 
     def __init__(self, rows: slice, columns: np.ndarray) -> None:
         self.rows = rows
@@ -172,13 +157,7 @@ def by_kind(values: list[Any], shape: tuple[int, int]) -> Inputs:
 def run(code: list[Instruction], inputs: Inputs, place: Rectangle | Gathered | OnDiagonal) -> list[Any]:
     """Return the registers after all instructions have run, each with its own memory.
 
-    Parameters
-    ----------
-    code : list of Instruction
-    inputs : dict
-        Arrays, or pairs of them for products, keyed by the kind of instruction that takes them.
-    place : Rectangle, Gathered or OnDiagonal
-        The part of K.
+    The inputs are arrays, or pairs of them for products, keyed by the kind of instruction that takes them.
     """
     registers: list[Any] = []
     for kind, function, sources, number, value in code:
@@ -195,20 +174,9 @@ def run(code: list[Instruction], inputs: Inputs, place: Rectangle | Gathered | O
 class MomentParts:
     """The mean and the covariance of a vector; a part is computed when it is asked for.
 
-    Parameters
-    ----------
-    mean : (n,) array
-    code : list of Instruction
-    inputs : dict
-        Inputs of the instructions: each "leaf" has shape (n, n), (n, 1), (1, n) or (1, 1), each "product" is a pair of
-        arrays of shapes (n, k) and (k, n), each "diagonal" has shape (n,), and each "distance" has shape (n, n).
-    xp : module
-        The namespace of all arrays.
-
-    Raises
-    ------
-    UnsupportedGraphError
-        If the namespace lacks a function.
+    Each "leaf" among the inputs has shape (n, n), (n, 1), (1, n) or (1, 1), each "product" is a pair of arrays of
+    shapes (n, k) and (k, n), each "diagonal" has shape (n,), and each "distance" has shape (n, n). `xp` is the
+    namespace of all arrays; one that lacks a function is refused.
     """
 
     def __init__(self, mean: Any, code: list[Instruction], inputs: Inputs, xp: Any = np) -> None:

@@ -49,32 +49,11 @@ class Instruction(NamedTuple):
 
 
 class Program:
-    """A covariance as instructions on blocks.
+    """A covariance, canonical and specialized, as instructions on blocks: instruction i of `code` fills register i.
 
-    Parameters
-    ----------
-    covariance : TensorVariable
-        A graph, canonical and specialized.
-    theta : vector, optional
-        The vector that the covariance depends on; if it is given, distances that it only scales are kept.
-
-    Raises
-    ------
-    UnsupportedGraphError
-        If the covariance has an operation without an equivalent in NumPy.
-
-    Attributes
-    ----------
-    code : list of Instruction
-        Instruction i fills register i.
-    leaves : list
-        Graphs that are sliced; their dimensions of length one are broadcast.
-    products : list
-        Pairs of graphs that are multiplied block by block.
-    diagonals : list
-        Graphs of vectors that are added to the diagonal.
-    distances : list
-        Graphs of whole matrices that do not depend on theta.
+    `leaves` are sliced, and their dimensions of length one broadcast; `products` are pairs of graphs that are
+    multiplied block by block; `diagonals` are vectors that are added to the diagonal; `distances` are whole matrices
+    that do not depend on theta. With `theta`, distances that it only scales are kept.
     """
 
     def __init__(self, covariance: TensorVariable, theta: TensorVariable | None = None) -> None:

@@ -46,16 +46,7 @@ RULES: dict[Any, tuple[Rule, ...]] = {
 def differentiable(code: list[Instruction], moves: dict[str, list[bool]]) -> list[bool]:
     """Return which registers depend on theta.
 
-    Parameters
-    ----------
-    code : list of Instruction
-    moves : dict
-        Whether each leaf, product and diagonal depends on theta.
-
-    Raises
-    ------
-    UnsupportedGraphError
-        If one of these registers is the result of an operation without a rule.
+    `moves` says whether each leaf, product and diagonal does. Each operation on the way needs a rule.
     """
     depends: list[bool] = []
     for kind, function, sources, place, _ in code:
@@ -112,15 +103,7 @@ def _below_diagonal(size: int) -> np.ndarray:
 def pull_back(code: list[Instruction], depends: list[bool], inputs: Inputs, bars: Inputs, weighted: Weighted) -> None:
     """Add to `bars` the gradients of the weighted sum of K's elements.
 
-    Parameters
-    ----------
-    code : list of Instruction
-    depends : list of bool
-        The result of :func:`differentiable`.
-    inputs, bars : dict
-        Leaves, pairs of factors, and diagonals; and the gradients in them.
-    weighted : iterator
-        Blocks with the gradient in their elements.
+    `depends` is the result of :func:`differentiable`. `weighted` yields blocks with the gradient in their elements.
     """
     for place, weight in weighted:
         _pull_back_block(code, depends, run(code, inputs, place), inputs, bars, place, weight)

@@ -21,14 +21,7 @@ Separated = tuple[Counter[TensorVariable], TensorVariable]
 
 
 def separated(variable: TensorVariable, theta: TensorVariable) -> Separated | None:
-    """Return a graph as such a product, or None if no such form is known.
-
-    Parameters
-    ----------
-    variable : TensorVariable
-        Canonical and specialized.
-    theta : vector
-    """
+    """Return a graph as such a product, or None if no such form is known."""
     if theta not in set(ancestors([variable])):
         return Counter(), variable
     if all(variable.type.broadcastable):

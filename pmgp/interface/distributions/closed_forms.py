@@ -28,15 +28,8 @@ from pmgp.interface.graphs.theta_function import ThetaFunction
 class ClosedForm:
     """The core likelihood of an observed variable, as a function of theta.
 
-    Parameters
-    ----------
-    constructor : callable
-        Takes the observations and the parameters.
-    observed : variable
-    parameters : list of variables
-        The likelihood's parameters other than f, in terms of theta's value variables.
-    parameters_at : ThetaFunction, optional
-        The parameters as a function of theta, if any depends on it.
+    `constructor` takes the observations and the parameters other than f, which are in terms of theta's value variables;
+    `parameters_at` gives them as a function of theta, if any depends on it.
     """
 
     def __init__(
@@ -52,13 +45,7 @@ class ClosedForm:
         self.parameters_at = parameters_at
 
     def refresh(self, theta: np.ndarray) -> None:
-        """Read the data again, and check them and the parameters at a theta that must be possible.
-
-        Raises
-        ------
-        ValueError
-            If the observations or the parameters are outside their domain; the message names them.
-        """
+        """Read the data again, and check them and the parameters at a theta that must be possible."""
         self._observations = _value_of(self.observed)
         if self.parameters_at is not None:
             self.parameters_at.refresh_data()
@@ -83,20 +70,7 @@ def find_closed_form(
     function_of_theta: Callable[[list[TensorVariable]], ThetaFunction],
     point: dict[str, np.ndarray],
 ) -> ClosedForm | None:
-    """Return the closed form of p(y|f, theta), or None if the core has none.
-
-    Parameters
-    ----------
-    model : pymc.Model
-    latents : list of variables
-        The latent variables of f.
-    variables : list of variables
-        Observed variables that depend on f.
-    function_of_theta : callable
-        Compiles graphs of the value variables into a function of theta.
-    point : dict
-        Values of all variables, for their shapes.
-    """
+    """Return the closed form of p(y|f, theta), or None if the core has none."""
     if len(variables) != 1 or variables[0] not in model.observed_RVs:
         return None
     node = variables[0].owner

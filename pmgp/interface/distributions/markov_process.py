@@ -22,10 +22,6 @@ class MarkovProcessRV(RandomVariable):
 
     Its parameters are the mean and the times, (n,) each, the length-scales and variances of the parts, (k,) each, and
     the periods and length-scales of the parts' factors, (p,) each.
-
-    Parameters
-    ----------
-    parts : tuple of Part
     """
 
     name = "markov_process"
@@ -49,10 +45,6 @@ class MarkovConditionalRV(RandomVariable):
 
     Its parameters are the values, means and times where it is known, (n,) each, the means and times where it is not,
     (m,) each, and the parameters of the kernel.
-
-    Parameters
-    ----------
-    parts : tuple of Part
     """
 
     name = "markov_conditional"
@@ -113,12 +105,7 @@ class _Density(Op):
         output_storage[0][0] = np.asarray(found)
 
     def pullback(self, *arguments: Any) -> NoReturn:
-        """Refuse to give a gradient.
-
-        Raises
-        ------
-        NotImplementedError
-        """
+        """Refuse to give a gradient."""
         raise NotImplementedError(
             "the density of a process in time has no gradient: sample with step=pmgp.PseudoMarginal(), which "
             "integrates the process out"

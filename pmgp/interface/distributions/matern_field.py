@@ -20,12 +20,8 @@ from pmgp.core.markov.fields import SummedPrecision, matern_coefficients
 class MaternFieldRV(RandomVariable):
     """A Matern field of order 1: first its values at points, if there are any, then those at all nodes of a mesh.
 
-    Its parameters are the mean, (n,), the length-scale and the standard deviation.
-
-    Parameters
-    ----------
-    summed : SummedPrecision
-        The precision, whose design has the weights of the nodes for each value of the field.
+    Its parameters are the mean, (n,), the length-scale and the standard deviation. The design of `summed` has the
+    weights of the nodes for each value of the field.
     """
 
     name = "matern_field"
@@ -39,13 +35,7 @@ class MaternFieldRV(RandomVariable):
         super().__init__(**kwargs)
 
     def rng_fn(self, rng: np.random.Generator, *parameters: Any) -> np.ndarray:
-        """Draw the field: (*size, n).
-
-        Raises
-        ------
-        ValueError
-            If a parameter is impossible.
-        """
+        """Draw the field: (*size, n)."""
         mean, lengthscale, deviation, size = parameters
         prior = self.summed.prior(matern_coefficients(float(lengthscale), float(deviation)))
         if prior.factorized() is None:
@@ -80,10 +70,7 @@ class _Density(Op):
     def pullback(self, inputs: Sequence[Any], outputs: Sequence[Any], gradients: Sequence[Any]) -> list[Any]:
         """Return the derivatives in the deviation and in the coefficients.
 
-        Raises
-        ------
-        NotImplementedError
-            For a field at points, whose values are functions of those at the nodes.
+        A field at points has none, because these values are functions of those at the nodes.
         """
         pattern = self.summed.pattern
         if pattern.sites > pattern.shape[0]:

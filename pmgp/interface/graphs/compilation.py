@@ -59,13 +59,7 @@ INTERPRETED = Mode(
 
 
 class Compiler:
-    """A compiler of graphs to functions, which trust their inputs to be float64 arrays in C order.
-
-    Parameters
-    ----------
-    settings : dict
-        Settings of PyTensor, like `compile_kwargs` in `pymc.sample`.
-    """
+    """A compiler of graphs to functions, which trust their inputs to be float64 arrays in C order."""
 
     def __init__(self, settings: dict[str, Any] | None = None) -> None:
         self.settings = dict(settings or {})
@@ -80,11 +74,7 @@ class Compiler:
     ) -> Callable[..., Any]:
         """Return a function that maps inputs to a list of outputs.
 
-        Parameters
-        ----------
-        inputs, outputs : list of variables
-        interpreted : bool
-            Whether to interpret the graph, which is ready at once but slow. The user's own mode takes precedence.
+        Interpreted graphs are ready at once, but slow. The user's own mode takes precedence.
         """
         mode = {"mode": INTERPRETED} if interpreted else {}
         with untraced():
@@ -115,11 +105,8 @@ class CompiledWhenCalled:
 class CompiledOnRequest(CompiledWhenCalled):
     """A function with a substitute that stands in until the function is compiled for many calls.
 
-    Parameters
-    ----------
-    compile_function : callable
-    make_substitute : callable
-        Makes a function with the same values that is slower but ready at once, or returns None to have it compiled.
+    `make_substitute` makes a function with the same values that is slower but ready at once, or returns None to have it
+    compiled.
     """
 
     def __init__(

@@ -27,11 +27,7 @@ INCLUDED = ("merge", "canonicalize", "local_check_parameter_to_ninf_switch", "st
 def rewritten(outputs: list[TensorVariable], rearranged: bool) -> list[TensorVariable]:
     """Return the outputs of an equivalent graph that takes less time.
 
-    Parameters
-    ----------
-    outputs : list of variables
-    rearranged : bool
-        Whether sums and products may be taken in another order, which changes the last digits.
+    If they may be `rearranged`, sums and products are taken in another order, which changes the last digits.
     """
     outputs = rewrite_graph(outputs, include=INCLUDED, custom_rewrite=in2out(_parts_of_split))
     if not rearranged:

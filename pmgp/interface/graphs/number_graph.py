@@ -26,19 +26,7 @@ from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
 
 
 class NumberGraph:
-    """Numbers as functions of the elements of a vector.
-
-    Parameters
-    ----------
-    vector : vector
-    outputs : list of scalars
-        Functions of constants and of single elements of the vector.
-
-    Raises
-    ------
-    UnsupportedGraphError
-        If they depend on anything else, or an operation has no equivalent in Python.
-    """
+    """Numbers as functions of constants and of single elements of a vector."""
 
     def __init__(self, vector: TensorVariable, outputs: list[TensorVariable]) -> None:
         self._by_number = NumpyGraph([vector], outputs, _call)

@@ -29,13 +29,8 @@ from pmgp.interface.graphs.registers import NewArray
 class NumericalFunction:
     """A function that maps the values of inputs to those of outputs.
 
-    Parameters
-    ----------
-    inputs : list of variables
-    outputs : list of variables
-    rearranged : bool
-        Whether sums and products may be taken in another order, which changes the last digits and takes less time where
-        matrices are large.
+    If it may be `rearranged`, sums and products are taken in another order, which changes the last digits and takes
+    less time where matrices are large.
     """
 
     def __init__(self, inputs: list[TensorVariable], outputs: list[TensorVariable], rearranged: bool = False) -> None:

@@ -32,24 +32,9 @@ from pmgp.interface.graphs.registers import LARGE, Call, NewArray, in_registers
 class NumpyGraph:
     """Outputs as functions of the inputs, with one NumPy call for each operation that depends on the inputs.
 
-    Parameters
-    ----------
-    inputs : list of variables
-    outputs : list of variables
-    translate : callable, optional
-        Maps a node of the graph to the call that computes its output and the variables that this call takes.
-    retain : bool
-        Whether the memory of large matrices is kept from one call to the next.
-
-    Attributes
-    ----------
-    fixed : list of variables
-        Variables that do not depend on the inputs, and that the calls or the outputs need.
-
-    Raises
-    ------
-    UnsupportedGraphError
-        If an operation has no equivalent in NumPy.
+    `translate` maps a node of the graph to the call that computes its output and the variables that this call takes.
+    With `retain`, the memory of large matrices is kept from one call to the next. The `fixed` variables do not depend
+    on the inputs, and the calls or the outputs need them.
     """
 
     def __init__(
@@ -174,13 +159,7 @@ def _shuffled(axes: list[int], index: tuple[Any, ...], values: np.ndarray) -> np
 
 
 def places(indices: list[Any], op: Any) -> tuple[Any, ...]:
-    """Return the index of a part of an array, as numbers.
-
-    Raises
-    ------
-    UnsupportedGraphError
-        If these numbers are not known.
-    """
+    """Return the index of a part of an array, as numbers."""
     return tuple(_known_index(index) for index in indices_from_subtensor(indices, op.idx_list))
 
 

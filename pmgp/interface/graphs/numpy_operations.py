@@ -17,13 +17,7 @@ class UnsupportedGraphError(TypeError):
 
 
 def numpy_function(operation: ps.ScalarOp) -> Callable[..., Any]:
-    """Return the equivalent of a scalar operation for arrays.
-
-    Raises
-    ------
-    UnsupportedGraphError
-        If there is none.
-    """
+    """Return the equivalent of a scalar operation for arrays."""
     if isinstance(operation, ps.Cast):
         return partial(_cast, operation.o_type.dtype)
     if type(operation) in OWN:

@@ -26,12 +26,8 @@ LARGE = 10_000
 class NewArray:
     """A call whose result shares no memory with its arguments, or overwrites one of them.
 
-    Parameters
-    ----------
-    function : callable
-        Takes the position of the argument that it may overwrite, or None, followed by the arguments.
-    places : tuple of int
-        Positions of the arguments that may be overwritten, which have the result's shape.
+    The function takes the position of the argument that it may overwrite, or None, followed by the arguments. `places`
+    are the positions of those that may be, which have the result's shape.
     """
 
     function: Callable[..., Any]
@@ -79,20 +75,8 @@ def in_registers(
     """Return the calls with registers in place of variables, and the number of registers beside those given.
 
     A register is used again once its value has been taken for the last time, and overwritten if the function can do
-    that.
-
-    Parameters
-    ----------
-    calls : list of Call
-        In the order in which they are made.
-    results : list of variables
-        The result of each call.
-    known : dict
-        Registers of the variables that are given; those of the results are added to it.
-    outputs : set of variables
-        Variables that are needed after the last call.
-    retain : bool
-        Whether calls that make large matrices keep their memory for the next time.
+    that. The results of the calls are added to the registers `known`; `outputs` are needed after the last call. With
+    `retain`, calls that make large matrices keep their memory for the next time.
     """
     first, kept = len(known), set(known) | outputs
     last = {source: step for step, (_, taken) in enumerate(calls) for source in taken}

@@ -34,15 +34,8 @@ def simplified(outputs: list[TensorVariable], exclude: tuple[str, ...] = ()) -> 
 class ThetaFunction:
     """A function that maps theta to the values of outputs.
 
-    Parameters
-    ----------
-    theta : vector
-    outputs : list of variables
-        Canonical and specialized.
-    compile_function : callable
-        Makes a function from lists of inputs and outputs, and from whether to interpret; such as a `Compiler`.
-    whole : list of variables, optional
-        Large outputs: if one of them depends on theta, compiling is worth its time.
+    The outputs are canonical and specialized. If one of the large outputs `whole` depends on theta, compiling is worth
+    its time.
     """
 
     def __init__(
@@ -90,20 +83,6 @@ class NumpyFunction:
     """A function of inputs and theta that consists of NumPy calls, so that nothing has to be compiled.
 
     Values that depend on theta alone are computed when theta changes.
-
-    Parameters
-    ----------
-    inputs : list of variables
-    theta : vector
-    outputs : list of variables
-        Canonical and specialized.
-    compile_function : callable
-        See `ThetaFunction`.
-
-    Raises
-    ------
-    UnsupportedGraphError
-        If an operation has no equivalent in NumPy.
     """
 
     def __init__(
@@ -135,13 +114,7 @@ class NumpyFunction:
     def at_places(self, places: Any, length: int, *arguments: np.ndarray) -> list[np.ndarray]:
         """Compute all outputs for some elements of the last axis, along which the outputs are elementwise.
 
-        Parameters
-        ----------
-        places : slice or array of int
-        length : int
-            Length of that axis.
-        *arguments
-            The inputs, whose last axis has these elements only, and theta.
+        `length` is that of the axis; the inputs have these elements only, and are followed by theta.
         """
         *inputs, theta = arguments
         fixed = [value[..., places] if np.shape(value)[-1:] == (length,) else value for value in self._fixed(theta)]

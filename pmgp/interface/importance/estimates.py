@@ -22,23 +22,8 @@ DRAWS = 256
 class Estimates:
     """Estimates of p(y|theta) for a model.
 
-    Parameters
-    ----------
-    parts : LatentGaussianModel
-    estimator : Estimator or str
-    approximation : Approximation or str
-    draws : int
-        Importance samples or particles if the estimator leaves their number open.
-
-    Attributes
-    ----------
-    indefinite : int
-        Number of theta so far at which the covariance of f could not be factorized.
-
-    Raises
-    ------
-    ValueError
-        For an unknown estimator or approximation.
+    `draws` is for estimators that leave their number open. `indefinite` counts the theta so far at which the covariance
+    of f could not be factorized.
     """
 
     def __init__(

@@ -21,15 +21,8 @@ PRIOR_DRAWS = 4000
 def refuse_improper(model: pm.Model, latents: list[TensorVariable]) -> None:
     """Refuse improper priors, and warn about priors whose normalizing constant differs from PyMC's.
 
-    Raises
-    ------
-    ModelError
-        Naming the variables with a flat prior.
-
-    Warns
-    -----
-    UserWarning
-        If a potential changes the prior of theta, or a transformation confines it to a part of its support.
+    That is the case if a potential changes the prior of theta, or a transformation confines it to a part of its
+    support.
     """
     theta = hyperparameters(model, latents)
     flat = improper(theta)

@@ -25,13 +25,8 @@ from pmgp.interface.model.observed_normal import observed_normal
 class Weighed(NamedTuple):
     """One value of theta with an unbiased estimate of its posterior density.
 
-    Attributes
-    ----------
-    log_joint : float
-        Log of p(theta) p^(y|theta), on the unconstrained scale.
-    f : (n,) array or None
-        A draw from p(f|theta, y) in the extended target; None for a model without f, and if `log_joint` is minus
-        infinity.
+    `log_joint` is log p(theta) p^(y|theta). f (n,) is a draw from p(f|theta, y) in the extended target; it is None for
+    a model without f, and if `log_joint` is minus infinity.
     """
 
     log_joint: float
@@ -41,10 +36,7 @@ class Weighed(NamedTuple):
 class Target(Protocol):
     """A posterior of theta, on the unconstrained scale.
 
-    Attributes
-    ----------
-    size : int
-        Number of rows of the covariance.
+    `size` is the number of rows of the covariance.
     """
 
     size: int
@@ -69,13 +61,7 @@ class Target(Protocol):
 class LatentTarget:
     """The posterior of a model with latent values f, which are integrated out.
 
-    Parameters
-    ----------
-    parts : LatentGaussianModel
-    smooth : Differentiable
-        Approximates p(y|theta) while the density is maximized.
-    estimator, approximation
-        See `Estimates`.
+    `smooth` approximates p(y|theta) while the density is maximized.
     """
 
     def __init__(
@@ -119,15 +105,7 @@ class LatentTarget:
 
 
 class MarginalTarget:
-    """The posterior of a model with multivariate normal observations, such as those of `pymc.gp.Marginal`.
-
-    Parameters
-    ----------
-    model : pymc.Model
-    observed : variable
-        The observations.
-    compile_kwargs : dict, optional
-    """
+    """The posterior of a model with multivariate normal observations, such as those of `pymc.gp.Marginal`."""
 
     def __init__(self, model: pm.Model, observed: TensorVariable, compile_kwargs: dict | None = None) -> None:
         parts = observed_normal(model, observed, compile_kwargs)

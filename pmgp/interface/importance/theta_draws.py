@@ -19,17 +19,7 @@ from pmgp.interface.model.missing import hyperparameters
 def posterior_of(idata: Any, needed: list[TensorVariable], draws: int | None = None) -> xr.Dataset:
     """Return the posterior's draws, or at most `draws` of them: evenly spaced, and the same from each chain.
 
-    Parameters
-    ----------
-    idata : xarray.DataTree
-    needed : list of variables
-        Variables that it must contain.
-    draws : int, optional
-
-    Raises
-    ------
-    ValueError
-        If the posterior lacks one of them, or if `draws` is not positive.
+    It must contain the variables `needed`.
     """
     if draws is not None and draws < 1:
         raise ValueError(f"draws must be at least 1, not {draws}")
@@ -49,13 +39,7 @@ def posterior_of(idata: Any, needed: list[TensorVariable], draws: int | None = N
 def theta_draws(posterior: xr.Dataset, model: pm.Model, latents: list[TensorVariable]) -> np.ndarray:
     """Return theta as one vector for each draw, chain by chain: (draws, dimension), see `LatentGaussianModel.ravel`.
 
-    Parameters
-    ----------
-    posterior : xarray.Dataset
-        Draws on the scales of the model's variables.
-    model : pymc.Model
-    latents : list of variables
-        The latent variables of f, which are left out.
+    `latents`, the variables of f, are left out.
     """
     variables = hyperparameters(model, latents)
     inputs = [rv.type(name=rv.name) for rv in variables]
@@ -77,22 +61,7 @@ def transformed(model: pm.Model, variables: list[TensorVariable]) -> list[Tensor
 def latent_draws(
     posterior: xr.Dataset, latents: list[TensorVariable], parts: LatentGaussianModel, theta: np.ndarray
 ) -> np.ndarray:
-    """Return the draws of f: (draws, n), chain by chain.
-
-    Parameters
-    ----------
-    posterior : xarray.Dataset
-    latents : list of variables
-        The latent variables of f.
-    parts : LatentGaussianModel
-    theta : (draws, dimension) array
-        The draws of theta.
-
-    Raises
-    ------
-    ValueError
-        If the number of latent values differs from the model's.
-    """
+    """Return the draws of f: (draws, n), chain by chain."""
     rows = [_rows(posterior, rv) for rv in latents]
     for rv, found in zip(latents, rows, strict=True):
         size = parts.latent_vector.lengths[rv.name]

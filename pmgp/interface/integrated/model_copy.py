@@ -13,11 +13,7 @@ from pytensor.tensor.variable import TensorVariable
 def copied(model: pm.Model, without: list[TensorVariable] | None = None) -> pm.Model:
     """Copy a model with its variables, data and initial values.
 
-    Parameters
-    ----------
-    model : pymc.Model
-    without : list of variables
-        Variables to leave out, together with data that only they use. No other variable may depend on them.
+    Data that only the variables left out use are left out too. No other variable may depend on them.
     """
     graph, copies = fgraph_from_model(_without_initial_values(model))
     for variable in without or []:

@@ -29,11 +29,6 @@ def refuse_infinite_inputs(latent: str, graphs: list[TensorVariable], prior: Den
     """Refuse NaN and infinity in the arrays from which the mean and the covariance of f are computed.
 
     They are accepted if the mean and the covariance are finite, since a graph may ignore such elements.
-
-    Raises
-    ------
-    ModelError
-        It names the array and the rows.
     """
     n = prior.size
     for variable in ancestors(graphs):
@@ -54,13 +49,7 @@ def refuse_infinite_inputs(latent: str, graphs: list[TensorVariable], prior: Den
 
 
 def refuse_impossible(terms: LikelihoodTerms, observations: Observations, probes: Probes) -> None:
-    """Refuse observations whose likelihood is zero or not a number at all probed points.
-
-    Raises
-    ------
-    ModelError
-        It names the variable, the rows and the observed values.
-    """
+    """Refuse observations whose likelihood is zero or not a number at all probed points."""
     if terms.possible:
         return
     masks = np.tile(binary_masks(probes.sites), probes.number)
@@ -96,21 +85,6 @@ def refuse_other_processes(
     Processes are: variables that ``gp.prior`` whitened; time series; multivariate normal variables whose covariance is
     computed from inputs with a row for each element; and those as long as f, unless several of their elements affect
     one observation, as regression coefficients do.
-
-    Parameters
-    ----------
-    model : pymc.Model
-    latent : LatentVector or LatentPieces
-        f.
-    theta : ThetaVector
-    terms : LikelihoodTerms or None
-        Terms of a likelihood that is given by its graph.
-    probes : Probes
-
-    Raises
-    ------
-    ModelError
-        It names the second process.
     """
     for name in whitened_processes(model):
         raise ModelError(_two_processes(latent.name, name, "is a whitened Gaussian process"))

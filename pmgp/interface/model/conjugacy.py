@@ -29,12 +29,6 @@ def find_conjugate_variance(model: pm.Model, parts: LatentGaussianModel) -> Conj
     It must have an inverse-gamma prior with constant parameters, K must be proportional to it, and nothing else may
     depend on it. Proportionality is checked at random theta. It needs ``gp.prior(..., jitter=0)``; a jitter must scale
     with the variance, as in ``variance * (kernel + pm.gp.cov.WhiteNoise(1e-3))``.
-
-    Parameters
-    ----------
-    model : pymc.Model
-    parts : LatentGaussianModel
-        Parts of the same model.
     """
     for variable in model.free_RVs:
         parameters = _inverse_gamma_parameters(model, variable)

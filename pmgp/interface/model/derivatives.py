@@ -19,16 +19,8 @@ from pmgp.interface.model.missing_gradients import naming_missing_gradients
 class DifferentiableLatentModel:
     """The parts of a model and their derivatives, for schemes that move theta.
 
-    Parameters
-    ----------
-    parts : LatentGaussianModel
-    gradient, metric : bool
-        Whether to compile :meth:`theta_gradient`, and whether :meth:`pushforward` and :meth:`curvature`.
-
-    Raises
-    ------
-    ModelError
-        If an operation in the model has no gradient.
+    `gradient` and `metric` say whether to compile :meth:`theta_gradient`, and whether :meth:`pushforward` and
+    :meth:`curvature`. An operation without a gradient raises a ModelError.
     """
 
     def __init__(self, parts: LatentGaussianModel, gradient: bool = True, metric: bool = True) -> None:

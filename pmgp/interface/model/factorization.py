@@ -18,16 +18,7 @@ from pmgp.interface.model.theta_vector import ThetaVector
 
 
 class HessianInF:
-    """Products of the Hessian of log p(y|f, theta) in f with vectors.
-
-    Parameters
-    ----------
-    terms : list of variables
-        Terms of the log-likelihood.
-    latent : vector
-        f, as a value variable.
-    theta : ThetaVector
-    """
+    """Products of the Hessian of log p(y|f, theta) in f with vectors."""
 
     def __init__(self, terms: list[TensorVariable], latent: TensorVariable, theta: ThetaVector) -> None:
         self._products = CompiledWhenCalled(partial(_compile_products, terms, latent, theta))

@@ -19,17 +19,7 @@ from pmgp.interface.model.theta_vector import ThetaVector
 class FieldPrior(SeriesPrior):
     """The function from theta to p(f|theta) for a field f.
 
-    Parameters
-    ----------
-    model : pymc.Model
-    latent : LatentVector
-        The latent vector, a single field.
-    theta : ThetaVector
-
-    Raises
-    ------
-    ModelError
-        If parameters that must be constant, such as neighbors, depend on hyper-parameters, or define no field.
+    Parameters that must be constant, such as neighbors, may not depend on hyper-parameters.
     """
 
     kind = "field"

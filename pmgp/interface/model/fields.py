@@ -28,13 +28,7 @@ ZERO_SUM = "its zero_sum_stdev depends on hyper-parameters; it must be a number"
 
 
 class ConditionalAutoregression(NamedTuple):
-    """Graphs of the parameters of a field with the precision tau (D - alpha W).
-
-    Attributes
-    ----------
-    mean : (n,) vector or scalar
-    alpha, tau : scalar
-    """
+    """Graphs of the parameters of a field with the precision tau (D - alpha W); the mean is (n,) or a scalar."""
 
     mean: TensorVariable
     alpha: TensorVariable
@@ -42,25 +36,14 @@ class ConditionalAutoregression(NamedTuple):
 
 
 class IntrinsicAutoregression(NamedTuple):
-    """Graphs of the parameters of a field with the precision (D - W) / sigma^2 and a soft constraint on its mean.
-
-    Attributes
-    ----------
-    sigma, zero_sum_stdev : scalar
-    """
+    """Graphs of the parameters of a field with the precision (D - W) / sigma^2 and a soft constraint on its mean."""
 
     sigma: TensorVariable
     zero_sum_stdev: TensorVariable
 
 
 class MaternField(NamedTuple):
-    """Graphs of the parameters of a Matern field.
-
-    Attributes
-    ----------
-    mean : (n,) vector
-    lengthscale, sigma : scalar
-    """
+    """Graphs of the parameters of a Matern field: its mean (n,), and two scalars."""
 
     mean: TensorVariable
     lengthscale: TensorVariable
@@ -70,10 +53,7 @@ class MaternField(NamedTuple):
 class Field(ABC):
     """A kind of field.
 
-    Attributes
-    ----------
-    needs : str
-        The condition on its parameters under which it has a density.
+    `needs` is the condition on its parameters under which it has a density.
     """
 
     needs: ClassVar[str]

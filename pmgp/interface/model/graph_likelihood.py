@@ -46,13 +46,7 @@ class FunctionsOfTheta(Protocol):
 
 
 class PyTensorLikelihood:
-    """A likelihood at one theta, computed from its graph.
-
-    Parameters
-    ----------
-    functions : LikelihoodFunctions
-    theta : (dimension,) array
-    """
+    """A likelihood at one theta, computed from its graph."""
 
     def __init__(self, functions: LikelihoodFunctions, theta: np.ndarray) -> None:
         self.functions = functions
@@ -112,14 +106,7 @@ class DivisibleLikelihood(PyTensorLikelihood):
 
 
 class PartialLikelihood(NamedTuple):
-    """The terms of some latent values.
-
-    Attributes
-    ----------
-    terms : LikelihoodTerms
-    theta : (dimension,) array
-    sites : slice or array of int
-    """
+    """The terms of the latent values at some sites."""
 
     terms: LikelihoodTerms
     theta: np.ndarray
@@ -131,13 +118,7 @@ class PartialLikelihood(NamedTuple):
 
 
 class PyTensorBlockLikelihood:
-    """A likelihood of several latent vectors at one theta, computed from its graph.
-
-    Parameters
-    ----------
-    functions : LikelihoodFunctions
-    theta : (dimension,) array
-    """
+    """A likelihood of several latent vectors at one theta, computed from its graph."""
 
     site_form: ClassVar[type[BlockMatrix]] = DenseBlocks
 
@@ -224,20 +205,8 @@ def compile_likelihood(
 ) -> LikelihoodFunctions:
     """Return the functions that compute a likelihood given by its graph.
 
-    Parameters
-    ----------
-    names : list of str
-        Names of the terms.
-    terms : list of variables
-        Graphs of any shape, in terms of f and theta.
-    latent : vector
-        f.
-    functions : FunctionsOfTheta
-        The compiler of graphs.
-    at : tuple of arrays
-        f and theta at which rewritten graphs are compared with those of the model.
-    number : int
-        Number of latent vectors in f.
+    The terms are graphs of any shape, in terms of f and theta. `at` is an f and a theta at which rewritten graphs are
+    compared with those of the model; `number` is the number of latent vectors in f.
     """
     evaluate, terms = _of_rows(terms, latent, functions, at)
     # Expectation propagation needs derivatives only at its start; Laplace's method needs them all the time.

@@ -26,16 +26,7 @@ WIDE = 5.0
 def unidentified(model: pm.Model, parts: Any) -> str | None:
     """Return which parts of a model's linear predictors the data cannot distinguish, with advice, or None.
 
-    Parameters
-    ----------
-    model : pymc.Model
-    parts : LatentGaussianModel
-        Parts of this model.
-
-    Raises
-    ------
-    ModelError
-        If the posterior is improper because two levels with flat priors can be shifted against each other.
+    Levels with flat priors that can be shifted against each other make the posterior improper, which is a ModelError.
     """
     latent = parts.latent_vector
     if not isinstance(latent, LatentPieces):

@@ -29,23 +29,8 @@ def image_of(
 ) -> tuple[TensorVariable, np.ndarray, np.ndarray, tuple[int, ...]] | None:
     """Return the image of a latent variable under a map that depends on theta, its blocks and its shape, or None.
 
-    Parameters
-    ----------
-    terms : list of variables
-        Graphs of value variables.
-    value : variable
-    others : list of variables
-        All other value variables.
-    point : dict
-        Values by name.
-
-    Returns
-    -------
-    node : variable
-    columns, rows : (blocks, k) arrays of int
-        Places of the elements of each block in z, and in u, as in :class:`ThetaMap`.
-    shape : tuple of int
-        Shape of the image.
+    The places of each block's elements in z, and in u, are (blocks, k), as in :class:`ThetaMap`. `others` are all other
+    value variables.
     """
     for node in reversed(_candidates(terms, value, others)):
         reaching = [term for term in terms if value in set(ancestors([term]))]

@@ -49,13 +49,7 @@ def attach(whitened: TensorVariable, process: InducingProcess) -> None:
 
 
 def inducing_process(model: pm.Model) -> InducingProcess | None:
-    """Return a model's process on inducing inputs, or None if it has none.
-
-    Raises
-    ------
-    ModelError
-        If there are several.
-    """
+    """Return a model's process on inducing inputs, or None if it has none; refuse several."""
     found = [rv for rv in model.free_RVs if hasattr(rv.tag, "inducing_process")]
     if len(found) > 1:
         names = ", ".join(repr(rv.name) for rv in found)

@@ -15,13 +15,8 @@ from pmgp.interface.model.missing import hyperparameters, imputed, without_missi
 class Graphs(NamedTuple):
     """The parts of the joint density as PyTensor graphs of the model's value variables.
 
-    Attributes
-    ----------
-    log_prior : scalar
-    mean, covariance : vector and matrix
-        Moments of f; for several latent vectors, a vector of all means, and all covariances along a first axis.
-    likelihood : list
-        Terms of log p(y|f, theta).
+    The moments of f are a vector and a matrix; for several latent vectors, a vector of all means, and all covariances
+    along a first axis.
     """
 
     log_prior: TensorVariable
@@ -33,14 +28,8 @@ class Graphs(NamedTuple):
 class JointTerms(NamedTuple):
     """Terms of the joint log-density without the prior of f, as graphs of the value variables.
 
-    Attributes
-    ----------
-    variables : list of variables
-        The variables that depend on f: observed ones, potentials and, in a hierarchical model, free ones.
-    likelihood : list of variables
-        The term of each variable.
-    prior : list of variables
-        The terms that do not depend on f.
+    `variables` are those that depend on f: observed ones, potentials and, in a hierarchical model, free ones.
+    `likelihood` has the term of each.
     """
 
     variables: list[TensorVariable]
@@ -51,18 +40,8 @@ class JointTerms(NamedTuple):
 def split_terms(model: pm.Model, latents: list[TensorVariable], hierarchical: bool) -> JointTerms:
     """Split the joint log-density without the prior of f into terms that depend on f and terms that do not.
 
-    Parameters
-    ----------
-    model : pymc.Model
-    latents : list of variables
-        The variables that make up f.
-    hierarchical : bool
-        Whether free variables may depend on f.
-
-    Raises
-    ------
-    ModelError
-        If free variables depend on f and may not, or no observed variable depends on it.
+    In a hierarchical model free variables may depend on f; otherwise that is a ModelError, as is a model in which no
+    observed variable depends on f.
     """
     variables = [v for v in (*model.basic_RVs, *model.potentials) if v not in latents]
     densities = dict(zip(variables, model.logp(vars=variables, sum=False), strict=True))

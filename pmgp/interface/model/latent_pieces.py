@@ -26,12 +26,7 @@ from pmgp.interface.model.theta_vector import ThetaVector
 
 
 class PredictorValues:
-    """A x, with an element for each predictor, as the vector that a likelihood's graph takes.
-
-    Parameters
-    ----------
-    latent : LatentPieces
-    """
+    """A x, with an element for each predictor, as the vector that a likelihood's graph takes."""
 
     number = 1
     several = False
@@ -51,31 +46,9 @@ class PredictorValues:
 class LatentPieces:
     """The latent variables of a model whose likelihood is a function of linear predictors of them.
 
-    It takes the place of a `LatentVector`.
-
-    Parameters
-    ----------
-    model : pymc.Model
-    variables : list of variables
-    point : dict
-        Values of all variables, for their shapes.
-    terms : list of variables
-        Terms of the log-likelihood.
-    theta : ThetaVector
-
-    Attributes
-    ----------
-    values : list of variables
-        Their value variables.
-    shapes : dict
-        Shapes of the variables, by name.
-    predictor : LinearPredictor
-    design : (n, m) sparse array
-        D in f = D x, with x the m elements of all pieces: the identity, with the sums below it.
-    shared : SharedSites
-        The element of f that each predictor is.
-    maps : dict
-        The maps of variables that stand for their images, by name: x has the images.
+    It takes the place of a `LatentVector`. With x the m elements of all pieces, f is D x, where the `design` D is the
+    identity with the sums below it; `shared` has the element of f that each predictor is. x has the images of the
+    variables in `maps`.
     """
 
     number = 1
@@ -189,13 +162,7 @@ class LatentPieces:
         return int(self.design.shape[0])
 
     def require_factorizing(self, separate: bool) -> None:
-        """Refuse a likelihood some of whose terms depend on several predictors.
-
-        Raises
-        ------
-        ModelError
-            It names the model's predictors.
-        """
+        """Refuse a likelihood some of whose terms depend on several predictors."""
         if separate:
             return
         raise ModelError(
@@ -214,10 +181,7 @@ class LatentPieces:
 def distinct_rows(rows: Any) -> tuple[Any, SharedSites]:
     """Return the identity with each further distinct row of a matrix below it, and the place of each row in the result.
 
-    Parameters
-    ----------
-    rows : (N, m) sparse array
-        In canonical format: sorted, without duplicates.
+    The matrix (N, m) is in canonical format: sorted, without duplicates.
     """
     counts, size = np.diff(rows.indptr), rows.shape[1]
     where = np.full(rows.shape[0], -1)

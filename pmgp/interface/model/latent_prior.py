@@ -27,24 +27,9 @@ from pmgp.interface.model.theta_vector import ThetaVector
 class LatentPrior:
     """The function from theta to p(f|theta).
 
-    Parameters
-    ----------
-    name : str
-        Name of f.
-    mean, covariance : vector and matrix
-        Graphs of the value variables.
-    theta : ThetaVector
-
-    Attributes
-    ----------
-    blocked : BlockedCovariance, optional
-        m and K in blocks of rows, which is faster to compute and to compile; None if their graph does not allow it.
-    markov : bool
-        Whether f has a sparse precision, so that its values can be drawn one after another.
-    moments : CompiledWhenCalled
-        m and K from PyTensor's own function.
-    initial_moments : tuple of (n,) arrays
-        Means and variances of f at the initial theta, with the data that were read last.
+    `blocked` computes m and K in blocks of rows, which is faster to compute and to compile; it is None if their graph
+    does not allow it. `markov` says whether f has a sparse precision, so that its values can be drawn one after
+    another.
     """
 
     markov: ClassVar[bool] = False
@@ -67,13 +52,7 @@ class LatentPrior:
         return DensePrior(np.asarray(mean, dtype=float), covariance.T)
 
     def refresh_data(self) -> None:
-        """Read the inputs again, as `pymc.set_data` may have changed them.
-
-        Raises
-        ------
-        ModelError
-            If they are not finite.
-        """
+        """Read the inputs again, as `pymc.set_data` may have changed them."""
         if self.blocked is not None:
             self.blocked.refresh_data()
         prior = self(self._theta.initial)
@@ -83,12 +62,7 @@ class LatentPrior:
     def pullback(self, theta: np.ndarray, covariance_bar: np.ndarray, mean_bar: np.ndarray) -> np.ndarray:
         """Return the gradient of <covariance_bar, K(theta)> + mean_bar' m(theta) in theta, compiled at the first call.
 
-        Parameters
-        ----------
-        theta : (dimension,) array
-        covariance_bar : (n, n) array
-            Symmetric; only its lower triangle is read.
-        mean_bar : (n,) array
+        `covariance_bar` is symmetric; only its lower triangle is read.
         """
         if self.blocked is not None and self.blocked.has_pullback:
             return self.blocked.pullback(theta, covariance_bar, mean_bar)
@@ -136,15 +110,8 @@ class LatentPrior:
 class BlockLatentPrior:
     """The function from theta to p(f|theta) for several latent vectors.
 
-    Parameters
-    ----------
-    parts : list of LatentPrior
-        The prior of each latent vector; a prior that occurs several times is computed once.
-
-    Attributes
-    ----------
-    mean, covariance : vector and array of three axes
-        All means one after another, and all covariances along a first axis.
+    A part that occurs several times is computed once. In graphs, all means come one after another, and covariances are
+    stacked along a first axis.
     """
 
     markov: ClassVar[bool] = False
@@ -171,25 +138,12 @@ class BlockLatentPrior:
         return np.concatenate(means), np.concatenate(variances)
 
     def refresh_data(self) -> None:
-        """Read the inputs again.
-
-        Raises
-        ------
-        ModelError
-            If they are not finite.
-        """
+        """Read the inputs again."""
         for part in self._distinct.values():
             part.refresh_data()
 
     def pullback(self, theta: np.ndarray, covariance_bar: np.ndarray, mean_bar: np.ndarray) -> np.ndarray:
-        """Return the gradient of sum_c <covariance_bar_c, K_c(theta)> + mean_bar' m(theta) in theta.
-
-        Parameters
-        ----------
-        theta : (dimension,) array
-        covariance_bar : (C, n, n) array
-        mean_bar : (C n,) array
-        """
+        """Return the gradient of sum_c <covariance_bar_c, K_c(theta)> + mean_bar' m(theta) in theta."""
         by_mean = np.split(mean_bar, len(self.parts))
         total = np.zeros_like(theta)
         for part in self._distinct.values():
@@ -236,14 +190,7 @@ def _fault(name: str, prior: DensePrior | BlockPrior) -> str | None:
 
 
 def latent_prior(model: pm.Model, latent: LatentVector, theta: ThetaVector) -> LatentPrior | BlockLatentPrior:
-    """Return the function from theta to p(f|theta), for one latent vector or several.
-
-    Parameters
-    ----------
-    model : pymc.Model
-    latent : LatentVector
-    theta : ThetaVector
-    """
+    """Return the function from theta to p(f|theta), for one latent vector or several."""
     parts: list[LatentPrior] = []
     for rv, value in zip(latent.variables, latent.values, strict=True):
         mean, covariance = model.replace_rvs_by_values(list(rv.owner.op.dist_params(rv.owner)))

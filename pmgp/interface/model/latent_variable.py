@@ -133,13 +133,7 @@ def find_latent(model: pm.Model, latent: TensorVariable | str | None = None) -> 
 def find_together(
     model: pm.Model, latent: TensorVariable | str | Sequence[TensorVariable | str] | None = None
 ) -> list[TensorVariable]:
-    """Return the latent variable of a model with one process, or those that are summed in linear predictors.
-
-    Raises
-    ------
-    ModelError
-        As in :func:`find_latent`.
-    """
+    """Return the latent variable of a model with one process, or those that are summed in linear predictors."""
     found = find_latents(model, latent)
     return found if are_summed(found) else [find_latent(model, latent)]
 
@@ -193,13 +187,7 @@ def names_of(latents: list[TensorVariable]) -> str:
 
 
 def refuse_time_series(variables: list[TensorVariable], what: str, instead: str) -> None:
-    """Refuse time series and fields, and their sums, where the covariance of f at inputs is needed.
-
-    Raises
-    ------
-    ModelError
-        It names the variables and an alternative.
-    """
+    """Refuse time series and fields, and their sums, where the covariance of f at inputs is needed."""
     if are_summed(variables):
         names = ", ".join(repr(rv.name) for rv in variables)
         raise ModelError(
@@ -305,13 +293,7 @@ def below(model: pm.Model, latents: list[TensorVariable]) -> list[TensorVariable
 
 
 def refuse_children(model: pm.Model, latent: str, children: list[TensorVariable]) -> None:
-    """Raise an error about free variables that depend on f, with advice.
-
-    Raises
-    ------
-    ModelError
-        Always.
-    """
+    """Raise an error about free variables that depend on f, with advice."""
     names = ", ".join(child.name for child in children)
     message = f"the free variables {names} depend on {latent!r}; only observed ones may. "
     observed = set(ancestors([*model.observed_RVs, *model.potentials]))

@@ -18,29 +18,9 @@ from pmgp.interface.model.likelihood_terms import LikelihoodTerms
 class LatentVector:
     """The latent variables of a model, as one vector.
 
-    A variable of shape (C, n), as ``gp.prior(..., n_outputs=C)`` makes it, is C latent vectors.
-
-    Parameters
-    ----------
-    model : pymc.Model
-    variables : list of variables
-        In the order in which they stand in the flat vector.
-    point : dict
-        Values of all variables, for their shapes.
-
-    Attributes
-    ----------
-    values : list of variables
-        Their value variables.
-    vector : vector
-        f in graphs; with one latent vector, its value variable.
-    number : int
-        Number of latent vectors.
-
-    Raises
-    ------
-    ModelError
-        If they differ in length.
+    A variable of shape (C, n), as ``gp.prior(..., n_outputs=C)`` makes it, is C latent vectors. They are variables of
+    equal lengths, in the order of the flat vector. `vector` is f in graphs; with one latent vector, it is its value
+    variable.
     """
 
     def __init__(self, model: pm.Model, variables: list[TensorVariable], point: dict[str, np.ndarray]) -> None:

@@ -25,24 +25,11 @@ BLOCK = 8192
 class LikelihoodTerms:
     """The terms of log p(y|f, theta) as a function of rows of f, and the latent value of each.
 
-    Parameters
-    ----------
-    names : list of str
-        Names of the observed variables and potentials.
-    evaluate : callable
-        A function from (rows, theta) to an array of shape (draws, ...) for each name; rows are (draws, n).
-    number : int
-        Number of latent vectors in f, with n values each. Rows are then (draws, number n), and a term may depend on the
-        values with one index in all of them.
-
-    Attributes
-    ----------
-    separate : bool
-        Whether each term depends on at most one latent value, as found by :meth:`locate`.
-    possible : bool
-        Whether each term was finite for some f in :meth:`locate`.
-    divisible : bool
-        Whether the terms of some latent values can be computed without the others, as found by :meth:`find_divisible`.
+    `evaluate` takes rows (draws, n) and theta, and returns an array of shape (draws, ...) for each name. With several
+    latent vectors, rows are (draws, number n), and a term may depend on the values with one index in all of them.
+    :meth:`locate` finds whether each term depends on at most one latent value (`separate`), and whether each was finite
+    for some f (`possible`). :meth:`find_divisible` finds whether the terms of some latent values can be computed
+    without the others.
     """
 
     def __init__(self, names: list[str], evaluate: Callable[..., list[np.ndarray]], number: int = 1) -> None:
@@ -118,13 +105,7 @@ class LikelihoodTerms:
         return same_shape and bool(np.allclose(np.sum(parts, axis=0), expected, rtol=SAME, atol=SAME, equal_nan=True))
 
     def locate(self, probes: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> None:
-        """Find the latent value of each term, `separate` and `possible`.
-
-        Parameters
-        ----------
-        probes : list of tuples of arrays
-            Theta of shape (dimension,), f of shape (n,), and the moves of its elements, of shape (n,).
-        """
+        """Find the latent value of each term, `separate` and `possible`, from probes: theta, f and moves of f."""
         theta, f, _ = probes[0]
         n = f.size // self._number
         masks = np.tile(binary_masks(n), self._number)

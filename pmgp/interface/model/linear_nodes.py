@@ -23,12 +23,8 @@ from pytensor.tensor.variable import TensorVariable
 class Linear(NamedTuple):
     """A node that is linear in latent pieces.
 
-    Attributes
-    ----------
-    plain : variable
-        The node without the factors that depend on theta.
-    factors : dict
-        For each piece in it, by its value variable, the scalar factors that depend on theta.
+    `plain` is the node without the factors that depend on theta, which are scalars. `factors` has those of each piece
+    in it, by its value variable.
     """
 
     plain: TensorVariable

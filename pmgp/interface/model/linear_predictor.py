@@ -29,14 +29,7 @@ SAME = 1e-6
 class Leaf(NamedTuple):
     """A latent piece as predictors see it.
 
-    Attributes
-    ----------
-    name : str
-        Of its value variable.
-    node : variable
-        The value variable, or its image under a map that depends on theta.
-    start : array
-        An array of its shape.
+    `node` is the value variable, or its image under a map that depends on theta; `start` is an array of its shape.
     """
 
     name: str
@@ -47,20 +40,8 @@ class Leaf(NamedTuple):
 class LinearPredictor:
     """The linear predictors of a likelihood, as one vector.
 
-    Parameters
-    ----------
-    terms : list of variables
-        Terms of the log-likelihood, as graphs of value variables.
-    leaves : list of Leaf
-        The latent pieces x.
-    theta : ThetaVector
-
-    Attributes
-    ----------
-    vector : vector
-        A x in graphs, with an element for each predictor; x holds the pieces times their scales.
-    elements : list of int
-        The elements of theta on which the scales depend.
+    `vector` is A x in graphs, with an element for each predictor; x holds the pieces times their scales, which depend
+    on some `elements` of theta.
     """
 
     def __init__(self, terms: list[TensorVariable], leaves: list[Leaf], theta: ThetaVector) -> None:
@@ -130,10 +111,7 @@ class LinearPredictor:
     def design(self) -> Any:
         """Return A with the current data: a sparse array with a row for each predictor, a column for each element of x.
 
-        Raises
-        ------
-        ModelError
-            If it would take too many evaluations, or is not constant after all.
+        It is refused if it would take too many evaluations, or is not constant after all.
         """
         parts = [
             _columns(self._moved_by(piece), self._point[piece].size, name) for piece, name in enumerate(self._names)

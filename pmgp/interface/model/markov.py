@@ -23,21 +23,7 @@ REMEDY = "give other initvals, or other constants"
 class SeriesPrior:
     """The function from theta to p(f|theta) for an autoregression or a random walk; the base class for others.
 
-    Parameters
-    ----------
-    model : pymc.Model
-    latent : LatentVector
-        The latent vector, a single time series.
-    theta : ThetaVector
-
-    Attributes
-    ----------
-    elements : list of int
-        The elements of theta on which p(f|theta) depends.
-    initial_moments : tuple of (n,) arrays
-        Means and variances of f at the initial theta.
-    needs : str
-        The condition on its parameters under which it has a density.
+    It depends on some `elements` of theta. `needs` is the condition on its parameters under which it has a density.
     """
 
     markov: ClassVar[bool] = True
@@ -78,12 +64,7 @@ class SeriesPrior:
     def pullback(self, theta: np.ndarray, precision_bar: np.ndarray, mean_bar: np.ndarray) -> np.ndarray:
         """Return the gradient of <precision_bar, Q(theta)> + mean_bar' m(theta) in theta, by central differences.
 
-        Parameters
-        ----------
-        theta : (dimension,) array
-        precision_bar : (2, T, p, p) array
-            The gradient for the values of Q on its pattern.
-        mean_bar : (n,) array
+        The gradient for the values of Q on its pattern is (2, T, p, p).
         """
         total = np.zeros_like(theta)
         for element in self.elements:
@@ -119,12 +100,7 @@ class SeriesPrior:
         self.require_matrix()
 
     def require_matrix(self) -> NoReturn:
-        """Refuse to give the covariance as a matrix.
-
-        Raises
-        ------
-        ModelError
-        """
+        """Refuse to give the covariance as a matrix."""
         raise ModelError(
             f"{self.name!r} is a {self.kind}, whose covariance matrix is never formed; use pmgp.PseudoMarginal, or "
             "pmgp.EllipticalSlice for known hyper-parameters, which work without it"

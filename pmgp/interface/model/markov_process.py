@@ -176,12 +176,7 @@ class Markov:
 
 
 class _Known(NamedTuple):
-    """The values, the mean and the times of a process given which others are drawn.
-
-    Attributes
-    ----------
-    f, mean, times : (n,) vector
-    """
+    """The values (n,), the mean and the times of a process given which others are drawn."""
 
     f: TensorVariable
     mean: TensorVariable
@@ -191,12 +186,7 @@ class _Known(NamedTuple):
 class _Factor(NamedTuple):
     """A factor that multiplies a Matern kernel.
 
-    Attributes
-    ----------
-    kind : str
-        ``"cosine"`` or ``"periodic"``.
-    period, width : scalar
-        Its period, and its length-scale, which is 1 and unused for a cosine.
+    `kind` is ``"cosine"`` or ``"periodic"``; `width` is its length-scale, which is 1 and unused for a cosine.
     """
 
     kind: str
@@ -211,14 +201,7 @@ class _Factor(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """One Matern process.
-
-    Attributes
-    ----------
-    order : float
-    lengthscale, variance : scalar
-    factors : tuple of _Factor
-    """
+    """One Matern process."""
 
     order: float
     lengthscale: TensorVariable

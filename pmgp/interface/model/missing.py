@@ -50,11 +50,6 @@ def without_missing(
 
     PyMC may compute the terms of ``y_observed`` and ``y_unobserved`` together and select the former: its value does not
     depend on the placeholder for the latter.
-
-    Raises
-    ------
-    ModelError
-        If another variable depends on missing observations.
     """
     if not missing:
         return terms
@@ -94,19 +89,7 @@ def _folded(graphs: list[TensorVariable]) -> list[TensorVariable]:
 
 
 class Imputation:
-    """A sampler of missing observations given f and theta.
-
-    Parameters
-    ----------
-    model : pymc.Model
-    missing : list of variables
-        The result of `imputed`.
-
-    Attributes
-    ----------
-    values : list of variables
-        Their value variables.
-    """
+    """A sampler of the missing observations that `imputed` finds, given f and theta."""
 
     def __init__(self, model: pm.Model, missing: list[TensorVariable]) -> None:
         self.values = [model.rvs_to_values[rv] for rv in missing]

@@ -12,13 +12,7 @@ from pmgp.interface.model.latent_variable import ModelError
 
 @contextmanager
 def naming_missing_gradients(variables: str, advice: str) -> Iterator[None]:
-    """Raise an error that names the operation without a gradient, with advice.
-
-    Raises
-    ------
-    ModelError
-        In place of PyTensor's error.
-    """
+    """Raise an error that names the operation without a gradient, with advice, in place of PyTensor's error."""
     try:
         yield
     except (NotImplementedError, NullTypeGradError, DisconnectedInputError) as error:

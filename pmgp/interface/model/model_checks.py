@@ -20,12 +20,7 @@ from pmgp.interface.model.theta_vector import ThetaVector
 class ModelChecks:
     """The conditions that a model must fulfill, which also determine the structure of its likelihood.
 
-    Parameters
-    ----------
-    latent_vector, theta, theta_prior, latent_prior, model_likelihood
-        See `LatentGaussianModel`.
-    given_theta : bool
-        Whether only f is updated, so that the likelihood need not factorize over f.
+    `given_theta` says whether only f is updated, so that the likelihood need not factorize over f.
     """
 
     latent_vector: LatentVector | LatentPieces
@@ -45,13 +40,7 @@ class ModelChecks:
     def refresh_data(self) -> None:
         """Read the data again, as `pymc.set_data` may have changed them, and find the structure of the likelihood.
 
-        Raises
-        ------
-        ModelError
-            If the inputs are not finite, the observations are impossible or do not have the shape of their parameters,
-            or the likelihood does not factorize.
-        ValueError
-            If observations, or parameters of a closed form at the initial point, are outside their domain.
+        Data that rule the model out raise a ModelError, and those outside the domain of a closed form a ValueError.
         """
         self.latent_prior.refresh_data()
         probes = self.probes
@@ -61,22 +50,10 @@ class ModelChecks:
             self.model_likelihood.require_factorizing()
 
     def refuse_discrete(self) -> None:
-        """Refuse discrete hyper-parameters, for methods that move all of theta or integrate it out.
-
-        Raises
-        ------
-        ModelError
-            It names them.
-        """
+        """Refuse discrete hyper-parameters, for methods that move all of theta or integrate it out."""
         self.theta.refuse(self.theta.discrete)
 
     def refuse_other_processes(self, model: pm.Model) -> None:
-        """Refuse a second latent process among the hyper-parameters of the PyMC model.
-
-        Raises
-        ------
-        ModelError
-            It names the process.
-        """
+        """Refuse a second latent process among the hyper-parameters of the PyMC model."""
         terms = self.model_likelihood.terms
         refuse_other_processes(model, self.latent_vector, self.theta, terms, self.probes)

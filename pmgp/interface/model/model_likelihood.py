@@ -60,13 +60,7 @@ class ModelLikelihood(Protocol):
 
 
 class ClosedFormLikelihood:
-    """A likelihood of the core, with one observation for each latent value.
-
-    Parameters
-    ----------
-    closed_form : ClosedForm
-    observations : Observations
-    """
+    """A likelihood of the core, with one observation for each latent value."""
 
     terms = None
 
@@ -79,15 +73,7 @@ class ClosedFormLikelihood:
         return self._closed_form(theta)
 
     def refresh_data(self, probes: Probes) -> None:
-        """Read the observations again.
-
-        Raises
-        ------
-        ModelError
-            If there is not one observation for each latent value.
-        ValueError
-            If observations, or parameters at the initial theta, are outside their domain.
-        """
+        """Read the observations again."""
         self._observations.require_length(probes.sites)
         self._closed_form.refresh(probes.theta)
 
@@ -104,17 +90,8 @@ class ClosedFormLikelihood:
 class GraphLikelihood:
     """A likelihood that is given by its graph.
 
-    Parameters
-    ----------
-    joint : JointTerms
-    latent : LatentVector or PredictorValues
-        The vector on which the likelihood depends: f, or linear predictors.
-    theta : ThetaVector
-    observations : Observations
-    point : dict
-        Values of all variables, near which graphs are compared.
-    divided : bool
-        Whether algorithms need the terms of some latent values without the others.
+    `latent` is the vector on which it depends: f, or linear predictors. Graphs are compared near `point`. `divided`
+    says whether algorithms need the terms of some latent values without the others.
     """
 
     def __init__(
@@ -148,13 +125,7 @@ class GraphLikelihood:
         return (PyTensorBlockLikelihood if self._several else PyTensorLikelihood)(self.functions, theta)
 
     def refresh_data(self, probes: Probes) -> None:
-        """Read the data again, and find out whether the likelihood factorizes and to which latent value a term belongs.
-
-        Raises
-        ------
-        ModelError
-            If the observations do not have the shape of their parameters.
-        """
+        """Read the data again; find whether the likelihood factorizes, and to which latent value a term belongs."""
         self.functions.refresh_data()
         places = list(probes)
         theta, f, _ = places[0]
@@ -171,23 +142,11 @@ class GraphLikelihood:
         return self._hessian.coupling(places)
 
     def refuse_impossible(self, probes: Probes) -> None:
-        """Refuse observations whose likelihood is zero or not a number at all probes.
-
-        Raises
-        ------
-        ModelError
-            It names the variable, the rows and the observed values.
-        """
+        """Refuse observations whose likelihood is zero or not a number at all probes."""
         refuse_impossible(self.terms, self._observations, probes)
 
     def require_factorizing(self) -> None:
-        """Refuse a likelihood that does not factorize over f.
-
-        Raises
-        ------
-        ModelError
-            If its Hessian in f is not diagonal, or not finite.
-        """
+        """Refuse a likelihood that does not factorize over f: its Hessian in f is not diagonal, or not finite."""
         if self._coupling is not None:
             raise ModelError(
                 f"the likelihood does not factorize over {self._observations.latent_name!r}: {self._coupling}; "
@@ -202,15 +161,7 @@ class GraphLikelihood:
 
 
 class SummedLikelihood:
-    """A likelihood of linear predictors, as a function of the latent pieces and their sums.
-
-    Parameters
-    ----------
-    inner : GraphLikelihood
-        The likelihood as a function of the predictors.
-    latent : LatentPieces
-        f.
-    """
+    """A likelihood of linear predictors, which `inner` takes, as a function of the latent pieces and their sums."""
 
     def __init__(self, inner: GraphLikelihood, latent: LatentPieces) -> None:
         self._inner, self._latent = inner, latent
@@ -230,33 +181,15 @@ class SummedLikelihood:
         return replace(probes, mean=shared.predictors(probes.mean), variance=shared.predictors(probes.variance))
 
     def refresh_data(self, probes: Probes) -> None:
-        """Read the data again.
-
-        Raises
-        ------
-        ModelError
-            If the observations do not have the shape of their parameters.
-        """
+        """Read the data again."""
         self._inner.refresh_data(self._of_predictors(probes))
 
     def refuse_impossible(self, probes: Probes) -> None:
-        """Refuse observations whose likelihood is zero or not a number at all probes.
-
-        Raises
-        ------
-        ModelError
-            It names the variable, the rows and the observed values.
-        """
+        """Refuse observations whose likelihood is zero or not a number at all probes."""
         self._inner.refuse_impossible(self._of_predictors(probes))
 
     def require_factorizing(self) -> None:
-        """Refuse a likelihood that does not factorize over the predictors.
-
-        Raises
-        ------
-        ModelError
-            It names the predictors.
-        """
+        """Refuse a likelihood that does not factorize over the predictors."""
         self._latent.require_factorizing(self._inner.terms.separate)
 
     def compile_derivatives(self, second: bool, theta: np.ndarray, f: np.ndarray) -> None:

@@ -25,10 +25,7 @@ from pmgp.interface.model.time_series import is_markov, is_process
 class ModelPrior(Protocol):
     """The function from theta to p(f|theta), a `Prior` of any kind.
 
-    Attributes
-    ----------
-    initial_moments : tuple of (n,) arrays
-        Means and variances of f at the initial theta, with the data that were read last.
+    `initial_moments` are the means and variances of f at the initial theta, with the data that were read last.
     """
 
     @property
@@ -75,12 +72,7 @@ class ModelPrior(Protocol):
         ...
 
     def require_matrix(self) -> None:
-        """Refuse a kind that has no covariance matrix.
-
-        Raises
-        ------
-        ModelError
-        """
+        """Refuse a kind that has no covariance matrix."""
         ...
 
 
@@ -93,14 +85,7 @@ KINDS: list[tuple[Callable[[TensorVariable], bool], Callable[..., ModelPrior]]] 
 
 
 def model_prior(model: pm.Model, latent: LatentVector | LatentPieces, theta: ThetaVector) -> ModelPrior:
-    """Return the function from theta to p(f|theta), for the kind of the first latent variable or a sum of pieces.
-
-    Parameters
-    ----------
-    model : pymc.Model
-    latent : LatentVector or LatentPieces
-    theta : ThetaVector
-    """
+    """Return the function from theta to p(f|theta), for the kind of the first latent variable or a sum of pieces."""
     if isinstance(latent, LatentPieces):
         return SumPrior(model, latent, theta, model_prior)
     first = latent.variables[0]

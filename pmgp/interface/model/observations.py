@@ -19,13 +19,7 @@ from pmgp.interface.model.latent_variable import ModelError, are_summed, names_o
 class Observations:
     """The observed variables that depend on f: their shapes and values.
 
-    Parameters
-    ----------
-    model : pymc.Model
-    latent : str
-        Name of f.
-    variables : list of variables
-        Observed variables, and potentials, which have no observed values.
+    The variables include potentials, which have no observed values.
     """
 
     def __init__(self, model: pm.Model, latent: str, variables: list[TensorVariable]) -> None:
@@ -41,25 +35,13 @@ class Observations:
         return None if variable is None else _value(variable)
 
     def require_length(self, n: int) -> None:
-        """Refuse a number of observations that is not n, one for each latent value, as closed forms require it.
-
-        Raises
-        ------
-        ModelError
-            It names the shapes.
-        """
+        """Refuse a number of observations that is not n, one for each latent value, as closed forms require it."""
         for name, variable in self._values.items():
             if (shape := _value(variable).shape) != (n,):
                 raise ModelError(_wrong_shape(name, shape, (n,), self.latent_name, n))
 
     def refuse_shape(self, name: str, shape: tuple[int, ...], n: int) -> None:
-        """Refuse observations that were broadcast, so that log-densities of the given shape are more than the data.
-
-        Raises
-        ------
-        ModelError
-            It names the shapes.
-        """
+        """Refuse observations that were broadcast, so that log-densities of the given shape are more than the data."""
         value = self.value(name)
         if value is None:
             return
@@ -77,22 +59,7 @@ def refuse_shapes(
 ) -> None:
     """Refuse observations whose shape does not match that of their parameters.
 
-    Parameters
-    ----------
-    model : pymc.Model
-    latents : list of variables
-        The variables that make up f.
-    variables : list of variables
-        The variables that depend on f.
-    point : dict
-        Values of all variables, for their shapes.
-    static : bool
-        Check only shapes that the graph knows, which takes no time.
-
-    Raises
-    ------
-    ModelError
-        It names both shapes.
+    With `static`, only shapes that the graph knows are checked, which takes no time.
     """
     names = names_of(latents)
     lengths = {np.shape(point[model.rvs_to_values[rv].name])[-1:] for rv in latents}
@@ -113,13 +80,7 @@ def naming_shapes(
     variables: list[TensorVariable],
     point: dict[str, np.ndarray],
 ) -> Iterator[None]:
-    """Raise the error of :func:`refuse_shapes` in place of PyTensor's own, if wrong shapes cause it.
-
-    Raises
-    ------
-    ModelError
-        It names both shapes.
-    """
+    """Raise the error of :func:`refuse_shapes` in place of PyTensor's own, if wrong shapes cause it."""
     try:
         yield
     except ModelError:

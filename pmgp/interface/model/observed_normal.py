@@ -23,16 +23,7 @@ def gaussian_observations(model: pm.Model) -> TensorVariable | None:
 
 
 class ObservedNormal(NamedTuple):
-    """A model whose observations are multivariate normal.
-
-    Attributes
-    ----------
-    theta : ThetaVector
-    theta_prior : ThetaPrior
-    mean, covariance : TensorVariable
-        Moments of the observations in terms of the value variables.
-    y : (n,) array
-    """
+    """A model whose observations y (n,) are multivariate normal, with moments in terms of the value variables."""
 
     theta: ThetaVector
     theta_prior: ThetaPrior
@@ -42,15 +33,7 @@ class ObservedNormal(NamedTuple):
 
 
 def observed_normal(model: pm.Model, observed: TensorVariable, compile_kwargs: dict | None = None) -> ObservedNormal:
-    """Return the parts of a model with multivariate normal observations.
-
-    Parameters
-    ----------
-    model : pymc.Model
-    observed : variable
-        The observations.
-    compile_kwargs : dict, optional
-    """
+    """Return the parts of a model with multivariate normal observations."""
     others = [v for v in (*model.basic_RVs, *model.potentials) if v is not observed]
     theta = ThetaVector(theta_values(model, []), model.initial_point(), Compiler(compile_kwargs))
     theta.refuse(theta.discrete)

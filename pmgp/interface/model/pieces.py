@@ -27,13 +27,8 @@ from pmgp.interface.model.theta_vector import ThetaVector
 class Block(NamedTuple):
     """The prior of one piece at one theta.
 
-    Attributes
-    ----------
-    upper : (nnz,) array
-        The upper triangle of its precision, by columns.
-    mean : (m,) array
-    weight : float
-        The precision of the inner product with the piece's direction, if it has one.
+    `upper` is the upper triangle of its precision, by columns, and `weight` the precision of the inner product with the
+    piece's direction, if it has one.
     """
 
     upper: np.ndarray
@@ -44,16 +39,9 @@ class Block(NamedTuple):
 class Piece(Protocol):
     """The function from theta to the prior of one latent piece.
 
-    Attributes
-    ----------
-    pattern : (m, m) sparse array
-        The pattern of the upper triangle of its precision, by columns.
-    elements : list of int
-        The elements of theta on which it depends.
-    direction : (m,) array or None
-        The weights of a sum that has an additional precision, outside the pattern.
-    needs : str
-        The condition on its parameters under which it has a density.
+    `pattern` (m, m) is that of the upper triangle of its precision, by columns; `elements` are those of theta on which
+    it depends. `direction` (m,) has the weights of a sum that has an additional precision, outside the pattern. `needs`
+    is the condition on its parameters under which it has a density.
     """
 
     pattern: Any
@@ -67,16 +55,7 @@ class Piece(Protocol):
 
 
 class NormalPiece:
-    """A piece with independent normal elements.
-
-    Parameters
-    ----------
-    model : pymc.Model
-    rv : variable
-        A normal variable.
-    theta : ThetaVector
-    shape : tuple of int
-    """
+    """A piece with independent normal elements."""
 
     direction = None
     needs = "the standard deviation must be positive, and the mean finite"
@@ -101,17 +80,7 @@ class NormalPiece:
 
 
 class CorrelatedPiece:
-    """A piece with a row of correlated elements for each group; all rows have the same covariance.
-
-    Parameters
-    ----------
-    model : pymc.Model
-    rv : variable
-        A multivariate normal variable.
-    theta : ThetaVector
-    shape : tuple of int
-        Numbers of groups and of elements in a row.
-    """
+    """A piece with a row of correlated elements for each group; all rows have the same covariance."""
 
     direction = None
     needs = "the covariance must be positive definite, and the mean finite"
@@ -137,13 +106,7 @@ class CorrelatedPiece:
 
 
 class MappedPiece:
-    """The image of independent normal elements under a map that depends on theta.
-
-    Parameters
-    ----------
-    piece : NormalPiece
-    map : ThetaMap
-    """
+    """The image of independent normal elements under a map that depends on theta."""
 
     direction = None
 
@@ -175,18 +138,8 @@ class MappedPiece:
 class PriorPiece:
     """A piece with the prior of a latent vector that is alone in a model.
 
-    Parameters
-    ----------
-    name : str
-    prior : SeriesPrior
-        A prior whose f consists of elements of its x, each once.
-    theta : (dimension,) array
-        The theta at which the pattern is read.
-
-    Raises
-    ------
-    ModelError
-        If the precision of its values is not available.
+    f consists of elements of the prior's x, each once. The pattern is read at `theta`, and must have the precision of
+    all values.
     """
 
     pattern: Any
@@ -255,14 +208,7 @@ def piece_of(
 ) -> Any:
     """Return the prior of one latent piece of a model.
 
-    Parameters
-    ----------
-    model : pymc.Model
-    rv : variable
-    latent : LatentPieces
-    theta : ThetaVector
-    single : callable
-        A function that makes the prior of a single latent vector.
+    `single` makes the prior of a single latent vector.
     """
     name = model.rvs_to_values[rv].name
     if is_normal(rv):

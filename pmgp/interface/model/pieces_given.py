@@ -15,14 +15,7 @@ from scipy import linalg, sparse
 
 @dataclass(frozen=True, eq=False)
 class GrownPiece:
-    """A piece with some known elements.
-
-    Attributes
-    ----------
-    piece : Piece
-        The function from theta to the prior of all elements.
-    known : (m,) array of bool
-    """
+    """A piece with some known elements, and the function from theta to the prior of all."""
 
     piece: Any
     known: np.ndarray
@@ -30,11 +23,7 @@ class GrownPiece:
     def given(self, theta: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the mean of the new elements, and the lower Cholesky factor of their precision.
 
-        Parameters
-        ----------
-        theta : (dimension,) array
-        x : (m,) array
-            Only the known elements are read.
+        Only the known elements of x (m,) are read.
         """
         block, pattern = self.piece(theta), self.piece.pattern
         upper = sparse.csc_array((block.upper, pattern.indices, pattern.indptr), shape=pattern.shape)

@@ -14,17 +14,9 @@ from pytensor.tensor.variable import TensorVariable
 def value_point(model: pm.Model, point: dict[str, Any] | None) -> dict[str, np.ndarray]:
     """Return initial values of all value variables, with the user's values in place of those that `point` names.
 
-    Parameters
-    ----------
-    model : pymc.Model
-    point : dict, optional
-        Values by name, transformed or not. A scalar stands for an array of equal elements.
-
-    Raises
-    ------
-    ValueError
-        For a name that the model does not have or that is given on both scales, and for a value that is not a number,
-        does not have its variable's shape, or is outside its support; the message names it.
+    The names may be transformed or not; a scalar stands for an array of equal elements. A ValueError names what the
+    model does not have, what is given on both scales, and values that are not numbers of the variable's shape in its
+    support.
     """
     given = dict(point or {})
     natural = {rv.name: rv for rv in model.free_RVs}

@@ -16,20 +16,8 @@ class Probes:
     """Triples of theta, f and moves of f: at the initial theta and at random around it, the same in each iteration.
 
     The theta differ because a likelihood may depend on several latent values through a parameter whose initial value is
-    zero. Theta with density zero are left out, except the initial one.
-
-    Parameters
-    ----------
-    theta : (dimension,) array
-        The initial theta.
-    log_prior : callable
-        The function from theta to log p(theta).
-    mean, variance : (n,) array
-        Mean and variance of f at the initial theta.
-    number : int
-        Number of latent vectors in f, one after another.
-    discrete : array of int
-        Elements of theta that are not changed.
+    zero. Theta with density zero are left out, except the initial one. The elements of theta in `discrete` are not
+    changed. The mean and variance are those of f at the initial theta.
     """
 
     theta: np.ndarray

@@ -16,17 +16,7 @@ from pmgp.interface.model.time_series import process_of
 class ProcessPrior(SeriesPrior):
     """The function from theta to p(f|theta) for a sum of Matern processes in time, perhaps times cosines.
 
-    Parameters
-    ----------
-    model : pymc.Model
-    latent : LatentVector
-        The latent vector, a single variable made by :class:`pmgp.gp.Markov`.
-    theta : ThetaVector
-
-    Raises
-    ------
-    ModelError
-        If its times depend on hyper-parameters.
+    Its times must not depend on hyper-parameters.
     """
 
     kind = "process in time"

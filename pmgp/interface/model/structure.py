@@ -23,21 +23,9 @@ from pmgp.interface.model.observations import naming_shapes, refuse_shapes
 class ModelStructure:
     """A PyMC model split into latent vectors, hyper-parameters and terms of its log-density, all as graphs.
 
-    Attributes
-    ----------
-    model : pymc.Model
-    point : dict
-        Values of all variables, for their shapes.
-    latents : list of variables
-        The variables that make up f.
-    latent : LatentVector, optional
-        f; None if linear predictors are sums of latent variables, since f then needs compiled functions.
-    terms : JointTerms
-        Terms of the log-density, except that of f.
-    theta : list of variables
-        The value variables of the hyper-parameters.
-    missing : list of variables
-        The missing observations, which are drawn given f.
+    `latent` is f, or None if linear predictors are sums of latent variables, since f then needs compiled functions.
+    `theta` are the value variables of the hyper-parameters; `terms` leave out that of f; `missing` observations are
+    drawn given f.
     """
 
     model: pm.Model
@@ -57,13 +45,7 @@ class ModelStructure:
 
     @contextmanager
     def naming_faults(self) -> Iterator[None]:
-        """Raise errors that name wrong shapes and missing gradients in place of PyTensor's errors.
-
-        Raises
-        ------
-        ModelError
-            It names the shapes, or the operation without a gradient.
-        """
+        """Raise errors that name wrong shapes and missing gradients in place of PyTensor's errors."""
         shapes = naming_shapes(self.model, self.latents, self.terms.variables, self.point)
         with shapes, naming_gradients_in_f(names_of(self.latents)):
             yield
@@ -75,18 +57,7 @@ def structure_of(
     initial_point: dict[str, np.ndarray] | None = None,
     given_theta: bool = False,
 ) -> ModelStructure:
-    """Return the parts of a model.
-
-    Parameters
-    ----------
-    model, latent, initial_point, given_theta
-        See `take_apart`.
-
-    Raises
-    ------
-    ModelError
-        If the model is not of this form; the message says why.
-    """
+    """Return the parts of a model; the arguments and the errors are those of `take_apart`."""
     point = model.initial_point() if initial_point is None else initial_point
     latents = find_latents(model, latent)
     vector = None if are_summed(latents) else LatentVector(model, latents, point)

@@ -23,13 +23,7 @@ from pmgp.interface.model.theta_vector import ThetaVector
 class SumPrior(SeriesPrior):
     """The function from theta to p(f|theta), where f holds independent latent pieces and their sums.
 
-    Parameters
-    ----------
-    model : pymc.Model
-    latent : LatentPieces
-    theta : ThetaVector
-    single : callable
-        A function that makes the prior of a single latent vector.
+    `single` makes the prior of a single latent vector.
     """
 
     computed = "not needed: all latent variables together have a sparse precision"
@@ -138,12 +132,7 @@ class SumPrior(SeriesPrior):
         return f"the latent variables {name} have no density there: {needs}; {REMEDY}"
 
     def require_matrix(self) -> NoReturn:
-        """Refuse to give the covariance as a matrix.
-
-        Raises
-        ------
-        ModelError
-        """
+        """Refuse to give the covariance as a matrix."""
         raise ModelError(
             f"{self.name} are summed in linear predictors, and their covariance matrix is never formed; use "
             "pmgp.PseudoMarginal, which works without it. If some of them are hyper-parameters, say which are f with "

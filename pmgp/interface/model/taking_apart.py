@@ -89,16 +89,7 @@ def parts_of(
 ) -> LatentGaussianModel:
     """Return a model's parts as functions, checked with the model's data.
 
-    Parameters
-    ----------
-    structure : ModelStructure
-    compile_kwargs, given_theta, priors
-        As in :func:`take_apart`.
-
-    Raises
-    ------
-    ModelError
-        If the data, or the values of the parts, rule the model out; the message says why.
+    The other arguments are those of :func:`take_apart`.
     """
     parts = _computed(structure, Compiler(compile_kwargs), given_theta, priors)
     # Closed forms name their own faults.

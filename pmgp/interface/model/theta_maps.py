@@ -17,22 +17,8 @@ from pmgp.interface.model.theta_vector import ThetaVector
 class ThetaMap:
     """The image of a latent variable, u = M(theta) z, in blocks: M maps some elements of z to as many of u.
 
-    Parameters
-    ----------
-    node : variable
-        The image u as a graph of z and theta.
-    value : variable
-        The variable z.
-    columns, rows : (blocks, k) arrays of int
-        Places of the elements of each block in z, and in u.
-    shape : tuple of int
-        Shape of z.
-    theta : ThetaVector
-
-    Attributes
-    ----------
-    elements : list of int
-        The elements of theta that it depends on.
+    `columns` and `rows`, (blocks, k), are the places of each block's elements in z, and in u. The shape is that of z,
+    and `elements` are those of theta that it depends on.
     """
 
     def __init__(

@@ -18,19 +18,7 @@ from pmgp.interface.model.theta_vector import ThetaVector
 
 
 class ThetaPrior:
-    """The function from theta to log p(theta) on the unconstrained scale.
-
-    Parameters
-    ----------
-    terms : list of variables
-        Terms of the log-density, as graphs of the value variables.
-    theta : ThetaVector
-
-    Attributes
-    ----------
-    graph : scalar
-        Their sum.
-    """
+    """The function from theta to log p(theta) on the unconstrained scale."""
 
     def __init__(self, terms: list[TensorVariable], theta: ThetaVector) -> None:
         self.graph = pt.add(*[term.sum() for term in terms], 0.0)

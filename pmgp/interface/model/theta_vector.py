@@ -26,16 +26,7 @@ UNROLLED = ("local_log_add_exp", "local_log_sum_exp")
 
 
 class ThetaVector:
-    """The hyper-parameters on the unconstrained scale.
-
-    Parameters
-    ----------
-    values : list of variables
-        Value variables, in the order of the vector.
-    point : dict
-        Their values at the model's initial point, by name.
-    compile_function : Compiler
-    """
+    """The hyper-parameters on the unconstrained scale, in the order of `values`."""
 
     def __init__(self, values: list[TensorVariable], point: dict[str, np.ndarray], compile_function: Compiler) -> None:
         self.values = values
@@ -67,13 +58,7 @@ class ThetaVector:
         return [value for value in self.values if value.dtype not in ("float32", "float64")]
 
     def refuse(self, discrete: list[TensorVariable]) -> None:
-        """Refuse discrete hyper-parameters, if there are any.
-
-        Raises
-        ------
-        ModelError
-            It names them.
-        """
+        """Refuse discrete hyper-parameters, if there are any."""
         if discrete:
             names = ", ".join(value.name for value in discrete)
             raise ModelError(
@@ -150,13 +135,7 @@ class ThetaVector:
         return _numbers(theta, [scalar])
 
     def gradient_by_numbers(self, scalar: TensorVariable) -> NumberGraph | None:
-        """Return a scalar graph's gradient in theta as operations on numbers, or None where :meth:`by_numbers` is None.
-
-        Raises
-        ------
-        ModelError
-            If an operation has no gradient.
-        """
+        """Return a scalar graph's gradient in theta as operations on numbers, None where :meth:`by_numbers` is."""
         if self.by_numbers(scalar) is None:
             return None
         [scalar], theta = self.write([scalar])
@@ -170,13 +149,7 @@ class ThetaVector:
     def compile_gradient(
         self, inputs: list[TensorVariable], scalar: TensorVariable, interpreted: bool = False
     ) -> Callable[..., Any]:
-        """Return a scalar graph and its gradient in theta as a function of (inputs, theta).
-
-        Raises
-        ------
-        ModelError
-            If an operation has no gradient.
-        """
+        """Return a scalar graph and its gradient in theta as a function of (inputs, theta)."""
         [scalar], theta = self.write([scalar])
         with _naming_missing_gradients():
             gradient = pt.grad(scalar, theta, disconnected_inputs="ignore")

@@ -22,16 +22,7 @@ from pmgp.interface.model.fields import field_of, is_field
 class Autoregression(NamedTuple):
     """Graphs of the parameters of x_t = drift + sum_k rho_k x_{t-k} + sigma e_t, with p normal first values.
 
-    Attributes
-    ----------
-    coefficients : (p,) vector
-        rho.
-    drift, deviation : scalar
-        drift, and sigma.
-    initial_mean : (p,) vector
-    initial_covariance : (p, p) matrix
-    length : integer
-        Number of values.
+    `coefficients` are the p rho, `deviation` is sigma, and `length` the number of values.
     """
 
     coefficients: TensorVariable
@@ -45,13 +36,7 @@ class Autoregression(NamedTuple):
 class MarkovProcess(NamedTuple):
     """Graphs of the parameters of a sum of Matern processes in time, perhaps times cosines.
 
-    Attributes
-    ----------
-    mean, times : (n,) vector
-    lengthscales, variances : (k,) vector
-        Length-scales and variances of the Matern processes.
-    periods, widths : (p,) vector
-        Periods and length-scales of the factors of their kernels.
+    `periods` and `widths` (p,) are those of the factors of the k kernels.
     """
 
     mean: TensorVariable

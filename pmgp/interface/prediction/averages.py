@@ -29,16 +29,9 @@ def expectation_over(
 ) -> np.ndarray:
     """Return E[function(f)] for independent f ~ N(mean, variance), where only some rows of f matter.
 
-    Parameters
-    ----------
-    function : callable
-        Takes f of shape (C, nodes, m), and returns (nodes, m, ...).
-    mean, variance : (C, m) array
-    rows : list of int
-        Rows of f on which the function depends. One or two rows use Gauss-Hermite rules, more rows 64 points of a Sobol
-        sequence.
-    draw : int
-        Number of the posterior draw; sixteen draws together use 1,024 points of the sequence.
+    The function takes f of shape (C, nodes, m), and returns (nodes, m, ...). If it depends on one or two rows,
+    Gauss-Hermite rules are used; otherwise 64 points of a Sobol sequence, of which sixteen posterior draws together use
+    1,024.
     """
     if len(rows) == 1:
         return _over_one(function, mean, variance, rows[0])

@@ -12,12 +12,7 @@ from pytensor.tensor.variable import TensorVariable
 
 
 def check_inputs(Xnew: Any, X: np.ndarray) -> np.ndarray:
-    """Refuse new inputs that do not fit the old ones, X of shape (n, d).
-
-    Raises
-    ------
-    ValueError
-    """
+    """Refuse new inputs that do not fit the old ones, X of shape (n, d)."""
     Xnew = np.asarray(Xnew, dtype=float)
     if Xnew.ndim != 2:
         raise ValueError(f"Xnew must be a matrix of shape (m, {X.shape[1]}), not of shape {Xnew.shape}")
@@ -37,12 +32,7 @@ def check_inputs(Xnew: Any, X: np.ndarray) -> np.ndarray:
 def check_at(
     at: Any, model: pm.Model, latent: str, inputs: list[Any], observed: list[TensorVariable]
 ) -> dict[str, np.ndarray]:
-    """Refuse data at the new points that the likelihood of f does not use, or that are not numbers.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Refuse data at the new points that the likelihood of f does not use, or that are not numbers."""
     if at is None:
         return {}
     if not isinstance(at, Mapping):

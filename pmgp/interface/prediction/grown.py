@@ -16,25 +16,8 @@ from pmgp.interface.model.time_series import is_process, kind_of
 def places_in_posterior(model: pm.Model, rv: TensorVariable, shape: tuple[int, ...], drawn: xr.DataArray) -> np.ndarray:
     """Return the place of each element of a variable among its elements in the posterior, or -1 for a new one.
 
-    Elements are the same if their coordinates agree or, for a variable without coordinates, if their numbers agree.
-
-    Parameters
-    ----------
-    model : pymc.Model
-    rv : variable
-    shape : tuple of int
-        Its present shape.
-    drawn : xarray.DataArray
-        Its draws, over chains, draws and the axes of the variable.
-
-    Returns
-    -------
-    (m,) array of int
-
-    Raises
-    ------
-    ModelError
-        If a series does not begin with the sampled elements, or a field has others.
+    Elements are the same if their coordinates agree or, for a variable without coordinates, if their numbers agree. A
+    series must begin with the sampled elements, and a field must have the same ones.
     """
     dims = model.named_vars_to_dims.get(rv.name) or (None,) * len(shape)
     axes = [one for one in drawn.dims if one not in ("chain", "draw")]

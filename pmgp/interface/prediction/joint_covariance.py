@@ -24,12 +24,7 @@ Compile = Callable[[list[TensorVariable]], Callable[..., list[np.ndarray]]]
 
 
 class Parts(Protocol):
-    """Moments at some inputs.
-
-    Attributes
-    ----------
-    mean : (N,) array
-    """
+    """Moments at some inputs, with the mean (N,)."""
 
     mean: np.ndarray
 
@@ -46,10 +41,7 @@ class Parts(Protocol):
 class JointMoments(Protocol):
     """The moments as a function of inputs of shape (N, d) and theta.
 
-    Attributes
-    ----------
-    whole : bool
-        Whether memory for the whole covariance is needed.
+    `whole` says whether memory for the whole covariance is needed.
     """
 
     whole: bool
@@ -63,15 +55,7 @@ def compile_joint_moments(
 ) -> JointMoments:
     """Return the fastest function for the moments that agrees with PyTensor's at these inputs and theta.
 
-    Parameters
-    ----------
-    mean, covariance : TensorVariable
-        Graphs of the inputs and theta.
-    compile_function : callable
-        Compiles outputs to a function of the inputs and theta.
-    X : (k, d) array
-        Some inputs, at least two of them equal.
-    theta : list of arrays
+    At least two of the inputs X (k, d) must be equal.
     """
     whole = WholeMoments(mean, covariance, compile_function)
     try:
@@ -128,13 +112,7 @@ class WholeParts:
 
 
 class PartialMoments:
-    """Moments whose covariance is an elementwise function of thin matrices.
-
-    Raises
-    ------
-    UnsupportedGraphError
-        If the covariance is not such a function.
-    """
+    """Moments whose covariance is an elementwise function of thin matrices."""
 
     whole = False
 

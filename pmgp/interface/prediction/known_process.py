@@ -16,23 +16,9 @@ from pytensor.tensor.variable import TensorVariable
 
 
 class KnownProcess:
-    """A process whose prior has been taken at some inputs.
+    """A process whose prior has been taken at inputs X (n, d): a `pymc.gp.Latent`, or one with the same attributes.
 
-    Parameters
-    ----------
-    gp : pymc.gp.Latent
-        This, or another process with a covariance function, a mean function and inputs.
-
-    Attributes
-    ----------
-    X : (n, d) array
-    variables : list of variables
-        Variables that hold the inputs in the model: one, or none if the inputs are an array.
-
-    Raises
-    ------
-    ValueError
-        If the process has no inputs.
+    `variables` hold the inputs in the model: one, or none if the inputs are an array.
     """
 
     def __init__(self, gp: Any) -> None:
@@ -65,13 +51,7 @@ def _like(graph: TensorVariable, whole: TensorVariable) -> TensorVariable | None
 
 
 def known_processes(gp: Any) -> list[KnownProcess]:
-    """Return a list of the given processes: one, several, or none.
-
-    Raises
-    ------
-    ValueError
-        If one of them has no inputs.
-    """
+    """Return a list of the given processes: one, several, or none."""
     if gp is None:
         return []
     return [KnownProcess(each) for each in (gp if isinstance(gp, list | tuple) else [gp])]

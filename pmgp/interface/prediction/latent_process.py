@@ -42,22 +42,8 @@ RELATIVE_JITTERS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6)
 class LatentProcess:
     """A latent process given by the graph of its mean and covariance.
 
-    Parameters
-    ----------
-    f : TensorVariable
-    theta : list of variables
-        The free variables on which the moments depend.
-    moments : pair of variables, optional
-        The mean and the covariance, if f has several rows; those of the variable f by default.
-    known : sequence of KnownProcess
-        Processes, one of which has this covariance. Without any, the graphs are searched for the inputs.
-
-    Attributes
-    ----------
-    theta : list of variables
-    inputs : list of variables
-        Variables that hold the inputs in the graph.
-    X : (n, d) array
+    The moments are those of f, or `moments` if f has several rows, and depend on the free variables `theta`. One of the
+    `known` processes has this covariance; without any, the graphs are searched for the inputs.
     """
 
     def __init__(
@@ -88,13 +74,7 @@ class LatentProcess:
         return min(number, max(FEWEST_POINTS, LARGEST // self.size))
 
     def compile(self, Xnew: np.ndarray, theta: list[np.ndarray]) -> None:
-        """Compile functions for inputs of this kind.
-
-        Raises
-        ------
-        ModelError
-            If the covariance cannot be evaluated at new inputs.
-        """
+        """Compile functions for inputs of this kind."""
         probe = np.concatenate([self.X[:PROBED], Xnew[:PROBED], self.X[:1]])
         try:
             compiler = _compiler([self._joint, *self._values])
@@ -165,14 +145,8 @@ def _compiler(inputs: list[TensorVariable]) -> Callable[[list[TensorVariable]], 
 class Conditional:
     """The latent process at one theta.
 
-    Parameters
-    ----------
-    size : int
-        Number of old inputs, n.
-    blocks : list of slices
-        Blocks of new inputs.
-    parts : callable
-        Function of a slice of the new inputs that returns the moments at the old inputs followed by these.
+    The n old inputs come first; `parts` takes a slice of the new inputs, and returns the moments at the old inputs
+    followed by these.
     """
 
     def __init__(self, size: int, blocks: list[slice], parts: Callable[[slice], Parts]) -> None:
@@ -199,13 +173,7 @@ class Conditional:
         return parts.mean[new] + whitened.T @ projected, np.maximum(variance, 0.0)
 
     def jointly(self, rng: np.random.Generator, whitened: np.ndarray) -> np.ndarray:
-        """Draw the process at all new inputs together: (k, m).
-
-        Raises
-        ------
-        NotPositiveDefiniteError
-            If the covariance is still indefinite with a jitter.
-        """
+        """Draw the process at all new inputs together: (k, m)."""
         block = slice(0, self._blocks[-1].stop)
         parts, new, projected = self._projected(block)
         covariance = parts.lower_triangle(new)

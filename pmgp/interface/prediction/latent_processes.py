@@ -25,28 +25,9 @@ from pmgp.interface.prediction.state_process import StateConditional, StateProce
 
 
 class LatentProcesses:
-    """The processes of the latent vectors.
+    """The processes of the latent vectors, at the same inputs X (n, d).
 
-    Parameters
-    ----------
-    rows : LatentRows
-    theta : list of variables
-        The free variables on which the moments depend.
-    known : sequence of KnownProcess
-        The processes themselves, if the user passes them.
-
-    Attributes
-    ----------
-    rows : LatentRows
-    theta : list of variables
-    inputs : list of variables
-        Variables that hold the inputs in the graphs.
-    X : (n, d) array
-
-    Raises
-    ------
-    ModelError
-        If their inputs are not found, or differ.
+    Their moments depend on the free variables `theta`. The user may pass the processes themselves, `known`.
     """
 
     def __init__(self, rows: LatentRows, theta: list[TensorVariable], known: Sequence[KnownProcess] = ()) -> None:
@@ -77,13 +58,7 @@ class LatentProcesses:
         return min(smallest, max(FEWEST_POINTS, LARGEST // (self.rows.number * nodes)))
 
     def compile(self, Xnew: np.ndarray, theta: list[np.ndarray]) -> None:
-        """Compile functions for inputs of this kind.
-
-        Raises
-        ------
-        ModelError
-            If a covariance cannot be evaluated at new inputs.
-        """
+        """Compile functions for inputs of this kind."""
         for process in self._processes:
             process.compile(Xnew, theta)
 
@@ -140,14 +115,7 @@ def _simplified(moments: Moments, values: dict[TensorVariable, TensorVariable]) 
 class GivenTheta:
     """The processes at one theta, given draws of f.
 
-    Parameters
-    ----------
-    conditionals : list of Conditional or StateConditional
-        The different processes.
-    rows : list of lists of int
-        Rows of each process.
-    f : (C, k, n) array
-        Draws at the old inputs.
+    Each of the different conditionals has a list of its rows in f (C, k, n).
     """
 
     def __init__(
@@ -176,13 +144,7 @@ class GivenTheta:
             yield where, means, variances
 
     def jointly(self, rng: np.random.Generator) -> np.ndarray:
-        """Draw the processes at all new inputs together: (C, k, m).
-
-        Raises
-        ------
-        NotPositiveDefiniteError
-            If a covariance is still indefinite with a jitter.
-        """
+        """Draw the processes at all new inputs together: (C, k, m)."""
         number, draws = self._shape
         found = [conditional.jointly(rng, whitened) for conditional, whitened, _ in self._parts]
         out = np.empty((number, draws, found[0].shape[-1]))

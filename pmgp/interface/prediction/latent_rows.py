@@ -10,24 +10,7 @@ from pmgp.interface.model.latent_gaussian import ModelError
 
 
 class LatentRows:
-    """The latent variables of a model as rows of a matrix, (C, n): a vector is one row, a matrix several in order.
-
-    Parameters
-    ----------
-    variables : list of variables
-
-    Attributes
-    ----------
-    shapes : list of tuples of int
-        Shapes of the variables.
-    size : int
-        n.
-
-    Raises
-    ------
-    ModelError
-        If their lengths differ.
-    """
+    """The latent variables of a model as rows of a matrix, (C, n): a vector is one row, a matrix several in order."""
 
     def __init__(self, variables: list[TensorVariable]) -> None:
         self.variables = variables

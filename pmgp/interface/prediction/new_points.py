@@ -24,17 +24,7 @@ from pmgp.interface.prediction.rules import Axes, Level, NotPointwiseError
 
 
 class Rewriter(ABC):
-    """A builder of graphs whose demanded axes have another length.
-
-    Parameters
-    ----------
-    number : TensorVariable
-        The new length.
-    size : int
-        The old length.
-    leaves : iterable of variables
-        Variables at which a graph ends.
-    """
+    """A builder of graphs whose axes of length `size`, where demanded, have length `number`; `leaves` end a graph."""
 
     def __init__(self, number: TensorVariable, size: int, leaves: Iterable[TensorVariable]) -> None:
         self.number = number
@@ -81,21 +71,8 @@ class Rewriter(ABC):
 class NewInputs(Rewriter):
     """Graphs of a mean or covariance at other inputs.
 
-    Parameters
-    ----------
-    joint : TensorVariable
-        The other inputs, a matrix.
-    size : int
-        Number of old inputs.
-    leaves : iterable of variables
-        The hyper-parameters.
-    known : dict, optional
-        Parts whose graphs at the other inputs are known; without any, the matrices in the graph are the old inputs.
-
-    Attributes
-    ----------
-    inputs : list of variables
-        Variables that hold the old inputs.
+    The first `size` rows of `joint` are old inputs, and the leaves are the hyper-parameters. Parts whose graphs at the
+    other inputs are `known` are replaced; without any, the matrices in the graph are the old inputs.
     """
 
     def __init__(
@@ -129,25 +106,10 @@ def _described(variable: TensorVariable) -> str:
 class NewPoints(Rewriter):
     """Graphs of new points, from graphs of the observations that depend on latent vectors.
 
-    Parameters
-    ----------
-    latents : list of variables
-        The latent vectors, and matrices that have one in each row.
-    size : int
-        Their length.
-    leaves : iterable of variables
-        The model's other random variables, at which a graph ends.
-    data : dict
-        Name of each `pymc.Data`, by variable.
-
-    Attributes
-    ----------
-    points : dict
-        Replacement for each latent variable, with one element, or column, for each new point.
-    covariates : dict
-        Replacements, by name, for data that have a value for each observation.
-    axes, levels : dict
-        The axis of each that runs over the points, and the selections between it and the observations.
+    The latents are vectors, and matrices that have one in each row, of length `size`. In `points` each has a
+    replacement with one element, or column, for each new point. `covariates` has replacements, by name, for data that
+    have a value for each observation; `axes` and `levels` have the axis of each that runs over the points, and the
+    selections between it and the observations.
     """
 
     def __init__(
@@ -169,10 +131,7 @@ class NewPoints(Rewriter):
     def __call__(self, variable: TensorVariable, axis: int) -> TensorVariable:
         """Return the graph with new points along an axis instead of observations.
 
-        Raises
-        ------
-        NotPointwiseError
-            If its value at a new point is not determined by the latent value and the covariates there.
+        Its value must be determined by the latent value and the covariates there.
         """
         self.selections |= {
             rules.selection_of(other)

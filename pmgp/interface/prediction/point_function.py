@@ -28,17 +28,8 @@ QUICKLY = "FAST_COMPILE"
 class PointModel:
     """The likelihood of a model at new points.
 
-    Parameters
-    ----------
-    model : pymc.Model
-    rows : LatentRows
-    inputs : list of variables
-        Variables from which the covariance of f is built.
-    Xnew : (m, d) array
-    at : dict
-        Other data at the new points, by name, as given.
-    theta : list of variables
-        The other necessary free variables.
+    `inputs` are variables from which the covariance of f is built, `at` has other data at the new points, by name, and
+    `theta` the other necessary free variables.
     """
 
     model: pm.Model
@@ -60,13 +51,7 @@ class PointModel:
     def function(
         self, observed: TensorVariable, variable: TensorVariable, core: int = 0, random_seed: Any = None
     ) -> PointFunction:
-        """Compile a graph of an observed variable; its last `core` axes are kept, the others run over observations.
-
-        Raises
-        ------
-        NotPointwiseError
-            If it has no value at a new point, or one that depends on covariates that are not given.
-        """
+        """Compile a graph of an observed variable; its last `core` axes are kept, the others run over observations."""
         graph, output = self._along_points(observed, variable, core)
         covariates = [self._covariate(graph, name) for name in graph.covariates]
         output, values = self._given(output, set(self.at) - set(graph.covariates))
@@ -149,15 +134,7 @@ def _compile(inputs: list[TensorVariable], output: TensorVariable, random_seed: 
 class PointFunction:
     """A compiled graph of latent values at new points.
 
-    Parameters
-    ----------
-    function : callable
-        Function of the latent variables' values, the covariates, and theta.
-    rows : LatentRows
-    covariates : list of arrays
-        Values at all new points.
-    axes : list of int
-        Axis of each that runs over the points.
+    The covariates are values at all new points, along an axis of each.
     """
 
     def __init__(

@@ -13,14 +13,7 @@ from pmgp.interface.prediction.latent_rows import LatentRows
 
 @dataclass
 class Draws:
-    """Some draws of a posterior.
-
-    Attributes
-    ----------
-    f : (C, draws, n) array
-    theta : list of lists of arrays
-        A list for each draw.
-    """
+    """Some draws of a posterior: f (C, draws, n), and theta as a list for each draw."""
 
     f: np.ndarray
     theta: list[list[np.ndarray]]
@@ -34,12 +27,7 @@ class Draws:
 
 
 def check_variables(idata: Any, rows: LatentRows, theta: list[TensorVariable]) -> None:
-    """Refuse a posterior that lacks variables, or has a different number of latent values.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Refuse a posterior that lacks variables, or has a different number of latent values."""
     posterior = idata["posterior"]
     missing = [variable.name for variable in (*rows.variables, *theta) if variable.name not in posterior]
     if missing:
@@ -58,11 +46,8 @@ def evenly_spaced(
 ) -> tuple[Draws, dict[str, np.ndarray]]:
     """Return at most `draws` draws, evenly spaced over all chains, and their coordinates "chain" and "draw".
 
-    Parameters
-    ----------
-    by_chain : bool
-        Take the same draws of each chain, so that they fill a table; if there are more chains than `draws`, some are
-        left out.
+    With `by_chain`, the same draws of each chain are taken, so that they fill a table; if there are more chains than
+    `draws`, some are left out.
     """
     if draws is not None and draws < 1:
         raise ValueError(f"draws must be at least 1, not {draws}")

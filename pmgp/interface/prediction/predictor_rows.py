@@ -39,23 +39,8 @@ def predict_rows(
 ) -> xr.Dataset:
     """Return expected observations and the linear predictors' moments, for the rows of the model's data.
 
-    Parameters
-    ----------
-    idata : xarray.DataTree
-    model : pymc.Model
-    latents : list of variables
-        The pieces of the predictors.
-    observed : dict
-        The observed variables that depend on them, by name.
-    draws : int or None
-        At most this many draws of the posterior.
-
-    Raises
-    ------
-    ValueError
-        If the posterior lacks a variable.
-    ModelError
-        If the variables do not continue those that were sampled, or an index points beyond the last element.
+    The latents are the pieces of the predictors, and at most `draws` draws of the posterior are used. Variables must
+    continue those that were sampled, and no index may point beyond the last element.
     """
     graphs = _expected_graphs(observed)
     rows, thetas, values = _prepared(idata, model, latents, list(graphs.values()), draws)
@@ -80,16 +65,8 @@ def sample_rows(
 ) -> xr.DataTree:
     """Return draws of observations and of their linear predictors, for the rows of the model's data.
 
-    Parameters
-    ----------
-    idata, model, latents, observed, draws
-        As of :func:`predict_rows`.
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    xarray.DataTree
-        A group "predictions", with a dimension "point" after those of the draws.
+    The arguments are those of :func:`predict_rows`. The group "predictions" has a dimension "point" after those of the
+    draws.
     """
     graphs = {name: _new_draw(variable) for name, variable in observed.items()}
     seed = int(rng.integers(2**31))
@@ -146,13 +123,7 @@ def _prepared(
 
 
 def refuse_inputs(given: dict[str, Any]) -> None:
-    """Refuse arguments that belong to a process with inputs.
-
-    Raises
-    ------
-    ModelError
-        Naming one that is given.
-    """
+    """Refuse arguments that belong to a process with inputs."""
     for name, value in given.items():
         if value is not None:
             raise ModelError(
@@ -187,22 +158,7 @@ def _given_predictors(name: str, observed: TensorVariable, expected: Expected) -
 class PredictorRows:
     """The linear predictors of a model's rows, given draws of theta and of the latent pieces.
 
-    Parameters
-    ----------
-    model : pymc.Model
-    latents : list of variables
-    needed : list of variables
-        The hyper-parameters.
-    graphs : list of variables
-        Expectations of observations.
-    posterior : xarray.Dataset
-    seed : int, optional
-        For graphs that are random.
-
-    Attributes
-    ----------
-    functions : list of callables
-        The graphs as functions of the predictors' latent part and theta.
+    `needed` are the hyper-parameters, and `graphs` expectations of observations, or random, from a seed.
     """
 
     def __init__(

@@ -33,18 +33,7 @@ FORECAST = (
 
 @dataclass
 class PredictionTask:
-    """A model at new inputs, and draws of its posterior.
-
-    Attributes
-    ----------
-    processes : LatentProcesses
-    points : PointModel
-    observed : dict
-        The observed variables that depend on f, by name.
-    draws : Draws
-    coordinates : dict
-        The draws' chains and numbers.
-    """
+    """Draws of a posterior, with their chains and numbers, the model at new inputs, and its observed variables."""
 
     processes: LatentProcesses
     points: PointModel

@@ -22,22 +22,7 @@ from pmgp.interface.prediction.point_function import QUICKLY
 
 
 class StateProcess:
-    """A process made by :class:`pmgp.gp.Markov`.
-
-    Parameters
-    ----------
-    f : TensorVariable
-    theta : list of variables
-        The free variables that its parameters depend on.
-
-    Attributes
-    ----------
-    theta : list of variables
-    inputs : list of variables
-        Variables that hold the times in the model.
-    X : (n, 1) array
-        Times.
-    """
+    """A process made by :class:`pmgp.gp.Markov`, at times X (n, 1); its parameters depend on the variables `theta`."""
 
     def __init__(self, f: TensorVariable, theta: list[TensorVariable]) -> None:
         self.theta = theta
@@ -73,14 +58,7 @@ class StateProcess:
 class StateConditional:
     """The process at one theta.
 
-    Parameters
-    ----------
-    size : int
-        Number of old times, n, which come first.
-    times : Times
-        Old and new times.
-    lines : list of Line
-    mean : (n + m,) array
+    The old times come first.
     """
 
     def __init__(self, size: int, times: Times, lines: list[Line], mean: np.ndarray) -> None:

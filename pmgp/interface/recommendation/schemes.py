@@ -77,13 +77,7 @@ def many_hyperparameters(model: pm.Model, traits: Traits) -> Recommendation:
 
 
 def time_series(model: pm.Model, traits: Traits) -> Recommendation:
-    """Recommend step methods for a time series or a field, with or without hyper-parameters.
-
-    Raises
-    ------
-    ModelError
-        If the likelihood does not factorize over f.
-    """
+    """Recommend step methods for a time series or a field, with or without hyper-parameters."""
     share(model, traits.latent.get("latent"), given_theta=traits.dimension == 0).parts.require_factorizing()
     call = StepCall(PseudoMarginal, traits.latent) if traits.dimension else StepCall(EllipticalSlice, traits.latent)
     reason = f"{_count(traits)}: theta moves with f integrated out." if traits.dimension else ""
@@ -101,13 +95,7 @@ def time_series(model: pm.Model, traits: Traits) -> Recommendation:
 
 
 def summed(model: pm.Model, latents: list[TensorVariable], latent: Any) -> Recommendation:
-    """Recommend step methods for time series and effects of groups that are summed in linear predictors.
-
-    Raises
-    ------
-    ModelError
-        If the likelihood does not factorize over the latent variables.
-    """
+    """Recommend step methods for time series and effects of groups that are summed in linear predictors."""
     names = [rv.name for rv in latents]
     given = {} if latent is None else {"latent": names if len(names) > 1 else names[0]}
     known = not hyperparameters(model, latents)

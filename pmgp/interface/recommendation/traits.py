@@ -20,20 +20,10 @@ PROBES = np.linspace(-4.0, 4.0, 9)
 class Traits(NamedTuple):
     """The traits of a model on which the choice depends.
 
-    Attributes
-    ----------
-    latent : dict
-        The argument that names f to the step methods; empty if they find it by themselves.
-    dimension : int
-        Dimension of theta.
-    factorizes : bool
-        Whether the likelihood factorizes, and no free variable depends on f.
-    sites_known : bool
-        Whether the terms of the likelihood are known one by one, so that their moments can be matched.
-    log_concave : bool
-        Whether the likelihood is log-concave at all values that were checked.
-    series : bool
-        Whether f is a time series.
+    `latent` is the argument that names f to the step methods, empty if they find it by themselves. `factorizes` says
+    that no free variable depends on f either; `sites_known`, whether the terms of the likelihood are known one by one,
+    so that their moments can be matched; `log_concave` holds at all values that were checked; `series` says whether f
+    is a time series.
     """
 
     latent: dict[str, str]

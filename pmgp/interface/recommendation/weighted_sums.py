@@ -31,15 +31,7 @@ ADDITIVE_NUTS = (
 def number_of_weights(model: pm.Model) -> int:
     """Return the number of elements of theta on which the covariances depend, if all are weights of fixed matrices.
 
-    Returns
-    -------
-    int
-        0 if a covariance depends on theta in another way, through a length-scale for example, or does not depend on it.
-
-    Raises
-    ------
-    ModelError
-        If the model has no latent vector.
+    It is 0 if a covariance depends on theta in another way, through a length-scale for example, or not at all.
     """
     covariances = [rv.owner.inputs[-1] for rv in find_latents(model)]
     free = set(model.free_RVs)

@@ -28,19 +28,6 @@ def beginning(function: BoundFunction) -> Variational:
 
     In that case the hyper-parameters are doubled or halved, one variable at a time and all together, until the inducing
     inputs explain half of the prior variance. Of all these starts, the one with the largest bound is returned.
-
-    Parameters
-    ----------
-    function : BoundFunction
-
-    Returns
-    -------
-    Variational
-
-    Raises
-    ------
-    ValueError
-        If the density is not finite at the present hyper-parameters.
     """
     at = function.start()
     if not nothing_told(function, at.theta):

@@ -17,15 +17,7 @@ from pmgp.interface.sparse.process import Sparse
 
 
 class BoundFunction:
-    """The function E_q log p(y|f) + log p(theta) of a model, without the Jacobian, and its gradient.
-
-    Parameters
-    ----------
-    process : Sparse
-    model : pymc.Model
-    point : dict
-        Values of all value variables.
-    """
+    """The function E_q log p(y|f) + log p(theta) of a model, without the Jacobian, and its gradient."""
 
     def __init__(self, process: Sparse, model: pm.Model, point: dict[str, np.ndarray]) -> None:
         v = process.whitened
@@ -59,10 +51,7 @@ class BoundFunction:
     def start(self) -> Variational:
         """Return the present inducing inputs and hyper-parameters with the Gaussian at the mode of v.
 
-        Raises
-        ------
-        ValueError
-            If the density is not finite.
+        A density that is not finite there is refused.
         """
         found = self.possible_start(self.parts.theta_of(self._point))
         if found is None:

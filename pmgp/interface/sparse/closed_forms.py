@@ -26,15 +26,7 @@ Expectation = Callable[[TensorVariable, TensorVariable, TensorVariable], TensorV
 
 
 class ClosedForm(NamedTuple):
-    """The known closed forms of a likelihood.
-
-    Attributes
-    ----------
-    expected_log : callable
-        E log p(y|f).
-    log_expected : callable or None
-        Log E p(y|f).
-    """
+    """The known closed forms of a likelihood, E log p(y|f) and perhaps log E p(y|f)."""
 
     expected_log: Expectation
     log_expected: Expectation | None = None
@@ -43,12 +35,7 @@ class ClosedForm(NamedTuple):
 def closed_form(rv: TensorVariable, f: TensorVariable, order: int) -> ClosedForm | None:
     """Return the closed form for a random variable whose parameters are functions of f, or None.
 
-    Parameters
-    ----------
-    rv : variable
-    f : variable
-    order : int
-        Number of nodes for a likelihood that leaves one dimension to integrate.
+    `order` is the number of nodes for a likelihood that leaves one dimension to integrate.
     """
     op: Any = rv.owner.op
     rules = [rule for kind, rule in _RULES.items() if isinstance(op, kind)]
@@ -121,13 +108,7 @@ def largest_probability(
 ) -> tuple[TensorVariable, TensorVariable]:
     """Return the probability that the labeled class has the largest latent value, and whether that class exists.
 
-    Parameters
-    ----------
-    label : (n,) tensor
-    mean, variance : (k, n) tensor
-        Mean and variance of the independent latent values.
-    order : int
-        Order of the quadrature over the labeled one.
+    The label is (n,); mean and variance are those of independent latent values, (k, n).
     """
     nodes, weights = normal_rule(order)
     labeled = pt.eq(pt.arange(mean.shape[0])[:, None], label)

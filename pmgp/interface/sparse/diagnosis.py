@@ -103,15 +103,8 @@ def diagnosis_of(
 ) -> Diagnosis:
     """Return the diagnosis computed from draws.
 
-    Parameters
-    ----------
-    unexplained, penalties : (s,) array
-        The unexplained part of the variance, and the penalty, at each draw.
-    hyperparameters : dict of arrays of shape (s, ...)
-    traces : (m,) array
-        Variance left by the first 1, 2, ... inducing inputs, chosen one after another.
-    inducing, points : int
-        Number of inducing inputs, and of the observations' inputs.
+    The unexplained part of the variance, the penalties and the hyper-parameters have a row for each draw. `traces` (m,)
+    is the variance left by the first 1, 2, ... inducing inputs, chosen one after another.
     """
     deviation = float(penalties.std())
     return Diagnosis(

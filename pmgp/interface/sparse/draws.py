@@ -14,20 +14,7 @@ from pmgp.interface.graphs.numerical import NumericalFunction
 
 
 def spaced_draws(idata: Any, model: pm.Model, number: int | None) -> list[dict[str, np.ndarray]]:
-    """Return the values of the model's free variables at draws that are evenly spaced over all chains.
-
-    Parameters
-    ----------
-    idata : xarray.DataTree
-    model : pymc.Model
-    number : int or None
-        Largest number of draws; None for all.
-
-    Raises
-    ------
-    ValueError
-        If the posterior lacks a variable.
-    """
+    """Return values of the model's free variables at draws that are evenly spaced over all chains, or at all draws."""
     names = [rv.name for rv in model.free_RVs]
     posterior = idata["posterior"].to_dataset()
     missing = [name for name in names if name not in posterior]

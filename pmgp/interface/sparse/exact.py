@@ -23,22 +23,8 @@ def whole_model(
 ) -> pm.Model:
     """Return a copy of the model with f ~ N(mean, covariance) in place of v.
 
-    Parameters
-    ----------
-    model : pymc.Model
-    v : random variable
-        The whitened values at the inducing inputs.
-    mean : (n,) tensor
-    covariance : (n, n) tensor
-    observations : dict
-        The likelihood of each observed variable, by name, with its arguments after the moments of f.
-    name : str
-        Name of f.
-
-    Raises
-    ------
-    ModelError
-        If another variable of the model depends on v.
+    `observations` has the likelihood of each observed variable, by name, with its arguments after the moments of f. No
+    other variable may depend on v.
     """
     copies: dict[Any, Any] = {}
 

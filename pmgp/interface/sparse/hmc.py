@@ -40,15 +40,7 @@ WHILE_TUNING = 16
 
 
 class Scaled:
-    """The model's log-density in coordinates x, where the variables are L x.
-
-    Parameters
-    ----------
-    function : callable
-        Takes the variables, and returns the log-density and its gradient.
-    factor : (d, d) array
-        L, lower triangular.
-    """
+    """The model's log-density in coordinates x, where the variables are L x, L lower triangular."""
 
     def __init__(self, function: Any, factor: np.ndarray) -> None:
         self._function = function

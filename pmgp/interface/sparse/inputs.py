@@ -24,12 +24,7 @@ def current_value(array: Any) -> np.ndarray | None:
 
 
 def refuse_minibatches(what: str, array: Any) -> None:
-    """Refuse rows that a `pymc.Minibatch` draws anew at each evaluation.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Refuse rows that a `pymc.Minibatch` draws anew at each evaluation."""
     variables = ancestors([array]) if isinstance(array, Variable) else []
     if any(variable.owner is not None and isinstance(variable.owner.op, MinibatchOp) for variable in variables):
         raise ValueError(
@@ -40,18 +35,7 @@ def refuse_minibatches(what: str, array: Any) -> None:
 
 
 def check_inputs(X: Any, Z: Any) -> np.ndarray:
-    """Refuse inputs that are not tables of finite numbers with the same columns, and inducing inputs that repeat.
-
-    Returns
-    -------
-    (m, d) array
-        The inducing inputs.
-
-    Raises
-    ------
-    ValueError
-        Naming shapes or rows.
-    """
+    """Return the inducing inputs (m, d); refuse tables that are not finite or do not match, and rows that repeat."""
     refuse_minibatches("X", X)
     refuse_minibatches("Xu", Z)
     inducing, inputs = current_value(Z), current_value(X)
@@ -73,12 +57,7 @@ def check_inputs(X: Any, Z: Any) -> np.ndarray:
 
 
 def check_new_inputs(X: Any, columns: int) -> None:
-    """Refuse new inputs that are not a table of finite numbers with the given number of columns.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Refuse new inputs that are not a table of finite numbers with the given number of columns."""
     table = current_value(X)
     if table is None:
         return
@@ -88,13 +67,7 @@ def check_new_inputs(X: Any, columns: int) -> None:
 
 
 def check_table(name: str, table: np.ndarray) -> None:
-    """Refuse anything but a table of finite numbers.
-
-    Raises
-    ------
-    ValueError
-        Naming the shape or the rows.
-    """
+    """Refuse anything but a table of finite numbers."""
     if table.ndim != 2 or not table.size:
         raise ValueError(f"{name} must be a table with a row for each input, not of shape {table.shape}")
     wrong = ~np.isfinite(table.astype(float)).all(axis=1)

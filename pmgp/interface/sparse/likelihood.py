@@ -24,12 +24,8 @@ from pmgp.interface.sparse.closed_forms import closed_form
 class LatentLikelihood:
     """The likelihood p(y|f) with f ~ N(mean, variance), element by element.
 
-    Parameters
-    ----------
-    dist : callable
-        Takes latent values and parameters, and returns a PyMC distribution made with ``.dist``.
-    order : int
-        Number of Gauss-Hermite nodes where there is no closed form.
+    `dist` takes latent values and parameters, and returns a PyMC distribution made with ``.dist``. `order` is the
+    number of Gauss-Hermite nodes where there is no closed form.
     """
 
     dist: Callable[..., TensorVariable]

@@ -34,23 +34,8 @@ class Marginals(NamedTuple):
 class InducingInputs:
     """A process with known values at inducing inputs; its outputs share a covariance function or have one each.
 
-    Parameters
-    ----------
-    mean_func : pymc.gp.mean.Mean
-    cov_funcs : list of pymc.gp.cov.Covariance
-        One, or as many as there are outputs.
-    Z : (m, d) tensor
-    v : tensor of shape (m,), or (k, m) with k outputs
-        Whitened values there.
-    n_outputs : int
-        The number k of outputs.
-    jitter : float
-        Added to the diagonal of K_uu.
-
-    Attributes
-    ----------
-    factors : list of (m, m) tensor
-        R of each covariance function.
+    v (m,), or (k, m) with k outputs, are whitened values at Z (m, d). `factors` are the R of each covariance function;
+    `jitter` is added to the diagonal of K_uu.
     """
 
     def __init__(

@@ -21,12 +21,7 @@ from pmgp.interface.sparse.likelihood import LatentLikelihood
 
 
 def check_distribution(model: pm.Model, likelihood: LatentLikelihood, arguments: list[TensorVariable]) -> None:
-    """Refuse anything but a distribution, and a distribution that uses variables of the model without being given them.
-
-    Raises
-    ------
-    TypeError, ValueError
-    """
+    """Refuse anything but a distribution, and one that uses variables of the model without being given them."""
     f, *parameters = (argument.type() for argument in arguments)
     rv = likelihood.dist(f, *parameters)
     if not isinstance(rv, Variable) or rv.owner is None or not hasattr(rv.owner.op, "ndim_supp"):
@@ -45,11 +40,6 @@ def check_terms(
     """Refuse observations outside the support, and a likelihood with a term that depends on several latent values.
 
     The log-density is evaluated at random latent values, and again after half of them have moved.
-
-    Raises
-    ------
-    ValueError
-        Naming rows and values.
     """
     mean, *parameters = arguments
     f = mean.type()

@@ -44,25 +44,8 @@ class _Term(NamedTuple):
 class SparseParts:
     """Functions of a model with one process on inducing inputs.
 
-    Parameters
-    ----------
-    model : pymc.Model
-    point : dict
-        Values of all variables, such as the initial ones.
-
-    Attributes
-    ----------
-    latent_name : str
-        Name of the value variable v.
-    theta_names : tuple of str
-        Names of the other value variables, in their order in theta.
-    shape : tuple of int
-        Shape of v: (k, m).
-
-    Raises
-    ------
-    ModelError
-        If the model does not have exactly one `Sparse` process, or uses v for anything but its observations.
+    v has the name `latent_name` and the `shape` (k, m), whatever its shape in the model, which has no other such
+    process. `theta_names` are the other value variables, in their order in theta.
     """
 
     def __init__(self, model: pm.Model, point: dict[str, np.ndarray]) -> None:
@@ -113,11 +96,7 @@ class SparseParts:
     def at(self, theta: np.ndarray, slopes_alone: bool = False) -> tuple[float, WhitenedConditional]:
         """Return the log-prior with the Jacobian, and the density of v given theta.
 
-        Parameters
-        ----------
-        theta : (p,) array
-        slopes_alone : bool
-            Whether slopes can be computed without curvatures; their last digits may then differ.
+        With `slopes_alone`, slopes can be computed without curvatures; their last digits may then differ.
         """
         log_prior, offset, projections, others = self._values_at(theta)
         return log_prior, self._conditional(offset, projections, others, slopes_alone)
@@ -138,14 +117,8 @@ class SparseParts:
         """Return the sites with the derivatives of the terms, averaged over a Gaussian q(v).
 
         At a maximum of the bound, if no averaged curvature is positive, q is the Gaussian of the prior and these sites.
-        The same sites then give a q at any other theta.
-
-        Parameters
-        ----------
-        theta : (p,) array
-        mean : (k, m) array
-        factors : (k, m, m) array
-            C of each output, the covariance of v being C C'.
+        The same sites then give a q at any other theta. The factors (k, m, m) are C of each output, the covariance of v
+        being C C'.
         """
         _, offset, projections, others = self._values_at(theta)
         each = projections * (self.shape[0] if len(projections) == 1 else 1)

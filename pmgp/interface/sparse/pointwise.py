@@ -19,17 +19,7 @@ def extend_with_log_likelihood(
     progressbar: bool,
     compile_kwargs: dict[str, Any] | None,
 ) -> Any:
-    """Put log E p(y|f) of each observation at each draw into the group ``log_likelihood``.
-
-    Parameters
-    ----------
-    idata : xarray.DataTree
-    model : pymc.Model
-    observations : dict
-        The likelihood of each observed variable with its arguments, by name.
-    progressbar : bool
-    compile_kwargs : dict or None
-    """
+    """Put log E p(y|f) of each observation at each draw into the group ``log_likelihood``."""
     expected = [
         likelihood.log_expected(model.rvs_to_values[model[name]], *arguments)
         for name, (likelihood, arguments) in observations.items()

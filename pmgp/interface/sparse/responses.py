@@ -32,14 +32,8 @@ LATENT = ("latent_mean", "square", "latent_variance")
 class Response(NamedTuple):
     """An expected observation.
 
-    Attributes
-    ----------
-    name : str
-        "probability", "complement", "probabilities" or "mean".
-    graphs : list of variables
-        The quantities needed at a draw of the model's random variables.
-    value : callable
-        Takes their values, and returns the expectation, of shape (n,), or (n, categories).
+    `graphs` are needed at a draw of the model's random variables. `value` takes their values, and returns the
+    expectation, of shape (n,), or (n, categories).
     """
 
     name: str
@@ -50,16 +44,7 @@ class Response(NamedTuple):
 class Expectations(NamedTuple):
     """Quantities that are averaged over draws: moments of f, and expected observations.
 
-    Attributes
-    ----------
-    moments : Marginals
-        Moments of f at the new inputs.
-    observations : dict
-        The likelihood of each observed variable with its arguments, by name.
-    outputs : int
-        Number of processes.
-    own : str or None
-        The observed variable whose parameters are those of the new inputs.
+    `own` is the observed variable whose parameters are those of the new inputs.
     """
 
     moments: Marginals
@@ -70,19 +55,9 @@ class Expectations(NamedTuple):
     def averages(
         self, draws: list[dict[str, np.ndarray]], model: pm.Model, density: TensorVariable | None
     ) -> xr.Dataset:
-        """Average over draws of the model's free variables.
+        """Average over draws of the model's free variables; average the exponentials of log-densities `density`.
 
-        Parameters
-        ----------
-        draws : list of dict
-        model : pymc.Model
-        density : variable or None
-            Log-densities at the new inputs. Their exponentials are averaged.
-
-        Warns
-        -----
-        UserWarning
-            If an observed variable has no known expectation at new inputs; the message says why.
+        A warning says why an observed variable has no known expectation at new inputs.
         """
         responses = self._responses()
         graphs = [*self.moments, *[graph for response in responses for graph in response.graphs]]
@@ -132,10 +107,7 @@ def _responses_of(
 ) -> list[Response]:
     """Return the expected observations for latent values with given moments.
 
-    Raises
-    ------
-    ValueError
-        If they are not known; the message says why.
+    If they are not known, a ValueError says why.
     """
     f = _symbol(moments)
     rv = likelihood.dist(f, *others)

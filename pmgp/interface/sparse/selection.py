@@ -90,12 +90,7 @@ def select_inducing(
 
 
 def suggested_number(points: int) -> int:
-    """Return the number of inducing inputs to begin with, before a diagnosis: 200 for 20,000 points.
-
-    Parameters
-    ----------
-    points : int
-    """
+    """Return the number of inducing inputs to begin with, before a diagnosis: 200 for 20,000 points."""
     return min(points, 10 * math.ceil(0.14 * math.sqrt(points)))
 
 

@@ -16,11 +16,6 @@ class SparseStep(ChainStep):
     """A step method for all variables of a model, which must be continuous.
 
     Subclasses define `_function_of`. Their constructors call this one last, since it starts a state.
-
-    Parameters
-    ----------
-    vars, model, rng, initial_point, blocked
-        The arguments of every PyMC step method.
     """
 
     def __init__(

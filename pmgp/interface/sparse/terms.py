@@ -46,16 +46,7 @@ class Terms(Protocol):
 
 
 def terms_of(model: pm.Model, observed: list[TensorVariable], outputs: int) -> Terms:
-    """Return the fastest implementation of the terms of one process's observed variables.
-
-    Parameters
-    ----------
-    model : pymc.Model
-    observed : list of variables
-        Variables that depend on the same means.
-    outputs : int
-        Number of processes.
-    """
+    """Return the fastest implementation of the terms of one process's observed variables."""
     if len(observed) == 1:
         known = BinaryTerms.of(model, observed[0]) or RobustMaxTerms.of(model, observed[0], outputs)
         if known is not None:
@@ -96,13 +87,7 @@ class _Graphs(NamedTuple):
 
 
 class GraphTerms:
-    """Terms of any observed variables, computed with their graphs.
-
-    Parameters
-    ----------
-    model, observed, outputs
-        The arguments of `terms_of`.
-    """
+    """Terms of any observed variables, computed with their graphs."""
 
     def __init__(self, model: pm.Model, observed: list[TensorVariable], outputs: int) -> None:
         graphs = _Graphs.of(model, observed, outputs)
@@ -132,14 +117,7 @@ class GraphTerms:
 class BinaryTerms:
     """Terms for the labels of one observed variable, as functions of the means of f and their variances.
 
-    Parameters
-    ----------
-    value : variable
-        The labels, a constant or a `pymc.Data`.
-    constructor : callable
-        Takes labels, and returns the likelihood.
-    order : int
-        The largest number of nodes.
+    The labels are a constant or a `pymc.Data`. `order` is the largest number of nodes.
     """
 
     def __init__(self, value: Any, constructor: Any, order: int) -> None:
@@ -194,16 +172,7 @@ class _Deviations(NamedTuple):
 class RobustMaxTerms:
     """Terms for the classes of one observed variable, as functions of the means of f and their variances.
 
-    Parameters
-    ----------
-    value : variable
-        The labels, a constant or a function of a `pymc.Data`.
-    epsilon : float
-        The parameter of `RobustMax`.
-    order : int
-        Number of nodes.
-    derivatives : NumericalFunction
-        The gradient and the second derivatives, computed with the terms' graphs; no kernel has the latter.
+    The derivatives are computed with the terms' graphs, because no kernel has the second ones.
     """
 
     def __init__(self, value: Any, epsilon: float, order: int, derivatives: NumericalFunction, outputs: int) -> None:

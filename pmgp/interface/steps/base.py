@@ -42,17 +42,8 @@ class GaussianProcessStep(ChainStep):
     """A step method for a model with one latent Gaussian vector f and hyper-parameters theta.
 
     PyMC never assigns it automatically. Subclasses define `_update`; their constructors end with ``_reset(0, 0)``.
-
-    Parameters
-    ----------
-    vars
-        See the public step methods.
-    factorizing : bool
-        Refuse a likelihood that does not factorize over f, and compile its first and second derivatives together.
-    gradient : bool
-        Compile the first derivative of the likelihood on its own.
-    latent, model, rng, initial_point, compile_kwargs, blocked
-        See `Arguments`.
+    `factorizing` refuses a likelihood that does not factorize over f, and compiles its first and second derivatives
+    together; `gradient` compiles the first one on its own. See `Arguments` for the others.
     """
 
     # The argument of `LatentGaussianModel`: whether f and theta are updated each given the other, and not jointly.

@@ -25,26 +25,14 @@ def chosen_approximation(given: Approximation | str, model: LatentGaussianModel)
 
 
 def chosen_estimators(given: Estimator | str, model: LatentGaussianModel) -> tuple[Estimator, tuple[Priced, ...]]:
-    """Return the requested estimator, and with "auto" also others that tuning may choose in its place.
-
-    Raises
-    ------
-    ValueError
-        For an unknown estimator, or one that does not suit the likelihood.
-    """
+    """Return the requested estimator, and with "auto" also others that tuning may choose in its place."""
     if isinstance(given, str) and given == "auto":
         return _suitable(model)
     return named_estimator(given, model), ()
 
 
 def named_estimator(given: Estimator | str, model: LatentGaussianModel) -> Estimator:
-    """Return the requested estimator; the name "auto" stands for the one that is tried first.
-
-    Raises
-    ------
-    ValueError
-        As in :func:`chosen_estimators`.
-    """
+    """Return the requested estimator; the name "auto" stands for the one that is tried first."""
     if isinstance(given, str) and given == "auto":
         return _suitable(model)[0]
     names: dict[str, Callable[[], Estimator]] = {"auto": ImportanceSampling, **estimators.NAMES}

@@ -18,17 +18,9 @@ LABELS = np.array([0, 1])
 def compile_kernels(approximation: Approximation, likelihood: Likelihood, estimator: Estimator) -> None:
     """Fit the approximation to two points, so that the kernels of tuning are compiled here and not in each worker.
 
-    Kernels that are called after tuning are compiled, or read from the cache, when sampling begins.
-
-    Parameters
-    ----------
-    approximation : Approximation
-        If it comes from outside the package, nothing is done.
-    likelihood : Likelihood
-        Likelihood of the model. It is replaced with one of two observations that uses the same kernels.
-    estimator : Estimator
-        The estimator with which chains begin; orthants take seconds to compile. Others are compiled if tuning measures
-        them.
+    Kernels that are called after tuning are compiled, or read from the cache, when sampling begins. The likelihood is
+    replaced with one of two observations that uses the same kernels. An approximation from outside the package has
+    none. Other estimators than the given one are compiled if tuning measures them, since orthants take seconds.
     """
     if not isinstance(approximation, ExpectationPropagation | Laplace):
         return

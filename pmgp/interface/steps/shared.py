@@ -18,12 +18,7 @@ from pmgp.interface.model.taking_apart import take_apart
 
 
 class SharedModel:
-    """A model taken apart, with the prior of f at the last theta.
-
-    Parameters
-    ----------
-    parts : LatentGaussianModel
-    """
+    """A model taken apart, with the prior of f at the last theta."""
 
     def __init__(self, parts: LatentGaussianModel) -> None:
         self.parts = parts
@@ -62,11 +57,7 @@ def share(
 ) -> SharedModel:
     """Return the parts of a model, taken apart anew only if its variables or the other arguments have changed.
 
-    Parameters
-    ----------
-    model : pymc.Model
-    latent, initial_point, compile_kwargs, given_theta
-        See `LatentGaussianModel`.
+    The arguments are those of `LatentGaussianModel`.
     """
     variables = tuple(id(variable) for variable in (*model.basic_RVs, *model.potentials))
     shapes = None if initial_point is None else tuple((name, np.shape(v)) for name, v in initial_point.items())

@@ -36,13 +36,7 @@ def unusable_start(model: LatentGaussianModel, theta: np.ndarray) -> str:
 
 @contextmanager
 def refusing_start(model: LatentGaussianModel, point: dict[str, np.ndarray]) -> Iterator[None]:
-    """Explain failures of K or the likelihood in the block by the reason why f cannot be updated at the point.
-
-    Raises
-    ------
-    SamplingError
-        In place of an error because K is not positive definite or a value is not finite.
-    """
+    """Explain failures of K or the likelihood in the block by the reason why f cannot be updated at the point."""
     try:
         yield
     except (linalg.NotPositiveDefiniteError, FloatingPointError) as error:

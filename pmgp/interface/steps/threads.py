@@ -18,15 +18,7 @@ CORES = 4
 
 
 class ThreadShare(NamedTuple):
-    """The threads that a chain may use.
-
-    Attributes
-    ----------
-    cores : int or None
-        Their number, or None for no limit.
-    explicit : bool
-        Whether the user chose it. Then it also applies to few latent values.
-    """
+    """The cores that a chain may use, or None for no limit; an explicit number also applies to few latent values."""
 
     cores: int | None
     explicit: bool = False

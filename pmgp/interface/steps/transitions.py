@@ -29,18 +29,8 @@ def chosen_operator(
 ) -> AdaptiveTransition:
     """Return the requested transition.
 
-    Parameters
-    ----------
-    given : "metropolis", "mixture", "hmc", "hmc-identity", "smmala", "rmhmc" or AdaptiveTransition
-    target_acceptance : float, optional
-        The acceptance rate to which transitions given by name tune, if not the one recommended for each.
-    max_leapfrog : int
-        Largest number of leapfrog steps of ``"hmc"``, ``"hmc-identity"`` and ``"rmhmc"``.
-
-    Raises
-    ------
-    ValueError
-        For an unknown name, an object that is not a transition, and settings out of range.
+    `target_acceptance` is the rate to which transitions given by name tune, if not the one recommended for each.
+    `max_leapfrog` is the largest number of steps of ``"hmc"``, ``"hmc-identity"`` and ``"rmhmc"``.
     """
     target: dict[str, Any] = {} if target_acceptance is None else {"target_acceptance": target_acceptance}
     # All are made, so that a setting out of range is refused whichever is requested.
@@ -72,21 +62,9 @@ def chosen_proposal(
 ) -> AdaptiveTransition:
     """Return the transition that moves theta with f integrated out, and compile the gradient that it needs.
 
-    Parameters
-    ----------
-    given : "auto", "emulated", "mixture", "metropolis", "hmc" or AdaptiveTransition
-        ``"auto"`` is ``"emulated"`` where there are few hyper-parameters or no gradients; otherwise the mixture and
-        trajectories take turns, in shares that tuning measures.
-    target_acceptance : float, optional
-        The acceptance rate to which transitions given by name tune, if not the one recommended for each.
-    setting : ThetaTarget
-
-    Raises
-    ------
-    ModelError
-        If the transition needs a gradient that an operation in the model does not have.
-    ValueError
-        As in :func:`chosen_operator`, and for a transition that needs a metric, or gradients that q does not have.
+    ``"auto"`` is ``"emulated"`` where there are few hyper-parameters or no gradients; otherwise the mixture and
+    trajectories take turns, in shares that tuning measures. `target_acceptance` is as for :func:`chosen_operator`. A
+    transition that needs a metric, or a gradient that the model or q does not have, is refused.
     """
     target: dict[str, Any] = {} if target_acceptance is None else {"target_acceptance": target_acceptance}
     walk, mixture = RandomWalk(**target), IndependenceMixture(**target)

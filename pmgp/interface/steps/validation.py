@@ -56,12 +56,7 @@ def check_settings(latent_moves: int, refresh_every: int | None, transitions: in
 def moved_values(vars: Any, model: pm.Model, parts: LatentGaussianModel) -> list[Any]:
     """Return the value variables of theta that PseudoMarginal moves: the continuous ones in `vars`, by default all.
 
-    Other step methods move the rest.
-
-    Raises
-    ------
-    ModelError
-        If f depends on a variable that is left to them, or none is moved.
+    Other step methods move the rest, on which f must not depend.
     """
     given = None if vars is None else {model.rvs_to_values.get(v, v) for v in np.atleast_1d(vars)}
     discrete = parts.theta.discrete

@@ -29,19 +29,15 @@ class Kernel(Protocol):
 
     def product(self, vectors: np.ndarray) -> np.ndarray:
         """Return K times columns: (n, k) -> (n, k)."""
-        ...
 
     def columns(self, points: np.ndarray) -> np.ndarray:
         """Return columns of K: (m,) indices -> (n, m)."""
-        ...
 
     def block(self, where: slice) -> np.ndarray:
         """Return a square block on the diagonal, given by a slice with a start and a stop."""
-        ...
 
     def diagonal(self) -> np.ndarray:
         """Return the diagonal of K: (n,)."""
-        ...
 
 
 class Base(Protocol):
@@ -49,20 +45,16 @@ class Base(Protocol):
 
     def solve(self, x: np.ndarray) -> np.ndarray:
         """Return D^-1 x for columns: (n, k) -> (n, k)."""
-        ...
 
     @property
     def log_determinant(self) -> float:
         """The log-determinant of D."""
-        ...
 
     def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
         """Return draws from N(0, D), the columns of an (n, size) array."""
-        ...
 
     def inverse_diagonal(self) -> np.ndarray:
         """Return the diagonal of D^-1: (n,)."""
-        ...
 
 
 def refuse_log_determinant(kind: str) -> NoReturn:

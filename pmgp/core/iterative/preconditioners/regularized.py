@@ -30,13 +30,7 @@ class Regularized:
 
     iterated = True
 
-    def __init__(
-        self,
-        kernel: Kernel,
-        noise: np.ndarray,
-        excess: float,
-        solver: ConjugateGradients = INNER,
-    ) -> None:
+    def __init__(self, kernel: Kernel, noise: np.ndarray, excess: float, solver: ConjugateGradients = INNER) -> None:
         self._kernel, self._solver = kernel, solver
         self._diagonal = (noise + excess)[:, None]
         self.products = 0

@@ -33,11 +33,7 @@ class StructuredInterpolation:
     iterated = True
 
     def __init__(
-        self,
-        nearest: np.ndarray,
-        factors: Sequence[np.ndarray],
-        noise: np.ndarray,
-        solver: ConjugateGradients = INNER,
+        self, nearest: np.ndarray, factors: Sequence[np.ndarray], noise: np.ndarray, solver: ConjugateGradients = INNER
     ) -> None:
         self._shape = tuple(len(factor) for factor in factors)
         self._cell = np.ravel_multi_index(tuple(nearest.T), self._shape)

@@ -32,16 +32,13 @@ class Preconditioner(Protocol):
 
     def solve(self, x: np.ndarray) -> np.ndarray:
         """Return P^-1 x for columns: (n, k) -> (n, k)."""
-        ...
 
     @property
     def log_determinant(self) -> float:
         """The log-determinant of P."""
-        ...
 
     def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
         """Return draws from N(0, P), the columns of an (n, size) array."""
-        ...
 
 
 def columnwise(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -59,15 +59,12 @@ class Directions(Protocol):
 
     def following(self, residual: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the next directions, (n, k), and the coefficients beta of the previous ones, (k,)."""
-        ...
 
     def took(self, direction: np.ndarray, image: np.ndarray, curvature: np.ndarray) -> None:
         """Keep what later directions need of p, C p and p'C p."""
-        ...
 
     def keep(self, columns: np.ndarray) -> None:
         """Keep only the given columns: (k,) array of bool."""
-        ...
 
 
 class Conjugate:

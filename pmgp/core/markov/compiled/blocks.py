@@ -25,12 +25,7 @@ LINE = 8
 
 
 @kernel(NUMBER, BLOCKS, BLOCKS, WRITTEN_BLOCKS, WRITTEN_BLOCKS)
-def factorize(
-    diagonal: np.ndarray,
-    below: np.ndarray,
-    inverse: np.ndarray,
-    gain: np.ndarray,
-) -> float:
+def factorize(diagonal: np.ndarray, below: np.ndarray, inverse: np.ndarray, gain: np.ndarray) -> float:
     """Write R and G, and return the log-determinant of Q, or NaN if Q is indefinite.
 
     Parameters
@@ -91,12 +86,7 @@ def factorize(
 
 
 @kernel(NOTHING, BLOCKS, BLOCKS, ROWS, WRITTEN_ROWS)
-def solve(
-    inverse: np.ndarray,
-    gain: np.ndarray,
-    right: np.ndarray,
-    out: np.ndarray,
-) -> None:
+def solve(inverse: np.ndarray, gain: np.ndarray, right: np.ndarray, out: np.ndarray) -> None:
     """Write Q^-1 b.
 
     Parameters
@@ -132,12 +122,7 @@ def solve(
 
 
 @kernel(NOTHING, BLOCKS, BLOCKS, WRITTEN_BLOCKS, WRITTEN_BLOCKS)
-def neighbors(
-    inverse: np.ndarray,
-    gain: np.ndarray,
-    variance: np.ndarray,
-    below: np.ndarray,
-) -> None:
+def neighbors(inverse: np.ndarray, gain: np.ndarray, variance: np.ndarray, below: np.ndarray) -> None:
     """Write the blocks of Q^-1 on Q's pattern, S_t = V_t + G_t S_{t+1} G_t' and S_{t+1,t} = -S_{t+1} G_t'.
 
     Parameters
@@ -171,12 +156,7 @@ def neighbors(
 
 
 @kernel(NOTHING, BLOCKS, BLOCKS, ROWS, WRITTEN_BLOCKS)
-def backward(
-    inverse: np.ndarray,
-    gain: np.ndarray,
-    following: np.ndarray,
-    values: np.ndarray,
-) -> None:
+def backward(inverse: np.ndarray, gain: np.ndarray, following: np.ndarray, values: np.ndarray) -> None:
     """Turn standard normals into draws of x - mu for successive blocks, given the block that follows them.
 
     Parameters
@@ -207,11 +187,7 @@ def backward(
 
 @kernel(NOTHING, types.npy_rng, BLOCKS, BLOCKS, ROWS, WRITTEN_BLOCKS)
 def grown(
-    rng: np.random.Generator,
-    inverse: np.ndarray,
-    gain: np.ndarray,
-    following: np.ndarray,
-    values: np.ndarray,
+    rng: np.random.Generator, inverse: np.ndarray, gain: np.ndarray, following: np.ndarray, values: np.ndarray
 ) -> None:
     """Write draws of x - mu for some blocks one after another, given the block that follows.
 
@@ -251,12 +227,7 @@ def grown(
 
 
 @kernel(NOTHING, COUNTS, ROWS, VECTOR, WRITTEN_BLOCKS)
-def add_sites(
-    where: np.ndarray,
-    loading: np.ndarray,
-    precision: np.ndarray,
-    diagonal: np.ndarray,
-) -> None:
+def add_sites(where: np.ndarray, loading: np.ndarray, precision: np.ndarray, diagonal: np.ndarray) -> None:
     """Add w_i h_i h_i' to the diagonal block on which each site depends.
 
     Parameters
@@ -276,12 +247,7 @@ def add_sites(
 
 
 @kernel(NOTHING, COUNTS, ROWS, BLOCKS, WRITTEN_VECTOR)
-def site_variances(
-    where: np.ndarray,
-    loading: np.ndarray,
-    variance: np.ndarray,
-    out: np.ndarray,
-) -> None:
+def site_variances(where: np.ndarray, loading: np.ndarray, variance: np.ndarray, out: np.ndarray) -> None:
     """Write h_i' S h_i for each site, where S is the covariance of the block on which it depends.
 
     Parameters
@@ -302,12 +268,7 @@ def site_variances(
 
 
 @kernel(NOTHING, COUNTS, ROWS, BLOCKS, WRITTEN_ROWS)
-def observe(
-    where: np.ndarray,
-    loading: np.ndarray,
-    values: np.ndarray,
-    out: np.ndarray,
-) -> None:
+def observe(where: np.ndarray, loading: np.ndarray, values: np.ndarray, out: np.ndarray) -> None:
     """Write h_i' x for each site and draw, where x is the block on which the site depends.
 
     Parameters
@@ -327,12 +288,7 @@ def observe(
 
 
 @kernel(NOTHING, COUNTS, ROWS, BLOCKS, WRITTEN_ROWS)
-def observe_particles(
-    where: np.ndarray,
-    loading: np.ndarray,
-    values: np.ndarray,
-    out: np.ndarray,
-) -> None:
+def observe_particles(where: np.ndarray, loading: np.ndarray, values: np.ndarray, out: np.ndarray) -> None:
     """Write the same for draws that stand beside each other.
 
     Parameters

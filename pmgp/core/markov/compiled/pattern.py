@@ -11,15 +11,7 @@ import math
 
 import numpy as np
 
-from pmgp.core.numerics.compiled.declaration import (
-    COUNT,
-    COUNTS,
-    NOTHING,
-    VECTOR,
-    WRITTEN_ROWS,
-    WRITTEN_VECTOR,
-    kernel,
-)
+from pmgp.core.numerics.compiled.declaration import COUNT, COUNTS, NOTHING, VECTOR, WRITTEN_ROWS, WRITTEN_VECTOR, kernel
 
 
 @kernel(NOTHING, COUNTS, COUNTS, VECTOR, VECTOR, VECTOR, VECTOR, COUNT, WRITTEN_ROWS)

@@ -11,15 +11,7 @@ import math
 
 import numpy as np
 
-from pmgp.core.numerics.compiled.declaration import (
-    COUNTS,
-    FLAG,
-    NOTHING,
-    VECTOR,
-    WRITTEN_VECTOR,
-    inlined,
-    kernel,
-)
+from pmgp.core.numerics.compiled.declaration import COUNTS, FLAG, NOTHING, VECTOR, WRITTEN_VECTOR, inlined, kernel
 from pmgp.core.numerics.compiled.routines import (
     LEFT,
     LOWER,
@@ -75,12 +67,7 @@ def places(
 
 @kernel(FLAG, COUNTS, COUNTS, COUNTS, COUNTS, WRITTEN_VECTOR, WRITTEN_VECTOR)
 def factorize(
-    first: np.ndarray,
-    node: np.ndarray,
-    starts: np.ndarray,
-    rows: np.ndarray,
-    values: np.ndarray,
-    pivots: np.ndarray,
+    first: np.ndarray, node: np.ndarray, starts: np.ndarray, rows: np.ndarray, values: np.ndarray, pivots: np.ndarray
 ) -> bool:
     """Write L and D in place of Q; false where Q is not positive definite.
 

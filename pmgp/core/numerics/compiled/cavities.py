@@ -111,11 +111,7 @@ def cavities(
 
 
 @inlined
-def _nearest(
-    number: int,
-    coupling: np.ndarray,
-    r: np.ndarray,
-) -> None:
+def _nearest(number: int, coupling: np.ndarray, r: np.ndarray) -> None:
     """Write positive r whose products are close to the off-diagonal elements of a matrix with a zero diagonal."""
     if number == 2:
         r[0] = r[1] = math.sqrt(max(coupling[1], 0.0))

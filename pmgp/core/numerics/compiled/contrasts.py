@@ -9,15 +9,7 @@ import math
 
 import numpy as np
 
-from pmgp.core.numerics.compiled.declaration import (
-    NOTHING,
-    NUMBER,
-    ROWS,
-    VECTOR,
-    WRITTEN_ROWS,
-    inlined,
-    kernel,
-)
+from pmgp.core.numerics.compiled.declaration import NOTHING, NUMBER, ROWS, VECTOR, WRITTEN_ROWS, inlined, kernel
 from pmgp.core.numerics.compiled.inversion import inverted
 from pmgp.core.numerics.compiled.routines import (
     LEFT,
@@ -36,12 +28,7 @@ from pmgp.core.numerics.compiled.routines import (
 
 
 @inlined
-def _add_product(
-    factor: float,
-    matrix: np.ndarray,
-    rows: np.ndarray,
-    out: np.ndarray,
-) -> None:
+def _add_product(factor: float, matrix: np.ndarray, rows: np.ndarray, out: np.ndarray) -> None:
     """Add to `out` a multiple of the products of a symmetric matrix, given by a triangle, with rows."""
     k, n = rows.shape
     if k == 1:
@@ -52,10 +39,7 @@ def _add_product(
 
 
 @inlined
-def _solve(
-    inverse: np.ndarray,
-    rows: np.ndarray,
-) -> None:
+def _solve(inverse: np.ndarray, rows: np.ndarray) -> None:
     """Turn rows x into L^-T L^-1 x, given L^-1."""
     k, n = rows.shape
     if k == 1:
@@ -68,11 +52,7 @@ def _solve(
 
 @kernel(NUMBER, ROWS, VECTOR, WRITTEN_ROWS, WRITTEN_ROWS, WRITTEN_ROWS)
 def conditioned(
-    covariance: np.ndarray,
-    scale: np.ndarray,
-    inverse: np.ndarray,
-    weighted: np.ndarray,
-    total: np.ndarray,
+    covariance: np.ndarray, scale: np.ndarray, inverse: np.ndarray, weighted: np.ndarray, total: np.ndarray
 ) -> float:
     """Write the inverse of B's factor, and E; return the log-determinant of B, or NaN if B is indefinite.
 
@@ -116,11 +96,7 @@ def conditioned(
 
 @kernel(NOTHING, ROWS, ROWS, ROWS, ROWS, WRITTEN_ROWS)
 def marginals(
-    weighted: np.ndarray,
-    scale: np.ndarray,
-    variance: np.ndarray,
-    common: np.ndarray,
-    found: np.ndarray,
+    weighted: np.ndarray, scale: np.ndarray, variance: np.ndarray, common: np.ndarray, found: np.ndarray
 ) -> None:
     """Write the blocks of S, one for each of the n sites.
 
@@ -159,13 +135,7 @@ def marginals(
 
 
 @kernel(NOTHING, ROWS, VECTOR, ROWS, ROWS, WRITTEN_ROWS)
-def shrunk(
-    covariance: np.ndarray,
-    scale: np.ndarray,
-    inverse: np.ndarray,
-    x: np.ndarray,
-    out: np.ndarray,
-) -> None:
+def shrunk(covariance: np.ndarray, scale: np.ndarray, inverse: np.ndarray, x: np.ndarray, out: np.ndarray) -> None:
     """Add T_c x to rows.
 
     Parameters
@@ -193,13 +163,7 @@ def shrunk(
 
 
 @kernel(NOTHING, ROWS, ROWS, ROWS, ROWS, WRITTEN_ROWS)
-def balanced(
-    weighted: np.ndarray,
-    scale: np.ndarray,
-    common: np.ndarray,
-    u: np.ndarray,
-    e: np.ndarray,
-) -> None:
+def balanced(weighted: np.ndarray, scale: np.ndarray, common: np.ndarray, u: np.ndarray, e: np.ndarray) -> None:
     """Write x + D 1 z of `ContrastShrinkage.drawn` in place of standard normals e, given draws u from the prior.
 
     Parameters

@@ -111,12 +111,12 @@ def kernel(result: Any, *arguments: Any, beside: Kernel | None = None) -> Callab
 
 
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A part of several kernels, compiled with each of them."""
+    """Declare a function that is compiled into each kernel that calls it."""
     return njit(**OPTIONS)(function)
 
 
 def _named_by_digest(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with its module and the kernels' digest in its qualified name.
+    """Return the function, with its module and the kernels' digest in its qualified name.
 
     What a function of another module has made for it is so stored apart from what that makes for others: of one file,
     two processes that write to it at a time could leave the one's code under the other's name.

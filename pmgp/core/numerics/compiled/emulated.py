@@ -11,15 +11,7 @@ import math
 
 import numpy as np
 
-from pmgp.core.numerics.compiled.declaration import (
-    COUNT,
-    NUMBER,
-    ROWS,
-    VECTOR,
-    WRITTEN_ROWS,
-    WRITTEN_VECTOR,
-    kernel,
-)
+from pmgp.core.numerics.compiled.declaration import COUNT, NUMBER, ROWS, VECTOR, WRITTEN_ROWS, WRITTEN_VECTOR, kernel
 from pmgp.core.numerics.compiled.exponential import SMALLEST, exponential
 from pmgp.core.numerics.compiled.routines import LEFT, LOWER, NOT_TRANSPOSED, NOT_UNIT, ddot, dtrmm
 

@@ -23,7 +23,7 @@ BIAS, FRACTION_BITS = 1023, 52
 
 @intrinsic
 def _power_of_two(typing_context: Any, rounded: Any) -> Any:
-    """2^k of k + ROUND, by putting k where a number has its exponent."""
+    """Return 2^k, given k + ROUND, by putting k where a number has its exponent."""
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         integer = ir.IntType(64)
@@ -35,7 +35,7 @@ def _power_of_two(typing_context: Any, rounded: Any) -> Any:
 
 @inlined
 def exponential(x: float) -> float:
-    """To some 1e-16 of it for x from `SMALLEST` to 0."""
+    """Return exp(x) to a relative error of some 1e-16, for x from `SMALLEST` to 0."""
     s = SERIES
     rounded = x * LOG2_E + ROUND
     k = rounded - ROUND

@@ -103,16 +103,10 @@ def weighing(log_ratio: Kernel, terms: Any) -> Kernel:
 
 
 def log_ratios_of(log_ratio: Kernel, terms: Any) -> Kernel:
-    """The log ratios of likelihood and sites at several f, by a kernel and the type of its data as of `weighing`."""
+    """Return the log ratios of likelihood and sites at several f, using a kernel and its data as `weighing` does."""
 
     @kernel(NOTHING, terms, VECTOR, VECTOR, ROWS, WRITTEN_VECTOR, beside=log_ratio)
-    def log_ratios(
-        data: np.ndarray,
-        linear: np.ndarray,
-        precision: np.ndarray,
-        f: np.ndarray,
-        out: np.ndarray,
-    ) -> None:
+    def log_ratios(data: np.ndarray, linear: np.ndarray, precision: np.ndarray, f: np.ndarray, out: np.ndarray) -> None:
         """Write the log ratio of likelihood and sites for each row f.
 
         Parameters

@@ -42,7 +42,7 @@ def inverted(factor: np.ndarray) -> None:
 
 @kernel(NOTHING, WRITTEN_ROWS)
 def triangular_inverse(factor: np.ndarray) -> None:
-    """L^-1 in the place of L.
+    """Overwrite L with its inverse.
 
     Parameters
     ----------

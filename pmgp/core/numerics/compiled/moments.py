@@ -22,11 +22,8 @@ from pmgp.core.numerics.compiled.routines import ddot
 
 
 @kernel(NOTHING, WRITTEN_ROWS, WRITTEN_VECTOR)
-def inverse_diagonal(
-    factor: np.ndarray,
-    diagonal: np.ndarray,
-) -> None:
-    """Diagonal of (L L')^-1, the squared column norms of L^-1; the factor's triangle becomes L^-1.
+def inverse_diagonal(factor: np.ndarray, diagonal: np.ndarray) -> None:
+    """Return the diagonal of (L L')^-1, the squared column norms of L^-1; the factor's triangle becomes L^-1.
 
     Parameters
     ----------
@@ -44,13 +41,9 @@ def inverse_diagonal(
 
 @inlined
 def cavity(
-    share: float,
-    prior_variance: float,
-    q_mean: float,
-    linear: float,
-    precision: float,
+    share: float, prior_variance: float, q_mean: float, linear: float, precision: float
 ) -> tuple[float, float, float]:
-    """Mean and variance of the cavity, and the variance of q's marginal; the share is an element of diag(B^-1)."""
+    """Return mean and variance of the cavity, and q's marginal variance; the share is an element of diag(B^-1)."""
     spread = (1.0 - share) / precision
     if not spread > 0.0:
         spread = prior_variance
@@ -88,28 +81,16 @@ def cavities(
 
 
 @inlined
-def log_site(
-    b: float,
-    w: float,
-    c: float,
-    s: float,
-    d: float,
-) -> float:
-    """Log of the integral of a site b, w times its cavity N(f|c, s), with d = 1 / (1 + s w)."""
+def log_site(b: float, w: float, c: float, s: float, d: float) -> float:
+    """Return the log of the integral of a site (b, w) times its cavity N(f|c, s), with d = 1 / (1 + s w)."""
     return 0.5 * math.log(d) + d * (b * c + 0.5 * (b * b * s - w * c * c))
 
 
 @inlined
 def matching(
-    b: float,
-    w: float,
-    c: float,
-    s: float,
-    tilted_mean: float,
-    tilted_variance: float,
-    smallest: float,
+    b: float, w: float, c: float, s: float, tilted_mean: float, tilted_variance: float, smallest: float
 ) -> tuple[float, float]:
-    """The site that gives q the tilted moments, beside the cavity N(f|c, s); the old one where these are not sound."""
+    """Return the site that gives q the tilted moments, for a cavity N(f|c, s); the old one if these are not sound."""
     if math.isfinite(tilted_mean) and tilted_variance > 0.0:
         w = max(1.0 / tilted_variance - 1.0 / s, smallest)
         b = tilted_mean * (1.0 / s + w) - c / s

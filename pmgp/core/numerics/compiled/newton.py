@@ -26,13 +26,8 @@ F, A, REACHED_F, REACHED_A = range(4)
 
 
 @inlined
-def _objective(
-    sign: np.ndarray,
-    prior_mean: np.ndarray,
-    f: np.ndarray,
-    a: np.ndarray,
-) -> float:
-    """Log of p(y|f) N(f|m, K) up to a constant."""
+def _objective(sign: np.ndarray, prior_mean: np.ndarray, f: np.ndarray, a: np.ndarray) -> float:
+    """Return the log of p(y|f) N(f|m, K) up to a constant."""
     product = 0.0
     for i in range(len(f)):
         product += a[i] * (f[i] - prior_mean[i])

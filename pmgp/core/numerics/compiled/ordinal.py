@@ -10,13 +10,7 @@ import math
 import numpy as np
 from numpy.polynomial.legendre import leggauss
 
-from pmgp.core.numerics.compiled.declaration import (
-    NUMBER,
-    ROWS,
-    VECTOR,
-    inlined,
-    kernel,
-)
+from pmgp.core.numerics.compiled.declaration import NUMBER, ROWS, VECTOR, inlined, kernel
 from pmgp.core.numerics.compiled.importance import log_ratios_of, weighing
 from pmgp.core.numerics.compiled.normal import probabilities
 from pmgp.core.numerics.compiled.renewal import estimating, renewing
@@ -36,12 +30,8 @@ PART = 32
 
 
 @inlined
-def _log_probability(
-    lower: float,
-    upper: float,
-    width: float,
-) -> float:
-    """Log P(lower < u < upper), in the lower tail: as a share of P(u < upper), or by quadrature where it is narrow."""
+def _log_probability(lower: float, upper: float, width: float) -> float:
+    """Return log P(lower < u < upper) in the lower tail: a share of P(u < upper), or by quadrature if it is narrow."""
     slope = -0.5 * (lower + upper)
     if width < NARROW and width * slope < STEEP:
         total = 0.0
@@ -54,14 +44,8 @@ def _log_probability(
 
 
 @kernel(NUMBER, ROWS, VECTOR, VECTOR, VECTOR, NUMBER)
-def log_ratio(
-    data: np.ndarray,
-    linear: np.ndarray,
-    precision: np.ndarray,
-    f: np.ndarray,
-    least: float,
-) -> float:
-    """The sum of log P(lower < f + noise e < upper) - b f + w f^2 / 2, e standard normal.
+def log_ratio(data: np.ndarray, linear: np.ndarray, precision: np.ndarray, f: np.ndarray, least: float) -> float:
+    """Return the sum of log P(lower < f + noise e < upper) - b f + w f^2 / 2, e standard normal.
 
     Without sites no term is positive: then it may be minus infinity as soon as the sum is seen to fall below `least`,
     checked after each part of the terms. The slowest and smallest part comes last.

@@ -6,14 +6,7 @@ import math
 
 import numpy as np
 
-from pmgp.core.numerics.compiled.declaration import (
-    NOTHING,
-    NUMBER,
-    VECTOR,
-    WRITTEN_ROWS,
-    inlined,
-    kernel,
-)
+from pmgp.core.numerics.compiled.declaration import NOTHING, NUMBER, VECTOR, WRITTEN_ROWS, inlined, kernel
 from pmgp.core.numerics.compiled.importance import log_ratios_of, weighing
 from pmgp.core.numerics.compiled.normal import probabilities
 from pmgp.core.numerics.compiled.renewal import estimating, renewing
@@ -32,19 +25,14 @@ UNLIKELY = -30.0
 
 
 @inlined
-def _hazard(
-    z: float,
-) -> float:
-    """phi(z) / Phi(z)."""
+def _hazard(z: float) -> float:
+    """Return phi(z) / Phi(z)."""
     return SCALE / erfcx(-z / SQRT_2)
 
 
 @inlined
-def _excess(
-    z: float,
-    hazard: float,
-) -> float:
-    """hazard + z, by Laplace's continued fraction where they cancel."""
+def _excess(z: float, hazard: float) -> float:
+    """Return hazard + z, from Laplace's continued fraction where they cancel."""
     if z >= TAIL:
         return hazard + z
     fraction = 0.0
@@ -54,12 +42,8 @@ def _excess(
 
 
 @inlined
-def tilted(
-    sign: float,
-    mean: float,
-    variance: float,
-) -> tuple[float, float, float]:
-    """Mean, variance and log normalizer of Phi(sign f) N(f|mean, variance)."""
+def tilted(sign: float, mean: float, variance: float) -> tuple[float, float, float]:
+    """Return the mean, variance and log normalizer of Phi(sign f) N(f|mean, variance)."""
     scale = math.sqrt(1.0 + variance)
     z = sign * mean / scale
     hazard = _hazard(z)
@@ -68,12 +52,7 @@ def tilted(
 
 
 @kernel(NOTHING, VECTOR, VECTOR, VECTOR, WRITTEN_ROWS)
-def tilted_moments(
-    sign: np.ndarray,
-    mean: np.ndarray,
-    variance: np.ndarray,
-    out: np.ndarray,
-) -> None:
+def tilted_moments(sign: np.ndarray, mean: np.ndarray, variance: np.ndarray, out: np.ndarray) -> None:
     """Write mean, variance and log normalizer of Phi(sign f) N(f|mean, variance).
 
     Parameters
@@ -86,11 +65,7 @@ def tilted_moments(
 
 
 @kernel(NOTHING, VECTOR, VECTOR, WRITTEN_ROWS)
-def derivatives(
-    sign: np.ndarray,
-    f: np.ndarray,
-    out: np.ndarray,
-) -> None:
+def derivatives(sign: np.ndarray, f: np.ndarray, out: np.ndarray) -> None:
     """Write the first derivative of log Phi(sign f) and minus the second.
 
     Parameters
@@ -106,14 +81,8 @@ def derivatives(
 
 
 @kernel(NUMBER, VECTOR, VECTOR, VECTOR, VECTOR, NUMBER)
-def log_ratio(
-    sign: np.ndarray,
-    linear: np.ndarray,
-    precision: np.ndarray,
-    f: np.ndarray,
-    least: float,
-) -> float:
-    """The sum of log Phi(sign f) - b f + w f^2 / 2; probabilities are multiplied as long as that does not underflow.
+def log_ratio(sign: np.ndarray, linear: np.ndarray, precision: np.ndarray, f: np.ndarray, least: float) -> float:
+    """Return the sum of log Phi(sign f) - b f + w f^2 / 2, from products of probabilities that do not underflow.
 
     Without sites no term is positive: then it may be minus infinity as soon as the sum is seen to fall below `least`.
     """

@@ -7,15 +7,7 @@ import math
 import numpy as np
 from numba import types
 
-from pmgp.core.numerics.compiled.declaration import (
-    COUNT,
-    NUMBER,
-    ROWS,
-    VECTOR,
-    WRITTEN_ROWS,
-    WRITTEN_VECTOR,
-    kernel,
-)
+from pmgp.core.numerics.compiled.declaration import COUNT, NUMBER, ROWS, VECTOR, WRITTEN_ROWS, WRITTEN_VECTOR, kernel
 from pmgp.core.numerics.compiled.moments import cavity, inverse_diagonal, log_site, matching
 from pmgp.core.numerics.compiled.outcomes import INDEFINITE, MATCHED, NOT_CONVERGED
 from pmgp.core.numerics.compiled.probit import tilted

@@ -34,11 +34,8 @@ NORMALS, WEIGHTED = [WRITTEN_ROWS] * 2, (WRITTEN_ROWS, WRITTEN_VECTOR, WRITTEN_V
 
 
 @kernel(COUNT, VECTOR, NUMBER)
-def picked(
-    weights: np.ndarray,
-    number: float,
-) -> int:
-    """An index by inversion of weights that sum to one, but for rounding.
+def picked(weights: np.ndarray, number: float) -> int:
+    """Draw an index by inversion, from weights that sum to one up to rounding.
 
     Parameters
     ----------
@@ -73,7 +70,7 @@ def estimating(weighed: Kernel, terms: Any) -> Kernel:
         log_weights: np.ndarray,
         weights: np.ndarray,
     ) -> tuple[float, bool]:
-        """Draws from q, made and weighed; the log of the weights' mean, and whether products with K were needed.
+        """Draw from q and weigh the draws; return the log of the mean weight, and whether K was multiplied.
 
         Arguments are those of what :func:`renewing` makes, but for what has to do with f.
         """
@@ -112,7 +109,7 @@ def renewing(slice_move: Kernel, weighed: Kernel, terms: Any) -> Kernel:
         log_weights: np.ndarray,
         weights: np.ndarray,
     ) -> tuple[float, bool, int]:
-        """A slice move and draws beside it.
+        """Make a slice move, and draws beside it.
 
         Parameters
         ----------

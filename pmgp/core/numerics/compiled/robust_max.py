@@ -20,14 +20,9 @@ DENSITY = 1.0 / math.sqrt(2.0 * math.pi)
 
 @kernel(NUMBER, COUNTS, ROWS, ROWS, ROWS, VECTOR, VECTOR)
 def right(
-    labels: np.ndarray,
-    f: np.ndarray,
-    deviation: np.ndarray,
-    spread: np.ndarray,
-    nodes: np.ndarray,
-    weights: np.ndarray,
+    labels: np.ndarray, f: np.ndarray, deviation: np.ndarray, spread: np.ndarray, nodes: np.ndarray, weights: np.ndarray
 ) -> float:
-    """The sum of the probabilities that the labeled latent values are the largest.
+    """Return the sum of the probabilities that the labeled latent values are the largest.
 
     Parameters
     ----------

@@ -21,14 +21,14 @@ BLAS, LAPACK, SPECIAL = "scipy.linalg.cython_blas", "scipy.linalg.cython_lapack"
 
 
 def _symbol(library: str, name: str) -> str:
-    """A name for a function of SciPy that LLVM finds."""
+    """Return a name under which LLVM finds a function of SciPy."""
     symbol = f"pmgp_{name}"
     llvm.add_symbol(symbol, get_cython_function_address(library, name))
     return symbol
 
 
 def _reference(context: Any, builder: Any, kind: Any, value: Any) -> Any:
-    """A pointer to an argument."""
+    """Return a pointer to an argument."""
     if isinstance(kind, types.BaseTuple):
         start = _reference(context, builder, kind[0], builder.extract_value(value, 0))
         numbers = builder.bitcast(start, ir.DoubleType().as_pointer())
@@ -66,7 +66,7 @@ def _routine(library: str, name: str, result: Any = types.void) -> Callable[...,
 
 
 def _function(name: str, cython_name: str) -> Callable[..., Any]:
-    """A special function of a number; Cython's second argument says nothing to it."""
+    """Return a special function of a number; Cython's second argument is ignored."""
     symbol = _symbol(SPECIAL, cython_name)
 
     @intrinsic

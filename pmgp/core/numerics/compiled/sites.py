@@ -40,12 +40,7 @@ INFORMATIVE = 1e-8
 
 
 @kernel(NOTHING, VECTOR, COUNT, FLAG, WRITTEN_ROWS)
-def unpack(
-    part: np.ndarray,
-    first: int,
-    mirrored: bool,
-    upper: np.ndarray,
-) -> None:
+def unpack(part: np.ndarray, first: int, mirrored: bool, upper: np.ndarray) -> None:
     """Write rows of an upper triangle, which stand one after another, to where they belong.
 
     Parameters
@@ -72,10 +67,7 @@ def unpack(
 
 
 @kernel(COUNT, ROWS, WRITTEN_ROWS)
-def factorize(
-    covariance: np.ndarray,
-    factor: np.ndarray,
-) -> int:
+def factorize(covariance: np.ndarray, factor: np.ndarray) -> int:
     """Write the Cholesky factor's triangle; the order of the first leading minor that is not positive, 0 for none.
 
     Parameters
@@ -199,13 +191,9 @@ def deviations(
 
 @kernel(NUMBER, VECTOR, VECTOR, VECTOR, VECTOR, NUMBER)
 def log_normalizer(
-    prior_mean: np.ndarray,
-    linear: np.ndarray,
-    precision: np.ndarray,
-    mean: np.ndarray,
-    log_determinant: float,
+    prior_mean: np.ndarray, linear: np.ndarray, precision: np.ndarray, mean: np.ndarray, log_determinant: float
 ) -> float:
-    """Log of the integral of the prior times the sites.
+    """Return the log of the integral of the prior times the sites.
 
     Parameters
     ----------
@@ -221,12 +209,7 @@ def log_normalizer(
 
 
 @kernel(NOTHING, VECTOR, VECTOR, ROWS, WRITTEN_VECTOR)
-def log_sites(
-    linear: np.ndarray,
-    precision: np.ndarray,
-    f: np.ndarray,
-    out: np.ndarray,
-) -> None:
+def log_sites(linear: np.ndarray, precision: np.ndarray, f: np.ndarray, out: np.ndarray) -> None:
     """Write the sum of b_i f_i - w_i f_i^2 / 2 for each row f.
 
     Parameters

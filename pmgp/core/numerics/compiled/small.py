@@ -14,11 +14,7 @@ MAX_SWEEPS = 30
 
 
 @inlined
-def factorized(
-    d: int,
-    matrix: np.ndarray,
-    factor: np.ndarray,
-) -> float:
+def factorized(d: int, matrix: np.ndarray, factor: np.ndarray) -> float:
     """Write the lower Cholesky factor; the log-determinant, minus infinity where a pivot is not positive."""
     total = 0.0
     for e in range(d):
@@ -37,11 +33,7 @@ def factorized(
 
 
 @inlined
-def triangular_inverse_from(
-    d: int,
-    factor: np.ndarray,
-    inverse: np.ndarray,
-) -> None:
+def triangular_inverse_from(d: int, factor: np.ndarray, inverse: np.ndarray) -> None:
     """Write the lower triangle of L^-1."""
     for e in range(d):
         inverse[e * d + e] = 1.0 / factor[e * d + e]
@@ -53,12 +45,7 @@ def triangular_inverse_from(
 
 
 @inlined
-def inverse_from(
-    d: int,
-    factor: np.ndarray,
-    scratch: np.ndarray,
-    inverse: np.ndarray,
-) -> None:
+def inverse_from(d: int, factor: np.ndarray, scratch: np.ndarray, inverse: np.ndarray) -> None:
     """Write (L L')^-1, both triangles."""
     triangular_inverse_from(d, factor, scratch)
     for e in range(d):
@@ -70,12 +57,8 @@ def inverse_from(
 
 
 @inlined
-def quadratic(
-    d: int,
-    matrix: np.ndarray,
-    x: np.ndarray,
-) -> float:
-    """x' A x."""
+def quadratic(d: int, matrix: np.ndarray, x: np.ndarray) -> float:
+    """Return x' A x."""
     total = 0.0
     for e in range(d):
         product = 0.0
@@ -86,12 +69,7 @@ def quadratic(
 
 
 @inlined
-def projected(
-    rows: np.ndarray,
-    matrix: np.ndarray,
-    scratch: np.ndarray,
-    out: np.ndarray,
-) -> None:
+def projected(rows: np.ndarray, matrix: np.ndarray, scratch: np.ndarray, out: np.ndarray) -> None:
     """Write R A R' for rows R and a symmetric A."""
     d, size = rows.shape
     for e in range(d):
@@ -109,12 +87,7 @@ def projected(
 
 
 @inlined
-def _rotate(
-    cosine: float,
-    sine: float,
-    first: np.ndarray,
-    second: np.ndarray,
-) -> None:
+def _rotate(cosine: float, sine: float, first: np.ndarray, second: np.ndarray) -> None:
     """Turn two rows or columns in their plane."""
     for h in range(len(first)):
         x, y = first[h], second[h]
@@ -122,13 +95,7 @@ def _rotate(
 
 
 @inlined
-def bounded(
-    d: int,
-    smallest: float,
-    matrix: np.ndarray,
-    scratch: np.ndarray,
-    vectors: np.ndarray,
-) -> None:
+def bounded(d: int, smallest: float, matrix: np.ndarray, scratch: np.ndarray, vectors: np.ndarray) -> None:
     """Raise eigenvalues below the smallest one allowed to that value, in place; NaN stays NaN."""
     for e in range(d):
         for g in range(d):

@@ -32,11 +32,7 @@ LARGE = 1e200
 
 
 @inlined
-def _affine(
-    slope: np.ndarray,
-    nodes: np.ndarray,
-    lines: np.ndarray,
-) -> None:
+def _affine(slope: np.ndarray, nodes: np.ndarray, lines: np.ndarray) -> None:
     """Add products of slopes, which are rows, with each node."""
     number, d = slope.shape
     size = nodes.shape[1]
@@ -51,11 +47,8 @@ def _affine(
 
 
 @inlined
-def _largest(
-    numbers: np.ndarray,
-    scratch: np.ndarray,
-) -> float:
-    """The largest number, by halves, for vector instructions."""
+def _largest(numbers: np.ndarray, scratch: np.ndarray) -> float:
+    """Return the largest number, found by halving so that vector instructions apply."""
     for k in range(len(scratch)):
         scratch[k] = numbers[k]
     left = len(scratch)
@@ -318,13 +311,7 @@ def modes(
 
 
 @kernel(NOTHING, ROWS, ROWS, ROWS, ROWS, WRITTEN_VECTOR)
-def log_ratios(
-    data: np.ndarray,
-    linear: np.ndarray,
-    scale: np.ndarray,
-    f: np.ndarray,
-    out: np.ndarray,
-) -> None:
+def log_ratios(data: np.ndarray, linear: np.ndarray, scale: np.ndarray, f: np.ndarray, out: np.ndarray) -> None:
     """Write logs of the likelihood over the sites exp(b'f - f'W f / 2), W of a softmax's form, for each row.
 
     Parameters

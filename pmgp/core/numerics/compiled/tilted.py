@@ -10,15 +10,7 @@ import math
 
 import numpy as np
 
-from pmgp.core.numerics.compiled.declaration import (
-    FLAG,
-    NOTHING,
-    NUMBER,
-    ROWS,
-    VECTOR,
-    WRITTEN_ROWS,
-    kernel,
-)
+from pmgp.core.numerics.compiled.declaration import FLAG, NOTHING, NUMBER, ROWS, VECTOR, WRITTEN_ROWS, kernel
 from pmgp.core.numerics.compiled.exponential import exponential
 
 SITES = 64

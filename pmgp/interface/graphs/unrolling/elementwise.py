@@ -13,20 +13,7 @@ from pmgp.interface.graphs.unrolling.unrolled import NotElementwiseError, Unroll
 
 
 def elementwise(term: TensorVariable, latent: TensorVariable) -> TensorVariable:
-    """Return a graph of the same vector that is an elementwise function of the latent vector, data and scalars.
-
-    Parameters
-    ----------
-    term : vector
-        The log-density of each observation.
-    latent : vector
-        f.
-
-    Raises
-    ------
-    NotElementwiseError
-        If there is no such graph.
-    """
+    """Return a graph of the same vector that is an elementwise function of the latent vector, data and scalars."""
     unrolled = _Unroller({latent: Unrolled(array_of([latent], (1,)), 0)})(term)
     if term.ndim != 1 or unrolled.kept != 0:
         raise NotElementwiseError("the term is not one value for each observation")
@@ -37,10 +24,7 @@ def elementwise(term: TensorVariable, latent: TensorVariable) -> TensorVariable:
 def unrolled_sum(terms: list[TensorVariable]) -> TensorVariable:
     """Return the sum of all elements of the terms, in which short axes are unrolled.
 
-    Parameters
-    ----------
-    terms : list of variables
-        Terms of any shape; those that cannot be unrolled are summed as they stand.
+    Terms that cannot be unrolled are summed as they stand.
     """
     return pt.add(0.0, 0.0, *[element.sum() for term in terms for element in _elements(term)])
 
@@ -53,13 +37,7 @@ def _elements(term: TensorVariable) -> list[TensorVariable]:
 
 
 class _Unroller:
-    """Unrolls the variables of a graph, each once.
-
-    Parameters
-    ----------
-    roots : dict
-        Variables that are already unrolled: f, or the inputs of an inner graph.
-    """
+    """Unrolls the variables of a graph, each once, from those that are unrolled: f, or an inner graph's inputs."""
 
     def __init__(self, roots: dict[Any, Unrolled]) -> None:
         self._roots = set(roots)

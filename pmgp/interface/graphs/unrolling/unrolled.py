@@ -19,15 +19,10 @@ class NotElementwiseError(TypeError):
 
 
 class Unrolled(NamedTuple):
-    """A tensor as an array of graphs.
+    """A tensor as an array of graphs, with as many dimensions.
 
-    Attributes
-    ----------
-    elements : array of objects
-        It has as many dimensions as the tensor. Its elements are scalars, or vectors over the axis that was kept, which
-        has length 1 here.
-    kept : int or None
-        The axis over observations, if the tensor has one.
+    The elements are scalars, or vectors over the axis that was kept, which runs over observations and has length 1
+    here.
     """
 
     elements: np.ndarray
