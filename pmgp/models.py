@@ -246,6 +246,7 @@ def ordinal_regression(
     kernel: str = "rbf",
     feature_names: Sequence[str] | None = None,
     inducing: ArrayLike | None = None,
+    in_time: bool = False,
 ) -> pm.Model:
     """Build a model of ordered categories with cut points on a Gaussian process (:class:`pmgp.OrdinalProbit`).
 
@@ -261,7 +262,7 @@ def ordinal_regression(
         Categories 0, ..., r - 1.
     categories : sequence of str
         Names of the r categories, lowest first; at least three.
-    kernel, feature_names, inducing
+    kernel, feature_names, inducing, in_time
         As for :func:`classifier`.
 
     Returns
@@ -294,7 +295,8 @@ def ordinal_regression(
         proportions = pm.Dirichlet("proportions", np.ones(len(categories)), dims="category")
         quantiles = pm.math.probit(pt.cumsum(proportions)[:-1])
         cutpoints = pm.Deterministic("cutpoints", pt.sqrt(1 + variance) * quantiles, dims="cutpoint")
-        _observed(X, y, OrdinalProbit, cutpoints, cov_func=variance * correlation, inducing=inducing)
+        settings = {"cov_func": variance * correlation, "inducing": inducing, "in_time": in_time}
+        _observed(X, y, OrdinalProbit, cutpoints, **settings)
     return model
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from scipy.special import ndtr
 
 import pmgp
 from pmgp.app.problem import prepare
@@ -28,6 +29,7 @@ def csv(tmp_path_factory):
     dates = (pd.Timestamp("2024-01-01") + pd.to_timedelta(days, unit="D")).strftime("%Y-%m-%d")
     path = tmp_path_factory.mktemp("data") / "visits.csv"
     columns = {"day": dates, "visits": counts, "busy": np.where(counts > 3, "yes", "no"), "other": 1.0}
+    columns["crowd"] = np.array(["few", "some", "many"])[np.digitize(counts, [2, 5])]
     pd.DataFrame(columns).to_csv(path, index=False)
     return path
 
@@ -91,6 +93,38 @@ def test_the_trend_has_the_moments_of_predictions(csv):
     assert np.abs(found[-1] - normal[2]).max() > 6.0 * 2.1 / np.sqrt(400)
 
 
+@pytest.mark.full
+def test_the_trend_of_ordered_categories_is_their_expected_place(csv):
+    """That rises with f, so that its quantiles are those of f, carried over."""
+    problem = prepare(settings_for(csv, horizon=5, **ORDER))
+    idata = made_up(problem)
+    cutpoints = np.array([0.2, 1.1])
+    rng = np.random.default_rng(2)
+    shifts = 0.3 * rng.standard_normal((1, 400))
+    moved = idata["posterior"].to_dataset()
+    moved["f"] = moved["f"] + shifts[..., None]
+    moved["cutpoints"] = ("chain", "draw", "cutpoint"), cutpoints + shifts[..., None]
+    below = ndtr(moved["cutpoints"].to_numpy() / np.sqrt(2.0))
+    moved["proportions"] = ("chain", "draw", "category"), np.diff(below, axis=-1, prepend=0.0, append=1.0)
+    table = trend(problem, xr.DataTree.from_dict({"posterior": moved}))
+    inside = table[(table["time"] > 10) & (table["time"] < 50)]
+    truth = [np.interp(inside["time"], *known(problem, cut)) for cut in cutpoints]
+    np.testing.assert_allclose(inside["median"], np.sum(truth, axis=0), atol=0.05)
+    # f and the cut points move together.
+    assert (inside["high"] - inside["low"]).max() < 0.15
+    assert ((table["low"] >= 0.0) & (table["high"] <= 2.0)).all()
+    # A twin that takes cut points of other draws.
+    moved["cutpoints"] = moved["cutpoints"].roll(draw=1)
+    twin = trend(problem, xr.DataTree.from_dict({"posterior": moved}))
+    assert (twin["high"] - twin["low"]).max() > 0.5
+
+
+def known(problem, cut):
+    """Times, and the probability to be above a cut point where f is what :func:`made_up` says."""
+    order = np.argsort(problem.train.X[:, 0])
+    return problem.train.X[order, 0], ndtr(1.0 + np.sin(problem.X_train[order, 0]) - cut)
+
+
 def test_the_process_is_markov_and_the_last_points_are_the_test_part(csv):
     problem = prepare(settings_for(csv, test_fraction=0.2, horizon=2))
     assert problem.train.X.max() < problem.test.X.min()
@@ -103,16 +137,21 @@ def test_the_process_is_markov_and_the_last_points_are_the_test_part(csv):
     assert isinstance(parts.prior(parts.initial_theta), PrecisionPrior)
 
 
-@pytest.mark.parametrize("likelihood", ["probit", "logit"])
-def test_labels_run_in_time_too(csv, likelihood):
-    problem = prepare(settings_for(csv, label="busy", likelihood=likelihood))
+ORDER = {"label": "crowd", "likelihood": "ordinal", "order": ("few", "some", "many")}
+
+
+@pytest.mark.parametrize(
+    "label", [{"label": "busy", "likelihood": name} for name in ("probit", "logit")] + [ORDER], ids=str
+)
+def test_labels_run_in_time_too(csv, label):
+    problem = prepare(settings_for(csv, **label))
     parts = take_apart(problem.model)
     assert isinstance(parts.prior(parts.initial_theta), PrecisionPrior)
 
 
 REFUSED = {
     "rbf": ({"kernel": "rbf"}, "--time takes --kernel matern32 or matern52, not rbf"),
-    "classes": ({"likelihood": "multinomial"}, "--time is for --likelihood probit, logit and poisson"),
+    "classes": ({"likelihood": "multinomial"}, "--time is for --likelihood probit, logit, poisson and ordinal"),
     "sparse": ({"sparse": 20}, "--sparse does not go with --time"),
     "features": ({"features": ("other",)}, "--features does not go with --time"),
     "horizon": ({"horizon": -1}, "--horizon must be a number of further times"),

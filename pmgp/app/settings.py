@@ -88,8 +88,11 @@ class Settings:
 
     def _check_time(self) -> None:
         """Refuse options that do not apply to a process in time."""
-        if self.likelihood not in ("probit", "logit", "poisson"):
-            raise RunError(f"--time is for --likelihood probit, logit and poisson, not for {self.likelihood}")
+        if self.likelihood == "multinomial":
+            raise RunError(
+                "--time is for --likelihood probit, logit, poisson and ordinal: multinomial has a process for each "
+                "class, and several processes in time are not integrated out together"
+            )
         if not self.kernel.startswith("matern"):
             raise RunError(f"--time takes --kernel matern32 or matern52, not {self.kernel}")
         if self.horizon < 0:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,16 +18,30 @@ if TYPE_CHECKING:
 TIMES = 300
 """The number of times in the picture that lie among the observations."""
 LEVELS = (0.05, 0.5, 0.95)
-RESPONSES = {"probit": ndtr, "logit": expit, "poisson": np.exp}
-"""The expected observation given the latent value."""
+
+
+def _expected_category(f: xr.DataArray, posterior: xr.Dataset) -> Any:
+    """Return the expected place of the category among 0, ..., r - 1: the sum of the probabilities to be above each."""
+    cutpoints = posterior["cutpoints"].sel(chain=f["chain"], draw=f["draw"])
+    above: Any = ndtr(f - cutpoints)
+    return above.sum("cutpoint")
+
+
+RESPONSES: dict[str, Callable[[xr.DataArray, xr.Dataset], Any]] = {
+    "probit": lambda f, _: ndtr(f),
+    "logit": lambda f, _: expit(f),
+    "poisson": lambda f, _: np.exp(f),
+    "ordinal": _expected_category,
+}
+"""The expected observation given draws of the latent values, and of the hyper-parameters."""
 
 
 def trend(problem: Problem, idata: xr.DataTree) -> pd.DataFrame | None:
     """Return quantiles of the expected observation over time, and of counts themselves; None without ``--time``.
 
     There is one row for each time: ``time``, ``low``, ``median``, ``high`` (5, 50 and 95%), ``forecast``, which says
-    whether it is after the last observation, and for counts ``count_low`` and ``count_high``. All draws of the
-    posterior are used, in O(n).
+    whether it is after the last observation, and for counts ``count_low`` and ``count_high``. The value of an ordered
+    category is its place, 0 for the lowest. Up to 1,000 draws of the posterior are used, in O(n).
     """
     if problem.settings.time is None:
         return None
@@ -46,7 +61,7 @@ def trend(problem: Problem, idata: xr.DataTree) -> pd.DataFrame | None:
         progressbar=False,
     )["predictions"]
     across = ("chain", "draw")
-    expected = RESPONSES[problem.settings.likelihood](drawn["f"])
+    expected = RESPONSES[problem.settings.likelihood](drawn["f"], idata["posterior"].to_dataset())
     low, median, high = expected.quantile(LEVELS, dim=across).to_numpy()
     columns = {"time": times, "low": low, "median": median, "high": high, "forecast": np.arange(len(times)) >= TIMES}
     if problem.settings.likelihood == "poisson":

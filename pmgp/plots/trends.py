@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import matplotlib.pyplot as plt
@@ -25,6 +26,7 @@ def trend(
     left_out: tuple[ArrayLike, ArrayLike],
     axis: str = "time",
     name: str = "expected observation",
+    categories: Sequence[str] = (),
 ) -> Figure:
     """Plot bands over time, observations, and the forecast in a color of its own.
 
@@ -39,6 +41,8 @@ def trend(
         Times and observed values of the points that were kept for testing.
     axis, name : str
         Labels of the axes.
+    categories : sequence of str, optional
+        Names of ordered categories, of which the values are the places 0, 1, ...
 
     Examples
     --------
@@ -71,5 +75,7 @@ def trend(
                 *left_out, markersize=3.5, label="observed, kept for testing", **settings | {"markerfacecolor": "white"}
             )
         axes.set(xlabel=axis, ylabel=name)
+        if categories:
+            axes.set_yticks(range(len(categories)), categories)
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3)
     return figure

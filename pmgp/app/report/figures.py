@@ -38,6 +38,7 @@ def _trend(outcome: Outcome) -> Picture:
     assert test.y is not None
     observations, left_out = (train.X[:, 0], train.y), (test.X[:, 0], test.y)
     label = problem.dataset.label
+    ordered = (classes or ()) if problem.task.kind == "ordered" else ()
     wide = "" if classes else " The pale band is where nine in ten counts lie."
     return Picture(
         "trend",
@@ -49,7 +50,8 @@ def _trend(outcome: Outcome) -> Picture:
             observations,
             left_out,
             problem.dataset.feature_names[0],
-            f"probability of {classes[1]}" if classes else f"expected {label}",
+            f"expected {label}" if ordered or not classes else f"probability of {classes[1]}",
+            ordered,
         ),
     )
 

@@ -50,7 +50,7 @@ class OrdinalTask:
         from pmgp.models import ordinal_regression
 
         assert train.y is not None
-        return ordinal_regression(X, train.y, class_names(train), kernel, train.feature_names, inducing)
+        return ordinal_regression(X, train.y, class_names(train), kernel, train.feature_names, inducing, in_time)
 
     def predict(self, problem: Problem, idata: xr.DataTree) -> pd.DataFrame:
         """Predict the probability of each category, with the moments of the latent function."""
