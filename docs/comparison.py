@@ -1,4 +1,4 @@
-"""The table of the front page and of the README: speed beside NUTS, read from what ``make bench`` wrote."""
+"""The table of the front page: speed beside NUTS, read from what ``make bench`` wrote."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The package beside other samplers, read from what ``make bench-peers`` wrote: a table, and the README's picture.
+"""The package beside other samplers, read from what ``make bench-peers`` wrote: a sentence, a table, and a picture.
 
 Called as ``uv run --group docs python docs/peers.py``, it draws docs/_static/peers.png.
 """

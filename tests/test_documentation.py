@@ -36,10 +36,6 @@ def part(monkeypatch):
     return load
 
 
-def test_the_comparison_in_the_readme_is_that_of_the_results(part):
-    assert part("comparison").table() in (ROOT / "README.md").read_text(encoding="utf-8")
-
-
 def test_the_readme_says_as_much_about_other_tools_as_the_results_do(part):
     assert part("peers").summary() in (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -220,7 +216,12 @@ def test_an_unknown_name_has_no_link(part, tmp_path, monkeypatch):
         inventories.write(tmp_path)
 
 
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs" / "tasks").glob("*.md")),
+]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
