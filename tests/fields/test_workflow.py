@@ -15,6 +15,7 @@ from pmgp.core.markov import PathSampling
 from pmgp.interface.model.latent_variable import ModelError
 from pmgp.interface.model.taking_apart import take_apart
 from tests.fields.models import counts_on, lattice_neighbors
+from tests.sampling.runs import QUIET, SETTINGS, assert_same_run, kill_at, killed, resumed
 
 SIDE = 4
 
@@ -71,16 +72,12 @@ def test_evidence_maximum_and_left_out_areas_are_those_of_the_dense_model(model,
 
 
 @pytest.mark.slow
-def test_stored_runs_go_on_and_draw_the_same(model, tmp_path):
-    settings = {"tune": 40, "draws": 20, "chains": 1, "cores": 1, "random_seed": 3, "progressbar": False}
-    with warnings.catch_warnings(), model:
-        warnings.simplefilter("ignore")
-        one = pm.sample(step=pmgp.PseudoMarginal(), **settings)
-        stored = pmgp.sample(out=tmp_path / "run", **settings)
-        again = pmgp.resume(tmp_path / "run", model=model, progressbar=False)
-    for name in ("alpha", "s"):
-        np.testing.assert_array_equal(one["posterior"][name], stored["posterior"][name])
-        np.testing.assert_array_equal(stored["posterior"][name], again["posterior"][name])
+@pytest.mark.parametrize("iteration", [25, 75], ids=["tuning", "sampling"])
+def test_killed_runs_go_on_and_draw_the_same(iteration, model, tmp_path):
+    whole = pmgp.sample(model, **SETTINGS, **QUIET)
+    stored = {"out": tmp_path, "callback": kill_at(iteration, 1), "flush_every": 0.0}
+    killed(lambda: pmgp.sample(model, **stored, **SETTINGS, **QUIET))
+    assert_same_run(resumed(tmp_path, model), whole)
 
 
 def test_recommendations_say_what_a_field_costs(model):

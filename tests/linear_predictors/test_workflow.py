@@ -12,6 +12,8 @@ import pytest
 import pmgp
 from pmgp.interface.model.latent_gaussian import ModelError
 from tests.linear_predictors.models import crossed, rows
+from tests.sampling import runs
+from tests.sampling.runs import SETTINGS, assert_same_run, kill_at, killed, resumed
 
 DATA = rows(60, 8, 6)
 NAMES = ["level", "slope", "tau", "omega"]
@@ -58,14 +60,11 @@ def test_evidence_maximum_and_left_out_observations(model, idata):
 
 
 @pytest.mark.slow
-def test_runs_go_on_and_draw_the_same(model, tmp_path):
-    settings = {"tune": 40, "draws": 20, "chains": 2, "cores": 1, **QUIET}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        stored = pmgp.sample(model, out=tmp_path / "run", **settings)
-        again = pmgp.resume(tmp_path / "run", model=model, progressbar=False)
-    for name in ("tau", "u"):
-        np.testing.assert_array_equal(stored["posterior"][name], again["posterior"][name])
+def test_killed_runs_go_on_and_draw_the_same(model, tmp_path):
+    whole = pmgp.sample(model, **SETTINGS, **runs.QUIET)
+    stored = {"out": tmp_path, "callback": kill_at(75, 1), "flush_every": 0.0}
+    killed(lambda: pmgp.sample(model, **stored, **SETTINGS, **runs.QUIET))
+    assert_same_run(resumed(tmp_path, model), whole)
 
 
 @pytest.mark.slow

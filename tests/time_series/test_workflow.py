@@ -15,6 +15,7 @@ from pmgp.core.approximations import ExpectationPropagation
 from pmgp.core.markov import PathSampling
 from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.model.taking_apart import take_apart
+from tests.sampling.runs import QUIET, SETTINGS, assert_same_run, kill_at, killed, resumed
 from tests.time_series.models import SERIES, counts
 
 LENGTH = 30
@@ -65,16 +66,22 @@ def test_the_maximum_is_that_of_the_dense_model(model):
 
 
 @pytest.mark.slow
-def test_chains_in_other_processes_and_continued_runs_draw_the_same(model, tmp_path):
+def test_chains_in_other_processes_draw_the_same(model):
     settings = {"tune": 40, "draws": 20, "chains": 2, "random_seed": 3, "progressbar": False}
     with warnings.catch_warnings(), model:
         warnings.simplefilter("ignore")
         one, other = (pm.sample(step=pmgp.PseudoMarginal(), cores=cores, **settings) for cores in (1, 2))
-        stored = pmgp.sample(out=tmp_path / "run", cores=1, **settings)
-        again = pmgp.resume(tmp_path / "run", model=model, progressbar=False)
     for name in ("rho", "x"):
         np.testing.assert_array_equal(one["posterior"][name], other["posterior"][name])
-        np.testing.assert_array_equal(stored["posterior"][name], again["posterior"][name])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("iteration", [25, 75], ids=["tuning", "sampling"])
+def test_killed_runs_go_on_and_draw_the_same(iteration, model, tmp_path):
+    whole = pmgp.sample(model, **SETTINGS, **QUIET)
+    stored = {"out": tmp_path, "callback": kill_at(iteration, 1), "flush_every": 0.0}
+    killed(lambda: pmgp.sample(model, **stored, **SETTINGS, **QUIET))
+    assert_same_run(resumed(tmp_path, model), whole)
 
 
 @pytest.mark.slow
