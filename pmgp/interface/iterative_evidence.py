@@ -14,7 +14,8 @@ from pmgp.core.iterative.laplace import IterativeLaplace
 from pmgp.core.iterative.preconditioners.random_pivots import random_pivots, random_points
 from pmgp.core.iterative.ulisse import Ulisse
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
-from pmgp.interface.covariance.tiled import TiledCovariance, TiledMoments
+from pmgp.interface.backends import NumpyTiles, backend_of
+from pmgp.interface.covariance.tiled import Backend, TiledMoments
 from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
 from pmgp.interface.iterative_laplace import LaplaceDensity, suitable_rank
 from pmgp.interface.model.latent_gaussian import ModelError
@@ -35,12 +36,15 @@ class IterativeLogLikelihood(NamedTuple):
         Gradient by name of the value variable, on the unconstrained scale, without the prior's part.
     iterations : int
         Largest number of conjugate gradient iterations for any right-hand side.
+    computed : str
+        How products with the covariance were computed, in words.
     """
 
     value: float
     standard_error: float
     gradient: dict[str, np.ndarray]
     iterations: int
+    computed: str
 
     def __repr__(self) -> str:
         """Return the figures without the gradient."""
@@ -60,6 +64,8 @@ class IterativeDensity:
     rank : int, optional
         Rank of the preconditioner. The default is a tenth of the number of points, and at most 500.
     method : IterativeEvidence
+    backend : Backend, optional
+        Computes products; NumPy by default.
     compile_kwargs : dict, optional
 
     Raises
@@ -73,6 +79,7 @@ class IterativeDensity:
         model: pm.Model,
         rank: int | None = None,
         method: IterativeEvidence | None = None,
+        backend: Backend | None = None,
         compile_kwargs: dict[str, Any] | None = None,
     ) -> None:
         observed = gaussian_observations(model)
@@ -83,9 +90,9 @@ class IterativeDensity:
             )
         refuse_constant_inputs(model)
         parts = observed_normal(model, observed, compile_kwargs)
-        graphs, variable = parts.theta.write([parts.mean, parts.covariance])
+        backend = NumpyTiles() if backend is None else backend
         try:
-            self._covariance = TiledCovariance(graphs[0], graphs[1], variable, parts.theta.compile_function)
+            self._covariance = backend.covariance(model, parts.theta, parts.mean, parts.covariance)
         except UnsupportedGraphError as error:
             raise ModelError(f"the covariance of {observed.name!r} cannot be computed in tiles: {error}") from error
         self.theta, self._theta_prior, self._y = parts.theta, parts.theta_prior, parts.y
@@ -96,6 +103,11 @@ class IterativeDensity:
     def size(self) -> int:
         """The number of observations n."""
         return len(self._y)
+
+    @property
+    def computed(self) -> str:
+        """How the last products were computed, in words."""
+        return f"in tiles, {self._covariance.computed}"
 
     def estimate(self, rng: np.random.Generator, theta: np.ndarray) -> EvidenceEstimate:
         """Estimate the log-density of y, with points for the preconditioner drawn at theta.
@@ -108,8 +120,10 @@ class IterativeDensity:
             If the solver fails, so that there is no value.
         """
         moments = self._noisy(theta)
-        points = random_points(moments.kernel, self.rank, rng)
-        return self._method.estimate(rng, moments.kernel, moments.noise, self._y - moments.mean, points)
+        kernel, exact = self._covariance.quick_kernel(moments), moments.kernel.product
+        points = random_points(kernel, self.rank, rng)
+        y = self._y - moments.mean
+        return self._method.estimate(rng, kernel, moments.noise, y, points, checked_by=exact)
 
     def refresh_data(self) -> None:
         """Read the inputs again, as `pymc.set_data` may have changed them."""
@@ -169,6 +183,7 @@ def iterative_log_likelihood(
     tolerance: float = 1e-2,
     rank: int | None = None,
     cap: int = 1000,
+    backend: str | Backend = "numpy",
     random_seed: Any = None,
     compile_kwargs: dict[str, Any] | None = None,
 ) -> IterativeLogLikelihood:
@@ -197,6 +212,8 @@ def iterative_log_likelihood(
         number of points, and at most 500.
     cap : int
         Largest number of conjugate gradient iterations.
+    backend : {"numpy", "jax"} or Backend
+        What computes the products: NumPy, or JAX with the settings of `pmgp.marginal.JaxTiles`.
     random_seed : int or numpy.random.Generator, optional
     compile_kwargs : dict, optional
         Passed to PyTensor, as in `pymc.sample`.
@@ -233,15 +250,16 @@ def iterative_log_likelihood(
     IterativeLogLikelihood(11... with standard error 0..., after ... iterations)
     """
     model = pm.modelcontext(model)
-    gaussian = IterativeEvidence(tolerance, probes, cap)
+    gaussian, tiles = IterativeEvidence(tolerance, probes, cap), backend_of(backend)
     density: IterativeDensity | LaplaceDensity
     if gaussian_observations(model) is None:
-        density = LaplaceDensity(model, rank, IterativeLaplace(tolerance**2, probes, cap), compile_kwargs)
+        density = LaplaceDensity(model, rank, IterativeLaplace(tolerance**2, probes, cap), tiles, compile_kwargs)
     else:
-        density = IterativeDensity(model, rank, gaussian, compile_kwargs)
+        density = IterativeDensity(model, rank, gaussian, tiles, compile_kwargs)
     theta = density.theta.ravel(value_point(model, point))
     with threads_limited(suitable_threads(density.size)):
         found = density.estimate(np.random.default_rng(random_seed), theta)
         gradient = density.gradient(theta, found)
     by_name = density.theta.unravel(gradient)
-    return IterativeLogLikelihood(found.log_evidence, found.standard_error, by_name, found.iterations)
+    computed = density.computed
+    return IterativeLogLikelihood(found.log_evidence, found.standard_error, by_name, found.iterations, computed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -11,6 +12,8 @@ from pmgp.core.iterative.gaussian import EvidenceEstimate
 from pmgp.core.iterative.laplace import IterativeLaplace
 from pmgp.core.iterative.preconditioners.random_pivots import random_points
 from pmgp.core.likelihoods.base import SiteLikelihood
+from pmgp.interface.backends import NumpyTiles
+from pmgp.interface.covariance.tiled import Backend
 from pmgp.interface.model.latent_gaussian import ModelError
 from pmgp.interface.model.taking_apart import take_apart
 from pmgp.interface.model.tiled_prior import TiledPrior, refuse_constant_inputs
@@ -44,6 +47,8 @@ class LaplaceDensity:
     rank : int, optional
         Rank of the preconditioner. The default is a tenth of the number of points, and at most 500.
     method : IterativeLaplace
+    backend : Backend, optional
+        Computes products, in double precision; NumPy by default.
     compile_kwargs : dict, optional
 
     Raises
@@ -53,10 +58,16 @@ class LaplaceDensity:
     """
 
     def __init__(
-        self, model: pm.Model, rank: int | None, method: IterativeLaplace, compile_kwargs: dict[str, Any] | None = None
+        self,
+        model: pm.Model,
+        rank: int | None,
+        method: IterativeLaplace,
+        backend: Backend | None = None,
+        compile_kwargs: dict[str, Any] | None = None,
     ) -> None:
         refuse_constant_inputs(model)
-        self._parts = take_apart(model, compile_kwargs=compile_kwargs, priors=TiledPrior)
+        priors = partial(TiledPrior, backend=NumpyTiles() if backend is None else backend)
+        self._parts = take_apart(model, compile_kwargs=compile_kwargs, priors=priors)
         self._parts.checks.refuse_discrete()
         theta, elements = self._parts.theta, set(self._parts.likelihood_elements)
         names = [value.name for value in theta.values if elements & set(theta.places([value]))]
@@ -72,6 +83,11 @@ class LaplaceDensity:
     def size(self) -> int:
         """The number of latent values n."""
         return len(self._parts.initial_moments[0])
+
+    @property
+    def computed(self) -> str:
+        """How products are computed, in words."""
+        return cast("TiledPrior", self._parts.latent_prior).computed
 
     def estimate(self, rng: np.random.Generator, theta: np.ndarray) -> EvidenceEstimate:
         """Estimate the approximation's log-evidence, with points for the preconditioner drawn at theta.

@@ -109,10 +109,19 @@ class BlockedCovariance:
         self, theta: np.ndarray, weighted: Weighted, on_diagonal: np.ndarray, mean_bar: np.ndarray
     ) -> np.ndarray:
         assert self._depends is not None
-        _, *values = self._at(theta)
-        gradients = [np.array(mean_bar), *[np.zeros(np.shape(value)) for value in values]]
-        bars = by_kind(gradients[1:], self._shape)
-        pull_back(self._code, self._depends, by_kind(values, self._shape) | self._kept(), bars, weighted)
+        inputs, (gradients, bars) = by_kind(self._at(theta)[1:], self._shape), self._zero_gradients(theta, mean_bar)
+        pull_back(self._code, self._depends, inputs | self._kept(), bars, weighted)
+        return self._to_theta(theta, gradients, bars, on_diagonal)
+
+    def _zero_gradients(self, theta: np.ndarray, mean_bar: np.ndarray) -> tuple[list[np.ndarray], Inputs]:
+        """Return gradients in the mean and in all thin values, where the latter are zero, and the latter by kind."""
+        gradients = [np.array(mean_bar), *[np.zeros(np.shape(value)) for value in self._at(theta)[1:]]]
+        return gradients, by_kind(gradients[1:], self._shape)
+
+    def _to_theta(
+        self, theta: np.ndarray, gradients: list[np.ndarray], bars: Inputs, on_diagonal: np.ndarray
+    ) -> np.ndarray:
+        """Return the gradient in theta from those in the mean and the thin values, of which `bars` are views."""
         for step in self._last_diagonals:
             bars["diagonal"][step.place][:] = on_diagonal
         return self._thin_pullback(*gradients, theta)[0]

@@ -181,7 +181,7 @@ class MomentParts:
 
     def __init__(self, mean: Any, code: list[Instruction], inputs: Inputs, xp: Any = np) -> None:
         self.mean = mean
-        self._code = [_in_namespace(step, xp) for step in code]
+        self._code = [in_namespace(step, xp) for step in code]
         self._inputs = inputs
         self._xp = xp
 
@@ -230,7 +230,7 @@ class MomentParts:
         return self._xp.broadcast_to(run(self._code, self._inputs, place)[-1], place.shape)
 
 
-def _in_namespace(instruction: Instruction, xp: Any) -> Instruction:
+def in_namespace(instruction: Instruction, xp: Any) -> Instruction:
     """Return the instruction with the function of the same name in another namespace."""
     if instruction.kind != "call" or xp is np:
         return instruction

@@ -7,12 +7,14 @@ solvers measure residuals in units of the noise's standard deviations.
 from __future__ import annotations
 
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.core.iterative.bars import CovarianceBar
+from pmgp.core.iterative.preconditioners import Kernel
+from pmgp.core.numerics.ledger import record
 from pmgp.interface.covariance.blocked import BlockedCovariance
 from pmgp.interface.covariance.executor import MomentParts, by_kind
 from pmgp.interface.covariance.pullback import of_columns, of_pairs
@@ -29,20 +31,76 @@ class TiledMoments(NamedTuple):
     Attributes
     ----------
     mean : (n,) array
-    kernel : TiledKernel
+    kernel : Kernel
         K.
     noise : (n,) array
         Zero where the graph adds nothing to the diagonal at its end.
     """
 
     mean: np.ndarray
-    kernel: TiledKernel
+    kernel: Kernel
     noise: np.ndarray
 
     @property
     def total(self) -> NoisyKernel:
         """K + diag(noise) as a kernel."""
         return NoisyKernel(self.kernel, self.noise)
+
+
+class CovarianceInTiles(Protocol):
+    """A function from theta to the mean and to K in parts, with gradients."""
+
+    def moments(self, theta: np.ndarray) -> TiledMoments:
+        """Return the mean, K in parts, and the noise at theta; products with K are in double precision."""
+        ...
+
+    def quick_kernel(self, moments: TiledMoments) -> Kernel:
+        """Return K with products in single precision, if these are accurate enough, or else K as it is."""
+        ...
+
+    def pullback_of_bar(self, theta: np.ndarray, bar: CovarianceBar, mean_bar: np.ndarray) -> np.ndarray:
+        """Return the gradient in theta of a function with gradients `bar` in K and the noise, and `mean_bar` in m."""
+        ...
+
+    def refresh_data(self) -> None:
+        """Read the data again, as `pymc.set_data` may have changed them."""
+        ...
+
+    @property
+    def computed(self) -> str:
+        """How products are computed, in words."""
+        ...
+
+
+class Theta(Protocol):
+    """Theta as a vector: what makes a covariance in tiles needs of `interface.model.ThetaVector`."""
+
+    compile_function: Compiler
+
+    def write(self, outputs: list[TensorVariable]) -> tuple[list[TensorVariable], TensorVariable]:
+        """Return graphs of the value variables as graphs of the vector, and the vector."""
+        ...
+
+    @property
+    def initial(self) -> np.ndarray:
+        """Theta at the model's initial point."""
+        ...
+
+
+class Backend(Protocol):
+    """A maker of covariances in tiles."""
+
+    def covariance(
+        self, model: Any, theta: Theta, mean: TensorVariable, covariance: TensorVariable
+    ) -> CovarianceInTiles:
+        """Return the mean and the covariance as a function of theta, from their graphs of the value variables.
+
+        Raises
+        ------
+        UnsupportedGraphError
+            If the covariance cannot be computed in tiles; the message says why.
+        """
+        ...
 
 
 class TiledKernel:
@@ -59,6 +117,7 @@ class TiledKernel:
 
     def product(self, vectors: np.ndarray) -> np.ndarray:
         """Multiply K by columns: (n, k) -> (n, k)."""
+        record("matvec", vectors.shape[1])
         return self._parts.product(vectors)
 
     def columns(self, points: np.ndarray) -> np.ndarray:
@@ -79,12 +138,12 @@ class NoisyKernel:
 
     Parameters
     ----------
-    kernel : TiledKernel
+    kernel : Kernel
         K.
     noise : (n,) array
     """
 
-    def __init__(self, kernel: TiledKernel, noise: np.ndarray) -> None:
+    def __init__(self, kernel: Kernel, noise: np.ndarray) -> None:
         self._kernel, self._noise = kernel, noise
         self.size = kernel.size
 
@@ -131,8 +190,11 @@ class TiledCovariance(BlockedCovariance):
         if not self.has_pullback:
             raise UnsupportedGraphError(
                 "the derivative of the covariance cannot be computed in tiles: an n by n matrix in its graph depends "
-                "on theta as a whole, or an operation has no rule"
+                "on theta as a whole, or an operation has no rule. JaxTiles(cov_func=..., X=...) computes tiles from "
+                "the covariance function itself"
             )
+
+    computed = "by NumPy, in double precision"
 
     @np.errstate(all="ignore")
     def moments(self, theta: np.ndarray) -> TiledMoments:
@@ -149,6 +211,10 @@ class TiledCovariance(BlockedCovariance):
         noise = sum((inputs["diagonal"][step.place] for step in self._last_diagonals), np.zeros(len(mean)))
         return TiledMoments(np.array(mean, dtype=float), TiledKernel(MomentParts(mean, self._code, inputs)), noise)
 
+    def quick_kernel(self, moments: TiledMoments) -> Kernel:
+        """Return K as it is: NumPy's products are in double precision."""
+        return moments.kernel
+
     def pullback_of_bar(self, theta: np.ndarray, bar: CovarianceBar, mean_bar: np.ndarray) -> np.ndarray:
         """Return the gradient in theta of a function with gradients `bar` in K and the noise, and `mean_bar` in m."""
         weighted = chain(of_pairs(bar.left, bar.right), of_columns(bar.points, bar.weights))
@@ -160,5 +226,5 @@ def _refuse_whole(leaves: list[np.ndarray]) -> None:
         raise UnsupportedGraphError(
             "the graph of the covariance contains an n by n matrix that is not a function of thin products, and such "
             f"a matrix is not stored for more than {LARGEST_WHOLE} points: write the kernel as a function of inner "
-            "products or squared distances"
+            "products or squared distances, or give it as JaxTiles(cov_func=..., X=...)"
         )

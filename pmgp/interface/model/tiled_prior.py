@@ -9,7 +9,7 @@ import pymc as pm
 from pytensor.tensor.random.basic import MvNormalRV
 
 from pmgp.interface.covariance import tiled
-from pmgp.interface.covariance.tiled import TiledCovariance, TiledMoments
+from pmgp.interface.covariance.tiled import Backend, TiledMoments
 from pmgp.interface.graphs.numpy_operations import UnsupportedGraphError
 from pmgp.interface.model.latent_pieces import LatentPieces
 from pmgp.interface.model.latent_variable import ModelError
@@ -43,6 +43,7 @@ class TiledPrior:
     model : pymc.Model
     latent : LatentVector or LatentPieces
     theta : ThetaVector
+    backend : Backend
 
     Attributes
     ----------
@@ -56,10 +57,11 @@ class TiledPrior:
     """
 
     markov: ClassVar[bool] = False
-    computed: ClassVar[str] = "in tiles, by NumPy"
     initial_moments: tuple[np.ndarray, np.ndarray]
 
-    def __init__(self, model: pm.Model, latent: LatentVector | LatentPieces, theta: ThetaVector) -> None:
+    def __init__(
+        self, model: pm.Model, latent: LatentVector | LatentPieces, theta: ThetaVector, backend: Backend
+    ) -> None:
         if isinstance(latent, LatentPieces) or latent.several or is_markov(latent.variables[0]):
             raise ModelError(
                 f"{latent.name} is not a single latent vector with a covariance function, which iterative solvers "
@@ -67,12 +69,16 @@ class TiledPrior:
             )
         rv = latent.variables[0]
         self.mean, self.covariance = model.replace_rvs_by_values(list(rv.owner.op.dist_params(rv.owner)))
-        graphs, variable = theta.write([self.mean, self.covariance])
         self._theta = theta
         try:
-            self._tiles = TiledCovariance(graphs[0], graphs[1], variable, theta.compile_function)
+            self._tiles = backend.covariance(model, theta, self.mean, self.covariance)
         except UnsupportedGraphError as error:
             raise ModelError(f"the covariance of {latent.name!r} cannot be computed in tiles: {error}") from error
+
+    @property
+    def computed(self) -> str:
+        """How products are computed, in words."""
+        return f"in tiles, {self._tiles.computed}"
 
     def __call__(self, theta: np.ndarray) -> TiledMoments:
         """Return the moments of p(f|theta)."""

@@ -1,0 +1,119 @@
+"""Makers of covariances in tiles, by NumPy or by JAX, which is loaded when it is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pytensor.tensor.variable import TensorVariable
+
+from pmgp.core.registry import resolve
+from pmgp.interface.covariance.tiled import Backend, CovarianceInTiles, Theta, TiledCovariance
+
+PRECISIONS = ("auto", "float32", "float64")
+
+
+@dataclass(frozen=True)
+class NumpyTiles:
+    """Products by NumPy, in double precision."""
+
+    def covariance(
+        self, model: Any, theta: Theta, mean: TensorVariable, covariance: TensorVariable
+    ) -> CovarianceInTiles:
+        """Return the mean and the covariance as a function of theta."""
+        graphs, variable = theta.write([mean, covariance])
+        return TiledCovariance(graphs[0], graphs[1], variable, theta.compile_function)
+
+
+@dataclass(frozen=True)
+class JaxTiles:
+    """Products by JAX, on one device or several: the extra `pmgp[jax]`.
+
+    The user's own setting of JAX's precision is left as it is.
+
+    Parameters
+    ----------
+    memory : float
+        Bytes that a product may take beside its inputs, on each device. It is known before the work begins.
+    precision : {"auto", "float32", "float64"}
+        The precision of tiles of K. With "auto", tiles are in float32 if that changes K little beside the noise, as it
+        does if length-scales are not short beside the inputs' distance from zero; residuals and sums are in float64.
+    devices : None, "all" or sequence of jax.Device
+        Devices that share the tiles; by default, the one that JAX chooses. With `jax.distributed`, "all" are those of
+        all processes, each of which makes the same call.
+
+    Raises
+    ------
+    ValueError
+        If a setting is out of range.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm, pmgp
+    >>> X = np.linspace(0.0, 5.0, 100)[:, None]
+    >>> with pm.Model() as model:
+    ...     lengthscale = pm.LogNormal("lengthscale", 0.0, 1.0)
+    ...     gp = pm.gp.Marginal(cov_func=pm.gp.cov.Matern52(1, ls=lengthscale))
+    ...     y = gp.marginal_likelihood("y", X, np.sin(X[:, 0]), sigma=0.1)
+    >>> found = pmgp.marginal.iterative_log_likelihood(model, backend=pmgp.marginal.JaxTiles(memory=1e8), random_seed=1)
+    >>> found.computed
+    'in tiles, by JAX, in float...
+    """
+
+    memory: float = 1e9
+    precision: str = "auto"
+    devices: Any = None
+
+    def __post_init__(self) -> None:
+        if self.precision not in PRECISIONS:
+            raise ValueError(f"precision={self.precision!r}: choose one of {', '.join(PRECISIONS)}")
+        if not self.memory > 0.0:
+            raise ValueError(f"memory={self.memory!r}: give a positive number of bytes")
+
+    def covariance(
+        self, model: Any, theta: Theta, mean: TensorVariable, covariance: TensorVariable
+    ) -> CovarianceInTiles:
+        """Return the mean and the covariance as a function of theta.
+
+        Raises
+        ------
+        ImportError
+            If JAX is not installed.
+        UnsupportedGraphError
+            If the covariance cannot be computed in tiles.
+        """
+        require_jax()
+        from pmgp.interface.tiles.from_graph import JaxTiledCovariance
+        from pmgp.interface.tiles.settings import Settings, mesh_of
+
+        settings = Settings(self.memory, self.precision, mesh_of(self.devices))
+        graphs, variable = theta.write([mean, covariance])
+        return JaxTiledCovariance(graphs[0], graphs[1], variable, theta.compile_function, settings)
+
+
+BACKENDS = {"numpy": NumpyTiles, "jax": JaxTiles}
+
+
+def require_jax() -> None:
+    """Refuse to go on without JAX.
+
+    Raises
+    ------
+    ImportError
+        It says how JAX is installed.
+    """
+    try:
+        import jax  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise ImportError("products by JAX need jax, which is not installed: pip install 'pmgp[jax]'") from error
+
+
+def backend_of(given: Any) -> Backend:
+    """Return the backend of the given name, or the given object.
+
+    Raises
+    ------
+    ValueError
+        For an unknown name, or an object without the methods of a backend.
+    """
+    return resolve(given, BACKENDS, Backend, "backend")

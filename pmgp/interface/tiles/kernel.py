@@ -1,0 +1,124 @@
+"""K whose products JAX computes, tile by tile, in the memory that is given."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+
+from pmgp.core.iterative.preconditioners import Kernel
+from pmgp.core.numerics.ledger import record
+from pmgp.core.tiles.blocks import Tile, TileInputs
+from pmgp.core.tiles.memory import Compiled, largest_side, within
+from pmgp.core.tiles.products import Tiles
+from pmgp.interface.tiles.settings import Settings
+
+# Errors of elements, times the root of n, over the smallest noise: so much may single precision change K + noise.
+NEGLIGIBLE = 0.1
+
+
+class Products:
+    """Compiled products with K and its gradients, one for each number of columns and each precision.
+
+    Parameters
+    ----------
+    tile : Tile
+    settings : Settings
+    """
+
+    def __init__(self, tile: Tile, settings: Settings) -> None:
+        self._tile, self._settings = tile, settings
+        self._compiled: dict[tuple[int, int, bool], Compiled] = {}
+        self.words = "by JAX"
+
+    def product(self, inputs: TileInputs, vectors: np.ndarray, single: bool) -> np.ndarray:
+        """Multiply K by columns: (n, k) -> (n, k).
+
+        Raises
+        ------
+        MemoryError
+            If the smallest tiles take more memory than is given.
+        """
+        size, number = vectors.shape
+        # Conjugate gradients drop columns that have converged: a few numbers of columns serve for all.
+        padded = np.zeros((size, 1 << (number - 1).bit_length()))
+        padded[:, :number] = vectors
+        with jax.enable_x64(True):
+            found = self._program(inputs, padded.shape, single).call(inputs, padded)
+            return np.asarray(found)[:, :number].astype(float)
+
+    def _program(self, inputs: TileInputs, shape: tuple[int, int], single: bool) -> Compiled:
+        key = (*shape, single)
+        if key not in self._compiled:
+            mesh, memory = self._settings.mesh, self._settings.memory
+            self._compiled[key] = within(self._tile, shape[0], mesh, inputs, shape[1], single, memory)
+        return self._compiled[key]
+
+    def tiles(self, size: int) -> Tiles:
+        """Return the tiles for gradients and parts, as large as those of a product in double precision."""
+        sides = [one.tiles.side for (n, _, single), one in self._compiled.items() if n == size and not single]
+        return Tiles(self._tile, size, min([largest_side(size), *sides]), self._settings.mesh)
+
+    def single(self, inputs: TileInputs, noise: np.ndarray, largest: float) -> bool:
+        """Decide whether products may be in single precision, and say why in `words`.
+
+        Parameters
+        ----------
+        inputs : TileInputs
+        noise : (n,) array
+        largest : float
+            The largest variance.
+        """
+        asked = self._settings.precision
+        if asked != "auto":
+            self.words = f"by JAX, in {asked}, as precision={asked!r} asks"
+            return asked == "float32"
+        with jax.enable_x64(True):
+            error = float(self.tiles(len(noise)).rounding(inputs))
+        change, least = error * len(noise) ** 0.5, float(noise.min())
+        allowed = bool(change <= NEGLIGIBLE * least)
+        self.words = (
+            f"by JAX, in {'float32' if allowed else 'float64'}: float32 changes elements of K by up to {error:.2g} "
+            f"(the largest variance is {largest:.3g}), and {len(noise)} of them together by {change:.2g}, which is "
+            f"{'small' if allowed else 'not small'} beside the smallest noise, {least:.2g}"
+        )
+        return allowed
+
+
+class JaxKernel:
+    """K in parts that are computed on request; a `core.iterative.preconditioners.Kernel`.
+
+    Parameters
+    ----------
+    parts : Kernel
+        K in double precision, for all but products.
+    products : Products
+    inputs : TileInputs
+    single : bool
+        Whether products are in single precision.
+    """
+
+    def __init__(self, parts: Kernel, products: Products, inputs: TileInputs, single: bool = False) -> None:
+        self._parts, self._products, self._inputs, self._single = parts, products, inputs, single
+        self.size = parts.size
+
+    def quick(self, noise: np.ndarray) -> JaxKernel:
+        """Return K with products in single precision, if that changes little beside the noise."""
+        single = self._products.single(self._inputs, noise, float(self.diagonal().max()))
+        return JaxKernel(self._parts, self._products, self._inputs, single)
+
+    def product(self, vectors: np.ndarray) -> np.ndarray:
+        """Multiply K by columns: (n, k) -> (n, k)."""
+        record("matvec", vectors.shape[1])
+        return self._products.product(self._inputs, vectors, self._single)
+
+    def columns(self, points: np.ndarray) -> np.ndarray:
+        """Return columns of K: (m,) -> (n, m)."""
+        return self._parts.columns(points)
+
+    def block(self, where: slice) -> np.ndarray:
+        """Return a square block on the diagonal."""
+        return self._parts.block(where)
+
+    def diagonal(self) -> np.ndarray:
+        """Return the diagonal of K, of shape (n,)."""
+        return self._parts.diagonal()
