@@ -20,6 +20,7 @@ _PUBLIC = {
     "PseudoMarginal": "pmgp.interface.steps",
     "StoreError": "pmgp.interface.sampling",
     "WorkerError": "pmgp.interface.sampling",
+    "cross_validate": "pmgp.interface.sampling",
     "describe": "pmgp.interface.description",
     "evidence": "pmgp.interface.importance.evidence",
     "find_map": "pmgp.interface.maximum",

@@ -4,10 +4,22 @@ May import: core, interface.model, interface.sparse, interface.steps, interface.
 interface.importance, diagnostics.
 """
 
+from pmgp.interface.sampling.cross_validation import cross_validate
 from pmgp.interface.sampling.drawing import NoDrawsError
 from pmgp.interface.sampling.executors import WorkerError
 from pmgp.interface.sampling.report import Report, report
 from pmgp.interface.sampling.run import resume, sample
 from pmgp.interface.sampling.stored_run import StoredRun, StoreError, delete
 
-__all__ = ["NoDrawsError", "Report", "StoreError", "StoredRun", "WorkerError", "delete", "report", "resume", "sample"]
+__all__ = [
+    "NoDrawsError",
+    "Report",
+    "StoreError",
+    "StoredRun",
+    "WorkerError",
+    "cross_validate",
+    "delete",
+    "report",
+    "resume",
+    "sample",
+]

@@ -118,13 +118,13 @@ def check_executor(executor: Executors | None, stall_limit: float, flush_every: 
         )
 
 
-def run_all(executors: Executors, work: Work) -> None:
-    """Make all calls on workers, each again if its worker dies.
+def run_all(executors: Executors | None, work: Work) -> None:
+    """Make all calls on workers, each again if its worker dies, or one after another in this process.
 
     Parameters
     ----------
     executors : Executor, or a function without arguments that makes one
-        A function is called again where a worker's death breaks the executor.
+        A function is called again where a worker's death breaks the executor. None makes the calls here.
     work : Work
 
     Raises
@@ -132,6 +132,10 @@ def run_all(executors: Executors, work: Work) -> None:
     WorkerError
         If a worker lacks a package, if workers die, or if nothing moves for longer than the limit.
     """
+    if executors is None:
+        for number, call in enumerate(work.begin()):
+            work.ended(_timed(number, call))
+        return
     done: set[int] = set()
     attempts = ATTEMPTS
     while True:
@@ -246,5 +250,6 @@ def _stop(waiting: dict[Future[Ended], int], work: Work) -> None:
 
 def table_of(rows: Sequence[tuple[str, Ended]]) -> str:
     """Return lines that say what ran where and for how long."""
-    widths = [max(len(name) for name, _ in rows), max(len(one.where) for _, one in rows)]
+    names, places = [name for name, _ in rows], [one.where for _, one in rows]
+    widths = [max(map(len, column), default=0) for column in (names, places)]
     return "\n".join(f"{name:{widths[0]}}  {one.where:{widths[1]}}  {one.seconds:8.1f} s" for name, one in rows)

@@ -1,0 +1,137 @@
+"""Cross-validation: against sums over a grid, the same on any executor, and finished chains skipped."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pymc as pm
+import pytest
+from numpy.testing import assert_array_equal
+from scipy.special import log_ndtr, logsumexp
+
+import pmgp
+from pmgp.interface.sampling import cross_validation
+from tests.sampling.test_executors import Here
+from tests.truths import ScaledLowRank
+
+N, NOISE = 24, 0.3
+PROBLEM = ScaledLowRank(N, NOISE)
+FOLD = np.arange(N) % 3
+QUICK = {"folds": FOLD, "draws": 20, "tune": 30, "random_seed": 2}
+
+
+def make(y):
+    with pm.Model() as model:
+        scale = pm.LogNormal("scale", 0.0, 1.0)
+        f = pm.MvNormal("f", np.zeros(N), cov=scale * PROBLEM.covariance)
+        pmgp.BernoulliProbit("y", f, observed=y)
+    return model
+
+
+def log_evidence(rows):
+    """Log-density of some of the labels, the scale and the latent values integrated out by sums over a grid."""
+    x = np.random.default_rng(0).normal(size=N)
+    u = np.linspace(-10.0, 10.0, 1001)
+    scales = np.exp(PROBLEM.grid)[:, None]
+    slopes = np.sqrt(scales / (1.0 + scales * NOISE)) * ((2 * PROBLEM.y - 1) * x)[rows]
+    terms = log_ndtr(u[:, None] * slopes[:, None, :]).sum(axis=2) - 0.5 * u**2 - 0.5 * PROBLEM.grid[:, None] ** 2
+    return logsumexp(terms)
+
+
+def truth():
+    return np.array(
+        [log_evidence((FOLD[i] != FOLD) | (np.arange(N) == i)) - log_evidence(FOLD[i] != FOLD) for i in range(N)]
+    )
+
+
+def distance(found):
+    """Mean over the observations of the squared distance from the truth, in standard errors."""
+    return float(np.mean(np.square((found.log_density - truth()) / found.standard_error)))
+
+
+@pytest.mark.full
+def test_densities_are_those_of_sums_over_a_grid(monkeypatch):
+    """With 8 chains the mean square of Student's t is 7/5; a model that has seen the left-out labels is far from it."""
+    settings = {"folds": FOLD, "draws": 250, "tune": 150, "chains": 8, "random_seed": 1}
+    assert distance(pmgp.cross_validate(make, PROBLEM.y, **settings)) < 3.0
+    monkeypatch.setattr(np.ma, "masked_array", lambda y, mask: y)
+    monkeypatch.setattr(cross_validation, "_check", lambda *args: None)
+    assert distance(pmgp.cross_validate(make, PROBLEM.y, **settings)) > 6.0
+
+
+@pytest.fixture(scope="module")
+def serial():
+    return pmgp.cross_validate(make, PROBLEM.y, **QUICK)
+
+
+def test_results_do_not_depend_on_the_executor(serial):
+    executor = Here()
+    found = pmgp.cross_validate(make, PROBLEM.y, executor=executor, **QUICK)
+    assert executor.submitted == 6
+    assert_array_equal(found.chain_log_density, serial.chain_log_density)
+    assert len(found.attrs["workers"].splitlines()) == 6
+
+
+def test_finished_chains_are_skipped(serial, tmp_path):
+    def breaks(number):
+        if number == 4:
+            raise RuntimeError("stopped")
+
+    with pytest.raises(RuntimeError, match="stopped"):
+        pmgp.cross_validate(make, PROBLEM.y, executor=Here(breaks), out=tmp_path, **QUICK)
+    rest = Here()
+    found = pmgp.cross_validate(make, PROBLEM.y, executor=rest, out=tmp_path, **QUICK)
+    assert rest.submitted == 1
+    assert_array_equal(found.chain_log_density, serial.chain_log_density)
+    with pytest.raises(pmgp.StoreError, match="another model, other observations"):
+        pmgp.cross_validate(make, 1 - PROBLEM.y, out=tmp_path, **QUICK)
+
+
+def two_variables(y):
+    model = make(y)
+    with model:
+        pm.Normal("z", model["f"], observed=np.zeros(N))
+    return model
+
+
+def joint(y):
+    with pm.Model() as model:
+        scale = pm.LogNormal("scale", 0.0, 1.0)
+        pm.MvNormal("y", np.zeros(N), cov=scale * PROBLEM.covariance, observed=y)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("of", "words"),
+    [
+        (two_variables, "one observed variable, whose rows are left out; it has y, z"),
+        (joint, "'y' has one joint density"),
+        (lambda y: make(PROBLEM.y), "must use its argument as observed= of 'y'"),
+    ],
+)
+def test_models_whose_observations_cannot_be_left_out_are_refused(of, words):
+    with pytest.raises(pmgp.ModelError, match=words):
+        pmgp.cross_validate(of, PROBLEM.y, **QUICK)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"folds": 1}, "folds must be from 2"),
+        ({"folds": N + 1}, "folds must be from 2"),
+        ({"folds": np.zeros(N, int)}, "at least two folds"),
+        ({"folds": [0, 1]}, "for each of the 24"),
+        ({"out": "somewhere", "random_seed": None}, "needs a random_seed"),
+    ],
+)
+def test_settings_that_are_no_partition_are_refused(settings, words):
+    with pytest.raises(ValueError, match=words):
+        pmgp.cross_validate(make, PROBLEM.y, **QUICK | settings)
+
+
+def test_random_folds_have_about_equal_sizes():
+    sizes = partial(np.bincount, minlength=5)
+    fold = cross_validation._partition(5, 23, 1)
+    assert sorted(sizes(fold)) == [4, 4, 5, 5, 5]
+    assert not np.array_equal(fold, np.arange(23) % 5)
