@@ -142,9 +142,7 @@ def _partition(folds: int | ArrayLike, n: int, seed: int | None) -> np.ndarray:
         return np.random.default_rng(seed).permutation(np.arange(n) % folds)
     given = np.asarray(folds)
     if given.shape != (n,) or not np.array_equal(np.unique(given), np.arange(given.max() + 1)) or given.max() < 1:
-        raise ValueError(
-            f"folds must name one of the folds 0, 1, ... for each of the {n} observations, and at least two"
-        )
+        raise ValueError(f"folds must be a fold 0, 1, ... for each of the {n} observations, and at least two folds")
     return given.astype(int)
 
 
