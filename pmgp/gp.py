@@ -8,7 +8,8 @@ from pmgp.interface.covariance.kernel_sum import KernelSum, Sources
 from pmgp.interface.deep.random_features import RandomFeatures
 from pmgp.interface.model.markov_process import Markov
 from pmgp.interface.model.matern_field import SPDE
-from pmgp.interface.sparse import OptimizedInducing, Sparse, compare_with_exact, optimize_inducing, select_inducing
+from pmgp.interface.sampling.comparison import compare_with_exact
+from pmgp.interface.sparse import OptimizedInducing, Sparse, optimize_inducing, select_inducing
 
 __all__ = [
     "SPDE",

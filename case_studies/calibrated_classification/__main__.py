@@ -4,47 +4,49 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import partial
+from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
 
 import pandas as pd
 
 from case_studies.calibrated_classification import data, results, study
 from case_studies.calibrated_classification.results import Tables
-from case_studies.calibrated_classification.study import SCALES, Block, Scale
+from case_studies.calibrated_classification.study import SCALES, Block, Scale, Unit
 from case_studies.tools.command_line import parser
-from case_studies.tools.grid import Grid, Result
+from case_studies.tools.grid import Finished, Grid, Result
+from case_studies.tools.spread import spread, workers_of
+from pmgp.interface.executors import Executors
 
 
-class Finished(NamedTuple):
-    """A block after a round: what each classifier gave on all splits so far."""
-
-    block: Block
-    results: dict[str, list[Result]]
-
-
-def run(scale: Scale, chosen: Iterable[Block], grid: Grid, tables: Tables, processes: int = 1) -> None:
+def run(scale: Scale, chosen: Iterable[Block], grid: Grid, tables: Tables, executor: Executors | None = None) -> None:
     """Run the blocks round by round; the rows of a block are written after each of its rounds."""
-    for finished in blocks(scale, chosen, grid, processes):
-        rows = results.rows(scale, *finished)
-        tables.scores.merge(pd.DataFrame(rows))
-        tables.histograms.merge(pd.DataFrame(results.histograms(*finished)))
-        capacities = "  ".join(f"{row['method']} {row['capacity_accuracy']:.4f}" for row in rows)
-        print(
-            f"{finished.block.data:10s} n = {finished.block.n:3d} {rows[0]['splits']:3d} splits: {capacities}",
-            flush=True,
-        )
+    known: dict[Block, dict[Unit, Result]] = defaultdict(dict)
+    for _, blocks in groupby(study.rounds(scale, chosen), key=lambda one: one[1]):
+        wanted = {block: study.units(block, splits) for block, splits in blocks}
+
+        def keep(unit: Unit, one: Finished, wanted: dict[Block, list[Unit]] = wanted) -> None:
+            block = Block(unit.data, unit.n)
+            known[block][unit] = one.result
+            if all(each in known[block] for each in wanted[block]):
+                write(scale, block, known[block], tables)
+
+        units = [unit for block in wanted for unit in wanted[block]]
+        spread(units, partial(grid.complete, partial(study.run_unit, scale)), keep, executor)
 
 
-def blocks(scale: Scale, chosen: Iterable[Block], grid: Grid, processes: int = 1) -> Iterator[Finished]:
-    """Blocks with their results, as their rounds are finished."""
-    known: dict[Block, dict[str, list[Result]]] = defaultdict(lambda: defaultdict(list))
-    for block, splits in study.rounds(scale, chosen):
-        for unit, result, _ in grid.run(study.units(block, splits), partial(study.run_unit, scale), processes):
-            known[block][unit.method].append(result)
-        yield Finished(block, dict(known[block]))
+def write(scale: Scale, block: Block, found: dict[Unit, Result], tables: Tables) -> None:
+    """Merge the rows of a block into the tables: what each classifier gave on all splits so far."""
+    by_method: dict[str, list[Result]] = defaultdict(list)
+    for unit in sorted(found, key=lambda unit: unit.split):
+        by_method[unit.method].append(found[unit])
+    by_method = {method: by_method[method] for method in study.CLASSIFIERS}
+    rows = results.rows(scale, block, by_method)
+    tables.scores.merge(pd.DataFrame(rows))
+    tables.histograms.merge(pd.DataFrame(results.histograms(block, by_method)))
+    capacities = "  ".join(f"{row['method']} {row['capacity_accuracy']:.4f}" for row in rows)
+    print(f"{block.data:10s} n = {block.n:3d} {rows[0]['splits']:3d} splits: {capacities}", flush=True)
 
 
 def arguments() -> Namespace:
@@ -52,7 +54,6 @@ def arguments() -> Namespace:
     line = parser("calibrated_classification", __doc__, SCALES)
     line.add_argument("--data", choices=data.NAMES, nargs="+", default=list(data.NAMES), help="only these data sets")
     line.add_argument("--n", type=int, choices=data.SIZES, nargs="+", default=data.SIZES, help="only these sizes")
-    line.add_argument("--processes", type=int, default=1, help="units run at a time, one core each")
     line.add_argument("--out", type=Path, help="the table (default: the one in the repository)")
     return line.parse_args()
 
@@ -74,7 +75,7 @@ def main() -> None:
     tables = results.tables_of(given.out or results.FOLDER / f"{scale.name}.csv")
     new = chosen if given.again else missing(scale, chosen, tables)
     print(f"{len(new)} of {len(chosen)} data sets and sizes to run; the others are in {tables.scores.path.name}")
-    run(scale, new, Grid(given.runs / scale.name, scale.settings()), tables, given.processes)
+    run(scale, new, Grid(given.runs / scale.name, scale.settings()), tables, workers_of(given))
 
 
 if __name__ == "__main__":

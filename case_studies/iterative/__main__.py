@@ -6,9 +6,10 @@ from functools import partial
 from pathlib import Path
 
 from case_studies.iterative import results
-from case_studies.iterative.study import SCALES, cells, run_cell
+from case_studies.iterative.study import SCALES, Cell, cells, run_cell
 from case_studies.tools.command_line import parser
-from case_studies.tools.grid import Grid
+from case_studies.tools.grid import Finished, Grid
+from case_studies.tools.spread import spread, workers_of
 
 
 def main() -> None:
@@ -20,9 +21,13 @@ def main() -> None:
     table = results.table_of(given.out or results.FOLDER / f"{scale.name}.csv")
     settings = {"repetitions": scale.repetitions, "cap": scale.cap}
     new = list(cells(scale)) if given.again else table.missing(cells(scale), settings)
-    for one in Grid(given.runs / scale.name, scale.settings()).run(new, partial(run_cell, scale)):
+
+    def keep(cell: Cell, one: Finished) -> None:
         table.merge(results.rows(scale, [one]))
-        print(f"{one.cell.name:32s} {one.result['iterations']}", flush=True)
+        print(f"{cell.name:32s} {one.result['iterations']}", flush=True)
+
+    grid = Grid(given.runs / scale.name, scale.settings())
+    spread(new, partial(grid.complete, partial(run_cell, scale)), keep, workers_of(given))
 
 
 if __name__ == "__main__":

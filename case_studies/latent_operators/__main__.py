@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from argparse import Namespace
 from functools import partial
-from itertools import groupby
 from pathlib import Path
 
 from case_studies.latent_operators import results
@@ -14,19 +12,19 @@ from case_studies.tools import simulation
 from case_studies.tools.command_line import parser
 from case_studies.tools.grid import Finished, Grid
 from case_studies.tools.rows import settings
+from case_studies.tools.spread import spread, workers_of
 from case_studies.tools.table import Table
+from pmgp.interface.executors import Executors
 
 
-def run(scale: Scale, chosen: list[Cell], grid: Grid, table: Table, processes: int) -> None:
-    """Run the cells; the table is written after each data set."""
-    finished = grid.run(chosen, partial(run_cell, scale), processes)
-    for dataset, of_one_data_set in groupby(finished, key=lambda one: one.cell.dataset):
-        start, rows = time.perf_counter(), []
-        for one in of_one_data_set:
-            rows.append(one)
-            _report(one)
-        table.merge(results.table(scale, rows))
-        print(f"data set {dataset}: {len(rows)} cells, {time.perf_counter() - start:.0f} s", flush=True)
+def run(scale: Scale, chosen: list[Cell], grid: Grid, table: Table, executor: Executors | None = None) -> None:
+    """Run the cells, and write each into the table."""
+
+    def keep(_: Cell, one: Finished) -> None:
+        table.merge(results.table(scale, [one]))
+        _report(one)
+
+    spread(chosen, partial(grid.complete, partial(run_cell, scale)), keep, executor)
 
 
 def _report(one: Finished) -> None:
@@ -43,7 +41,6 @@ def arguments() -> Namespace:
     line.add_argument("--datasets", type=int, nargs="+", metavar="I", help="which data sets, from 0 (default: all)")
     line.add_argument("--models", nargs="+", choices=simulation.MODELS, default=list(simulation.MODELS))
     line.add_argument("--operators", nargs="+", choices=OPERATORS, default=list(OPERATORS))
-    line.add_argument("--processes", type=int, default=1, help="cells run at a time, one core each")
     line.add_argument("--out", type=Path, help="the table (default: the one in the repository)")
     return line.parse_args()
 
@@ -57,7 +54,8 @@ def main() -> None:
     table = results.table_of(given.out or results.FOLDER / f"{scale.name}.csv")
     new = chosen if given.again else table.missing(chosen, settings(scale))
     print(f"{len(new)} cells to run; {len(chosen) - len(new)} of {len(chosen)} are in {table.path.name}", flush=True)
-    run(scale, new, Grid(given.runs / scale.name, scale.settings() | simulation.SETTINGS), table, given.processes)
+    grid = Grid(given.runs / scale.name, scale.settings() | simulation.SETTINGS)
+    run(scale, new, grid, table, workers_of(given))
 
 
 if __name__ == "__main__":

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
-import pandas as pd
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
 
 from case_studies.multiple_sources import results, study, wheel
 from case_studies.multiple_sources.study import SCALES, Fold, Sampler, Scale, Unit
 from case_studies.tools.command_line import Kinds, to_run
 from case_studies.tools.grid import Grid
+from case_studies.tools.spread import spread, workers_of
 from case_studies.tools.table import Table
 from pmgp.datasets import DatasetError
+from pmgp.interface.executors import Executors
 
 KINDS = Kinds(
     {"folds": Fold, "samplers": Sampler},
@@ -20,18 +22,18 @@ KINDS = Kinds(
 )
 
 
-def rows(scale: Scale, chosen: Iterable[Unit], grid: Grid) -> Iterator[tuple[Unit, dict[str, pd.DataFrame]]]:
-    """Units and their lines of the tables, as they are finished."""
-    for unit in chosen:
-        yield unit, results.rows(scale, unit, study.run(scale, grid, unit))
+def run(
+    scale: Scale, chosen: Iterable[Unit], grid: Grid, places: dict[str, Table], executor: Executors | None = None
+) -> None:
+    """Run units, merge their lines into the tables as they end, and report each."""
 
-
-def write(finished: Iterable[tuple[Unit, dict[str, pd.DataFrame]]], places: dict[str, Table]) -> None:
-    """Merge lines into the tables and report each unit."""
-    for unit, lines in finished:
+    def keep(unit: Unit, result: dict[str, Any]) -> None:
+        lines = results.rows(scale, unit, result)
         for name, frame in lines.items():
             places[name].merge(frame)
         print(f"{unit.name:50s} {lines[results.OF_UNITS[type(unit)]]['seconds'].iloc[0]:7.1f} s", flush=True)
+
+    spread(chosen, partial(study.run, scale, grid), keep, executor)
 
 
 def fetch() -> None:
@@ -50,7 +52,7 @@ def main() -> None:
     places = results.tables(given.out, scale.name)
     chosen = KINDS.asked_for(given, study.units(scale))
     new = to_run(given, chosen, lambda chosen: results.missing(scale, chosen, places))
-    write(rows(scale, new, Grid(given.runs / scale.name, scale.settings())), places)
+    run(scale, new, Grid(given.runs / scale.name, scale.settings()), places, workers_of(given))
 
 
 if __name__ == "__main__":

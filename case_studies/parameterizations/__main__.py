@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterator
 from functools import partial
-from itertools import groupby
 from pathlib import Path
 
 import pandas as pd
@@ -14,9 +12,11 @@ from case_studies.parameterizations import results, study
 from case_studies.parameterizations.study import SCALES, Cell, Scale
 from case_studies.tools import simulation
 from case_studies.tools.command_line import parser, selected
-from case_studies.tools.grid import Grid
+from case_studies.tools.grid import Grid, Result
 from case_studies.tools.rows import row, settings
+from case_studies.tools.spread import spread, workers_of
 from case_studies.tools.table import Table
+from pmgp.interface.executors import Executors
 
 FILTERS: dict[str, type] = {
     "table": int,
@@ -30,18 +30,20 @@ FILTERS: dict[str, type] = {
 }
 
 
-def run(scale: Scale, chosen: list[Cell], grid: Grid, table: Table, processes: int = 1) -> None:
+def run(scale: Scale, chosen: list[Cell], grid: Grid, table: Table, executor: Executors | None = None) -> None:
     """Run the cells chain by chain; each row is written when its chains are there."""
-    for line in rows(scale, chosen, grid, processes):
+
+    def keep(cell: Cell, chains: list[Result]) -> None:
+        line = row(scale, cell, chains)
         table.merge(pd.DataFrame([line]))
         _report(scale, line)
 
+    spread(chosen, partial(chains_of, scale, grid), keep, executor)
 
-def rows(scale: Scale, chosen: list[Cell], grid: Grid, processes: int = 1) -> Iterator[dict]:
-    """Lines of the table, as they are finished."""
-    finished = grid.run(study.units(scale, chosen), partial(study.run_unit, scale), processes)
-    for cell, chains in groupby(finished, key=lambda one: one.cell.cell):
-        yield row(scale, cell, [one.result for one in chains])
+
+def chains_of(scale: Scale, grid: Grid, cell: Cell) -> list[Result]:
+    """Results of the chains of a cell."""
+    return [one.result for one in grid.run(study.units(scale, [cell]), partial(study.run_unit, scale))]
 
 
 def _report(scale: Scale, line: dict) -> None:
@@ -53,7 +55,6 @@ def _report(scale: Scale, line: dict) -> None:
 def arguments() -> Namespace:
     """Command line."""
     line = parser("parameterizations", __doc__, SCALES, FILTERS)
-    line.add_argument("--processes", type=int, default=1, help="chains run at a time, one core each")
     line.add_argument("--out", type=Path, help="the table (default: the one in the repository)")
     return line.parse_args()
 
@@ -67,7 +68,7 @@ def main() -> None:
     new = chosen if given.again else table.missing(chosen, settings(scale))
     print(f"{len(new)} cells to run; {len(chosen) - len(new)} of {len(chosen)} are in {table.path.name}", flush=True)
     needed = scale.settings() | simulation.SETTINGS | study.SETTINGS
-    run(scale, new, Grid(given.runs / scale.name, needed), table, given.processes)
+    run(scale, new, Grid(given.runs / scale.name, needed), table, workers_of(given))
 
 
 if __name__ == "__main__":

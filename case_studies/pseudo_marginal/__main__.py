@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -13,30 +12,27 @@ from case_studies.pseudo_marginal import estimator, problems, results, study
 from case_studies.pseudo_marginal.study import SCALES, SIMULATED, Cell
 from case_studies.tools.command_line import parser, selected
 from case_studies.tools.grid import Grid, Result
+from case_studies.tools.spread import spread, workers_of
+from pmgp.interface.executors import Executors
 
 FILTERS: dict[str, type] = {"experiment": str, "data": str, "n": int, "d": int, "kernel": str, "method": str}
 
 
-def chains(name: str, chosen: list[Cell], runs: Path) -> Iterator[tuple[Cell, list[Result]]]:
-    """Cells with their chains, as they are finished; more chains can be added to those that there are."""
-    for cell in chosen:
-        scale = study.scale_of(name, cell)
-        settings = {key: value for key, value in scale.settings().items() if key != "chains"}
-        grid = Grid(runs / name, settings | problems.SETTINGS)
-        yield cell, [one.result for one in grid.run(study.units(name, [cell]), partial(study.run_unit, name))]
+def chains_of(name: str, runs: Path, cell: Cell) -> list[Result]:
+    """Results of the chains of a cell; more chains can be added to those that there are."""
+    scale = study.scale_of(name, cell)
+    settings = {key: value for key, value in scale.settings().items() if key != "chains"}
+    grid = Grid(runs / name, settings | problems.SETTINGS)
+    return [one.result for one in grid.run(study.units(name, [cell]), partial(study.run_unit, name))]
 
 
-def rows(name: str, chosen: list[Cell], runs: Path) -> Iterator[dict]:
-    """Lines of the table, as they are finished."""
-    return (results.row(study.scale_of(name, cell), cell, found) for cell, found in chains(name, chosen, runs))
-
-
-def run(name: str, chosen: list[Cell], runs: Path, folder: Path) -> None:
+def run(name: str, chosen: list[Cell], runs: Path, folder: Path, executor: Executors | None = None) -> None:
     """Run the cells chain by chain; each row is written when its chains are there, with traces for real data."""
     table = results.table_of(folder / f"{name}.csv")
     traces = results.table_of(folder / "traces.csv", ["data", "method", "draws"])
     convergence = results.table_of(folder / "convergence.csv", ["data", "method", "draws"])
-    for cell, found in chains(name, chosen, runs):
+
+    def keep(cell: Cell, found: list[Result]) -> None:
         scale = study.scale_of(name, cell)
         row = results.row(scale, cell, found)
         table.merge(pd.DataFrame([row]))
@@ -45,6 +41,8 @@ def run(name: str, chosen: list[Cell], runs: Path, folder: Path) -> None:
             convergence.merge(pd.DataFrame(results.convergence_of(scale, cell, found)))
         seconds = row["seconds"] * scale.chains
         print(f"{cell.name:42s} ESS {row['ess_mean']:7.1f}  R-hat {row['rhat']:7.4f}  {seconds:6.0f} s", flush=True)
+
+    spread(chosen, partial(chains_of, name, runs), keep, executor)
 
 
 def missing(name: str, chosen: list[Cell], folder: Path) -> list[Cell]:
@@ -70,7 +68,7 @@ def main() -> None:
         )
     new = chosen if given.again else missing(given.scale, chosen, given.out)
     print(f"{len(new)} cells to run; {len(chosen) - len(new)} of {len(chosen)} are there", flush=True)
-    run(given.scale, new, given.runs, given.out)
+    run(given.scale, new, given.runs, given.out, workers_of(given))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,26 +11,37 @@ __all__ = ["Kinds", "parser", "selected", "to_run"]
 
 
 def parser(
-    study: str, description: str, scales: Iterable[str], filters: Mapping[str, type] | None = None
+    study: str, description: str, scales: Collection[str] = (), filters: Mapping[str, type] | None = None
 ) -> ArgumentParser:
-    """Begin the command line of a study, with its scale, what to run, and where finished units are kept.
+    """Begin the command line of a study: its scale, what to run, on which workers, and where finished units are kept.
 
     Parameters
     ----------
     study : str
         Name of the package.
     description : str
-    scales : iterable of str
+    scales : collection of str
+        None for a study of one size.
     filters : mapping, optional
         Fields of the study's units by which to choose among them, and their types.
     """
     started = ArgumentParser(prog=f"python -m case_studies.{study}", description=description)
-    started.add_argument("--scale", choices=scales, default="quick")
+    if scales:
+        started.add_argument("--scale", choices=scales, default="quick")
     for name, kind in (filters or {}).items():
         started.add_argument(f"--{name}", type=kind, nargs="+", metavar=name.upper(), help="only what has these")
     started.add_argument("--again", action="store_true", help="also what the tables have already")
-    started.add_argument("--runs", type=Path, default=Path("runs") / study, help="where finished units are kept")
+    runs = str(Path("runs") / study)
+    started.add_argument("--runs", type=_absolute, default=runs, help="where finished units are kept")
+    where = started.add_mutually_exclusive_group()
+    where.add_argument("--workers", type=int, metavar="N", help="units run at a time on this machine, one core each")
+    where.add_argument("--cluster", metavar="ADDRESS", help="run units on the workers of this Dask scheduler")
     return started
+
+
+def _absolute(text: str) -> Path:
+    """The same folder for workers, which may have another working directory."""
+    return Path(text).absolute()
 
 
 def selected(units: Iterable[Any], wanted: Mapping[str, list | None]) -> list[Any]:
@@ -56,7 +67,7 @@ class Kinds(NamedTuple):
     filters: Mapping[str, type]
     folder: Path
 
-    def arguments(self, study: str, description: str | None, scales: Iterable[str]) -> Namespace:
+    def arguments(self, study: str, description: str | None, scales: Collection[str]) -> Namespace:
         """Read the command line."""
         line = parser(study, description or "", scales, self.filters)
         line.add_argument("--kind", choices=self.types, help="one of the tables only")

@@ -10,10 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -78,25 +75,20 @@ class Grid:
         stored = json.loads(path.read_text(encoding="utf-8"))
         return stored["result"] if stored["settings"] == self._plain_settings() else None
 
-    def run(self, cells: Iterable[Any], compute: Callable[[Any], Result], processes: int = 1) -> Iterator[Finished]:
+    def run(self, cells: Iterable[Any], compute: Callable[[Any], Result]) -> Iterator[Finished]:
         """Run the cells in order, those excepted that are finished.
 
         Parameters
         ----------
         cells : iterable of Cell
         compute : callable
-            Takes a cell and returns what is to be kept, fit for JSON. For several processes a function of a module.
-        processes : int
-            How many cells run at a time.
+            Takes a cell and returns what is to be kept, fit for JSON.
         """
-        task = partial(self._one, compute)
-        if processes == 1:
-            yield from map(task, cells)
-            return
-        with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-            yield from pool.map(task, cells)
+        for cell in cells:
+            yield self.complete(compute, cell)
 
-    def _one(self, compute: Callable[[Any], Result], cell: Any) -> Finished:
+    def complete(self, compute: Callable[[Any], Result], cell: Any) -> Finished:
+        """Run a cell, or take what it gave before."""
         known = self.finished(cell)
         if known is not None:
             return Finished(cell, known, True)

@@ -59,8 +59,8 @@ def sample(model: pm.Model, settings: Settings) -> xr.DataTree:
     """
     from pymc.exceptions import SamplingError
 
-    from pmgp.interface.sampling import NoDrawsError, WorkerError
-    from pmgp.interface.sampling.workers import executor_of
+    from pmgp.interface.executors import WorkerError, executor_of
+    from pmgp.interface.sampling import NoDrawsError
 
     step = _step(model, settings)
     executor = executor_of(settings.workers, settings.cluster)

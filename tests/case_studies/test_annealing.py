@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import gamma, multivariate_normal
 
 from case_studies.annealing import chains, comparison, paths, problems, results, study
-from case_studies.annealing.__main__ import rows, write
+from case_studies.annealing.__main__ import run
 from case_studies.annealing.spread import spread
 from case_studies.annealing.study import Block, Chain, Preliminary
 from case_studies.tools.command_line import selected
@@ -280,9 +280,9 @@ def test_a_stopped_run_is_resumed_and_shares_what_its_units_need(monkeypatch, tm
         counted = lambda scale, grid, unit, c=compute: seen.append(unit) or c(scale, grid, unit)  # noqa: E731
         monkeypatch.setitem(study._COMPUTE, kind, counted)
     grid, places = Grid(tmp_path / "runs", TINY.settings()), results.tables(tmp_path, "tiny")
-    write(rows(TINY, chosen[:3], grid), places)
+    run(TINY, chosen[:3], grid, places)
     assert len(results.missing(TINY, chosen, places)) == len(chosen) - 3
-    write(rows(TINY, chosen, grid), places)
+    run(TINY, chosen, grid, places)
     assert results.missing(TINY, chosen, places) == []
     assert len(seen) == len(set(seen)) == len(chosen) + 2 + 1
     made, measured = (places[kind].read() for kind in (Chain, Block))

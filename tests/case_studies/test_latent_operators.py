@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -18,6 +17,7 @@ from case_studies.tools.rows import settings
 from case_studies.tools.stream import stream
 from pmgp.core import likelihoods
 from pmgp.core.gaussians import DensePrior
+from pmgp.interface.executors import executor_of
 
 TINY = study.Scale("tiny", seed=1, chains=3, tune=20, draws=60, checkpoints=(20, 60), datasets=2)
 
@@ -171,9 +171,9 @@ def test_the_grid_has_whole_data_sets_first():
 def test_a_run_writes_the_table_and_a_second_one_only_adds(tmp_path, capsys):
     grid, out = Grid(tmp_path / "runs", TINY.settings()), results.table_of(tmp_path / "tiny.csv")
     first = list(study.cells([10], [2], [0], ["LRG"], ["MH v1", "HMC v2"]))
-    run(TINY, first, grid, out, processes=1)
+    run(TINY, first, grid, out)
     before = out.read()
-    run(TINY, list(study.cells([10], [2], [0, 1], ["LRG"], ["MH v1", "HMC v2"])), grid, out, processes=1)
+    run(TINY, list(study.cells([10], [2], [0, 1], ["LRG"], ["MH v1", "HMC v2"])), grid, out)
     after = out.read()
     assert capsys.readouterr().out.count("kept") == 2
     pd.testing.assert_frame_equal(after[:2], before)
@@ -188,20 +188,24 @@ def test_a_run_writes_the_table_and_a_second_one_only_adds(tmp_path, capsys):
 
 
 @pytest.mark.full
-def test_two_processes_give_what_one_gives(tmp_path):
+def test_two_processes_give_what_one_gives(tmp_path, capsys):
     cells = list(study.cells([10], [2], [0], ["LRG", "VLT"], ["MH v1"]))
-    compute = partial(study.run_cell, TINY)
-    one = [finished.result["ess"] for finished in Grid(tmp_path / "one", {}).run(cells, compute)]
-    two = [finished.result["ess"] for finished in Grid(tmp_path / "two", {}).run(cells, compute, processes=2)]
-    assert one == two
-    assert one[0] != one[1]
+    tables = {workers: results.table_of(tmp_path / f"{workers}.csv") for workers in (None, 2)}
+    for workers, table in tables.items():
+        run(TINY, cells, Grid(tmp_path / str(workers), TINY.settings()), table, executor_of(workers, None))
+    one, two = (table.read().drop(columns="seconds") for table in tables.values())
+    pd.testing.assert_frame_equal(one, two)
+    assert one["ess_mean"].nunique() == 2
+    where = capsys.readouterr().out.splitlines()[-2:]
+    assert [line.split()[0] for line in sorted(where)] == sorted(cell.name for cell in cells)
+    assert all("process" in line and line.endswith(" s") for line in where)
 
 
 def test_cells_that_the_table_has_are_not_missing(tmp_path):
     grid, out = Grid(tmp_path / "runs", TINY.settings()), results.table_of(tmp_path / "tiny.csv")
     chosen = list(study.cells([10], [2], [0, 1], ["LRG"], ["MH v1"]))
     assert out.missing(chosen, settings(TINY)) == chosen
-    run(TINY, chosen[:1], grid, out, processes=1)
+    run(TINY, chosen[:1], grid, out)
     assert out.missing(chosen, settings(TINY)) == chosen[1:]
     assert out.missing(chosen, settings(dataclasses.replace(TINY, seed=2))) == chosen
 

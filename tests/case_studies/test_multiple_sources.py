@@ -25,7 +25,7 @@ from case_studies.multiple_sources import (
     study,
     wheel,
 )
-from case_studies.multiple_sources.__main__ import rows, write
+from case_studies.multiple_sources.__main__ import run
 from case_studies.multiple_sources.classifiers import Chain, Predicted, Split, _only, gaussian_process
 from case_studies.multiple_sources.data import Sourced
 from case_studies.multiple_sources.scales import Scale
@@ -293,7 +293,7 @@ def test_a_run_is_kept_and_read_again(small, monkeypatch, tmp_path):
     chosen = [Fold("small", method, fold) for method in ("frequencies", "SimpleMKL") for fold in range(2)]
     places, grid = results.tables(tmp_path, "tiny"), Grid(tmp_path / "runs", TINY.settings())
     assert results.missing(TINY, chosen, places) == chosen
-    write(rows(TINY, chosen, grid), places)
+    run(TINY, chosen, grid, places)
     assert results.missing(TINY, chosen, places) == []
     predictions = places["predictions"].read()
     assert len(predictions) == 2 * (data.folds("small", small.y) < 2).sum()

@@ -11,7 +11,7 @@ from scipy.special import betaln
 from scipy.stats import multivariate_normal
 
 from case_studies.orthants import claims, classes, comparison, methods, problems, results, study
-from case_studies.orthants.__main__ import rows, write
+from case_studies.orthants.__main__ import run
 from case_studies.orthants.scales import SCALES, Scale
 from case_studies.orthants.study import COUNTS, OURS, Bias, Block, Extinction, Setting
 from case_studies.tools.grid import Grid
@@ -199,9 +199,9 @@ def test_a_run_is_resumed_and_ends_in_the_tables(tmp_path):
     chosen = [*kinds, Extinction(200, 1.0, COUNTS[0], 100)]
     places, grid = results.tables(tmp_path / "out", "tiny"), Grid(tmp_path / "runs", TINY.settings())
     assert results.missing(TINY, chosen, places) == chosen
-    write(rows(TINY, chosen[:2], grid), places)
+    run(TINY, chosen[:2], grid, places)
     assert results.missing(TINY, chosen, places) == chosen[2:]
-    write(rows(TINY, chosen, grid), places)
+    run(TINY, chosen, grid, places)
     assert results.missing(TINY, chosen, places) == []
     assert results.missing(dataclasses.replace(TINY, seed=9), chosen, places) == chosen
     lines = places[Block].read()

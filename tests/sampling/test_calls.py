@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from concurrent.futures import BrokenExecutor, CancelledError, Future
 from functools import partial
@@ -11,9 +12,8 @@ from functools import partial
 import pytest
 
 import pmgp
-from pmgp.interface.sampling import executors
-from pmgp.interface.sampling.executors import run_all, table_of
-from pmgp.interface.sampling.workers import executor_of
+from pmgp.interface.executors import Cells, executor_of, run_all, table_of
+from pmgp.interface.executors import calls as executors
 from tests.sampling.runs import is_running
 from tests.sampling.test_executors import Here
 from tests.sampling.workers import Pools, until
@@ -102,6 +102,24 @@ def test_a_halted_worker_is_killed_if_its_pool_was_made_for_the_call(monkeypatch
 
 def halt():
     os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def test_what_cannot_be_pickled_is_named():
+    with pytest.raises(pmgp.WorkerError, match="task 1 cannot be sent to workers, because it cannot be pickled"):
+        run_all(Here(), Calls(partial(pow, 1, 2), threading.Lock().acquire))
+
+
+@pytest.mark.parametrize("executor", [None, Here()])
+def test_cells_are_kept_as_they_end_and_those_before_a_failure_stay(executor):
+    kept = {}
+    calls = {"one": partial(pow, 2, 3), "two": partial(pow, 0, -1), "three": partial(pow, 2, 5)}
+    with pytest.raises(ZeroDivisionError):
+        Cells(calls, kept.__setitem__, "Call again").run(executor, "", shows=False)
+    assert kept["one"] == 8
+    del calls["two"]
+    table = Cells(calls, kept.__setitem__, "Call again").run(executor, "", shows=False)
+    assert kept == {"one": 8, "three": 32}
+    assert [line.split()[0] for line in table.splitlines()] == ["one", "three"]
 
 
 def test_the_table_says_where_a_call_was_made():

@@ -13,8 +13,7 @@ import pytest
 from dask.distributed import Client, LocalCluster
 
 import pmgp
-from pmgp.interface.sampling import workers
-from pmgp.interface.sampling.workers import executor_of
+from pmgp.interface.executors import executor_of, workers
 from tests.sampling.runs import assert_same_run, size
 
 pytestmark = [pytest.mark.filterwarnings("ignore::UserWarning"), pytest.mark.full]
@@ -73,12 +72,12 @@ def test_an_address_without_a_scheduler_is_named(monkeypatch):
 
 
 def test_a_package_that_a_worker_lacks_is_named(sample, client):
-    client.run(_without, "pmgp.interface.sampling.executors")
+    client.run(_without, "pmgp.interface.executors.calls")
     try:
         with pytest.raises(pmgp.WorkerError, match="a worker lacks pmgp"):
             sample(executor=client.get_executor(), stall_limit=ROOM)
     finally:
-        client.run(_with, "pmgp.interface.sampling.executors")
+        client.run(_with, "pmgp.interface.executors.calls")
 
 
 def _without(module):

@@ -12,10 +12,13 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import pmgp
-from pmgp.interface.sampling import chain_tasks, executors, permit, recorded_step
+from pmgp.interface.executors import calls as executors
+from pmgp.interface.executors.versions import worker_versions
+from pmgp.interface.sampling import chain_tasks, permit, recorded_step
 from pmgp.interface.sampling.stored_chain import recovered
+from tests.sampling.kills import PER_KILL, with_kills
 from tests.sampling.runs import QUIET, SETTINGS, assert_same_run, differing, size
-from tests.sampling.workers import iterations, killing, pool, random_moments
+from tests.sampling.workers import iterations, pool
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -133,10 +136,9 @@ def test_chains_go_on_until_there_are_enough_effective_draws(sample):
 
 
 def test_other_versions_of_a_worker_are_named(sample, monkeypatch):
-    found = chain_tasks.worker_versions()
-    answers = iter([found | {"numpy": "1.0"}] * SETTINGS["chains"])
-    monkeypatch.setattr(chain_tasks, "worker_versions", lambda: next(answers, found))
-    with pytest.raises(pmgp.WorkerError, match=r"the worker has numpy .* and not 1\.0"):
+    expected = worker_versions() | {"numpy": "1.0"}
+    monkeypatch.setattr(executors, "worker_versions", lambda: expected)
+    with pytest.raises(pmgp.WorkerError, match=r"the worker on .* has numpy .* and not 1\.0: install the same"):
         sample(executor=Here())
 
 
@@ -230,11 +232,7 @@ def test_a_limit_below_the_time_between_two_writes_is_refused(sample):
 
 @pytest.mark.full
 def test_draws_survive_workers_that_are_killed_at_random_moments(sample, tmp_path):
-    with killing(tmp_path, random_moments(4, total=520, seed=1)) as pools:
-        drawn = sample(executor=pools, out=tmp_path, flush_every=0.0, draws=200)
-    assert len(pools.killed) == 4
-    assert len(pools.made) == 5
-    assert_same_run(drawn, sample(draws=200))
+    assert with_kills(sample, tmp_path, kills=4, seed=1) == (set(), 4, 8 * PER_KILL)
 
 
 def test_what_makes_no_executor_is_refused(sample):

@@ -69,7 +69,7 @@ def test_what_is_refused(monkeypatch):
         pm.Normal("direct", model["f_rotated_"].sum(), 1.0)
     with pytest.raises(pmgp.ModelError, match="'direct' depends on the whitened values"):
         process.exact_model(model=model)
-    monkeypatch.setattr("pmgp.interface.sparse.comparison.LARGEST", 9)
+    monkeypatch.setattr("pmgp.interface.sampling.comparison.LARGEST", 9)
     with pytest.raises(ValueError, match="there are 10 points, and the exact chain is for up to 9"):
         pmgp.gp.compare_with_exact(None, process, model=model)
     with pm.Model() as several:

@@ -10,9 +10,8 @@ from __future__ import annotations
 import pickle
 import warnings
 from collections.abc import Iterator
-from concurrent.futures import Executor
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import arviz as az
@@ -27,6 +26,7 @@ from pmgp.core.approximations import Approximation
 from pmgp.core.estimators import ApproximateEvidence, Estimator
 from pmgp.core.importance import Density, StudentMixture, curvature, log_mean, peak, resampled, student_at
 from pmgp.core.numerics.threads import suitable_threads, threads_limited
+from pmgp.interface.executors import Cells, Executors
 from pmgp.interface.graphs.compilation import INTERPRETED
 from pmgp.interface.importance.proper_prior import improper
 from pmgp.interface.importance.targets import LatentTarget, MarginalTarget, Target, Weighed
@@ -35,6 +35,7 @@ from pmgp.interface.maximum import TIGHT
 from pmgp.interface.model.observed_normal import gaussian_observations
 from pmgp.interface.model.points import value_point
 from pmgp.interface.steps.shared import share
+from pmgp.interface.steps.threads import ThreadShare
 
 # ArviZ's summaries need at least four draws.
 FEWEST_DRAWS = 4
@@ -50,7 +51,7 @@ def importance(
     estimator: Estimator | str = "auto",
     approximation: Approximation | str = "ep",
     latent: Any = None,
-    executor: Executor | None = None,
+    executor: Executors | None = None,
     random_seed: Any = None,
     compile_kwargs: dict[str, Any] | None = None,
     progressbar: bool = True,
@@ -79,8 +80,8 @@ def importance(
         Source of the importance samples of f, and of the evidence that is maximized.
     latent : variable or str, or a sequence of them, optional
         The variables f, if the model has several multivariate normal variables.
-    executor : concurrent.futures.Executor, optional
-        Weighs the draws; the results do not depend on it.
+    executor : concurrent.futures.Executor, or a function that makes one, optional
+        Weighs the draws; the results do not depend on it. See `sample` for workers that die, stall, or differ.
     random_seed : int or numpy.random.Generator, optional
     compile_kwargs : dict, optional
         Passed to PyTensor, as in `pymc.sample`.
@@ -126,13 +127,13 @@ def importance(
     if estimator == "none" or isinstance(estimator, ApproximateEvidence):
         raise ValueError('estimator="none" estimates nothing, and weights would be biased; use "importance"')
     model = pm.modelcontext(model)
-    target = _target(model, estimator, approximation, latent, compile_kwargs)
+    target = target_of(model, estimator, approximation, latent, compile_kwargs)
     rng = np.random.default_rng(random_seed)
     with threads_limited(suitable_threads(target.size)):
         proposal = _proposal(model, target, start, progressbar)
     theta = proposal.sample(rng, draws)
     seeds = SeedSequence(rng.integers(2**63)).spawn(draws)
-    found = list(track(_weigh(target, theta, seeds, executor), "Weighing", total=draws, disable=not progressbar))
+    found = weigh(target, theta, seeds, executor, progressbar)
     log_weights = np.array([one.log_joint for one in found]) - proposal.log_density(theta)
     trust = _trusted(log_weights, theta.shape[1])
     chosen = _chosen(rng, log_weights, trust)
@@ -140,13 +141,14 @@ def importance(
     return _tree(model, points, theta, log_weights, _attributes(model, log_weights, trust, theta.shape[1]))
 
 
-def _target(
+def target_of(
     model: pm.Model,
     estimator: Estimator | str,
     approximation: Approximation | str,
     latent: Any,
     compile_kwargs: dict[str, Any] | None,
 ) -> Target:
+    """Return the posterior of theta; see `importance` for the arguments."""
     observed = gaussian_observations(model)
     if observed is not None and latent is None:
         return MarginalTarget(model, observed, compile_kwargs)
@@ -185,19 +187,25 @@ def _shown(density: Density, progressbar: bool) -> Iterator[Density]:
         yield counted
 
 
-def _weigh(
-    target: Target, theta: np.ndarray, seeds: list[SeedSequence], executor: Executor | None
-) -> Iterator[Weighed]:
+def weigh(
+    target: Target, theta: np.ndarray, seeds: list[SeedSequence], executor: Executors | None, progressbar: bool
+) -> list[Weighed]:
     """Weigh draws one after another, or on an executor; each has its own random numbers."""
     if executor is None:
-        yield from map(_weighed, [target] * len(theta), theta, seeds)
-    else:
-        sent, size = [pickle.dumps(target)] * len(theta), max(1, len(theta) // LEAST_TASKS)
-        yield from executor.map(_received_and_weighed, sent, theta, seeds, chunksize=size)
+        shown = track(zip(theta, seeds, strict=True), "Weighing", total=len(theta), disable=not progressbar)
+        return [_weighed(target, one, seed) for one, seed in shown]
+    sent, found = pickle.dumps(target), dict[str, list[Weighed]]()
+    parts = np.array_split(np.arange(len(theta)), min(LEAST_TASKS, len(theta)))
+    calls = {
+        f"draws {i[0]} to {i[-1]}": partial(_received_and_weighed, sent, theta[i], seeds[i[0] : i[-1] + 1])
+        for i in parts
+    }
+    Cells(calls, found.__setitem__, "Nothing is kept: make the same call again").run(executor, "Weighing", progressbar)
+    return [one for name in calls for one in found[name]]
 
 
-def _received_and_weighed(sent: bytes, theta: np.ndarray, seed: SeedSequence) -> Weighed:
-    return _weighed(_received(sent), theta, seed)
+def _received_and_weighed(sent: bytes, theta: np.ndarray, seeds: list[SeedSequence]) -> list[Weighed]:
+    return [_weighed(_received(sent), one, seed) for one, seed in zip(theta, seeds, strict=True)]
 
 
 @lru_cache(maxsize=1)
@@ -207,7 +215,7 @@ def _received(sent: bytes) -> Target:
 
 
 def _weighed(target: Target, theta: np.ndarray, seed: SeedSequence) -> Weighed:
-    with threads_limited(suitable_threads(target.size)):
+    with ThreadShare.untold().limited(target.size):
         return target.weighed(np.random.default_rng(seed), theta)
 
 

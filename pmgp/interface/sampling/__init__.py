@@ -1,12 +1,12 @@
 """Whole runs: sampling with a report, until there are enough effective draws, in runs that survive an interruption.
 
-May import: core, interface.model, interface.sparse, interface.steps, interface.recommendation,
+May import: core, interface.executors, interface.model, interface.sparse, interface.steps, interface.recommendation,
 interface.importance, diagnostics.
 """
 
 from pmgp.interface.sampling.cross_validation import cross_validate
 from pmgp.interface.sampling.drawing import NoDrawsError
-from pmgp.interface.sampling.executors import WorkerError
+from pmgp.interface.sampling.model_evidences import evidences
 from pmgp.interface.sampling.report import Report, report
 from pmgp.interface.sampling.run import resume, sample
 from pmgp.interface.sampling.stored_run import StoredRun, StoreError, delete
@@ -16,9 +16,9 @@ __all__ = [
     "Report",
     "StoreError",
     "StoredRun",
-    "WorkerError",
     "cross_validate",
     "delete",
+    "evidences",
     "report",
     "resume",
     "sample",

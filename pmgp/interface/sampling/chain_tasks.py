@@ -22,12 +22,12 @@ from pymc.initial_point import make_initial_point_fns_per_chain
 from pymc.util import RandomGeneratorState, get_state_from_generator, random_generator_from_state
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from pmgp.interface.executors import EVERY, Ended, Executors, WorkerError, run_all, table_of
 from pmgp.interface.sampling import blocks
-from pmgp.interface.sampling.executors import EVERY, Ended, Executors, WorkerError, run_all, table_of
 from pmgp.interface.sampling.permit import Permit
 from pmgp.interface.sampling.recorded_step import RecordedStep, chain_folder
 from pmgp.interface.sampling.stored_chain import STATE, StoreError, recovered
-from pmgp.interface.sampling.stored_run import MANIFEST, RunSettings, versions
+from pmgp.interface.sampling.stored_run import MANIFEST, RunSettings
 
 _log = logging.getLogger("pymc.pmgp")
 
@@ -69,25 +69,14 @@ def tasks(model: pm.Model, settings: RunSettings, initvals: object, draws: int) 
     ]
 
 
-def worker_versions() -> dict[str, str]:
-    """Return the versions that must be the same on all machines: pickles do not go from one Python to another."""
-    return versions() | {"Python": ".".join(platform.python_version_tuple()[:2])}
-
-
-def run_task(expected: dict[str, str], step: bytes, task: ChainTask, permit: Permit) -> None:
+def run_task(step: bytes, task: ChainTask, permit: Permit) -> None:
     """Draw a chain in a worker of an executor.
 
     Raises
     ------
-    WorkerError
-        If the worker has other versions of the packages, with which draws would differ.
     StoreError
         If the worker does not share the run's folder, or cannot write to it.
     """
-    here = worker_versions()
-    others = [f"{name} {here[name]} and not {version}" for name, version in expected.items() if here[name] != version]
-    if others:
-        raise WorkerError(f"the worker has {', '.join(others)}: install the same versions on all machines")
     permit.check()
     try:
         task.run(cloudpickle.loads(step), permit)
@@ -121,7 +110,7 @@ class ChainWork:
     def begin(self) -> list[Callable[[], None]]:
         """Give a permit for the calls that are made now."""
         self._permit = Permit.given(self.run)
-        return [partial(run_task, worker_versions(), self._sent, chain, self._permit) for chain in self.chains]
+        return [partial(run_task, self._sent, chain, self._permit) for chain in self.chains]
 
     def moved(self) -> list[int]:
         """Return the iterations of each chain in the store, and show their sum."""

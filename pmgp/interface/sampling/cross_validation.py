@@ -7,9 +7,8 @@ observation is the mean, over the draws, of its density given these values and t
 
 from __future__ import annotations
 
-import json
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -22,11 +21,11 @@ from numpy.typing import ArrayLike
 from pymc.exceptions import ImputationWarning
 from scipy.special import logsumexp
 
+from pmgp.interface.executors import Executors, check_executor
 from pmgp.interface.model.latent_gaussian import ModelError
-from pmgp.interface.sampling import blocks, fingerprint
-from pmgp.interface.sampling.executors import Ended, Executors, check_executor, run_all, table_of
+from pmgp.interface.sampling import fingerprint
 from pmgp.interface.sampling.run import sample
-from pmgp.interface.sampling.stored_chain import StoreError
+from pmgp.interface.sampling.stored_cells import StoredCells
 
 LONGEST_CHAIN = 6 * 3600.0
 """Seconds that a chain of a fold may take, by default, while no other chain ends."""
@@ -58,6 +57,7 @@ def cross_validate(
     executor: Executors | None = None,
     stall_limit: float = LONGEST_CHAIN,
     out: str | Path | None = None,
+    progressbar: bool = True,
 ) -> xr.Dataset:
     """Return log p(y_i | all observations outside the fold of i) for each observation, from chains for each fold.
 
@@ -83,7 +83,9 @@ def cross_validate(
     stall_limit : float
         Seconds without the end of a chain after which workers count as stalled.
     out : str or Path, optional
-        A folder for the results of finished chains, which are skipped when the same call is made again.
+        A folder for the results of finished chains, which are skipped when the same call is made again. It needs a
+        `random_seed`.
+    progressbar : bool
 
     Returns
     -------
@@ -107,20 +109,28 @@ def cross_validate(
 
     Examples
     --------
-    >>> import numpy as np, pmgp
+    >>> import numpy as np, pmgp, pymc as pm
     >>> X = np.linspace(0.0, 1.0, 20)[:, None]
+    >>> def make(y):
+    ...     with pm.Model() as model:
+    ...         gp = pm.gp.Latent(cov_func=pm.gp.cov.Matern52(1, pm.Gamma("lengthscale", 2, 4)))
+    ...         f = gp.prior("f", X=X, reparameterize=False)
+    ...         pmgp.BernoulliProbit("y", f, observed=y)
+    ...     return model
     >>> y = (X[:, 0] > 0.5).astype(int)
     >>> found = pmgp.cross_validate(
-    ...     lambda y: pmgp.models.classifier(X, y), y, folds=2, draws=50, tune=50, random_seed=1
+    ...     make, y, folds=2, draws=50, tune=50, chains=1, random_seed=1, progressbar=False
     ... )
     >>> dict(found.sizes)
-    {'observation': 20, 'chain': 2}
+    {'observation': 20, 'chain': 1}
     >>> probability = np.where(y == 1, np.exp(found.log_density), 1.0 - np.exp(found.log_density))
     >>> pmgp.scores.log_loss(y, probability) < 0.7
     True
     """
     check_executor(executor, stall_limit)
     y = np.asarray(y)
+    if chains < 1:
+        raise ValueError(f"chains must be at least 1, not {chains}")
     if y.ndim != 1:
         raise ValueError(f"y must be a vector of observations, it has the shape {y.shape}")
     if out is not None and random_seed is None:
@@ -129,9 +139,9 @@ def cross_validate(
     _check(make, y, fold == 0)
     model = fingerprint.of_model(make(y))
     settings = Validation(draws, tune, chains, random_seed, fold.tolist(), model)
-    work = FoldWork(make, y, fold, settings, None if out is None else Path(out), stall_limit)
-    run_all(executor, work)
-    return work.found()
+    cells = StoredCells(asdict(settings), None if out is None else Path(out))
+    table = cells.complete(_calls(make, y, fold, settings), executor, stall_limit, "Chains" if progressbar else None)
+    return _found(fold, chains, cells.results).assign_attrs(workers=table)
 
 
 def _partition(folds: int | ArrayLike, n: int, seed: int | None) -> np.ndarray:
@@ -159,7 +169,10 @@ def _check(make: Make, y: np.ndarray, left_out: np.ndarray) -> None:
             f"{observed.name!r} has one joint density for its observations, which cannot be left out one by one; a "
             "likelihood that factorizes given latent values can be split"
         )
-    shapes = _of_fold(make, y, left_out).eval_rv_shapes()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ImputationWarning)
+        fold = make(np.ma.masked_array(y, left_out))
+    shapes = fold.eval_rv_shapes()
     if shapes.get(f"{observed.name}_unobserved") != (int(left_out.sum()),):
         raise ModelError(
             f"make(y) must use its argument as observed= of {observed.name!r}: in a fold it is a masked array, and the "
@@ -167,98 +180,52 @@ def _check(make: Make, y: np.ndarray, left_out: np.ndarray) -> None:
         )
 
 
-def _of_fold(make: Make, y: np.ndarray, left_out: np.ndarray) -> pm.Model:
-    """Return the model of a fold, without PyMC's warning about the observations that are left out."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ImputationWarning)
-        return make(np.ma.masked_array(y, left_out))
-
-
 def _chain(make: Make, y: np.ndarray, left_out: np.ndarray, settings: Validation, seed: np.random.SeedSequence) -> Any:
     """Return the log-density of each left-out observation by one chain; this runs in a worker."""
-    model = _of_fold(make, y, left_out)
     options: dict[str, Any] = {"progressbar": False, "quiet": True, "compute_convergence_checks": False}
     rng = np.random.default_rng(seed)
-    idata = sample(model, draws=settings.draws, tune=settings.tune, chains=1, cores=1, random_seed=rng, **options)
+    with warnings.catch_warnings():
+        # PyMC warns that missing observations have no starting point; they are drawn.
+        warnings.simplefilter("ignore", UserWarning)
+        model = make(np.ma.masked_array(y, left_out))
+        idata = sample(model, draws=settings.draws, tune=settings.tune, chains=1, cores=1, random_seed=rng, **options)
     complete = make(y)
     found: Any = pm.compute_log_likelihood(idata, model=complete, extend_inferencedata=False, progressbar=False)
     terms = found[complete.observed_RVs[0].name].to_numpy()[0][:, left_out]
     return (logsumexp(terms, axis=0) - np.log(len(terms))).tolist()
 
 
-class FoldWork:
-    """The chains of all folds that are not stored, as work for an executor."""
+def _calls(make: Make, y: np.ndarray, fold: np.ndarray, settings: Validation) -> dict[str, Callable[[], Any]]:
+    """Return a call for each chain of each fold, with a seed of its own."""
+    cells = [(k, chain) for k in range(fold.max() + 1) for chain in range(settings.chains)]
+    seeds = np.random.SeedSequence(settings.random_seed).spawn(len(cells))
+    return {
+        _name(k, chain): partial(_chain, make, y, fold == k, settings, seed)
+        for (k, chain), seed in zip(cells, seeds, strict=True)
+    }
 
-    advice = "Chains that ended are in the folder out=, if one was given; the same call with it skips them"
 
-    def __init__(
-        self, make: Make, y: np.ndarray, fold: np.ndarray, settings: Validation, out: Path | None, stall_limit: float
-    ) -> None:
-        self.fold, self.settings, self.out, self.stall_limit = fold, settings, out, stall_limit
-        seeds = np.random.SeedSequence(settings.random_seed).spawn((fold.max() + 1) * settings.chains)
-        self.cells = [(k, chain) for k in range(fold.max() + 1) for chain in range(settings.chains)]
-        self.results = {cell: result for cell in self.cells if (result := self._stored(cell)) is not None}
-        self.new = [cell for cell in self.cells if cell not in self.results]
-        self._calls = [
-            partial(_chain, make, y, fold == cell[0], settings, seed)
-            for cell, seed in zip(self.cells, seeds, strict=True)
-            if cell in self.new
-        ]
-        self._rows: list[tuple[str, Ended]] = []
+def _name(fold: int, chain: int) -> str:
+    return f"fold {fold}, chain {chain}"
 
-    def begin(self) -> Sequence[Callable[[], Any]]:
-        """Return a call for each chain that is not stored."""
-        return self._calls
 
-    def moved(self) -> None:
-        """Return None: nothing is seen of a chain before it ends."""
-
-    def ended(self, one: Ended) -> None:
-        """Keep the result of a chain."""
-        fold, chain = cell = self.new[one.number]
-        self.results[cell] = one.result
-        self._rows.append((f"fold {fold}, chain {chain}", one))
-        if self.out is not None:
-            self.out.mkdir(parents=True, exist_ok=True)
-            document = {"settings": asdict(self.settings), "log_density": one.result}
-            blocks.replace_text(self._path(cell), json.dumps(document))
-
-    def stop(self) -> None:
-        """Do nothing: the chain of a fold runs to its end, and its result is dropped."""
-
-    def _path(self, cell: tuple[int, int]) -> Path:
-        assert self.out is not None
-        return self.out / f"fold-{cell[0]}-chain-{cell[1]}.json"
-
-    def _stored(self, cell: tuple[int, int]) -> list[float] | None:
-        if self.out is None or not self._path(cell).is_file():
-            return None
-        document = json.loads(self._path(cell).read_text())
-        if document["settings"] != asdict(self.settings):
-            raise StoreError(
-                f"{self._path(cell)} was made with another model, other observations or other settings: give out= "
-                "another folder"
-            )
-        return document["log_density"]
-
-    def found(self) -> xr.Dataset:
-        """Return the densities of all observations."""
-        by_chain = np.empty((self.settings.chains, len(self.fold)))
-        for (fold, chain), result in self.results.items():
-            by_chain[chain, self.fold == fold] = result
-        chains = len(by_chain)
-        log_density = logsumexp(by_chain, axis=0) - np.log(chains)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            spread = np.square(np.exp(by_chain - log_density) - 1.0).sum(axis=0)
-            standard_error = np.sqrt(spread / (chains - 1) / chains) if chains > 1 else np.full(len(self.fold), np.nan)
-        elpd_error = float(np.sqrt(len(self.fold)) * log_density.std(ddof=1))
-        attributes = {"elpd": float(log_density.sum()), "elpd_standard_error": elpd_error}
-        return xr.Dataset(
-            {
-                "log_density": ("observation", log_density),
-                "standard_error": ("observation", standard_error),
-                "fold": ("observation", self.fold),
-                "chain_log_density": (("chain", "observation"), by_chain),
-            },
-            attrs=attributes | {"workers": table_of(self._rows)},
-        )
+def _found(fold: np.ndarray, chains: int, results: dict[str, list[float]]) -> xr.Dataset:
+    """Return the densities of all observations, with the errors that follow from the differences between chains."""
+    by_chain = np.empty((chains, len(fold)))
+    for k in range(fold.max() + 1):
+        by_chain[:, fold == k] = [results[_name(k, chain)] for chain in range(chains)]
+    log_density = logsumexp(by_chain, axis=0) - np.log(chains)
+    spread = np.square(np.exp(by_chain - log_density) - 1.0).sum(axis=0)
+    standard_error = np.sqrt(spread / (chains - 1) / chains) if chains > 1 else np.full(len(fold), np.nan)
+    return xr.Dataset(
+        {
+            "log_density": ("observation", log_density),
+            "standard_error": ("observation", standard_error),
+            "fold": ("observation", fold),
+            "chain_log_density": (("chain", "observation"), by_chain),
+        },
+        attrs={
+            "elpd": float(log_density.sum()),
+            "elpd_standard_error": float(np.sqrt(len(fold)) * log_density.std(ddof=1)),
+        },
+    )

@@ -15,9 +15,9 @@ from pymc.pytensorf import resolve_backend_compile_kwargs
 from pymc.sampling.mcmc import assign_step_methods, get_default_tune_steps, instantiate_steppers
 from pymc.step_methods.compound import BlockedStep, CompoundStep
 
+from pmgp.interface.executors import STALL_LIMIT, Executors, check_executor
 from pmgp.interface.recommendation import Recommendation, recommend
 from pmgp.interface.sampling.drawing import Run
-from pmgp.interface.sampling.executors import STALL_LIMIT, Executors, check_executor
 from pmgp.interface.sampling.inducing_starts import fitted_gaussian, follow
 from pmgp.interface.sampling.report import ENOUGH
 from pmgp.interface.sampling.stored_run import RunSettings, Seed, StoredRun, check_free

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import zlib
 from dataclasses import asdict, dataclass, replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from pymc.util import get_random_generator
 
-from pmgp._version import __version__
+from pmgp.interface.executors.versions import versions
 from pmgp.interface.sampling import blocks, fingerprint
 from pmgp.interface.sampling.permit import PERMIT
 from pmgp.interface.sampling.plain import BIT_GENERATORS, from_bytes, to_bytes
@@ -206,11 +205,6 @@ def delete(folder: Path) -> None:
     for emptied in [*chains, folder]:
         if emptied.is_dir() and not any(emptied.iterdir()):
             emptied.rmdir()
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of the packages on which draws depend."""
-    return {"pmgp": __version__, **{name: version(name) for name in ("pymc", "pytensor", "numpy", "scipy")}}
 
 
 def _occupied(folder: Path) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import warnings
-from contextlib import nullcontext
 from functools import partial
 from math import ceil
 from typing import Any
@@ -12,9 +11,9 @@ from typing import Any
 import pymc as pm
 import xarray as xr
 
+from pmgp.interface.executors import Executors
 from pmgp.interface.importance.sampling import importance
 from pmgp.interface.sampling.drawing import REPORT
-from pmgp.interface.sampling.executors import Executors, opened
 
 _log = logging.getLogger("pymc.pmgp")
 
@@ -42,7 +41,7 @@ def weighted(
     needed : float
         Number of effective draws. If the first draws can be trusted but are worth fewer, a larger number is made once.
     random_seed, executor, compile_kwargs
-        See `importance`; a function that makes an executor is called once.
+        See `importance`.
     progressbar, quiet : bool
         Whether progress is shown, and whether nothing is logged.
 
@@ -53,13 +52,13 @@ def weighted(
         draws; a message gives the diagnosis.
     """
     try:
-        with nullcontext() if executor is None else opened(executor) as workers, warnings.catch_warnings():
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             draw = partial(
                 importance,
                 model,
                 random_seed=random_seed,
-                executor=workers,
+                executor=executor,
                 compile_kwargs=compile_kwargs,
                 progressbar=progressbar,
             )

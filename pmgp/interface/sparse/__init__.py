@@ -4,7 +4,6 @@ May import: core, interface.graphs, interface.distributions, interface.model,
 interface.steps.
 """
 
-from pmgp.interface.sparse.comparison import compare_with_exact
 from pmgp.interface.sparse.gibbs import SparseGibbs
 from pmgp.interface.sparse.hmc import SparseHMC
 from pmgp.interface.sparse.optimized import OptimizedInducing, optimize_inducing
@@ -16,7 +15,6 @@ __all__ = [
     "Sparse",
     "SparseGibbs",
     "SparseHMC",
-    "compare_with_exact",
     "optimize_inducing",
     "select_inducing",
     "suggested_number",

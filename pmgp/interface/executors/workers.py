@@ -6,7 +6,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
 
-from pmgp.interface.sampling.executors import Executors
+from pmgp.interface.executors.calls import Executors
 
 CONNECTION = 60.0
 """Seconds to wait for a scheduler."""

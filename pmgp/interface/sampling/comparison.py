@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 
+from pmgp.interface.sampling.run import sample
 from pmgp.interface.sparse.process import Sparse
 from pmgp.interface.steps import PseudoMarginal
 
@@ -28,7 +29,8 @@ def compare_with_exact(idata: Any, process: Sparse, *, model: pm.Model | None = 
     process : Sparse
     model : pymc.Model, optional
     **settings
-        Arguments of `pymc.sample`, such as ``draws``, ``chains`` and ``random_seed``.
+        Arguments of :func:`pmgp.sample` for the exact chain, such as ``draws``, ``chains``, ``random_seed``, and
+        ``executor`` for chains on workers.
 
     Returns
     -------
@@ -48,8 +50,8 @@ def compare_with_exact(idata: Any, process: Sparse, *, model: pm.Model | None = 
     points = process.points
     if points > LARGEST:
         raise ValueError(f"there are {points} points, and the exact chain is for up to {LARGEST}: compare on fewer")
-    with process.exact_model(model=model):
-        exact = pm.sample(step=PseudoMarginal(), **settings)
+    whole = process.exact_model(model=model)
+    exact = sample(whole, step=PseudoMarginal(model=whole), **settings)
     names = [rv.name for rv in model.free_RVs if rv is not process.whitened]
     found, true = (az.summary(part, var_names=names, kind="all", round_to="none") for part in (idata, exact))
     table = pd.DataFrame({"mean": found["mean"], "sd": found["sd"], "exact_mean": true["mean"], "exact_sd": true["sd"]})

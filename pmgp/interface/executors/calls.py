@@ -18,6 +18,8 @@ from typing import Any, NamedTuple, Protocol
 
 import cloudpickle  # type: ignore[import-untyped]
 
+from pmgp.interface.executors.versions import differences, worker_versions
+
 EVERY = 0.25
 """Seconds between two looks at what moves."""
 GRACE = 60.0
@@ -187,7 +189,7 @@ def _run(executor: Executor, work: Work, done: set[int]) -> None:
     try:
         for number, call in enumerate(work.begin()):
             if number not in done:
-                waiting[executor.submit(pickle.loads, cloudpickle.dumps(_Sent(number, call)))] = number
+                waiting[executor.submit(pickle.loads, _pickled(number, call))] = number
         last, since = work.moved(), time.monotonic()
         while waiting:
             ended, _ = wait(waiting, timeout=EVERY, return_when=FIRST_COMPLETED)
@@ -221,12 +223,29 @@ class _Sent(NamedTuple):
     number: int
     call: Callable[[], Any]
 
-    def __reduce__(self) -> tuple[Callable[..., Ended], tuple[int, Callable[[], Any]]]:
-        return _timed, (self.number, self.call)
+    def __reduce__(self) -> tuple[Callable[..., Ended], tuple[int, Callable[[], Any], dict[str, str]]]:
+        return _checked, (self.number, self.call, worker_versions())
+
+
+def _pickled(number: int, call: Callable[[], Any]) -> bytes:
+    try:
+        return cloudpickle.dumps(_Sent(number, call))
+    except Exception as error:
+        raise WorkerError(f"task {number} cannot be sent to workers, because it cannot be pickled: {error}") from error
+
+
+def _checked(number: int, call: Callable[[], Any], expected: dict[str, str]) -> Ended:
+    """Make a call in a worker that has the same versions, because others may give other results."""
+    others = differences(expected)
+    if others:
+        raise WorkerError(
+            f"the worker on {platform.node()} has {', '.join(others)}: install the same versions on all machines"
+        )
+    return _timed(number, call)
 
 
 def _timed(number: int, call: Callable[[], Any]) -> Ended:
-    """Make a call in a worker."""
+    """Make a call, and note where and for how long."""
     begun = time.perf_counter()
     result = call()
     return Ended(number, result, f"{platform.node()}, process {os.getpid()}", time.perf_counter() - begun)

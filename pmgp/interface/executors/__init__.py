@@ -1,0 +1,30 @@
+"""Calls on the workers of any `concurrent.futures.Executor`: every call until it ends, and no wait without a limit.
+
+May import: nothing.
+"""
+
+from pmgp.interface.executors.calls import (
+    EVERY,
+    STALL_LIMIT,
+    Ended,
+    Executors,
+    WorkerError,
+    check_executor,
+    run_all,
+    table_of,
+)
+from pmgp.interface.executors.cells import Cells
+from pmgp.interface.executors.workers import executor_of
+
+__all__ = [
+    "EVERY",
+    "STALL_LIMIT",
+    "Cells",
+    "Ended",
+    "Executors",
+    "WorkerError",
+    "check_executor",
+    "executor_of",
+    "run_all",
+    "table_of",
+]

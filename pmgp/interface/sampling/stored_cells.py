@@ -1,0 +1,72 @@
+"""Results of calls with names in a folder, where a later call of the same kind finds them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from pmgp.interface.executors import Cells, Executors
+from pmgp.interface.sampling import blocks
+from pmgp.interface.sampling.stored_chain import StoreError
+
+ADVICE = "Results that were there are in the folder out=, if one was given; the same call with it skips them"
+
+
+class StoredCells:
+    """Results by name, each in a file with the settings that it was made with, or in memory without a folder.
+
+    Parameters
+    ----------
+    settings : mapping
+        All that determines the results, fit for JSON.
+    out : Path or None
+    """
+
+    def __init__(self, settings: Mapping[str, Any], out: Path | None) -> None:
+        self._settings, self._out = json.loads(json.dumps(settings)), out
+        self.results: dict[str, Any] = {}
+
+    def complete(
+        self, calls: Mapping[str, Callable[[], Any]], executors: Executors | None, stall_limit: float, shows: str | None
+    ) -> str:
+        """Make the calls that have no result yet, and return a table of what ran where and for how long.
+
+        Parameters
+        ----------
+        calls : mapping
+            Their results are fit for JSON.
+        executors, stall_limit
+            See `run_all`.
+        shows : str or None
+            The words before a progress bar, or None for no bar.
+
+        Raises
+        ------
+        StoreError
+            If the folder has results that were made with other settings.
+        """
+        self.results |= {name: found for name in calls if (found := self._stored(name)) is not None}
+        new = {name: call for name, call in calls.items() if name not in self.results}
+        return Cells(new, self._keep, ADVICE, stall_limit).run(executors, shows or "", shows is not None)
+
+    def _keep(self, name: str, result: Any) -> None:
+        self.results[name] = result
+        if self._out is not None:
+            self._out.mkdir(parents=True, exist_ok=True)
+            blocks.replace_text(self._path(self._out, name), json.dumps({"settings": self._settings, "result": result}))
+
+    def _stored(self, name: str) -> Any:
+        if self._out is None or not (path := self._path(self._out, name)).is_file():
+            return None
+        document = json.loads(path.read_text())
+        if document["settings"] != self._settings:
+            raise StoreError(
+                f"{path} was made with another model, other observations or other settings: give out= another folder"
+            )
+        return document["result"]
+
+    def _path(self, out: Path, name: str) -> Path:
+        return out / f"{quote(name, safe=' ,')}.json"
