@@ -8,6 +8,7 @@ import pytest
 
 import pmgp
 from pmgp.interface.graphs.compilation import INTERPRETED
+from tests.sampling.test_executors import Here
 from tests.sparse.problems import COUNTS, TARGETS, X, gaussian, poisson, sparse
 
 
@@ -53,7 +54,9 @@ def test_the_exact_chain_beside_the_approximation():
     quiet = {"progressbar": False, "quiet": True, "compute_convergence_checks": False}
     with model:
         idata = pm.sample(step=pmgp.steps.SparseGibbs(), **settings, **quiet)
-    table = pmgp.gp.compare_with_exact(idata, process, model=model, **settings, **quiet)
+    executor = Here()
+    table = pmgp.gp.compare_with_exact(idata, process, model=model, executor=executor, **settings, **quiet)
+    assert executor.submitted == settings["chains"]
     assert set(table.index) == {"variance", "lengthscale"}
     draws = idata["posterior"]["lengthscale"]
     row = table.loc["lengthscale"]

@@ -92,7 +92,7 @@ def evidences(
     >>> import numpy as np, pmgp
     >>> X = np.linspace(0.0, 1.0, 20)[:, None]
     >>> models = {name: pmgp.models.classifier(X, X[:, 0] > 0.5, kernel=name) for name in ("rbf", "matern32")}
-    >>> found = pmgp.evidences(models, draws=200, tune=200, random_seed=1, progressbar=False)
+    >>> found = pmgp.evidences(models, draws=200, tune=200, theta_draws=300, random_seed=1, progressbar=False)
     >>> log_bayes_factor = float(found.log_evidence.sel(model="rbf") - found.log_evidence.sel(model="matern32"))
     >>> bool(abs(log_bayes_factor) < 1.0 and found.trusted.all())
     True
