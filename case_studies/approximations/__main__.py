@@ -1,0 +1,38 @@
+"""Run the study: ``python -m case_studies.approximations --scale quick``; a run that is stopped can be resumed."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from case_studies.approximations import results
+from case_studies.approximations.study import SCALES, Cell, cells, run
+from case_studies.tools import gpflow_process
+from case_studies.tools.command_line import parser, selected, to_run
+from case_studies.tools.grid import Grid
+
+FILTERS: dict[str, type] = {"posterior": str, "method": str}
+
+
+def main(words: list[str] | None = None) -> None:
+    """Run what the command line asks for, and write each finished cell into the tables."""
+    line = parser("approximations", __doc__ or "", SCALES, FILTERS)
+    line.add_argument("--out", type=Path, default=results.FOLDER, help="folder of the results")
+    given = line.parse_args(words)
+    scale = SCALES[given.scale]
+    chosen = selected(cells(scale), {name: getattr(given, name) for name in FILTERS})
+    if not gpflow_process.available():
+        chosen = [cell for cell in chosen if cell.method != "GPflow"]
+        print("without GPflow: PMGP_GPFLOW names no interpreter that has it")
+    grid = Grid(given.runs / scale.name, scale.settings)
+    new = to_run(given, chosen, partial(results.missing, given.out, scale))
+    for cell in new:
+        # What is finished is read; predictions are compared with those of the exact chain.
+        exact, done = grid.run([Cell(cell.posterior, "exact"), cell], partial(run, scale))
+        results.keep(given.out, scale, cell, done.result, exact.result)
+        seconds = f"{done.result['seconds']:7.1f} s of {done.result['all_seconds']:.1f}"
+        print(f"{cell.name:32s} {done.result['status']:18s} {seconds}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
