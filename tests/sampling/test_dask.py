@@ -11,10 +11,14 @@ import time
 import dask
 import pytest
 from dask.distributed import Client, LocalCluster
+from numpy.testing import assert_array_equal
 
 import pmgp
+from case_studies.tools.spread import spread
 from pmgp.interface.executors import executor_of, workers
+from tests.case_studies.test_spread import UNITS, squared
 from tests.sampling.runs import assert_same_run, size
+from tests.sampling.test_evidences import QUICK, model
 
 pytestmark = [pytest.mark.filterwarnings("ignore::UserWarning"), pytest.mark.full]
 
@@ -63,6 +67,16 @@ def test_the_address_of_a_scheduler_makes_an_executor(client):
     made = executor_of(None, client.scheduler.address)
     with made.__self__, made() as executor:
         assert executor.submit(os.getpid).result(timeout=ROOM) in client.run(os.getpid).values()
+
+
+def test_models_and_units_of_a_study_travel_to_workers(client):
+    """Both are pickled by value, and what they give is what this process gives."""
+    models = {"narrow": model(0.5)}
+    found = pmgp.evidences(models, executor=client.get_executor(), **QUICK)
+    assert_array_equal(found.log_evidence, pmgp.evidences(models, **QUICK).log_evidence)
+    kept = {}
+    spread(UNITS[:2], squared, kept.__setitem__, client.get_executor())
+    assert kept == {UNITS[0]: 0, UNITS[1]: 1}
 
 
 def test_an_address_without_a_scheduler_is_named(monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 
 import numpy as np
 import pymc as pm
@@ -10,6 +11,8 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import pmgp
+from pmgp.interface.sampling import blocks
+from pmgp.interface.sampling.stored_cells import StoredCells
 from tests.sampling.test_executors import Here
 from tests.truths import ScaledLowRank
 
@@ -35,6 +38,7 @@ def serial(models):
     return pmgp.evidences(models, **QUICK)
 
 
+@pytest.mark.full
 def test_they_are_those_of_each_model(models, serial):
     """Seeds differ from one model to the next, so a result in the wrong place would differ."""
     seeds = np.random.SeedSequence(QUICK["random_seed"]).spawn(2)
@@ -48,6 +52,7 @@ def test_they_are_those_of_each_model(models, serial):
         assert bool(own.trusted) == found.trust.reliable
 
 
+@pytest.mark.full
 def test_stored_ones_are_not_made_again_and_executors_change_nothing(models, serial, tmp_path):
     def breaks(number):
         if number == 1:
@@ -69,6 +74,30 @@ def test_a_model_that_cannot_be_pickled_is_named(models):
     locked.lock = threading.Lock()
     with pytest.raises(pmgp.WorkerError, match=r"task 0 cannot be sent to workers, because it cannot be pickled"):
         pmgp.evidences({"locked": locked}, executor=Here(), **QUICK)
+
+
+def test_a_full_disk_is_named_and_keeps_what_was_there(tmp_path, monkeypatch):
+    def full(path, text):
+        raise OSError(28, "No space left on device")
+
+    cells = StoredCells({"seed": 1}, tmp_path)
+    cells.complete({"one": partial(pow, 2, 3)}, None, 60.0, None)
+    with monkeypatch.context() as patched:
+        patched.setattr(blocks, "replace_text", full)
+        with pytest.raises(pmgp.StoreError, match=r"result of two could not be stored .* No space left on device"):
+            cells.complete({"two": partial(pow, 2, 4)}, Here(), 60.0, None)
+    again = StoredCells({"seed": 1}, tmp_path)
+    again.complete({"one": partial(pow, 0, 0), "two": partial(pow, 2, 4)}, None, 60.0, None)
+    assert again.results == {"one": 8, "two": 16}
+
+
+@pytest.mark.parametrize("out", ["memory://run", "s3://bucket/run"])
+def test_an_address_is_no_folder(models, probit_model, out):
+    with pytest.raises(pmgp.StoreError, match=f"out='{out}' is an address and not a folder"):
+        pmgp.evidences(models, out=out, **QUICK)
+    for call in (partial(pmgp.resume, out, probit_model), partial(pmgp.sample, probit_model, out=out)):
+        with pytest.raises(pmgp.StoreError, match=f"out='{out}' is an address and not a folder"):
+            call(progressbar=False)
 
 
 def test_a_store_needs_a_seed(models):

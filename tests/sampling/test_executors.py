@@ -52,6 +52,12 @@ def test_draws_are_those_of_pymc(sample, alone):
     assert executor.submitted == SETTINGS["chains"]
 
 
+def test_one_bar_shows_the_iterations_of_all_chains(sample, capsys):
+    sample(executor=Here(), progressbar=True, quiet=False)
+    total = SETTINGS["chains"] * (SETTINGS["tune"] + SETTINGS["draws"])
+    assert f"{total} of {total} iterations" in capsys.readouterr().out
+
+
 def test_a_task_with_the_generator_of_another_chain_is_noticed(sample, alone, monkeypatch):
     made = chain_tasks.tasks
 

@@ -42,7 +42,7 @@ class Cells:
             self._advance = progress.advance
             self._bar = progress.add_task("", total=len(self._calls))
             run_all(executors, self)
-        return table_of(self._rows)
+        return table_of(sorted(self._rows, key=lambda row: row[1].number))
 
     def begin(self) -> Sequence[Callable[[], Any]]:
         """Return the calls."""

@@ -139,7 +139,7 @@ def cross_validate(
     _check(make, y, fold == 0)
     model = fingerprint.of_model(make(y))
     settings = Validation(draws, tune, chains, random_seed, fold.tolist(), model)
-    cells = StoredCells(asdict(settings), None if out is None else Path(out))
+    cells = StoredCells(asdict(settings), out)
     table = cells.complete(_calls(make, y, fold, settings), executor, stall_limit, "Chains" if progressbar else None)
     return _found(fold, chains, cells.results).assign_attrs(workers=table)
 

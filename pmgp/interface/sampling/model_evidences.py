@@ -107,7 +107,7 @@ def evidences(
         name: partial(_integrated, model, settings, seed)
         for (name, model), seed in zip(models.items(), seeds, strict=True)
     }
-    cells = StoredCells(asdict(settings), None if out is None else Path(out))
+    cells = StoredCells(asdict(settings), out)
     table = cells.complete(calls, executor, stall_limit, "Models" if progressbar else None)
     columns = {name: ("model", [cells.results[model][name] for model in models]) for name in NUMBERS}
     return xr.Dataset(columns, coords={"model": list(models)}, attrs={"workers": table})

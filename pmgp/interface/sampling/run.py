@@ -20,6 +20,7 @@ from pmgp.interface.recommendation import Recommendation, recommend
 from pmgp.interface.sampling.drawing import Run
 from pmgp.interface.sampling.inducing_starts import fitted_gaussian, follow
 from pmgp.interface.sampling.report import ENOUGH
+from pmgp.interface.sampling.stored_chain import folder_of
 from pmgp.interface.sampling.stored_run import RunSettings, Seed, StoredRun, check_free
 from pmgp.interface.sampling.weighted import weighted
 
@@ -108,7 +109,7 @@ def sample(
     ModelError
         If no step method suits the model, see `recommend`.
     StoreError
-        If `out` is not empty, or if a worker of `executor` does not share it or cannot write to it.
+        If `out` is not empty or no folder, or if a worker of `executor` does not share it or cannot write to it.
     NoDrawsError
         If it is interrupted during tuning; a ``pymc.exceptions.SamplingError``.
     WorkerError
@@ -139,7 +140,7 @@ def sample(
         if drawn is not None:
             return drawn
     made = _assembled(model, step if recommendation is None else recommendation.steps(), options)
-    folder = None if out is None else Path(out)
+    folder = None if out is None else folder_of(out)
     if folder is not None:
         check_free(folder)
     settings = RunSettings(
@@ -233,7 +234,7 @@ def resume(
     _check(draws or 1, ess, None, flush_every, options, given=("initvals",))
     check_executor(executor, stall_limit, flush_every)
     model = pm.modelcontext(model)
-    run = StoredRun.load(Path(out))
+    run = StoredRun.load(folder_of(out))
     made = _assembled(model, _recommended(model, options).steps() if step is None else step, options)
     run.check(model, made)
     if draws is not None or ess is not None:

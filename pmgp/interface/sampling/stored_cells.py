@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from pmgp.interface.executors import Cells, Executors
 from pmgp.interface.sampling import blocks
-from pmgp.interface.sampling.stored_chain import StoreError
+from pmgp.interface.sampling.stored_chain import StoreError, folder_of
 
 ADVICE = "Results that were there are in the folder out=, if one was given; the same call with it skips them"
 
@@ -22,11 +22,12 @@ class StoredCells:
     ----------
     settings : mapping
         All that determines the results, fit for JSON.
-    out : Path or None
+    out : str, Path or None
     """
 
-    def __init__(self, settings: Mapping[str, Any], out: Path | None) -> None:
-        self._settings, self._out = json.loads(json.dumps(settings)), out
+    def __init__(self, settings: Mapping[str, Any], out: str | Path | None) -> None:
+        self._settings = json.loads(json.dumps(settings))
+        self._out = None if out is None else folder_of(out)
         self.results: dict[str, Any] = {}
 
     def complete(
@@ -46,7 +47,7 @@ class StoredCells:
         Raises
         ------
         StoreError
-            If the folder has results that were made with other settings.
+            If the folder has results that were made with other settings, or cannot be written to.
         """
         self.results |= {name: found for name in calls if (found := self._stored(name)) is not None}
         new = {name: call for name, call in calls.items() if name not in self.results}
@@ -54,9 +55,17 @@ class StoredCells:
 
     def _keep(self, name: str, result: Any) -> None:
         self.results[name] = result
-        if self._out is not None:
+        if self._out is None:
+            return
+        document = json.dumps({"settings": self._settings, "result": result})
+        try:
             self._out.mkdir(parents=True, exist_ok=True)
-            blocks.replace_text(self._path(self._out, name), json.dumps({"settings": self._settings, "result": result}))
+            blocks.replace_text(self._path(self._out, name), document)
+        except OSError as error:
+            raise StoreError(
+                f"the result of {name} could not be stored in {self._out}: {error}. Those that are there are whole: "
+                "once the folder can be written to, the same call goes on"
+            ) from error
 
     def _stored(self, name: str) -> Any:
         if self._out is None or not (path := self._path(self._out, name)).is_file():

@@ -42,6 +42,23 @@ class StoreError(ValueError):
     """
 
 
+def folder_of(out: str | Path) -> Path:
+    """Return the folder that `out` names, and refuse addresses of other stores, which would become local folders.
+
+    A store is written to by appending, and by replacing whole files at once under a lock. Stores of objects do neither.
+
+    Raises
+    ------
+    StoreError
+    """
+    if "://" in str(out):
+        raise StoreError(
+            f"out={str(out)!r} is an address and not a folder: draws are appended to files, and a store of objects "
+            "cannot do that. Give a folder on a disk that all workers share, or copy the finished folder there"
+        )
+    return Path(out)
+
+
 class Iteration(NamedTuple):
     """The values of all free variables on the unconstrained scale, and the statistics of each step method."""
 
