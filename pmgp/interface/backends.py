@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
 from pmgp.core.registry import resolve
@@ -41,11 +43,16 @@ class JaxTiles:
     devices : None, "all" or sequence of jax.Device
         Devices that share the tiles; by default, the one that JAX chooses. With `jax.distributed`, "all" are those of
         all processes, each of which makes the same call.
+    cov_func : pymc.gp.cov.Covariance, optional
+        The covariance function of the model's process, from which tiles are then computed, in place of the model's
+        graph of K. This serves kernels whose graph has a whole matrix, such as periodic ones.
+    X : (n, d) array or pymc.Data, optional
+        The inputs that the process was given; with `cov_func` only.
 
     Raises
     ------
     ValueError
-        If a setting is out of range.
+        If a setting is out of range, or if only one of `cov_func` and `X` is given.
 
     Examples
     --------
@@ -63,8 +70,12 @@ class JaxTiles:
     memory: float = 1e9
     precision: str = "auto"
     devices: Any = None
+    cov_func: Any = None
+    X: Any = None
 
     def __post_init__(self) -> None:
+        if (self.cov_func is None) != (self.X is None):
+            raise ValueError("cov_func and X go together: give both, as the model's process has them, or neither")
         if self.precision not in PRECISIONS:
             raise ValueError(f"precision={self.precision!r}: choose one of {', '.join(PRECISIONS)}")
         if not self.memory > 0.0:
@@ -87,8 +98,20 @@ class JaxTiles:
         from pmgp.interface.tiles.settings import Settings, mesh_of
 
         settings = Settings(self.memory, self.precision, mesh_of(self.devices))
+        if self.cov_func is not None:
+            return self._from_function(model, theta, mean, covariance, settings)
         graphs, variable = theta.write([mean, covariance])
         return JaxTiledCovariance(graphs[0], graphs[1], variable, theta.compile_function, settings)
+
+    def _from_function(
+        self, model: Any, theta: Theta, mean: TensorVariable, covariance: TensorVariable, settings: Any
+    ) -> CovarianceInTiles:
+        from pmgp.interface.tiles.from_function import FunctionCovariance
+
+        columns = self.X.type.shape[1] if hasattr(self.X, "type") else np.shape(self.X)[1]
+        Xi, Xj = pt.matrix("Xi", shape=(None, columns)), pt.matrix("Xj", shape=(None, columns))
+        pair, whole = model.replace_rvs_by_values([self.cov_func(Xi, Xj), self.cov_func(Xi)])
+        return FunctionCovariance(theta, mean, covariance, pair, whole, (Xi, Xj), self.X, settings)
 
 
 BACKENDS = {"numpy": NumpyTiles, "jax": JaxTiles}

@@ -151,6 +151,12 @@ class Tiles:
         return joined(jax.lax.map(part, blocked(rows, self.side)), len(rows))
 
     @_compiled
+    def diagonal(self, inputs: TileInputs) -> Any:
+        """Return the diagonal of K: (n,)."""
+        cut, blocks = self._cut(inputs), jnp.arange(blocks_of(self.size, self.side), dtype=jnp.int32)
+        return joined(jax.lax.map(lambda i: jnp.diagonal(self._tile_at(cut, i, i)), blocks), self.size)
+
+    @_compiled
     def rounding(self, inputs: TileInputs) -> Any:
         """Return the largest error of an element in single precision, in the tiles on the diagonal.
 

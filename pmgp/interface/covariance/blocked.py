@@ -143,8 +143,7 @@ class BlockedCovariance:
             depends = differentiable(self._code, places)
         except UnsupportedGraphError:
             return None, None
-        given = theta, outputs, compile_function
-        return depends, CompiledOnRequest(partial(_thin_pullback, *given), partial(_thin_pullback_by_numpy, *given))
+        return depends, thin_pullback(theta, outputs, compile_function)
 
     def _kept(self) -> Inputs:
         """Return the inputs that do not depend on theta, computed when they are first needed."""
@@ -180,6 +179,27 @@ class BlockedCovariance:
     def __getstate__(self) -> dict[str, Any]:
         """Leave the work space behind when it is pickled."""
         return self.__dict__ | {"_blocks": [], "_parts": [], "_last": None, "_distances": None, "_packed": None}
+
+
+def thin_pullback(
+    theta: TensorVariable, outputs: list[TensorVariable], compile_function: Compiler
+) -> CompiledOnRequest:
+    """Return the function that maps gradients in the outputs, and theta, to the gradient in theta."""
+    given = theta, outputs, compile_function
+    return CompiledOnRequest(partial(_thin_pullback, *given), partial(_thin_pullback_by_numpy, *given))
+
+
+def last_diagonals(covariance: TensorVariable) -> TensorVariable | None:
+    """Return the sum of the vectors that a graph adds to the diagonal at its end, such as noise; None without any.
+
+    Raises
+    ------
+    UnsupportedGraphError
+        If the graph has no form with parts.
+    """
+    program = Program(rewrite_graph(covariance, include=("canonicalize", "stabilize", "specialize"), clone=True))
+    _, last = _without_last_diagonals(program.code)
+    return pt.add(*[program.diagonals[step.place] for step in last], 0.0) if last else None
 
 
 def _thin_pullback(

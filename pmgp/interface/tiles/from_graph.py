@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from pytensor.tensor.variable import TensorVariable
@@ -147,13 +146,8 @@ class JaxTiledCovariance(TiledCovariance):
     def pullback_of_bar(self, theta: np.ndarray, bar: CovarianceBar, mean_bar: np.ndarray) -> np.ndarray:
         """Return the gradient in theta of a function with gradients `bar` in K and the noise, and `mean_bar` in m."""
         inputs, (gradients, bars) = self._inputs_at(theta), self._zero_gradients(theta, mean_bar)
-        with jax.enable_x64(True):
-            tiles = self._products.tiles(len(mean_bar))
-            parts = [tiles.gradient_of_pairs(inputs, bar.left, bar.right)] if bar.left.shape[1] else []
-            if len(bar.points):
-                parts.append(tiles.gradient_of_columns(inputs, bar.points, bar.weights))
-            for part in parts:
-                _add(bars, jax.tree.map(np.asarray, part))
+        for part in self._products.gradients(inputs, bar):
+            _add(bars, part)
         return self._to_theta(theta, gradients, bars, bar.noise)
 
     def _inputs_at(self, theta: np.ndarray) -> TileInputs:

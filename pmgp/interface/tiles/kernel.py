@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any, Protocol
+
 import jax
 import numpy as np
 
-from pmgp.core.iterative.preconditioners import Kernel
+from pmgp.core.iterative.bars import CovarianceBar
 from pmgp.core.numerics.ledger import record
 from pmgp.core.tiles.blocks import Tile, TileInputs
 from pmgp.core.tiles.memory import Compiled, largest_side, within
@@ -58,6 +60,16 @@ class Products:
         sides = [one.tiles.side for (n, _, single), one in self._compiled.items() if n == size and not single]
         return Tiles(self._tile, size, min([largest_side(size), *sides]), self._settings.mesh)
 
+    def gradients(self, inputs: TileInputs, bar: CovarianceBar) -> list[tuple[Any, Any, Any]]:
+        """Return gradients in the shared inputs, rows and columns, for pairs of vectors and for columns of K."""
+        tiles = self.tiles(len(bar.left))
+        with jax.enable_x64(True):
+            found = [tiles.gradient_of_pairs(inputs, bar.left, bar.right)] if bar.left.shape[1] else []
+            if len(bar.points):
+                points = bar.points.astype(np.int32)
+                found.append(tiles.gradient_of_columns(inputs, points, bar.weights))
+            return jax.tree.map(np.asarray, found)
+
     def single(self, inputs: TileInputs, noise: np.ndarray, largest: float) -> bool:
         """Decide whether products may be in single precision, and say why in `words`.
 
@@ -84,20 +96,38 @@ class Products:
         return allowed
 
 
+class Parts(Protocol):
+    """What a `core.iterative.preconditioners.Kernel` has beside products."""
+
+    size: int
+
+    def columns(self, points: np.ndarray) -> np.ndarray:
+        """Return columns of K: (m,) -> (n, m)."""
+        ...
+
+    def block(self, where: slice) -> np.ndarray:
+        """Return a square block on the diagonal."""
+        ...
+
+    def diagonal(self) -> np.ndarray:
+        """Return the diagonal of K, of shape (n,)."""
+        ...
+
+
 class JaxKernel:
     """K in parts that are computed on request; a `core.iterative.preconditioners.Kernel`.
 
     Parameters
     ----------
-    parts : Kernel
-        K in double precision, for all but products.
+    parts : Parts
+        Parts of K in double precision.
     products : Products
     inputs : TileInputs
     single : bool
         Whether products are in single precision.
     """
 
-    def __init__(self, parts: Kernel, products: Products, inputs: TileInputs, single: bool = False) -> None:
+    def __init__(self, parts: Parts, products: Products, inputs: TileInputs, single: bool = False) -> None:
         self._parts, self._products, self._inputs, self._single = parts, products, inputs, single
         self.size = parts.size
 
