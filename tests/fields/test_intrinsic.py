@@ -51,15 +51,22 @@ def test_densities_are_those_of_pymc(sigma, zero_sum_stdev):
     assert not np.allclose(np.diff(twin), np.diff(expected), rtol=1e-3)
 
 
-def test_normal_observations_have_the_evidence_of_dense_algebra():
-    """With a sum that is all but fixed: differences by the pseudo-inverse, and a mean of variance .001^2."""
+def _evidence(parts, theta, covariance, y) -> float:
+    named = dict(zip(parts.theta_names, theta, strict=True))
+    scale = np.exp(named["scale_log__"])
+    return multivariate_normal(np.full(N, named["level"]), scale**2 * covariance + 0.25 * np.eye(N)).logpdf(y)
+
+
+@pytest.mark.parametrize(("stdev", "known"), [(0.1, 0.1), (0.001, 0.001), (1e-7, 0.0)], ids=["soft", "PyMC's", "hard"])
+def test_normal_observations_have_the_evidence_of_dense_algebra(stdev, known):
+    """Differences by the pseudo-inverse, and a mean that has a variance, or none where the sum is fixed."""
     y = np.cos(np.arange(N))
-    parts = take_apart(on(likelihood=lambda eta: pm.Normal("y", eta, np.float64(0.5), observed=y)))
-    covariance = np.linalg.pinv(np.diag(NEIGHBORS.sum(axis=0)) - NEIGHBORS) + 0.001**2
+    normal = lambda eta: pm.Normal("y", eta, np.float64(0.5), observed=y)  # noqa: E731
+    parts = take_apart(on(zero_sum_stdev=stdev, likelihood=normal))
+    covariance = np.linalg.pinv(np.diag(NEIGHBORS.sum(axis=0)) - NEIGHBORS) + known**2
     for theta in around(parts):
-        named = dict(zip(parts.theta_names, theta, strict=True))
-        scale = np.exp(named["scale_log__"])
-        exact = multivariate_normal(np.full(N, named["level"]), scale**2 * covariance + 0.25 * np.eye(N)).logpdf(y)
+        exact, twin = (_evidence(parts, theta, one, y) for one in (covariance, covariance + 0.3**2))
+        assert abs(exact - twin) > 1e-4
         q = Laplace(sweeps=0).fit(parts.prior(theta), parts.likelihood(theta))
         assert q.log_evidence == pytest.approx(exact, rel=1e-10)
         estimate = PathSampling(8, width=2).estimate(np.random.default_rng(1), q, parts.likelihood(theta))
