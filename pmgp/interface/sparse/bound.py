@@ -12,7 +12,7 @@ from pymc.pytensorf import join_nonshared_inputs
 from pmgp.core.inducing import ExpectedLogDensity, Variational, fitted
 from pmgp.interface.graphs.numerical import NumericalFunction
 from pmgp.interface.sparse.inputs import current_value
-from pmgp.interface.sparse.parts import SparseParts, log_prior_of
+from pmgp.interface.sparse.parts import log_prior_of, sparse_parts
 from pmgp.interface.sparse.process import Sparse
 
 
@@ -25,7 +25,7 @@ class BoundFunction:
         self._inducing = _numbers(process)
         arguments = _arguments(point[model.rvs_to_values[v].name].shape, self._inducing.shape)
         expected = process.expected_log_likelihood(*arguments, model=model)
-        self.parts = SparseParts(model, point)
+        self.parts = sparse_parts(model, point)
         graphs = [*model.replace_rvs_by_values([expected]), log_prior_of(model, v, jacobian=False)]
         names = self.parts.theta_names
         vector = pt.vector("theta")

@@ -36,7 +36,7 @@ from pmgp.core.transitions.base import Point, TransitionInfo
 from pmgp.core.transitions.mixture import IndependenceMixture, LearnedMixture
 from pmgp.interface.model.points import value_point
 from pmgp.interface.sparse.optimized import OptimizedInducing
-from pmgp.interface.sparse.parts import SparseParts
+from pmgp.interface.sparse.parts import SparseParts, sparse_parts
 from pmgp.interface.sparse.steps import SparseStep
 from pmgp.interface.steps.base import ACCEPTANCE, EVALUATIONS
 from pmgp.interface.steps.progress import ThetaProgress
@@ -218,7 +218,7 @@ class SparseGibbs(ThetaProgress, SparseStep):
             )
 
     def _function_of(self, model: pm.Model, point: dict[str, np.ndarray]) -> SparseParts:
-        return SparseParts(model, point)
+        return sparse_parts(model, point)
 
     @property
     def _theta_dimension(self) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pymc as pm
@@ -141,6 +142,30 @@ class SparseParts:
             partial(_derivatives_at, self._terms, others),
             partial(_slope_at, self._terms, others) if slopes_alone else None,
         )
+
+
+_known: WeakKeyDictionary[pm.Model, dict[tuple, SparseParts]] = WeakKeyDictionary()
+
+
+def sparse_parts(model: pm.Model, point: dict[str, np.ndarray]) -> SparseParts:
+    """Return the parts of a model with its present data; they are made anew only if its variables have changed.
+
+    The optimization of the bound and the step methods of one model share them.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    point : dict
+        Values of all variables, for their shapes.
+    """
+    variables = tuple(id(variable) for variable in (*model.basic_RVs, *model.potentials))
+    key = (variables, *((name, np.shape(value)) for name, value in point.items()))
+    known = _known.setdefault(model, {})
+    if key in known:
+        known[key].refresh_data()
+    else:
+        known[key] = SparseParts(model, point)
+    return known[key]
 
 
 def _value_at(terms: Terms, others: list[np.ndarray], latent: np.ndarray) -> float:
