@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 
 import numpy as np
 import pytest
@@ -10,6 +11,9 @@ import pytest
 from pmgp.core.numerics.threads import threads_limited
 from tests.durations import LARGEST, Recorder, stored
 from tests.selection import SEEN, mark_full
+
+# PyTensor records for each node of a graph where it was made, and no test asks for that.
+os.environ.setdefault("PYTENSOR_FLAGS", "traceback__limit=0")
 
 # Their algorithms leave the threads of BLAS to the caller, and so does PyMC's NUTS, which they are compared with.
 WITHOUT_THREADS_OF_THEIR_OWN = {

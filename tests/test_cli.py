@@ -318,6 +318,12 @@ def predicted(monkeypatch):
     monkeypatch.setattr(run, "predict", predict)
 
 
+@pytest.fixture
+def without_pictures(monkeypatch):
+    """Pictures take most of the time of a report."""
+    monkeypatch.setattr("pmgp.app.report.files.pictures", lambda outcome: [])
+
+
 def written(settings):
     return {path.name for path in settings.out.iterdir()}
 
@@ -334,6 +340,7 @@ def test_the_package_says_that_it_is_typed():
 
 
 @pytest.mark.full
+@pytest.mark.usefixtures("without_pictures")
 def test_complete_draws_bring_no_notice_of_interruption(settings, monkeypatch):
     sampled(monkeypatch, make_posterior())
     predicted(monkeypatch)
@@ -381,6 +388,7 @@ def test_without_test_part_there_are_no_scores(settings, monkeypatch):
 
 
 @pytest.mark.full
+@pytest.mark.usefixtures("without_pictures")
 def test_chains_that_disagree_are_noted(settings, monkeypatch):
     sampled(monkeypatch, make_posterior(shift=3.0))
     predicted(monkeypatch)
@@ -391,6 +399,7 @@ def test_chains_that_disagree_are_noted(settings, monkeypatch):
 
 
 @pytest.mark.full
+@pytest.mark.usefixtures("without_pictures")
 def test_console_and_page_have_the_verdict_of_the_run(settings, monkeypatch):
     """Chains that disagree about f alone, with hyper-parameters that agree."""
     idata = make_posterior()
@@ -590,6 +599,7 @@ def test_the_command_repeats_all_options_of_a_file(tmp_path, monkeypatch):
 
 
 @pytest.mark.full
+@pytest.mark.usefixtures("without_pictures")
 def test_notices_of_the_file_are_printed_and_written(tmp_path, monkeypatch):
     path = tmp_path / "rows.csv"
     rows = [f"{k},{['red', 'green', 'blue'][k % 3]},{'FM'[k % 2]},{k % 2}" for k in range(20)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import cache
 
 import numpy as np
 import pymc as pm
@@ -47,11 +48,17 @@ def classifier(X: np.ndarray, y: np.ndarray, link=pmgp.BernoulliProbit) -> pm.Mo
     return model
 
 
+@cache
+def on(name: str, link=pmgp.BernoulliProbit) -> pm.Model:
+    """A model of each data set for all tests, which is thus taken apart once."""
+    return classifier(*DATA[name], link)
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("settings", SETTINGS)
 @pytest.mark.parametrize("name", DATA)
 def test_a_chain_has_no_nan(name, settings):
-    model = classifier(*DATA[name])
+    model = on(name)
     step = pmgp.PseudoMarginal(model=model, compile_kwargs=FAST, **SETTINGS[settings])
     step.setup_chain(np.random.default_rng(1), 60, 30)
     point = model.initial_point()
@@ -76,7 +83,7 @@ def estimate(model: pm.Model, **settings) -> tuple[float, float]:
 @pytest.mark.full
 @pytest.mark.parametrize("link", [pmgp.BernoulliProbit, pmgp.BernoulliLogit])
 def test_one_point_has_even_odds(link):
-    value, error = estimate(classifier(*DATA["one point"], link))
+    value, error = estimate(on("one point", link))
     assert abs(value - np.log(0.5)) < 4.0 * error + 1e-9
 
 
@@ -86,7 +93,7 @@ def test_duplicate_rows_are_repeated_observations_of_one_latent_value():
     f = np.linspace(-30.0, 30.0, 40_001)
     terms = 3 * (log_ndtr(f) + log_ndtr(-f)) - 0.1 * f**2 - 0.5 * np.log(2.0 * np.pi * 5.0)
     truth = logsumexp(terms) + np.log(f[1] - f[0])
-    value, error = estimate(classifier(*DATA["contradictory duplicates"]))
+    value, error = estimate(on("contradictory duplicates"))
     # pymc adds a jitter of 1e-6 to the covariance.
     assert abs(value - truth) < 4.0 * error + 1e-5
     assert error < 0.05
@@ -100,7 +107,7 @@ def test_a_constant_feature_changes_nothing():
 
 @pytest.mark.full
 def test_points_far_apart_are_independent():
-    value, error = estimate(classifier(*DATA["far apart"]))
+    value, error = estimate(on("far apart"))
     assert abs(value - 6 * np.log(0.5)) < 4.0 * error + 1e-9
 
 
@@ -108,7 +115,7 @@ def test_points_far_apart_are_independent():
 @pytest.mark.parametrize("approximation", ["ep", "laplace"])
 @pytest.mark.parametrize("name", ["duplicate rows", "one point", "a constant feature"])
 def test_the_maximum_exists(name, approximation):
-    found = pmgp.find_map(classifier(*DATA[name]), approximation=approximation, compile_kwargs=FAST)
+    found = pmgp.find_map(on(name), approximation=approximation, compile_kwargs=FAST)
     assert all(np.isfinite(value).all() for value in found.point.values())
     assert np.isfinite(found.log_evidence)
 

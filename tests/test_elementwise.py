@@ -138,9 +138,14 @@ class FunctionsAt:
         return vector.by_numpy(inputs, replaced) if self.numpy else None
 
 
-@pytest.mark.representatives("True-True-bernoulli", "True-False-beta", "False-True-some observations")
-@pytest.mark.parametrize("name", ELEMENTWISE)
-@pytest.mark.parametrize(("numpy", "unrolled"), [(True, True), (True, False), (False, True)])
+# Whether NumPy computes the rows, and whether these are unrolled: likelihoods take turns, and the one whose domain some
+# rows leave has each.
+WAYS = [(True, True), (True, False), (False, True)]
+TURNS = [(name, *WAYS[place % 3]) for place, name in enumerate(ELEMENTWISE) if name != "restricted mean"]
+
+
+@pytest.mark.representatives("bernoulli-True-True", "beta-True-False", "student-False-True")
+@pytest.mark.parametrize(("name", "numpy", "unrolled"), [*TURNS, *(("restricted mean", *way) for way in WAYS)])
 def test_rows_of_f_are_evaluated_independently(name, unrolled, numpy, monkeypatch):
     """Also where PyTensor would let one f that is outside of a parameter's domain make all the others impossible."""
     (latent, term, theta, values), terms = case_of(name)

@@ -60,7 +60,7 @@ def sampled(model: pm.Model, *steps, draws: int = 40, **options):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", LIKELIHOODS)
+@pytest.mark.parametrize("name", ["normal", "probit", "gamma"])
 def test_theta_moves_as_without_the_rows(name):
     with_rows, without = sampled(model_of(name)), sampled(model_of(name, without_rows=True))
     for variable in ("lengthscale", "f"):

@@ -110,13 +110,22 @@ def sample(model: pm.Model, recommendation: Recommendation):
         )
 
 
+# One for each answer; that step methods take these models is in the tables of `support/`.
+SAMPLED = ("few hyper-parameters", "does not factorize", "known hyper-parameters", "two latent vectors")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
-def test_each_model_gets_its_step_methods_and_they_run(case):
+def test_each_model_gets_its_step_methods(case):
     make, expected = CASES[case]
-    model = make()
+    assert [call.method.__name__ for call in pmgp.recommend(make()).calls] == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", SAMPLED)
+def test_recommended_step_methods_run(case):
+    model = CASES[case][0]()
     recommendation = pmgp.recommend(model)
-    assert [call.method.__name__ for call in recommendation.calls] == expected
     posterior = sample(model, recommendation)["posterior"].to_dataset()
     assert set(posterior) >= {rv.name for rv in model.free_RVs}
     assert all(np.isfinite(values).all() for values in posterior.values())

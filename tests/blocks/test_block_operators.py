@@ -15,7 +15,7 @@ from pmgp.core.gaussians import BlockApproximation, BlockPrior, DensePrior
 from pmgp.core.latent_updates import EllipticalSliceUpdate, MetropolisUpdate
 from pmgp.core.likelihoods import MultinomialLogit
 from tests.latent_updates.cases import every_operator, shortened
-from tests.latent_updates.chains import BOUND, largest_distance, tune
+from tests.latent_updates.chains import BOUND, largest_distance, targets_of, tune
 
 pytestmark = pytest.mark.slow
 SITES, CLASSES = 2, 3
@@ -58,13 +58,13 @@ def chain_statistics(operator: Any, length: int = STEPS) -> np.ndarray:
     rng, p = np.random.default_rng(1), prior()
     f = p.sample(rng, 1)[0]
     y = draw_labels(rng, f)
-    target = operator.prepare(p, MultinomialLogit(y, CLASSES))
+    target_of = targets_of(operator, p, lambda y: MultinomialLogit(y, CLASSES))
     # Other labels may say more about f, and a chain must not get stuck at them.
-    step_size = tune(operator, rng, target, f, 300)[1].frozen / 2.0
+    step_size = tune(operator, rng, target_of(y), f, 300)[1].frozen / 2.0
     steps = shortened(operator, length)
     fs, ys = np.empty((steps, f.size)), np.empty((steps, SITES), dtype=int)
     for step in range(steps):
-        target = operator.prepare(p, MultinomialLogit(y, CLASSES))
+        target = target_of(y)
         point = operator.init(target, f)
         for _ in range(TRANSITIONS):
             point, _ = operator.step(rng, point, target, step_size)

@@ -24,7 +24,6 @@ from pmgp.core.theta_updates.schemes import (
     AncillaryScheme,
     InterweavingScheme,
     SufficientScheme,
-    SurrogateScheme,
 )
 from tests.confirmation import confirmed
 
@@ -190,10 +189,10 @@ def z_score(problem, expected: picture.Picture, scheme, updates=1, first=0) -> f
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scheme", [AncillaryScheme(), SurrogateScheme()])
-def test_the_study_s_chains_sample_the_marginal_posterior(weak_data, scheme):
+def test_the_study_s_chains_sample_the_marginal_posterior(weak_data):
     """The schemes themselves have Geweke's test (``theta_updates/``)."""
     problem, expected = weak_data
+    scheme = AncillaryScheme()
     assert confirmed(lambda first: abs(z_score(problem, expected, scheme, first=first)), 4.0, seeds=(0, 4)) < 4.0
 
 
@@ -273,6 +272,7 @@ def test_the_conditionals_average_to_the_marginal(stronger_data, name):
 def test_a_conditional_without_the_density_of_g_does_not(stronger_data, monkeypatch):
     """The broken twin of the test above."""
     problem, computed = stronger_data
+    monkeypatch.setattr(picture, "DENSITIES", {"SURR": picture.DENSITIES["SURR"]})
     monkeypatch.setattr(ObservedPrior, "log_density_of", lambda self, observations: 0.0)
     wrong = picture.conditionals(problem, 120, np.random.default_rng(6), computed.grid, 1000)
     assert worst_z_score(wrong, "SURR") > 4.0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,16 @@ BATCHES = 50
 # With the 49 degrees of freedom of batch means, one z-score in 130,000 is larger; the tests of this folder compare
 # about 3,000, of which a right operator thus exceeds the bound in one of fifty runs on another machine.
 BOUND = 5.0
+
+
+def targets_of(operator: Any, prior: DensePrior, likelihood: Callable[[np.ndarray], Likelihood]) -> Callable:
+    """Return an operator's target as a function of the data; those of data that were seen before are kept."""
+
+    @cache
+    def prepared(*y: float) -> Any:
+        return operator.prepare(prior, likelihood(np.array(y)))
+
+    return lambda y: prepared(*y.tolist())
 
 
 def tune(operator: Any, rng: np.random.Generator, target: Any, f: np.ndarray, steps: int) -> tuple[Any, StepSize]:

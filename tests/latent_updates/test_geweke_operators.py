@@ -15,7 +15,7 @@ from pmgp.core.gaussians import DensePrior
 from tests.confirmation import confirmed
 from tests.latent_updates.broken import TWINS
 from tests.latent_updates.cases import MODELS, Model, every_model, every_operator, shortened
-from tests.latent_updates.chains import BOUND, largest_distance, tune
+from tests.latent_updates.chains import BOUND, largest_distance, targets_of, tune
 
 pytestmark = pytest.mark.slow
 MEAN = np.array([0.4, -0.3, 0.8])
@@ -52,10 +52,10 @@ def chain_statistics(operator: Any, model: Model, seed: int) -> np.ndarray:
     prior = DensePrior(MEAN, COVARIANCE.copy(order="F"))
     f = prior.sample(rng, 1)[0]
     step_size = cautious_step_size(operator, model, rng, f)
-    y = model.draw(rng, f)
+    y, target_of = model.draw(rng, f), targets_of(operator, prior, model.likelihood)
     path = np.empty((shortened(operator, STEPS), 2, 3))
     for row in path:
-        target = operator.prepare(prior, model.likelihood(y))
+        target = target_of(y)
         point = operator.init(target, f)
         for _ in range(TRANSITIONS):
             point, _ = operator.step(rng, point, target, step_size)

@@ -127,7 +127,7 @@ def test_an_interruption_while_going_on_keeps_what_there_is(sample, uninterrupte
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("iteration", [0, 25, 58, 59, 60, 61, 118])
+@pytest.mark.parametrize("iteration", [0, 25, 59, 60, 118])
 def test_a_killed_run_loses_what_was_not_written_and_gives_the_same_draws(
     sample, uninterrupted, probit_model, step, tmp_path, iteration
 ):
@@ -166,12 +166,12 @@ def test_workers_end_with_a_killed_parent(sample, uninterrupted, probit_model, s
 
 
 @pytest.mark.slow
-def test_a_run_killed_at_ten_moments_gives_the_same_draws(sample, probit_model, step, tmp_path):
+def test_a_run_killed_at_five_moments_gives_the_same_draws(sample, probit_model, step, tmp_path):
     """Killed again and again: each time it goes on, until the next kill."""
-    long = {"draws": 2400, "tune": 400, "cores": 2}
+    long = {"draws": 1200, "tune": 400, "cores": 2}
     expected = sample(out=tmp_path / "whole", **long)
     rng = np.random.default_rng(15)
-    limits = (np.arange(10) + rng.uniform(size=10)) / 10.0 * size(tmp_path / "whole", 0)
+    limits = (np.arange(5) + rng.uniform(size=5)) / 5.0 * size(tmp_path / "whole", 0)
     folder = tmp_path / "run"
     counts = []
     for limit in limits:
@@ -190,7 +190,7 @@ def test_a_run_killed_at_ten_moments_gives_the_same_draws(sample, probit_model, 
         killed(go_on, is_time)
         counts.append(tuple(recovered(folder / f"chain-{number}").iterations for number in range(2)))
     assert all(before <= after for chain in zip(*counts, strict=True) for before, after in pairwise(chain))
-    assert len(set(counts)) > 5
+    assert len(set(counts)) > 2
     assert_same_run(expected, resumed(folder, probit_model, step=step))
 
 
@@ -284,15 +284,15 @@ def several_steps(model, nuts):
 @pytest.mark.parametrize("nuts", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_several_step_methods_go_on_together(probit_model, tmp_path, nuts):
     settings = SETTINGS | QUIET | {"chains": 1, "tune": 60, "draws": 30}
-    steps = several_steps(probit_model, nuts)
+    steps, fresh = several_steps(probit_model, nuts), several_steps(probit_model, nuts)
     expected = pmgp.sample(probit_model, step=several_steps(probit_model, nuts), **settings)
     assert_same_run(expected, pm.sample(model=probit_model, step=steps, compute_convergence_checks=False, **settings))
     for number, iteration in enumerate((30, 59, 75)):
         out = tmp_path / str(number)
-        fresh = several_steps(probit_model, nuts)
+        # The process that is killed has a copy, so that these stay fresh.
         stored = settings | {"step": fresh, "out": out, "flush_every": 0.0}
         killed(lambda s=stored, at=iteration: pmgp.sample(probit_model, **s, callback=kill_at(at, chain=0)))
-        # These were used for another run, and PyMC's do not forget by themselves what they learned there.
+        # Those were used for another run, and PyMC's do not forget by themselves what they learned there.
         assert_same_run(expected, resumed(out, probit_model, step=steps))
 
 

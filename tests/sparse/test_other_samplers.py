@@ -14,20 +14,10 @@ from tests.theta_updates import agreement
 CLASSES = np.minimum(COUNTS, 2)
 
 
-def negative_binomial(f):
-    return pm.NegativeBinomial.dist(mu=pm.math.exp(f), alpha=2.0)
-
-
-def student_t(f):
-    return pm.StudentT.dist(nu=4, mu=f, sigma=0.3)
-
-
 MODELS = {
     "counts": (poisson, COUNTS, 1),
     "counts, a data Z": (poisson, COUNTS, 1),
     "labels, by quadrature": (probit, LABELS, 1),
-    "counts, by quadrature": (negative_binomial, COUNTS, 1),
-    "real numbers, by quadrature": (student_t, TARGETS, 1),
     "noise": (lambda f: gaussian(f, 0.3), TARGETS, 1),
     "classes": (pmgp.likelihoods.RobustMax.dist, CLASSES, 3),
 }

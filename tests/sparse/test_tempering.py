@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from functools import cache
 
 import numpy as np
 import pymc as pm
@@ -30,13 +31,20 @@ def classes(inputs=X, inducing=Z, labels=CLASSES, epsilon=0.05, jitter=1e-10):
     return model
 
 
-def own_covariances():
+@cache
+def classes_step(copy: int = 0) -> SparseTempering:
+    """A step for three classes, which several tests use: every chain must forget the one before."""
+    return SparseTempering(model=classes(), temperatures=3)
+
+
+@cache
+def own_covariances() -> SparseTempering:
     with pm.Model() as model:
         scale = pm.LogNormal("scale", 0.0, 0.5, shape=3)
         process = pmgp.gp.Sparse(cov_func=[(1.0 + k) * pm.gp.cov.Matern52(1, ls=scale[k]) for k in range(3)])
         f = process.prior("f", X=X, Xu=Z, n_outputs=3)
         process.observe("y", f, dist=pmgp.likelihoods.RobustMax.dist, observed=CLASSES)
-    return model
+    return SparseTempering(model=model)
 
 
 # The sweep by a kernel
@@ -55,10 +63,10 @@ class FromUniform:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("model", [classes(), own_covariances()], ids=["one", "each"])
+@pytest.mark.parametrize("build", [classes_step, own_covariances], ids=["one", "each"])
 @pytest.mark.parametrize("power", [1.0, 0.1])
-def test_a_sweep_by_the_kernel_is_the_one_in_python(model, power, rng):
-    step = SparseTempering(model=model)
+def test_a_sweep_by_the_kernel_is_the_one_in_python(build, power, rng):
+    step = build()
     at = step.function.known_at(np.zeros(step.dimension - 3 * len(Z)))
     v = rng.standard_normal((3, len(Z)))
     for seed in range(5):
@@ -115,15 +123,20 @@ def test_parts_add_up_to_the_model_s_own_log_density(name, rng):
         np.testing.assert_allclose(at.whitened(at.inducing(v)), v, atol=1e-8)
 
 
-def moments(draws=3000, **options):
+@cache
+def on_all_points(temperatures: int) -> tuple[pm.Model, SparseTempering]:
     model, _ = sparse(X, jitter=1e-8)
-    step = SparseTempering(model=model, **options)
+    return model, SparseTempering(model=model, temperatures=temperatures)
+
+
+def moments(temperatures, draws=3000):
+    model, step = on_all_points(temperatures)
     return agreement.moments(agreement.sample(model, step=step, tune=400, draws=draws, random_seed=6))
 
 
 @pytest.mark.slow
 def test_with_all_points_as_inducing_inputs_it_agrees_with_the_pseudo_marginal_chain(posterior):
-    found = moments(1200, temperatures=3)
+    found = moments(3, draws=1200)
     assert min(m.ess for m in found.values()) > 400
     assert agreement.distance(found, posterior) < 4.0
 
@@ -131,7 +144,7 @@ def test_with_all_points_as_inducing_inputs_it_agrees_with_the_pseudo_marginal_c
 @pytest.mark.slow
 def test_without_the_jacobian_it_does_not(posterior, monkeypatch):
     monkeypatch.setattr(At, "log_determinant", lambda self, outputs: 0.0)
-    assert agreement.distance(moments(temperatures=1), posterior) > 4.0
+    assert agreement.distance(moments(1), posterior) > 4.0
 
 
 COPIES = "case_studies.sparse.tempering.HELD"
@@ -140,7 +153,7 @@ COPIES = "case_studies.sparse.tempering.HELD"
 @pytest.mark.slow
 def test_noisy_copies_alone_agree_too(posterior, monkeypatch):
     monkeypatch.setattr(COPIES, (0.3,))
-    assert agreement.distance(moments(temperatures=1), posterior) < 4.0
+    assert agreement.distance(moments(1), posterior) < 4.0
 
 
 @pytest.mark.slow
@@ -159,7 +172,7 @@ def test_without_the_density_of_the_copies_they_do_not(posterior, monkeypatch):
 
     monkeypatch.setattr(COPIES, (0.3,))
     monkeypatch.setattr(replicas, "_beside_copies", broken)
-    assert agreement.distance(moments(temperatures=1), posterior) > 4.0
+    assert agreement.distance(moments(1), posterior) > 4.0
 
 
 @pytest.mark.slow
@@ -169,7 +182,7 @@ def test_with_exchanges_the_wrong_way_round_it_does_not(posterior, monkeypatch):
         return exchanged(rng, states, powers[::-1], pairs)
 
     monkeypatch.setattr("case_studies.sparse.tempering.exchanged", reversed_exchange)
-    assert agreement.distance(moments(1200, temperatures=2), posterior) > 8.0
+    assert agreement.distance(moments(2, draws=1200), posterior) > 8.0
 
 
 def weighed_prior(model, draws, seed):
@@ -195,9 +208,9 @@ def weighed_prior(model, draws, seed):
 def test_classes_are_as_by_weighing_the_prior():
     """Means of hyper-parameters and latent values agree for five points, with the kernels of robust-max."""
     model = classes(X[:5], X[:5], [0, 1, 1, 2, 0], epsilon=0.2)
-    known, weights = weighed_prior(model, 8000, seed=2)
-    step = SparseTempering(model=model, temperatures=3, hottest=0.3)
-    idata = agreement.sample(model, step=step, tune=400, draws=1200, random_seed=6)
+    known, weights = weighed_prior(model, 3000, seed=2)
+    step = SparseTempering(model=model, temperatures=2, hottest=0.3)
+    idata = agreement.sample(model, step=step, tune=300, draws=800, random_seed=6)
     posterior = idata["posterior"]
     values = [np.log(posterior[name].to_numpy()).ravel() for name in ("lengthscale", "variance")]
     for place, found in enumerate(values):
@@ -230,9 +243,9 @@ def test_powers_are_spaced_by_rejections():
 # The contract
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def step():
-    return SparseTempering(model=classes(), temperatures=3)
+    return classes_step()
 
 
 @pytest.mark.full
@@ -250,7 +263,7 @@ def test_a_restored_state_and_a_pickled_step_repeat_the_next_draws(step, tune, d
     state, copy = step.sampling_state, pickle.loads(pickle.dumps(step))
     stored = to_bytes(state)
     expected, _ = chain(step, begin=1, tune=0, draws=6, point=point)
-    other = SparseTempering(model=classes(), temperatures=3)
+    other = classes_step(copy=1)
     other.setup_chain(np.random.default_rng(9), tune, draws)
     other.sampling_state = from_bytes(stored)
     for one in (copy, other):

@@ -7,7 +7,7 @@ what they do; the tests compare.
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ from tests.support.features import COLUMNS, FEATURES
 from tests.support.models import COVARIANCES, LIKELIHOODS
 from tests.support.runs import STEPS, YES, outcome_of_prediction, outcome_of_step, quickly, refusal
 
-__all__ = ["TABLES", "Row", "Table", "read", "row", "write"]
+__all__ = ["TABLES", "Row", "Table", "differences", "read", "row", "write"]
 
 FOLDER = Path(__file__).parents[2] / "docs" / "support"
 NO, WHY, PREDICT = "–", "refused with", "`predict`"
@@ -27,20 +27,23 @@ Row = dict[str, str]
 
 
 class Table(NamedTuple):
-    """The heading of the first column, the rows, the other columns, and the outcomes of a row in these."""
+    """The heading of the first column, the rows, the other columns, and the outcomes of a row in some of these."""
 
     heading: str
     rows: tuple[str, ...]
     columns: tuple[str, ...]
-    outcomes: Callable[[str], list[str]]
+    outcomes: Callable[[str, Sequence[str]], list[str]]
 
 
 def _of_models(heading: str, builders: dict[str, Callable[[], pm.Model]]) -> Table:
-    def outcomes(name: str) -> list[str]:
+    def outcomes(name: str, columns: Sequence[str]) -> list[str]:
         model = builders[name]()
         with quickly():
             start = model.initial_point()
-        return [*(outcome_of_step(model, column, start) for column in STEPS), outcome_of_prediction(model)]
+        return [
+            outcome_of_prediction(model) if column == PREDICT else outcome_of_step(model, column, start)
+            for column in columns
+        ]
 
     return Table(heading, tuple(builders), (*STEPS, PREDICT), outcomes)
 
@@ -58,16 +61,20 @@ TABLES: dict[str, Table] = {
     "likelihoods": _of_models("likelihood", LIKELIHOODS),
     "covariances": _of_models("covariance", COVARIANCES),
     "features": Table(
-        "feature", tuple(FEATURES), tuple(COLUMNS), lambda name: [_outcome_of_feature(name, c) for c in COLUMNS]
+        "feature",
+        tuple(FEATURES),
+        tuple(COLUMNS),
+        lambda name, columns: [_outcome_of_feature(name, column) for column in columns],
     ),
 }
 PREDICTED = ("probability", "complement", "probabilities", "mean")
 """What `pmgp.predict` may return, after the name of the variable where there are several; all else is a refusal."""
 
 
-def row(table: Table, name: str) -> Row:
-    """Run the cases of a row: what is shown of them."""
-    outcomes = dict(zip(table.columns, table.outcomes(name), strict=True))
+def row(table: Table, name: str, columns: Sequence[str] | None = None) -> Row:
+    """Run the cases of a row in some columns, by default in all, and return what is shown of them."""
+    columns = table.columns if columns is None else columns
+    outcomes = dict(zip(columns, table.outcomes(name, columns), strict=True))
     shown = {column: outcome if _works(outcome) else NO for column, outcome in outcomes.items()}
     reasons = dict.fromkeys(outcome for outcome in outcomes.values() if not _works(outcome))
     return {table.heading: name, **shown, WHY: "; ".join(reasons)}
@@ -75,6 +82,27 @@ def row(table: Table, name: str) -> Row:
 
 def _works(outcome: str) -> bool:
     return outcome == YES or all(name.split("_")[-1] in PREDICTED for name in outcome.split(", "))
+
+
+FAMILIES = (
+    ("PM",),
+    ("PM Laplace", "PM AIS"),
+    ("AA", "SA", "ASIS", "SURR", "KHR"),
+    ("slice", "MH", "HMC", "SMMALA"),
+    (PREDICT,),
+)
+"""Columns whose step methods read the same parts of a model."""
+
+
+def differences(table: Table, place: int, expected: Row) -> Row:
+    """Return the cells of a row that are not as written down, of one column from each family, which take turns.
+
+    What the row says is refused is run in every column.
+    """
+    chosen = {family[place % len(family)] for family in FAMILIES}
+    columns = [column for column in table.columns if column in chosen or expected[column] == NO]
+    found = row(table, expected[table.heading], columns)
+    return {column: value for column, value in found.items() if value != expected[column]}
 
 
 def read(name: str) -> list[Row]:

@@ -59,21 +59,27 @@ def beside_f(scheme: Callable[..., Any], **settings: Any) -> Callable[[], Any]:
 
 ROUTES = {
     "pseudo-marginal": Route(pmgp.PseudoMarginal, 2000),
-    "ancillary": Route(beside_f(pmgp.steps.Ancillary), 16_000),
     "interweaving": Route(beside_f(pmgp.steps.Interweaving), 8000),
     "surrogate": Route(beside_f(pmgp.steps.Surrogate), 10_000),
     "joint": Route(beside_f(pmgp.steps.JointUpdate), 2500),
 }
 
 
+BROKEN = Route(beside_f(pmgp.steps.Ancillary), 4000)
+
+
 def run(route: str, seed: int = 1) -> Any:
     if route == "nuts":
         model = coal(whitened=True)
         return sample(model, draws=800, tune=500, nuts_sampler="pymc", random_seed=1 + seed, var_names=NAMES)
+    return along(ROUTES[route], seed)
+
+
+def along(route: Route, seed: int = 1) -> Any:
     model = coal(whitened=False)
     with model:
-        steps = ROUTES[route].steps()
-    return sample(model, draws=ROUTES[route].draws, tune=1500, step=steps, random_seed=2 + seed)
+        steps = route.steps()
+    return sample(model, draws=route.draws, tune=1500, step=steps, random_seed=2 + seed)
 
 
 @cache
@@ -105,7 +111,7 @@ def test_all_routes_agree(route):
 def test_a_broken_twin_disagrees(monkeypatch):
     """Ancillary augmentation that leaves f behind wanders off, by many posterior deviations, and has hardly a draw."""
     f_left_behind(monkeypatch)
-    broken = moments(run("ancillary"))
+    broken = moments(along(BROKEN))
     monkeypatch.undo()
     exact = moments_of("pseudo-marginal")
     assert max(abs(broken[name].mean - exact[name].mean) / exact[name].deviation for name in NAMES) > 10.0

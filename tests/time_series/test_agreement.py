@@ -1,4 +1,4 @@
-"""Chains for PyMC's time series beside exact sums over states, and beside PyMC's NUTS."""
+"""Chains for PyMC's time series beside exact sums over states."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scipy.stats import halfnorm, poisson
 import pmgp
 from pmgp.interface.model import model_prior
 from pmgp.interface.model.markov import SeriesPrior
-from tests.time_series.models import SERIES, counts
+from tests.time_series.models import SERIES
 
 LENGTH, LEVEL = 40, 0.4
 
@@ -118,18 +118,3 @@ def test_estimates_are_those_of_a_sum_over_states():
     )
     assert value.standard_error < 0.05
     assert abs(value.value - filtered(y, 0.7, 0.6)[0]) < 4.0 * value.standard_error
-
-
-@pytest.mark.slow
-def test_two_hundred_counts_have_the_posterior_that_nuts_finds():
-    model = counts(200)
-    with warnings.catch_warnings(), model:
-        warnings.simplefilter("ignore", UserWarning)
-        nuts = pm.sample(1500, tune=1500, chains=2, cores=2, random_seed=2, target_accept=0.95, progressbar=False)
-    ours = sampled(model, 3000)
-    for part in (["rho", "sigma", "level"], ["x"]):
-        one, other = (idata["posterior"].dataset[part] for idata in (nuts, ours))
-        difference = one.mean(["chain", "draw"]) - other.mean(["chain", "draw"])
-        error = np.sqrt(az.mcse(one, method="mean") ** 2 + az.mcse(other, method="mean") ** 2)
-        ratio = abs(difference / error)
-        assert all(float(ratio[name].max()) < 4.0 for name in part), ratio

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
-import warnings
 
-import arviz as az
 import numpy as np
 import pymc as pm
 import pytest
@@ -245,29 +243,6 @@ def test_the_order_of_times_does_not_matter():
     (one, slope), (other, other_slope) = evidence(np.arange(25)), evidence(order)
     assert one == pytest.approx(other, rel=1e-10)
     np.testing.assert_allclose(slope, other_slope, rtol=1e-6, atol=1e-8)
-
-
-def moments_of(model: pm.Model, draws: int) -> tuple[np.ndarray, np.ndarray]:
-    """Means of log hyper-parameters and of some values of f, and their standard errors."""
-    with warnings.catch_warnings(), model:
-        warnings.simplefilter("ignore", UserWarning)
-        idata = pm.sample(
-            draws, tune=500, chains=2, cores=1, step=pmgp.PseudoMarginal(), random_seed=1, progressbar=False
-        )
-    chains = idata["posterior"].dataset
-    found = [np.log(chains["l"]), np.log(chains["s"]), *(chains["f"][..., place] for place in (0, 13, 39))]
-    return tuple(
-        np.array(each) for each in zip(*((float(x.mean()), float(az.mcse(x.to_numpy()))) for x in found), strict=True)
-    )
-
-
-@pytest.mark.slow
-def test_chains_agree_with_those_of_the_dense_process():
-    (expected, error), (found, own) = moments_of(dense(disasters), 2500), moments_of(disasters(), 2500)
-    assert (np.abs(found - expected) < 4.0 * np.hypot(error, own)).all()
-    # A twin with the length-scale of another parametrization.
-    twin, own = moments_of(disasters(lambda length, s: KERNELS["5/2"](2.0 * length, s)), 2500)
-    assert (np.abs(twin - expected) > 8.0 * np.hypot(error, own)).any()
 
 
 def test_values_between_and_after_the_observations_are_drawn():
