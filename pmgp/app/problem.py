@@ -24,7 +24,7 @@ def prepare(settings: Settings) -> Problem:
     standardizer = Standardizer.fit(train.X, train.categories)
     X_train, X_test = standardizer.transform(train.X), standardizer.transform(test.X)
     inducing = None if in_time else _inducing(settings, X_train)
-    model = task.model(X_train, train, settings.kernel, settings.likelihood, inducing, in_time)
+    model = task.model(X_train, train, settings, inducing)
     return Problem(settings, task, dataset, train, test, X_train, X_test, inducing, model, standardizer)
 
 

@@ -49,13 +49,8 @@ def execute(settings: Settings, console: Console) -> Outcome:
 def sample(model: pm.Model, settings: Settings) -> xr.DataTree:
     """Sample the model with the pseudo-marginal step method, or a suitable one for inducing inputs; store the draws.
 
-    Ctrl-C ends sampling early; PyMC then returns the draws so far.
-
-    Raises
-    ------
-    RunError
-        If sampling failed or was interrupted before the first draw after tuning, or if the folder holds a different
-        run from the one to be resumed.
+    Ctrl-C ends sampling early; PyMC then returns the draws so far. An interruption before the first draw after tuning,
+    a failure, and a folder with another run than the one to be resumed raise a RunError.
     """
     from pymc.exceptions import SamplingError
 
@@ -122,11 +117,7 @@ def predict(problem: Problem, idata: xr.DataTree) -> tuple[pd.DataFrame | None, 
 
 
 def measure(
-    problem: Problem,
-    idata: xr.DataTree,
-    predictions: pd.DataFrame | None,
-    scores: Scores,
-    seconds: dict[str, float],
+    problem: Problem, idata: xr.DataTree, predictions: pd.DataFrame | None, scores: Scores, seconds: dict[str, float]
 ) -> Outcome:
     """Add cost and efficiency of the sampler to the results; with few draws there is no efficiency."""
     from pmgp import diagnostics

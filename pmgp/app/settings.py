@@ -5,11 +5,16 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pmgp.app.defaults import CHAINS, CORES
 from pmgp.datasets import available
 from pmgp.datasets.csv_columns import join_names
+
+OF_FILES = ("label", "header", "features", "drop", "order", "exposure", "time", "horizon", "missing")
+"""Options that are only for files."""
+NO_SETTINGS = ("data", "out", "overwrite", "resume")
+"""Options that do not change the results."""
 
 
 class RunError(ValueError):
@@ -104,7 +109,7 @@ class Settings:
 
     def _check_named(self) -> None:
         """Refuse options that are only for files."""
-        given = [option for option, value in self._file_options().items() if value is not None]
+        given = [word for name in OF_FILES for word in self._option(name)]
         if given:
             raise RunError(f"{given[0]} is for CSV files; the columns of {self.data} are known")
         if self.likelihood in ("poisson", "ordinal", "multinomial"):
@@ -120,41 +125,18 @@ class Settings:
 
     def command(self) -> str:
         """Return the command line that repeats the run, in the folder that now holds its results."""
-        options: dict[str, Any] = self._file_options() | {
-            "--kernel": self.kernel,
-            "--likelihood": self.likelihood,
-            "--approximation": self.approximation,
-            "--estimator": self.estimator,
-            "--importance-samples": self.importance_samples or "auto",
-            "--sparse": self.sparse,
-            "--draws": self.draws,
-            "--tune": self.tune,
-            "--chains": self.chains,
-            "--cores": self.cores,
-            "--workers": self.workers,
-            "--cluster": self.cluster,
-            "--seed": self.seed,
-            "--test-fraction": self.test_fraction,
-            "--out": self.out,
-            "--overwrite": True,
-        }
-        words = ["pmgp", "run", self.data]
-        for option, value in options.items():
-            if value is not None:
-                words += [option] if value is True else [option, str(value)]
-        return shlex.join(words)
+        words = [word for name in vars(self) if name not in NO_SETTINGS for word in self._option(name)]
+        return shlex.join(["pmgp", "run", self.data, *words, "--out", str(self.out), "--overwrite"])
 
-    def _file_options(self) -> dict[str, str | bool | None]:
-        """Return the options for files; True stands for a flag, and None for an option that was not given."""
-        return {
-            "--label": self.label,
-            "--header": True if self.header is True else None,
-            "--no-header": True if self.header is False else None,
-            "--features": join_names(self.features) or None,
-            "--drop": join_names(self.drop) or None,
-            "--order": join_names(self.order) or None,
-            "--exposure": self.exposure,
-            "--time": self.time,
-            "--horizon": str(self.horizon) if self.horizon else None,
-            "--missing": self.missing,
-        }
+    def _option(self, name: str) -> list[str]:
+        """Return an option as words of a command line; none if it was not given."""
+        value, option = getattr(self, name), f"--{name.replace('_', '-')}"
+        if name == "importance_samples":
+            value = value or "auto"
+        elif name == "horizon":
+            value = value or None
+        elif isinstance(value, bool):
+            return [option if value else f"--no-{name}"]
+        elif isinstance(value, tuple):
+            value = join_names(value) or None
+        return [] if value is None else [option, str(value)]

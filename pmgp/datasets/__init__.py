@@ -9,13 +9,4 @@ from pmgp.datasets.load import available, load
 from pmgp.datasets.split import train_test_split
 from pmgp.datasets.standardize import Standardizer
 
-__all__ = [
-    "Category",
-    "Dataset",
-    "DatasetError",
-    "Standardizer",
-    "available",
-    "load",
-    "read_csv",
-    "train_test_split",
-]
+__all__ = ["Category", "Dataset", "DatasetError", "Standardizer", "available", "load", "read_csv", "train_test_split"]

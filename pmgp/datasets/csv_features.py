@@ -1,4 +1,4 @@
-"""Feature columns as numbers: categories become columns of 0 and 1, dates become days."""
+"""Feature columns as numbers: categories become columns of 0 and 1, dates become days since the first one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmgp.datasets.csv_columns import in_shell
-from pmgp.datasets.csv_dates import days
 from pmgp.datasets.csv_table import as_numbers, is_missing
 from pmgp.datasets.dataset import Category, DatasetError
 
@@ -18,6 +17,8 @@ if TYPE_CHECKING:
 MAX_CATEGORIES = 20
 N_SHOWN = 3
 """Number of offending cells or columns that an error message names."""
+DATES = ("ISO8601", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y")
+"""Formats of dates, in the notation of pandas."""
 COUNTING = "rows count from 0, without the header"
 
 
@@ -47,7 +48,7 @@ def encode_features(cells: pd.DataFrame, fill: bool = False, numbered: bool = Fa
     notices = []
     for name in cells:
         present = cells[name][~missing[name]]
-        if numbers[name].isna().all() and len(present) and (dates := days(present)) is not None:
+        if numbers[name].isna().all() and len(present) and (dates := _days(present)) is not None:
             numbers[name] = dates
             notices.append(f"column {name!r} holds dates ({present.iloc[0]}): the feature is days since the first one")
     text = numbers.isna() & ~missing
@@ -151,3 +152,20 @@ def _not_finite(cells: pd.DataFrame, bad: NDArray[np.bool_]) -> str:
         f"{len(places)} feature cells are empty, NaN or infinite: {shown}{rest} ({COUNTING}). --missing drop leaves "
         "out rows with empty cells, --missing median fills these; infinite cells have to be corrected"
     )
+
+
+def _days(cells: pd.Series) -> pd.Series | None:
+    """Return days since the first date, or None if the cells are not all dates in one format.
+
+    Dates whose day and month cannot be told apart are refused.
+    """
+    import pandas as pd
+
+    readings = [pd.to_datetime(cells, format=form, errors="coerce", utc=True) for form in DATES]
+    readings = [reading for reading in readings if reading.notna().all()]
+    if len(readings) > 1 and not readings[0].equals(readings[1]):
+        raise DatasetError(
+            f"column {cells.name!r} holds dates such as {cells.iloc[0]!r}, whose day and month cannot be told apart: "
+            "write year-month-day, as in 2024-12-31, or a number of days"
+        )
+    return (readings[0] - readings[0].min()) / pd.Timedelta(days=1) if readings else None

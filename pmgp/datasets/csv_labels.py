@@ -33,19 +33,18 @@ class Labels(NamedTuple):
 
 def binary_labels(cells: pd.Series) -> Labels:
     """Return 0 and 1 for the two values of a column, in sorted order."""
-    _check_complete(cells)
-    values = _sorted_values(cells.unique().tolist())
+    values = _values(cells)
     if len(values) != 2:
         raise DatasetError(
             f"label column {cells.name!r} must hold two different values, but it holds {len(values)}: {few(values)}. "
             + _advice(cells, values)
         )
-    return Labels((cells == values[1]).to_numpy().astype(np.int64), tuple(values))
+    return _coded(cells, values)
 
 
 def count_labels(cells: pd.Series) -> Labels:
     """Return the counts of a column."""
-    _check_complete(cells)
+    values = _values(cells)
     numbers = as_numbers(cells).to_numpy()
     with np.errstate(invalid="ignore"):
         # Beyond 2^53 a float is not an exact count.
@@ -55,7 +54,7 @@ def count_labels(cells: pd.Series) -> Labels:
         raise DatasetError(
             f"--likelihood poisson is for counts 0, 1, 2, ..., but label column {cells.name!r} holds "
             f"{cells.iloc[row]!r} in row {cells.index[row]} (counted from 0, without the header). "
-            + _advice(cells, _sorted_values(cells.unique().tolist()))
+            + _advice(cells, values)
         )
     if not numbers.any():
         raise DatasetError(f"all counts of label column {cells.name!r} are 0, so there is nothing to learn")
@@ -67,8 +66,7 @@ def ordered_labels(cells: pd.Series, order: Sequence[str] | None = None) -> Labe
 
     By default numbers are in ascending and texts in alphabetical order.
     """
-    _check_complete(cells)
-    values = _sorted_values(cells.unique().tolist())
+    values = _values(cells)
     column = f"label column {cells.name!r}"
     if len(values) < 3:
         raise DatasetError(
@@ -89,14 +87,12 @@ def ordered_labels(cells: pd.Series, order: Sequence[str] | None = None) -> Labe
             )
         order = values
     _check_order(order, values, column)
-    codes = {value: code for code, value in enumerate(order)}
-    return Labels(np.array([codes[value] for value in cells], dtype=np.int64), tuple(order), notices)
+    return _coded(cells, order, notices)
 
 
 def class_labels(cells: pd.Series) -> Labels:
     """Return 0, 1, ... for the values of a column in sorted order, which has no meaning."""
-    _check_complete(cells)
-    values = _sorted_values(cells.unique().tolist())
+    values = _values(cells)
     column = f"label column {cells.name!r}"
     if len(values) < 3:
         raise DatasetError(
@@ -114,8 +110,7 @@ def class_labels(cells: pd.Series) -> Labels:
         raise DatasetError(
             f"{column} holds {len(values)} different values ({few(values)}), {why}. " + _advice(cells, values)
         )
-    codes = {value: code for code, value in enumerate(values)}
-    return Labels(np.array([codes[value] for value in cells], dtype=np.int64), tuple(values))
+    return _coded(cells, values)
 
 
 def exposures(cells: pd.Series) -> NDArray[np.float64]:
@@ -131,7 +126,13 @@ def exposures(cells: pd.Series) -> NDArray[np.float64]:
     return numbers
 
 
-def _check_complete(cells: pd.Series) -> None:
+def _coded(cells: pd.Series, values: Sequence[str], notices: tuple[str, ...] = ()) -> Labels:
+    codes = {value: code for code, value in enumerate(values)}
+    return Labels(np.array([codes[value] for value in cells], dtype=np.int64), tuple(values), notices)
+
+
+def _values(cells: pd.Series) -> list[str]:
+    """Return the different values of a column without missing cells, sorted."""
     missing = cells.index[is_missing(cells.to_frame()).iloc[:, 0]]
     if len(missing):
         shown = ", ".join(str(row) for row in missing[:N_SHOWN]) + (", ..." if len(missing) > N_SHOWN else "")
@@ -139,6 +140,7 @@ def _check_complete(cells: pd.Series) -> None:
             f"label column {cells.name!r} is empty or NA in row {shown} (counted from 0, without the header). "
             "--missing drop leaves these rows out"
         )
+    return _sorted_values(cells.unique().tolist())
 
 
 def _check_order(order: Sequence[str], values: Sequence[str], column: str) -> None:

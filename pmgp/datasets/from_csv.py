@@ -129,12 +129,9 @@ def _complete_rows(table: pd.DataFrame, columns: Columns) -> tuple[pd.DataFrame,
 
 
 def _labels(cells: pd.Series, kind: str, order: Sequence[str] | None) -> Labels:
-    if kind == "binary":
-        return binary_labels(cells)
-    if kind == "counts":
-        return count_labels(cells)
     if kind == "ordered":
         return ordered_labels(cells, order)
-    if kind == "classes":
-        return class_labels(cells)
-    raise DatasetError(f"kind must be binary, counts, ordered or classes, not {kind!r}")
+    others = {"binary": binary_labels, "counts": count_labels, "classes": class_labels}
+    if kind not in others:
+        raise DatasetError(f"kind must be binary, counts, ordered or classes, not {kind!r}")
+    return others[kind](cells)

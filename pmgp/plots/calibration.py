@@ -54,10 +54,7 @@ def reliability(y: ArrayLike, probability: ArrayLike, bins: int = 10) -> Reliabi
 
 
 def calibration(
-    y: ArrayLike,
-    probability: ArrayLike,
-    classes: tuple[str, str] = ("class 0", "class 1"),
-    bins: int = 10,
+    y: ArrayLike, probability: ArrayLike, classes: tuple[str, str] = ("class 0", "class 1"), bins: int = 10
 ) -> Figure:
     """Plot a reliability diagram with binomial error bars above a histogram of the predictions.
 

@@ -104,14 +104,7 @@ def autocorrelation(idata: xr.DataTree, var_names: Sequence[str] | None = None, 
     lags = min(max_lag, idata["posterior"].sizes["draw"])
     # ArviZ's band is left out because its width is computed from the lags shown, not from the draws.
     visuals = {"credible_interval": False}
-    return _facets(
-        arviz.plot_autocorr,
-        idata,
-        var_names,
-        visuals=visuals,
-        ylabel="autocorrelation",
-        max_lag=lags,
-    )
+    return _facets(arviz.plot_autocorr, idata, var_names, visuals=visuals, ylabel="autocorrelation", max_lag=lags)
 
 
 def posterior(idata: xr.DataTree, var_names: Sequence[str] | None = None) -> Figure:
@@ -146,11 +139,7 @@ def _facets(
     """Return one of ArviZ's faceted plots with three panels in a row and labeled axes."""
     names = diagnostics.hyperparameter_names(idata) if var_names is None else list(var_names)
     rows = math.ceil(len(_units(idata, names)) / COLUMNS)
-    layout = {
-        "figsize": (WIDTH, 0.4 + PANEL_HEIGHT * rows),
-        "figsize_units": "inches",
-        "sharex": False,
-    }
+    layout = {"figsize": (WIDTH, 0.4 + PANEL_HEIGHT * rows), "figsize_units": "inches", "sharex": False}
     options |= {"var_names": names, "col_wrap": COLUMNS, "figure_kwargs": layout}
     with style(), arviz.rc_context({"plot.max_subplots": None}):
         collection = plot(idata, backend="matplotlib", **options)

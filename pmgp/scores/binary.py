@@ -105,12 +105,7 @@ def brier_score(y: ArrayLike, probability: ArrayLike) -> float:
     Parameters
     ----------
     y, probability : array_like of shape (n,)
-        See :func:`accuracy`.
-
-    Raises
-    ------
-    ValueError
-        As in :func:`accuracy`.
+        As in :func:`accuracy`, with its errors.
 
     Examples
     --------
@@ -203,12 +198,7 @@ def capacity(y: ArrayLike, probability: ArrayLike, score: str = "accuracy") -> f
     Parameters
     ----------
     y, probability, score
-        See :func:`abstention_curve`.
-
-    Raises
-    ------
-    ValueError, ImportError
-        As in :func:`abstention_curve`.
+        As in :func:`abstention_curve`, with its errors.
 
     References
     ----------
@@ -235,20 +225,13 @@ def summarize(y: ArrayLike, probability: ArrayLike, complement: ArrayLike | None
     Parameters
     ----------
     y, probability, complement : array_like of shape (n,)
-        See :func:`log_loss`.
+        As in :func:`log_loss`, with its errors.
 
     Returns
     -------
     dict of str to float
-        ``accuracy``, ``log_loss`` (nats per point), ``brier_score`` and, if both classes are present, ``auc``; an AUC
-        that does not exist is left out rather than reported as NaN.
-
-    Raises
-    ------
-    ValueError
-        As in :func:`log_loss`.
-    ImportError
-        As in :func:`area_under_curve`.
+        ``accuracy``, ``log_loss`` (nats per point), ``brier_score`` and, if both classes are present, ``auc``, from
+        scikit-learn; an AUC that does not exist is left out rather than reported as NaN.
 
     Examples
     --------

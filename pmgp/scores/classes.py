@@ -50,12 +50,7 @@ def brier_score(y: ArrayLike, probabilities: ArrayLike) -> float:
     Parameters
     ----------
     y, probabilities
-        See :func:`balanced_accuracy`.
-
-    Raises
-    ------
-    ValueError
-        As in :func:`balanced_accuracy`.
+        As in :func:`balanced_accuracy`, with its errors.
 
     Examples
     --------
@@ -74,12 +69,7 @@ def confusion_matrix(y: ArrayLike, probabilities: ArrayLike) -> NDArray[np.int64
     Parameters
     ----------
     y, probabilities
-        See :func:`balanced_accuracy`.
-
-    Raises
-    ------
-    ValueError
-        As in :func:`balanced_accuracy`.
+        As in :func:`balanced_accuracy`, with its errors.
 
     Examples
     --------
@@ -103,12 +93,7 @@ def abstention_curve(y: ArrayLike, probabilities: ArrayLike) -> AbstentionCurve:
     Parameters
     ----------
     y, probabilities
-        See :func:`balanced_accuracy`.
-
-    Raises
-    ------
-    ValueError
-        As in :func:`balanced_accuracy`.
+        As in :func:`balanced_accuracy`, with its errors.
 
     Examples
     --------
@@ -130,17 +115,12 @@ def summarize(y: ArrayLike, probabilities: ArrayLike) -> dict[str, float]:
     Parameters
     ----------
     y, probabilities
-        See :func:`balanced_accuracy`.
+        As in :func:`balanced_accuracy`, with its errors.
 
     Returns
     -------
     dict of str to float
         ``accuracy``, ``balanced_accuracy``, ``log_loss`` (nats per point) and ``brier_score``.
-
-    Raises
-    ------
-    ValueError
-        As in :func:`balanced_accuracy`.
 
     Examples
     --------

@@ -43,12 +43,7 @@ def log_loss(y: ArrayLike, probabilities: ArrayLike) -> float:
     Parameters
     ----------
     y, probabilities
-        See :func:`accuracy`.
-
-    Raises
-    ------
-    ValueError
-        As in :func:`accuracy`.
+        As in :func:`accuracy`, with its errors.
 
     Examples
     --------
@@ -69,12 +64,7 @@ def ranked_probability_score(y: ArrayLike, probabilities: ArrayLike) -> float:
     Parameters
     ----------
     y, probabilities
-        See :func:`accuracy`.
-
-    Raises
-    ------
-    ValueError
-        As in :func:`accuracy`.
+        As in :func:`accuracy`, with its errors.
 
     Examples
     --------
@@ -97,17 +87,12 @@ def summarize(y: ArrayLike, probabilities: ArrayLike) -> dict[str, float]:
     Parameters
     ----------
     y, probabilities
-        See :func:`accuracy`.
+        As in :func:`accuracy`, with its errors.
 
     Returns
     -------
     dict of str to float
         ``accuracy``, ``log_loss`` (nats per point) and ``ranked_probability_score``.
-
-    Raises
-    ------
-    ValueError
-        As in :func:`accuracy`.
 
     Examples
     --------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from pmgp import plots
@@ -11,7 +11,28 @@ from pmgp.diagnostics import MIN_DRAWS
 from pmgp.models import lengthscale_prior
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from pmgp.app.outcome import Outcome
+
+
+CHAINS = {
+    "trace": ("Traces", "Draws of the hyper-parameters in order. Chains that mix look alike and wander quickly."),
+    "rank": (
+        "Ranks",
+        "Distribution of each chain's ranks among all draws, less the uniform one. Chains that sample the same "
+        "posterior stay close to zero; a small p-value says that they do not.",
+    ),
+    "autocorrelation": (
+        "Autocorrelation",
+        "Correlation of draws against their lag. The faster it falls, the more each draw is worth.",
+    ),
+    "rhat": (
+        "R-hat over iterations",
+        "R-hat of the draws up to a point, against that point. Usable draws end below the dashed line and stay there.",
+    ),
+}
+"""Titles and captions of plots of the chains."""
 
 
 def pictures(outcome: Outcome) -> Iterator[Picture]:
@@ -20,14 +41,14 @@ def pictures(outcome: Outcome) -> Iterator[Picture]:
         yield from outcome.problem.task.pictures(outcome.problem, outcome.predictions)
     if outcome.trend is not None:
         yield _trend(outcome)
-    yield _trace(outcome)
+    yield _of_chains(outcome, plots.trace)
     sizes = outcome.idata["posterior"].sizes
     if sizes["draw"] >= MIN_DRAWS:
         yield _lengthscale(outcome)
-        yield _autocorrelation(outcome)
+        yield _of_chains(outcome, plots.autocorrelation)
         if sizes["chain"] > 1:
-            yield _rank(outcome)
-            yield _rhat(outcome)
+            yield _of_chains(outcome, plots.rank)
+            yield _of_chains(outcome, plots.rhat)
 
 
 def _trend(outcome: Outcome) -> Picture:
@@ -67,38 +88,6 @@ def _lengthscale(outcome: Outcome) -> Picture:
     )
 
 
-def _trace(outcome: Outcome) -> Picture:
-    return Picture(
-        "trace",
-        "Traces",
-        "Draws of the hyper-parameters in order. Chains that mix look alike and wander quickly.",
-        lambda: plots.trace(outcome.idata, outcome.problem.task.hyperparameters),
-    )
-
-
-def _rank(outcome: Outcome) -> Picture:
-    return Picture(
-        "rank",
-        "Ranks",
-        "Distribution of each chain's ranks among all draws, less the uniform one. Chains that "
-        "sample the same posterior stay close to zero; a small p-value says that they do not.",
-        lambda: plots.rank(outcome.idata, outcome.problem.task.hyperparameters),
-    )
-
-
-def _autocorrelation(outcome: Outcome) -> Picture:
-    return Picture(
-        "autocorrelation",
-        "Autocorrelation",
-        "Correlation of draws against their lag. The faster it falls, the more each draw is worth.",
-        lambda: plots.autocorrelation(outcome.idata, outcome.problem.task.hyperparameters),
-    )
-
-
-def _rhat(outcome: Outcome) -> Picture:
-    return Picture(
-        "rhat",
-        "R-hat over iterations",
-        "R-hat of the draws up to a point, against that point. Usable draws end below the dashed line and stay there.",
-        lambda: plots.rhat(outcome.idata, outcome.problem.task.hyperparameters),
-    )
+def _of_chains(outcome: Outcome, plot: Callable[..., Figure]) -> Picture:
+    name = plot.__name__
+    return Picture(name, *CHAINS[name], lambda: plot(outcome.idata, outcome.problem.task.hyperparameters))

@@ -24,11 +24,7 @@ _KERNELS = {
     "matern32": "variance · (1 + √3 r) exp(−√3 r), rougher; r is the distance in length-scales",
 }
 
-_OPERATIONS = {
-    "n_cholesky": "Cholesky factorizations",
-    "n_inverse": "matrix inversions",
-    "n_matmul": "matrix products",
-}
+_OPERATIONS = {"n_cholesky": "Cholesky factorizations", "n_inverse": "matrix inversions", "n_matmul": "matrix products"}
 
 
 def summary(outcome: Outcome, rounded: bool = True) -> pd.DataFrame:

@@ -1,13 +1,12 @@
-"""The parts of a run that depend on the kind of label, with a file for each: model, predictions, scores and pictures.
+"""The parts of a run that depend on the kind of label: model, predictions, scores and pictures.
 
 May import: app, models, datasets, scores, plots, diagnostics, interface.
 """
 
 from pmgp.app.tasks.base import Inducing, Picture, Problem, Scores, Task
 from pmgp.app.tasks.binary import BinaryTask
-from pmgp.app.tasks.classes import ClassTask
+from pmgp.app.tasks.categorical import ClassTask, OrdinalTask
 from pmgp.app.tasks.counts import CountTask
-from pmgp.app.tasks.ordinal import OrdinalTask
 
 __all__ = ["TASKS", "Inducing", "Picture", "Problem", "Scores", "Task"]
 

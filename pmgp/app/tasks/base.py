@@ -1,9 +1,10 @@
-"""A problem to be sampled, and the protocol of a kind of label."""
+"""A problem to be sampled, and the base class of a kind of label."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,54 +62,38 @@ class Problem(NamedTuple):
         return [*self.dataset.notices, *_forecast(self), *_approximated(self)]
 
 
-class Task(Protocol):
+class Task(ABC):
     """A kind of label.
 
     `hyperparameters` are the variables of the model that are summarized, and `score_names` are shown in a report.
     `baseline` names the predictions without features that serve as comparison; it is empty without a comparison.
     """
 
-    @property
-    def title(self) -> str: ...  # noqa: D102
-    @property
-    def kind(self) -> Literal["binary", "counts", "ordered", "classes"]: ...  # noqa: D102
-    @property
-    def hyperparameters(self) -> tuple[str, ...]: ...  # noqa: D102
-    @property
-    def score_names(self) -> dict[str, str]: ...  # noqa: D102
-    @property
-    def baseline(self) -> str: ...  # noqa: D102
+    title: ClassVar[str]
+    kind: ClassVar[Literal["binary", "counts", "ordered", "classes"]]
+    hyperparameters: ClassVar[tuple[str, ...]] = ("lengthscale", "variance")
+    score_names: ClassVar[dict[str, str]]
+    baseline: ClassVar[str] = ""
 
-    def model(
-        self,
-        X: NDArray[np.float64],
-        train: Dataset,
-        kernel: str,
-        likelihood: str,
-        inducing: Inducing = None,
-        in_time: bool = False,
-    ) -> pm.Model:
-        """Build the model of the training part; X and `inducing` are standardized inputs.
+    @abstractmethod
+    def model(self, X: NDArray[np.float64], train: Dataset, settings: Settings, inducing: Inducing) -> pm.Model:
+        """Build the model of the training part; X and `inducing` are standardized inputs."""
 
-        ``in_time`` says whether the only feature is time.
-        """
-        ...
-
+    @abstractmethod
     def predict(self, problem: Problem, idata: xr.DataTree) -> pd.DataFrame:
         """Predict the test part: one row for each point, with the column ``row`` in the data set."""
-        ...
 
+    @abstractmethod
     def score(self, problem: Problem, predictions: pd.DataFrame) -> Scores:
         """Score the predictions."""
-        ...
 
+    @abstractmethod
     def describe(self, problem: Problem) -> list[tuple[str, str]]:
         """Return names and values that describe the label."""
-        ...
 
+    @abstractmethod
     def pictures(self, problem: Problem, predictions: pd.DataFrame) -> Iterator[Picture]:
         """Yield pictures of the predictions."""
-        ...
 
 
 def _forecast(problem: Problem) -> list[str]:

@@ -3,53 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pmgp.app.tasks.base import Inducing, Picture, Scores
+from pmgp.app.tasks.base import Inducing, Picture, Scores, Task
 
 if TYPE_CHECKING:
     import pandas as pd
     import pymc as pm
     import xarray as xr
 
+    from pmgp.app.settings import Settings
     from pmgp.app.tasks.base import Problem
     from pmgp.datasets import Dataset
 
-_SCORES = {
-    "accuracy": "accuracy",
-    "log_loss": "log loss (nats per point)",
-    "brier_score": "Brier score",
-    "auc": "AUC",
-}
 
-
-@dataclass(frozen=True)
-class BinaryTask:
+class BinaryTask(Task):
     """Classification with the likelihoods ``probit`` and ``logit``."""
 
-    title: str = "classification"
-    kind: Literal["binary"] = "binary"
-    hyperparameters: tuple[str, ...] = ("lengthscale", "variance")
-    score_names: dict[str, str] = field(default_factory=lambda: _SCORES)
-    baseline: str = ""
+    title = "classification"
+    kind = "binary"
+    score_names: ClassVar[dict[str, str]] = {
+        "accuracy": "accuracy",
+        "log_loss": "log loss (nats per point)",
+        "brier_score": "Brier score",
+        "auc": "AUC",
+    }
 
-    def model(
-        self,
-        X: NDArray[np.float64],
-        train: Dataset,
-        kernel: str,
-        likelihood: str,
-        inducing: Inducing = None,
-        in_time: bool = False,
-    ) -> pm.Model:
+    def model(self, X: NDArray[np.float64], train: Dataset, settings: Settings, inducing: Inducing) -> pm.Model:
         """Build the classifier."""
         from pmgp.models import classifier
 
         assert train.y is not None
+        kernel, likelihood, in_time = settings.kernel, settings.likelihood, settings.time is not None
         return classifier(X, train.y, kernel, likelihood, train.feature_names, inducing, in_time)
 
     def predict(self, problem: Problem, idata: xr.DataTree) -> pd.DataFrame:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import poisson
 
-from pmgp.app.tasks.base import Inducing, Picture, Scores
+from pmgp.app.tasks.base import Inducing, Picture, Scores, Task
 from pmgp.scores.counts import PredictedCounts
 
 if TYPE_CHECKING:
@@ -18,42 +18,33 @@ if TYPE_CHECKING:
     import pymc as pm
     import xarray as xr
 
+    from pmgp.app.settings import Settings
     from pmgp.app.tasks.base import Problem
     from pmgp.datasets import Dataset
 
 INTERVAL = (0.05, 0.95)
 
-_SCORES = {
-    "log_density": "log density (nats per point, high is good)",
-    "mean_absolute_error": "mean absolute error (counts)",
-    "root_mean_squared_error": "root mean squared error (counts)",
-}
 
-
-@dataclass(frozen=True)
-class CountTask:
+class CountTask(Task):
     """Poisson regression with the likelihood ``poisson``."""
 
-    title: str = "Poisson regression"
-    kind: Literal["counts"] = "counts"
-    hyperparameters: tuple[str, ...] = ("lengthscale", "variance", "level")
-    score_names: dict[str, str] = field(default_factory=lambda: _SCORES)
-    baseline: str = "constant rate"
+    title = "Poisson regression"
+    kind = "counts"
+    hyperparameters = ("lengthscale", "variance", "level")
+    score_names: ClassVar[dict[str, str]] = {
+        "log_density": "log density (nats per point, high is good)",
+        "mean_absolute_error": "mean absolute error (counts)",
+        "root_mean_squared_error": "root mean squared error (counts)",
+    }
+    baseline = "constant rate"
 
-    def model(
-        self,
-        X: NDArray[np.float64],
-        train: Dataset,
-        kernel: str,
-        likelihood: str,
-        inducing: Inducing = None,
-        in_time: bool = False,
-    ) -> pm.Model:
+    def model(self, X: NDArray[np.float64], train: Dataset, settings: Settings, inducing: Inducing) -> pm.Model:
         """Build the Poisson regression."""
         from pmgp.models import count_regression
 
         assert train.y is not None
-        return count_regression(X, train.y, kernel, train.feature_names, train.exposure, inducing, in_time)
+        in_time = settings.time is not None
+        return count_regression(X, train.y, settings.kernel, train.feature_names, train.exposure, inducing, in_time)
 
     def predict(self, problem: Problem, idata: xr.DataTree) -> pd.DataFrame:
         """Predict the ``mean`` count, a central 90% interval, and probabilities of the observed count.
@@ -65,7 +56,9 @@ class CountTask:
 
         import pmgp
 
-        prediction = pmgp.predict(idata, problem.X_test, model=_of_rates(problem))
+        # At exposure 1 the model is defined at new inputs too.
+        rates = self.model(problem.X_train, replace(problem.train, exposure=None), problem.settings, problem.inducing)
+        prediction = pmgp.predict(idata, problem.X_test, model=rates)
         test, exposure = problem.test, _exposure(problem.test)
         assert test.y is not None
         mean, variance = prediction["latent_mean"].to_numpy(), prediction["latent_variance"].to_numpy()
@@ -136,15 +129,3 @@ class CountTask:
 
 def _exposure(part: Dataset) -> NDArray[np.float64]:
     return np.ones(part.n) if part.exposure is None else part.exposure
-
-
-def _of_rates(problem: Problem) -> pm.Model:
-    """Return the model of counts at exposure 1, which is defined at new inputs too."""
-    from pmgp.models import count_regression
-
-    train = problem.train
-    if train.exposure is None:
-        return problem.model
-    assert train.y is not None
-    kernel, inducing = problem.settings.kernel, problem.inducing
-    return count_regression(problem.X_train, train.y, kernel, train.feature_names, inducing=inducing)
